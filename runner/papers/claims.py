@@ -177,6 +177,7 @@ def all_of(parts: Mapping[str, Callable[[], Judgement]]) -> Judgement:
     )
     summary += f"; not measured: {', '.join(absent)}" if absent else ""
     result = result.of(*(system for judgement in judged.values() for system in judgement.systems))
+    result = result.model_copy(update={"part": decisive})
     if result.verdict == "undecided":  # each of the undecided parts has to be decided
         longer = [
             judgement.longer

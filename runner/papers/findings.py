@@ -92,6 +92,7 @@ class Judgement(Strict):
     words. ``beside``: what was measured of another data plane of the same protocol, and has no say in the verdict.
     ``longer``: where its interval leaves it undecided, how many times as much measuring would decide, as an estimate.
     ``bound``: the value is known from below only (≥), from above only (≤), or from neither side (?).
+    ``part``: of a claim with several parts, the one whose number this is.
     """
 
     verdict: Verdict
@@ -106,6 +107,7 @@ class Judgement(Strict):
     beside: str = ""
     longer: float | None = None
     bound: Literal["", "≥", "≤", "?"] = ""
+    part: str = ""
 
     def of(self, *systems: str) -> Judgement:
         """The same, made from the measurements of these plugins."""
@@ -227,5 +229,9 @@ def number(value: float | None, low: float | None, high: float | None, unit: str
     """A value with its interval and unit as text, and with ``bound`` before it; empty without a value."""
     if value is None:
         return ""
-    interval = " (no interval)" if low is None or high is None else f" ({low:.3g}–{high:.3g})"
-    return f"{bound}{' ' * bool(bound)}{value:.3g}{interval}{' ' * bool(unit)}{unit}"
+    if low is None or high is None:
+        interval = "no interval"
+    else:
+        ends = list(dict.fromkeys(f"{end:.3g}" for end in (low, high)))
+        interval = "–".join(ends) if len(ends) > 1 else "all equal"
+    return f"{bound}{' ' * bool(bound)}{value:.3g} ({interval}){' ' * bool(unit)}{unit}"

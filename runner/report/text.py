@@ -121,6 +121,12 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
 
 
+def roughly(seconds: float) -> str:
+    """``12 min``, and from two hours on ``3 h``: a time that is an estimate, rounded up to minutes."""
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.0f} h"
+
+
 def trials(counts: Mapping[str, int]) -> str:
     """``166 ok, 59 unsupported``; empty where there is none."""
     return ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in counts.items() if number)

@@ -6,6 +6,8 @@ more, by the findings' names:
 - ``RUNS``: the arguments of ``vpneval run`` that measure a finding, or, under "", all others. Without, the experiment's
   name is enough.
 - ``NO_RUN``: why no single run decides a finding.
+- ``COUNTS``: what the number of a finding is, as a sentence with ``{}`` for the number; each finding has one. Under
+  "finding: part", what it is where this part of the claim decides.
 - ``TODAY``: why a finding is not reproduced today, by its name and by how the reason of its verdict begins.
 """
 
@@ -36,6 +38,15 @@ def no_run(experiment: str, finding: str) -> str:
     """Why no single run decides this finding; empty where one does."""
     reasons: Mapping[str, str] = _declared(experiment).get("NO_RUN", {})
     return reasons.get(finding, "")
+
+
+def counts(experiment: str, finding: str, part: str = "") -> tuple[str, str]:
+    """What the number of this finding is, a sentence with ``{}`` for the number; and the ``part`` of the claim that it
+    is of, empty where the sentence is about this part alone."""
+    sentences: Mapping[str, str] = _declared(experiment).get("COUNTS", {})
+    if of_part := sentences.get(f"{finding}: {part}"):
+        return of_part, ""
+    return sentences.get(finding, "{}"), part
 
 
 def why_today(experiment: str, finding: str, reason: str) -> list[str]:

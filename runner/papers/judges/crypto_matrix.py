@@ -181,3 +181,20 @@ NO_RUN = {
     "instructions": "a kernel takes its fastest driver for everybody: compare `vpneval run crypto_matrix --vpn ipsec "
     "--kernel uml` with `--kernel qemu`",
 }
+COUNTS = {
+    "gcm-fastest": "the packet rate with AES-128-GCM is {} times that with another cipher",
+    "aes-fastest": "the packet rate with AES-128-CBC is {} times that with another cipher",
+    "instructions": "the packet rate with the CPU's instructions is {} times that without",
+    "key-length": "the packet rate with a key of 256 bits is {} times that with 128 bits",
+    "md5": "the packet rate with MD5 is {} times that with a SHA",
+    "same-order": "a share of {} of all pairs of ciphers has the same order under another hash",
+    "versions": "the packet rate with one version is {} times that with another",
+    "chacha-decline": "at 1400 bytes, the share of its packet rate at 64 bytes that ChaCha20 keeps is {} times AES's",
+    "chacha-long": "at 1400 bytes, the packet rate of the one claimed to be faster is {} times that of the other",
+    "fragments": "the WAN carries {} times as many packets at 1500 bytes as at 1400",
+    "kernel": "the packet rate in the kernel is {} times that in userspace",
+    "share": "a share of {} of the offered packets is forwarded",
+    "configurations": "the packet rate of machine B is {} times that of A",
+    "page-choice": "the packet rate with AES-128 and MD5 is {} times that with AES-256 and SHA-256",
+    "page-sha1": "the packet rate with AES-128 and SHA-1 is {} times that with AES-256 and SHA-256",
+}

@@ -64,3 +64,7 @@ FINDINGS = (
     ),
 )
 RUNS = {"": "ha --kernel uml --vpn ipsec --set redundancy=clusterip"}
+COUNTS = {
+    "available": "packets come through again after a share of {} of the failures",
+    "dominated": "the handover takes {}",
+}

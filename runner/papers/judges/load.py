@@ -47,3 +47,8 @@ FINDINGS = (
     ),
 )
 RUNS = {"": "load --kernel uml --vpn ipsec,ssh_forward --set driver=generic"}
+COUNTS = {
+    "keeps-up-1": "SSH port forwarding carries {} times the throughput of IPsec, with one flow",
+    "keeps-up-64": "SSH port forwarding carries {} times the throughput of IPsec, with 64 flows",
+    "keeps-up-clients": "SSH port forwarding carries {} times the throughput of IPsec, with 64 clients",
+}

@@ -294,3 +294,20 @@ RUNS = {
     "best-three": "oslv --kernel uml --image bookworm --vpn ipsec,pptp,vtun,openvpn,tinc",  # VTun left Debian
 }
 TODAY = {("use", ""): "today's CPUs fill the link of 100 Mbit/s with either"}
+COUNTS = {
+    "overhead": "the mean overhead of VPNs in UDP is {} times that of VPNs in TCP",
+    "use": "the mean TCP throughput of VPNs in UDP is {} times that of VPNs in TCP, on a link of 100 Mbit/s",
+    "latency": "the mean round-trip time of VPNs in UDP is {} times that of VPNs in TCP",
+    "jitter": "the mean jitter of VPNs in UDP is {} times that of VPNs in TCP",
+    "best": "the VPN that uses most of the link uses a share of {}",
+    "best-slow": "the VPN that uses most of the link uses a share of {}, with a slow second gateway",
+    "alike": "one VPN's TCP throughput is {} times that of another of its group",
+    "ipsec-rtt": "the round-trip time of IPsec is {} times that of another VPN",
+    "ipsec-jitter": "the jitter of IPsec is {} times that of another VPN",
+    "least": "the least overhead of a packet is {} times 80 bytes",
+    "proprietary": "the mean overhead of the proprietary group is {} times that of the others",
+    "none-excels": "a share of {} of the VPNs is beaten in an attribute",
+    "best-three": "the worst mean rank of the three is {} times the best of the others",
+    "domains": "a share of {} of the VPNs routes such domains",
+    "headers": "headers make a share of {} of the overhead of a packet of 512 bytes",
+}

@@ -40,3 +40,8 @@ FINDINGS = (
     ),
 )
 RUNS = {"": "reroute --kernel uml --vpn ipsec --set endpoint=link"}
+COUNTS = {
+    "moved.carrier": "a share of {} of the tunnels comes through again after its link died",
+    "moved.silent": "a share of {} of the tunnels comes through again after its link died silently",
+    "redundant-links": "a share of {} of the tunnels moves to the other link",
+}

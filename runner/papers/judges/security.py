@@ -49,3 +49,4 @@ FINDINGS = (
         "count",
     ),
 )
+COUNTS = {"all-four": "the VPN has {} of the four properties"}

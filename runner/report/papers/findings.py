@@ -9,11 +9,11 @@ from typing import Literal
 
 from runner.data.trials import Run, Strict, Trial
 from runner.papers.findings import DECIDED, Basis, Finding, Judgement, Verdict, judge, number, trials_of
-from runner.papers.judges import findings_of
+from runner.papers.judges import counts, findings_of
 from runner.papers.published import DeviceRow, device_row
 from runner.ranking.stats import block_values
 from runner.report.blocks import Block, Heading, Link, Paragraph, Table
-from runner.report.text import NONE, counted, duration
+from runner.report.text import NONE, counted, duration, roughly
 
 HEAD = ("finding", "published", "measured (95 % interval)", "verdict", "systems", "why")
 COLOUR = {
@@ -42,14 +42,18 @@ LONGEST = 100  # times the length of the run; longer estimates are not given
 
 class FindingRow(Strict):
     """One finding. ``published``, ``value``, ``low`` and ``high`` are ratios of 1, or times in ``unit``; None where
-    there is none. ``systems``: the plugins that decided, each with its data plane; ``beside``: another plane's number.
-    ``basis``: what the number was made from, and so whether the verdict ``stands`` on the run's machines. ``longer``:
-    how many times as long a run would decide what its interval leaves undecided; ``needs``: the same in words.
-    ``bound``: the value is known from below only (≥), from above only (≤), or from neither side (?).
+    there is none. ``counts``: what the number is, a sentence with ``{}`` for the number; ``part``: of a claim with
+    several parts, the one whose number it is. ``bound``: the value is known from below only (≥), from above only (≤),
+    or from neither side (?). ``systems``: the plugins that decided, each with its data plane; ``beside``: another
+    plane's number. ``basis``: what the number was made from, and so whether the verdict ``stands`` on the run's
+    machines. ``longer``: how many times as long a run would decide what its interval leaves undecided; ``needs``: the
+    same in words; ``repetitions`` and ``needed_s``: how many those are, and how long they take.
     """
 
     experiment: str
     id: str
+    paper: str
+    where: str
     citation: str
     found: str
     published: float | None
@@ -67,6 +71,10 @@ class FindingRow(Strict):
     basis: Basis = "ratio"
     stands: Stands = "yes"
     needs: str = ""
+    repetitions: int | None = None
+    needed_s: float | None = None
+    part: str = ""
+    counts: str = ""
     kernel: str = ""
     run: str = ""
 
@@ -91,10 +99,16 @@ class FindingRow(Strict):
         return number(self.value, self.low, self.high, self.unit, self.bound) or NONE
 
     @property
+    def sentence(self) -> str:
+        """The value, its 95 % interval, and what it counts, as a sentence without its full stop."""
+        return self.counts.replace("{}", self.measured)
+
+    @property
     def stated(self) -> str:
         """The paper's own number as text; a dash where its text has none."""
         ends = self.published_range or (() if self.published is None else (self.published,))
-        return f"{'–'.join(f'{end:.3g}' for end in ends)} {self.unit}".rstrip() if ends else NONE
+        shown = dict.fromkeys(f"{end:.3g}" for end in ends)
+        return f"{'–'.join(shown)} {self.unit}".rstrip() if ends else NONE
 
     @property
     def made_from(self) -> str:
@@ -134,21 +148,43 @@ def findings(run: Run, trials: Sequence[Trial]) -> Findings:
     rows = []
     for record in run.experiments:
         own = trials_of(run, trials, record.name)
-        for finding in findings_of(record.name):
-            judgement = judge(finding, run, own)
-            about = {"experiment": record.name, "id": finding.id, "citation": finding.citation, "found": finding.found}
-            systems = [
-                f"{name} ({run.vpns[name].dataplane})" if name in run.vpns else name for name in judgement.systems
-            ]
-            where = {"systems": systems, "kernel": kernel_of(run), "run": run.run_id}
-            made = repetitions_made(own, judgement.systems)
-            worth = {"basis": finding.basis, "stands": stands(finding, run), "needs": needs(judgement, run, made)}
-            rows.append(FindingRow.model_validate({**about, **judgement.model_dump(), **where, **worth}))
+        rows += [_row(record.name, finding, run, own) for finding in findings_of(record.name)]
     mine = [
         trial for record in run.experiments if findings_of(record.name) for trial in trials_of(run, trials, record.name)
     ]
     made = repetitions_made(mine) if rows else 0
     return Findings(rows=rows, repetitions=made, device_row=_device(run, trials_of(run, trials, "devices")))
+
+
+def _row(experiment: str, finding: Finding, run: Run, own: Sequence[Trial]) -> FindingRow:
+    """The finding's verdict on the experiment's ``own`` trials, with all that a form shows of it."""
+    judgement = judge(finding, run, own)
+    of_number, part = counts(experiment, finding.id, judgement.part)
+    made = repetitions_made(own, judgement.systems)
+    repetitions = repetitions_needed(judgement, made)
+    return FindingRow(
+        **judgement.model_dump(exclude={"systems", "part"}),
+        experiment=experiment,
+        id=finding.id,
+        paper=finding.paper,
+        where=finding.where,
+        citation=finding.citation,
+        found=finding.found,
+        counts=of_number,
+        part=part,
+        systems=[f"{name} ({run.vpns[name].dataplane})" if name in run.vpns else name for name in judgement.systems],
+        basis=finding.basis,
+        stands=stands(finding, run),
+        needs=needs(judgement, run, made),
+        repetitions=repetitions,
+        needed_s=repetitions * _elapsed_s(run) / made if repetitions else None,
+        kernel=kernel_of(run),
+        run=run.run_id,
+    )
+
+
+def _elapsed_s(run: Run) -> float:
+    return sum(call.elapsed_s for call in run.invocations)
 
 
 def stands(finding: Finding, run: Run) -> Stands:
@@ -175,14 +211,19 @@ def needs(judgement: Judgement, run: Run, made: int) -> str:
         return "two repetitions would tell, or more"
     if judgement.longer is None:
         return "it lies on the bound, and more repetitions may never tell"
-    if judgement.longer > LONGEST:
+    if (repetitions := repetitions_needed(judgement, made)) is None:
         return f"a run of more than {LONGEST} times the length would decide it"
-    repetitions = math.ceil(max(made + 1, made * judgement.longer))
-    seconds = sum(call.elapsed_s for call in run.invocations)
-    minutes = math.ceil(seconds * repetitions / made / 60)
-    whole = f"{minutes} min" if minutes < 120 else f"{minutes / 60:.0f} h"
+    seconds = _elapsed_s(run)
     now = f"this run: {made}, {duration(seconds)}"
-    return f"about {repetitions} repetitions would decide it, {whole} ({now})"
+    return f"about {repetitions} repetitions would decide it, {roughly(seconds * repetitions / made)} ({now})"
+
+
+def repetitions_needed(judgement: Judgement, made: int) -> int | None:
+    """How many repetitions would decide what an interval leaves open, as an estimate from those that were ``made``.
+    None where that is not known, and where they are too many."""
+    if judgement.verdict != "undecided" or judgement.longer is None or judgement.longer > LONGEST:
+        return None
+    return math.ceil(max(made + 1, made * judgement.longer))
 
 
 def kernel_of(run: Run) -> str:

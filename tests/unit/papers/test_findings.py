@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from runner.catalogue import experiment_names, load_experiment
 from runner.data.trials import Trial
 from runner.design.experiment import Experiment
+from runner.papers import judges
 from runner.papers.claims import all_of, close, compare, decide, order_held
 from runner.papers.findings import Data, Finding, Judgement, NotMeasured, judge, trials_of
 from runner.papers.judges import findings_of, thesis
@@ -238,3 +241,30 @@ def test_trials_of_an_experiment() -> None:
     other = make_trial("openvpn", {"measure": "idle", "cipher": "null"}, 1, experiments=("latency",))
     assert trials_of(run, [*trials, other], "load") == trials
     assert trials_of(run, [*trials, other], "latency") == [other]
+
+
+def test_every_reason_is_of_a_finding() -> None:
+    """And so is every command: a name that no finding has would never be told."""
+    for experiment in (module.name for module in pkgutil.iter_modules(judges.__path__)):
+        declared, known = vars(importlib.import_module(f"{judges.__name__}.{experiment}")), findings_of(experiment)
+        named = {
+            *declared.get("RUNS", {}),
+            *declared.get("NO_RUN", {}),
+            *(name for name, _ in declared.get("TODAY", {})),
+        }
+        assert named - {""} <= {one.id for one in known}
+
+
+def test_every_number_has_a_sentence_of_what_it_counts() -> None:
+    """Of each finding, and of each part of a claim that has a sentence of its own; with one place for the number."""
+    for experiment in (module.name for module in pkgutil.iter_modules(judges.__path__)):
+        sentences = vars(importlib.import_module(f"{judges.__name__}.{experiment}"))["COUNTS"]
+        assert {name.partition(": ")[0] for name in sentences} == {one.id for one in findings_of(experiment)}
+        assert all(words.count("{}") == 1 for words in sentences.values()), experiment
+
+
+def test_the_part_of_a_claim_that_decides_is_named_behind_the_number() -> None:
+    (row,) = [row for row in findings(*made("thesis", False)).rows if row.id == "tcp-udp"]
+    assert row.part == "ipsec"
+    assert row.sentence.startswith("UDP throughput is 2")
+    assert judges.counts("ha_http", "continued", "handover") == ("the longest handover takes {}", "")
