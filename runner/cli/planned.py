@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from typing import Any
 
 from rich.table import Table
+from typer.exceptions import TyperException
+from typer.main import get_command
 
 from runner.cli.live import roughly
+from runner.cli.options import asked_for
 from runner.cli.output import out
+from runner.data.errors import VpnevalError
 from runner.data.files import is_there
 from runner.data.levels import TUNNEL_FACTORS
 from runner.data.store import load_run
@@ -18,7 +23,7 @@ from runner.data.trials import Trial
 from runner.report.answer import answers, minutes_more, sure
 from runner.report.model import Report, build
 from runner.sweep.plan import any_turns
-from runner.sweep.request import Request
+from runner.sweep.request import Request, ask
 from runner.sweep.stopping import MOST_REPETITIONS
 
 ONE_AT_A_TIME = (
@@ -67,6 +72,24 @@ def show(request: Request, as_json: bool) -> None:
         for answer in answers(report):
             sentence = f"{answer.name[:1].upper()}{answer.name[1:]}: {sure(report, answer)}"
             out.print(sentence, highlight=False, markup=False)
+
+
+def requested(arguments: str) -> Request:
+    """What ``vpneval run`` with these ``arguments`` asks for. Raises what the command line raises for wrong ones."""
+    from runner.cli.app import app
+
+    group: Any = get_command(app)
+    with group.commands["run"].make_context("run", shlex.split(arguments)) as context:
+        return ask(asked_for(context))
+
+
+def expected(arguments: str) -> tuple[int, float] | None:
+    """The trials of ``vpneval run`` with these ``arguments`` and their seconds, if every VPN can run; None where the
+    command cannot be planned here, as one that names a file of another machine."""
+    try:
+        return requested(arguments).expected()
+    except (VpnevalError, TyperException, ValueError):  # ValueError: quotes that the recorded line has lost
+        return None
 
 
 def so_far(request: Request) -> tuple[Report | None, list[Trial]]:

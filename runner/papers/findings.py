@@ -92,7 +92,8 @@ class Judgement(Strict):
     words. ``beside``: what was measured of another data plane of the same protocol, and has no say in the verdict.
     ``longer``: where its interval leaves it undecided, how many times as much measuring would decide, as an estimate.
     ``bound``: the value is known from below only (≥), from above only (≤), or from neither side (?).
-    ``part``: of a claim with several parts, the one whose number this is.
+    ``part``: of a claim with several parts, the one whose number this is. ``members``: the interval is over the VPNs of
+    a group, and more repetitions do not narrow it.
     """
 
     verdict: Verdict
@@ -108,6 +109,7 @@ class Judgement(Strict):
     longer: float | None = None
     bound: Literal["", "≥", "≤", "?"] = ""
     part: str = ""
+    members: bool = False
 
     def of(self, *systems: str) -> Judgement:
         """The same, made from the measurements of these plugins."""

@@ -12,7 +12,7 @@ from runner.papers.claims import decide
 from runner.papers.findings import Blocks, Judgement, NotMeasured, open_ends
 
 DRAWS, SEED = 10_000, 1  # of the bootstrap, which is the same for the same data
-ALONE = "undecided: a group of one VPN has no interval over its members"
+ALONE = "a group of one VPN has no interval over its members"
 Group = Mapping[str, Blocks]  # VPN -> block -> value
 
 
@@ -29,7 +29,9 @@ def group_ratio(a: Group, b: Group, between: tuple[float, float], published: flo
     open_to = [[value for blocks in group.values() for value in blocks.values()] for group in (a, b)]
     judged = decide(fmean(means[0]) / fmean(means[1]), low, high, between, may=open_ends(*open_to))
     reason = f"{', '.join(a)} to {', '.join(b)}: {ALONE if low is None else judged.reason}"
-    return judged.model_copy(update={"published": published, "longer": None, "reason": reason}).of(*a, *b)
+    return judged.model_copy(update={"published": published, "longer": None, "members": True, "reason": reason}).of(
+        *a, *b
+    )
 
 
 def group_mean(a: Group, between: tuple[float, float], published: float | None = None) -> Judgement:
@@ -42,7 +44,7 @@ def group_mean(a: Group, between: tuple[float, float], published: float | None =
     low, high = interval(means)
     judged = decide(fmean(means), low, high, between)
     reason = f"{', '.join(a)}: {ALONE if low is None else judged.reason}"
-    return judged.model_copy(update={"published": published, "longer": None, "reason": reason}).of(*a)
+    return judged.model_copy(update={"published": published, "longer": None, "members": True, "reason": reason}).of(*a)
 
 
 def interval(*groups: list[float]) -> tuple[float, float] | tuple[None, None]:

@@ -115,15 +115,15 @@ def _write(folder: Path | None, made_of: Callable[[list[Path]], Report]) -> None
 
 def _print_findings(reports: list[Report], form: str) -> None:
     """docs/findings.md, or its picture."""
-    from runner.report.forms.findings_page import findings_text, rows_of
+    from runner.cli.planned import expected
+    from runner.report.forms.findings_page import findings_text, lettered, rows_of
     from runner.report.plots.plots_findings import published_against_measured
     from runner.report.plots.vega import svg
 
     if form == "findings":
-        document(findings_text(reports))
+        document(findings_text(reports, expected))
         return
-    named = {chr(ord("A") + number): made for number, made in enumerate(reports)}
-    document(svg(published_against_measured(rows_of(named)).spec))
+    document(svg(published_against_measured(rows_of(lettered(reports))).spec))
 
 
 def _print_pdf(made: Report, folder: Path | None) -> None:

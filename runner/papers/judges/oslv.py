@@ -309,5 +309,5 @@ COUNTS = {
     "none-excels": "a share of {} of the VPNs is beaten in an attribute",
     "best-three": "the worst mean rank of the three is {} times the best of the others",
     "domains": "a share of {} of the VPNs routes such domains",
-    "headers": "headers make a share of {} of the overhead of a packet of 512 bytes",
+    "headers": "in the mean, headers make a share of {} of the overhead of a packet of 512 bytes",
 }

@@ -267,7 +267,7 @@ _ZEROS = "TCP throughput of zeros with compression is {} times that without comp
 _RANDOM = "TCP throughput of random data with compression is {} times that without compression"
 COUNTS = {
     "ipip": "TCP throughput through IPIP is {} times that of plain IP",
-    "encryption": "TCP throughput through SSH forwarding is {} times that of plain IP",
+    "encryption": "what SSH forwarding leaves of IPIP's TCP throughput is {} times what IPIP leaves of plain IP's",
     "forward": "TCP throughput of SSH forwarding is {} times that of IPsec",
     "ipsec-tun": "TCP throughput of IPsec is {} times that of SSH with a TUN",
     "forward-tun": "TCP throughput of SSH forwarding is {} times that of SSH with a TUN",
@@ -285,7 +285,7 @@ COUNTS = {
     "depends-technology": "one VPN's TCP throughput is {} times the other's",
     "depends-encryption": "TCP throughput with the cipher is {} times that with AES-128",
     "depends-data": "TCP throughput of zeros is {} times that of random data",
-    "costliest": "what encryption leaves of TCP throughput is {} times what encapsulation leaves",
+    "costliest": "what IPsec leaves of IPIP's TCP throughput is {} times what IPIP leaves of plain IP's",
     "blind": "TCP throughput of random data with compression is {} times that without compression",
     "spread": "the coefficient of variation of TCP throughput, pooled, is {}",
     f"{SWITCHES}-openvpn": "OpenVPN makes {} times the context switches of IPsec, per packet",

@@ -5,113 +5,116 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import combinations
+from itertools import combinations, groupby
+from statistics import median
+from string import ascii_uppercase
+from typing import get_args
 
 from runner.papers.findings import Basis, Verdict
+from runner.papers.judges import why_today
 from runner.papers.published import names, paper
-from runner.report.forms.markdown import table_lines
+from runner.report.forms.markdown import fitted, table_lines
 from runner.report.model import Report
-from runner.report.papers.conclusions import ABOUT, Rows, opening, sentences
+from runner.report.papers.conclusions import conclusion_lines, opening, precision
+from runner.report.papers.deciding import Planned, Rows, Runs
 from runner.report.papers.findings import FindingRow
-from runner.report.text import NONE, counted
+from runner.report.text import NONE, counted, duration
 
+LONGEST_CELL = 200  # characters
 PICTURE = (
     "![Published ratio against measured ratio, with 95 % intervals](findings.svg) Made by `vpneval report DIR… "
     "--format findings-plot`: on the diagonal both are the same."
 )
-
-HEAD = (
-    *("finding", "run", "published", "measured (95 % interval)", "verdict", "system (data plane); kernel"),
-    *("stands", "why"),
-)
-FOLDER = r" --out \S+"  # of the machine that a run was made on: its data are in results/papers/
-SHOWN = ("lab kind", "lab kernel", "lab guest", "lab cpu", "lab cores", "image name")
+HEAD = ("finding", "what the number is", "published", "run: measured (95 % interval)", "verdict", "why")
+RUNS_HEAD = ("run", "arguments of vpneval run", "day", "took", "repetitions", "machine")
+MADE_HERE = r" --out \S+| --quiet"  # names a folder of the machine that a run was made on
 INTRODUCTION = """\
-Five published texts measured VPNs (their names are at the end). What they concluded is put to the test here, on \
-today's software: each finding is a sentence of theirs, the number that it comes down to, what was measured, and a \
-verdict. The numbers are ratios, of 1: of two systems measured side by side, or a share; what a timer sets is a time. \
-Rates themselves are never compared: their machines were ten to twenty years older, and their limit was a cable where \
-here it is the CPU.
+A *conclusion* is a sentence in which a paper concludes. A *finding* is one number that such a sentence comes down to: \
+a ratio of two systems measured side by side, a share of 1, or a time that a timer sets. Rates themselves are never \
+compared, because the papers' machines were ten to twenty years older. Each finding has a verdict:
 
 - **reproduced**: the 95 % interval of what was measured lies within the claim
 - **not reproduced**: it lies outside of the claim
 - **answered**: nobody claimed it; a paper asks it, or this project does
-- **undecided**: it reaches across the claim's bound; the column *why* says what a longer run would take
-- **unmeasured**: the run lacks what the claim needs, with the reason
-- **incomparable**: it was measured, but the two studies cannot be compared in this, with the reason
+- **undecided**: it was measured, and the interval reaches across the bound of the claim
+- **unmeasured**: the run lacks what the claim needs
+- **incomparable**: it was measured, but the two studies cannot be compared in this
 
-A claim in words has these bounds: *faster, more*: above 1. *As fast as, hardly matters*: within 10 %. *Half, 80 % \
-more, 11 % longer*, and a time: the number itself, within a fifth. A claim about several systems holds if it holds \
-for each; the number is then that of the system that decides. The paper's own system decides: where it had IPsec, \
-that is ESP in the kernel, in a guest kernel where the host has none. Userspace ESP is another data plane, and is \
-shown beside it. A value with ≥ is known from below only, because a search for a rate ended before a higher one \
-failed; one with ≤ was divided by such a rate. It decides what it can decide: what is at least 2 is above 1. The \
-published numbers, each with its place in its text, are in `results/published/`; what a text \
-shows in a figure alone is nowhere, because reading it off would be guessing."""
-WORTH = (
-    "What a verdict is worth depends on what it was made from; the column *stands* says it in a word. A verdict that "
-    "does not stand has no say in what became of a conclusion."
-)
+A conclusion does not hold if one of its findings is not reproduced in one run. It holds if each is reproduced. \
+Otherwise it is open.
+
+A claim in words has these bounds: *faster, more*: above 1. *As fast as, hardly matters*: within 10 % (UDP and TCP: \
+15 %). *Half, 80 % more, 11 % longer*, and a time: the number itself, within a fifth. A claim about several systems \
+holds if it holds for each; the number is then that of the system that decides, named behind it. A claim about a kind \
+of VPN is about the mean of the paper's own members, and the interval is over them. The paper's own system decides: \
+where it had IPsec, that is ESP in the kernel, and userspace ESP is shown beside it. Systems of two data planes are \
+compared by one kind of crypto driver. A number with ≥ \
+is known from below only, because a search for a rate ended before a higher one failed; with ≤ it was divided by such \
+a rate; with ? both.
+
+The word behind the verdicts of a finding says what its number is made from, and so what a verdict is worth. A verdict \
+that *does not stand* has no say in a conclusion.
+"""
 STANDS: Mapping[Basis, str] = {
-    "count": "It counts bytes or packets, and knows no speed: it stands on any machine.",
-    "ratio": "It compares systems that were measured side by side, repetition by repetition. Machines that share "
-    "cores rank systems by the CPU time of everything together, separate gateways by their busiest thread: under *What "
-    "limits it*, the run's report says where the order would change.",
-    "share": "It is a share of a link, of an offered load or of plain IP. Where hosts, gateways and WAN share cores, "
-    "the generators take CPU from the VPN: there it does not stand.",
-    "time": "It is about waiting times. Where everything shares cores they hold the scheduler's, and in a guest kernel "
-    "its clock's (100 ticks a second in User Mode Linux): there it does not stand.",
-    "timer": "It is a time that a timer of a second or more sets: it stands on any machine.",
+    "count": "bytes, packets or tasks. It stands on any machine.",
+    "ratio": "two systems side by side, repetition by repetition. Where machines share cores, the CPU time of "
+    "everything together counts; of separate gateways it would be the busiest thread. *What limits it* in a run's "
+    "report says where the order would change.",
+    "share": "a part of a link, of an offered load or of plain IP. Where hosts, gateways and WAN share cores, the "
+    "generators take CPU from the VPN, and it does not stand.",
+    "time": "waiting. On shared cores this holds the scheduler's, in a guest kernel its clock's (100 ticks a second in "
+    "User Mode Linux), and it does not stand.",
+    "timer": "a time that a timer of a second or more sets. It stands on any machine.",
 }
+GUEST = (
+    "A guest kernel has one CPU for generators and gateways, and its ciphers are generic C code. What stands there is "
+    "which of two systems costs more, and no rate."
+)
+TIMES = (
+    "How long a command takes is estimated by the time that a run here took, or by `vpneval plan`, times {:.1f} in a "
+    "guest kernel, where the runs below took so much longer than planned (their median)."
+)
+ELSEWHERE = (
+    "The published numbers, each with its place in its text, are in `results/published/`; what a text shows in a "
+    "figure alone is nowhere, because reading it off would be guessing. The report of each run (`vpneval report DIR`, "
+    "also as JSON) has each finding's systems, data planes and complete reason."
+)
+LEFT_OUT = "Of {} concluding sentences {} are left out: `results/published/{}.json` has each with the reason."
 MADE = (
-    "Of each run: its command (without `--out`), its date, its lab, and its repetitions. A deadline leaves out some of "
-    "those that were asked for; then half of the cells have as many as it says first, or more."
+    "The whole command of each is in `run.json` in its folder in `results/papers/`. A deadline leaves out some of the "
+    "repetitions that were asked for; then half of the cells have as many as it says first, or more."
 )
 TOGETHER = (
-    "These runs were measured at the same time. If that was on one machine, they took CPU time from each other; their "
+    "These runs were measured at the same time, and took CPU time from each other if that was on one machine; their "
     "ratios are still made within one run, and within its rounds"
 )
-GUEST = (
-    "A guest kernel has one CPU, which it lends to generators and gateways in turn, and the ciphers of the kernel are "
-    "generic C code in it: what stands there is which of two systems costs more, and no rate."
-)
 
 
-def findings_text(reports: Sequence[Report]) -> str:
-    """The page, in Markdown: which conclusions hold, the runs, what a verdict is worth, all verdicts in short, then
-    each with its numbers, and what became of every sentence of the conclusions.
+def lettered(reports: Sequence[Report]) -> dict[str, Report]:
+    """The reports by the letters that the page names their runs by: A to Z, then AA, AB…"""
+    letters = [first + second for first in ("", *ascii_uppercase) for second in ascii_uppercase]
+    return dict(zip(letters, reports, strict=False))
+
+
+def findings_text(reports: Sequence[Report], planned: Planned) -> str:
+    """The page, in Markdown: which conclusions hold, how to read it, each paper's conclusions and findings, the runs.
 
     Each report is a run of its own, with a letter: what two labs measured is shown side by side, and never compared.
+    ``planned``: how long a command takes by ``vpneval plan``.
     """
-    facts = [{fact.name: fact.value for fact in report.facts} for report in reports]
-    runs = [chr(ord("A") + number) for number in range(len(reports))]
-    rows = rows_of(dict(zip(runs, reports, strict=True)))
-    seconds = sum(report.elapsed_s for report in reports)
-    lines = ["# What this project finds of what the papers found", "", *opening(rows, seconds), "", PICTURE, ""]
-    lines += ["Made by `vpneval report DIR… --format findings` from runs, not written by hand.", "", INTRODUCTION, ""]
-    lines += ["## The runs", "", MADE, ""]
-    for run, report, lab in zip(runs, reports, facts, strict=True):
-        where = ", ".join(lab[name] for name in SHOWN if lab.get(name))
-        command = re.sub(FOLDER, "", report.command_line)
-        lines.append(f"- **{run}**: `{command}`, {report.created_at[:10]}: {where}. ")
-        made, asked = report.findings.repetitions, counted(report.repetitions, "repetition")
-        lines[-1] += f"{f'{made} of ' * (0 < made < report.repetitions)}{asked}, profile {report.profile}. "
-        lines[-1] += f"Verdicts: {report.findings.counts or 'none: it has no experiment with findings'}."
-    lines += ["", *_together(dict(zip(runs, reports, strict=True))), "## What a verdict is worth", ""]
-    lines += [WORTH, ""]
+    by_letter = lettered(reports)
+    rows = rows_of(by_letter)
+    runs = runs_of(by_letter, planned)
+    lines = ["# Do the papers' conclusions still hold?", "", *opening(rows, runs), "", PICTURE, ""]
+    lines += ["## How to read this page", "", INTRODUCTION]
     lines += [f"- **{basis}**: {meaning}" for basis, meaning in STANDS.items()]
-    lines += ["", GUEST] if any(lab.get("lab guest", "") not in ("", "none") for lab in facts) else []
-    lines += ["", "## In short", "", *_in_short(rows)]
-    questions = {reported.name: reported.question for report in reversed(reports) for reported in report.experiments}
-    for experiment in dict.fromkeys(row.experiment for _, row in rows):
-        lines += [f"## {experiment}", "", questions[experiment], ""]
-        mine = [(run, row) for run, row in rows if row.experiment == experiment]
-        lines += table_lines(HEAD, [_cells(run, row) for run, row in mine])
-    for report in reports:
-        if line := report.findings.device_row:
-            lines += ["## This machine as a row of results/published/devices.csv", "", "```csv", line, "```", ""]
-    lines += ["## Every sentence of their conclusions", "", ABOUT, "", *sentences(rows)]
-    return "\n".join([*lines, "## The papers", "", *_papers(), ""])
+    lines += ["", f"{GUEST} {precision(rows)}", "", f"{TIMES.format(runs.guest_pace)} {ELSEWHERE}", ""]
+    for name in names():
+        lines += _paper(name, rows)
+        device_rows = [report.findings.device_row for report in reports if report.findings.device_row]
+        if name == "devices" and device_rows:
+            lines += ["### Runs as rows of results/published/devices.csv", "", "```csv", *device_rows, "```", ""]
+    return "\n".join([*lines, *_runs(by_letter, runs)])
 
 
 def rows_of(reports: Mapping[str, Report]) -> list[tuple[str, FindingRow]]:
@@ -128,6 +131,150 @@ def rows_of(reports: Mapping[str, Report]) -> list[tuple[str, FindingRow]]:
     return sorted(rows, key=lambda item: item[1].experiment)
 
 
+def runs_of(reports: Mapping[str, Report], planned: Planned) -> Runs:
+    """The runs' commands, and what new ones would take: in guest kernels as many times as long as planned as the median
+    of these runs, each by the share of its trials that it made."""
+    commands, paces = {}, []
+    for run, report in reports.items():
+        commands[run] = re.sub(MADE_HERE, "", report.command_line).removeprefix("vpneval run ")
+        made = sum(report.trials.values())
+        if "--kernel " in commands[run] and made and (expected := planned(commands[run])):
+            trials, seconds = expected
+            paces.append(report.elapsed_s / (seconds * made / trials))
+    return Runs(planned, commands, median(paces or [1.0]))
+
+
+def _paper(name: str, rows: Rows) -> list[str]:
+    """A paper's section: the machines that it measured on, its conclusions, its findings."""
+    document = paper(name)
+    machines = f" Measured on: {'; '.join(machine.text for machine in document.hardware)}." * bool(document.hardware)
+    left_out = sum(not conclusion.by for conclusion in document.conclusions)
+    claims = [[*claim] for _, claim in groupby(rows, key=lambda item: (item[1].experiment, item[1].id))]
+    mine = [claim for claim in claims if claim[0][1].paper == name]
+    unmeasured = [claim for claim in mine if all(row.value is None and not row.beside for _, row in claim)]
+    return [
+        *(f"## {document.title[0].upper()}{document.title[1:]}", ""),
+        *(f"{document.citation.rstrip('.')}.{machines}", ""),
+        *conclusion_lines(name, rows),
+        *("", LEFT_OUT.format(len(document.conclusions), left_out, name), ""),
+        *table_lines(HEAD, [cells for claim in mine if claim not in unmeasured for cells in _of_finding(claim)]),
+        *_unmeasured(unmeasured),
+    ]
+
+
+def _unmeasured(claims: Sequence[Rows]) -> list[str]:
+    """The findings for which no run has anything, by the reason."""
+    by_reason: dict[str, list[str]] = {}
+    for (_, row), *_ in claims:
+        reason = fit(shortened(row.reason).replace("in this run", "in these runs"))
+        by_reason.setdefault(reason, []).append(_name(row))
+    lines = [f"- **unmeasured** ({reason}): {'; '.join(names)}" for reason, names in by_reason.items()]
+    return [*lines, ""] if lines else []
+
+
+def _name(row: FindingRow) -> str:
+    """The finding, its place in the paper, and its name."""
+    return f"{row.found} ({row.where.partition(', figure')[0]}; {row.experiment}/{row.id})"
+
+
+def _of_finding(claim: Rows) -> list[list[str]]:
+    """A finding's rows of the table: one for all runs, unless their numbers are too many for a cell."""
+    (_, first), numbers = claim[0], [(run, row) for run, row in claim if row.value is not None]
+    lines = [""]
+    for number in [f"{run}: {row.measured}{f', {row.part}' * bool(row.part)}" for run, row in numbers]:
+        if lines[-1] and len(lines[-1]) + len(number) > LONGEST_CELL - 10:
+            lines.append("")
+        lines[-1] += f"{'; ' * bool(lines[-1])}{number}"
+    published = "; ".join(dict.fromkeys(row.stated for _, row in numbers if row.stated != NONE))
+    about = first.counts.replace("{}", "…")
+    cells = [_name(first), about, published or NONE, lines[0] or NONE, _verdict(numbers), _why(claim)]
+    return [[fit(cell) for cell in cells], *[["", "", "", fit(more), "", ""] for more in lines[1:]]]
+
+
+def _verdict(numbers: Rows) -> str:
+    """The verdicts on a finding, each with the runs that have it, and what they are made from."""
+    if not numbers:
+        return "unmeasured"
+    by_verdict: dict[str, list[str]] = {}
+    for run, row in numbers:
+        by_verdict.setdefault(row.verdict + ", does not stand" * (row.stands == "no"), []).append(run)
+    named = len(by_verdict) > 1
+    each = [verdict + f" ({', '.join(runs)})" * named for verdict, runs in by_verdict.items()]
+    return f"{', '.join(each)} · {numbers[0][1].basis}"
+
+
+def _why(claim: Rows) -> str:
+    """What is to be said of the verdicts on a finding: why it is not reproduced today; if no run decides it, why there
+    is none and what would decide it; and what other data planes measured beside it."""
+    decided = any(row.decided and row.stands != "no" for _, row in claim)
+    measured = [(run, row) for run, row in claim if row.value is not None]
+    runs_of_reason: dict[str, list[str]] = {}
+    for run, row in measured or claim:
+        if row.verdict == "not reproduced":
+            reasons = why_today(row.experiment, row.id, row.reason)
+        elif row.decided or decided:
+            reasons = []
+        else:
+            reasons = [row.needs.partition(" (")[0] if row.undecided else shortened(row.reason)]
+        for reason in reasons:
+            runs_of_reason.setdefault(reason, []).append(run)
+    named = len(runs_of_reason) > 1
+    why = [f"{', '.join(runs)}: " * named + reason for reason, runs in runs_of_reason.items()]
+    return "; ".join(why + [f"beside it {row.beside}" for _, row in claim if row.beside])
+
+
+def shortened(reason: str) -> str:
+    """A reason by its deciding part: without the list of what each part of the claim came to, the levels of a cell,
+    how a bound came about, which its mark says, and that there is no verdict."""
+    reason = _without_parts(reason).removeprefix("open: ").partition(": shown ")[0]
+    reason = re.sub(r"\w+ has no \w+ at [^:]*: ", "", reason)
+    reason = re.sub(r"^(the paper's system decides, and was not measured): .*", r"\1", reason)
+    reason = re.sub(
+        r"(?:[^;:]*: )?it is known from .*, which does not decide .*", "such a bound does not decide it", reason
+    )
+    return "; ".join(dict.fromkeys(reason.split("; ")))
+
+
+def _without_parts(reason: str) -> str:
+    """The reason without the list of the parts of the claim, which is in parentheses."""
+    begins = re.search(rf" \([^()]*: (?:{'|'.join(get_args(Verdict))})\b", reason)
+    if not begins:
+        return reason
+    depth = 0
+    for at, character in enumerate(reason[begins.start() :], begins.start()):
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if character == ")" and depth == 0:
+            return reason[: begins.start()] + reason[at + 1 :]
+    return reason[: begins.start()]
+
+
+def fit(words: str) -> str:
+    """The words of a cell, cut where they are too many."""
+    return fitted(words, LONGEST_CELL)
+
+
+def _runs(reports: Mapping[str, Report], runs: Runs) -> list[str]:
+    """The section of the runs: their machines, a table, and which of them were measured at the same time."""
+    machines: dict[str, str] = {}  # kernel, CPU, cores -> name
+    rows = []
+    for run, report in reports.items():
+        lab = {fact.name: fact.value for fact in report.facts}
+        guest = lab.get("lab guest", "none")
+        what = ["lab kernel"] + ["lab cpu", "lab cores"] * (guest in ("", "none"))
+        where = ", ".join(f"{name.removeprefix('lab ')} {lab[name]}" for name in what if lab.get(name))
+        kind = "host" if guest in ("", "none") else guest
+        alike = sum(name.startswith(kind) for name in machines.values())
+        machines.setdefault(f"{kind}: {where}", kind + f" {alike + 1}" * bool(alike))
+        made = report.findings.repetitions
+        repetitions = f"{f'{made} of ' * (0 < made < report.repetitions)}{report.repetitions}"
+        cells = (run, runs.commands[run], report.created_at[:10], duration(report.elapsed_s), repetitions)
+        rows.append([*map(fit, cells), machines[f"{kind}: {where}"]])
+    seconds = sum(report.elapsed_s for report in reports.values())
+    lines = ["## The runs", "", f"{counted(len(rows), 'run')}, {duration(seconds)} together. {MADE}", ""]
+    lines += [f"- **{name}**: {where.partition(': ')[2]}" for where, name in machines.items()]
+    return [*lines, "", *table_lines(RUNS_HEAD, rows), *_together(reports)]
+
+
 def _together(reports: Mapping[str, Report]) -> list[str]:
     """A line that names the pairs of runs that were measured at the same time."""
     times = {run: _from_to(report) for run, report in reports.items()}
@@ -142,41 +289,3 @@ def _together(reports: Mapping[str, Report]) -> list[str]:
 def _from_to(report: Report) -> tuple[datetime, datetime]:
     begun = datetime.fromisoformat(report.created_at)
     return begun, begun + timedelta(seconds=report.elapsed_s)
-
-
-def _in_short(rows: Rows) -> list[str]:
-    """The claims by verdict, a line for each claim."""
-    lines = []
-    verdicts: tuple[Verdict, ...] = (
-        *("reproduced", "not reproduced", "answered"),
-        *("undecided", "unmeasured", "incomparable"),
-    )
-    for verdict in verdicts:
-        mine = [(run, row) for run, row in rows if row.verdict == verdict]
-        if mine:
-            lines += [f"**{verdict.capitalize()}** ({len(mine)})", ""]
-            for run, row in mine:
-                number = f"run {run}: {row.measured}" if row.value is not None else "not measured"
-                other = f"; beside it {row.beside}" if row.beside else ""
-                lines.append(f"- {row.found} ({row.experiment}, {number}{other})")
-            lines.append("")
-    return lines
-
-
-def _cells(run: str, row: FindingRow) -> tuple[str, ...]:
-    word = row.stands if row.value is not None else "–"
-    finding = f"{row.found} [{row.citation}]"
-    made_from = f"{', '.join(row.systems)}; {row.kernel}" if row.systems else NONE
-    return finding, run, row.stated, row.measured, row.verdict, made_from, f"{word} ({row.basis})", row.why
-
-
-def _papers() -> list[str]:
-    """A line for each paper, with the machines that it measured on."""
-    lines = []
-    for name in names():
-        document = paper(name)
-        machines = (
-            f" Measured on: {'; '.join(machine.text for machine in document.hardware)}." if document.hardware else ""
-        )
-        lines.append(f"- **{document.title}**: {document.citation.rstrip('.')}.{machines}")
-    return lines

@@ -71,6 +71,16 @@ def table_lines(head: Sequence[str], rows: Sequence[Sequence[str | TableCell]]) 
     return [line(head), "|" + " --- |" * len(head), *[line(row) for row in rows], ""]
 
 
+def fitted(words: str, longest: int) -> str:
+    """The words, cut at the end of one of them so that a cell has so many characters in Markdown at most."""
+    if len(_md(words)) <= longest:
+        return words
+    cut = words
+    while " " in cut and len(_md(f"{cut} …")) > longest:
+        cut = cut.rpartition(" ")[0]
+    return f"{cut} …"
+
+
 def _cell(content: str | TableCell) -> str:
     table_cell = cell(content)
     return _md(table_cell.words) + (f" ({table_cell.note})" if table_cell.note else "")

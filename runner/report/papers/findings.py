@@ -43,11 +43,12 @@ LONGEST = 100  # times the length of the run; longer estimates are not given
 class FindingRow(Strict):
     """One finding. ``published``, ``value``, ``low`` and ``high`` are ratios of 1, or times in ``unit``; None where
     there is none. ``counts``: what the number is, a sentence with ``{}`` for the number; ``part``: of a claim with
-    several parts, the one whose number it is. ``bound``: the value is known from below only (≥), from above only (≤),
-    or from neither side (?). ``systems``: the plugins that decided, each with its data plane; ``beside``: another
-    plane's number. ``basis``: what the number was made from, and so whether the verdict ``stands`` on the run's
-    machines. ``longer``: how many times as long a run would decide what its interval leaves undecided; ``needs``: the
-    same in words; ``repetitions`` and ``needed_s``: how many those are, and how long they take.
+    several parts, the one whose number it is; ``members``: its interval is over the VPNs of a group. ``bound``: the
+    value is known from below only (≥), from above only (≤), or from neither side (?). ``systems``: the plugins that
+    decided, each with its data plane; ``beside``: another plane's number. ``basis``: what the number was made from, and
+    so whether the verdict ``stands`` on the run's machines. ``longer``: how many times as long a run would decide what
+    its interval leaves undecided; ``needs``: the same in words; ``repetitions`` and ``needed_s``: how many those are,
+    and how long they take.
     """
 
     experiment: str
@@ -74,6 +75,7 @@ class FindingRow(Strict):
     repetitions: int | None = None
     needed_s: float | None = None
     part: str = ""
+    members: bool = False
     counts: str = ""
     kernel: str = ""
     run: str = ""
@@ -207,6 +209,8 @@ def needs(judgement: Judgement, run: Run, made: int) -> str:
     else than its interval leaves it open."""
     if judgement.verdict != "undecided" or judgement.bound or judgement.value is None:
         return ""
+    if judgement.members:
+        return "other VPNs of these kinds would decide it, and no more repetitions"
     if judgement.low is None:
         return "two repetitions would tell, or more"
     if judgement.longer is None:

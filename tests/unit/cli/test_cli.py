@@ -15,6 +15,7 @@ from runner.catalogue import GROUPS, experiment_names, factors, metrics, vpn_nam
 from runner.cli import options
 from runner.cli.live import roughly
 from runner.cli.main import main
+from runner.cli.planned import expected
 from runner.data.errors import UsageError
 from runner.data.guest import GUEST
 from runner.data.levels import LEVELS
@@ -223,6 +224,19 @@ def test_plan_runs_without_root_and_starts_nothing(capsys: CapSys, nowhere: Path
     assert "trials, about" in " ".join(out.split())
     assert "quick profile" in out
     assert os.listdir(nowhere) == []
+
+
+def test_a_command_of_another_day_is_planned_as_plan_does(capsys: CapSys) -> None:
+    """Under whichever kernel, and with what ``plan`` does not have. What cannot be planned here has no time."""
+    asked = "transport --vpn openvpn,ssh_tun --set cipher=aes-128-gcm --reps 4"
+    code, out, _ = vpneval(capsys, "plan", *asked.split(), "--json")
+    told = json.loads(out)
+    planned = expected(f"{asked} --kernel uml --quiet")
+    assert code == 0
+    assert planned
+    assert (planned[0], round(planned[1])) == (told["trials"], told["expected_s"])
+    for unknown in ("nothing --vpn openvpn", "transport --lab ssh:nowhere.toml", "transport --no-such", "transport '"):
+        assert expected(unknown) is None, unknown
 
 
 def test_plan_tells_what_until_significant_and_a_deadline_make_of_it(capsys: CapSys) -> None:

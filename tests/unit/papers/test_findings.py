@@ -15,7 +15,7 @@ from runner.design.experiment import Experiment
 from runner.papers import judges
 from runner.papers.claims import all_of, close, compare, decide, order_held
 from runner.papers.findings import Data, Finding, Judgement, NotMeasured, judge, trials_of
-from runner.papers.judges import findings_of, thesis
+from runner.papers.judges import findings_of, run_for, thesis
 from runner.report.papers.findings import findings
 from tests.unit.findings_worlds import ROUNDING, WORLDS, made
 from tests.unit.synthetic import make_trial
@@ -268,3 +268,11 @@ def test_the_part_of_a_claim_that_decides_is_named_behind_the_number() -> None:
     assert row.part == "ipsec"
     assert row.sentence.startswith("UDP throughput is 2")
     assert judges.counts("ha_http", "continued", "handover") == ("the longest handover takes {}", "")
+
+
+def test_the_best_three_are_run_where_vtun_is() -> None:
+    """Of two images as a factor, the cells are other ones, and decide nothing."""
+    assert "--image bookworm " in run_for("oslv", "best-three")
+    assert "vtun" in run_for("oslv", "best-three")
+    assert run_for("oslv", "best") == "oslv --lab ssh:testbed.toml", "that of the others"
+    assert run_for("security", "all-four") == "security", "an experiment that needs no more than its name"

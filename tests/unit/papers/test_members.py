@@ -6,6 +6,8 @@ import pytest
 
 from runner.papers.findings import NotMeasured
 from runner.papers.members import group_mean, group_ratio
+from runner.report.papers.findings import needs
+from tests.unit.synthetic import make_run
 
 HALF = (0.4, 0.6)
 
@@ -40,3 +42,15 @@ def test_one_member_has_no_interval_and_an_empty_group_no_mean() -> None:
         group_ratio({}, group(1.0), HALF)
     with pytest.raises(NotMeasured):
         group_mean({}, HALF)
+
+
+def test_no_more_repetitions_are_promised_where_the_members_differ() -> None:
+    for judged in (
+        group_ratio(group(30.0, 50.0, 70.0), group(99.0, 100.0, 101.0), HALF),
+        group_ratio(group(50.0), group(99.0, 101.0), HALF),
+        group_mean(group(0.3, 0.5, 0.7), HALF),
+    ):
+        assert (
+            needs(judged, make_run(("ipsec",)), 3)
+            == "other VPNs of these kinds would decide it, and no more repetitions"
+        )

@@ -1,0 +1,116 @@
+"""docs/findings.md is made from the committed runs in results/papers/: what a reader must be able to rely on."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from runner.cli.planned import expected, requested
+from runner.data.store import load_run
+from runner.papers.published import names, paper
+from runner.report.forms.findings_page import LONGEST_CELL, findings_text, lettered, rows_of, runs_of
+from runner.report.model import Report, build
+from runner.report.papers.conclusions import decidable, outcome, put_to_the_test
+from runner.report.papers.deciding import Way, in_words, ways
+from runner.report.plots.plots_findings import published_against_measured
+from runner.report.plots.vega import svg
+from tests.unit.findings_worlds import ROOT
+
+OPEN_AT_MOST = 1 / 8  # of the conclusions that a host and its guest kernels can decide
+TESTBED = """
+[host1]
+address = "192.0.2.1"
+lan = "eth1"
+[gw1]
+address = "192.0.2.2"
+lan = "eth1"
+wan = "eth2"
+[gw2]
+address = "192.0.2.3"
+lan = "eth1"
+wan = "eth2"
+[host2]
+address = "192.0.2.4"
+lan = "eth1"
+"""
+
+
+@cache
+def reports() -> dict[str, Report]:
+    runs = sorted(path.parent for path in (ROOT / "results" / "papers").glob("*/run.json"))
+    return lettered([build(*load_run(run)) for run in runs])
+
+
+@cache
+def page() -> str:
+    return findings_text([*reports().values()], expected)
+
+
+def open_ones() -> dict[str, list[Way]]:
+    """Each open conclusion, and what would decide it."""
+    rows, runs = rows_of(reports()), runs_of(reports(), expected)
+    return {
+        f"{name}: {conclusion.says}": ways(conclusion, rows, runs)
+        for name, conclusion in put_to_the_test()
+        if outcome(conclusion, rows) == "open"
+    }
+
+
+def test_the_committed_page_and_picture_are_those_of_the_committed_runs() -> None:
+    """Made anew by the two commands on the page; ``results/papers/`` has the runs, each in a folder."""
+    assert (ROOT / "docs" / "findings.md").read_text() == page()
+    picture = svg(published_against_measured(rows_of(reports())).spec)
+    assert (ROOT / "docs" / "findings.svg").read_text().rstrip() == picture.rstrip()
+
+
+def test_the_committed_runs_decide_conclusions_of_every_paper() -> None:
+    rows = rows_of(reports())
+    decided = {name for name, conclusion in put_to_the_test() if outcome(conclusion, rows) != "open"}
+    assert decided == {*names()}
+
+
+@pytest.mark.xfail(strict=True, reason="runs that decide the conclusions named in the failure are still to be measured")
+def test_of_the_conclusions_that_this_kind_of_machine_can_decide_at_most_one_in_eight_is_open() -> None:
+    """Not among them: those that need machines of their own for a share or a waiting time, and those that no single run
+    decides (NO_RUN)."""
+    rows, runs = rows_of(reports()), runs_of(reports(), expected)
+    here = [conclusion for _, conclusion in put_to_the_test() if decidable(conclusion, rows, runs)]
+    undecided = {conclusion: by for conclusion, by in open_ones().items() if any(way.here for way in by)}
+    told = "\n".join(f"{conclusion}: {in_words(by)}" for conclusion, by in undecided.items())
+    assert len(undecided) <= OPEN_AT_MOST * len(here), f"{len(undecided)} of {len(here)} are open:\n{told}"
+
+
+def test_every_open_conclusion_names_a_command_that_vpneval_accepts_or_the_machines_that_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "testbed.toml").write_text(TESTBED)
+    monkeypatch.chdir(tmp_path)
+    for conclusion, by in open_ones().items():
+        assert by, conclusion
+        for way in by:
+            commands = re.findall(r"`vpneval run ([^`]*)`", f"{way.why}: {way.told}")
+            assert commands or "machines of their own" in way.why, way
+            for command in commands:
+                assert requested(command).cells, command
+            if way.here:
+                assert commands == [way.command]
+                assert " takes about " in way.told, "and how long it takes"
+
+
+def test_no_cell_of_the_page_is_longer_than_a_reader_takes_in() -> None:
+    cells = [cell.strip() for line in page().splitlines() if line.startswith("|") for cell in line.split(" | ")]
+    assert max(map(len, cells)) <= LONGEST_CELL + len("| ")
+
+
+def test_every_paper_has_its_section_with_conclusions_and_findings() -> None:
+    sections = {section.split("\n", 1)[0]: section for section in page().split("\n## ")}
+    for name in names():
+        title = paper(name).title
+        section = sections[title[0].upper() + title[1:]]
+        assert sum(line.startswith("- **") and "* (" in line for line in section.splitlines()) >= sum(
+            name == of for of, _ in put_to_the_test()
+        )
+        assert section.count("\n| ") > 2, "a head, a line, and findings"
