@@ -5,12 +5,14 @@ from collections.abc import Mapping
 from runner.design.experiment import ALL, Experiment, measuring
 from runner.design.profile import Profile
 from runner.papers.claims import IPSEC
-from runner.papers.judges.crypto_matrix import CBC, CHACHA, GCM, RATE, SEPARATE
+from runner.papers.judges.crypto_matrix import CBC, CHACHA, GCM, RATE, SEPARATE, SHORTEST
 from runner.vpn.plugin import Vpn
 from vpns._esp import CIPHERS, INTEGRITIES  # noqa: PLC2701  (the underscore says: no plugin)
 
 STAR = (CBC, "aes-256-cbc", *SEPARATE, "null", "aes-128-ctr", GCM, "aes-256-gcm", "aes-128-ccm", "aes-128-gmac", CHACHA)
 SMALLEST = ((CBC, "hmac-sha256"), (GCM, "aead"), ("aes-128-gmac", "aead"))
+SHORT = (SHORTEST, "64")
+LENGTHS = (SHORTEST, "128", "256", "512", "1024", "1400", "1500")
 DRIVEN = (*SMALLEST[:2], (CHACHA, "aead"))  # measured with each driver of the cipher
 
 
@@ -21,10 +23,10 @@ def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
         short = cipher == GCM and length == "64"  # the kernel against userspace
         return (cipher, integrity) in DRIVEN and (profile.name == "thesis" or length == "1400" or short)
     if profile.name == "smallest":
-        return length in ("64", "1500") and (cipher == "none" or (cipher, integrity) in SMALLEST)
+        return length in (*SHORT, "1500") and (cipher == "none" or (cipher, integrity) in SMALLEST)
     centre = cipher in (*STAR, "none") and integrity in ("hmac-sha256", "aead", "none")
     few = cipher == "none" or (cipher, integrity) in DRIVEN if length == "1500" else centre or cipher == CBC
-    return profile.name == "thesis" or (few and length in ("64", "1400", "1500"))
+    return profile.name == "thesis" or (few and length in (*SHORT, "1400", "1500"))
 
 
 EXPERIMENT = Experiment(
@@ -38,7 +40,7 @@ EXPERIMENT = Experiment(
     metrics=(RATE, "forwarded_share", "wan_packets_per_packet"),
     traffic=(measuring("duplex"), measuring("duplex", driver="generic")),
     vary={"cipher": tuple(CIPHERS), "integrity": tuple(INTEGRITIES)},
-    vary_traffic={"packet_bytes": ALL, "driver": ALL},
+    vary_traffic={"packet_bytes": LENGTHS, "driver": ALL},
     only=("none", *IPSEC),
     keep=("cipher", "integrity", "packet_bytes"),
     wanted=wanted,

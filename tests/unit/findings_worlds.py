@@ -125,7 +125,7 @@ def matrix(vpn: str, params: Mapping[str, str], metric: str, holds: bool) -> flo
     if cipher.startswith("aes-256") and not holds:
         rate *= 1.5
     rate *= DRIVERS[holds].get(params.get("driver", ""), 1.0)
-    decline = {"64": 1.0, "1400": 0.6 if (cipher == "chacha20-poly1305") == holds else 0.5, "1500": 0.3}
+    decline = {"46": 1.0, "1400": 0.6 if (cipher == "chacha20-poly1305") == holds else 0.5, "1500": 0.3}
     return rate * 1000 * decline[length] * (2.0 if (vpn == "ipsec") == holds else 1.0)
 
 

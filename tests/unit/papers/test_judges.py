@@ -130,6 +130,25 @@ def test_versions_are_compared_where_two_images_were_measured(bookworm: float, v
     assert "compare two images" in found.reason
 
 
+@pytest.mark.parametrize(("shortest", "verdict"), [("64", "reproduced"), ("46", "not reproduced")])
+def test_the_papers_shortest_packets_decide_where_they_were_measured(shortest: str, verdict: str) -> None:
+    """A frame of 64 bytes is an IP packet of 46; an older run has 64 bytes of IP alone."""
+    rates = {"64": {"aes-128-gcm": 2.0, "aes-128-cbc": 1.0}, "46": {"aes-128-gcm": 1.0, "aes-128-cbc": 2.0}}
+    trials = [
+        make_trial(
+            "ipsec",
+            {"cipher": cipher, "integrity": "aead" if "gcm" in cipher else "hmac-sha256", "packet_bytes": length},
+            block,
+            {"packet_rate_both_ways": rate * (1 + block / 1e3)},
+        )
+        for length, ciphers in rates.items()
+        for cipher, rate in ciphers.items()
+        for block in (1, 2, 3)
+        if length in ("64", shortest)
+    ]
+    assert judge(finding("crypto_matrix", "gcm-fastest"), make_run(("ipsec",)), trials).verdict == verdict
+
+
 def meshes(efforts: Mapping[str, tuple[int, int]]) -> list[Trial]:
     """VPN -> tasks at 10 and at 20 sites."""
     trials = []
