@@ -33,9 +33,9 @@ EXPERIMENT = Experiment(
     name="crypto_matrix",
     question="Which combination of encryption and integrity lets IPsec forward the most packets, at which length?",
     method="vpneval tries every combination that strongSwan and the kernel accept; it asks both. UDP packets of "
-    "one length go both ways at once. A search of 3 s (2 s from the second repetition on) finds the "
-    "highest rate with at most 1 % loss. An overload of 1 Gbit/s each way shows which share is forwarded. "
-    "Three ciphers are measured with and without the CPU's crypto instructions.",
+    "one length go both ways at once. A short search finds the highest rate with at most 1 % loss. An "
+    "overload of 1 Gbit/s each way shows which share is forwarded. Three ciphers are measured with and "
+    "without the CPU's crypto instructions.",
     source="the router paper §VI, figures 6 to 11; RFC 8221 §5",
     metrics=(RATE, "forwarded_share", "wan_packets_per_packet"),
     traffic=(measuring("duplex"), measuring("duplex", driver="generic")),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from runner.search.settings import UdpSearch
 
 SHORT_SEARCH = UdpSearch(relative_width=0.05, trial_duration_s=1.0, confirm=None, budget_s=7.5)
-SHORTEST_SEARCH = UdpSearch(relative_width=0.08, trial_duration_s=0.4, confirm=None, budget_s=3.0)
+SHORTEST_SEARCH = UdpSearch(relative_width=0.08, trial_duration_s=0.4, confirm=None, budget_s=9.0)
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ PROFILES = {
             "file_bytes": ("20000000",),
             "download_bytes": ("20000000",),
             "packet_bytes": ("64", "512", "1400"),
-            "detection": ("hello", "minimal_hello", "bfd"),
+            "detection": ("hello", "minimal_hello", "bfd", "static"),
         },
         # Without compression the payload does not matter; the thesis measured one there, too (§3.5.1).
         skip=({"compression": "off", "payload": "zeros"}, {"compression": "off", "payload": "text"}),

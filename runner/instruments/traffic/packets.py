@@ -21,7 +21,7 @@ from runner.instruments.tools.factors import BURST_PACKETS, FRAGMENTATION, PACKE
 from runner.instruments.tools.fragments import may_fragment
 from runner.instruments.tools.generator import BURST, Generator, Load, generating, generator
 from runner.instruments.tools.limits import Limits
-from runner.instruments.tools.searched import searched
+from runner.instruments.tools.searched import on_one_cpu, searched
 from runner.instruments.traffic.tcp import pilot_bps
 from runner.instruments.traffic.udp import found_rate, search_detail
 from runner.lab.readings.wire import outer
@@ -105,6 +105,7 @@ def packets(
         return Loss(counted.sent, counted.on_time, counted.sent / counted.seconds * bits)
 
     result = yield from searched(search, offer, first_bps, OVERHEAD_S, min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS))
+    result = on_one_cpu(result, bench.lab)
     value = found_rate(result, "packet rate", measured)
     measured.loads = limits.found(value)
     if breakdowns:

@@ -1,0 +1,50 @@
+"""A search whose sender shares the machine's only CPU."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from runner.instruments.tools import searched
+from runner.instruments.tools.searched import on_one_cpu
+from runner.lab.shape.site_to_site import Lab
+from runner.search import SearchResult, SearchTrial, find_throughput
+from runner.search.model import Loss
+
+CAN_SEND_BPS = 20e6
+
+
+def saturated() -> SearchResult:
+    """A search with a sender that falls short of what it is asked for, and loses nothing."""
+    return find_throughput(
+        lambda rate_bps, _: Loss(1000, 1000, min(rate_bps, CAN_SEND_BPS)),
+        confirm=None,
+        first_rate_bps=15e6,
+        trial_duration_s=0.4,
+    )
+
+
+def cpus(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    monkeypatch.setattr(searched, "os", SimpleNamespace(sched_getaffinity=lambda _: set(range(number))))
+
+
+def test_on_one_cpu_the_most_that_can_be_sent_is_the_throughput(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = saturated()
+    assert (result.rate_bps, result.flags) == (None, {"generator_limited"}), (
+        "the control: elsewhere it is a lower bound"
+    )
+    cpus(monkeypatch, 1)
+    found = on_one_cpu(result, Lab({}))
+    assert (found.rate_bps, found.interval_bps) == (CAN_SEND_BPS, (CAN_SEND_BPS, CAN_SEND_BPS))
+    assert not found.flags
+
+
+def test_where_more_might_be_offered_it_stays_a_lower_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = saturated()
+    cpus(monkeypatch, 1)
+    assert on_one_cpu(result, Lab({}, shared_kernel=False)) == result, "the sender is another machine"
+    stall = SearchTrial(40e6, 10e6, 0.4, 1000, 1000, "seed")
+    accident = replace(result, trials=(*result.trials, stall))
+    assert on_one_cpu(accident, Lab({})) == accident, "a sender that fell short of half as much was held up"
+    cpus(monkeypatch, 2)
+    assert on_one_cpu(result, Lab({})) == result
