@@ -30,9 +30,8 @@ def cpus(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
 def test_on_one_cpu_the_most_that_can_be_sent_is_the_throughput(monkeypatch: pytest.MonkeyPatch) -> None:
     result = saturated()
-    assert (result.rate_bps, result.flags) == (None, {"generator_limited"}), (
-        "the control: elsewhere it is a lower bound"
-    )
+    assert result.rate_bps is None, "the control: elsewhere it is a lower bound"
+    assert "generator_limited" in result.flags
     cpus(monkeypatch, 1)
     found = on_one_cpu(result, Lab({}))
     assert (found.rate_bps, found.interval_bps) == (CAN_SEND_BPS, (CAN_SEND_BPS, CAN_SEND_BPS))
