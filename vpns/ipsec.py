@@ -100,7 +100,7 @@ class Ipsec(Vpn):
         keyingtries = 0
         {DEAD_PEER}
         local_addrs = {"%any" if params.get("roaming") == me.name else me.wan_address}
-        remote_addrs = {peer.wan_address}
+        remote_addrs = {peer.wan_address}{", 0.0.0.0/0" if params.get("roaming") == peer.name else ""}
         proposals = {params.get("ike", IKE_PROPOSAL)}
         local {{
             auth = pubkey

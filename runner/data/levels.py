@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from runner.data.wan import PRESETS
 
 BY_PROFILE = "by profile"
-LEFT_OUT = {"fragmentation": "refuse"}  # levels that are not written down, being what nobody has to ask for
+LEFT_OUT = {
+    "fragmentation": "refuse",
+    "uplinks": "two_routers",
+}  # levels that are not written down, being what nobody has to ask for
 
 
 @dataclass(frozen=True)

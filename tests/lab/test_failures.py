@@ -156,6 +156,23 @@ def test_a_tunnel_that_ends_on_a_silently_dead_link_stays_dead(image: Image, tmp
     assert carrier.recovered_s is not None
 
 
+@pytest.mark.parametrize(
+    ("name", "detection", "moves"),
+    [("ipsec_user", "minimal_hello", True), ("ipsec_user", "static", False), ("wireguard_go", "static", True)],
+)
+def test_two_links_to_one_router(image: Image, tmp_path: Path, name: str, detection: str, moves: bool) -> None:
+    """The paper's figure 3b. Without a routing daemon, strongSwan goes on to send from the address of the dead link;
+    WireGuard asks the kernel for each packet."""
+    levels = {"detection": detection, "endpoint": "link", "uplinks": "one_router"}
+    with tunnel(image, tmp_path, name, **levels) as (lab, _, address):
+        topology = prepare.routed(levels)
+        assert reroute.paths(topology, lab) == (reroute.FIRST, reroute.FIRST[::-1])
+        found = outage(lab, address, reroute.kill_link(lab, "carrier"), SHORT, random.Random(1))
+        there, _ = reroute.paths(topology, lab)
+    assert there == ["gw1", "r2", "r3", "gw2"]
+    assert (found.recovered_s is not None) is moves
+
+
 def outage_after(lab: Lab, address: str) -> Outage:
     """The link is mended, so that the stream flows again, and then dies with loss of carrier."""
     lab.wan.run("ip", "link", "set", "gw1", "master", "br0")

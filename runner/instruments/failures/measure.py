@@ -14,10 +14,9 @@ from runner.instruments.failures import reroute
 from runner.instruments.failures.breaks import CUT_S, DOWN_S, break_by
 from runner.instruments.failures.outage import Outage, outage, reported, watch_of
 from runner.instruments.failures.overload import OVERLOAD_S, WHAT, Overload
-from runner.instruments.failures.prepare import Breaking
+from runner.instruments.failures.prepare import Breaking, routed
 from runner.instruments.instrument import Asked
 from runner.instruments.result import Measured
-from runner.lab.shape.topologies import ospf
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 
@@ -63,7 +62,7 @@ def rerouted(bench: Bench, params: Mapping[str, str], profile: Profile, seed: in
 
     Raises MeasurementError where the tunnel did not take the first path before.
     """
-    topology = ospf(params["endpoint"])
+    topology = routed(params)
     _, timers, period_s = reroute.DETECTIONS[params["detection"]]
     watch = watch_of(profile, phase_s=period_s)
     before: list[str] = []
@@ -136,8 +135,9 @@ class Reroute(Breaking):
 
     name = "reroute"
     factors = {
-        "detection": Levels(("default", "hello", "minimal_hello", "bfd"), default="hello", before=True),
+        "detection": Levels(tuple(reroute.DETECTIONS), default="hello", before=True),
         "endpoint": Levels(("loopback", "link"), default="loopback", before=True),
+        "uplinks": Levels(("two_routers", "one_router"), default="two_routers", before=True),
         "link_failure": Levels(("carrier", "silent"), default="silent", before=True),
     }
     metrics = (

@@ -25,7 +25,12 @@ def topology_of(params: Mapping[str, str]) -> Topology | None:
     """The topology that trials with these levels need, where it is not site-to-site."""
     if "redundancy" in params:
         return REDUNDANT
-    return ospf(params["endpoint"]) if "detection" in params else None
+    return routed(params) if "detection" in params else None
+
+
+def routed(params: Mapping[str, str]) -> Topology:
+    """The routers of trials with these levels."""
+    return ospf(params["endpoint"], params.get("uplinks", "two_routers"))
 
 
 @contextmanager
@@ -72,7 +77,8 @@ def on_cpus(wanted: str | None) -> Iterator[None]:
 
 def asked(params: Mapping[str, str]) -> dict[str, str]:
     """More of a plugin's ``params``, which these levels need: the gateway whose address will change."""
-    return {"roaming": SITES[0].name} if params.get("failure") == "roaming" else {}
+    changes = params.get("failure") == "roaming" or params.get("detection") == "static"
+    return {"roaming": SITES[0].name} if changes else {}
 
 
 def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:

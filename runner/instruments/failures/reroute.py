@@ -1,8 +1,8 @@
 """Reroute: OSPF carries the tunnel over another path when a link dies (the Quagga paper, Section V).
 
-FRR's zebra, ospfd and bfdd on the five routers of ``topologies.ospf``; the networks behind the gateways are not in
-OSPF, so that nothing but the tunnel joins them. Sources: docs.frrouting.org (zebra, ospfd, bfd), RFC 2328 (OSPF),
-RFC 5880 (BFD), RFC 6412 (convergence).
+FRR's zebra, ospfd and bfdd on the routers of ``topologies.ospf``; the networks behind the gateways are not in OSPF, so
+that nothing but the tunnel joins them. Or static routes, and what VPN and kernel can do without a routing daemon.
+Sources: docs.frrouting.org (zebra, ospfd, bfd), RFC 2328 (OSPF), RFC 5880 (BFD), RFC 6412 (convergence).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from runner.lab.shape.topologies import Topology, path
 FRR = "/usr/lib/frr"
 DAEMONS = ("mgmtd", "zebra", "bfdd", "ospfd")
 CONVERGED_WITHIN_S = 60.0  # default hellos need about 20
-FIRST = ["gw1", "r2", "r3", "gw2"]
+FIRST = ["gw1", "wan", "r2", "r3", "gw2"]
 SECOND = ["gw1", "r5", "gw2"]
 # How a router notices a dead neighbour -> ospfd's lines for an interface, the timers in words, and over how many
 # seconds a random moment of failure has to be spread: the period of the hellos.
@@ -36,16 +36,32 @@ DETECTIONS: dict[str, tuple[tuple[str, ...], str, float]] = {
         "BFD 300 ms, 3 times; OSPF hello 1 s, dead 4 s",
         0.3,
     ),
+    "static": ((), "no routing daemon: static routes, the gateway's second one with a higher metric", 1.0),
 }
+# Without a routing daemon, where both links end at r2, and what is different with a second provider.
+STATIC = {
+    "gw1": ("default via 10.0.12.2 metric 10", "default via 10.0.15.2 metric 20"),
+    "r2": ("10.0.34.0/30 via 10.0.23.2",),
+    "r3": ("10.0.12.0/30 via 10.0.23.1", "10.0.15.0/30 via 10.0.23.1"),
+    "gw2": ("default via 10.0.34.1",),
+}
+SECOND_PROVIDER = {"r5": ("10.0.34.0/30 via 10.0.45.2",), "gw2": (*STATIC["gw2"], "10.0.15.0/30 via 10.0.45.1")}
 
 
 def start_routing(topology: Topology, lab: Lab, detection: str) -> None:
-    """Start FRR on every router, and wait until the tunnel's ends reach each other by the first path.
+    """Start FRR on every router, or set static routes. Wait until the tunnel's ends reach each other by the first path.
 
     Raises TimeoutError where they never do, and MeasurementError where the image has no FRR.
     """
+    static = STATIC | (SECOND_PROVIDER if "r5" in topology.loopbacks else {})
     for name in topology.loopbacks:
-        _start(topology, lab.nodes[name], name, detection, lab.sites)
+        node = lab.nodes[name]
+        # Otherwise the kernel's own route to the network of a link without carrier comes before OSPF's (ip-sysctl.rst).
+        node.run("sysctl", "-qw", "net.ipv4.conf.all.ignore_routes_with_linkdown=1")
+        if detection == "static":
+            batch(node, *(f"route add {route}" for route in static[name]))
+        else:
+            _start(topology, node, name, detection, lab.sites)
     wait_until(lambda: paths(topology, lab) == (FIRST, FIRST[::-1]), "OSPF's first convergence", CONVERGED_WITHIN_S)
 
 

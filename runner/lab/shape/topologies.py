@@ -5,6 +5,8 @@ ospf: five routers (the paper's Fig. 4). R1 is gw1, R4 is gw2; the link that die
     host1 ── gw1 ══ wan ══ r2 ── r3 ── gw2 ── host2        cost 1 each: this path first
               └───────── r5 ───────────┘                   cost 10 each: this one when gw1–r2 is dead
 
+    In the paper's Fig. 3c, r2 and r5 are routers of two providers. In Fig. 3b, both links of gw1 end at one router, r2.
+
 redundant: two gateways behind one address (the ClusterIP paper's Fig. 2a, and VRRP). gw1 is active, gw1b stands by.
 
                ┌── gw1 ───┐
@@ -71,9 +73,16 @@ def _has(a: Port, b: Port, node: str, name: str) -> bool:
     return (node, name) in ((a.node, a.name), (b.node, b.name))
 
 
-def ospf(endpoint: str) -> Topology:
+SECOND_LINK = (Port("gw1", "wan1", ("10.0.15.1/30",), 10), Port("r2", "to-gw1-too", ("10.0.15.2/30",), 10))
+SECOND_PROVIDER = (
+    (Port("gw1", "wan1", ("10.0.15.1/30",), 10), Port("r5", "to-gw1", ("10.0.15.2/30",), 10)),
+    (Port("r5", "to-gw2", ("10.0.45.1/30",), 10), Port("gw2", "wan1", ("10.0.45.2/30",), 10)),
+)
+
+
+def ospf(endpoint: str, uplinks: str = "two_routers") -> Topology:
     """The lab of five routers. ``endpoint`` of the tunnel on gw1: ``link``, the address on the link that dies, as in
-    the paper, or ``loopback``, on both gateways."""
+    the paper, or ``loopback``, on both gateways. ``uplinks`` of gw1: to r2 and r5, or both to ``one_router``, r2."""
     near, far = ("10.0.12.1", "10.0.34.2") if endpoint == "link" else ("10.255.0.1", "10.255.0.4")
     site1, site2 = SITES
     return Topology(
@@ -83,8 +92,7 @@ def ospf(endpoint: str) -> Topology:
             (Port("wan", "r2"), Port("r2", "to-gw1", ("10.0.12.2/30",), 1)),
             (Port("r2", "to-r3", ("10.0.23.1/30",), 1), Port("r3", "to-r2", ("10.0.23.2/30",), 1)),
             (Port("r3", "to-gw2", ("10.0.34.1/30",), 1), Port("gw2", "wan0", ("10.0.34.2/30",), 1)),
-            (Port("gw1", "wan1", ("10.0.15.1/30",), 10), Port("r5", "to-gw1", ("10.0.15.2/30",), 10)),
-            (Port("r5", "to-gw2", ("10.0.45.1/30",), 10), Port("gw2", "wan1", ("10.0.45.2/30",), 10)),
+            *((SECOND_LINK,) if uplinks == "one_router" else SECOND_PROVIDER),
             (Port("gw2", "lan0", ("10.2.0.1/24",)), Port("host2", "eth0", ("10.2.0.2/24",))),
         ),
         bridges=("wan",),
@@ -99,7 +107,7 @@ def ospf(endpoint: str) -> Topology:
             "r2": "10.255.0.2",
             "r3": "10.255.0.3",
             "gw2": "10.255.0.4",
-            "r5": "10.255.0.5",
+            **({"r5": "10.255.0.5"} if uplinks == "two_routers" else {}),
         },
     )
 
@@ -195,7 +203,7 @@ def lay_cables(topology: Topology, nodes: Mapping[str, LabNode], say: Callable[[
 
 
 def path(topology: Topology, lab: Lab, source: str, destination: str) -> list[str]:
-    """The routers that a packet passes from the node ``source`` to the address, by their routing tables now.
+    """The nodes that a packet passes from the node ``source`` to the address, by their routing tables now.
 
     It ends early where a router has no route. Raises MeasurementError for a loop.
     """
@@ -207,7 +215,8 @@ def path(topology: Topology, lab: Lab, source: str, destination: str) -> list[st
         if reply.code != 0 or words[:1] == ["local"]:
             return route
         end = topology.across(here.name, words[words.index("dev") + 1])
-        if end.node in topology.bridges:  # a bridge of two ports, the way out is the other one
+        if end.node in topology.bridges:  # of two ports, the way out is the other one
+            route.append(end.node)
             out = next(port for port in topology.ports(end.node) if port.name != end.name)
             end = topology.across(out.node, out.name)
         route.append(end.node)

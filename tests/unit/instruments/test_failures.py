@@ -144,10 +144,17 @@ def test_a_timeline_is_bounded_and_keeps_the_longest_gaps() -> None:
     assert found.events == events
 
 
-@pytest.mark.parametrize("endpoint", ["loopback", "link"])
-def test_every_cable_of_the_five_routers_has_both_ends_in_one_network(endpoint: str) -> None:
-    topology = ospf(endpoint)
-    assert {"gw1", "r2", "r3", "gw2", "r5"} == topology.loopbacks.keys()
+@pytest.mark.parametrize(
+    ("levels", "routers"),
+    [
+        (("loopback",), {"gw1", "r2", "r3", "gw2", "r5"}),
+        (("link",), {"gw1", "r2", "r3", "gw2", "r5"}),
+        (("link", "one_router"), {"gw1", "r2", "r3", "gw2"}),  # figure 3b
+    ],
+)
+def test_every_cable_between_routers_has_both_ends_in_one_network(levels: tuple[str, ...], routers: set[str]) -> None:
+    topology = ospf(*levels)
+    assert routers == topology.loopbacks.keys()
     for node in topology.loopbacks:
         for port in topology.ports(node):
             far = topology.across(node, port.name)
@@ -165,7 +172,11 @@ def test_topologies_follow_from_the_levels() -> None:
     assert prepare.topology_of({"measure": "tcp"}) is None
     assert prepare.topology_of({"failure": "restart"}) is None
     assert prepare.topology_of({"detection": "bfd", "endpoint": "link"}) == ospf("link")
+    figure_3b = {"detection": "static", "endpoint": "link", "uplinks": "one_router"}
+    assert prepare.topology_of(figure_3b) == ospf("link", "one_router")
     assert prepare.topology_of({"redundancy": "vrrp"}) == REDUNDANT
+    assert prepare.asked(figure_3b) == {"roaming": "gw1"}, "without a routing daemon, the VPN has to follow"
+    assert prepare.asked({**figure_3b, "detection": "bfd"}) == {}
 
 
 @pytest.mark.parametrize("detection", reroute.DETECTIONS)

@@ -57,8 +57,12 @@ def test_every_way_of_dying_meets_every_mode_of_redundancy() -> None:
 
 def test_reroute_asks_tinc_wireguard_and_openvpn_too() -> None:
     for vpn in ("ipsec", "tinc", "wireguard", "wireguard_go", "openvpn"):
-        planned = cells("reroute", vpn, "thesis")
-        assert len(planned) == 4 * 2 * 2  # detections, ends of the tunnel, ways of dying
+        planned = [c.params for c in cells("reroute", vpn, "thesis")]
+        figure_4 = [p for p in planned if "uplinks" not in p and p["detection"] != "static"]
+        assert len(figure_4) == 4 * 2 * 2  # detections, ends of the tunnel, ways of dying
+        others = [p for p in planned if p not in figure_4]
+        assert {p["endpoint"] for p in others} == {"link"}, "static routes and figure 3b know no loopback"
+        assert len(others) == (5 + 1) * 2  # figure 3b with each detection, figure 3c without a routing daemon
 
 
 def sizes(found: list[Cell], **levels: str) -> set[tuple[str, str]]:
