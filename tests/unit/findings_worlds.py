@@ -121,6 +121,8 @@ def matrix(vpn: str, params: Mapping[str, str], metric: str, holds: bool) -> flo
     if metric == "forwarded_share":
         return 0.2
     sign = 1 if holds else -1
+    if "gw2_cpu" in params:
+        return 10000 * float(params["gw2_cpu"]) ** sign
     rate = (MATRIX[cipher] * HMACS.get(params["integrity"], 1)) ** sign
     if cipher.startswith("aes-256") and not holds:
         rate *= 1.5
