@@ -56,8 +56,11 @@ def start_routing(topology: Topology, lab: Lab, detection: str) -> None:
     static = STATIC | (SECOND_PROVIDER if "r5" in topology.loopbacks else {})
     for name in topology.loopbacks:
         node = lab.nodes[name]
-        # Otherwise the kernel's own route to the network of a link without carrier comes before OSPF's (ip-sysctl.rst).
-        node.run("sysctl", "-qw", "net.ipv4.conf.all.ignore_routes_with_linkdown=1")
+        # Else the kernel's own route to the network of a link without carrier comes before others (ip-sysctl.rst). On
+        # a gateway this also ends strongSwan's route to the far site, which leads over that link and is needed until
+        # ESP's own packets are routed anew; a static default route stands in for it.
+        if detection == "static" or name not in topology.gateways:
+            node.run("sysctl", "-qw", "net.ipv4.conf.all.ignore_routes_with_linkdown=1")
         if detection == "static":
             batch(node, *(f"route add {route}" for route in static[name]))
         else:
