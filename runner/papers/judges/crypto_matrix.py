@@ -222,7 +222,7 @@ COUNTS = {
     "md5": "the packet rate with MD5 is {} times that with a SHA",
     "same-order": "a share of {} of all pairs of ciphers has the same order under another hash",
     "versions": "the packet rate with one version is {} times that with another",
-    "chacha-decline": "at 1400 bytes, the share of its packet rate with short packets that ChaCha20 keeps is {} times AES's",
+    "chacha-decline": "at 1400 bytes, the share of its rate of short packets that ChaCha20 keeps is {} times AES's",
     "chacha-long": "at 1400 bytes, the packet rate of the one claimed to be faster is {} times that of the other",
     "fragments": "the WAN carries {} times as many packets at 1500 bytes as at 1400",
     "kernel": "the packet rate in the kernel is {} times that in userspace",

@@ -71,5 +71,5 @@ RUNS = {"": "reroute --kernel uml --vpn ipsec --set endpoint=link,link_failure=c
 COUNTS = {
     "moved.carrier": "a share of {} of the tunnels comes through again after its link died",
     "moved.silent": "a share of {} of the tunnels comes through again after its link died silently",
-    "redundant-links": "a share of {} of the tunnels comes through again (the reason says in which figure, alone or with OSPF)",
+    "redundant-links": "a share of {} of the tunnels comes through again (the reason says: alone, or with OSPF)",
 }
