@@ -8,12 +8,18 @@ from runner.data.levels import TCP
 from runner.papers import claims, variation
 from runner.papers.claims import LESS, MORE, At, close
 from runner.papers.conditions import by_one_driver, link_bound
-from runner.papers.findings import Blocks, Data, Finding, Judgement
+from runner.papers.findings import Blocks, Data, Finding, Judgement, NotMeasured
 from runner.papers.published import paper
 
 SYSTEMS = ("ipsec", "openvpn", "ssh_forward", "ssh_tun")  # the thesis' four, IPsec that of the kernel
 VPNS = (*SYSTEMS, claims.USERSPACE_ESP)  # measured beside them
 FORWARD, TUN = "ssh_forward", "ssh_tun"
+FUTURE = {  # what §6.2 names for others to evaluate; §2.2.4 and §2.2.6 let IPsec protect them
+    "gre": "GRE, which does not encrypt,",
+    "l2tp": "L2TP, which does not encrypt,",
+    "gre_ipsec": "GRE over IPsec",
+    "l2tp_ipsec": "L2TP over IPsec",
+}
 CIPHERS = ("aes-128-cbc", "aes-192-cbc", "aes-256-cbc", "blowfish-128-cbc")  # and 3DES, of which it says another thing
 LZO = {"openvpn": "adaptive"}  # what OpenVPN's comp-lzo is by default, and how §5.4 explains its result
 PLAIN = TCP | {"cipher": "aes-128-cbc", "compression": "off"}
@@ -185,6 +191,16 @@ def costliest(vpn: str, data: Data) -> Judgement:
     return left_of({name: data.blocks("tcp_throughput", name, **of_vpn) for name, of_vpn in levels.items()}, vpn)
 
 
+def more_efficient(other: str, data: Data) -> Judgement:
+    """TCP throughput of ``other`` over that of each of the thesis' four at AES-128. GRE and L2TP themselves encrypt
+    nothing; over IPsec they use the same cipher."""
+    pairs = {f"{other} over {vpn}": (at(other), at(vpn)) for vpn in SYSTEMS}
+    judgement = claims.all_ratios(data, "tcp_throughput", pairs, MORE)
+    if missing := [vpn for vpn in SYSTEMS if vpn not in judgement.systems]:
+        raise NotMeasured(f"not measured beside {other}: {', '.join(missing)}")
+    return judgement
+
+
 def blind(data: Data) -> Judgement:
     """TCP throughput of random data with compression over that without: not above 1, in each VPN that compresses."""
     pairs = {vpn: (at(vpn, compression="on"), at(vpn)) for vpn in SYSTEMS}
@@ -238,6 +254,14 @@ FINDINGS = (
         )
     ),
     about_ipsec("costliest", "§6.2", "encryption costs IPsec more throughput than encapsulation", costliest),
+    *(
+        Finding(
+            *(other, "thesis", "§6.2", f"open question: is {what} better? Here: faster than each of its four VPNs"),
+            partial(more_efficient, other),
+            question=True,
+        )
+        for other, what in FUTURE.items()
+    ),
     Finding("blind", "oslv", "Overhead", "compression of what cannot be compressed gains nothing", blind),
     Finding("spread", "thesis", "§4, Appendix", "the coefficient of variation is at most 9 %", spread),
     costs(SWITCHES, "openvpn", "ipsec", "OpenVPN switches, and IPsec does not"),
@@ -252,6 +276,11 @@ RUNS = {
         "cipher=aes-128-cbc,compression=off",
     ),
     "costliest": "thesis --kernel uml --vpn ipip,ipsec",
+    **dict.fromkeys(
+        FUTURE,
+        "thesis --kernel uml --vpn gre,gre_ipsec,l2tp,l2tp_ipsec,ipsec,openvpn,ssh_forward,ssh_tun "
+        "--set cipher=aes-128-cbc,compression=off,payload=random,measure=tcp",
+    ),
 }
 TODAY = {
     ("blowfish-128-cbc", "openvpn against aes"): "CPUs have instructions for AES now, and none for Blowfish",

@@ -187,11 +187,38 @@ def probed(lacks: Mapping[str, str], vpns: tuple[str, ...]) -> list[Trial]:
     ],
 )
 def test_who_has_all_four_properties(lacks: Mapping[str, str], vpns: tuple[str, ...], verdict: str) -> None:
-    (four,) = findings_of("security")
+    four = finding("security", "all-four")
     assert judge(four, make_run((*WHOLE, *LACKING)), probed(lacks, vpns)).verdict == verdict
     once = [trial for trial in probed(lacks, vpns) if trial.repetition == 1]
     alone = "unmeasured" if verdict == "unmeasured" else "undecided"
     assert judge(four, make_run((*WHOLE, *LACKING)), once).verdict == alone, "one repetition decides nothing"
+
+
+@pytest.mark.parametrize(
+    ("points", "reason"),
+    [
+        ({"ipsec": 9.0, "openvpn": -2.0}, "yes: points: ipsec 9, ssh_forward 5, ssh_tun 5, openvpn -2; "),
+        ({"ipsec": 5.0, "openvpn": 5.0}, "no: points: ipsec 5, openvpn 5, ssh_forward 5, ssh_tun 5; "),
+        ({"ipsec": 9.0}, "openvpn has no declared_strength"),
+        ({"ipsec_user": 9.0, "openvpn": -2.0}, "the paper's system decides, and was not measured: "),
+    ],
+)
+def test_the_thesis_four_are_ranked_by_security(points: dict[str, float], reason: str) -> None:
+    trials = [
+        make_trial(vpn, {"measure": "security", "compression": "off"}, block, {"declared_strength": value})
+        for vpn, value in {**points, "ssh_forward": 5.0, "ssh_tun": 5.0}.items()
+        for block in (1, 2)
+    ]
+    found = judge(finding("security", "ranked"), make_run(tuple(dict.fromkeys(t.vpn for t in trials))), trials)
+    assert found.reason.startswith(reason)
+    assert (found.verdict == "answered") == reason.startswith(("yes", "no: "))
+
+
+def test_gre_is_compared_with_each_of_the_thesis_four() -> None:
+    run, trials = made("thesis")
+    without = [trial for trial in trials if trial.vpn != "openvpn"]
+    found = judge(finding("thesis", "gre"), run, without)
+    assert (found.verdict, found.reason) == ("not comparable", "not measured beside gre: openvpn")
 
 
 def dead_links(vpn: str, recovered: int, how: str) -> list[Trial]:
