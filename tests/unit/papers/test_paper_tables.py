@@ -14,6 +14,8 @@ from runner.instruments.operator.mesh import results as mesh_results
 from runner.instruments.result import Measured
 from runner.instruments.security.run import rate, results
 from runner.instruments.security.vantage import ProbeOutcome
+from runner.papers.judges.thesis import PLAIN
+from runner.papers.published import paper
 from runner.papers.tables import SIZES, paper_effort
 from runner.report.mesh import mesh_points, rows
 from runner.report.model import Report, build
@@ -212,3 +214,45 @@ def test_loss_at_the_udp_throughput_is_the_thesis_table_3() -> None:
     nothing = searched_at("ipsec", 1, (50, 0.0))
     (table,) = paper_tables(make_run(("ipsec",)), [nothing])
     assert table.rows[0][3:6] == ["0", "–", "–"]
+
+
+def whole(vpn: str, values: tuple[float, ...], seconds: int = 10, **levels: str) -> list[Trial]:
+    """TCP tests of so many seconds, one a repetition, of the thesis' plain cell with other ``levels``."""
+    params = PLAIN | ({"cipher": "none", "compression": "off"} if vpn in ("none", "ipip") else {}) | levels
+    return [
+        make_trial(vpn, params, block, {"tcp_throughput": value}, samples=seconds, experiments=("thesis",))
+        for block, value in enumerate(values)
+    ]
+
+
+def test_coefficients_of_variation_are_the_thesis_tables() -> None:
+    values = (100.0, 104.0, 98.0, 103.0)
+    trials = [
+        *whole("none", values),
+        *whole("ipsec", values),
+        *whole("ipsec", values[:2], cipher="3des-cbc"),
+        *whole("openvpn", values, compression="adaptive", payload="zeros"),
+        *whole("openvpn", values, compression="on", payload="zeros"),
+        *whole("ssh_tun", values, seconds=9),
+        *whole("wireguard_go", values, cipher="chacha20-poly1305"),
+    ]
+    run = make_run(tuple(dict.fromkeys(trial.vpn for trial in trials)))
+    tables = {table.key: table for table in paper_tables(run, trials)}
+    ours = "2.7 (1.5–10.2)"  # a variance of three degrees of freedom
+    assert tables["thesis-1"].rows == [["none", "no encryption", "4", ours, "0.0"]]
+    assert tables["thesis-2"].rows == [
+        ["ipsec", "aes-128-cbc", "4", ours, "4.2"],
+        ["ssh_tun", "aes-128-cbc", "0", "–", "4.7"],
+    ]
+    assert "--duration 10" in tables["thesis-2"].notes[0]
+    assert ["ipsec", "3des-cbc", "2", "–", "2.2"] in tables["thesis-4"].rows
+    assert ["openvpn", "compression adaptive, zeros", "4", ours, "2.6"] in tables["thesis-5"].rows
+    assert ["ipsec", "compression off", "4", ours, "4.2"] in tables["thesis-5"].rows
+    assert all(len(row) == len(table.head) for table in tables.values() for row in table.rows)
+
+
+def test_each_published_coefficient_of_variation_has_a_row_in_a_run_of_the_whole_thesis() -> None:
+    run, trials = made("thesis")
+    tables = [table for table in paper_tables(run, trials) if table.key.startswith("thesis-")]
+    stated = [value for value in paper("thesis").values if value.metric == "coefficient_of_variation"]
+    assert sum(len(table.rows) for table in tables if table.key != "thesis-3") == len(stated) - 1, "but the highest"
