@@ -221,6 +221,24 @@ def test_gre_is_compared_with_each_of_the_thesis_four() -> None:
     assert (found.verdict, found.reason) == ("not comparable", "not measured beside gre: openvpn")
 
 
+@pytest.mark.parametrize(("sha1", "answer"), [(1.5, "yes: "), (1.0, "no: ")])
+def test_the_thesis_is_judged_at_one_integrity_and_the_other_answers_whether_it_matters(
+    sha1: float, answer: str
+) -> None:
+    run, trials = made("thesis")
+    before = {one.id: judge(one, run, trials) for one in findings_of("thesis")}
+    assert before["integrity"].verdict == "not comparable", "it has one"
+    other = [
+        make_trial(t.vpn, {**t.params, "integrity": "hmac-sha1"}, t.repetition, {"tcp_throughput": m.value * sha1})
+        for t in trials
+        for m in t.measurements
+        if m.metric == "tcp_throughput" and t.params["integrity"] == "hmac-sha256"
+    ]
+    both = {one.id: judge(one, run, [*trials, *other]) for one in findings_of("thesis")}
+    assert both.pop("integrity").reason.startswith(answer)
+    assert both == {name: found for name, found in before.items() if name in both}
+
+
 def dead_links(vpn: str, recovered: int, how: str) -> list[Trial]:
     trials = []
     for block in (1, 2, 3):
