@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -10,15 +11,18 @@ import pytest
 from runner.catalogue import load_vpn
 from runner.data.errors import InstrumentError, MeasurementError
 from runner.data.wan import Conditions
-from runner.instruments.instrument import at_once
+from runner.design.profile import PROFILES
+from runner.instruments.instrument import Asked, at_once
 from runner.instruments.result import Measured
 from runner.instruments.tools.cost import processes, snapshot, system_calls
+from runner.instruments.tools.generator import Load
 from runner.instruments.traffic.download import download
 from runner.instruments.traffic.idle import idle
 from runner.instruments.traffic.loaded import loaded, udp_rtt
 from runner.instruments.traffic.service import service
 from runner.instruments.traffic.tcp import tcp
 from runner.instruments.traffic.udp import udp
+from runner.instruments.traffic.udp_sockets import UdpSockets, sending
 from runner.lab.node import wait_until
 from runner.lab.places import NamespaceRig
 from runner.lab.readings.facts import facts, openssl_bps
@@ -69,16 +73,19 @@ def test_a_service_of_the_gateway_beside_the_tunnels_load(lab: Lab, image: Image
 
 
 @pytest.mark.smoke
-def test_udp_throughput_to_a_program_with_a_small_buffer(lab: Lab, image: Image) -> None:
-    buffer_bytes = 196608  # at these rates, a third of a second
-    up = tunnel(lab, image, "none")
-    bench = Bench(lab, up, lambda: pytest.fail("it broke down"))
-    search = UdpSearch(relative_width=0.2, trial_duration_s=1.0, confirm=None, budget_s=6.0, max_rate_bps=5e6)
-    found = {m.metric: m for m in at_once(udp(bench, 1300, search, 2e6, buffer_bytes)).measurements}
-    assert found["udp_throughput"].value > 1e6
-    assert "receive_buffer_errors" in found["udp_throughput"].detail
-    assert "jitter" not in found
-    assert f"--window {buffer_bytes} --bitrate" in "".join(lab.commands)
+def test_udp_throughput_to_a_program_whose_socket_has_a_small_buffer(lab: Lab, image: Image) -> None:
+    bench = Bench(lab, tunnel(lab, image, "none"), lambda: pytest.fail("it broke down"))
+    with sending(lab, bench.address, 9216, 4096) as small:
+        # 4 KB hold two datagrams: of a long burst most are dropped, wherever the receiver has to wait.
+        assert small.play(Load((1328,), 20000, 0.5, burst=64)).sent > 1000
+    search = UdpSearch(relative_width=0.2, trial_duration_s=1.0, confirm=None, budget_s=4.0, max_rate_bps=5e6)
+    profile = replace(PROFILES["smallest"], udp=search)
+    levels = {"payload_bytes": "1300", "send_buffer_bytes": "9216", "receive_buffer_bytes": "196608"}
+    asked = Asked(load_vpn("none"), levels, profile, 1, known_bps=2e6)
+    (found,) = at_once(UdpSockets().measure(bench, asked)).measurements
+    assert (found.metric, found.detail["send_buffer_bytes"]) == ("udp_socket_throughput", 9216)
+    assert found.value > 1e6
+    assert all(trial["receiver_drop_ratio"] <= trial["loss_ratio"] for trial in found.detail["trials"])
 
 
 def test_a_linear_scan_ends_at_the_first_rate_that_loses_more(lab: Lab, image: Image) -> None:

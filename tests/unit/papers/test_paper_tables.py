@@ -187,10 +187,10 @@ def test_the_meshes_are_drawn_against_the_number_of_sites() -> None:
     assert "<svg" in svg(time.spec)
 
 
-def searched_at(vpn: str, block: int, *losses: tuple[float, float]) -> Trial:
+def searched_at(vpn: str, block: int, *losses: tuple[float, float], metric: str = "udp_throughput") -> Trial:
     """A UDP search that found 100 Mbit/s; ``losses``: (offered rate in Mbit/s, loss ratio) of its trials."""
     levels = {"measure": "udp", "cipher": "aes-128-cbc", "payload_bytes": "1470"}
-    trial = make_trial(vpn, levels, block, {"udp_throughput": 100e6}, experiments=("thesis",))
+    trial = make_trial(vpn, levels, block, {metric: 100e6}, experiments=("thesis",))
     trials = [{"offered_rate_bps": rate * 1e6, "loss_ratio": loss, "duration_s": 1.0} for rate, loss in losses]
     trial.measurements[0].detail["trials"] = trials
     return trial
@@ -206,14 +206,29 @@ def test_loss_at_the_udp_throughput_is_the_thesis_table_3() -> None:
     (table,) = paper_tables(make_run(("none", "ipsec", "wireguard_go")), trials)
     assert (table.key, "192 KB" in table.about) == ("thesis-3", True)
     assert table.rows == [
-        ["ipsec", "aes-128-cbc", "100.0", "3", "0.40", "0.20", "0.45; 0.49"],
-        ["wireguard_go", "aes-128-cbc", "100.0", "1", "1.00", "–", "–"],
+        ["ipsec", "aes-128-cbc", "–", "100.0", "3", "0.40 ± 0.20", "–", "0.45 ± 0.49"],
+        ["wireguard_go", "aes-128-cbc", "–", "100.0", "1", "1.00 ± –", "–", "–"],
     ]
     other = trials[0].model_copy(update={"experiments": ["transport"]})
     assert paper_tables(make_run(("ipsec",)), [other]) == [], "another experiment's"
     nothing = searched_at("ipsec", 1, (50, 0.0))
     (table,) = paper_tables(make_run(("ipsec",)), [nothing])
-    assert table.rows[0][3:6] == ["0", "–", "–"]
+    assert table.rows[0][4:7] == ["0", "–", "–"]
+
+
+def test_what_the_receivers_socket_drops_is_a_column_beside_the_loss_of_the_vpn() -> None:
+    large = searched_at("ipsec", 1, (100, 0.002), (100, 0.004))  # the socket's drops are no loss there
+    small = searched_at("ipsec", 1, (100, 0.009), (100, 0.005), metric="udp_socket_throughput")
+    buffers = {"measure": "udp_sockets", "send_buffer_bytes": "9216", "receive_buffer_bytes": "196608"}
+    small = small.model_copy(update={"params": small.params | buffers, "experiments": ["sockets"]})
+    for trial, shares in ((large, (0.001, 0.003)), (small, (0.008, 0.001))):
+        for one, share in zip(trial.measurements[0].detail["trials"], shares, strict=True):
+            one["receiver_drop_ratio"] = share
+    (table,) = paper_tables(make_run(("ipsec",)), [large, small])
+    assert [row[2:7] for row in table.rows] == [
+        ["9 KB, 192 KB", "100.0", "2", "0.25 ± 0.21", "0.70 ± 0.28"],
+        ["–", "100.0", "2", "0.30 ± 0.14", "0.50 ± 0.28"],
+    ]
 
 
 def whole(vpn: str, values: tuple[float, ...], seconds: int = 10, **levels: str) -> list[Trial]:
