@@ -21,7 +21,7 @@ from runner.instruments.traffic.idle import idle
 from runner.instruments.traffic.loaded import loaded, udp_rtt
 from runner.instruments.traffic.service import service
 from runner.instruments.traffic.tcp import tcp
-from runner.instruments.traffic.udp import udp
+from runner.instruments.traffic.udp import Udp, udp
 from runner.instruments.traffic.udp_sockets import UdpSockets, sending
 from runner.lab.node import wait_until
 from runner.lab.places import NamespaceRig
@@ -88,14 +88,18 @@ def test_udp_throughput_to_a_program_whose_socket_has_a_small_buffer(lab: Lab, i
     assert all(trial["receiver_drop_ratio"] <= trial["loss_ratio"] for trial in found.detail["trials"])
 
 
-def test_a_linear_scan_ends_at_the_first_rate_that_loses_more(lab: Lab, image: Image) -> None:
-    wan.apply(lab, Conditions(rate_bps=3.5e6))
+def test_a_linear_scan_finds_what_the_default_search_finds_on_a_shaped_wan(lab: Lab, image: Image) -> None:
+    wan.apply(lab, Conditions(rate_bps=6.5e6))  # a datagram of 1300 bytes is a frame of 1342
     bench = Bench(lab, tunnel(lab, image, "none"), lambda: pytest.fail("it broke down"))
-    search = UdpSearch("scan", confirm=(2, 2.0), max_rate_bps=10e6)
-    found = {m.metric: m for m in at_once(udp(bench, 1300, search, None)).measurements}["udp_throughput"]
-    assert found.value == pytest.approx(3e6, rel=0.02)
-    assert [round(one["offered_rate_bps"], -6) for one in found.detail["trials"]] == [1e6, 1e6, 2e6, 2e6, 3e6, 3e6, 4e6]
-    assert found.detail["estimand"] == "mean"
+    search = UdpSearch("scan", confirm=(2, 2.0), max_rate_bps=20e6)
+    scanned = {m.metric: m for m in at_once(udp(bench, 1300, search, None)).measurements}["udp_throughput"]
+    assert scanned.value == pytest.approx(6e6, rel=0.02)
+    steps = [round(one["offered_rate_bps"], -6) for one in scanned.detail["trials"] if one["purpose"] == "confirm"]
+    assert steps == [1e6, 1e6, 2e6, 2e6, 3e6, 3e6, 4e6, 4e6, 5e6, 5e6, 6e6, 6e6, 7e6]
+    assert (scanned.detail["steps"], scanned.detail["estimand"]) == (7, "mean")
+    asked = Asked(load_vpn("none"), {"payload_bytes": "1300"}, PROFILES["smallest"], 1, known_bps=5e6)
+    default = {m.metric: m for m in at_once(Udp().measure(bench, asked)).measurements}["udp_throughput"]
+    assert 0.97 * scanned.value < default.value < scanned.value + 1.05e6
 
 
 @pytest.mark.smoke

@@ -97,6 +97,8 @@ def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | 
         measured.warnings.append(f"the tunnel broke down under UDP, from {min(breakdowns) / 1e6:.0f} Mbit/s offered")
     detail = with_drops(search_detail(result), drops) | counters
     detail |= {"payload_bytes": payload_bytes, "breakdowns_bps": breakdowns, "estimand": "mean"}
+    if search.engine == "scan":
+        detail["steps"] = len({trial.asked_rate_bps for trial in result.trials if trial.purpose == "confirm"})
     throughput = measurement("udp_throughput", value, **detail)
     measured.measurements += [throughput, *goodput(result, value)]
     try:
@@ -318,9 +320,7 @@ class Udp(Instrument):
             turns = self.takes_turns(asked.params, profile)
             return (yield from udp_in_rounds(bench, asked, fragment, turns=turns))
         usual = search
-        if search.engine == "scan":  # what it begins above is taken to pass, and a fail there would be no throughput
-            first_bps = None
-        elif first_bps is not None and profile.warm_budget_s is not None and search == profile.udp:
+        if first_bps is not None and profile.warm_budget_s is not None and search == profile.udp:
             search = replace(search, budget_s=profile.warm_budget_s)
         elif first_bps is None and asked.vpn.transport == "tcp":
             first_bps = pilot_bps(bench) / 2

@@ -114,6 +114,8 @@ def test_small_buffers_are_searched_without_a_break_in_every_profile() -> None:
 class OneTrial:
     """A search that makes a single trial."""
 
+    engine = "bayes"
+
     def find(self, offer: Measure, *_: object) -> SearchResult:
         loss = offer(1e6, 1.0)
         trial = SearchTrial(1e6, 1e6, 1.0, loss.sent, loss.received, "estimate")
