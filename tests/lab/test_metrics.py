@@ -76,8 +76,9 @@ def test_a_service_of_the_gateway_beside_the_tunnels_load(lab: Lab, image: Image
 def test_udp_throughput_to_a_program_whose_socket_has_a_small_buffer(lab: Lab, image: Image) -> None:
     bench = Bench(lab, tunnel(lab, image, "none"), lambda: pytest.fail("it broke down"))
     with sending(lab, bench.address, 9216, 4096) as small:
-        # 4 KB hold two datagrams: of a long burst most are dropped, wherever the receiver has to wait.
-        assert small.play(Load((1328,), 20000, 0.5, burst=64)).sent > 1000
+        counted = small.play(Load((1328,), 20000, 0.5, burst=64))
+    assert counted.dropped > 0, "4 KB hold three datagrams"
+    assert counted.received + counted.dropped == pytest.approx(counted.sent, rel=0.01)
     search = UdpSearch(relative_width=0.2, trial_duration_s=1.0, confirm=None, budget_s=4.0, max_rate_bps=5e6)
     profile = replace(PROFILES["smallest"], udp=search)
     levels = {"payload_bytes": "1300", "send_buffer_bytes": "9216", "receive_buffer_bytes": "196608"}
@@ -95,8 +96,8 @@ def test_a_linear_scan_finds_what_the_default_search_finds_on_a_shaped_wan(lab: 
     scanned = {m.metric: m for m in at_once(udp(bench, 1300, search, None)).measurements}["udp_throughput"]
     assert scanned.value == pytest.approx(6e6, rel=0.02)
     steps = [round(one["offered_rate_bps"], -6) for one in scanned.detail["trials"] if one["purpose"] == "confirm"]
-    assert steps == [1e6, 1e6, 2e6, 2e6, 3e6, 3e6, 4e6, 4e6, 5e6, 5e6, 6e6, 6e6, 7e6]
-    assert (scanned.detail["steps"], scanned.detail["estimand"]) == (7, "mean")
+    assert steps == [4e6, 4e6, 5e6, 5e6, 6e6, 6e6, 7e6], "single trials passed 4 and failed at 8 Mbit/s"
+    assert (scanned.detail["steps"], scanned.detail["estimand"]) == (4, "mean")
     asked = Asked(load_vpn("none"), {"payload_bytes": "1300"}, PROFILES["smallest"], 1, known_bps=5e6)
     default = {m.metric: m for m in at_once(Udp().measure(bench, asked)).measurements}["udp_throughput"]
     assert 0.97 * scanned.value < default.value < scanned.value + 1.05e6

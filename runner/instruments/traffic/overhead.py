@@ -13,7 +13,7 @@ from runner.data.packet import AGREE_BYTES, Layers, overhead_of
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
-from runner.instruments.tools.counters import snmp
+from runner.instruments.tools.counters import fragments_by_node, snmp
 from runner.instruments.tools.factors import FRAGMENTATION, PACKET_BYTES
 from runner.instruments.tools.fragments import may_fragment
 from runner.instruments.traffic.packets import stream
@@ -49,9 +49,10 @@ def overhead(lab: Lab, address: str, packet_bytes: int, fragment: bool, layers: 
     lossy = 0
     for _ in range(TRIES):
         with probe(node, "lengths", interface(node, port), ready="watching") as watching:
-            back, again = outer(lab, "reverse"), retransmitted(lab)
+            back, again, made = outer(lab, "reverse"), retransmitted(lab), fragments_by_node(lab)
             counted = stream(lab, address, packet_bytes, PER_S, PACKETS / PER_S, fragment, burst=1)
             back, again = outer(lab, "reverse") - back, retransmitted(lab) - again
+            made = {name: count - made[name] for name, count in fragments_by_node(lab).items()}
             report = answer(watching, "lengths")
         if counted.received >= counted.sent:
             break
@@ -79,6 +80,7 @@ def overhead(lab: Lab, address: str, packet_bytes: int, fragment: bool, layers: 
         "captured_fragments": seen["fragments"],
         "background_ip_bytes": rare + seen["other_bytes"],
         "outer_packets_per_packet": round(sum(lengths.values()) / counted.sent, 4),
+        "fragments_per_packet": {name: round(count / counted.sent, 4) for name, count in made.items()},
         "retransmissions": again,
         "reverse_ip_bytes_per_packet": round(back.ip_bytes / counted.sent, 2),
     }

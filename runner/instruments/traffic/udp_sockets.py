@@ -6,7 +6,8 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from itertools import cycle
 
 from runner.data.errors import CommandError, MeasurementError, Unsupported
 from runner.data.levels import Levels
@@ -30,7 +31,7 @@ from runner.vpn.plugin import Vpn
 METRIC = "udp_socket_throughput"
 SHORT = UdpSearch(relative_width=0.02, trial_duration_s=1.0, confirm=None, budget_s=30.0)
 START_BPS = 50e6  # from overload it would take long to come down to what a small buffer takes
-PORT = 19998
+PORTS = range(18000, 19000)  # one a trial, in turn: what an earlier one has left on its way finds no socket
 OVERHEAD_S = 0.06  # of a trial
 
 
@@ -55,13 +56,15 @@ class Programs:
     sink: Worker
     address: str
     send_buffer_bytes: int
+    ports: Iterator[int] = field(default_factory=lambda: cycle(PORTS))
 
     def play(self, load: Load) -> Counted:
         """One trial. Raises MeasurementError where a program fails."""
-        self.sink.tell("begin")
+        port = next(self.ports)
+        self.sink.tell(f"begin {port}")
         if (reply := self.sink.hear(10)) != "counting":
             raise MeasurementError(f"the sink on {self.sink.node.name} says {reply[:200]!r} instead of 'counting'")
-        more = {"address": self.address, "port": PORT, "send_buffer_bytes": self.send_buffer_bytes}
+        more = {"address": self.address, "port": port, "send_buffer_bytes": self.send_buffer_bytes}
         self.sender.tell(json.dumps(asdict(load) | more))
         offered = self.sender.hear_object(3 * load.seconds + 10)
         self.sink.tell(f"end {offered.get('sent', 0)}")
@@ -77,7 +80,7 @@ def sending(lab: Lab, address: str, send_buffer_bytes: int, receive_buffer_bytes
     with ExitStack() as stack:
         workers = {}
         for node, name, argv in (
-            (lab.host2, "sink", (str(PORT), str(receive_buffer_bytes))),
+            (lab.host2, "sink", (str(receive_buffer_bytes),)),
             (lab.host1, "generate", ()),
         ):
             workers[name] = Worker(node, name, stack.enter_context(probe(node, name, *argv, ready="ready")))

@@ -17,7 +17,7 @@ from runner.papers.tables import AT, SIZES, paper_security, tables
 from runner.report import mesh
 from runner.report.blocks import Block, Heading, Note, Paragraph, Table
 from runner.report.facts import BASELINE
-from runner.report.papers import oslv_performance, udp_loss, variation
+from runner.report.papers import fragmentation, oslv_performance, udp_loss, variation
 
 PROBES = (
     *("confidentiality", "data_integrity", "anti_replay", "peer_authentication", "key_authentication"),
@@ -64,9 +64,17 @@ def paper_tables(run: Run, trials: Sequence[Trial]) -> list[PaperTable]:
         head=list(udp_loss.HEAD),
         rows=udp_loss.rows(run, trials),
     )
+    fragments = PaperTable(
+        key="thesis-fragments",
+        title="Who fragments a datagram of 1470 bytes (the thesis' UDP test)",
+        about=fragmentation.ABOUT,
+        head=list(fragmentation.HEAD),
+        rows=fragmentation.rows(run, trials),
+    )
     made = [
         performance,
         losses,
+        fragments,
         *_varied(run, trials),
         *(_counted(counts) if counts else ()),
         *(_probed(probed, run.metrics) if probed else ()),

@@ -271,3 +271,35 @@ def test_each_published_coefficient_of_variation_has_a_row_in_a_run_of_the_whole
     tables = [table for table in paper_tables(run, trials) if table.key.startswith("thesis-")]
     stated = [value for value in paper("thesis").values if value.metric == "coefficient_of_variation"]
     assert sum(len(table.rows) for table in tables if table.key != "thesis-3") == len(stated) - 1, "but the highest"
+
+
+def cut(vpn: str, host: float, gateway: float, outer: float, fragments: int, **levels: str) -> Trial:
+    """100 of the thesis' datagrams: fragments that host and gateway made of each, and packets on the WAN."""
+    params = {"measure": "overhead", "cipher": "aes-128-cbc", "packet_bytes": "1498", "fragmentation": "allow"} | levels
+    trial = make_trial(vpn, params, 1, {"overhead_bytes": 60.0}, experiments=("thesis",))
+    trial.measurements[0].detail.update(
+        fragments_per_packet={"host": host, "gateway": gateway},
+        outer_packets_per_packet=outer,
+        captured_lengths={"1500": round(50 * outer), "100": round(50 * outer)},
+        captured_fragments=fragments,
+    )
+    return trial
+
+
+def test_who_fragments_the_thesis_datagrams() -> None:
+    trials = [
+        cut("ipsec", 0.0, 2.0, 2.0, 200),
+        cut("openvpn", 0.02, 2.0, 2.0, 0),
+        cut("ssh_tun", 0.0, 0.0, 1.04, 0),
+        cut("wireguard_go", 2.0, 2.0, 3.0, 200),
+        cut("tinc", 0.0, 2.0, 2.0, 200, packet_bytes="512"),
+    ]
+    (table,) = paper_tables(make_run(tuple(trial.vpn for trial in trials)), trials)
+    assert table.key == "thesis-fragments"
+    assert {row[0]: row[2:] for row in table.rows} == {
+        "ipsec": ["the gateway, its outer packet", "0.00", "2.00", "2.00", "2.00"],
+        "openvpn": ["the gateway, the datagram itself", "0.02", "2.00", "2.00", "0.00"],
+        "ssh_tun": ["nobody", "0.00", "0.00", "1.04", "0.00"],
+        "wireguard_go": ["the host, and the gateway, its outer packet", "2.00", "2.00", "3.00", "2.00"],
+    }
+    assert all(len(row) == len(table.head) for row in table.rows)
