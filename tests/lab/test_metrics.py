@@ -89,6 +89,20 @@ def test_udp_throughput_to_a_program_whose_socket_has_a_small_buffer(lab: Lab, i
     assert all(trial["receiver_drop_ratio"] <= trial["loss_ratio"] for trial in found.detail["trials"])
 
 
+@pytest.mark.smoke
+@pytest.mark.parametrize("payload", ["random", "zeros"])
+def test_a_test_of_a_file_ends_with_it(lab: Lab, image: Image, payload: str) -> None:
+    up, file_bytes = tunnel(lab, image, "none"), 5_000_000
+    wan.apply(lab, Conditions(rate_bps=SHAPED_BPS))
+    started = time.monotonic()
+    measured = tcp(lab, up.address, 1, 1, "forward", payload, file_bytes=file_bytes)
+    assert time.monotonic() - started > 8 * file_bytes / SHAPED_BPS, "longer than the second of a test by time"
+    throughput = measured.measurements[0]
+    assert throughput.value == pytest.approx(SHAPED_BPS, rel=0.2)
+    carried_bytes = sum(throughput.samples) / 8  # of a second each, but the last one
+    assert file_bytes * 0.8 < carried_bytes < file_bytes * 1.8
+
+
 def test_a_linear_scan_finds_what_the_default_search_finds_on_a_shaped_wan(lab: Lab, image: Image) -> None:
     wan.apply(lab, Conditions(rate_bps=6.5e6))  # a datagram of 1300 bytes is a frame of 1342
     bench = Bench(lab, tunnel(lab, image, "none"), lambda: pytest.fail("it broke down"))
