@@ -303,7 +303,8 @@ RUNS = {
     "costliest": "thesis --kernel uml --vpn ipip,ipsec",
     **dict.fromkeys(
         FUTURE,
-        f"thesis --kernel uml --vpn gre,gre_ipsec,l2tp,l2tp_ipsec,ipsec,openvpn,ssh_forward,ssh_tun --set {PLAIN_TCP}",
+        "thesis --kernel uml --vpn gre,gre_ipsec,l2tp,l2tp_ipsec,ipsec,openvpn,ssh_forward,ssh_tun "
+        f"--set driver=generic,{PLAIN_TCP}",
     ),
 }
 TODAY = {

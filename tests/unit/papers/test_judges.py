@@ -218,7 +218,7 @@ def test_gre_is_compared_with_each_of_the_thesis_four() -> None:
     run, trials = made("thesis")
     without = [trial for trial in trials if trial.vpn != "openvpn"]
     found = judge(finding("thesis", "gre"), run, without)
-    assert (found.verdict, found.reason) == ("not comparable", "not measured beside gre: openvpn")
+    assert (found.verdict, found.reason) == ("unmeasured", "not measured beside gre: openvpn")
 
 
 @pytest.mark.parametrize(("sha1", "answer"), [(1.5, "yes: "), (1.0, "no: ")])
@@ -227,7 +227,7 @@ def test_the_thesis_is_judged_at_one_integrity_and_the_other_answers_whether_it_
 ) -> None:
     run, trials = made("thesis")
     before = {one.id: judge(one, run, trials) for one in findings_of("thesis")}
-    assert before["integrity"].verdict == "not comparable", "it has one"
+    assert before["integrity"].verdict == "unmeasured", "it has one"
     other = [
         make_trial(t.vpn, {**t.params, "integrity": "hmac-sha1"}, t.repetition, {"tcp_throughput": m.value * sha1})
         for t in trials
