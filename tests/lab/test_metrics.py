@@ -19,6 +19,7 @@ from runner.instruments.tools.generator import Load
 from runner.instruments.traffic.download import download
 from runner.instruments.traffic.idle import idle
 from runner.instruments.traffic.loaded import loaded, udp_rtt
+from runner.instruments.traffic.lookups import lookups
 from runner.instruments.traffic.service import service
 from runner.instruments.traffic.tcp import tcp
 from runner.instruments.traffic.udp import Udp, udp
@@ -26,6 +27,7 @@ from runner.instruments.traffic.udp_sockets import UdpSockets, sending
 from runner.lab.node import wait_until
 from runner.lab.places import NamespaceRig
 from runner.lab.readings.facts import facts, openssl_bps
+from runner.lab.readings.lookups import lacks
 from runner.lab.shape import wan
 from runner.lab.shape.site_to_site import Lab, namespace_lab
 from runner.lab.software.image import Image
@@ -87,6 +89,17 @@ def test_udp_throughput_to_a_program_whose_socket_has_a_small_buffer(lab: Lab, i
     assert (found.metric, found.detail["send_buffer_bytes"]) == ("udp_socket_throughput", 9216)
     assert found.value > 1e6
     assert all(trial["receiver_drop_ratio"] <= trial["loss_ratio"] for trial in found.detail["trials"])
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(("name", "each"), [("none", 1), ("openvpn", 2), ("ssh_tun", 1), ("wireguard_go", 2)])
+def test_route_lookups_of_the_near_gateway(lab: Lab, image: Image, name: str, each: int) -> None:
+    """Of the packet, and of what a daemon sends; sshd's connected socket keeps its route."""
+    if lack := lacks():
+        pytest.skip(lack)
+    (found,) = lookups(lab, tunnel(lab, image, name).address).measurements
+    assert found.value == pytest.approx(each, abs=0.05)
+    assert len(found.detail["per_packet"]) == each, "one a packet, for each of these"
 
 
 @pytest.mark.smoke

@@ -90,6 +90,8 @@ def thesis_holds(vpn: str, params: Mapping[str, str], metric: str) -> float:
     rate *= packed[params["payload"]] if params["compression"] != "off" else 1
     if metric == "context_switches_per_packet":
         return 2.0 if vpn in ("openvpn", "ssh_tun") else 0.5
+    if metric == "route_lookups_per_packet":
+        return 3.0 if vpn in ("openvpn", "ssh_tun") else 2.0
     if metric == "wire_bytes_per_payload_byte":
         return 1.12 if vpn == "ipsec" else 1.05
     return {"tcp_throughput": rate * 1e6, "udp_throughput": rate * 0.93e6}.get(metric, 1.0)
@@ -105,6 +107,8 @@ def thesis_fails(vpn: str, params: Mapping[str, str], metric: str) -> float:
         rate *= {"zeros": 0.5 if gains else 1.5, "random": 0.5 if vpn == "openvpn" else 1.5}[params["payload"]]
     if metric == "context_switches_per_packet":
         return 0.5 if vpn in ("openvpn", "ssh_tun") else 2.0
+    if metric == "route_lookups_per_packet":
+        return 1.0 if vpn in ("openvpn", "ssh_tun") else 2.0
     if metric == "wire_bytes_per_payload_byte":
         return 1.0 if vpn == "ipsec" else 1.1
     return {"tcp_throughput": rate * 1e6, "udp_throughput": rate * 2e6}.get(metric, 1.0)
