@@ -143,7 +143,7 @@ class UdpSockets(Instrument):
 
         def offer(rate_bps: float, duration_s: float) -> Loss:
             per_s = rate_bps / (8 * payload_bytes)
-            load = Load((payload_bytes + IP_UDP_BYTES,), per_s, duration_s, burst=1, fragment=fragment)
+            load = Load((payload_bytes + IP_UDP_BYTES,), per_s, duration_s, fragment=fragment)
             with limits.watched(bench, rate_bps) as piece:
                 try:
                     counted = play(load)
