@@ -20,6 +20,7 @@ from runner.instruments.traffic.download import download
 from runner.instruments.traffic.idle import idle
 from runner.instruments.traffic.loaded import loaded, udp_rtt
 from runner.instruments.traffic.lookups import lookups
+from runner.instruments.traffic.overhead import Overhead
 from runner.instruments.traffic.service import service
 from runner.instruments.traffic.tcp import tcp
 from runner.instruments.traffic.udp import Udp, udp
@@ -97,9 +98,14 @@ def test_route_lookups_of_the_near_gateway(lab: Lab, image: Image, name: str, ea
     """Of the packet, and of what a daemon sends; sshd's connected socket keeps its route."""
     if lack := lacks():
         pytest.skip(lack)
-    (found,) = lookups(lab, tunnel(lab, image, name).address).measurements
+    bench = Bench(lab, tunnel(lab, image, name), lambda: pytest.fail("it broke down"))
+    (found,) = lookups(bench).measurements
     assert found.value == pytest.approx(each, abs=0.05)
     assert len(found.detail["per_packet"]) == each, "one a packet, for each of these"
+    levels = {**load_vpn(name).comparable, "packet_bytes": "512"}
+    (beside,) = Overhead().once(bench, Asked(load_vpn(name), levels, PROFILES["quick"], 1)).measurements
+    bench.close()
+    assert (beside.value == 0) == (name == "none"), "with the generator of the tunnel"
 
 
 @pytest.mark.smoke

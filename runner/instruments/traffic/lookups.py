@@ -13,7 +13,7 @@ from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.cost import processes
-from runner.instruments.tools.generator import Load, generating
+from runner.instruments.tools.generator import Load, generator
 from runner.lab.node.iproute import objects
 from runner.lab.readings.lookups import LOOPBACK_INDEX, Lookup, lacks, traced
 from runner.lab.shape.site_to_site import Lab
@@ -25,14 +25,15 @@ DSCP = 11  # of the stream's packets, which nothing else here has: they are told
 TOS = DSCP << 2
 
 
-def lookups(lab: Lab, address: str) -> Measured:
+def lookups(bench: Bench) -> Measured:
     """Lookups of the near gateway for each of PACKETS packets that come slowly through an idle tunnel. Raises
     MeasurementError where packets were lost."""
     started = time.monotonic()
     load = Load((PACKET_BYTES,), PER_S, PACKETS / PER_S, burst=1, dscp=DSCP)
-    with generating(lab, address) as generator, traced() as seen:
-        counted = generator.play(load)
-        mine = of_gateway(lab, address, seen())
+    by = generator(bench)
+    with traced() as seen:
+        counted = by.play(load)
+        mine = of_gateway(bench.lab, bench.address, seen())
     if counted.received < counted.sent:
         raise MeasurementError(f"{counted.sent - counted.received} of {counted.sent} packets were lost")
     per_packet = {purpose: round(count / counted.sent, 3) for purpose, count in sorted(mine.items())}
@@ -93,4 +94,4 @@ class Lookups(Whole):
         return 1.0
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
-        return lookups(bench.lab, bench.address)
+        return lookups(bench)

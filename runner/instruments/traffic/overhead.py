@@ -16,6 +16,7 @@ from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.counters import fragments_by_node, snmp
 from runner.instruments.tools.factors import FRAGMENTATION, PACKET_BYTES
 from runner.instruments.tools.fragments import may_fragment
+from runner.instruments.tools.generator import Generator, generator
 from runner.instruments.traffic.packets import stream
 from runner.lab.node.iproute import interface
 from runner.lab.node.probing import answer, probe
@@ -31,7 +32,9 @@ SHORT_BYTES = 256
 COMMON = 0.02  # lengths that make up less than this of the captured packets are not the stream's
 
 
-def overhead(lab: Lab, address: str, packet_bytes: int, fragment: bool, layers: Layers | None) -> Measured:
+def overhead(
+    lab: Lab, address: str, packet_bytes: int, fragment: bool, layers: Layers | None, by: Generator | None = None
+) -> Measured:
     """Overhead, bytes of IP per inner packet of ``packet_bytes``, host1 to host2, the tunnel otherwise idle.
 
     What the WAN's counters say that it carried from the first gateway to the last while PACKETS packets were sent,
@@ -50,7 +53,7 @@ def overhead(lab: Lab, address: str, packet_bytes: int, fragment: bool, layers: 
     for _ in range(TRIES):
         with probe(node, "lengths", interface(node, port), ready="watching") as watching:
             back, again, made = outer(lab, "reverse"), retransmitted(lab), fragments_by_node(lab)
-            counted = stream(lab, address, packet_bytes, PER_S, PACKETS / PER_S, fragment, burst=1)
+            counted = stream(lab, address, packet_bytes, PER_S, PACKETS / PER_S, fragment, burst=1, by=by)
             back, again = outer(lab, "reverse") - back, retransmitted(lab) - again
             made = {name: count - made[name] for name, count in fragments_by_node(lab).items()}
             report = answer(watching, "lengths")
@@ -168,4 +171,5 @@ class Overhead(Whole):
         packet_bytes = int(asked.params["packet_bytes"])
         layers = asked.vpn.encapsulation(tunnel_levels(asked.params), packet_bytes)
         fragment = may_fragment(bench, asked.params, packet_bytes)
-        return overhead(bench.lab, bench.address, packet_bytes, fragment, layers)
+        by = generator(bench, fragments=fragment)  # one of another trial in this tunnel holds its port
+        return overhead(bench.lab, bench.address, packet_bytes, fragment, layers, by)
