@@ -63,13 +63,11 @@ def tcp(
     elif payload == "text":
         feeder = start_feeder(lab)
         options += ["--file", FEED]
-    if file_bytes:
-        duration_s = LONGEST_FILE_S
-        options += ["--bytes", str(file_bytes)]
+    options += ["--bytes", str(file_bytes)] if file_bytes else []
     wire_before = wan_bytes(lab)
     with around or nullcontext(Piece(0)) as piece:  # outside of the snapshots: the reading costs CPU time, too
         before, started = snapshot(lab), time.monotonic()
-        report = iperf3(lab, address, duration_s, *options)
+        report = iperf3(lab, address, LONGEST_FILE_S if file_bytes else duration_s, *options)
         elapsed, after = time.monotonic() - started, snapshot(lab)
         piece.carried_bytes = report["end"]["sum_received"]["bytes"]
     wire_bytes = wan_bytes(lab) - wire_before
@@ -78,10 +76,7 @@ def tcp(
     received = report["end"]["sum_received"]
     if not received["bytes"]:
         raise MeasurementError("iperf3 sent, and nothing was received")
-    if file_bytes:
-        check_file(report, file_bytes)
-    else:
-        check_duration(report, duration_s)
+    check_file(report, file_bytes) if file_bytes else check_duration(report, duration_s)
     samples = [interval["sum"]["bits_per_second"] for interval in report["intervals"]]
     sent = report["end"]["sum_sent"]
     measured = Measured(measuring_s=elapsed)
