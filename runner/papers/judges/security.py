@@ -73,5 +73,8 @@ FINDINGS = (
         question=True,
     ),
 )
-COUNTS = {"all-four": "the VPN has {} of the four properties"}
+COUNTS = {
+    "all-four": "the VPN has {} of the four properties",
+    "ranked": "the safest of the four is {} points above the least safe",
+}
 RUNS = {"ranked": "security --kernel uml --vpn ipsec,openvpn,ssh_forward,ssh_tun --set compression=off --reps 2"}
