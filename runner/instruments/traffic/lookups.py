@@ -31,7 +31,7 @@ def lookups(bench: Bench) -> Measured:
     started = time.monotonic()
     load = Load((PACKET_BYTES,), PER_S, PACKETS / PER_S, burst=1, dscp=DSCP)
     by = generator(bench)
-    with traced() as seen:
+    with traced(TOS) as seen:
         counted = by.play(load)
         mine = of_gateway(bench.lab, bench.address, seen())
     if counted.received < counted.sent:

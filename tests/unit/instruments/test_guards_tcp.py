@@ -59,12 +59,12 @@ def test_tcp_whose_payload_ended_early() -> None:
 
 
 def test_a_test_of_a_file_that_did_not_come_whole() -> None:
-    received_bytes = report("tcp")["end"]["sum_received"]["bytes"]
+    sent_bytes = report("tcp")["end"]["sum_sent"]["bytes"]
     lab = lab_with(Iperf(json.dumps(report("tcp"))))
-    whole = tcp.tcp(lab, "10.2.0.2", 1, 1, "forward", "random", file_bytes=received_bytes)
+    whole = tcp.tcp(lab, "10.2.0.2", 1, 1, "forward", "random", file_bytes=sent_bytes)
     assert whole.measurements[0].value > 0
     with pytest.raises(MeasurementError, match=r"the test ended after .* of .* MB"):
-        tcp.tcp(lab, "10.2.0.2", 1, 1, "forward", "random", file_bytes=2 * received_bytes)
+        tcp.tcp(lab, "10.2.0.2", 1, 1, "forward", "random", file_bytes=2 * sent_bytes)
 
 
 def test_a_file_is_one_whole_test_in_every_profile_and_there_is_none_of_text() -> None:
