@@ -28,14 +28,7 @@ class L2tpIpsec(Ipsec):
     modules = "esp4 l2tp_ppp"
     note = "IKEv1, which RFC 3193 asks for, is historic (RFC 9395)"
     software = replace(Ipsec.software, tools={**Ipsec.software.tools, **l2tp.L2tp.software.tools})
-    offers = replace(
-        IpsecIkev1.offers,
-        compressions={"off": "no"},
-        limits={
-            **IpsecIkev1.offers.limits,
-            "compression": "RFC 3193 has no IPComp, and this plugin does not use PPP's compression",
-        },
-    )
+    offers = IpsecIkev1.offers  # its compression is IPComp (RFC 3173) between L2TP and ESP, not PPP's
     ike_version = 1
     data_path = "kernel: PPP in L2TP in ESP"
     mode = "TRANSPORT"
@@ -44,6 +37,8 @@ class L2tpIpsec(Ipsec):
         return super().supports(node, params) or _ppp.kernel_ppp(node) or l2tp.kernel_l2tp(node)
 
     def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers | None:
+        if params["compression"] != "off":
+            return None
         return closed_form.esp(inner_bytes, params["cipher"], params["integrity"], l2tp=True)
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:

@@ -87,9 +87,10 @@ class Experiment:
         if self.sensible:
             wanted = [params for params in wanted if self.sensible(params)]
         if self.wanted:
-            # Who names tunnels gets those; who names a level that takes long gets it all the same.
+            # Who names tunnels gets those; who names a level that takes long gets it all the same. A factor that the
+            # experiment does not vary is no choice among its tunnels.
             asked = PROFILES["thesis"] if not chosen.keys().isdisjoint(self.in_full) else profile
-            named_tunnel = any(factor in chosen for factor in TUNNEL)
+            named_tunnel = any(factor in chosen for factor in TUNNEL if factor in self.vary)
             wanted = [
                 params
                 for params in wanted

@@ -54,9 +54,9 @@ def find_throughput(
     also what ``binary`` and ``scan`` judge each rate by. "usual", and None there, are the thesis' 10 × 10 s.
 
     Engines: ``bayes``; ``binary`` (bisection on the thesis' criterion); ``scan`` (the thesis' linear scan, in steps
-    of 1 Mbit/s); ``rfc2544`` (bisection with trials of 60 s, RFC 2544 §24 and §26.1); ``mlrsearch`` (the PyPI
-    package); ``rounds`` (not the mean: the rate at which half of many short trials pass). The same measurements give
-    the same search: no engine draws anything.
+    of 1 Mbit/s, from a rate near to one that fails); ``rfc2544`` (bisection with trials of 60 s, RFC 2544 §24 and
+    §26.1); ``mlrsearch`` (the PyPI package); ``rounds`` (not the mean: the rate at which half of many short trials
+    pass). The same measurements give the same search: no engine draws anything.
 
     Flags: ``generator_limited`` (the most that could be offered passes), ``no_throughput`` (nothing passes): no
     rate with either; ``unconfirmed`` (no confirmation was reached); ``unstable`` (the device changed meanwhile).

@@ -1,34 +1,71 @@
-"""The thesis' linear scan: every megabit per second from the bottom, until a rate fails (§3.5.1)."""
+"""The thesis' linear scan: a megabit per second more each time, ten trials each, until a rate fails (§3.5.1)."""
 
 from __future__ import annotations
+
+import math
 
 from runner.search.bisection import judge
 from runner.search.model import Account, BudgetSpent, Goal, SearchResult
 
 RESOLUTION_BPS = 1e6
+WINDOW = 20  # steps: at most so far below a rate that failed the scan begins
+MOST_STEPS = 3 * WINDOW  # a device that takes more is another one by then
 
 
 def scan(account: Account, goal: Goal, trials: int, duration_s: float) -> SearchResult:
-    """Offer ``min_rate_bps`` and each 1 Mbit/s more; the result is the last rate before the first fail.
+    """Offer a rate and each 1 Mbit/s more; the result is the last rate before the first fail.
 
-    A rate fails as soon as its losses exceed what the mean of all its trials may be, which is decided early.
-    Nothing above the first fail is looked at, as in the thesis: one accident at a low rate ends the scan there.
-    ``first_rate_bps`` starts the scan higher up, for those who know that all below passes.
+    A rate fails as soon as its losses exceed what the mean of all its trials may be, which is decided early. The
+    thesis does not say at which rate it began; from the lowest one, ten trials of 10 s each would take hours. Here
+    single trials look for a rate that fails and one that passes at most WINDOW steps below it, where the scan begins;
+    further down where that one fails. ``first_rate_bps``: where this look begins.
     """
-    rate_bps = goal.min_rate_bps if goal.first_rate_bps is None else goal.first_rate_bps
-    passed_bps: float | None = None
     try:
-        while True:
+        rate_bps = _below_a_fail(account, goal, duration_s)
+        if rate_bps is None:
+            return account.result(None, flags=frozenset({"generator_limited"}))
+        passed_bps: float | None = None
+        for _ in range(MOST_STEPS):
             verdict = judge(account, rate_bps, trials, duration_s, goal.loss_ratio)
-            if verdict.mean_loss_ratio > goal.loss_ratio:
-                break
-            if verdict.sender_short or rate_bps >= goal.max_rate_bps:
-                return account.result(None, flags=frozenset({"generator_limited"}))
-            passed_bps = verdict.offered_rate_bps
-            rate_bps = min(goal.max_rate_bps, rate_bps + RESOLUTION_BPS)
+            if verdict.mean_loss_ratio <= goal.loss_ratio:
+                if verdict.sender_short or rate_bps >= goal.max_rate_bps:
+                    return account.result(None, flags=frozenset({"generator_limited"}))
+                passed_bps = verdict.offered_rate_bps
+                rate_bps = min(goal.max_rate_bps, rate_bps + RESOLUTION_BPS)
+            elif passed_bps is not None:
+                interval_bps = passed_bps, max(verdict.offered_rate_bps, passed_bps)
+                return account.result(passed_bps, interval_bps, passed_bps)
+            elif rate_bps <= goal.min_rate_bps:
+                return account.result(None, flags=frozenset({"no_throughput"}))
+            else:
+                rate_bps = max(goal.min_rate_bps, rate_bps - WINDOW * RESOLUTION_BPS)
     except BudgetSpent:
-        return account.result(None, flags=frozenset({"unconfirmed"}))
-    if passed_bps is None:
-        return account.result(None, flags=frozenset({"no_throughput"}))
-    failed_bps = max(verdict.offered_rate_bps, passed_bps)
-    return account.result(passed_bps, (passed_bps, failed_bps), passed_bps)
+        pass
+    return account.result(None, flags=frozenset({"unconfirmed"}))
+
+
+def _below_a_fail(account: Account, goal: Goal, duration_s: float) -> float | None:
+    """A rate at most WINDOW steps below one that failed in a single trial, a whole number of steps above the lowest.
+    The lowest where nothing passes, None where nothing fails."""
+    passed_bps, failed_bps = goal.min_rate_bps, math.inf
+    rate_bps = goal.first_rate_bps or goal.min_rate_bps
+    while failed_bps - passed_bps > WINDOW * RESOLUTION_BPS:
+        trial = account.trial(rate_bps, duration_s, "seed")
+        if trial.loss_ratio > goal.loss_ratio:
+            failed_bps = rate_bps
+        elif trial.sender_short or rate_bps >= goal.max_rate_bps:
+            return None
+        else:
+            passed_bps = rate_bps
+        higher_bps = min(2 * rate_bps, goal.max_rate_bps)
+        rate_bps = higher_bps if math.isinf(failed_bps) else (passed_bps + failed_bps) / 2
+    return passed_bps - (passed_bps - goal.min_rate_bps) % RESOLUTION_BPS
+
+
+def most_trials(lowest_bps: float, highest_bps: float, trials: int) -> int:
+    """How many trials a scan takes at most where a rate that passed once does not fail: by doubling and halving to the
+    window, and then each rate in it with all its ``trials``."""
+    window_bps = min(WINDOW * RESOLUTION_BPS, highest_bps - lowest_bps)
+    doublings = math.ceil(math.log2(highest_bps / lowest_bps)) + 1
+    halvings = math.ceil(math.log2(highest_bps / 2 / window_bps)) if highest_bps > 2 * window_bps else 0
+    return doublings + halvings + (math.ceil(window_bps / RESOLUTION_BPS) + 1) * trials

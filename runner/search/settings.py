@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runner.search import TAKES, Engine, Measure, SearchResult, find_throughput
-from runner.search.scan import RESOLUTION_BPS
+from runner.search.scan import most_trials
 
 LOWEST_BPS = 1e6
 LOSS_RATIO = 0.01  # the thesis' bound on the mean loss, §3.5.1
@@ -36,12 +36,9 @@ class UdpSearch:
             return (budget_s or 30 * (self.trial_duration_s + overhead_s)) + 0.5
         if self.engine != "bayes":
             count, each_s = self.confirm or (10, 10.0)
-            rates = (
-                (self.max_rate_bps - (self.min_rate_bps or LOWEST_BPS)) / RESOLUTION_BPS
-                if self.engine == "scan"
-                else 10
-            )
-            return rates * count * each_s  # about ten bisections of the thesis' ten runs; of a scan, every rate
+            if self.engine == "scan":
+                return most_trials(self.min_rate_bps or LOWEST_BPS, self.max_rate_bps, count) * each_s
+            return 10 * count * each_s  # about ten bisections of the thesis' ten runs
         found_s = (8 if first else 4) * (self.trial_duration_s + overhead_s)
         confirming_s = self.confirm[0] * self.confirm[1] if self.confirm else 0.0
         budget_s = self.budget_s if first or warm_budget_s is None else warm_budget_s

@@ -66,8 +66,6 @@ def search(device: Device, options: dict[str, Any]) -> Outcome:
     options = {"overhead_s": OVERHEAD_S, **options}
     if options.get("first_rate_bps"):
         options["first_rate_bps"] = min(MAX_RATE_BPS, truth_bps * (0.95 if device.seed % 2 else 1.05))
-    if options.get("engine") == "scan":
-        return _scan(device, truth_bps, options)
     began_s = time.process_time()
     result: SearchResult = find_throughput(device, **options)
     cpu_s = time.process_time() - began_s
@@ -83,18 +81,6 @@ def search(device: Device, options: dict[str, Any]) -> Outcome:
         "unstable" in result.flags,
         cpu_s,
     )
-
-
-def _scan(device: Device, truth_bps: float, options: dict[str, Any]) -> Outcome:
-    """The scan from 70 % of the truth, with the time for all rates below added: what it saves is only CPU."""
-    start_bps = max(1e6, round(0.7 * truth_bps / 1e6) * 1e6)
-    began_s = time.process_time()
-    result = find_throughput(device, first_rate_bps=start_bps, **options)
-    skipped_s = (start_bps / 1e6 - 1) * 10 * (10 + OVERHEAD_S)
-    error = None if result.rate_bps is None else result.rate_bps / truth_bps - 1
-    seconds = result.elapsed_s + skipped_s
-    cpu_s = time.process_time() - began_s
-    return Outcome(error, error, False, (error or 0) > 0, seconds, len(result.trials), False, cpu_s)
 
 
 def row(name: str, outcomes: list[Outcome]) -> str:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -10,18 +11,24 @@ import pytest
 from runner.catalogue import load_vpn
 from runner.data.errors import InstrumentError, MeasurementError
 from runner.data.wan import Conditions
-from runner.instruments.instrument import at_once
+from runner.design.profile import PROFILES
+from runner.instruments.instrument import Asked, at_once
 from runner.instruments.result import Measured
 from runner.instruments.tools.cost import processes, snapshot, system_calls
+from runner.instruments.tools.generator import Load
 from runner.instruments.traffic.download import download
 from runner.instruments.traffic.idle import idle
 from runner.instruments.traffic.loaded import loaded, udp_rtt
+from runner.instruments.traffic.lookups import lookups
+from runner.instruments.traffic.overhead import Overhead
 from runner.instruments.traffic.service import service
 from runner.instruments.traffic.tcp import tcp
-from runner.instruments.traffic.udp import udp
+from runner.instruments.traffic.udp import Udp, udp
+from runner.instruments.traffic.udp_sockets import UdpSockets, sending
 from runner.lab.node import wait_until
 from runner.lab.places import NamespaceRig
 from runner.lab.readings.facts import facts, openssl_bps
+from runner.lab.readings.lookups import lacks
 from runner.lab.shape import wan
 from runner.lab.shape.site_to_site import Lab, namespace_lab
 from runner.lab.software.image import Image
@@ -69,26 +76,64 @@ def test_a_service_of_the_gateway_beside_the_tunnels_load(lab: Lab, image: Image
 
 
 @pytest.mark.smoke
-def test_udp_throughput_to_a_program_with_a_small_buffer(lab: Lab, image: Image) -> None:
-    buffer_bytes = 196608  # at these rates, a third of a second
-    up = tunnel(lab, image, "none")
-    bench = Bench(lab, up, lambda: pytest.fail("it broke down"))
-    search = UdpSearch(relative_width=0.2, trial_duration_s=1.0, confirm=None, budget_s=6.0, max_rate_bps=5e6)
-    found = {m.metric: m for m in at_once(udp(bench, 1300, search, 2e6, buffer_bytes)).measurements}
-    assert found["udp_throughput"].value > 1e6
-    assert "receive_buffer_errors" in found["udp_throughput"].detail
-    assert "jitter" not in found
-    assert f"--window {buffer_bytes} --bitrate" in "".join(lab.commands)
-
-
-def test_a_linear_scan_ends_at_the_first_rate_that_loses_more(lab: Lab, image: Image) -> None:
-    wan.apply(lab, Conditions(rate_bps=3.5e6))
+def test_udp_throughput_to_a_program_whose_socket_has_a_small_buffer(lab: Lab, image: Image) -> None:
     bench = Bench(lab, tunnel(lab, image, "none"), lambda: pytest.fail("it broke down"))
-    search = UdpSearch("scan", confirm=(2, 2.0), max_rate_bps=10e6)
-    found = {m.metric: m for m in at_once(udp(bench, 1300, search, None)).measurements}["udp_throughput"]
-    assert found.value == pytest.approx(3e6, rel=0.02)
-    assert [round(one["offered_rate_bps"], -6) for one in found.detail["trials"]] == [1e6, 1e6, 2e6, 2e6, 3e6, 3e6, 4e6]
-    assert found.detail["estimand"] == "mean"
+    with sending(lab, bench.address, 9216, 4096) as small:
+        counted = small.play(Load((1328,), 20000, 0.5, burst=64))
+    assert counted.dropped > 0, "4 KB hold three datagrams"
+    assert counted.received + counted.dropped == pytest.approx(counted.sent, rel=0.01)
+    search = UdpSearch(relative_width=0.2, trial_duration_s=1.0, confirm=None, budget_s=4.0, max_rate_bps=5e6)
+    profile = replace(PROFILES["smallest"], udp=search)
+    levels = {"payload_bytes": "1300", "send_buffer_bytes": "9216", "receive_buffer_bytes": "196608"}
+    asked = Asked(load_vpn("none"), levels, profile, 1, known_bps=2e6)
+    (found,) = at_once(UdpSockets().measure(bench, asked)).measurements
+    assert (found.metric, found.detail["send_buffer_bytes"]) == ("udp_socket_throughput", 9216)
+    assert found.value > 1e6
+    assert all(trial["receiver_drop_ratio"] <= trial["loss_ratio"] for trial in found.detail["trials"])
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(("name", "each"), [("none", 1), ("openvpn", 2), ("ssh_tun", 1), ("wireguard_go", 2)])
+def test_route_lookups_of_the_near_gateway(lab: Lab, image: Image, name: str, each: int) -> None:
+    """Of the packet, and of what a daemon sends; sshd's connected socket keeps its route."""
+    if lack := lacks():
+        pytest.skip(lack)
+    bench = Bench(lab, tunnel(lab, image, name), lambda: pytest.fail("it broke down"))
+    (found,) = lookups(bench).measurements
+    assert found.value == pytest.approx(each, abs=0.05)
+    assert len(found.detail["per_packet"]) == each, "one a packet, for each of these"
+    levels = {**load_vpn(name).comparable, "packet_bytes": "512"}
+    (beside,) = Overhead().once(bench, Asked(load_vpn(name), levels, PROFILES["quick"], 1)).measurements
+    bench.close()
+    assert (beside.value == 0) == (name == "none"), "with the generator of the tunnel"
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("payload", ["random", "zeros"])
+def test_a_test_of_a_file_ends_with_it(lab: Lab, image: Image, payload: str) -> None:
+    up, file_bytes = tunnel(lab, image, "none"), 5_000_000
+    wan.apply(lab, Conditions(rate_bps=SHAPED_BPS))
+    started = time.monotonic()
+    measured = tcp(lab, up.address, 1, 1, "forward", payload, file_bytes=file_bytes)
+    assert time.monotonic() - started > 8 * file_bytes / SHAPED_BPS, "longer than the second of a test by time"
+    throughput = measured.measurements[0]
+    assert throughput.value == pytest.approx(SHAPED_BPS, rel=0.2)
+    carried_bytes = sum(throughput.samples) / 8  # of a second each, but the last one
+    assert file_bytes * 0.8 < carried_bytes < file_bytes * 1.8
+
+
+def test_a_linear_scan_finds_what_the_default_search_finds_on_a_shaped_wan(lab: Lab, image: Image) -> None:
+    wan.apply(lab, Conditions(rate_bps=6.5e6))  # a datagram of 1300 bytes is a frame of 1342
+    bench = Bench(lab, tunnel(lab, image, "none"), lambda: pytest.fail("it broke down"))
+    search = UdpSearch("scan", confirm=(2, 2.0), max_rate_bps=20e6)
+    scanned = {m.metric: m for m in at_once(udp(bench, 1300, search, None)).measurements}["udp_throughput"]
+    assert scanned.value == pytest.approx(6e6, rel=0.02)
+    steps = [round(one["offered_rate_bps"], -6) for one in scanned.detail["trials"] if one["purpose"] == "confirm"]
+    assert steps == [4e6, 4e6, 5e6, 5e6, 6e6, 6e6, 7e6], "single trials passed 4 and failed at 8 Mbit/s"
+    assert (scanned.detail["steps"], scanned.detail["estimand"]) == (4, "mean")
+    asked = Asked(load_vpn("none"), {"payload_bytes": "1300"}, PROFILES["smallest"], 1, known_bps=5e6)
+    default = {m.metric: m for m in at_once(Udp().measure(bench, asked)).measurements}["udp_throughput"]
+    assert 0.97 * scanned.value < default.value < scanned.value + 1.05e6
 
 
 @pytest.mark.smoke

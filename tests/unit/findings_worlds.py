@@ -22,7 +22,10 @@ Values = Callable[[str, Mapping[str, str], str], float]
 ROUNDING = 1 + 1e-9
 QUICK = PROFILES["quick"]
 VPNS = {
-    "thesis": ("none", "ipip", "ipsec", "ipsec_user", "openvpn", "ssh_forward", "ssh_tun"),
+    "thesis": (
+        *("none", "ipip", "ipsec", "ipsec_user", "openvpn", "ssh_forward", "ssh_tun"),
+        *("gre", "gre_ipsec", "l2tp", "l2tp_ipsec"),
+    ),
     "crypto_matrix": ("none", "ipsec", "ipsec_user"),
     "oslv": (
         *("none", "ipsec", "ipsec_user", "l2tp", "openvpn", "openvpn_tcp", "ppp_ssh", "ppp_stunnel", "pptp"),
@@ -73,9 +76,9 @@ def most(metric: str) -> float:
 
 
 THESIS = {"none": 939.7, "ipip": 927.9, "ipsec": 165.0, "ipsec_user": 163.0, "openvpn": 83.3, "ssh_forward": 167.6}
-THESIS |= {"ssh_tun": 95.0}
+THESIS |= {"ssh_tun": 95.0, **dict.fromkeys(("gre", "gre_ipsec", "l2tp", "l2tp_ipsec"), 300.0)}
 UPSIDE_DOWN = {"none": 950.0, "ipip": 20.0, "ipsec": 30.0, "ipsec_user": 20.0, "openvpn": 150.0, "ssh_forward": 60.0}
-UPSIDE_DOWN |= {"ssh_tun": 90.0}
+UPSIDE_DOWN |= {"ssh_tun": 90.0, **dict.fromkeys(("gre", "gre_ipsec", "l2tp", "l2tp_ipsec"), 10.0)}
 CIPHERS = {"blowfish-128-cbc": 1.4, "aes-128-cbc": 1.0, "aes-192-cbc": 0.9, "aes-256-cbc": 0.8, "3des-cbc": 0.4}
 
 
@@ -87,6 +90,8 @@ def thesis_holds(vpn: str, params: Mapping[str, str], metric: str) -> float:
     rate *= packed[params["payload"]] if params["compression"] != "off" else 1
     if metric == "context_switches_per_packet":
         return 2.0 if vpn in ("openvpn", "ssh_tun") else 0.5
+    if metric == "route_lookups_per_packet":
+        return 3.0 if vpn in ("openvpn", "ssh_tun") else 2.0
     if metric == "wire_bytes_per_payload_byte":
         return 1.12 if vpn == "ipsec" else 1.05
     return {"tcp_throughput": rate * 1e6, "udp_throughput": rate * 0.93e6}.get(metric, 1.0)
@@ -102,6 +107,8 @@ def thesis_fails(vpn: str, params: Mapping[str, str], metric: str) -> float:
         rate *= {"zeros": 0.5 if gains else 1.5, "random": 0.5 if vpn == "openvpn" else 1.5}[params["payload"]]
     if metric == "context_switches_per_packet":
         return 0.5 if vpn in ("openvpn", "ssh_tun") else 2.0
+    if metric == "route_lookups_per_packet":
+        return 1.0 if vpn in ("openvpn", "ssh_tun") else 2.0
     if metric == "wire_bytes_per_payload_byte":
         return 1.0 if vpn == "ipsec" else 1.1
     return {"tcp_throughput": rate * 1e6, "udp_throughput": rate * 2e6}.get(metric, 1.0)

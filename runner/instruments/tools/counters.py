@@ -13,8 +13,13 @@ def receive_buffer_errors(lab: Lab) -> int:
 
 def fragments_created(lab: Lab) -> int:
     """IP fragments that the near host and its gateway have made so far."""
-    nodes = (lab.host1, lab.gateway(lab.sites[0]))
-    return sum(snmp(node.run("cat", "/proc/net/snmp"), "Ip", "FragCreates") for node in nodes)
+    return sum(fragments_by_node(lab).values())
+
+
+def fragments_by_node(lab: Lab) -> dict[str, int]:
+    """IP fragments that the near host has made so far, and those that its gateway has: node -> fragments."""
+    nodes = {"host": lab.host1, "gateway": lab.gateway(lab.sites[0])}
+    return {name: snmp(node.run("cat", "/proc/net/snmp"), "Ip", "FragCreates") for name, node in nodes.items()}
 
 
 def snmp(shown: Completed, protocol: str, counter: str) -> int:

@@ -23,10 +23,11 @@ OVERHEAD_S = 0.1  # what a one-second iperf3 costs beyond its second: process, c
 def iperf3(lab: Lab, address: str, duration_s: int, *options: str) -> dict[str, Any]:
     """Run one iperf3 test from host1 and return its JSON. Raises MeasurementError with iperf3's own words.
 
-    ``duration_s`` is whole: iperf3 takes ``-t 0.5`` as 0, which means for ever.
+    ``duration_s`` is whole: iperf3 takes ``-t 0.5`` as 0, which means for ever. With ``--bytes`` among the options it
+    is only how long the test may take.
     """
-    argv = ["iperf3", "--client", address, "--port", IPERF_PORT, "--time", str(duration_s), "--json"]
-    argv += ["--connect-timeout", "3000", *options]
+    argv = ["iperf3", "--client", address, "--port", IPERF_PORT, "--json", "--connect-timeout", "3000", *options]
+    argv += [] if "--bytes" in options else ["--time", str(duration_s)]
     end = time.monotonic() + FREE_WITHIN_S * PATIENCE
     try:
         while "the server is busy" in (done := lab.host1.run(*argv, check=False, timeout=duration_s + 4)).stdout:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.levels import tunnel_levels
@@ -13,13 +14,14 @@ from runner.data.packet import AGREE_BYTES, Layers, overhead_of
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
-from runner.instruments.tools.counters import snmp
+from runner.instruments.tools.counters import fragments_by_node, snmp
 from runner.instruments.tools.factors import FRAGMENTATION, PACKET_BYTES
 from runner.instruments.tools.fragments import may_fragment
-from runner.instruments.traffic.packets import stream
+from runner.instruments.tools.generator import Generator, generator
+from runner.instruments.traffic.packets import Counted, stream
 from runner.lab.node.iproute import interface
 from runner.lab.node.probing import answer, probe
-from runner.lab.readings.wire import ETHERNET_BYTES, leaving, outer
+from runner.lab.readings.wire import ETHERNET_BYTES, Outer, leaving, outer
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
@@ -31,7 +33,9 @@ SHORT_BYTES = 256
 COMMON = 0.02  # lengths that make up less than this of the captured packets are not the stream's
 
 
-def overhead(lab: Lab, address: str, packet_bytes: int, fragment: bool, layers: Layers | None) -> Measured:
+def overhead(
+    lab: Lab, address: str, packet_bytes: int, fragment: bool, layers: Layers | None, by: Generator | None = None
+) -> Measured:
     """Overhead, bytes of IP per inner packet of ``packet_bytes``, host1 to host2, the tunnel otherwise idle.
 
     What the WAN's counters say that it carried from the first gateway to the last while PACKETS packets were sent,
@@ -45,14 +49,9 @@ def overhead(lab: Lab, address: str, packet_bytes: int, fragment: bool, layers: 
     """
     started = time.monotonic()
     outer(lab), outer(lab, "reverse")  # a port without a queue gets one now, and not within the measurement
-    node, port = leaving(lab, "forward")
     lossy = 0
     for _ in range(TRIES):
-        with probe(node, "lengths", interface(node, port), ready="watching") as watching:
-            back, again = outer(lab, "reverse"), retransmitted(lab)
-            counted = stream(lab, address, packet_bytes, PER_S, PACKETS / PER_S, fragment, burst=1)
-            back, again = outer(lab, "reverse") - back, retransmitted(lab) - again
-            report = answer(watching, "lengths")
+        counted, report, back, again, made = streamed(lab, address, packet_bytes, fragment, by)
         if counted.received >= counted.sent:
             break
         lossy += 1
@@ -79,18 +78,33 @@ def overhead(lab: Lab, address: str, packet_bytes: int, fragment: bool, layers: 
         "captured_fragments": seen["fragments"],
         "background_ip_bytes": rare + seen["other_bytes"],
         "outer_packets_per_packet": round(sum(lengths.values()) / counted.sent, 4),
+        "fragments_per_packet": {name: round(count / counted.sent, 4) for name, count in made.items()},
         "retransmissions": again,
         "reverse_ip_bytes_per_packet": round(back.ip_bytes / counted.sent, 2),
     }
     measured = Measured([measurement("overhead_bytes", round(value, 3), **detail)])
-    if lossy:
-        measured.warnings.append(f"overhead: {lossy} of {lossy + 1} streams lost packets, and the last one counts")
+    lost = f"overhead: {lossy} of {lossy + 1} streams lost packets, and the last one counts"
+    measured.warnings += [lost] * bool(lossy)
     repeated = again * max(lengths, default=0) / counted.sent
     measured.warnings += disagreements(value, captured, closed_form_bytes, repeated)
     if counted.fragments and not fragment:
         measured.warnings.append(f"{counted.fragments} fragments were made, although fragmentation is not allowed")
     measured.measuring_s = time.monotonic() - started
     return measured
+
+
+def streamed(
+    lab: Lab, address: str, packet_bytes: int, fragment: bool, by: Generator | None
+) -> tuple[Counted, dict[str, Any], Outer, int, dict[str, int]]:
+    """Send the stream, with a capture on the WAN: its counts, what the capture saw, and meanwhile what went back over
+    the WAN, TCP's retransmissions, and the fragments that the near host and its gateway made."""
+    node, port = leaving(lab, "forward")
+    with probe(node, "lengths", interface(node, port), ready="watching") as watching:
+        back, again, made = outer(lab, "reverse"), retransmitted(lab), fragments_by_node(lab)
+        counted = stream(lab, address, packet_bytes, PER_S, PACKETS / PER_S, fragment, burst=1, by=by)
+        back, again = outer(lab, "reverse") - back, retransmitted(lab) - again
+        made = {name: count - made[name] for name, count in fragments_by_node(lab).items()}
+        return counted, answer(watching, "lengths"), back, again, made
 
 
 def of_the_stream(lengths: Mapping[int, int], sent: int) -> tuple[int, int]:
@@ -166,4 +180,5 @@ class Overhead(Whole):
         packet_bytes = int(asked.params["packet_bytes"])
         layers = asked.vpn.encapsulation(tunnel_levels(asked.params), packet_bytes)
         fragment = may_fragment(bench, asked.params, packet_bytes)
-        return overhead(bench.lab, bench.address, packet_bytes, fragment, layers)
+        by = generator(bench, fragments=fragment)  # one of another trial in this tunnel holds its port
+        return overhead(bench.lab, bench.address, packet_bytes, fragment, layers, by)

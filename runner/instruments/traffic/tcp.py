@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
 from typing import Any
 
-from runner.data.errors import MeasurementError
+from runner.data.errors import MeasurementError, Unsupported
 from runner.data.levels import TCP, Levels
 from runner.data.metric import Metric
 from runner.data.trials import Position
@@ -27,9 +27,14 @@ from runner.lab.node import Process
 from runner.lab.readings.wire import outer
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
+from runner.vpn.plugin import Vpn
 
 FEED = "/run/vpneval/payload"
 TEXT = f"{FEED}.txt"
+# The thesis' files (§3.5.1, parameter 3): a zip of 37.9 MB, which cannot be compressed, and 136 MB of zeros.
+FILE_BYTES = {"random": 37_900_000, "zeros": 136_000_000}
+EXPECTED_BPS = 200e6
+LONGEST_FILE_S = 300  # that a file may take: 136 MB at 3.6 Mbit/s
 WIRE_SLICES = 3  # that are counted on the WAN, too: each count costs two commands
 
 
@@ -41,8 +46,10 @@ def tcp(
     direction: str,
     payload: str,
     around: AbstractContextManager[Piece] | None = None,
+    file_bytes: int = 0,
 ) -> Measured:
-    """TCP throughput and its cost (see cost.py) of one iperf3 test of ``duration_s`` whole seconds.
+    """TCP throughput and its cost (see cost.py) of one iperf3 test of ``duration_s`` whole seconds; with
+    ``file_bytes`` of one that ends when so many bytes of the payload are sent.
 
     ``direction``: ``forward`` host1 to host2, ``reverse`` host2 to host1. ``payload``: ``random`` is iperf3's
     own buffer (128 KiB of random bytes again and again: longer than any VPN's compression window), ``zeros``
@@ -56,10 +63,11 @@ def tcp(
     elif payload == "text":
         feeder = start_feeder(lab)
         options += ["--file", FEED]
+    options += ["--bytes", str(file_bytes)] if file_bytes else []
     wire_before = wan_bytes(lab)
     with around or nullcontext(Piece(0)) as piece:  # outside of the snapshots: the reading costs CPU time, too
         before, started = snapshot(lab), time.monotonic()
-        report = iperf3(lab, address, duration_s, *options)
+        report = iperf3(lab, address, LONGEST_FILE_S if file_bytes else duration_s, *options)
         elapsed, after = time.monotonic() - started, snapshot(lab)
         piece.carried_bytes = report["end"]["sum_received"]["bytes"]
     wire_bytes = wan_bytes(lab) - wire_before
@@ -68,7 +76,7 @@ def tcp(
     received = report["end"]["sum_received"]
     if not received["bytes"]:
         raise MeasurementError("iperf3 sent, and nothing was received")
-    check_duration(report, duration_s)
+    check_file(report, file_bytes) if file_bytes else check_duration(report, duration_s)
     samples = [interval["sum"]["bits_per_second"] for interval in report["intervals"]]
     sent = report["end"]["sum_sent"]
     measured = Measured(measuring_s=elapsed)
@@ -145,6 +153,13 @@ def check_duration(report: dict[str, Any], duration_s: float) -> None:
         raise MeasurementError(f"nothing was sent from {empty[0]:.1f} s on: the payload ran out, or the tunnel hung")
 
 
+def check_file(report: dict[str, Any], file_bytes: int) -> None:
+    """Refuse a test that ended before all of its file was sent. What is then on its way is not received any more."""
+    sent_bytes = report["end"]["sum_sent"]["bytes"]
+    if sent_bytes < file_bytes:
+        raise MeasurementError(f"the test ended after {sent_bytes / 1e6:.1f} of {file_bytes / 1e6:.1f} MB")
+
+
 def start_feeder(lab: Lab) -> Process:
     """An endless text through a FIFO on host1."""
     lab.host1.write(TEXT, text_payload(), mode=0o644)
@@ -183,6 +198,7 @@ class Tcp(Instrument):
         "payload": Levels(("random", "zeros", "text"), default="random", told=str, usual="random"),
         "streams": STREAMS,
         "direction": Levels(("forward", "reverse"), default="forward", told=str, usual="forward"),
+        "transfer": Levels(("file",), told="of a {}".format),  # absent: it ends after a time
     }
     metrics = (
         Metric(
@@ -192,8 +208,9 @@ class Tcp(Instrument):
             better="higher",
             definition="Payload bits per second at the receiver. iperf3 takes the mean of a whole test. Where VPNs "
             "take turns, each slice of a transfer is measured between two marks, and the value is the mean of the "
-            "middle half of the slices.",
-            source="RFC 6349 §2.3 (TCP throughput); thesis §3.4",
+            "middle half of the slices. With the factor transfer, one whole test ends with the thesis' file: 37.9 MB "
+            "of random bytes, or 136 MB of zeros.",
+            source="RFC 6349 §2.3 (TCP throughput); thesis §3.4; §3.5.1, parameter 3 (the files)",
         ),
         Metric(
             name="cpu_per_gigabyte",
@@ -245,9 +262,16 @@ class Tcp(Instrument):
     full_load = True
 
     def takes_turns(self, params: Mapping[str, str], profile: Profile) -> bool:
-        return profile.rounds > 0
+        return profile.rounds > 0 and "transfer" not in params
+
+    def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
+        if "transfer" in params and params["payload"] not in FILE_BYTES:
+            return Unsupported(f"the thesis has no file of {params['payload']}, only of {' and '.join(FILE_BYTES)}")
+        return super().refuses(lab, vpn, params)
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        if "transfer" in params:
+            return 8 * FILE_BYTES.get(params["payload"], 0) / EXPECTED_BPS
         return WARM_S + profile.slice_s + 0.07 if profile.rounds else profile.duration_s + 0.05
 
     def again(self, params: Mapping[str, str]) -> tuple[Position, ...]:
@@ -255,9 +279,10 @@ class Tcp(Instrument):
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
         params = asked.params
-        if asked.profile.rounds:
+        if self.takes_turns(params, asked.profile):
             return (yield from slices(bench, params, asked.profile.slice_s))
         how, limits = (int(params["streams"]), params["direction"], params["payload"]), Limits()
         with fitting(bench):
-            measured = tcp(bench.lab, bench.address, asked.profile.duration_s, *how, limits.watched(bench))
+            file_bytes = FILE_BYTES[params["payload"]] if "transfer" in params else 0
+            measured = tcp(bench.lab, bench.address, asked.profile.duration_s, *how, limits.watched(bench), file_bytes)
         return (yield from whole(limits.told(bench, measured)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -50,24 +50,22 @@ FLAGS = {  # what they say of a search that found no rate
 }
 
 
-def udp(
-    bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | None, buffer_bytes: int | None = None
-) -> Measuring:
+def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | None) -> Measuring:
     """UDP throughput by the loss-bounded search, and jitter at a low rate. Each trial of the search is a slice.
 
-    ``first_bps``: where to start, if anything is known. ``buffer_bytes``: of both sockets; what the receiver's then
-    drops is lost, and there is no jitter. Without it they are as large as may be, and its drops are no loss of the
-    VPN. The search sees the tunnel only through ``offer``. A rate that breaks the tunnel down counts as lost
-    altogether, and the tunnel is made anew. Raises MeasurementError where there is no throughput to report.
+    ``first_bps``: where to start, if anything is known. The socket buffers are as large as may be; what the receiver's
+    drops is no loss of the VPN, and is kept beside it for each trial. The search sees the tunnel only through
+    ``offer``. A rate that breaks the tunnel down counts as lost altogether, and the tunnel is made anew. Raises
+    MeasurementError where there is no throughput to report.
     """
     started = time.monotonic()
     measured = Measured()
     counters = {"receive_buffer_errors": 0, "fragments": 0}
     breakdowns: list[float] = []
+    drops: list[float] = []  # of what each trial sent, the share that the receiver's socket dropped
     limits = Limits()
     granted = (granted_bytes(host, WINDOW_BYTES) for host in (bench.lab.host1, bench.lab.host2))
-    window = str(buffer_bytes or min(granted))
-    options = ("--udp", "--length", str(payload_bytes), "--window", window, "--bitrate")
+    options = ("--udp", "--length", str(payload_bytes), "--window", str(min(granted)), "--bitrate")
 
     def offer(rate_bps: float, duration_s: float) -> Loss:
         before = receive_buffer_errors(bench.lab), fragments_created(bench.lab)
@@ -81,28 +79,32 @@ def udp(
             if not bench.carries_payload():
                 breakdowns.append(rate_bps)
                 bench.renew()
+                drops.append(0.0)
                 return Loss(1, 0, rate_bps)
             # The instrument failed, not the tunnel: iperf3 begins with a datagram each way, and hangs if one is lost.
             report = iperf3(bench.lab, bench.address, *test)
         dropped = receive_buffer_errors(bench.lab) - before[0]
         counters["receive_buffer_errors"] += dropped
         counters["fragments"] += fragments_created(bench.lab) - before[1]
-        return udp_loss(report, payload_bytes, 0 if buffer_bytes else dropped)
+        loss = udp_loss(report, payload_bytes, dropped)
+        drops.append(min(dropped, loss.sent) / loss.sent)
+        return loss
 
     result = yield from searched(search, offer, first_bps, OVERHEAD_S)
     value = found_rate(result, "UDP throughput", measured)
     measured.loads = limits.found(value)
     if breakdowns:
         measured.warnings.append(f"the tunnel broke down under UDP, from {min(breakdowns) / 1e6:.0f} Mbit/s offered")
-    detail = search_detail(result) | counters | {"payload_bytes": payload_bytes, "breakdowns_bps": breakdowns}
-    detail["estimand"] = "mean"
+    detail = with_drops(search_detail(result), drops) | counters
+    detail |= {"payload_bytes": payload_bytes, "breakdowns_bps": breakdowns, "estimand": "mean"}
+    if search.engine == "scan":
+        detail["steps"] = len({trial.asked_rate_bps for trial in result.trials if trial.purpose == "confirm"})
     throughput = measurement("udp_throughput", value, **detail)
     measured.measurements += [throughput, *goodput(result, value)]
-    if not buffer_bytes:
-        try:
-            measured.measurements.append(jitter(bench.lab, bench.address))
-        except MeasurementError as error:  # the throughput that was found stays found
-            measured.warnings.append(f"no jitter: {error}")
+    try:
+        measured.measurements.append(jitter(bench.lab, bench.address))
+    except MeasurementError as error:  # the throughput that was found stays found
+        measured.warnings.append(f"no jitter: {error}")
     measured.measuring_s = time.monotonic() - started
     return measured
 
@@ -158,6 +160,12 @@ def found_rate(result: SearchResult, what: str, measured: Measured) -> float:
     why = "the generator could offer no more" if limited else "the search's time ended before a higher rate failed"
     measured.warnings.append(f"{what} is at least this: {why}")
     return passed_bps
+
+
+def with_drops(detail: Mapping[str, Any], drops: Sequence[float]) -> dict[str, Any]:
+    """The ``detail`` of a search, with the share of what each of its trials sent that the receiver's socket dropped."""
+    trials = zip(detail["trials"], drops, strict=True)
+    return {**detail, "trials": [trial | {"receiver_drop_ratio": round(share, 6)} for trial, share in trials]}
 
 
 def search_detail(result: SearchResult) -> dict[str, Any]:
@@ -312,9 +320,7 @@ class Udp(Instrument):
             turns = self.takes_turns(asked.params, profile)
             return (yield from udp_in_rounds(bench, asked, fragment, turns=turns))
         usual = search
-        if search.engine == "scan":  # what it begins above is taken to pass, and a fail there would be no throughput
-            first_bps = None
-        elif first_bps is not None and profile.warm_budget_s is not None and search == profile.udp:
+        if first_bps is not None and profile.warm_budget_s is not None and search == profile.udp:
             search = replace(search, budget_s=profile.warm_budget_s)
         elif first_bps is None and asked.vpn.transport == "tcp":
             first_bps = pilot_bps(bench) / 2

@@ -2,36 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from itertools import cycle
 
-from runner.data.errors import Unsupported
+from runner.data.errors import CommandError, MeasurementError, Unsupported
 from runner.data.levels import Levels
 from runner.data.metric import Metric
 from runner.data.trials import Trial
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Instrument, Measuring
+from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.fragments import IP_UDP_BYTES, may_fragment
-from runner.instruments.tools.iperf import OVERHEAD_S
-from runner.instruments.traffic.udp import Udp, granted_bytes, udp
+from runner.instruments.tools.generator import Load, Worker
+from runner.instruments.tools.limits import Limits
+from runner.instruments.tools.searched import searched
+from runner.instruments.traffic.udp import Udp, found_rate, granted_bytes, search_detail, with_drops
+from runner.lab.node.probing import probe
 from runner.lab.shape.site_to_site import Lab
+from runner.search import Loss
 from runner.search.settings import UdpSearch
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 
 METRIC = "udp_socket_throughput"
-SHORT = UdpSearch(relative_width=0.02, trial_duration_s=1.0, confirm=None, budget_s=30.0)  # iperf3's time is whole
+SHORT = UdpSearch(relative_width=0.02, trial_duration_s=1.0, confirm=None, budget_s=30.0)
 START_BPS = 50e6  # from overload it would take long to come down to what a small buffer takes
+PORTS = range(18000, 19000)  # one a trial, in turn: what an earlier one has left on its way finds no socket
+OVERHEAD_S = 0.06  # of a trial
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Datagrams of one trial: sent in so many seconds, read by the receiving program, and dropped by its socket."""
+
+    sent: int
+    seconds: float
+    received: int
+    dropped: int
+
+
+NOTHING = Counted(1, 1.0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Programs:
+    """A program on host1 that sends datagrams to one on host2, each from or to a socket with a buffer of its own."""
+
+    sender: Worker
+    sink: Worker
+    address: str
+    send_buffer_bytes: int
+    ports: Iterator[int] = field(default_factory=lambda: cycle(PORTS))
+
+    def play(self, load: Load) -> Counted:
+        """One trial. Raises MeasurementError where a program fails."""
+        port = next(self.ports)
+        self.sink.tell(f"begin {port}")
+        if (reply := self.sink.hear(10)) != "counting":
+            raise MeasurementError(f"the sink on {self.sink.node.name} says {reply[:200]!r} instead of 'counting'")
+        more = {"address": self.address, "port": port, "send_buffer_bytes": self.send_buffer_bytes}
+        self.sender.tell(json.dumps(asdict(load) | more))
+        offered = self.sender.hear_object(3 * load.seconds + 10)
+        self.sink.tell(f"end {offered.get('sent', 0)}")
+        counts = self.sink.hear_object(10)
+        if "error" in offered:
+            raise MeasurementError(f"the sender on {self.sender.node.name} could not send: {offered['error']}")
+        return Counted(offered["sent"], offered["seconds"], counts["received"], counts["dropped"])
+
+
+@contextmanager
+def sending(lab: Lab, address: str, send_buffer_bytes: int, receive_buffer_bytes: int) -> Iterator[Programs]:
+    """The two programs, which end with the block. Raises MeasurementError where one does not work."""
+    with ExitStack() as stack:
+        workers = {}
+        for node, name, argv in (
+            (lab.host2, "sink", (str(receive_buffer_bytes),)),
+            (lab.host1, "generate", ()),
+        ):
+            workers[name] = Worker(node, name, stack.enter_context(probe(node, name, *argv, ready="ready")))
+            stack.callback(workers[name].end)
+        yield Programs(workers["generate"], workers["sink"], address, send_buffer_bytes)
 
 
 class UdpSockets(Instrument):
-    """A search with iperf3 for the UDP throughput, with buffers of a given length."""
+    """A search for the UDP throughput between two programs whose sockets have buffers of given lengths."""
 
     name = "udp_sockets"
     factors = {
         "payload_bytes": Udp.factors["payload_bytes"],
         "fragmentation": Udp.factors["fragmentation"],
-        "socket_buffer_bytes": Levels(("196608", "2097152"), (4096, 2**27), "196608", told="".format),
+        "send_buffer_bytes": Levels(("9216", "2097152"), (4096, 2**27), "9216", told="{} B to send".format),
+        "receive_buffer_bytes": Levels(("196608", "2097152"), (4096, 2**27), "196608", told="{} B to receive".format),
     }
     metrics = (
         Metric(
@@ -39,11 +104,12 @@ class UdpSockets(Instrument):
             title="UDP throughput to a program",
             unit="bit/s",
             better="higher",
-            definition="The highest rate (UDP payload bits per second) that iperf3 can offer with less than 1 % of "
-            "loss. The sockets at both ends have buffers of a given length (factor socket_buffer_bytes). Datagrams "
-            "that the receiver's socket drops because its buffer is full are lost, too.",
-            source="thesis §3.5.1 (1 % of loss; a buffer of 192 KB at the receiver, and of 9 KB at the sender); "
-            "iperf3(1) --window; socket(7) SO_RCVBUF",
+            definition="The highest rate (UDP payload bits per second) that one program can send to another with less "
+            "than 1 % of loss. Their sockets have buffers of given lengths (factors send_buffer_bytes and "
+            "receive_buffer_bytes). Datagrams that the receiver's socket drops because its buffer is full are lost, "
+            "too; the detail has them apart.",
+            source="thesis §3.5.1 (1 % of loss; a buffer of 9 KB at the sender, and of 192 KB at the receiver); "
+            "socket(7) SO_SNDBUF, SO_RCVBUF",
         ),
     )
     datagrams = True
@@ -51,8 +117,8 @@ class UdpSockets(Instrument):
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         if no := super().refuses(lab, vpn, params):
             return no
-        wanted_bytes = int(params["socket_buffer_bytes"])
-        for host in (lab.host1, lab.host2):
+        for host, factor in ((lab.host1, "send_buffer_bytes"), (lab.host2, "receive_buffer_bytes")):
+            wanted_bytes = int(params[factor])
             if (has_bytes := granted_bytes(host, wanted_bytes)) < wanted_bytes:
                 limits = "sysctl net.core.rmem_max and net.core.wmem_max"
                 return Unsupported(f"the kernel of {host.name} gives a socket {has_bytes} bytes at most ({limits})")
@@ -64,16 +130,49 @@ class UdpSockets(Instrument):
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
         """Search from where an earlier repetition ended, or from START_BPS."""
+        started, measured, limits = time.monotonic(), Measured(), Limits()
         payload_bytes = int(asked.params["payload_bytes"])
-        may_fragment(bench, asked.params, payload_bytes + IP_UDP_BYTES)
-        first_bps = asked.known_bps or START_BPS
-        buffer_bytes = int(asked.params["socket_buffer_bytes"])
-        measured = yield from udp(bench, payload_bytes, search_of(asked.profile), first_bps, buffer_bytes)
-        measured.measurements = [
-            value.model_copy(update={"metric": METRIC, "detail": value.detail | {"socket_buffer_bytes": buffer_bytes}})
-            for value in measured.measurements
-            if value.metric == "udp_throughput"
-        ]
+        buffers = {name: int(asked.params[name]) for name in ("send_buffer_bytes", "receive_buffer_bytes")}
+        fragment = may_fragment(bench, asked.params, payload_bytes + IP_UDP_BYTES)
+        breakdowns: list[float] = []
+        drops: list[float] = []  # of what each trial sent, the share that the receiver's socket dropped
+
+        def play(load: Load) -> Counted:
+            programs: Programs = bench.shared("programs", lambda: sending(bench.lab, bench.address, *buffers.values()))
+            return programs.play(load)
+
+        def offer(rate_bps: float, duration_s: float) -> Loss:
+            per_s = rate_bps / (8 * payload_bytes)
+            load = Load((payload_bytes + IP_UDP_BYTES,), per_s, duration_s, fragment=fragment)
+            with limits.watched(bench, rate_bps) as piece:
+                try:
+                    counted = play(load)
+                except (MeasurementError, CommandError):
+                    bench.forget("programs")
+                    counted = play(load) if bench.carries_payload() else NOTHING  # a program failed, or the tunnel
+                piece.carried(counted.received * payload_bytes, counted.sent * payload_bytes)
+            if not counted.received and not bench.carries_payload():
+                breakdowns.append(rate_bps)
+                drops.append(0.0)
+                bench.renew()
+                return Loss(1, 0, rate_bps)
+            drops.append(counted.dropped / counted.sent)
+            offered_bps = 8 * payload_bytes * counted.sent / counted.seconds
+            return Loss(counted.sent, min(counted.received, counted.sent), offered_bps)
+
+        try:
+            result = yield from searched(search_of(asked.profile), offer, asked.known_bps or START_BPS, OVERHEAD_S)
+        finally:
+            bench.forget("programs")
+        value = found_rate(result, "UDP throughput to a program", measured)
+        measured.loads = limits.found(value)
+        if breakdowns:
+            lowest = min(breakdowns) / 1e6
+            measured.warnings.append(f"the tunnel broke down under UDP, from {lowest:.0f} Mbit/s offered")
+        detail = with_drops(search_detail(result), drops) | buffers
+        detail |= {"payload_bytes": payload_bytes, "breakdowns_bps": breakdowns, "estimand": "mean"}
+        measured.measurements.append(measurement(METRIC, value, **detail))
+        measured.measuring_s = time.monotonic() - started
         return measured
 
     def known_bps(self, trial: Trial) -> float | None:
@@ -81,7 +180,7 @@ class UdpSockets(Instrument):
 
 
 def search_of(profile: Profile) -> UdpSearch:
-    """The profile's search, where that is one with iperf3; else a short one, as high as the profile goes."""
+    """The profile's search; a short one, as high as the profile goes, where that is one for tunnels that take turns."""
     own = profile.udp
     if own.engine != "rounds":
         return own

@@ -3,7 +3,8 @@
 usage: generate.py [TRIAL]
 Prints "ready". A trial is a line on standard input, a JSON object (or TRIAL is, and it is the only one):
     {"address": "10.2.0.2", "port": 9, "ip_bytes": [1328], "per_s": 20000.0, "seconds": 0.5, "burst": 16,
-     "flows": 1, "sources": 1, "dscp": 0, "fragment": false, "segment": true, "cores": []}
+     "flows": 1, "sources": 1, "dscp": 0, "fragment": false, "segment": true, "cores": [],
+     "send_buffer_bytes": 0}
 The answer is a line, a JSON object: "sent" datagrams of "bytes" (IP packets, whole) in "seconds"; "wakes", how often
 the sender began anew after a pause, so that sent / wakes is how many left back to back on average; "longest", the most
 that did, of one process; "by", the system call; "processes". Or {"error": "…"}. It ends with its standard input.
@@ -20,6 +21,8 @@ before the cable. "cores": a process on each of these, which share the rate and 
 scheduler puts it, if empty. There are never more processes than flows: a flow that left from two cores would overtake
 itself, and a tunnel's replay window would drop it. A sender that falls behind catches up with BEHIND_S and forgets the
 rest: it then sends less than asked, and says so by its count.
+
+"send_buffer_bytes": of each socket (SO_SNDBUF, socket(7)); 0 leaves the kernel's. A sender whose buffer is full waits.
 
 "stamped": true sends each datagram by itself, with its number and the time when it was sent (struct "!Qq": ns, real
 time clock) at the begin of its payload.
@@ -65,6 +68,7 @@ USUAL: dict[str, Any] = {
     "fragment": False,
     "segment": False,
     "cores": [],
+    "send_buffer_bytes": 0,
 }
 PASSING = (errno.ECONNREFUSED, errno.ENOBUFS, errno.EAGAIN, errno.EINTR)
 STAMP = struct.Struct("!Qq")
@@ -169,6 +173,8 @@ def connected(trial: dict[str, Any], flow: int, address: str) -> socket.socket:
     level = socket.IPPROTO_IPV6 if v6 else socket.IPPROTO_IP
     sock.setsockopt(level, IPV6_MTU_DISCOVER if v6 else IP_MTU_DISCOVER, DONT_SET_DF if trial["fragment"] else PROBE)
     sock.setsockopt(level, IPV6_TCLASS if v6 else IP_TOS, trial["dscp"] << 2)
+    if trial["send_buffer_bytes"]:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, trial["send_buffer_bytes"])
     if trial["sources"] > 1:
         sock.setsockopt(level, IPV6_TRANSPARENT if v6 else IP_TRANSPARENT, 1)  # an address that is not this host's own
         sock.bind((str(ip_address(address) + flow % trial["sources"]), 0))

@@ -1,15 +1,18 @@
-"""What the OSLV paper read of proprietary VPNs' security (Table 4), and its judge: probes on the WAN."""
+"""What the OSLV paper read of proprietary VPNs' security (Table 4), the thesis' open question of a ranking, and their
+judges: probes on the WAN."""
 
 from functools import partial
+from math import inf
 from statistics import fmean
 
-from runner.papers.claims import all_of, decide
+from runner.papers.claims import all_of, decide, on_ipsec
 from runner.papers.findings import Data, Finding, Judgement, NotMeasured
 
 # The paper's four columns, and the probes that put each to the test.
 PROBES = ("confidentiality", "data_integrity", "peer_authentication", "anti_replay")
 WHOLE = ("openvpn", "tinc")  # those that have all four in the paper
 LACKING = ("pptp", "l2tp", "vtun", "vtun_ppp")  # those that live of the others
+OTHERS = ("openvpn", "ssh_forward", "ssh_tun")  # the thesis' beside IPsec
 NONE_LACKS = len(PROBES) - 0.5
 
 
@@ -37,6 +40,21 @@ def all_four(data: Data) -> Judgement:
     return judgement
 
 
+def ranked(ipsec: str, data: Data) -> Judgement:
+    """By how many points the safest of the thesis' four is above the least safe. The points: what the plugin declares,
+    less 11 for each probe that failed (docs/security.md). The reason has all four in their order."""
+    points = {vpn: data.blocks("declared_strength", vpn, compression="off") for vpn in (ipsec, *OTHERS)}
+    shared = set.intersection(*(set(values) for values in points.values()))
+    if not shared:
+        raise NotMeasured("no repetition has all four VPNs")
+    apart = [max(p[block] for p in points.values()) - min(p[block] for p in points.values()) for block in shared]
+    low, high = (min(apart), max(apart)) if len(apart) > 1 else (None, None)
+    means = {vpn: fmean(values[block] for block in shared) for vpn, values in points.items()}
+    order = ", ".join(f"{vpn} {means[vpn]:g}" for vpn in sorted(means, key=lambda vpn: -means[vpn]))
+    judged = decide(fmean(apart), low, high, (0.5, inf)).of(*points)
+    return judged.model_copy(update={"reason": f"points: {order}; {judged.reason}"})
+
+
 FINDINGS = (
     Finding(
         *(
@@ -48,5 +66,15 @@ FINDINGS = (
         all_four,
         "count",
     ),
+    Finding(
+        *("ranked", "thesis", "§6.2", "open question: do the thesis' four VPNs differ in security? Here: in points"),
+        on_ipsec(ranked),
+        "count",
+        question=True,
+    ),
 )
-COUNTS = {"all-four": "the VPN has {} of the four properties"}
+COUNTS = {
+    "all-four": "the VPN has {} of the four properties",
+    "ranked": "the safest of the four is {} points above the least safe",
+}
+RUNS = {"ranked": "security --kernel uml --vpn ipsec,openvpn,ssh_forward,ssh_tun --set compression=off --reps 2"}

@@ -1,6 +1,7 @@
 """What the thesis found, and its judges: TCP throughputs (bit/s), one over another, and counts of cost."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 
@@ -8,18 +9,28 @@ from runner.data.levels import TCP
 from runner.papers import claims, variation
 from runner.papers.claims import LESS, MORE, At, close
 from runner.papers.conditions import by_one_driver, link_bound
-from runner.papers.findings import Blocks, Data, Finding, Judgement
+from runner.papers.findings import Blocks, Data, Finding, Judgement, NotMeasured
 from runner.papers.published import paper
 
 SYSTEMS = ("ipsec", "openvpn", "ssh_forward", "ssh_tun")  # the thesis' four, IPsec that of the kernel
 VPNS = (*SYSTEMS, claims.USERSPACE_ESP)  # measured beside them
 FORWARD, TUN = "ssh_forward", "ssh_tun"
+FUTURE = {  # what §6.2 names for others to evaluate; §2.2.4 and §2.2.6 let IPsec protect them
+    "gre": "GRE, which does not encrypt,",
+    "l2tp": "L2TP, which does not encrypt,",
+    "gre_ipsec": "GRE over IPsec",
+    "l2tp_ipsec": "L2TP over IPsec",
+}
 CIPHERS = ("aes-128-cbc", "aes-192-cbc", "aes-256-cbc", "blowfish-128-cbc")  # and 3DES, of which it says another thing
 LZO = {"openvpn": "adaptive"}  # what OpenVPN's comp-lzo is by default, and how §5.4 explains its result
+USUAL_INTEGRITY = "hmac-sha256"  # that all VPNs are compared at; the thesis states none
 PLAIN = TCP | {"cipher": "aes-128-cbc", "compression": "off"}
+PLAIN_TCP = "cipher=aes-128-cbc,compression=off,payload=random,measure=tcp"  # the same for --set
 STATED = paper("thesis")
 IPERFS_S = 10  # how long a test of iPerf takes unless told otherwise, and the thesis tells of nothing else
 SWITCHES, BYTES = "context_switches_per_packet", "wire_bytes_per_payload_byte"
+VIRTUAL = ("openvpn", TUN)  # of the four, those with a virtual interface
+LOOKUPS = "route_lookups_per_packet"
 
 
 def tcp(name: str, where: str, claim: str, a: At, b: At, between: tuple[float, float]) -> Finding:
@@ -185,6 +196,16 @@ def costliest(vpn: str, data: Data) -> Judgement:
     return left_of({name: data.blocks("tcp_throughput", name, **of_vpn) for name, of_vpn in levels.items()}, vpn)
 
 
+def more_efficient(other: str, data: Data) -> Judgement:
+    """TCP throughput of ``other`` over that of each of the thesis' four at AES-128. GRE and L2TP themselves encrypt
+    nothing; over IPsec they use the same cipher."""
+    pairs = {f"{other} over {vpn}": (at(other), at(vpn)) for vpn in SYSTEMS}
+    judgement = claims.all_ratios(data, "tcp_throughput", pairs, MORE)
+    if missing := [vpn for vpn in SYSTEMS if vpn not in judgement.systems]:
+        raise NotMeasured(f"not measured beside {other}: {', '.join(missing)}")
+    return judgement
+
+
 def blind(data: Data) -> Judgement:
     """TCP throughput of random data with compression over that without: not above 1, in each VPN that compresses."""
     pairs = {vpn: (at(vpn, compression="on"), at(vpn)) for vpn in SYSTEMS}
@@ -196,6 +217,28 @@ def packed(vpn: str, payload: str, between: tuple[float, float], claim: str) -> 
     where = "§5.4, figures 20 and 21 as the text explains them"
     packing = at(vpn, compression=LZO.get(vpn, "on"), payload=payload)
     return tcp(f"packed-{vpn}-{payload}", where, claim, packing, at(vpn), between)
+
+
+def at_one_integrity(judge: Callable[[Data], Judgement], data: Data) -> Judgement:
+    """The finding at HMAC-SHA-256 where a run has several integrities; at the run's own where it has one."""
+    several = len({*data.levels("integrity")} - {"none", "aead"}) > 1
+    trials = [trial for trial in data.trials if trial.params.get("integrity") in ("none", "aead", USUAL_INTEGRITY)]
+    return judge(replace(data, trials=trials) if several else data)
+
+
+def integrity_matters(data: Data) -> Judgement:
+    """TCP throughput at HMAC-SHA-1 over that at HMAC-SHA-256, in each of the four: not within 10 % of 1 in all."""
+    pairs = {vpn: (at(vpn, integrity="hmac-sha1"), at(vpn, integrity=USUAL_INTEGRITY)) for vpn in SYSTEMS}
+    return claims.opposite(claims.all_ratios(data, "tcp_throughput", pairs, close(0.1)))
+
+
+def more_lookups(vpn: str, data: Data) -> Judgement:
+    """Route lookups of the near gateway per packet, OpenVPN's and those of SSH with a TUN over IPsec's. The thesis: 3
+    over 2."""
+    levels = {"measure": "lookups", "cipher": PLAIN["cipher"], "compression": "off"}
+    published = STATED["lookups.virtual_interface"] / STATED["lookups.ipsec"]
+    over = {other: claims.ratio_of(LOOKUPS, At(other, levels), At(vpn, levels), MORE, published) for other in VIRTUAL}
+    return claims.all_of({f"{other} over {vpn}": partial(judge, data) for other, judge in over.items()})
 
 
 def about_ipsec(name: str, where: str, claim: str, judge: claims.Judge) -> Finding:
@@ -238,12 +281,32 @@ FINDINGS = (
         )
     ),
     about_ipsec("costliest", "§6.2", "encryption costs IPsec more throughput than encapsulation", costliest),
+    *(
+        Finding(
+            *(other, "thesis", "§6.2", f"open question: is {what} better? Here: faster than each of its four VPNs"),
+            by_one_driver(partial(more_efficient, other)),
+            question=True,
+        )
+        for other, what in FUTURE.items()
+    ),
     Finding("blind", "oslv", "Overhead", "compression of what cannot be compressed gains nothing", blind),
     Finding("spread", "thesis", "§4, Appendix", "the coefficient of variation is at most 9 %", spread),
     costs(SWITCHES, "openvpn", "ipsec", "OpenVPN switches, and IPsec does not"),
     costs(SWITCHES, "ssh_tun", "ssh_forward", "a virtual interface costs switches"),
+    Finding(
+        *("lookups", "thesis", "§5.5", "a virtual interface costs a route lookup more than IPsec"),
+        claims.on_ipsec(more_lookups, "it has a virtual interface itself"),
+        "count",
+    ),
     costs(BYTES, "ipsec", "ssh_forward", "IPsec carries more bytes than SSH forwarding"),
 )
+INTEGRITY = Finding(
+    *("integrity", "thesis", "§3.5.1"),
+    "our question: SHA-1 instead of SHA-256, where the text states no integrity, changes a throughput by a tenth",
+    integrity_matters,
+    question=True,
+)
+FINDINGS = (*(replace(each, judge=partial(at_one_integrity, each.judge)) for each in FINDINGS), INTEGRITY)
 RUNS = {
     "": "thesis --kernel uml --vpn ipip,ipsec,openvpn,ssh_forward,ssh_tun --set driver=generic",
     **dict.fromkeys(
@@ -251,7 +314,15 @@ RUNS = {
         "thesis --kernel uml --vpn ipip,ssh_forward --set measure=tcp,wan_rate_bps=1000000000,"
         "cipher=aes-128-cbc,compression=off",
     ),
+    INTEGRITY.id: f"thesis --vpn openvpn,ssh_forward,ssh_tun --set {PLAIN_TCP},integrity=hmac-sha1,"
+    f"integrity={USUAL_INTEGRITY}",
+    "lookups": "thesis --kernel qemu --vpn ipsec,openvpn,ssh_tun --set measure=lookups",
     "costliest": "thesis --kernel uml --vpn ipip,ipsec",
+    **dict.fromkeys(
+        FUTURE,
+        "thesis --kernel uml --vpn gre,gre_ipsec,l2tp,l2tp_ipsec,ipsec,openvpn,ssh_forward,ssh_tun "
+        f"--set driver=generic,{PLAIN_TCP}",
+    ),
 }
 TODAY = {
     ("blowfish-128-cbc", "openvpn against aes"): "CPUs have instructions for AES now, and none for Blowfish",
@@ -290,5 +361,8 @@ COUNTS = {
     "spread": "the coefficient of variation of TCP throughput, pooled, is {}",
     f"{SWITCHES}-openvpn": "OpenVPN makes {} times the context switches of IPsec, per packet",
     f"{SWITCHES}-ssh_tun": "SSH with a TUN makes {} times the context switches of SSH forwarding, per packet",
+    **{other: f"TCP throughput of {what.rstrip(',')} is {{}} times that of the VPN" for other, what in FUTURE.items()},
+    INTEGRITY.id: "TCP throughput with HMAC-SHA-1 is {} times that with HMAC-SHA-256",
+    "lookups": "the VPN with a virtual interface looks up {} times the routes of IPsec, per packet",
     f"{BYTES}-ipsec": "IPsec sends {} times the bytes of SSH forwarding over the WAN, per byte carried",
 }

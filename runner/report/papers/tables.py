@@ -1,4 +1,4 @@
-"""What was measured, probed and counted beside the OSLV paper's Figure 3 and Tables 1 to 5 and the thesis' Table 3, and
+"""What was measured, probed and counted beside the OSLV paper's Figure 3 and Tables 1 to 5, and the thesis' tables; and
 the scale of what is declared: one model.
 
 The paper judges set-up, modularity, routing, security and scalability by reading. Here each of its tables stands beside
@@ -17,7 +17,7 @@ from runner.papers.tables import AT, SIZES, paper_security, tables
 from runner.report import mesh
 from runner.report.blocks import Block, Heading, Note, Paragraph, Table
 from runner.report.facts import BASELINE
-from runner.report.papers import oslv_performance, udp_loss
+from runner.report.papers import fragmentation, oslv_performance, udp_loss, variation
 
 PROBES = (
     *("confidentiality", "data_integrity", "anti_replay", "peer_authentication", "key_authentication"),
@@ -29,7 +29,7 @@ COLUMNS = (
 )
 WORDS = {1.0: "pass", 0.0: "FAIL"}
 ABOUT = (
-    "What the OSLV paper judges by reading is probed or counted here; its Figure 3 and the thesis' Table 3 are "
+    "What the OSLV paper judges by reading is probed or counted here; its Figure 3 and the thesis' tables are "
     "measured. Beside it stands, as "
     f"printed, what the paper has of the system of the same protocol: {tables()['source']}."
 )
@@ -64,14 +64,33 @@ def paper_tables(run: Run, trials: Sequence[Trial]) -> list[PaperTable]:
         head=list(udp_loss.HEAD),
         rows=udp_loss.rows(run, trials),
     )
+    fragments = PaperTable(
+        key="thesis-fragments",
+        title="Who fragments a datagram of 1470 bytes (the thesis' UDP test)",
+        about=fragmentation.ABOUT,
+        head=list(fragmentation.HEAD),
+        rows=fragmentation.rows(run, trials),
+    )
     made = [
         performance,
         losses,
+        fragments,
+        *_varied(run, trials),
         *(_counted(counts) if counts else ()),
         *(_probed(probed, run.metrics) if probed else ()),
         _meshes(trials),
     ]
     return sorted((table for table in made if table.rows), key=lambda table: table.key)
+
+
+def _varied(run: Run, trials: Sequence[Trial]) -> Iterator[PaperTable]:
+    """The thesis' tables of how much its tests vary."""
+    for table, what in variation.TITLES.items():
+        rows, notes = variation.rows(run, trials, table)
+        title = f"Coefficients of variation {what} (the thesis' Table {table})"
+        yield PaperTable(
+            key=f"thesis-{table}", title=title, about=variation.ABOUT, head=list(variation.HEAD), rows=rows, notes=notes
+        )
 
 
 def _cells(trials: Sequence[Trial], measure: str) -> list[list[Trial]]:

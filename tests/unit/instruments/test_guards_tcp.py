@@ -16,7 +16,9 @@ from typing import Any, cast
 
 import pytest
 
+from runner.catalogue import load_vpn
 from runner.data.errors import MeasurementError
+from runner.design.profile import PROFILES
 from runner.instruments import result
 from runner.instruments.tools import cost, iperf
 from runner.instruments.traffic import tcp
@@ -54,6 +56,27 @@ def test_tcp_with_nothing_received() -> None:
 def test_tcp_whose_payload_ended_early() -> None:
     with pytest.raises(MeasurementError, match=r"ran out.* after 1\.0 s"):
         tcp_of(report("tcp-exhausted"))
+
+
+def test_a_test_of_a_file_that_did_not_come_whole() -> None:
+    sent_bytes = report("tcp")["end"]["sum_sent"]["bytes"]
+    lab = lab_with(Iperf(json.dumps(report("tcp"))))
+    whole = tcp.tcp(lab, "10.2.0.2", 1, 1, "forward", "random", file_bytes=sent_bytes)
+    assert whole.measurements[0].value > 0
+    with pytest.raises(MeasurementError, match=r"the test ended after .* of .* MB"):
+        tcp.tcp(lab, "10.2.0.2", 1, 1, "forward", "random", file_bytes=2 * sent_bytes)
+
+
+def test_a_file_is_one_whole_test_in_every_profile_and_there_is_none_of_text() -> None:
+    instrument, lab, vpn = tcp.Tcp(), lab_with(None), load_vpn("openvpn")
+    for profile in PROFILES.values():
+        assert not instrument.takes_turns({"payload": "zeros", "transfer": "file"}, profile)
+        assert instrument.takes_turns({"payload": "zeros"}, profile) == (profile.rounds > 0)
+    assert instrument.refuses(lab, vpn, {"payload": "text"}) is None
+    assert instrument.refuses(lab, vpn, {"payload": "zeros", "transfer": "file"}) is None
+    refused = instrument.refuses(lab, vpn, {"payload": "text", "transfer": "file"})
+    assert refused is not None
+    assert "only of random and zeros" in refused.reason
 
 
 def test_tcp_where_nothing_was_sent_most_of_the_time() -> None:

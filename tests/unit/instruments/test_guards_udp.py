@@ -16,12 +16,13 @@ from runner.catalogue import load_vpn
 from runner.data.errors import MeasurementError
 from runner.data.trials import Value
 from runner.design.profile import PROFILES
+from runner.instruments.instrument import at_once
 from runner.instruments.tools.counters import snmp
 from runner.instruments.tools.limits import Limits, Piece
 from runner.instruments.traffic import idle, udp
 from runner.instruments.traffic.udp_sockets import UdpSockets, search_of
 from runner.lab.node import Completed
-from runner.search import Measure, SearchResult
+from runner.search import Measure, SearchResult, SearchTrial
 from runner.search.settings import UdpSearch
 from runner.tunnel.bring_up import Bench
 from tests.unit.helpers import Iperf, captured, edited, lab_with, report
@@ -82,54 +83,50 @@ def test_idle_with_no_exchange_finished() -> None:
 class Receiver:
     """A host whose sockets get so much of what they ask for."""
 
-    name = "host"
-
-    def __init__(self, granted_bytes: int) -> None:
-        self.granted_bytes = granted_bytes
+    def __init__(self, granted_bytes: int, name: str = "host") -> None:
+        self.granted_bytes, self.name = granted_bytes, name
 
     def run(self, *argv: str, **_: object) -> Completed:
         return Completed(0, f"{min(int(argv[-1]), self.granted_bytes)}\n", "")
 
 
 def test_a_buffer_that_the_kernel_does_not_give_is_refused_with_what_it_gives() -> None:
-    lab = lab_with(Receiver(212_992), Receiver(212_992))
+    lab = lab_with(Receiver(212_992, "host1"), Receiver(212_992, "host2"))
     instrument, vpn = UdpSockets(), load_vpn("openvpn")
-    assert instrument.refuses(lab, vpn, {"socket_buffer_bytes": "196608"}) is None
-    no = instrument.refuses(lab, vpn, {"socket_buffer_bytes": "1000000"})
-    assert no is not None
-    assert "gives a socket 212992 bytes at most (sysctl net.core.rmem_max and net.core.wmem_max)" in no.reason
-    tcp_only = instrument.refuses(lab, load_vpn("ssh_forward"), {"socket_buffer_bytes": "196608"})
+    thesis = {"send_buffer_bytes": "9216", "receive_buffer_bytes": "196608"}
+    assert instrument.refuses(lab, vpn, thesis) is None
+    for factor, name in (("send_buffer_bytes", "host1"), ("receive_buffer_bytes", "host2")):
+        no = instrument.refuses(lab, vpn, thesis | {factor: "1000000"})
+        assert no is not None
+        assert no.reason.startswith(f"the kernel of {name} gives a socket 212992 bytes at most (sysctl net.core.")
+    tcp_only = instrument.refuses(lab, load_vpn("ssh_forward"), thesis)
     assert tcp_only is not None
     assert "carries TCP only" in tcp_only.reason
 
 
-def test_small_buffers_are_searched_with_iperf3_in_every_profile() -> None:
+def test_small_buffers_are_searched_without_a_break_in_every_profile() -> None:
     for profile in PROFILES.values():
         search = search_of(profile)
-        assert search.engine != "rounds", "that one has a generator whose datagrams no socket receives"
+        assert search.engine != "rounds"
         assert search.max_rate_bps == profile.udp.max_rate_bps
-        assert search.trial_duration_s >= 1, "iperf3's time is whole"
 
 
 class OneTrial:
     """A search that makes a single trial."""
 
+    engine = "bayes"
+
     def find(self, offer: Measure, *_: object) -> SearchResult:
-        offer(1e6, 1.0)
-        return SearchResult(1e6, None, None, (), 1.0, frozenset())
+        loss = offer(1e6, 1.0)
+        trial = SearchTrial(1e6, 1e6, 1.0, loss.sent, loss.received, "estimate")
+        return SearchResult(1e6, None, None, (trial,), 1.0, frozenset())
 
 
-@pytest.mark.parametrize(("buffer_bytes", "lost"), [(None, 0.0), (196_608, 0.486)])
-def test_what_a_small_socket_drops_is_lost(
-    monkeypatch: pytest.MonkeyPatch, buffer_bytes: int | None, lost: float
-) -> None:
+def test_what_the_receivers_socket_drops_is_no_loss_and_is_kept_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     dropped = snmp(Completed(0, captured("proc-net-snmp-drops.txt"), ""), "Udp", "RcvbufErrors")
-    counts, search, bench = (
-        iter((0, dropped)),
-        OneTrial(),
-        SimpleNamespace(lab=lab_with(Receiver(2**21), Receiver(2**21))),
-    )
-    asked: list[str] = []
+    counts, search = iter((0, dropped)), OneTrial()
+    bench = SimpleNamespace(lab=lab_with(Receiver(2**21), Receiver(2**21)), address="10.2.0.2")
+    jitter, asked = jitter_of(), list[str]()
 
     def iperf3(lab: object, address: str, seconds: int, *options: str) -> dict[str, Any]:
         asked.extend(options)
@@ -138,8 +135,10 @@ def test_what_a_small_socket_drops_is_lost(
     monkeypatch.setattr(udp, "iperf3", iperf3)
     monkeypatch.setattr(udp, "receive_buffer_errors", lambda lab: next(counts))
     monkeypatch.setattr(udp, "fragments_created", lambda lab: 0)
+    monkeypatch.setattr(udp, "jitter", lambda *_: jitter)
     monkeypatch.setattr(Limits, "watched", lambda *_: nullcontext(Piece(0)))
-    bench.address = "10.2.0.2"
-    first = next(udp.udp(cast(Bench, bench), 1300, cast(UdpSearch, search), None, buffer_bytes))
-    assert 1 - first["received"] / first["sent"] == pytest.approx(lost, abs=0.001)
-    assert asked[asked.index("--window") + 1] == str(buffer_bytes or 2**21)
+    measured = at_once(udp.udp(cast(Bench, bench), 1300, cast(UdpSearch, search), None))
+    (trial,) = measured.measurements[0].detail["trials"]
+    assert trial["loss_ratio"] == 0
+    assert trial["receiver_drop_ratio"] == pytest.approx(0.486, abs=0.001)
+    assert asked[asked.index("--window") + 1] == str(2**21)

@@ -20,7 +20,7 @@ from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.tools import generator, limits, visits
 from runner.instruments.tools.generator import Arrived, Generator, Load
-from runner.instruments.traffic import duplex, paced, packets, tcp, udp
+from runner.instruments.traffic import duplex, paced, packets, tcp, udp, udp_sockets
 from runner.lab.node import Completed
 from runner.lab.readings.wire import Outer
 from runner.tunnel.bring_up import Bench, Tunnel
@@ -71,7 +71,7 @@ def open_(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         finally:
             found[name] -= 1
 
-    for module in (visits, generator):
+    for module in (visits, generator, udp_sockets):
         monkeypatch.setattr(module, "probe", probe)
     monkeypatch.setattr(visits, "asked", answer)
     for name, value in {
@@ -98,6 +98,7 @@ def open_(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         monkeypatch.setattr(module, "fragments_created", lambda lab: 0)
     monkeypatch.setattr(udp, "iperf3", lambda *_: report("udp"))
     monkeypatch.setattr(udp, "receive_buffer_errors", lambda lab: 0)
+    monkeypatch.setattr(udp_sockets.Programs, "play", lambda *_: udp_sockets.Counted(100, 1.0, 90, 5))
     return found
 
 

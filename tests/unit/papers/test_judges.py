@@ -206,7 +206,7 @@ def probed(lacks: Mapping[str, str], vpns: tuple[str, ...]) -> list[Trial]:
     ],
 )
 def test_who_has_all_four_properties(lacks: Mapping[str, str], vpns: tuple[str, ...], verdict: str) -> None:
-    (four,) = findings_of("security")
+    four = finding("security", "all-four")
     assert judge(four, make_run((*WHOLE, *LACKING)), probed(lacks, vpns)).verdict == verdict
     once = [trial for trial in probed(lacks, vpns) if trial.repetition == 1]
     alone = "unmeasured" if verdict == "unmeasured" else "undecided"

@@ -14,6 +14,8 @@ from runner.instruments.operator.mesh import results as mesh_results
 from runner.instruments.result import Measured
 from runner.instruments.security.run import rate, results
 from runner.instruments.security.vantage import ProbeOutcome
+from runner.papers.judges.thesis import PLAIN
+from runner.papers.published import paper
 from runner.papers.tables import SIZES, paper_effort
 from runner.report.mesh import mesh_points, rows
 from runner.report.model import Report, build
@@ -185,10 +187,10 @@ def test_the_meshes_are_drawn_against_the_number_of_sites() -> None:
     assert "<svg" in svg(time.spec)
 
 
-def searched_at(vpn: str, block: int, *losses: tuple[float, float]) -> Trial:
+def searched_at(vpn: str, block: int, *losses: tuple[float, float], metric: str = "udp_throughput") -> Trial:
     """A UDP search that found 100 Mbit/s; ``losses``: (offered rate in Mbit/s, loss ratio) of its trials."""
     levels = {"measure": "udp", "cipher": "aes-128-cbc", "payload_bytes": "1470"}
-    trial = make_trial(vpn, levels, block, {"udp_throughput": 100e6}, experiments=("thesis",))
+    trial = make_trial(vpn, levels, block, {metric: 100e6}, experiments=("thesis",))
     trials = [{"offered_rate_bps": rate * 1e6, "loss_ratio": loss, "duration_s": 1.0} for rate, loss in losses]
     trial.measurements[0].detail["trials"] = trials
     return trial
@@ -204,11 +206,100 @@ def test_loss_at_the_udp_throughput_is_the_thesis_table_3() -> None:
     (table,) = paper_tables(make_run(("none", "ipsec", "wireguard_go")), trials)
     assert (table.key, "192 KB" in table.about) == ("thesis-3", True)
     assert table.rows == [
-        ["ipsec", "aes-128-cbc", "100.0", "3", "0.40", "0.20", "0.45; 0.49"],
-        ["wireguard_go", "aes-128-cbc", "100.0", "1", "1.00", "–", "–"],
+        ["ipsec", "aes-128-cbc", "–", "100.0", "3", "0.40 ± 0.20", "–", "0.45 ± 0.49"],
+        ["wireguard_go", "aes-128-cbc", "–", "100.0", "1", "1.00 ± –", "–", "–"],
     ]
     other = trials[0].model_copy(update={"experiments": ["transport"]})
     assert paper_tables(make_run(("ipsec",)), [other]) == [], "another experiment's"
     nothing = searched_at("ipsec", 1, (50, 0.0))
     (table,) = paper_tables(make_run(("ipsec",)), [nothing])
-    assert table.rows[0][3:6] == ["0", "–", "–"]
+    assert table.rows[0][4:7] == ["0", "–", "–"]
+
+
+def test_what_the_receivers_socket_drops_is_a_column_beside_the_loss_of_the_vpn() -> None:
+    large = searched_at("ipsec", 1, (100, 0.002), (100, 0.004))  # the socket's drops are no loss there
+    small = searched_at("ipsec", 1, (100, 0.009), (100, 0.005), metric="udp_socket_throughput")
+    buffers = {"measure": "udp_sockets", "send_buffer_bytes": "9216", "receive_buffer_bytes": "196608"}
+    small = small.model_copy(update={"params": small.params | buffers, "experiments": ["sockets"]})
+    for trial, shares in ((large, (0.001, 0.003)), (small, (0.008, 0.001))):
+        for one, share in zip(trial.measurements[0].detail["trials"], shares, strict=True):
+            one["receiver_drop_ratio"] = share
+    (table,) = paper_tables(make_run(("ipsec",)), [large, small])
+    assert [row[2:7] for row in table.rows] == [
+        ["9 KB, 192 KB", "100.0", "2", "0.25 ± 0.21", "0.70 ± 0.28"],
+        ["–", "100.0", "2", "0.30 ± 0.14", "0.50 ± 0.28"],
+    ]
+
+
+def whole(vpn: str, values: tuple[float, ...], seconds: int = 10, **levels: str) -> list[Trial]:
+    """TCP tests of so many seconds, one a repetition, of the thesis' plain cell with other ``levels``."""
+    params = PLAIN | ({"cipher": "none", "compression": "off"} if vpn in ("none", "ipip") else {}) | levels
+    return [
+        make_trial(vpn, params, block, {"tcp_throughput": value}, samples=seconds, experiments=("thesis",))
+        for block, value in enumerate(values)
+    ]
+
+
+def test_coefficients_of_variation_are_the_thesis_tables() -> None:
+    values = (100.0, 104.0, 98.0, 103.0)
+    trials = [
+        *whole("none", values),
+        *whole("ipsec", values),
+        *whole("ipsec", values[:2], cipher="3des-cbc"),
+        *whole("openvpn", values, compression="adaptive", payload="zeros"),
+        *whole("openvpn", values, compression="on", payload="zeros"),
+        *whole("ssh_tun", values, seconds=9),
+        *whole("wireguard_go", values, cipher="chacha20-poly1305"),
+    ]
+    run = make_run(tuple(dict.fromkeys(trial.vpn for trial in trials)))
+    tables = {table.key: table for table in paper_tables(run, trials)}
+    ours = "2.7 (1.5–10.2)"  # a variance of three degrees of freedom
+    assert tables["thesis-1"].rows == [["none", "no encryption", "4", ours, "0.0"]]
+    assert tables["thesis-2"].rows == [
+        ["ipsec", "aes-128-cbc", "4", ours, "4.2"],
+        ["ssh_tun", "aes-128-cbc", "0", "–", "4.7"],
+    ]
+    assert "--duration 10" in tables["thesis-2"].notes[0]
+    assert ["ipsec", "3des-cbc", "2", "–", "2.2"] in tables["thesis-4"].rows
+    assert ["openvpn", "compression adaptive, zeros", "4", ours, "2.6"] in tables["thesis-5"].rows
+    assert ["ipsec", "compression off", "4", ours, "4.2"] in tables["thesis-5"].rows
+    assert all(len(row) == len(table.head) for table in tables.values() for row in table.rows)
+
+
+def test_each_published_coefficient_of_variation_has_a_row_in_a_run_of_the_whole_thesis() -> None:
+    run, trials = made("thesis")
+    tables = [table for table in paper_tables(run, trials) if table.key.startswith("thesis-")]
+    stated = [value for value in paper("thesis").values if value.metric == "coefficient_of_variation"]
+    assert sum(len(table.rows) for table in tables if table.key != "thesis-3") == len(stated) - 1, "but the highest"
+
+
+def cut(vpn: str, host: float, gateway: float, outer: float, fragments: int, **levels: str) -> Trial:
+    """100 of the thesis' datagrams: fragments that host and gateway made of each, and packets on the WAN."""
+    params = {"measure": "overhead", "cipher": "aes-128-cbc", "packet_bytes": "1498", "fragmentation": "allow"} | levels
+    trial = make_trial(vpn, params, 1, {"overhead_bytes": 60.0}, experiments=("thesis",))
+    trial.measurements[0].detail.update(
+        fragments_per_packet={"host": host, "gateway": gateway},
+        outer_packets_per_packet=outer,
+        captured_lengths={"1500": round(50 * outer), "100": round(50 * outer)},
+        captured_fragments=fragments,
+    )
+    return trial
+
+
+def test_who_fragments_the_thesis_datagrams() -> None:
+    trials = [
+        cut("ipsec", 0.0, 2.0, 2.0, 200),
+        cut("openvpn", 0.02, 2.0, 2.0, 0),
+        cut("ssh_tun", 0.0, 0.0, 1.04, 0),
+        cut("wireguard_go", 2.0, 2.0, 3.0, 200),
+        cut("tinc", 0.0, 2.0, 2.0, 200, packet_bytes="512"),
+    ]
+    (table,) = paper_tables(make_run(tuple(trial.vpn for trial in trials)), trials)
+    assert table.key == "thesis-fragments"
+    assert {row[0]: row[2:] for row in table.rows} == {
+        "ipsec": ["the gateway, its outer packet", "0.00", "2.00", "2.00", "2.00"],
+        "openvpn": ["the gateway, the datagram itself", "0.02", "2.00", "2.00", "0.00"],
+        "ssh_tun": ["nobody", "0.00", "0.00", "1.04", "0.00"],
+        "wireguard_go": ["the host, and the gateway, its outer packet", "2.00", "2.00", "3.00", "2.00"],
+    }
+    assert all(len(row) == len(table.head) for row in table.rows)

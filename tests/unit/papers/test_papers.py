@@ -45,6 +45,15 @@ def test_who_names_tunnels_gets_those() -> None:
     }
 
 
+def test_who_names_an_integrity_gets_the_thesis_one_parameter_at_a_time_with_it() -> None:
+    thesis, openvpn = load_experiment("thesis"), load_vpn("openvpn")
+    usual = [cell.params for cell in thesis.cells(openvpn, PROFILES["quick"], {})]
+    levels = parse_levels("integrity=hmac-sha1,integrity=hmac-sha256")
+    named = [cell.params for cell in thesis.cells(openvpn, PROFILES["quick"], levels)]
+    assert [params for params in named if params["integrity"] == "hmac-sha256"] == usual
+    assert [params | {"integrity": "hmac-sha256"} for params in named if params["integrity"] == "hmac-sha1"] == usual
+
+
 def test_every_vpn_has_its_own_levels_in_oslv() -> None:
     for name in ("openvpn", "wireguard_go", "ipsec"):
         vpn = load_vpn(name)

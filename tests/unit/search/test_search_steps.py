@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
+from runner.search import find_throughput
 from runner.search.bisection import bisect
 from runner.search.model import Account, Goal, Loss
 from runner.search.posterior import Posterior
-from runner.search.scan import scan
+from runner.search.scan import RESOLUTION_BPS, most_trials, scan
 from tests.unit.search.test_rounds_by_hand import SEEDED, told, trial
 
 
@@ -35,9 +37,51 @@ def test_a_bisection_tries_the_lowest_rate_once_all_above_it_is_narrow() -> None
 
 def test_a_scan_ends_at_the_highest_rate() -> None:
     fine = Account(lambda rate_bps, duration_s: Loss(1e6, 1e6), budget_s=100)
-    found = scan(fine, goal(1e6, 2.5e6), 1, 1.0)
-    assert [one.asked_rate_bps / 1e6 for one in fine.trials] == [1, 2, 2.5]
+    found = scan(fine, goal(1e6, 5e6), 1, 1.0)
+    assert [one.asked_rate_bps / 1e6 for one in fine.trials] == [1, 2, 4, 5]
     assert (found.rate_bps, *found.flags) == (None, "generator_limited")
+
+
+def capacity(capacity_bps: float) -> Account:
+    return Account(lambda rate_bps, duration_s: Loss(1e6, 1e6 * min(1, capacity_bps / rate_bps)))
+
+
+def test_a_scan_begins_near_a_fail_and_goes_up_by_a_megabit_per_second() -> None:
+    device = capacity(152.5e6)
+    found = scan(device, goal(1e6, 10e9), 10, 10.0)
+    assert found.rate_bps == 154e6, "of 155 Mbit/s it loses more than 1 %"
+    look = [one.asked_rate_bps / 1e6 for one in device.trials if one.purpose == "seed"]
+    assert look == [1, 2, 4, 8, 16, 32, 64, 128, 256, 192, 160, 144]
+    steps = [one.asked_rate_bps / 1e6 for one in device.trials if one.purpose == "confirm"]
+    assert steps == [rate for rate in range(144, 155) for _ in range(10)] + [155] * 7, "7 times 1.6 % are over 10 %"
+    assert len(device.trials) <= most_trials(1e6, 10e9, 10)
+
+
+def test_a_scan_begins_again_further_down_where_its_first_rate_passed_by_luck() -> None:
+    lucky = iter([1.0])
+
+    def luck(rate_bps: float, duration_s: float) -> Loss:
+        return Loss(1e6, 1e6 * (next(lucky, 0.5) if rate_bps >= 120e6 else 1.0))
+
+    device = Account(luck)
+    found = scan(device, replace(goal(1e6, 10e9), first_rate_bps=128e6), 1, 1.0)
+    assert device.trials[0].asked_rate_bps == 128e6
+    assert found.rate_bps == 119e6
+
+
+@pytest.mark.parametrize("capacity_mbps", [3.2, 17.9, 152.5, 941.3])
+def test_the_scan_finds_what_the_default_searches_find(capacity_mbps: float) -> None:
+    def measure(rate_bps: float, duration_s: float) -> Loss:
+        return Loss(1e6, 1e6 * min(1, capacity_mbps * 1e6 / rate_bps))
+
+    found = find_throughput(measure, engine="scan").rate_bps
+    true_bps = capacity_mbps * 1e6 / 0.99
+    assert found is not None
+    assert true_bps - RESOLUTION_BPS < found <= true_bps
+    for engine in ("rounds", "bayes"):
+        other = find_throughput(measure, engine=engine, confirm=None).rate_bps
+        assert other is not None
+        assert abs(other - found) <= RESOLUTION_BPS + 0.01 * found, engine
 
 
 def test_what_loses_just_as_much_as_it_may_has_passed() -> None:

@@ -65,9 +65,9 @@ def test_levels_are_known(experiment: Experiment) -> None:
     assert set(experiment.vary) <= {*TUNNEL, *WAN_FACTORS}
     assert set(experiment.underlay) <= set(WAN_FACTORS)
     assert not set(experiment.vary_traffic) & set(TUNNEL)
-    for traffic in experiment.traffic:
-        named = {factor: level for factor, level in traffic.items() if factor not in SHARES}  # which take any number
-        assert all(level in (*factors()[factor].named, BY_PROFILE) for factor, level in named.items())
+    for factor, level in [item for traffic in experiment.traffic for item in traffic.items()]:
+        least, most = SHARES.get(factor) or factors()[factor].range or (0, -1)
+        assert level in (*factors()[factor].named, BY_PROFILE) or least <= float(level) <= most
     assert experiment.base in ("comparable", "recommended")
     assert set(experiment.only) <= set(vpn_names())
 
