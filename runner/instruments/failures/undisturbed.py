@@ -54,7 +54,7 @@ COSTS = (
         better="lower",
         definition="CPU time in user mode of all processes of the host that downloads, during the download of "
         "ha_download_s.",
-        source="ClusterIP paper, Section VI (time(1) of wget); cgroups(7)",
+        source="ClusterIP paper, Section VI (the command `time` around wget); cgroups(7)",
     ),
     Metric(
         name="ha_client_system_s",
@@ -63,7 +63,7 @@ COSTS = (
         better="lower",
         definition="CPU time in the kernel of all processes of the host that downloads, during the download of "
         "ha_download_s.",
-        source="ClusterIP paper, Section VI (time(1) of wget); cgroups(7)",
+        source="ClusterIP paper, Section VI (the command `time` around wget); cgroups(7)",
     ),
     Metric(
         name="ha_gateway_user_s",
@@ -72,7 +72,7 @@ COSTS = (
         better="lower",
         definition="CPU time in user mode of all processes of the active gateway, during the download of "
         "ha_download_s.",
-        source="ClusterIP paper, Section VI (top(1)); cgroups(7)",
+        source="ClusterIP paper, Section VI (the command `top`: the IPsec task); cgroups(7)",
     ),
     Metric(
         name="ha_gateway_system_s",
@@ -82,7 +82,7 @@ COSTS = (
         definition="CPU time in the kernel of all processes of the active gateway, during the download of "
         "ha_download_s. Not measured where the VPN is in the kernel: what the kernel does with a packet is charged "
         "to whoever runs at that moment.",
-        source="ClusterIP paper, Section VI (top(1)); cgroups(7)",
+        source="ClusterIP paper, Section VI (the command `top`: the IPsec task); cgroups(7)",
     ),
     Metric(
         name="ha_passive_cpu_s",
@@ -119,7 +119,6 @@ def undisturbed(bench: Bench, vpn: Vpn, params: Mapping[str, str]) -> Measured:
         took, detail = fetched.value, fetched.detail
     cpu = {kind: round(after.cpu_s[kind] - before.cpu_s[kind], 3) for kind in after.cpu_s}
     detail |= {"cpu_seconds": cpu, "of": counted(lab), "cpus": params.get("cpus", "all")}
-    # Of the whole lab. In the paper, time(1) counts the client's program, and top(1) a gateway.
     system = cpu["system"] + cpu["irq"] + cpu["softirq"]
     measured = [("ha_download_s", took), ("ha_user_s", cpu["user"]), ("ha_system_s", round(system, 3))]
     values = [measurement(metric, value, **detail) for metric, value in measured]

@@ -71,8 +71,8 @@ def by_mode(judge: InMode, size: str, modes: tuple[str, ...] = MODES) -> Callabl
 
 
 def system_s(data: Data, vpn: str, size: str, mode: str, **levels: str) -> dict[int, float]:
-    """Block -> system time of the client's processes, as time(1) of wget has it in the paper. Raises NotMeasured where
-    a kernel that counts it by its clock's ticks saw too few of them."""
+    """Block -> system time of the client's processes, as the command `time` around wget has it in the paper. Raises
+    NotMeasured where a kernel that counts it by its clock's ticks saw too few of them."""
     values = cell(data, "ha_client_system_s", vpn, size, mode, **levels)
     if (spent := median(values.values())) < ENOUGH_TICKS * TICK_S:
         shortfall = f"{spent:.2g} s is less than {ENOUGH_TICKS} ticks of a kernel's clock (100 a second)"
@@ -233,8 +233,8 @@ def null_cpu(vpn: str, size: str, mode: str, data: Data) -> Judgement:
 
 
 def same_user_time(vpn: str, size: str, mode: str, data: Data) -> Judgement:
-    """User time of the client, as time(1) of wget has it in the paper: with the plugin ha over without, and with
-    AES-128 over NULL, within 10 % of 1."""
+    """User time of the client, as the command `time` around wget has it in the paper: with the plugin ha over without,
+    and with AES-128 over NULL, within 10 % of 1."""
     aes, off, bare = (
         cell(data, "ha_client_user_s", vpn, size, redundancy, cipher=cipher)
         for redundancy, cipher in ((mode, "aes-128-cbc"), ("off", "aes-128-cbc"), (mode, "null"))
