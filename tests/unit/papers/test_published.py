@@ -124,7 +124,9 @@ def test_a_rate_that_its_own_seconds_contradict_tells_both() -> None:
     rates = {ident: value for ident, value in values.items() if ident.endswith(".rate")}
     agree = []
     for ident, rate in rates.items():
-        by_seconds = f"{800 / values[ident.removesuffix('rate') + 's'].value:.1f}"
+        seconds = values[ident.removesuffix("rate") + "s"].value
+        assert seconds is not None
+        by_seconds = f"{800 / seconds:.1f}"
         if by_seconds == f"{rate.value:.1f}":
             agree.append(ident)
         else:
