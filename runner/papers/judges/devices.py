@@ -1,6 +1,7 @@
 """What the device page predicts, and its judges: rates of ssh transfers, of IPsec and of a service of the gateway,
 one over another."""
 
+from contextlib import suppress
 from functools import partial
 from statistics import geometric_mean
 
@@ -9,7 +10,7 @@ import numpy as np
 from runner.data.levels import LEVELS
 from runner.papers.claims import LESS, MORE, At, all_of, apart, close, compare, on_ipsec, ratio_of
 from runner.papers.conditions import by_one_driver
-from runner.papers.findings import Blocks, Data, Finding, Judgement
+from runner.papers.findings import Blocks, Data, Finding, Judgement, NotMeasured
 from runner.papers.published import devices
 
 LOAD = "50000000"  # bit/s, beside the gateway's service
@@ -75,10 +76,10 @@ def names(vpn: str, data: Data) -> Judgement:
         return data.blocks(metric, name, measure="service", tunnel_load="full", **levels)
 
     def quantiles(name: str, **levels: str) -> str:
-        shown = [
-            f"p{percent} {np.median([*loaded(metric, name, **levels).values()]):.3g} ms"
-            for percent, metric in ((50, "dns_delay_loaded"), (95, "dns_p95_loaded"), (99, "dns_p99_loaded"))
-        ]
+        shown = []
+        for percent, metric in ((50, "dns_delay_loaded"), (95, "dns_p95_loaded"), (99, "dns_p99_loaded")):
+            with suppress(NotMeasured):  # the 99th percentile needs 200 answers
+                shown.append(f"p{percent} {np.median([*loaded(metric, name, **levels).values()]):.3g} ms")
         lost = np.median([*loaded("dns_unanswered_loaded", name, **levels).values()])
         return f"{', '.join(shown)}, {100 * lost:.3g} % unanswered"
 

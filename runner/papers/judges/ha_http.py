@@ -281,7 +281,7 @@ FINDINGS = tuple(
             *("continued", LASTS, "a session goes on through the other gateway"),
             by_mode(continued, CROSSED, CLUSTERIP),
         ),
-        ("additional", "§VII", "the ha plugin is an additional load", by_mode(additional, SERVICE)),
+        ("additional", "§VII", "the ha plugin is an additional load", by_mode(additional, GB)),
         ("two-cpus", FIRST, "two CPUs are the worst number of them", by_mode(worst, GB)),
         (
             "null",
