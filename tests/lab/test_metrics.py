@@ -79,7 +79,7 @@ def test_a_dns_server_that_is_silent_gives_no_answer_and_a_wrong_one_fails(lab: 
         gateway.run("pkill", "-CONT", "dnsmasq")
         assert (silent.times_ms, silent.unanswered_ratio) == ([], 1.0)
         assert Resolving(lab, 0.1).unanswered == 0
-    other = gateway.spawn("dnsmasq", "-k", "-C/dev/null", "-R", "-h", "-uroot", f"-p{PORT}", "--pid-file=", log="other")
+    other = gateway.spawn("dnsmasq", "-d", "-C/dev/null", "-R", "-h", f"-p{PORT}", "--pid-file=", log="other")
     try:
         wait_until(lambda: f":{PORT} " in gateway.run("ss", "-Hlun").stdout, "the other server listening")
         with pytest.raises(MeasurementError, match="the name server answered"):

@@ -20,10 +20,11 @@ from runner.lab.shape.site_to_site import Lab
 
 PORT = 8053  # 53 may be taken on a gateway that is a machine of its own
 NO_SERVER = "no delay of DNS: {} has no dnsmasq (Debian: apt-get install dnsmasq-base)"
-# dnsmasq(8): what is no file's and no other server's, so that the gateway alone answers.
+# dnsmasq(8): no file and no other server, so that the gateway alone answers. --no-daemon also keeps the user and the
+# groups, which a lab without root cannot change.
 SERVER = (
-    *("dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--no-hosts", "--no-resolv", "--user=root"),
-    *("--log-facility=-", "--pid-file=", "--bind-interfaces", f"--port={PORT}", "--address=/router.test/192.0.2.1"),
+    *("dnsmasq", "--no-daemon", "--conf-file=/dev/null", "--no-hosts", "--no-resolv", "--pid-file="),
+    *("--bind-interfaces", f"--port={PORT}", "--address=/router.test/192.0.2.1"),
 )
 # Runs on host1. RFC 1035 §4.1: one question of class IN and type A. An answer that comes later than a second is none.
 PROGRAM = """
