@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from runner.lab import probes
-from runner.lab.node import Node
+from runner.lab.node import LabNode, Node, wait_until
 from runner.lab.shape.site_to_site import Lab, batch
 
 ADDRESS, LAN_ADDRESS = "192.168.0.1", "10.1.0.1"  # the site's
@@ -73,11 +74,17 @@ def join_cluster(lab: Lab, pair: tuple[str, str]) -> None:
 
 def open_gates(lab: Lab, pair: tuple[str, str], renew: str) -> None:
     """Make the responsible gateway alone forward packets from the LAN. A gateway that becomes responsible runs the
-    command ``renew``, which asks for new keys."""
+    command ``renew``, which asks for new keys. Raises TimeoutError where a gate does not begin its work."""
     for name in pair:
         node, path = lab.nodes[name], f"{probes.FOLDER}/{GATE}.py"
-        Node.write(node, path, probes.source(GATE), mode=0o644)
+        node.write(path, probes.source(GATE), mode=0o644)
         node.spawn("python3", "-IS", path, ADDRESS, "wan0", "lan0", *shlex.split(renew), log=GATE)
+        wait_until(partial(watching, node), f"the gate of {name}")
+
+
+def watching(node: LabNode) -> bool:
+    """Has the gate there said for the first time whether its gateway is responsible?"""
+    return "responsible" in node.logged(GATE)
 
 
 def silence(lab: Lab, pair: tuple[str, str], port: int, note: Callable[[str], None]) -> None:
