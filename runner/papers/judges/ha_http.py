@@ -300,11 +300,7 @@ FINDINGS = tuple(
             by_mode(gateway_usage, GB),
         ),
         (
-            *(
-                "active-passive",
-                "§VII",
-                "the active gateway takes more CPU than the passive one (here: passive over active)",
-            ),
+            *("active-passive", "§VII", "the active gateway takes more CPU than the passive one"),
             by_mode(active_over_passive, GB, CLUSTERIP),
         ),
     )
