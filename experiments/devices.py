@@ -22,11 +22,11 @@ EXPERIMENT = Experiment(
     "device's other services?",
     method="dd makes 100 MB of zeros on the gateway, and ssh carries them to the near host. The result is 800 "
     "Mbit divided by the seconds, with AES-128-CBC and AES-256-CBC as on the page, and with today's "
-    "ciphers. For comparison, one TCP stream goes through IPsec with the same ciphers and HMAC-SHA-1, "
-    "which the page uses. The facts of the run have openssl speed and the kernel's drivers. All of it is "
-    "measured with and without the CPU's crypto instructions. The near host also asks a web server on its gateway, "
-    "idle, and while the tunnel carries a TCP stream of 50 Mbit/s, or one as fast as it goes; and the same without a "
-    "VPN.",
+    "ciphers. For comparison, one TCP stream goes through IPsec with the same ciphers and HMAC-SHA-1 "
+    "(the page names no integrity for its table). The facts of the run have openssl speed and the kernel's drivers. "
+    "All of it is measured with and without the CPU's crypto instructions. The near host also asks a web server and a "
+    "DNS server on its gateway, idle, and while the tunnel carries a TCP stream of 50 Mbit/s, or one as fast as it "
+    "goes; and the same without a VPN.",
     source="the device page, Hardware performance; openssl-speed(1), proc_crypto(5)",
     metrics=(
         "ssh_rate",
@@ -35,6 +35,7 @@ EXPERIMENT = Experiment(
         "service_rate_loaded",
         "service_delay",
         "service_delay_loaded",
+        *("dns_delay", "dns_delay_loaded", "dns_p95_loaded", "dns_p99_loaded", "dns_unanswered_loaded"),
     ),
     traffic=(
         measuring("device"),

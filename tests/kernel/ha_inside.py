@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -19,12 +20,15 @@ from runner.instruments.failures import prepare
 from runner.instruments.failures.cluster import DEAD_AFTER_S, HEARTBEAT_S
 from runner.instruments.failures.gateway import break_gateway
 from runner.instruments.failures.outage import Outage, OutageWatch, outage
+from runner.instruments.failures.port_threads import give_threads, thread_s
 from runner.instruments.failures.redundancy import PAIR, arm, is_active, settled
 from runner.instruments.failures.takeover import Handover, read_handover
+from runner.instruments.failures.transfer import UNLIMITED, pushed
 from runner.lab.node.probing import answer, probe
 from runner.lab.places import NamespaceRig
 from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import SITES, Lab
+from runner.lab.shape.topologies import REDUNDANT
 from runner.lab.software.image import Image, open_image
 from runner.tunnel.bring_up import bring_up, make_secrets, start_services
 from runner.vpn.plugin import Secrets, Vpn
@@ -91,6 +95,28 @@ def test_clusterip_moves_the_site_when_the_heartbeats_end(image: Image, tmp_path
     assert handover.handover_s is not None
     assert handover.handover_s > DEAD_AFTER_S - HEARTBEAT_S - 0.5
     assert handover.changes == 1
+
+
+def test_the_threads_of_a_gateways_ports_are_charged_with_its_esp(image: Image, tmp_path: Path) -> None:
+    """A busy tunnel costs the gateways at its ends, not the one that stands by, and an idle one costs none of them."""
+    with redundant(image, tmp_path, "clusterip") as (lab, _, _):
+        threads = give_threads(lab, REDUNDANT)
+
+        def spent_s() -> dict[str, float]:
+            return {name: thread_s(threads[name]) for name in REDUNDANT.gateways}
+
+        idle, began = spent_s(), time.monotonic()
+        time.sleep(2.0)
+        idle = {name: (after - idle[name]) / (time.monotonic() - began) for name, after in spent_s().items()}
+        with pushed(lab, 300, 50_000_000, UNLIMITED, 60) as download:
+            before = spent_s()
+            download.begin()
+            took = download.end()
+        assert isinstance(took, float), took
+        busy = {name: (after - before[name]) / took for name, after in spent_s().items()}
+    print(f"of a CPU: {idle} idle, {busy} busy")
+    assert max(idle.values()) < 0.1
+    assert min(busy["gw1"], busy["gw2"]) > max(0.1, 2 * busy["gw1b"])
 
 
 def main() -> int:

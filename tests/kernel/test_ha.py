@@ -8,6 +8,7 @@ INSIDE = "tests/kernel/ha_inside.py"
 TESTS = (
     "test_the_plugin_ha_hands_the_kernels_sas_over",
     "test_clusterip_moves_the_site_when_the_heartbeats_end",
+    "test_the_threads_of_a_gateways_ports_are_charged_with_its_esp",
 )
 
 pytestmark = pytest.mark.timeout(WITHIN_S + 60)

@@ -21,6 +21,7 @@ from runner.instruments.traffic.idle import idle
 from runner.instruments.traffic.loaded import loaded, udp_rtt
 from runner.instruments.traffic.lookups import lookups
 from runner.instruments.traffic.overhead import Overhead
+from runner.instruments.traffic.resolver import PORT, Resolving, answering
 from runner.instruments.traffic.service import service
 from runner.instruments.traffic.tcp import tcp
 from runner.instruments.traffic.udp import Udp, udp
@@ -70,9 +71,28 @@ def test_a_service_of_the_gateway_beside_the_tunnels_load(lab: Lab, image: Image
         assert found["service_rate_loaded"].detail["load_bps"] > 1.5e6
         assert found["service_delay_loaded"].value > 0
         assert found["service_delay"].detail["exchanges"] == len(found["service_delay"].samples)
+        assert found["dns_delay_loaded"].value <= found["dns_p95_loaded"].value <= found["dns_p99_loaded"].value
+        assert found["dns_unanswered_loaded"].value < 0.5
     with pytest.raises(MeasurementError, match=r"the load reached .* of 1e\+06 Mbit/s. Choose a lower one"):
         service(lab, up.address, str(10**12), 0.2)
     assert not gateway.run("ss", "-Hltn", "sport = :8080").stdout, "the service is gone"
+
+
+def test_a_dns_server_that_is_silent_gives_no_answer_and_a_wrong_one_fails(lab: Lab) -> None:
+    gateway = lab.gateway(lab.sites[0])
+    with answering(lab):
+        gateway.run("pkill", "-STOP", "dnsmasq")
+        silent = Resolving(lab, 1.0)
+        gateway.run("pkill", "-CONT", "dnsmasq")
+        assert (silent.times_ms, silent.unanswered_ratio) == ([], 1.0)
+        assert Resolving(lab, 0.1).unanswered == 0
+    other = gateway.spawn("dnsmasq", "-d", "-C/dev/null", "-R", "-h", f"-p{PORT}", "--pid-file=", log="other")
+    try:
+        wait_until(lambda: f":{PORT} " in gateway.run("ss", "-Hlun").stdout, "the other server listening")
+        with pytest.raises(MeasurementError, match="the name server answered"):
+            Resolving(lab, 0.1)
+    finally:
+        other.stop()
 
 
 @pytest.mark.smoke

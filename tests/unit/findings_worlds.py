@@ -165,6 +165,8 @@ def oslv(vpn: str, params: Mapping[str, str], metric: str, holds: bool) -> float
 
 
 def devices(vpn: str, params: Mapping[str, str], metric: str, holds: bool) -> float:
+    if metric.startswith("dns_"):
+        return 0.01 if metric == "dns_unanswered_loaded" else 1.0 if (vpn == "none") == holds else 4.0
     if params["measure"] == "service":
         return 1000.0 if metric == "service_rate" else 400.0 if (vpn == "none") == holds else 100.0
     cipher = params.get("device_cipher", params["cipher"])

@@ -2,10 +2,10 @@
 
 The kernel's target CLUSTERIP answers for 192.168.0.1 with a multicast MAC address, so that both gateways get every
 packet from the WAN, and drops it on the one that is not responsible. strongSwan's plugin ha hands the SAs over, notices
-a silent gateway by its own heartbeats, and tells CLUSTERIP who is responsible. As in the paper, the heartbeats go
-through the interface that is going to fail. CLUSTERIP never saw forwarded packets; the paper patched the kernel for
-that. Here both gateways have one unicast MAC address on the LAN, which its bridge does not learn, and
-runner/lab/probes/cluster_gate.py opens that port on the responsible one.
+a silent gateway by its own heartbeats, and tells CLUSTERIP who is responsible. The heartbeats go through the interface
+that is going to fail: in the paper, too, they end with it (§VI-A.3). CLUSTERIP never saw forwarded packets; the paper
+patched the kernel for that. Here both gateways have one unicast MAC address on the LAN, which its bridge does not
+learn, and runner/lab/probes/cluster_gate.py opens that port on the responsible one.
 
 Sources: iptables-extensions(8), CLUSTERIP; strongSwan's documentation, "High Availability"; ip-link(8), bridge_slave.
 """
@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from runner.lab import probes
-from runner.lab.node import Node
+from runner.lab.node import LabNode, Node, wait_until
 from runner.lab.shape.site_to_site import Lab, batch
 
 ADDRESS, LAN_ADDRESS = "192.168.0.1", "10.1.0.1"  # the site's
 CLUSTER_MAC, LAN_MAC = "01:00:5E:00:01:01", "02:00:00:0a:01:01"
 ADDRESSES = (f"addr add {ADDRESS}/24 dev wan0", f"addr add {LAN_ADDRESS}/24 dev lan0")
 STATE = f"/proc/net/ipt_CLUSTERIP/{ADDRESS}"  # the hash buckets that this gateway is responsible for
-HEARTBEAT_S, DEAD_AFTER_S = 1.0, 2.1  # the paper's
+# strongswan.conf(5), plugin ha: the defaults of heartbeat_delay and heartbeat_timeout. The paper states neither.
+HEARTBEAT_S, DEAD_AFTER_S = 1.0, 2.1
 GATE = "cluster_gate"
 # iptables-legacy: the nft front end translates what it can, and CLUSTERIP it cannot. One bucket, which one gateway has.
 RULE = (
@@ -33,7 +35,7 @@ RULE = (
 
 
 def heartbeat_of(params: Mapping[str, str]) -> float:
-    """The time between two heartbeats, s: the paper's, or that of the level ``heartbeat_ms``."""
+    """The time between two heartbeats, s: strongSwan's default, or that of the level ``heartbeat_ms``."""
     return int(params["heartbeat_ms"]) / 1000 if "heartbeat_ms" in params else HEARTBEAT_S
 
 
@@ -72,11 +74,17 @@ def join_cluster(lab: Lab, pair: tuple[str, str]) -> None:
 
 def open_gates(lab: Lab, pair: tuple[str, str], renew: str) -> None:
     """Make the responsible gateway alone forward packets from the LAN. A gateway that becomes responsible runs the
-    command ``renew``, which asks for new keys."""
+    command ``renew``, which asks for new keys. Raises TimeoutError where a gate does not begin its work."""
     for name in pair:
         node, path = lab.nodes[name], f"{probes.FOLDER}/{GATE}.py"
-        Node.write(node, path, probes.source(GATE), mode=0o644)
+        node.write(path, probes.source(GATE), mode=0o644)
         node.spawn("python3", "-IS", path, ADDRESS, "wan0", "lan0", *shlex.split(renew), log=GATE)
+        wait_until(partial(watching, node), f"the gate of {name}")
+
+
+def watching(node: LabNode) -> bool:
+    """Has the gate there said for the first time whether its gateway is responsible?"""
+    return "responsible" in node.logged(GATE)
 
 
 def silence(lab: Lab, pair: tuple[str, str], port: int, note: Callable[[str], None]) -> None:

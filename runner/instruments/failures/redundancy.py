@@ -34,7 +34,7 @@ HOME = "/etc/keepalived"
 ACTIVE_WITHIN_S = 20.0
 ROLE = "/run/vpneval-active"  # is there on the active gateway
 SYNCED = ("ha_sync", "clusterip")  # the VPN hands its state over to the second gateway
-# Where the two talk to each other: over a link of their own, or, as in the paper, through the port that will fail.
+# Where the two talk to each other: over a link of their own, or through the port that will fail.
 SYNC = {
     "ha_sync": {"gw1": ("10.99.0.1", "10.99.0.2"), "gw1b": ("10.99.0.2", "10.99.0.1")},
     "clusterip": {"gw1": ("192.168.0.21", "192.168.0.22"), "gw1b": ("192.168.0.22", "192.168.0.21")},

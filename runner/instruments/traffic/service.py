@@ -1,4 +1,5 @@
-"""A service of the gateway itself, as its web interface, which the near host uses while the tunnel has a load."""
+"""Services of the gateway itself, as its web interface and its DNS, which the near host uses while the tunnel has a
+load."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.iperf import IPERF_PORT
+from runner.instruments.traffic import resolver
 from runner.instruments.traffic.idle import percentiles
 from runner.instruments.traffic.loaded import (
     EXCHANGES,
@@ -26,6 +28,7 @@ from runner.instruments.traffic.loaded import (
     check_load,
     free_server,
 )
+from runner.instruments.traffic.resolver import Resolving, answering
 from runner.lab.node import Process, wait_until
 from runner.lab.node.probing import failed
 from runner.lab.shape.site_to_site import Lab
@@ -83,18 +86,20 @@ class Asking:
 
 
 def service(lab: Lab, address: str, load: str, duration_s: float) -> Measured:
-    """The exchanges with the first gateway's service beside an idle tunnel, and beside one with a ``load``.
+    """The exchanges with the first gateway's web and DNS servers beside an idle tunnel, and beside one with a ``load``.
 
     ``load``: ``full`` is one TCP stream to ``address`` as fast as it goes; a number is its rate, bit/s.
-    ``duration_s``: of each of the two. Raises MeasurementError where the service does not answer, the load ends too
+    ``duration_s``: of each of the four. Raises MeasurementError where the service does not answer, the load ends too
     early, or a rate is not reached.
     """
     started = time.monotonic()
-    with serving(lab):
+    with serving(lab), answering(lab) as answers:
         idle = Asking(lab, duration_s)
+        names = [Resolving(lab, duration_s)] if answers else []
         with loading(lab, address, load, duration_s) as stream:
             since, before = time.monotonic(), arrived_bytes(lab)
             beside = Asking(lab, duration_s)
+            names += [Resolving(lab, duration_s)] if answers else []
             load_bps = 8 * (arrived_bytes(lab) - before) / (time.monotonic() - since)
             check_load(lab, stream)
     if load != "full" and load_bps < REACHED * float(load):
@@ -110,8 +115,10 @@ def service(lab: Lab, address: str, load: str, duration_s: float) -> Measured:
             measurement("service_rate_loaded", beside.per_s, **detail),
             measurement("service_delay", delays[0][0], idle.times_ms, **delays[0][1]),
             measurement("service_delay_loaded", delays[1][0], beside.times_ms, **delays[1][1]),
+            *(resolver.delays(*names) if answers else ()),
         ],
         time.monotonic() - started,
+        warnings=[] if answers else [resolver.NO_SERVER.format(lab.sites[0].name)],
     )
 
 
@@ -145,7 +152,7 @@ def loading(lab: Lab, address: str, load: str, duration_s: float) -> Iterator[Pr
     rate = () if load == "full" else ("--bitrate", load, "--length", str(min(int(load) // 160, BLOCK_BYTES)))
     first = arrived_bytes(lab)
     argv = ("iperf3", "--client", address, "--port", IPERF_PORT, "--connect-timeout", "3000")
-    stream = lab.host1.spawn(*argv, "--time", str(round(3 * duration_s) + LOAD_LIMIT_S), *rate, log="load")
+    stream = lab.host1.spawn(*argv, "--time", str(round(6 * duration_s) + LOAD_LIMIT_S), *rate, log="load")
     try:
         wait_until(
             lambda: not stream.alive() or arrived_bytes(lab) - first > FLOWING_BYTES,
@@ -203,10 +210,11 @@ class Service(Whole):
             source="RFC 2681 §4.1 (percentiles of round-trip delay), with an HTTP exchange as the Type-P",
             margin=1.15,
         ),
+        *resolver.METRICS,
     )
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
-        return 1.0 + 2 * profile.loaded_s
+        return 1.0 + 4 * profile.loaded_s
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
         return service(bench.lab, bench.address, asked.params["tunnel_load"], asked.profile.loaded_s)

@@ -57,6 +57,9 @@ class Spent:
         """The sum of both."""
         return self.user_s + self.system_s
 
+    def __add__(self, more: Spent) -> Spent:
+        return Spent(self.user_s + more.user_s, self.system_s + more.system_s)
+
     def __sub__(self, before: Spent) -> Spent:
         return Spent(self.user_s - before.user_s, self.system_s - before.system_s)
 

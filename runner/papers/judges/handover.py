@@ -41,12 +41,15 @@ def given_up(data: Data, vpn: str, mode: str) -> int:
 
 def by_mode(of: Callable[[Samples], float], judge: Callable[[Mapping[int, float]], Judgement], data: Data) -> Judgement:
     """``judge`` applied to the statistic ``of`` of each repetition's handovers: CLUSTERIP with the kernel's ESP
-    decides, the others are beside it."""
+    decides, the others are beside it. The reason has the ends of the paper's box: least, quartiles with the median
+    between them, greatest."""
 
     def of_cell(vpn: str, mode: str) -> Judgement:
         by_repetition = samples_s(data, vpn, mode)
         judged = judge({repetition: of(samples) for repetition, samples in by_repetition.items()}).of(vpn)
-        reason = f"{judged.reason}; {sum(map(len, by_repetition.values()))} handovers"
+        every = [sample for samples in by_repetition.values() for sample in samples]
+        box = ", ".join(f"{end:.3g}" for end in np.percentile(every, (0, 25, 50, 75, 100)))
+        reason = f"{judged.reason}; {len(every)} handovers, box {box} s"
         lost = given_up(data, vpn, mode)
         reason += f"; {lost} times a lab was given up, because nothing came by a gateway any more" if lost else ""
         return judged.model_copy(update={"reason": reason})

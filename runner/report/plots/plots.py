@@ -15,6 +15,7 @@ from runner.report.failures import METRICS as OUTAGES
 from runner.report.model import Report
 from runner.report.observations import Observation
 from runner.report.plots.plots_between import cost, groups
+from runner.report.plots.plots_boxes import BOXED, boxes
 from runner.report.plots.plots_failures import timelines
 from runner.report.plots.plots_layers import layers
 from runner.report.plots.plots_matrix import encryption_by_integrity, matrix
@@ -63,6 +64,8 @@ def _of_metric(
     yield _searches(experiment, table, samples)
     if table.metric in DELAYS:
         yield _distribution(experiment, table, samples)
+    if table.metric in BOXED:
+        yield boxes(experiment, table, samples)
     if any(row.params.get("packet_bytes", "").isdecimal() for row in table.measured):
         yield _by_length(experiment, table, samples)
     if table.metric in OUTAGES:

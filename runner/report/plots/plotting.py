@@ -22,7 +22,13 @@ WIDTH = 620
 STEP = 22
 STEP_OF_TWO = 34  # where labels have a second line
 LINES = "split(datum.label, ' · ')"  # the label's levels on a line of their own
-DELAYS = ("rtt", "udp_rtt", "rtt_loaded")  # metrics whose exchanges have a distribution
+DELAYS = (
+    "rtt",
+    "udp_rtt",
+    "rtt_loaded",
+    "service_delay_loaded",
+    "dns_delay_loaded",
+)  # metrics whose exchanges have a distribution
 SHARED = ("tcp_throughput", "udp_throughput")  # metrics that share an axis
 Value = dict[str, str | float | int]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -171,7 +172,7 @@ def test_the_papers_timers_and_its_system_decide() -> None:
     assert {one.verdict for one in found.values()} == {"unmeasured"}
     assert found["median"].beside.startswith("ipsec_user with ha_sync 0.35")
     several = judge(findings_of("handover")[0], make_run(("ipsec",)), measured(1.6, 1.7))
-    assert several.reason.endswith("; 1020 handovers")
+    assert re.search(r"; 1020 handovers, box 1\.6, 1\.6[23], 1\.65, 1\.6[78], 1\.7 s$", several.reason)
 
 
 def test_the_labs_that_were_given_up_are_said() -> None:
@@ -179,6 +180,4 @@ def test_the_labs_that_were_given_up_are_said() -> None:
     for trial, lost in zip(trials, (0, 3, 1), strict=True):
         trial.measurements[0].detail["lost"] = lost
     found = judge(findings_of("handover")[0], make_run(("ipsec",)), trials)
-    assert found.reason.endswith(
-        "; 1020 handovers; 4 times a lab was given up, because nothing came by a gateway any more"
-    )
+    assert found.reason.endswith(" s; 4 times a lab was given up, because nothing came by a gateway any more")

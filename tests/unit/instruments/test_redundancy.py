@@ -209,17 +209,17 @@ def paper_holds(params: Mapping[str, str]) -> dict[str, float]:
     """The ClusterIP paper's findings as values: seconds, and the handover in ms."""
     redundant = params["redundancy"] != "off"
     null = params["cipher"] == "null"
-    slower = (1.25 if redundant else 1) * (1 if null else 1.3)
+    slower = (1.25 if redundant else 1) * 1.11  # AES-128: 11 % longer than NULL, and with the plugin 30 %
+    slower /= (1.3 if redundant else 1.11) if null else 1
     dearer = (1.35 if redundant else 1) * (1.4 if params["cpus"] == "2" else 1)
-    gateway = 10 * slower * (0.05 if null else 0.055)  # busy for 5 % and 5.5 % of the download
+    gateway = 10 * slower * (0.04 if null else 0.055)  # busy for 4 % and 5.5 % of the download
     limited = params["download_limit"] != "off"
     return {
         "ha_download_s": 10 * slower,
         "ha_system_s": 5 * dearer,
         "ha_client_system_s": 2 * dearer,
         "ha_client_user_s": 1.0,
-        "ha_gateway_user_s": gateway / 4,
-        "ha_gateway_system_s": gateway * 3 / 4,
+        "ha_gateway_cpu_s": gateway,
         "ha_passive_cpu_s": 10 * slower * 0.001,
         "failover_download_s": 10 * slower + {"1": 3.2, "2": 1.7, "3": 3.2, "4": 3.1}[params["cpus"]],
         "handover_ms": 2080.0 if limited else 1645.0,
@@ -235,16 +235,11 @@ def paper_fails(params: Mapping[str, str]) -> dict[str, float]:
         "ha_system_s": 5 * cheaper / int(cpus),
         "ha_client_system_s": 2 * cheaper / int(cpus),
         "ha_client_user_s": 2.0 if redundant else 1.0,
-        "ha_gateway_user_s": 2.0,
-        "ha_gateway_system_s": 8.0,
-        "ha_passive_cpu_s": 0.96,
+        "ha_gateway_cpu_s": 0.15 if redundant else 1.0,
+        "ha_passive_cpu_s": 0.5 if redundant else 0.0,
         "failover_download_s": 10 * slower + 0.2,
         "handover_ms": 300.0,
     }
-
-
-# What has no verdict, whatever is measured of ESP in the kernel: its CPU time is no gateway's own.
-OPEN = ("null-cpu", "ha-cpu", "active-passive")
 
 
 @pytest.mark.parametrize(
@@ -269,12 +264,12 @@ def test_the_clusterip_papers_findings_are_judged(
         measured.detail.update(failures=2, unrecovered=0 if values is paper_holds else 1)
     run = make_run(("ipsec",))
     assert {found.id: judge(found, run, trials).verdict for found in findings_of("ha_http")} == {
-        found.id: verdict if found.id not in OPEN else "unmeasured" for found in findings_of("ha_http")
-    } | ({"null-cpu": "incomparable"} if verdict != "unmeasured" else {})
+        found.id: verdict for found in findings_of("ha_http")
+    }
 
 
-@pytest.mark.parametrize(("values", "shown"), [(paper_holds, (0.699, 0.055, 0.054)), (paper_fails, (1, 1.25, 1.13))])
-def test_a_gateways_own_cpu_time_is_that_of_userspace_esp_and_stands_beside_the_papers_system(
+@pytest.mark.parametrize(("values", "shown"), [(paper_holds, (0.655, 0.055, 0.0182)), (paper_fails, (1, 0.0187, 3.33))])
+def test_the_cpu_time_of_userspace_esp_stands_beside_the_papers_system(
     values: Callable[[Mapping[str, str]], dict[str, float]], shown: tuple[float, ...]
 ) -> None:
     trials = [
@@ -283,29 +278,30 @@ def test_a_gateways_own_cpu_time_is_that_of_userspace_esp_and_stands_beside_the_
         for block in (1, 2, 3)
     ]
     found = {f.id: judge(f, make_run(("ipsec_user",)), trials) for f in findings_of("ha_http")}
-    mode = {"null-cpu": "off"}
-    for name, share in zip(OPEN, shown, strict=True):
+    for (name, mode), share in zip(
+        {"null-cpu": "off", "ha-cpu": "clusterip", "active-passive": "clusterip"}.items(), shown, strict=True
+    ):
         assert found[name].verdict == "unmeasured", "the paper's ESP is in the kernel"
-        assert found[name].beside.startswith(f"ipsec_user with {mode.get(name, 'clusterip')} {share:g} (")
-    assert found["ha-cpu"].reason.startswith("open: the kernel's ESP runs in none")
+        assert found[name].beside.startswith(f"ipsec_user with {mode} {share:g} (")
 
 
 def test_what_each_nodes_processes_have_spent_is_stored_and_none_of_it_where_nobody_counts() -> None:
     own = {"host1": Spent(1, 2), "host2": Spent(0, 0), "gw1": Spent(3, 4), "gw1b": Spent(0.25, 0.5), "gw2": Spent(5, 6)}
     after = {name: Spent(2 * one.user_s, 2 * one.system_s) for name, one in own.items()}
     assert since(own, after) == own
-    found = {one.metric: one for one in of_processes(own, "host1", in_kernel=False)}
+    found = {one.metric: one for one in of_processes(own, "host1", whole=True, tells=True)}
     assert {name: one.value for name, one in found.items()} == {
         "ha_client_user_s": 1,
         "ha_client_system_s": 2,
-        "ha_gateway_user_s": 3,
-        "ha_gateway_system_s": 4,
+        "ha_gateway_cpu_s": 7,
         "ha_passive_cpu_s": 0.75,
     }
-    assert found["ha_gateway_user_s"].detail["cpu_seconds_by_node"]["gw2"] == {"user": 5, "system": 6}
-    kernels = {one.metric for one in of_processes(own, "host2", in_kernel=True)}
-    assert kernels == {"ha_client_user_s", "ha_client_system_s", "ha_gateway_user_s"}
-    assert of_processes({}, "host1", in_kernel=False) == []
+    assert found["ha_gateway_cpu_s"].detail["cpu_seconds_by_node"]["gw2"] == {"user": 5, "system": 6}
+    without = {one.metric for one in of_processes(own, "host2", whole=False, tells=True)}
+    assert without == {"ha_client_user_s", "ha_client_system_s"}
+    uml = {one.metric for one in of_processes(own, "host2", whole=True, tells=False)}
+    assert uml == {"ha_gateway_cpu_s", "ha_passive_cpu_s"}
+    assert of_processes({}, "host1", whole=True, tells=True) == []
 
 
 def test_a_handover_by_keepalived_is_not_taken_for_the_papers() -> None:

@@ -265,8 +265,6 @@ def test_redundant_links_with_and_without_a_routing_daemon(alone: int, by_ospf: 
     ("experiment", "name"),
     [
         ("oslv", "domains"),
-        ("ha_http", "ha-cpu"),
-        ("ha_http", "active-passive"),
     ],
 )
 def test_what_nothing_here_can_judge_says_why(experiment: str, name: str) -> None:
@@ -470,15 +468,17 @@ def test_the_number_of_a_sentence_is_judged_and_not_its_direction_alone(name: st
         ]
 
     run, null = make_run(("ipsec",)), finding("ha_http", name)
-    for ratio, verdict in ((stated, "reproduced"), (stated * 1.19, "reproduced"), (4.0, "not reproduced")):
+    more = stated - 1
+    cases = {1 + 1.19 * more: "reproduced", 1 + 1.25 * more: "not reproduced", 4.0: "not reproduced"}
+    for ratio, verdict in {stated: "reproduced", 1 + 0.8 * more: "not reproduced", **cases}.items():
         found = judge(null, run, over(ratio))
         assert found.verdict == verdict, ratio
         assert found.published == pytest.approx(stated)
     assert judge(null, run, over(0.99)).verdict == "not reproduced", "NULL is the faster one, in any case"
 
 
-@pytest.mark.parametrize(("system", "verdict"), [(1.02, "reproduced"), (0.9, "not reproduced")])
-def test_an_additional_load_is_any_that_is_more(system: float, verdict: str) -> None:
+@pytest.mark.parametrize(("active", "verdict"), [(0.99, "reproduced"), (0.9, "not reproduced")])
+def test_an_additional_load_is_any_of_both_gateways_that_is_more(active: float, verdict: str) -> None:
     trials = [
         make_trial(
             "ipsec",
@@ -486,7 +486,8 @@ def test_an_additional_load_is_any_that_is_more(system: float, verdict: str) -> 
             block,
             {
                 "ha_download_s": 10.0 * (1 + block / 1e4) * (1.01 if c.params["redundancy"] != "off" else 1),
-                "ha_client_system_s": 5.0 * (1 + block / 1e4) * (system if c.params["redundancy"] != "off" else 1),
+                "ha_gateway_cpu_s": 5.0 * (1 + block / 1e4) * (active if c.params["redundancy"] != "off" else 1),
+                "ha_passive_cpu_s": 0.1 * (1 + block / 1e4),
             },
         )
         for c in load_experiment("ha_http").cells(load_vpn("ipsec"), PROFILES["thesis"], {})
@@ -497,7 +498,7 @@ def test_an_additional_load_is_any_that_is_more(system: float, verdict: str) -> 
 
 
 def downloads(size: str, system_s: float, seconds: float = 10.0) -> list[Trial]:
-    """With CLUSTERIP a quarter longer than without, and a third more of the client's system time."""
+    """With CLUSTERIP 29 % longer than without, and 29 % more of the client's system time."""
     levels = {"cipher": "aes-128-cbc", "integrity": "hmac-sha1", "gateway_failure": "none", "cpus": "1"}
     levels |= {"download_bytes": size, "download_limit": "off"}
     return [
@@ -510,7 +511,7 @@ def downloads(size: str, system_s: float, seconds: float = 10.0) -> list[Trial]:
                 "ha_client_system_s": system_s * by * (1 + block / 1e3),
             },
         )
-        for mode, by in (("off", 1.0), ("clusterip", 1.25))
+        for mode, by in (("off", 1.0), ("clusterip", 1.295))
         for block in (1, 2, 3)
     ]
 
@@ -526,10 +527,9 @@ def test_a_sentence_about_500_mb_is_judged_of_500_mb() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["system", "additional"])
-def test_a_few_ticks_of_a_clock_are_no_system_time(name: str) -> None:
+def test_a_few_ticks_of_a_clock_are_no_system_time() -> None:
     """Of a download of half a second, a kernel with 100 ticks a second counts one to four."""
-    about, run = finding("ha_http", name), make_run(("ipsec",))
+    about, run = finding("ha_http", "system"), make_run(("ipsec",))
     assert judge(about, run, downloads("50000000", 2.0)).verdict == "reproduced"
     found = judge(about, run, downloads("50000000", 0.04))
     assert (found.verdict, found.value) == ("unmeasured", None)

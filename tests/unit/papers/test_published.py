@@ -118,6 +118,22 @@ def test_devices_are_the_pages_rows_and_agree_with_the_paper() -> None:
         assert row.aes256_mbit_s == pytest.approx(800 / row.aes256_s, rel=0.02)
 
 
+def test_a_rate_that_its_own_seconds_contradict_tells_both() -> None:
+    """Of eight rates on the device page two agree with 800 / seconds."""
+    values = {value.id: value for value in paper("devices").values}
+    rates = {ident: value for ident, value in values.items() if ident.endswith(".rate")}
+    agree = []
+    for ident, rate in rates.items():
+        seconds = values[ident.removesuffix("rate") + "s"].value
+        assert seconds is not None
+        by_seconds = f"{800 / seconds:.1f}"
+        if by_seconds == f"{rate.value:.1f}":
+            agree.append(ident)
+        else:
+            assert rate.says.endswith(f"the row's seconds give {by_seconds}"), ident
+    assert agree == ["wdr4900.aes-128-cbc.rate", "wdr4900.aes-256-cbc.rate"]
+
+
 def test_a_row_that_is_sent_in_can_be_read_again(tmp_path: Path) -> None:
     numbers = {"aes128_s": 2.5, "aes128_mbit_s": 320.0, "aes256_s": 3.2, "aes256_mbit_s": 250.0}
     sent = DeviceRow(cpu='An "odd", name', mhz=None, device="box", source="vpneval 0.1, run x", **numbers)

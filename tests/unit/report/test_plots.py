@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from runner.data.store import load_run
@@ -15,7 +16,8 @@ from tests.unit.reports import one_experiment, realistic
 from tests.unit.synthetic import CBC, IDLE, TCP, make_trial
 
 LONG = {"measure": "overhead", "packet_bytes": "1400"}
-EXAMPLE = next((Path(__file__).parents[3] / "results" / "examples").glob("*/run.json")).parent
+RESULTS = Path(__file__).parents[3] / "results"
+EXAMPLE = next((RESULTS / "examples").glob("*/run.json")).parent
 
 
 def drawn(report: Report) -> list[Plot]:
@@ -105,3 +107,16 @@ def test_there_is_no_plot_of_one_bar() -> None:
     assert [plot for plot in overhead("openvpn") if plot.key.endswith(("-layers", "overhead-bytes"))] == []
     two = [plot.key for plot in overhead("openvpn", "ipsec")]
     assert len([key for key in two if key.endswith(("-layers", "overhead-bytes"))]) == 2
+
+
+def test_the_committed_handovers_have_a_box_with_the_quartiles_of_all_samples() -> None:
+    run, trials = load_run(RESULTS / "papers" / "handovers-clusterip-a")
+    samples = [sample for trial in trials for measured in trial.measurements for sample in measured.samples]
+    (plot,) = (plot for plot in drawn(build(run, trials)) if plot.key == "handover-handover-ms-boxes")
+    (cell,) = plot.spec["data"]["values"]
+    low, median, high = np.percentile(samples, (25, 50, 75))
+    assert (cell["n"], cell["least"], cell["greatest"]) == (len(samples), min(samples), max(samples))
+    assert (cell["low"], cell["median"], cell["high"]) == (low, median, high)
+    for trial in trials:
+        trial.measurements[:] = [m.model_copy(update={"samples": m.samples[:3]}) for m in trial.measurements]
+    assert not [plot for plot in drawn(build(run, trials)) if plot.key.endswith("boxes")], "nine are too few"
