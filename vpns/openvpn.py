@@ -41,7 +41,7 @@ class OpenVpn(Vpn):
             "chacha20-poly1305": "CHACHA20-POLY1305",
             "null": "none",  # integrity only
         },
-        integrities={"hmac-sha1": "SHA1", "hmac-sha256": "SHA256"},
+        integrities={"hmac-md5": "MD5", "hmac-sha1": "SHA1", "hmac-sha256": "SHA256", "none": "none"},
         compressions={"off": "", "on": "lzo", "lz4": "lz4", "adaptive": "lzo"},  # the thesis used LZO (§5.4)
     )
     comparable = AES_CBC
@@ -169,7 +169,7 @@ def negotiated(log: str) -> dict[str, str]:
     paths = {"TUN/TAP": "userspace: openvpn on TUN", "DCO": "kernel: dco"}
     return {
         "cipher": "none" if cipher == "[null-cipher]" else cipher,
-        "integrity": integrity,
+        "integrity": "none" if integrity == "[null-digest]" else integrity,
         "compression": compression[1] if compression and compression[1] != "stub" else "",
         "data_path": paths[device[1].split()[0]] if device else "",
         "version": f"OpenVPN {version[1]}" if version else "",

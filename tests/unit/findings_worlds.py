@@ -153,6 +153,8 @@ def oslv(vpn: str, params: Mapping[str, str], metric: str, holds: bool) -> float
     fast = (44e6 if best else 45e6 if vpn != "wireguard_go" else 46e6) if holds else 90e6
     if vpn == "openvpn_tcp" and not holds:
         return {"overhead_bytes": 200.0, "tcp_throughput": 95e6, "rtt": 0.4, "jitter": 0.04}.get(metric, 1.0)
+    if "gw2_cpu" in params and params["cipher"] == "null":
+        return 60e6
     if "gw2_cpu" in params:
         return 20e6 if holds else 90e6 if vpn in ("ipsec", "ssh_forward") else 55e6
     return {
