@@ -6,6 +6,7 @@ needed; the ciphers that OpenSSL 3 calls legacy need its legacy provider.
 
 import re
 from collections.abc import Sequence
+from ipaddress import ip_network
 
 from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import AEAD, AES_CBC, Params
@@ -112,6 +113,9 @@ verb 3
                 config += "comp-lzo adaptive\nallow-compression yes\nverb 4\n"
             elif algorithm := self.offers.compressions[params["compression"]]:
                 config += f"compress {algorithm}\nallow-compression yes\n"
+            if "behind" in params:
+                network = ip_network(params["behind"])
+                config += f"client-nat snat {network.network_address} {network.netmask} {me.lan_netmask[0]}\n"
             if "rekey_every_s" in params and me.number < peer.number:
                 config += f"reneg-sec {params['rekey_every_s']}\n"  # the shorter of both ends counts
             files[f"/etc/openvpn/{peer.name}.conf"] = config
@@ -216,5 +220,6 @@ OpenVpn.declared = Declared(
         mesh=True,
         mesh_how="a daemon for each peer",
         users=("password", "RADIUS"),
+        translates="client-nat",
     ),
 )

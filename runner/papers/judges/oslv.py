@@ -261,11 +261,6 @@ def _mean_ranks(columns: Sequence[Mapping[str, Blocks]], vpns: Sequence[str], bl
     return total
 
 
-def domains(data: Data) -> Judgement:
-    """Sites of two organisations that have the same private addresses."""
-    raise NotMeasured("open: every lab has addresses of its own at each site; no plugin is told to make two domains")
-
-
 def bottleneck(data: Data) -> Judgement:
     """TCP throughput to the slow gateway without cryptography over that with it, of the paper's own VPNs: above two,
     cryptography costs that gateway more than all else. Beside it the same over the paper's own ciphers."""
@@ -304,7 +299,6 @@ FINDINGS = (
     # Latency and jitter are among the attributes of these two.
     Finding("none-excels", "oslv", PERFORMANCE, "no VPN is the best in every attribute", none_excels, "time"),
     Finding("best-three", "oslv", PERFORMANCE, "VTun, PPTP and IPsec have the best mean rank", best_three, "time"),
-    Finding("domains", "oslv", "Routing, Table 3", "no VPN routes domains whose addresses overlap", domains),
     Finding(
         "bottleneck",
         "oslv",

@@ -24,7 +24,7 @@ from tests.unit.synthetic import make_trial
 UNLIKE = {("crypto_matrix", "share"), ("oslv", "least")}
 # Findings that nothing here can judge, each with its reason; and those of cells that the quick profile does not have,
 # which test_judges.py makes up.
-OPEN = {("oslv", "domains")}
+OPEN: set[tuple[str, str]] = set()
 RARE = {("crypto_matrix", "same-order"), ("crypto_matrix", "versions"), ("thesis", "integrity")}
 # Findings that hold whichever of two is the higher: only where all is alike they do not, and test_judges.py makes that.
 RARE |= {("thesis", f"depends-{what}") for what in ("technology", "encryption", "data")}

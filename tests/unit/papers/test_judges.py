@@ -179,6 +179,37 @@ def test_scalability_is_judged_by_what_was_counted(
     assert judge(finding("operations", "squares"), run, trials).verdict == squares
 
 
+def same_addresses(by: Mapping[tuple[str, str], float]) -> list[Trial]:
+    """(VPN, translator) -> whether its hosts reached each other, in two repetitions."""
+    return [
+        make_trial(vpn, {"measure": "domains", "translator": translator}, block, {"overlap_reach": reached})
+        for (vpn, translator), reached in by.items()
+        for block in (1, 2)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("by", "verdict", "beside"),
+    [
+        ({("openvpn", "vpn"): 1.0, ("tinc", "gateway"): 1.0}, "not reproduced", "by NAT on the gateways 1 (1–1)"),
+        ({("openvpn", "vpn"): 0.0, ("tinc", "gateway"): 0.0}, "reproduced", "by NAT on the gateways 0 (0–0)"),
+        ({("tinc", "gateway"): 1.0}, "not comparable", "by NAT on the gateways 1 (1–1)"),
+        ({}, "not comparable", ""),
+    ],
+)
+def test_same_addresses_at_two_sites(by: Mapping[tuple[str, str], float], verdict: str, beside: str) -> None:
+    found = judge(finding("domains", "domains"), make_run(("openvpn", "tinc")), same_addresses(by))
+    assert (found.verdict, found.beside) == (verdict, beside)
+
+
+@pytest.mark.parametrize(("apart", "verdict"), [(1.0, "not reproduced"), (0.0, "reproduced")])
+def test_functions_by_application(apart: float, verdict: str) -> None:
+    trials = [make_trial("ipsec", {"measure": "applications"}, block, {"functions_apart": apart}) for block in (1, 2)]
+    none_does = finding("applications", "applications")
+    assert judge(none_does, make_run(("ipsec",)), trials).verdict == verdict
+    assert judge(none_does, make_run(("ipsec",)), []).verdict == "not comparable"
+
+
 def probed(lacks: Mapping[str, str], vpns: tuple[str, ...]) -> list[Trial]:
     """Two repetitions of the four probes; VPN -> the one that it fails."""
     return [
@@ -264,7 +295,6 @@ def test_redundant_links_with_and_without_a_routing_daemon(alone: int, by_ospf: 
 @pytest.mark.parametrize(
     ("experiment", "name"),
     [
-        ("oslv", "domains"),
         ("ha_http", "ha-cpu"),
         ("ha_http", "active-passive"),
     ],
