@@ -65,6 +65,7 @@ class Ipsec(Vpn):
         ciphers=CIPHERS,
         integrities=INTEGRITIES,
         compressions={"off": "no", "on": "yes"},
+        limits={"integrity": "ESP must authenticate what it encrypts (RFC 8221 §4)"},
         ike=tuple(IKE),
     )
     software = Software(

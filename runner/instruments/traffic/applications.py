@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 
 from runner.data.errors import MeasurementError, Unsupported
+from runner.data.levels import Levels
 from runner.data.metric import Metric
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
@@ -47,6 +48,7 @@ class Applications(Whole):
     """Other functions for another port."""
 
     name = "applications"
+    factors = {"apart_port": Levels((str(APART),), default=str(APART), before=True)}
     metrics = (
         Metric(
             name="functions_apart",
@@ -70,7 +72,7 @@ class Applications(Whole):
         return 3.0
 
     def asks(self, params: Mapping[str, str]) -> dict[str, str]:
-        return {"apart": str(APART)}
+        return {"apart": params["apart_port"]}
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
         return applications(bench.lab, bench.address)

@@ -104,7 +104,7 @@ class Domains(Whole):
     """Sites that have the same addresses."""
 
     name = "domains"
-    factors = {"translator": Levels(("gateway", "vpn"), default="gateway")}
+    factors = {"translator": Levels(("gateway", "vpn"), default="gateway", before=True)}
     metrics = (
         Metric(
             name="overlap_reach",
