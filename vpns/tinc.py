@@ -141,9 +141,10 @@ class Tinc(Vpn):
         for factor, number in wanted.items():
             if numbers[factor] != number:
                 raise ProofError(f"asked for {factor} {params[factor]} ({number}), tincd has number {numbers[factor]}")
+        digest = self.offers.integrities[params["integrity"]]
         return Evidence(
             cipher=self.offers.ciphers[params["cipher"]],
-            integrity=f"{self.offers.integrities[params['integrity']]}, {numbers['mac_bytes']} bytes",
+            integrity=digest if digest == "none" else f"{digest}, {numbers['mac_bytes']} bytes",
             compression="off" if params["compression"] == "off" else f"zlib {numbers['compression']}",
             data_path="userspace: tincd on TUN",
             version=" ".join(node.run("tincd", "--version").stdout.split()[:3:2]),
@@ -192,6 +193,8 @@ Tinc.declared = Declared(
             "a packet that has come already, sent again from another address, moves the peer there until it sends "
             "again: the address is taken over before the packet's number is looked at "
             "(net_packet.c, handle_incoming_vpn_data; tried on 2026-11-22)",
+            "in a mesh, the sites between two others pass on their session keys, and can read them "
+            "(protocol_key.c, ans_key_h)",
         ),
         known_breaks=(
             "CVE-2018-16737, -16738, -16758: authentication oracle and missing authentication, fixed in 1.0.35",

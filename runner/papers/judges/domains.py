@@ -6,13 +6,14 @@ from runner.papers.claims import all_of, beside, single
 from runner.papers.findings import Data, Finding, Judgement, NotMeasured
 
 REACH = "overlap_reach"
+ALWAYS, NEVER = (0.5, 1.0), (0.0, 0.5)
 
 
-def reach(data: Data, translator: str, claimed: float) -> Judgement:
-    """The claim that by each VPN, hosts with the same address reach each other always (``claimed`` 1), or never (0)."""
+def reach(data: Data, translator: str, between: tuple[float, float]) -> Judgement:
+    """The claim that by each VPN, hosts with the same address reach each other: ``ALWAYS`` or ``NEVER``."""
 
     def of(vpn: str) -> Judgement:
-        return single(data.blocks(REACH, vpn, translator=translator), (claimed, claimed)).of(vpn)
+        return single(data.blocks(REACH, vpn, translator=translator), between).of(vpn)
 
     if not (able := [vpn for vpn in data.vpns(REACH) if translator in data.levels("translator", vpn)]):
         raise NotMeasured(f"no VPN was measured where the translator is the {translator}")
@@ -21,7 +22,7 @@ def reach(data: Data, translator: str, claimed: float) -> Judgement:
 
 def none_does(data: Data) -> Judgement:
     """By itself, no VPN joins networks with the same addresses; beside it, whether all do by NAT on the gateways."""
-    return beside(partial(reach, data, "vpn", 0.0), {"by NAT on the gateways": partial(reach, data, "gateway", 1.0)})
+    return beside(partial(reach, data, "vpn", NEVER), {"by NAT on the gateways": partial(reach, data, "gateway", ALWAYS)})
 
 
 FINDINGS = (
