@@ -49,7 +49,7 @@ class SshForward(Forward):
             "hmac-sha256": "hmac-sha2-256-etm@openssh.com",
         },
         compressions={"off": "no", "on": "yes"},
-        limits={"cipher": "OpenSSH always encrypts", "integrity": "OpenSSH always authenticates, by MACs of its own list"},
+        limits={"cipher": "OpenSSH always encrypts", "integrity": "OpenSSH always authenticates, with its own MACs"},
         gone={"blowfish-128-cbc": "OpenSSH has had no Blowfish since 7.6 (2017)"},
     )
     comparable = AES_CBC

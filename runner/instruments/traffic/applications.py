@@ -16,31 +16,34 @@ from runner.lab.node import wait_until
 from runner.lab.shape.site import TCP_PORTS
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
-from runner.tunnel.proof import ANSWER_PORT, send_marker
+from runner.tunnel.proof import ANSWER_PORT, placed, send_marker
 from runner.vpn.plugin import Vpn
 
 APART = TCP_PORTS[2]  # the application that needs no encryption
 
 
 def applications(lab: Lab, address: str) -> Measured:
-    """Is a marker to one port seen on the WAN, and one to another port not?
+    """Is a marker to one port seen on the WAN, between the gateways, and one to another port not?
 
     Raises MeasurementError where a marker does not arrive, or the capture lost frames.
     """
     started = time.monotonic()
     lab.host2.write(f"{probes.FOLDER}/answer.py", probes.source("answer"), mode=0o644)
-    lab.host2.spawn("python3", "-IS", f"{probes.FOLDER}/answer.py", str(APART), log="apart-answer")
+    second = lab.host2.spawn("python3", "-IS", f"{probes.FOLDER}/answer.py", str(APART), log="apart-answer")
     wait_until(lambda: f":{APART} " in lab.host2.run("ss", "-Hltn").stdout, "the second application listening")
-    seen = {}
+    seen: dict[str, str] = {}
     for port in (ANSWER_PORT, APART):
         proof, reports, complaint = send_marker(lab, address, confidential=port == ANSWER_PORT, port=port)
         if not proof.delivered:
             raise MeasurementError(f"the marker to port {port} did not arrive: {complaint.strip()[-200:]}")
         if any(report["lost"] for report in reports):
             raise MeasurementError("the WAN capture lost frames, so it proves nothing")
-        seen[port] = proof.marker_on_wan
-    apart = seen[APART] and not seen[ANSWER_PORT]
-    value = measurement("functions_apart", float(apart), seen_on_wan={str(port): on for port, on in seen.items()})
+        places = [placed(*place) for report in reports for place in report["where"] if place]
+        seen[str(port)] = places[0] if places else ""
+    second.stop()
+    between_gateways = " > ".join(site.wan_address for site in lab.sites)  # in the tunnel, that is, and not beside it
+    apart = between_gateways in seen[str(APART)] and not seen[str(ANSWER_PORT)]
+    value = measurement("functions_apart", float(apart), seen_on_wan=seen)
     return Measured([value], time.monotonic() - started)
 
 
@@ -56,8 +59,8 @@ class Applications(Whole):
             unit="1",
             better="higher",
             definition="The tunnel is to encrypt the packets to one TCP port, and to give those to another integrity "
-            "alone. The value is 1 if a marker to the second port is seen on the WAN, and one to the first is not, "
-            "else 0.",
+            "alone. The value is 1 if a marker to the second port is seen on the WAN, in a packet between the "
+            "gateways, and one to the first is not, else 0.",
             source="OSLV paper, Conclusions and Future Work; RFC 4301 §4.4.1.1 (selectors)",
             exact=True,
         ),

@@ -22,7 +22,8 @@ def reach(data: Data, translator: str, between: tuple[float, float]) -> Judgemen
 
 def none_does(data: Data) -> Judgement:
     """By itself, no VPN joins networks with the same addresses; beside it, whether all do by NAT on the gateways."""
-    return beside(partial(reach, data, "vpn", NEVER), {"by NAT on the gateways": partial(reach, data, "gateway", ALWAYS)})
+    by_nat = {"by NAT on the gateways": partial(reach, data, "gateway", ALWAYS)}
+    return beside(partial(reach, data, "vpn", NEVER), by_nat)
 
 
 FINDINGS = (
