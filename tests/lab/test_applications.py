@@ -6,7 +6,9 @@ from runner.catalogue import load_vpn
 from runner.instruments.traffic.applications import APART, applications
 from runner.lab.shape.site_to_site import Lab
 from runner.vpn.plugin import Vpn
-from tests.lab.test_abilities import LabFor, bring
+from tests.lab.test_abilities import LabFor, bring, lab_for
+
+__all__ = ["lab_for"]  # a fixture
 
 
 def told_apart(lab: Lab, vpn: Vpn) -> float:
