@@ -11,8 +11,8 @@ STREAMS = (measuring("tcp"), measuring("tcp", direction="reverse"))
 
 
 def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
-    """The short profiles: each VPN's own levels; the overhead with and without a cipher of 8-byte blocks; and a stream to
-    the slow gateway without cryptography, of those that can do without."""
+    """The short profiles: each VPN's own levels; the overhead with and without a cipher of 8-byte blocks; a stream to
+    the slow gateway without cryptography, where the VPN can do without."""
     if "gw2_cpu" in params and vpn.reference:
         return False
     overhead = params["measure"] == "overhead"

@@ -15,6 +15,7 @@ from runner.instruments.operator.mesh import UP_WITHIN_S, Size, no_room, results
 from runner.lab.node import PATIENCE, Node
 from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import SITES
+from runner.papers.judges.oslv import OVER_TCP, OVER_UDP
 from runner.papers.tables import HEIRS, SIZES, paper_effort, paper_security, printed_tables, tables, value
 from runner.vpn.declared import Declared
 from runner.vpn.plugin import Offers, Secrets, Vpn
@@ -261,6 +262,7 @@ def test_table_4_is_found_for_the_systems_it_lists() -> None:
 def test_each_heir_has_the_row_of_its_system() -> None:
     assert {printed_tables(plugin)["setup"]["paper_system"]: plugin for plugin in HEIRS.values()} == HEIRS
     assert {*HEIRS} < {*tables()["table_1"]["rows"]}
+    assert sorted((*OVER_UDP, *OVER_TCP)) == sorted(HEIRS.values())
 
 
 def test_no_plugin_is_compared_with_a_system_that_the_paper_lacks() -> None:

@@ -191,10 +191,10 @@ def same_addresses(by: Mapping[tuple[str, str], float]) -> list[Trial]:
 @pytest.mark.parametrize(
     ("by", "verdict", "beside"),
     [
-        ({("openvpn", "vpn"): 1.0, ("tinc", "gateway"): 1.0}, "not reproduced", "by NAT on the gateways 1 (1–1)"),
-        ({("openvpn", "vpn"): 0.0, ("tinc", "gateway"): 0.0}, "reproduced", "by NAT on the gateways 0 (0–0)"),
-        ({("tinc", "gateway"): 1.0}, "not comparable", "by NAT on the gateways 1 (1–1)"),
-        ({}, "not comparable", ""),
+        ({("openvpn", "vpn"): 1.0, ("tinc", "gateway"): 1.0}, "not reproduced", "by NAT on the gateways 1 (all equal)"),
+        ({("openvpn", "vpn"): 0.0, ("tinc", "gateway"): 0.0}, "reproduced", "by NAT on the gateways 0 (all equal)"),
+        ({("tinc", "gateway"): 1.0}, "unmeasured", "by NAT on the gateways 1 (all equal)"),
+        ({}, "unmeasured", ""),
     ],
 )
 def test_same_addresses_at_two_sites(by: Mapping[tuple[str, str], float], verdict: str, beside: str) -> None:
@@ -207,7 +207,7 @@ def test_functions_by_application(apart: float, verdict: str) -> None:
     trials = [make_trial("ipsec", {"measure": "applications"}, block, {"functions_apart": apart}) for block in (1, 2)]
     none_does = finding("applications", "applications")
     assert judge(none_does, make_run(("ipsec",)), trials).verdict == verdict
-    assert judge(none_does, make_run(("ipsec",)), []).verdict == "not comparable"
+    assert judge(none_does, make_run(("ipsec",)), []).verdict == "unmeasured"
 
 
 def probed(lacks: Mapping[str, str], vpns: tuple[str, ...]) -> list[Trial]:
