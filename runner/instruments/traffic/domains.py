@@ -126,6 +126,12 @@ class Domains(Whole):
             return Unsupported(f"vpneval does not change the addresses of the networks of a {lab.kind} lab")
         if params["translator"] == "vpn" and not vpn.declared.abilities.translates:
             return Unsupported(f"{vpn.title} translates no addresses; the gateways can (translator=gateway)")
+        if params["translator"] == "gateway":
+            asked = lab.gateway(lab.sites[0]).run(
+                "nft", "--check", "-f", "-", input=f"table ip {TABLE} {{}}", check=False
+            )
+            if asked.code != 0:
+                return Unsupported(f"the gateway's kernel refuses nftables: {asked.stderr.strip().splitlines()[0]}")
         return super().refuses(lab, vpn, params)
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
