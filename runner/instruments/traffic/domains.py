@@ -127,9 +127,8 @@ class Domains(Whole):
         if params["translator"] == "vpn" and not vpn.declared.abilities.translates:
             return Unsupported(f"{vpn.title} translates no addresses; the gateways can (translator=gateway)")
         if params["translator"] == "gateway":
-            asked = lab.gateway(lab.sites[0]).run(
-                "nft", "--check", "-f", "-", input=f"table ip {TABLE} {{}}", check=False
-            )
+            table, gateway = f"table ip {TABLE} {{}}", lab.gateway(lab.sites[0])
+            asked = gateway.run("nft", "--check", "-f", "-", input=table, check=False)
             if asked.code != 0:
                 return Unsupported(f"the gateway's kernel refuses nftables: {asked.stderr.strip().splitlines()[0]}")
         return super().refuses(lab, vpn, params)
