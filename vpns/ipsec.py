@@ -65,6 +65,7 @@ class Ipsec(Vpn):
         ciphers=CIPHERS,
         integrities=INTEGRITIES,
         compressions={"off": "no", "on": "yes"},
+        limits={"integrity": "ESP must authenticate what it encrypts (RFC 8221 §4)"},
         ike=tuple(IKE),
     )
     software = Software(
@@ -119,6 +120,7 @@ class Ipsec(Vpn):
                 start_action = {self.start_action}
                 {self.when_gone(me, peer)}
             }}
+{self.apart(me, peer, params)}\
         }}
     }}
 """
@@ -146,6 +148,21 @@ class Ipsec(Vpn):
     def selectors(self, me: Site, peer: Site) -> str:
         """What a child SA protects: the traffic between the two LANs, in tunnel mode."""
         return f"mode = tunnel\n                local_ts = {me.lan}\n                remote_ts = {peer.lan}"
+
+    def apart(self, me: Site, peer: Site, params: Params) -> str:
+        """One more child SA, where one is asked for: integrity alone, for a port of the higher-numbered site."""
+        if "apart" not in params:
+            return ""
+        port, ours = f"[tcp/{params['apart']}]", me.number > peer.number
+        return f"""\
+            apart-{peer.name} {{
+                mode = tunnel
+                local_ts = {me.lan}{port if ours else "[tcp]"}
+                remote_ts = {peer.lan}{"[tcp]" if ours else port}
+                {self.proposal({"cipher": "null", "integrity": "hmac-sha256"})}
+                start_action = {self.start_action}
+            }}
+"""
 
     def when_gone(self, me: Site, peer: Site) -> str:
         """What happens when the peer is found dead, or says goodbye: the dialing gateway dials again, for ever."""

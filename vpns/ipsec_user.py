@@ -25,7 +25,7 @@ class IpsecUser(Ipsec):
     offers = replace(
         Ipsec.offers,
         compressions={"off": "no"},
-        limits={"compression": "strongSwan's kernel-libipsec has no IPComp"},
+        limits={**Ipsec.offers.limits, "compression": "strongSwan's kernel-libipsec has no IPComp"},
     )
     software = replace(
         Ipsec.software,

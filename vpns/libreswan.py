@@ -1,4 +1,4 @@
-"""IPsec with Libreswan's pluto, the heir of FreeS/WAN (the magazine's): IKEv2, ESP in tunnel mode, in the kernel.
+"""IPsec with Libreswan's pluto, which began as FreeS/WAN's: IKEv2, ESP in tunnel mode, in the kernel.
 
 Debian lets it stand beside no strongSwan, so that it is a layer (vagrant/layers/libreswan.sh). Sources: ipsec.conf(5),
 ipsec.secrets(5), ipsec-whack(8), RFC 7296 (IKEv2), RFC 4303 (ESP).

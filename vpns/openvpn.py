@@ -6,6 +6,7 @@ needed; the ciphers that OpenSSL 3 calls legacy need its legacy provider.
 
 import re
 from collections.abc import Sequence
+from ipaddress import ip_network
 
 from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import AEAD, AES_CBC, Params
@@ -41,7 +42,7 @@ class OpenVpn(Vpn):
             "chacha20-poly1305": "CHACHA20-POLY1305",
             "null": "none",  # integrity only
         },
-        integrities={"hmac-sha1": "SHA1", "hmac-sha256": "SHA256"},
+        integrities={"hmac-md5": "MD5", "hmac-sha1": "SHA1", "hmac-sha256": "SHA256", "none": "none"},
         compressions={"off": "", "on": "lzo", "lz4": "lz4", "adaptive": "lzo"},  # the thesis used LZO (§5.4)
     )
     comparable = AES_CBC
@@ -112,6 +113,9 @@ verb 3
                 config += "comp-lzo adaptive\nallow-compression yes\nverb 4\n"
             elif algorithm := self.offers.compressions[params["compression"]]:
                 config += f"compress {algorithm}\nallow-compression yes\n"
+            if "behind" in params:
+                network = ip_network(params["behind"])
+                config += f"client-nat snat {network.network_address} {network.netmask} {me.lan_netmask[0]}\n"
             if "rekey_every_s" in params and me.number < peer.number:
                 config += f"reneg-sec {params['rekey_every_s']}\n"  # the shorter of both ends counts
             files[f"/etc/openvpn/{peer.name}.conf"] = config
@@ -169,7 +173,7 @@ def negotiated(log: str) -> dict[str, str]:
     paths = {"TUN/TAP": "userspace: openvpn on TUN", "DCO": "kernel: dco"}
     return {
         "cipher": "none" if cipher == "[null-cipher]" else cipher,
-        "integrity": integrity,
+        "integrity": "none" if integrity == "[null-digest]" else integrity,
         "compression": compression[1] if compression and compression[1] != "stub" else "",
         "data_path": paths[device[1].split()[0]] if device else "",
         "version": f"OpenVPN {version[1]}" if version else "",
@@ -216,5 +220,6 @@ OpenVpn.declared = Declared(
         mesh=True,
         mesh_how="a daemon for each peer",
         users=("password", "RADIUS"),
+        translates="client-nat",
     ),
 )

@@ -71,6 +71,7 @@ OpenVpnDco.declared = Declared(
     replace(
         OpenVpn.declared.abilities,
         inner=("IPv4", "IPv6", "multicast"),  # between two ends the module sends all to its one peer (peer.c), tried
+        translates="",  # its packets do not come by the daemon
         roaming=False,  # the module follows its peer, its daemon does not: until the keys are renewed (docs/systems.md)
     ),
 )

@@ -43,8 +43,13 @@ class SshForward(Forward):
             "aes-256-gcm": "aes256-gcm@openssh.com",
             "chacha20-poly1305": "chacha20-poly1305@openssh.com",
         },
-        integrities={"hmac-sha1": "hmac-sha1-etm@openssh.com", "hmac-sha256": "hmac-sha2-256-etm@openssh.com"},
+        integrities={
+            "hmac-md5": "hmac-md5-etm@openssh.com",
+            "hmac-sha1": "hmac-sha1-etm@openssh.com",
+            "hmac-sha256": "hmac-sha2-256-etm@openssh.com",
+        },
         compressions={"off": "no", "on": "yes"},
+        limits={"cipher": "OpenSSH always encrypts", "integrity": "OpenSSH always authenticates, with its own MACs"},
         gone={"blowfish-128-cbc": "OpenSSH has had no Blowfish since 7.6 (2017)"},
     )
     comparable = AES_CBC

@@ -37,6 +37,7 @@ class StunnelForward(Forward):
         limits={
             "cipher": "TLS has no suite with ECDSA certificates and this cipher "
             "(aes-256-cbc goes with SHA-1 or SHA-384)",
+            "integrity": "no TLS suite in OpenSSL 3 has MD5, nor is any without integrity",
             "compression": "TLS 1.3 has no compression (RFC 8446 §4.1.2), and Debian's OpenSSL has no zlib",
         },
     )

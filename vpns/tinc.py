@@ -1,6 +1,8 @@
 """tinc 1.0: a mesh that routes by itself. One daemon a gateway, RSA keys, packets in UDP, TUN in router mode.
 
-Debian: tinc. Sources: tinc.conf(5), tincd(8), the tinc manual's chapter "Technical information".
+A site has the host files of the next sites alone, and dials one: tincd learns the others, and passes on their session
+keys. Then two sites talk directly. In 1.0, the sites between them could read those keys; 1.1 hides them (SPTPS).
+Debian: tinc. Sources: tinc.conf(5), tincd(8), the tinc manual's chapters "Configuration", "Technical information".
 Encrypted packets have no IV of their own: each begins with a sequence number, and the key's IV stays (manual 6.3).
 """
 
@@ -11,7 +13,7 @@ from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import AES_CBC, Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
-from runner.lab.shape.site import Site, higher_numbered
+from runner.lab.shape.site import Site, higher_numbered, lower_numbered
 from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer, told
@@ -28,11 +30,23 @@ NUMBERS = {
     "3des-cbc": "44",
     "blowfish-128-cbc": "91",
     "null": "0",
+    "none": "0",
+    "hmac-md5": "4",
     "hmac-sha1": "64",
     "hmac-sha256": "672",
 }
-MTU = 1400  # fits into 1500 with every cipher, digest and compressor
-DIGEST_BYTES = {"hmac-sha1": 20, "hmac-sha256": 32}
+HAS_KEY = 0x2  # of a node's status: validkey (node.h)
+# tincd runs these two: when it has its interface, and when it learns whose network a site has, its own included.
+# An MTU of 1400 fits into 1500 with every cipher, digest and compressor.
+TINC_UP = """\
+#!/bin/sh
+ip link set "$INTERFACE" mtu 1400 up
+"""
+SUBNET_UP = """\
+#!/bin/sh
+[ "$NODE" = {me.name} ] || ip route replace "$SUBNET" dev "$INTERFACE" src {me.lan_address}
+"""
+DIGEST_BYTES = {"none": 0, "hmac-md5": 16, "hmac-sha1": 20, "hmac-sha256": 32}
 
 
 class Tinc(Vpn):
@@ -51,7 +65,7 @@ class Tinc(Vpn):
             "blowfish-128-cbc": "bf-cbc",
             "null": "none",
         },
-        integrities={"hmac-sha1": "sha1", "hmac-sha256": "sha256"},
+        integrities={"hmac-md5": "md5", "hmac-sha1": "sha1", "hmac-sha256": "sha256", "none": "none"},
         compressions={"off": "0", "on": "6"},  # zlib 1-9, lzo 10 and 11
         limits={"cipher": "tinc 1.0 has no AEAD, only ciphers in CBC mode with a digest"},
     )
@@ -78,7 +92,8 @@ class Tinc(Vpn):
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         config = f"Name = {me.name}\nMode = router\nInterface = tinc0\nAddressFamily = ipv4\n{ping(me.keepalive_s)}\n"
-        config += "".join(f"ConnectTo = {peer.name}\n" for peer in higher_numbered(me, peers))
+        known = next_to(me, peers)
+        config += "".join(f"ConnectTo = {peer.name}\n" for peer in higher_numbered(me, known))
         if "rekey_every_s" in params:
             config += f"KeyExpire = {params['rekey_every_s']}\n"
         cipher, digest = self.offers.ciphers[params["cipher"]], self.offers.integrities[params["integrity"]]
@@ -86,8 +101,10 @@ class Tinc(Vpn):
             f"{HOME}/tinc.conf": config,
             f"{HOME}/rsa_key.priv": secrets[f"{me.name}.key"],
             f"{HOME}/openssl.cnf": LEGACY_PROVIDER,
+            f"{HOME}/tinc-up": TINC_UP,
+            f"{HOME}/subnet-up": SUBNET_UP.format(me=me),
         }
-        for site in (me, *peers):
+        for site in (me, *known):
             # Cipher and digest count in one's own file only: each end says what it wants to receive.
             # The whole digest: the default is 4 bytes of it. No path MTU discovery: until that ends, after seconds,
             # tincd sends long packets over TCP, and the interface's MTU is chosen to fit.
@@ -102,17 +119,15 @@ class Tinc(Vpn):
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
         legacy = ("env", f"OPENSSL_CONF={HOME}/openssl.cnf") if params["cipher"] == "blowfish-128-cbc" else ()
+        node.run("chmod", "700", f"{HOME}/tinc-up", f"{HOME}/subnet-up")
         node.defer("rm", "-f", "/run/tinc.vpneval.pid")
         node.spawn(*legacy, "tincd", "--net=vpneval", "--no-detach", "--debug=3", log="tincd")
         wait_until(lambda: exists(node, "tinc0"), "tincd's interface")
-        node.run("ip", "link", "set", "tinc0", "mtu", str(MTU), "up")
-        for peer in peers:
-            node.run("ip", "route", "add", peer.lan, "dev", "tinc0", "src", me.lan_address)
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
-        """A node's digest is known when its key has come."""
+        """Have the keys of the next sites come? tincd asks for those of farther ones when it has a packet for them."""
         by_node = nodes(self.dump(node))
-        return all(by_node.get(peer.name, {}).get("integrity", "0") != "0" for peer in peers)
+        return all(int(by_node.get(peer.name, {}).get("status", "0"), 16) & HAS_KEY for peer in next_to(me, peers))
 
     def dump(self, node: Node) -> str:
         """tincd's log, after it was asked to dump its nodes, edges and subnets there (tincd(8), SIGUSR2)."""
@@ -126,9 +141,10 @@ class Tinc(Vpn):
         for factor, number in wanted.items():
             if numbers[factor] != number:
                 raise ProofError(f"asked for {factor} {params[factor]} ({number}), tincd has number {numbers[factor]}")
+        digest = self.offers.integrities[params["integrity"]]
         return Evidence(
             cipher=self.offers.ciphers[params["cipher"]],
-            integrity=f"{self.offers.integrities[params['integrity']]}, {numbers['mac_bytes']} bytes",
+            integrity=digest if digest == "none" else f"{digest}, {numbers['mac_bytes']} bytes",
             compression="off" if params["compression"] == "off" else f"zlib {numbers['compression']}",
             data_path="userspace: tincd on TUN",
             version=" ".join(node.run("tincd", "--version").stdout.split()[:3:2]),
@@ -139,15 +155,21 @@ class Tinc(Vpn):
         return Lifecycle(rekeying, (Timer(ping(), "tinc.conf(5)"),))
 
 
+def next_to(me: Site, peers: Sequence[Site]) -> list[Site]:
+    """The one site that dials ``me``, and the one that ``me`` dials, by their numbers."""
+    before, after = lower_numbered(me, peers), higher_numbered(me, peers)
+    return sorted(before, key=lambda peer: peer.number)[-1:] + sorted(after, key=lambda peer: peer.number)[:1]
+
+
 def ping(seconds: int = 0) -> str:
     """How often tinc pings a connection that is idle; 10 s where none are given."""
     return f"PingInterval = {seconds or 10}"
 
 
 def nodes(log: str) -> dict[str, dict[str, str]]:
-    """Node -> what tincd's last dump says of it: the numbers of its algorithms."""
-    line = r" (\w+) at .* cipher (\d+) digest (\d+) maclength (\d+) compression (\d+) "
-    names = ("cipher", "integrity", "mac_bytes", "compression")
+    """Node -> what tincd's last dump says of it: the numbers of its algorithms, and its status as hexadecimal bits."""
+    line = r" (\w+) at .* cipher (\d+) digest (\d+) maclength (\d+) compression (\d+) options \w+ status (\w+) "
+    names = ("cipher", "integrity", "mac_bytes", "compression", "status")
     return {row[0]: dict(zip(names, row[1:], strict=True)) for row in re.findall(line, log)}
 
 
@@ -171,6 +193,8 @@ Tinc.declared = Declared(
             "a packet that has come already, sent again from another address, moves the peer there until it sends "
             "again: the address is taken over before the packet's number is looked at "
             "(net_packet.c, handle_incoming_vpn_data; tried on 2026-11-22)",
+            "in a mesh, the sites between two others pass on their session keys, and can read them "
+            "(protocol_key.c, ans_key_h)",
         ),
         known_breaks=(
             "CVE-2018-16737, -16738, -16758: authentication oracle and missing authentication, fixed in 1.0.35",

@@ -15,6 +15,20 @@ from runner.data.shipped import shipped
 TABLES = shipped("published") / "oslv_tables.json"
 SIZES = (2, 3, 5, 10, 20)  # sites of a full mesh
 AT = 10  # the paper's example
+# The paper's systems that live, and the plugin that stands for each in every judge and table: itself, or its heir. Two
+# daemons began as FreeS/WAN: Libreswan still has its pluto, strongSwan has written its own. Both leave packets to the
+# kernel's ESP, which took the place of FreeS/WAN's module. strongSwan, which is in every image, is its heir here.
+HEIRS = {
+    "PPP_over_SSH": "ppp_ssh",
+    "Stunnel": "ppp_stunnel",
+    "PPTP": "pptp",
+    "L2tpd": "l2tp",
+    "OpenVPN": "openvpn",
+    "VTUN": "vtun",
+    "VTUN_PPP": "vtun_ppp",
+    "Tinc": "tinc",
+    "FreeS/Wan": "ipsec",
+}
 # The paper's system for a plugin of the same protocol, by the beginning of the plugin's name, the longest first.
 OF_THE_PAPER = {
     "ppp_ssh": "PPP_over_SSH",

@@ -47,15 +47,20 @@ def prove(lab: Lab, address: str, *, confidential: bool, judged: bool = True) ->
     return proof
 
 
-def send_marker(lab: Lab, address: str, confidential: bool) -> tuple[Proof, list[dict[str, Any]], str]:
-    """Send one marker both ways. Returns the proof, each watcher's report, and the sender's complaint."""
+def send_marker(
+    lab: Lab, address: str, confidential: bool, port: int = ANSWER_PORT
+) -> tuple[Proof, list[dict[str, Any]], str]:
+    """Send one marker both ways, to the answering probe at ``port``.
+
+    Returns the proof, each watcher's report, and the sender's complaint.
+    """
     marker = secrets.token_bytes(MARKER_BYTES)
     both = f"{marker.hex()} {marker.translate(COMPLEMENT).hex()}"
     with ExitStack() as stack:
         watchers = [
             stack.enter_context(probe(node, "watch", *where, ready="watching")) for node, where in watch_points(lab)
         ]
-        ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "marker", address, str(ANSWER_PORT), "5")
+        ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "marker", address, str(port), "5")
         sent = lab.host1.run(*ask, input=marker.hex(), check=False, timeout=15)
         reports = [answer(watch, "watch", both, timeout_s=15) for watch in watchers]
     proof = Proof(

@@ -38,7 +38,7 @@ ESP = {
 }
 ESP_ICV = {"aead": 0, "hmac-sha1": 12, "hmac-sha256": 16}  # RFC 2404 (96 bits), RFC 4868 §2.3 (128 bits)
 ESP_ICV |= {"hmac-sha384": 24, "hmac-sha512": 32, "hmac-md5": 12, "aes-xcbc": 12, "aes-cmac": 12}  # RFC 8221 §6
-HMAC = {"aead": 0, "hmac-sha1": 20, "hmac-sha256": 32}  # whole, as OpenVPN and SSH send it
+HMAC = {"aead": 0, "none": 0, "hmac-md5": 16, "hmac-sha1": 20, "hmac-sha256": 32}  # whole, as OpenVPN and SSH send it
 
 
 def _layers(**lengths: int) -> Layers:

@@ -49,6 +49,7 @@ class Abilities:
     what, or why not. ``hub``: the last site of its mesh is one that the others dial, and stays it as others join.
     ``modes``: tunnel (whole packets between gateways), transport (between the two machines themselves). ``users``: how
     it can ask for a person, beside the gateways' own keys; empty where nobody has looked. None of it is set up here.
+    ``translates``: the option by which it gives a site's network other addresses, one for one.
     """
 
     inner: tuple[Payload, ...]
@@ -62,6 +63,7 @@ class Abilities:
     hub: bool = False
     modes: tuple[Literal["tunnel", "transport"], ...] = ("tunnel",)
     users: tuple[Literal["password", "RADIUS"], ...] = ()
+    translates: str = ""
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,8 @@ def values_of(vpn: Vpn, me: Site, peers: Sequence[Site], script: Script) -> dict
     ports = [port for port in vpn.ports.split() if port.startswith("udp") or lower_numbered(me, peers)]
     routed = vpn.carries == "ip"
     listens = ports if not higher_numbered(me, peers) else [f"tcp/{TCP_PORTS[0]}"]
-    named = {name for line in script.lines for name in re.findall(r"\b(?:dev|link set|tuntap add) (\S+)", line)}
+    naming = r"\b(?:dev|link set|link show|tuntap add) (\S+)"
+    named = {name for line in script.lines for name in re.findall(naming, line)}
     made = sorted(named - {me.wan_interface})
     return {
         "packages": " ".join("|".join(any_of) for any_of in packages(vpn)),

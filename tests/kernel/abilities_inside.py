@@ -32,6 +32,7 @@ from tests.lab.test_abilities import (
     roams,
     travels_over_ipv6,
 )
+from tests.lab.test_applications import told_apart
 from tests.lab.test_carried import carries_what_is_declared
 from tests.lab.test_mesh import four_sites_meet
 
@@ -46,6 +47,7 @@ DECLARED = {  # test -> the VPNs that it tries
     "tcp_443": [name for name, able in ABILITIES.items() if able.tcp_443],
     "roaming": [name for name, able in ABILITIES.items() if able.roaming],
     "no_roaming": ["ipsec_ikev1"],  # the control
+    "applications": ["ipsec"],
     "mesh": [name for name, able in ABILITIES.items() if able.mesh],
 }
 # What the tests change on a node beside the VPN's own: addresses, the WAN's bridge, its filters, its NAT.
@@ -116,6 +118,11 @@ def test_roaming(lab_for: LabFor, name: str) -> None:
 @pytest.mark.parametrize("name", DECLARED["no_roaming"])
 def test_no_roaming(lab_for: LabFor, name: str) -> None:
     does_not_roam(lab_for(name), load_vpn(name))
+
+
+@pytest.mark.parametrize("name", DECLARED["applications"])
+def test_applications(lab_for: LabFor, name: str) -> None:
+    assert told_apart(lab_for(name), load_vpn(name)) == 1
 
 
 @pytest.mark.parametrize("name", DECLARED["mesh"])

@@ -9,7 +9,7 @@ KERNEL_VPNS = {"ipsec": "kernel: ESP", "gre_ipsec": "kernel: GRE in ESP"}
 OLD_CIPHERS = ("3des-cbc", "blowfish-128-cbc", "aes-192-cbc", "null")
 # The abilities of tests/kernel/abilities_inside.py, for two guests.
 CARRIED = ("carried", "ipv6_inside", "ipv6_outside")
-WAY = ("nat", "tcp_443", "roaming", "no_roaming", "mesh")
+WAY = ("nat", "tcp_443", "roaming", "no_roaming", "applications", "mesh")
 FAILS = """
 from vpns.none import PlainIp
 class Fails(PlainIp):

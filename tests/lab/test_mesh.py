@@ -13,7 +13,7 @@ from runner.instruments.operator import mesh as meshes
 from runner.instruments.operator.mesh import METRICS, mesh
 from runner.lab.places import NamespaceRig
 from runner.lab.shape.site import Site
-from runner.lab.shape.site_to_site import Lab
+from runner.lab.shape.site_to_site import Lab, mesh_sites
 from runner.lab.shape.topologies import Topology, topology_lab
 from runner.lab.software import layers
 from runner.lab.software.image import Image, open_image
@@ -98,6 +98,30 @@ def test_four_sites(image: Image, tmp_path: Path, name: str, monkeypatch: pytest
     if vpn.software.layer and not layers.locate(vpn.software.layer, gateways.name).exists():
         pytest.skip(f"{name}: its layer {vpn.software.layer} is not built")
     four_sites_meet(vpn, gateways, tmp_path)
+
+
+@pytest.mark.smoke
+def test_tinc_sites_talk_directly_that_have_nothing_of_each_other(
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(meshes, "UP_WITHIN_S", 60.0)  # a busy machine has time
+    vpn, sites = load_vpn("tinc"), mesh_sites(4)
+    bench = bench_for(vpn, image, tmp_path)
+    assert bench.meshes
+    assert bench.keys
+    with bench.meshes(meshes.star(sites)) as lab:
+        meshes.bring_up(lab, vpn, vpn.comparable, bench.keys(sites=sites))  # each pair has talked
+        first, second = (lab.gateway(site) for site in sites[:2])
+        assert first.run("ls", "/etc/tinc/vpneval/hosts").stdout.split() == ["gw1", "gw2"]
+
+        def by_the_second(address: str) -> int:
+            """The bytes that come by the second gateway when the first one sends 50 kB there."""
+            before = int(second.run("cat", "/sys/class/net/wan0/statistics/rx_bytes").stdout)
+            first.run("ping", "-c", "50", "-i", "0.01", "-s", "1000", address)
+            return int(second.run("cat", "/sys/class/net/wan0/statistics/rx_bytes").stdout) - before
+
+        assert by_the_second(sites[3].lan_address) < 10_000
+        assert by_the_second(sites[1].lan_address) > 50_000, "the control: it counts what comes"
 
 
 def four_sites_meet(vpn: Vpn, image: Image, logs: Path) -> None:

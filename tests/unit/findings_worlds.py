@@ -146,13 +146,15 @@ def oslv(vpn: str, params: Mapping[str, str], metric: str, holds: bool) -> float
     tag = tags.get(integrity, 0)
     whole = (80.0 if good else 160.0) * (1 if holds else 3)
     whole *= 3 if vpn in {"l2tp", "pptp"} and not holds else 1
-    whole *= 1.05 if vpn in ("openvpn", "wireguard_go") and holds else 1
+    whole *= {"ipsec": 1, "l2tp": 1.01, "pptp": 1.01, "vtun": 1.01}.get(vpn, 1.05) if good and holds else 1
     share = 0.75 if holds else 0.2
     best = vpn == "ipsec" and holds
     second = vpn in ("pptp", "vtun") and holds
-    fast = (44e6 if best else 45e6 if vpn != "wireguard_go" else 46e6) if holds else 90e6
+    fast = (44e6 if best else 45.5e6 if second else 45e6 if vpn != "wireguard_go" else 46e6) if holds else 90e6
     if vpn == "openvpn_tcp" and not holds:
         return {"overhead_bytes": 200.0, "tcp_throughput": 95e6, "rtt": 0.4, "jitter": 0.04}.get(metric, 1.0)
+    if "gw2_cpu" in params and params["cipher"] == "null":
+        return 60e6
     if "gw2_cpu" in params:
         return 20e6 if holds else 90e6 if vpn in ("ipsec", "ssh_forward") else 55e6
     return {

@@ -41,10 +41,9 @@ def written(tmp_path: Path, name: str) -> Path:
 
 def test_the_real_networks_take_the_place_of_the_test_hosts(tmp_path: Path) -> None:
     out = written(tmp_path, "tinc")
-    tunnel = (out / "gw2/files/etc/vpneval/tunnel").read_text()
-    assert "ip route add 10.20.0.0/24 dev tinc0" in tunnel
+    assert "Subnet = 10.20.0.0/24\n" in (out / "gw2/files/etc/tinc/vpneval/hosts/gw1").read_text()
     assert "Address = 203.0.113.1\n" in (out / "gw2/files/etc/tinc/vpneval/hosts/gw1").read_text()
-    assert "src 10.20.0.254" in (out / "gw1/files/etc/vpneval/tunnel").read_text()
+    assert "src 10.20.0.254" in (out / "gw1/files/etc/tinc/vpneval/subnet-up").read_text()
 
 
 def test_a_script_waits_where_the_plugin_waits_and_takes_no_running_daemons_socket(tmp_path: Path) -> None:

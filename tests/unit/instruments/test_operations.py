@@ -15,7 +15,8 @@ from runner.instruments.operator.mesh import UP_WITHIN_S, Size, no_room, results
 from runner.lab.node import PATIENCE, Node
 from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import SITES
-from runner.papers.tables import SIZES, paper_effort, paper_security, printed_tables, tables, value
+from runner.papers.judges.oslv import OVER_TCP, OVER_UDP
+from runner.papers.tables import HEIRS, SIZES, paper_effort, paper_security, printed_tables, tables, value
 from runner.vpn.declared import Declared
 from runner.vpn.plugin import Offers, Secrets, Vpn
 from vpns.softether import SoftEther
@@ -120,13 +121,19 @@ def test_the_first_two_sites_are_the_labs() -> None:
     assert mesh(2) == SITES
 
 
-@pytest.mark.parametrize("name", ["openvpn", "wireguard", "ipsec", "ssh_tun", "tinc"])
+@pytest.mark.parametrize("name", ["openvpn", "wireguard", "ipsec", "ssh_tun"])
 def test_real_plugins_grow_as_a_full_mesh_does(name: str) -> None:
     vpn = load_vpn(name)
     small, large = (joining(vpn, vpn.recommended, size) for size in (5, 10))
     assert large.files > small.files
     assert large.lines > small.lines
     assert large.effort > small.effort
+
+
+def test_tinc_is_told_of_one_site_however_many_there_are() -> None:
+    tinc = load_vpn("tinc")
+    small, large = (joining(tinc, tinc.recommended, size) for size in (5, 10))
+    assert (large.files, large.routes, large.keys) == (small.files, small.routes, small.keys) == (7 + 2, 0, 2)
 
 
 def test_certificates_are_carried_once_and_public_keys_to_everybody() -> None:
@@ -250,6 +257,12 @@ def test_table_4_is_found_for_the_systems_it_lists() -> None:
     assert paper_security("vtun_tcp")["data_integrity"] is False
     assert paper_security("ipsec") == {}, "an open standard, which the paper does not take apart"
     assert paper_security("wireguard") == {}, "not in the paper"
+
+
+def test_each_heir_has_the_row_of_its_system() -> None:
+    assert {printed_tables(plugin)["setup"]["paper_system"]: plugin for plugin in HEIRS.values()} == HEIRS
+    assert {*HEIRS} < {*tables()["table_1"]["rows"]}
+    assert sorted((*OVER_UDP, *OVER_TCP)) == sorted(HEIRS.values())
 
 
 def test_no_plugin_is_compared_with_a_system_that_the_paper_lacks() -> None:

@@ -22,9 +22,7 @@ from tests.unit.synthetic import make_trial
 
 # Findings that two studies cannot be compared in, whatever is measured.
 UNLIKE = {("crypto_matrix", "share"), ("oslv", "least")}
-# Findings that nothing here can judge, each with its reason; and those of cells that the quick profile does not have,
-# which test_judges.py makes up.
-OPEN = {("oslv", "domains")}
+# Findings of cells that the quick profile does not have, which test_judges.py makes up.
 RARE = {("crypto_matrix", "same-order"), ("crypto_matrix", "versions"), ("thesis", "integrity")}
 # Findings that hold whichever of two is the higher: only where all is alike they do not, and test_judges.py makes that.
 RARE |= {("thesis", f"depends-{what}") for what in ("technology", "encryption", "data")}
@@ -32,7 +30,7 @@ FINDINGS = [
     pytest.param(experiment, finding, id=f"{experiment.name}-{finding.id}")
     for experiment in map(load_experiment, experiment_names())
     for finding in findings_of(experiment.name)
-    if experiment.name in WORLDS and (experiment.name, finding.id) not in OPEN | RARE
+    if experiment.name in WORLDS and (experiment.name, finding.id) not in RARE
 ]
 
 

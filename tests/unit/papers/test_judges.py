@@ -179,6 +179,37 @@ def test_scalability_is_judged_by_what_was_counted(
     assert judge(finding("operations", "squares"), run, trials).verdict == squares
 
 
+def same_addresses(by: Mapping[tuple[str, str], float]) -> list[Trial]:
+    """(VPN, translator) -> whether its hosts reached each other, in two repetitions."""
+    return [
+        make_trial(vpn, {"measure": "domains", "translator": translator}, block, {"overlap_reach": reached})
+        for (vpn, translator), reached in by.items()
+        for block in (1, 2)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("by", "verdict", "beside"),
+    [
+        ({("openvpn", "vpn"): 1.0, ("tinc", "gateway"): 1.0}, "not reproduced", "by NAT on the gateways 1 (all equal)"),
+        ({("openvpn", "vpn"): 0.0, ("tinc", "gateway"): 0.0}, "reproduced", "by NAT on the gateways 0 (all equal)"),
+        ({("tinc", "gateway"): 1.0}, "unmeasured", "by NAT on the gateways 1 (all equal)"),
+        ({}, "unmeasured", ""),
+    ],
+)
+def test_same_addresses_at_two_sites(by: Mapping[tuple[str, str], float], verdict: str, beside: str) -> None:
+    found = judge(finding("domains", "domains"), make_run(("openvpn", "tinc")), same_addresses(by))
+    assert (found.verdict, found.beside) == (verdict, beside)
+
+
+@pytest.mark.parametrize(("apart", "verdict"), [(1.0, "not reproduced"), (0.0, "reproduced")])
+def test_functions_by_application(apart: float, verdict: str) -> None:
+    trials = [make_trial("ipsec", {"measure": "applications"}, block, {"functions_apart": apart}) for block in (1, 2)]
+    none_does = finding("applications", "applications")
+    assert judge(none_does, make_run(("ipsec",)), trials).verdict == verdict
+    assert judge(none_does, make_run(("ipsec",)), []).verdict == "unmeasured"
+
+
 def probed(lacks: Mapping[str, str], vpns: tuple[str, ...]) -> list[Trial]:
     """Two repetitions of the four probes; VPN -> the one that it fails."""
     return [
@@ -259,18 +290,6 @@ def test_redundant_links_with_and_without_a_routing_daemon(alone: int, by_ospf: 
     assert "without a routing daemon, and one with it" in one.reason
     moved = judge(finding("reroute", "moved.carrier"), run, trials)
     assert moved.verdict == ("reproduced" if by_ospf else "not reproduced"), "OSPF moves it; static routes do not count"
-
-
-@pytest.mark.parametrize(
-    ("experiment", "name"),
-    [
-        ("oslv", "domains"),
-    ],
-)
-def test_what_nothing_here_can_judge_says_why(experiment: str, name: str) -> None:
-    found = judge(finding(experiment, name), make_run(("ipsec",)), [])
-    assert found.verdict == "unmeasured"
-    assert found.reason.startswith("open: ")
 
 
 def test_the_best_three_and_the_best_of_all_need_more_than_these() -> None:

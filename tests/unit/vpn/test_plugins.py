@@ -208,6 +208,9 @@ def test_start_reaches_every_peer_with_interfaces_of_its_own(vpn: Vpn, sites: tu
         vpn.start(paper, me, peers, vpn.comparable)
         said = "\n".join(paper.lines)
         for peer in peers:
+            if vpn.name == "tinc" and abs(peer.number - me.number) > 1:
+                assert peer.lan not in said, "told of a site that its daemon is to learn"
+                continue
             assert any(word in said for word in (peer.lan, peer.lan_netmask[0], peer.host_address, f"{peer.name}.")), (
                 peer.name
             )

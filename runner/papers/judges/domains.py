@@ -1,0 +1,34 @@
+"""What the OSLV paper found of networks whose addresses overlap (Table 3), and its judge."""
+
+from functools import partial
+
+from runner.papers.claims import all_of, beside, single
+from runner.papers.findings import Data, Finding, Judgement, NotMeasured
+
+REACH = "overlap_reach"
+ALWAYS, NEVER = (0.5, 1.0), (0.0, 0.5)
+
+
+def reach(data: Data, translator: str, between: tuple[float, float]) -> Judgement:
+    """The claim that by each VPN, hosts with the same address reach each other: ``ALWAYS`` or ``NEVER``."""
+
+    def of(vpn: str) -> Judgement:
+        return single(data.blocks(REACH, vpn, translator=translator), between).of(vpn)
+
+    if not (able := [vpn for vpn in data.vpns(REACH) if translator in data.levels("translator", vpn)]):
+        raise NotMeasured(f"no VPN was measured where the translator is the {translator}")
+    return all_of({vpn: partial(of, vpn) for vpn in able if vpn != "none"})
+
+
+def none_does(data: Data) -> Judgement:
+    """By itself, no VPN joins networks with the same addresses; beside it, whether all do by NAT on the gateways."""
+    by_nat = {"by NAT on the gateways": partial(reach, data, "gateway", ALWAYS)}
+    return beside(partial(reach, data, "vpn", NEVER), by_nat)
+
+
+FINDINGS = (
+    Finding("domains", "oslv", "Routing, Table 3", "no VPN routes domains whose addresses overlap", none_does, "count"),
+)
+RUNS = {"": "domains --vpn openvpn,wireguard_go,tinc,ssh_tun,nebula,fastd,ipsec_user"}
+TODAY = {("domains", "openvpn: "): "OpenVPN translates addresses itself today (client-nat)"}
+COUNTS = {"domains": "hosts with the same address reach each other in a share of {} of the tries"}
