@@ -312,7 +312,12 @@ RUNS = {
     "bottleneck": "oslv --vpn openvpn,tinc --set measure=tcp,direction=forward,gw2_cpu=0.05"
     ",cipher=aes-128-cbc,cipher=3des-cbc,cipher=null,integrity=hmac-sha256,integrity=hmac-sha1,integrity=none",
     "": "oslv --lab ssh:testbed.toml",
-    "best-three": "oslv --kernel uml --image bookworm --vpn ipsec,pptp,vtun,openvpn,tinc",  # VTun left Debian
+    "headers": "oslv --kernel uml --vpn ipsec,openvpn,tinc --set measure=overhead,cipher=blowfish-128-cbc,cipher=null"
+    ",integrity=hmac-sha1",
+    **dict.fromkeys(
+        ("overhead", "use", "proprietary", "best-three"),  # VTun left Debian after 12
+        f"oslv --kernel uml --image bookworm --vpn {','.join((*OVER_UDP, *OVER_TCP))}",
+    ),
 }
 TODAY = {
     ("use", ""): "today's CPUs fill the link of 100 Mbit/s with either",
