@@ -17,7 +17,7 @@ import scipy  # loads scipy.stats at its first use
 from runner.data.levels import TUNNEL
 from runner.data.trials import Trial
 from runner.papers.findings import BOUNDS, Blocks, Data, Ends, Judgement, NotMeasured, Open, Verdict, open_ends
-from runner.ranking.estimates import Pooled
+from runner.ranking.estimates import Pooled, RoundValues
 from runner.ranking.stats import block_values, compare_blocks, compare_independent, summarise
 
 KERNEL_ESP, USERSPACE_ESP = "ipsec", "ipsec_user"
@@ -107,7 +107,8 @@ def compare(a: Blocks, b: Blocks, between: tuple[float, float], published: float
     """The claim that ``a`` over ``b``, within the blocks, lies ``between`` two bounds.
 
     Raises NotMeasured where no block has both."""
-    if not a.keys() & b.keys():
+    in_turns = [isinstance(values, RoundValues) for values in (a, b) if not isinstance(values, Pooled)]
+    if not a.keys() & b.keys() or len({*in_turns}) > 1:
         raise NotMeasured("the two were measured in different rounds or repetitions, and share none")
     ratio = compare_blocks(a, b)
     judged = decide(ratio.ratio, ratio.low, ratio.high, between, ratio.blocks, _may(a, b))

@@ -15,6 +15,14 @@ OTHER_DRIVERS = (
     "the kernel and OpenSSL each chose a crypto driver of their own, which is part of this ratio: shown without a "
     "verdict; --set driver=generic measures both by the same kind"
 )
+ALIKE = {
+    "generic": "all encrypt by generic C code",
+    "accelerated": "all encrypt by the CPU's instructions",
+}
+NO_INSTRUCTIONS = (
+    "the paper explains it by the CPU's AES instructions, for which User Mode Linux has no driver: shown without a "
+    "verdict"
+)
 NO_LINK = (
     "the link is not what limits plain IP here, as it was there: --set wan_rate_bps=1000000000, or machines with a "
     "link of their own (--lab ssh:)"
@@ -46,10 +54,23 @@ def by_one_driver(judge: Callable[[Data], Judgement]) -> Callable[[Data], Judgem
             if alike.systems:
                 own = f"each with its own driver {natural.number}" if natural.systems else ""
                 shown = {"beside": "; ".join(filter(None, (alike.beside, own)))}
-                return alike.model_copy(update={"reason": f"{alike.reason}; all by the {driver} driver", **shown})
+                return alike.model_copy(update={"note": ALIKE[driver], **shown})
         if not natural.systems:
             return natural
         return natural.model_copy(update={"verdict": "incomparable", "reason": OTHER_DRIVERS, "longer": None})
+
+    return judged
+
+
+def with_instructions(judge: Callable[[str, Data], Judgement]) -> Callable[[str, Data], Judgement]:
+    """``judge`` of what a paper explains by the CPU's AES instructions: without a verdict in User Mode Linux, whose
+    kernel has no driver for them."""
+
+    def judged(vpn: str, data: Data) -> Judgement:
+        judgement = judge(vpn, data)
+        if data.run.lab.get("guest") != "uml":
+            return judgement
+        return judgement.model_copy(update={"verdict": "incomparable", "reason": NO_INSTRUCTIONS, "longer": None})
 
     return judged
 

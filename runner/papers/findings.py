@@ -92,7 +92,8 @@ class Judgement(Strict):
     words. ``beside``: what was measured of another data plane of the same protocol, and has no say in the verdict.
     ``longer``: where its interval leaves it undecided, how many times as much measuring would decide, as an estimate.
     ``bound``: the value is known from below only (≥), from above only (≤), or from neither side (?).
-    ``part``: of a claim with several parts, the one whose number this is. ``members``: the interval is over the VPNs of
+    ``part``: of a claim with several parts, the one whose number this is. ``note``: what a reader of the number has to
+    know, whatever the verdict. ``members``: the interval is over the VPNs of
     a group, and more repetitions do not narrow it.
     """
 
@@ -109,6 +110,7 @@ class Judgement(Strict):
     longer: float | None = None
     bound: Literal["", "≥", "≤", "?"] = ""
     part: str = ""
+    note: str = ""
     members: bool = False
 
     def of(self, *systems: str) -> Judgement:
@@ -170,11 +172,11 @@ class Data:
     def with_driver(self, driver: str) -> Data:
         """The trials by one crypto driver, as if no other were known, and those of what encrypts nothing."""
         trials = []
+        driven = [_but_driver(trial) for trial in self.trials if "driver" in trial.params]
         for trial in self.trials:
             if trial.params.get("driver") == driver:
-                others = {factor: level for factor, level in trial.params.items() if factor != "driver"}
-                trials.append(trial.model_copy(update={"params": others}))
-            elif "driver" not in trial.params and self.run.vpns[trial.vpn].reference:
+                trials.append(trial.model_copy(update={"params": _but_driver(trial)[1]}))
+            elif self.run.vpns[trial.vpn].reference and _but_driver(trial) not in driven:
                 trials.append(trial)
         return Data(self.run, trials)
 
@@ -208,6 +210,11 @@ class Data:
         return values
 
 
+def _but_driver(trial: Trial) -> tuple[str, dict[str, str]]:
+    """The trial's VPN, and its levels without that of the driver."""
+    return trial.vpn, {factor: level for factor, level in trial.params.items() if factor != "driver"}
+
+
 def judge(finding: Finding, run: Run, trials: Sequence[Trial]) -> Judgement:
     """The finding's verdict on the trials of its experiment; a question's answer. What is missing leaves it
     unmeasured."""
@@ -231,9 +238,5 @@ def number(value: float | None, low: float | None, high: float | None, unit: str
     """A value with its interval and unit as text, and with ``bound`` before it; empty without a value."""
     if value is None:
         return ""
-    if low is None or high is None:
-        interval = "no interval"
-    else:
-        ends = list(dict.fromkeys(f"{end:.3g}" for end in (low, high)))
-        interval = "–".join(ends) if len(ends) > 1 else "all equal"
+    interval = "no interval" if low is None or high is None else f"{low:.3g}–{high:.3g}"
     return f"{bound}{' ' * bool(bound)}{value:.3g} ({interval}){' ' * bool(unit)}{unit}"

@@ -4,9 +4,7 @@ from functools import partial
 
 from runner.papers.claims import IPSEC, beside, recovered, single, timed
 from runner.papers.findings import Data, Finding, Judgement, NotMeasured
-from runner.papers.published import paper
 
-STATED = paper("clusterip")
 # The silence after which a gateway is dead, and the time between signs of life (s). VRRP: 3 advertisements and (256 -
 # priority 100) / 256 of one (RFC 9568 §6.1). CLUSTERIP: strongSwan's own defaults, heartbeat_timeout and
 # heartbeat_delay (strongswan.conf(5), plugin ha); the paper's text states neither.
@@ -22,9 +20,8 @@ def dominated(vpn: str, redundancy: str, data: Data) -> Judgement:
     silence_s, period_s = TIMERS_S[redundancy]
     levels = {"redundancy": redundancy, "gateway_failure": "gateway"}
     values = data.blocks("handover_ms", vpn, **levels)
-    theirs = STATED.ends("handover") if redundancy == "clusterip" else None
     between_s = (silence_s - period_s, 2 * silence_s)
-    return timed({block: value / 1000 for block, value in values.items()}, between_s, theirs).of(vpn)
+    return timed({block: value / 1000 for block, value in values.items()}, between_s).of(vpn)
 
 
 def available(vpn: str, redundancy: str, data: Data) -> Judgement:
@@ -66,5 +63,5 @@ FINDINGS = (
 RUNS = {"": "ha --kernel uml --vpn ipsec --set redundancy=clusterip"}
 COUNTS = {
     "available": "packets come through again after a share of {} of the failures",
-    "dominated": "the handover takes {}",
+    "dominated": "the handover takes {}; the silence before it takes 1.1 to 2.1 s, which is to be more than half",
 }

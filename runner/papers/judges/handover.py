@@ -1,5 +1,6 @@
 """What the ClusterIP paper found of the handover's time (§VI-A.3), and its judges: of a thousand samples."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -12,14 +13,17 @@ from runner.papers.judges.ha_http import FIFTH, MODES, STATED
 ENOUGH = 20  # samples of a repetition, for quartiles
 NEARLY_ALL = 0.99
 TIMERS = {"gateway_failure": "interface", "heartbeat_ms": "1000"}  # strongSwan's own
+TIMED = {"ha_sync": ", by VRRP's timers of 0.1 s,"}  # another mechanism than CLUSTERIP's heartbeats
 LOW_S, HIGH_S = STATED.ends("handover")
 Samples = Sequence[float]  # handovers of one repetition, s
 
 
 def samples_s(data: Data, vpn: str, mode: str) -> dict[int, list[float]]:
-    """Repetition -> its handovers (s). Raises NotMeasured where no repetition has enough of them."""
+    """Repetition -> its handovers (s), infinite where nothing came any more, and a lab was given up. Raises NotMeasured
+    where no repetition has enough of them."""
     by_repetition = {
         trial.repetition: [sample_ms / 1000 for sample_ms in measured.samples]
+        + [math.inf] * int(measured.detail.get("lost", 0))
         for trial in data.matching(vpn, {**TIMERS, "redundancy": mode})
         for measured in trial.measurements
         if trial.status == "ok" and measured.metric == "handover_ms" and len(measured.samples) >= ENOUGH
@@ -27,16 +31,6 @@ def samples_s(data: Data, vpn: str, mode: str) -> dict[int, list[float]]:
     if not by_repetition:
         raise NotMeasured(f"{vpn} has no {ENOUGH} handovers with {mode} in one repetition of this run")
     return by_repetition
-
-
-def given_up(data: Data, vpn: str, mode: str) -> int:
-    """How many labs were lost, because nothing came by one of their gateways any more."""
-    return sum(
-        int(measured.detail.get("lost", 0))
-        for trial in data.matching(vpn, {**TIMERS, "redundancy": mode})
-        for measured in trial.measurements
-        if measured.metric == "handover_ms"
-    )
 
 
 def by_mode(of: Callable[[Samples], float], judge: Callable[[Mapping[int, float]], Judgement], data: Data) -> Judgement:
@@ -47,15 +41,15 @@ def by_mode(of: Callable[[Samples], float], judge: Callable[[Mapping[int, float]
     def of_cell(vpn: str, mode: str) -> Judgement:
         by_repetition = samples_s(data, vpn, mode)
         judged = judge({repetition: of(samples) for repetition, samples in by_repetition.items()}).of(vpn)
-        every = [sample for samples in by_repetition.values() for sample in samples]
+        every = [sample for samples in by_repetition.values() for sample in samples if sample < math.inf]
         box = ", ".join(f"{end:.3g}" for end in np.percentile(every, (0, 25, 50, 75, 100)))
         reason = f"{judged.reason}; {len(every)} handovers, box {box} s"
-        lost = given_up(data, vpn, mode)
-        reason += f"; {lost} times a lab was given up, because nothing came by a gateway any more" if lost else ""
-        return judged.model_copy(update={"reason": reason})
+        lost = sum(len(samples) for samples in by_repetition.values()) - len(every)
+        note = f"after {lost} of {len(every) + lost} failures nothing came any more" if lost else ""
+        return judged.model_copy(update={"reason": reason, "note": note})
 
     (_, papers), *others = {
-        f"{vpn} with {mode}": partial(of_cell, vpn, mode) for mode in MODES for vpn in IPSEC
+        f"{vpn} with {mode}{TIMED.get(mode, '')}": partial(of_cell, vpn, mode) for mode in MODES for vpn in IPSEC
     }.items()
     return beside(papers, dict(others))
 
@@ -85,12 +79,12 @@ FINDINGS = tuple(
     for name, claim, of, judge in (
         ("median", "the handover takes 1.63 to 1.66 s (here: its median)", median, MEDIAN),
         ("quartiles", "the handovers' quartiles are 0.03 s apart, at 1.63 and 1.66 s", between_quartiles, SPREAD),
-        ("specified", "99 % of the handovers take the 1 to 3 s that strongSwan expects", as_specified, SPECIFIED),
+        ("specified", "the handover takes the 1 to 3 s that strongSwan expects (here: 99 %)", as_specified, SPECIFIED),
     )
 )
 RUNS = {"": "handover --kernel uml --vpn ipsec"}
 COUNTS = {
     "median": "the median handover takes {}",
     "quartiles": "the quartiles of the handovers are {} apart",
-    "specified": "a share of {} of the handovers takes 1 to 3 s",
+    "specified": "after a share of {} of the failures the handover takes 1 to 3 s",
 }

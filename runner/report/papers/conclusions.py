@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from runner.papers.claims import KERNEL_ESP
+from runner.papers.conditions import ALIKE
 from runner.papers.findings import Verdict
 from runner.papers.judges import why_today
 from runner.papers.published import Conclusion, names, paper
@@ -111,7 +112,9 @@ def deciding(conclusion: Conclusion, rows: Rows) -> tuple[str, FindingRow]:
 def _why(row: FindingRow) -> list[str]:
     """Why a finding is not reproduced today, and whether it depends on the guest kernel's generic ESP."""
     reasons = why_today(row.experiment, row.id, row.reason) if row.verdict == "not reproduced" else []
-    generic = row.kernel.endswith(" in uml") and f"{KERNEL_ESP} (kernel)" in row.systems
+    reasons += [row.note] * bool(row.note)
+    alike = row.note in ALIKE.values()
+    generic = not alike and row.kernel.endswith(" in uml") and f"{KERNEL_ESP} (kernel)" in row.systems
     return reasons + [GENERIC] * (generic and row.basis in ("ratio", "share"))
 
 

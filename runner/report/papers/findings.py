@@ -43,7 +43,8 @@ LONGEST = 100  # times the length of the run; longer estimates are not given
 class FindingRow(Strict):
     """One finding. ``published``, ``value``, ``low`` and ``high`` are ratios of 1, or times in ``unit``; None where
     there is none. ``counts``: what the number is, a sentence with ``{}`` for the number; ``part``: of a claim with
-    several parts, the one whose number it is; ``members``: its interval is over the VPNs of a group. ``bound``: the
+    several parts, the one whose number it is; ``members``: its interval is over the VPNs of a group. ``note``: what a
+    reader of the number has to know. ``bound``: the
     value is known from below only (≥), from above only (≤), or from neither side (?). ``systems``: the plugins that
     decided, each with its data plane; ``beside``: another plane's number. ``basis``: what the number was made from, and
     so whether the verdict ``stands`` on the run's machines. ``longer``: how many times as long a run would decide what
@@ -75,6 +76,7 @@ class FindingRow(Strict):
     repetitions: int | None = None
     needed_s: float | None = None
     part: str = ""
+    note: str = ""
     members: bool = False
     counts: str = ""
     kernel: str = ""
@@ -240,7 +242,7 @@ def _device(run: Run, trials: Sequence[Trial]) -> str:
     """This machine as a line of devices.csv; empty where the transfers were not measured."""
     rates = {}
     for cipher in ("aes-128-cbc", "aes-256-cbc"):
-        mine = [trial for trial in trials if trial.params.get("device_cipher") == cipher]
+        mine = [t for t in trials if t.params.get("device_cipher") == cipher and "driver" not in t.params]
         if not (values := block_values(mine, "ssh_rate")):
             return ""
         rates[cipher] = round(median(values.values()) / 1e6, 1)

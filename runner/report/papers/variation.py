@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from runner.data.trials import Run, Trial
 from runner.papers.findings import Data, trials_of
-from runner.papers.judges.thesis import IPERFS_S, LZO, PLAIN
+from runner.papers.judges.thesis import IPERFS_S, PLAIN, compressing
 from runner.papers.published import PublishedValue, paper
 from runner.papers.variation import FEWEST, coefficient, whole_tests_of
 from runner.report.text import NONE
@@ -54,7 +54,7 @@ def _levels(value: PublishedValue) -> dict[str, str]:
     levels = PLAIN | {name: level for name, level in value.levels.items() if name != "transport"}
     levels["payload"] = PAYLOADS.get(levels["payload"], levels["payload"])
     if levels["compression"] == "on":
-        levels["compression"] = LZO.get(value.system, "on")
+        levels["compression"] = compressing(value.system, levels["payload"])
     return levels
 
 

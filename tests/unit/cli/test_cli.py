@@ -125,7 +125,7 @@ def test_what_does_not_exist(capsys: CapSys, nowhere: Path, argv: tuple[str, ...
             ("recipe", "openvpn", "--set", "streams=4"),
             "a tunnel needs one level of each of cipher, integrity, compression",
         ),
-        (("recipe", "ssh_tun", "--set", "cipher=null"), "does not offer cipher null (asked"),
+        (("recipe", "ssh_tun", "--set", "cipher=null"), "(asked: cipher null; offered: "),
         (("report", ".", "--write", "--format", "json"), "it does not go with --format json: leave out one"),
         (("report", ".", "--write", "--across", "machines"), "it does not go with --across: leave out one"),
         (("report", "."), "is not a run folder"),

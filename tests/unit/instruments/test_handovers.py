@@ -170,7 +170,7 @@ def test_the_papers_timers_and_its_system_decide() -> None:
         for one in findings_of("handover")
     }
     assert {one.verdict for one in found.values()} == {"unmeasured"}
-    assert found["median"].beside.startswith("ipsec_user with ha_sync 0.35")
+    assert found["median"].beside.startswith("ipsec_user with ha_sync, by VRRP's timers of 0.1 s, 0.35")
     several = judge(findings_of("handover")[0], make_run(("ipsec",)), measured(1.6, 1.7))
     assert re.search(r"; 1020 handovers, box 1\.6, 1\.6[23], 1\.65, 1\.6[78], 1\.7 s$", several.reason)
 
@@ -179,5 +179,7 @@ def test_the_labs_that_were_given_up_are_said() -> None:
     trials = measured(1.6, 1.7)
     for trial, lost in zip(trials, (0, 3, 1), strict=True):
         trial.measurements[0].detail["lost"] = lost
-    found = judge(findings_of("handover")[0], make_run(("ipsec",)), trials)
-    assert found.reason.endswith(" s; 4 times a lab was given up, because nothing came by a gateway any more")
+    judged = {finding.id: judge(finding, make_run(("ipsec",)), trials) for finding in findings_of("handover")}
+    assert {judgement.note for judgement in judged.values()} == {"after 4 of 1024 failures nothing came any more"}
+    assert judged["specified"].value is not None
+    assert judged["specified"].value < 1, "what never came was not in time"

@@ -6,7 +6,7 @@ import pytest
 
 from runner.data.levels import TCP
 from runner.data.trials import Run, Trial
-from runner.papers.conditions import link_bound
+from runner.papers.conditions import ALIKE, link_bound
 from runner.papers.findings import Data, NotMeasured, judge
 from tests.unit.findings_worlds import finding, made
 from tests.unit.synthetic import make_run, make_trial
@@ -30,7 +30,7 @@ def test_systems_of_two_data_planes_are_compared_by_one_driver(driver: str, verd
     run, trials = made("thesis")
     judged = judge(FORWARD, run, with_pace(trials, "ssh_forward", driver, 3.0))
     assert judged.verdict == verdict
-    assert judged.reason.endswith("all by the generic driver")
+    assert judged.note == ALIKE["generic"]
     assert "each with its own driver" in judged.beside
 
 
@@ -48,7 +48,7 @@ def test_systems_of_one_data_plane_decide_as_they_are() -> None:
     own = [trial for trial in trials if "driver" not in trial.params]
     assert judge(finding("thesis", "forward-tun"), run, own).verdict == "reproduced"
     driven = [trial for trial in trials if trial.params.get("driver")]
-    assert judge(finding("thesis", "forward-tun"), run, driven).reason.endswith("all by the generic driver")
+    assert judge(finding("thesis", "forward-tun"), run, driven).note == ALIKE["generic"]
 
 
 def plain(rate_bps: float, **levels: str) -> list[Trial]:

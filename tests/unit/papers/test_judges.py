@@ -40,7 +40,10 @@ def test_the_silence_dominates_the_handover_of_clusterip(clusterip_s: float, ver
     trials = handovers({("ipsec", "clusterip"): clusterip_s, ("ipsec", "vrrp"): 3.2, ("ipsec_user", "vrrp"): 3.3})
     dominated = finding("ha", "dominated")
     found = judge(dominated, run, trials)
-    assert (found.verdict, found.systems, found.published_range) == (verdict, ["ipsec"], (1.63, 1.66))
+    assert (found.verdict, found.systems) == (verdict, ["ipsec"])
+    assert found.published_range is None, (
+        "the paper's seconds are the handover's, not the silence's"
+    )
     assert found.value == pytest.approx(clusterip_s, rel=0.01)
     assert found.beside.startswith("ipsec with vrrp 3.2")
     assert "ipsec_user with vrrp 3.3" in found.beside
@@ -191,9 +194,9 @@ def same_addresses(by: Mapping[tuple[str, str], float]) -> list[Trial]:
 @pytest.mark.parametrize(
     ("by", "verdict", "beside"),
     [
-        ({("openvpn", "vpn"): 1.0, ("tinc", "gateway"): 1.0}, "not reproduced", "by NAT on the gateways 1 (all equal)"),
-        ({("openvpn", "vpn"): 0.0, ("tinc", "gateway"): 0.0}, "reproduced", "by NAT on the gateways 0 (all equal)"),
-        ({("tinc", "gateway"): 1.0}, "unmeasured", "by NAT on the gateways 1 (all equal)"),
+        ({("openvpn", "vpn"): 1.0, ("tinc", "gateway"): 1.0}, "not reproduced", "by NAT on the gateways 1 (1–1)"),
+        ({("openvpn", "vpn"): 0.0, ("tinc", "gateway"): 0.0}, "reproduced", "by NAT on the gateways 0 (0–0)"),
+        ({("tinc", "gateway"): 1.0}, "unmeasured", "by NAT on the gateways 1 (1–1)"),
         ({}, "unmeasured", ""),
     ],
 )
@@ -327,13 +330,16 @@ def test_more_throughput_is_the_better_rank(pace: float, verdict: str) -> None:
     assert judge(finding("oslv", "best-three"), run, alike).verdict == verdict
 
 
-@pytest.mark.parametrize("payload", ["zeros", "random"])
-def test_openvpns_compression_is_judged_with_lzo_that_adapts(payload: str) -> None:
+@pytest.mark.parametrize(("payload", "level"), [("zeros", "on"), ("random", "adaptive")])
+def test_openvpns_compression_is_judged_with_lzo_that_adapts_for_compressed_data_alone(
+    payload: str, level: str
+) -> None:
+    """Beside compressed data in one tunnel, LZO that adapts leaves off for zeros, too."""
     run, trials = made("thesis")
-    always = [trial for trial in trials if trial.params["compression"] != "adaptive"]
-    found = judge(finding("thesis", f"packed-openvpn-{payload}"), run, always)
+    without = [trial for trial in trials if trial.params["compression"] != level]
+    found = judge(finding("thesis", f"packed-openvpn-{payload}"), run, without)
     assert found.verdict == "unmeasured"
-    assert "adaptive" in found.reason
+    assert level in found.reason
 
 
 @pytest.mark.parametrize("what", ["technology", "encryption", "data"])
@@ -360,7 +366,7 @@ FORWARD, ZEROS = "ssh_forward", {"compression": "on", "payload": "zeros"}
         (FORWARD, {"compression": "off"}, "not reproduced", "reproduced"),
         ("ipsec", ZEROS, "not reproduced", "not reproduced"),
         ("ipsec", {"compression": "off"}, "not reproduced", "not reproduced"),
-        ("openvpn", {"compression": "adaptive", "payload": "zeros"}, "not reproduced", "not reproduced"),
+        ("openvpn", ZEROS, "not reproduced", "not reproduced"),
         ("ssh_tun", {"compression": "on", "payload": "random"}, "not reproduced", "not reproduced"),
     ],
 )
