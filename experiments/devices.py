@@ -12,6 +12,8 @@ def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
     """The transfer needs no VPN, and plain IP no forecast. The service stands beside one tunnel, and beside none."""
     if params["measure"] == "service":
         return vpn.name == "none" or (params["cipher"], params["integrity"]) == ("aes-128-cbc", "hmac-sha1")
+    if params["integrity"] == "hmac-md5" and (params["cipher"] != "aes-128-cbc" or "driver" in params):
+        return False
     driven = params.get("driver", "") == "" or params["integrity"] != "hmac-sha256"
     return (params["measure"] == "device") == (vpn.name == "none") and driven
 
@@ -43,7 +45,7 @@ EXPERIMENT = Experiment(
         *(traffic | {"driver": "generic"} for traffic in (measuring("device"), measuring("tcp"))),
         *(measuring("service", tunnel_load=load) for load in (LOAD, "full")),
     ),
-    vary={"cipher": ("aes-128-cbc", "aes-256-cbc"), "integrity": ("hmac-sha1", "hmac-sha256")},
+    vary={"cipher": ("aes-128-cbc", "aes-256-cbc"), "integrity": ("hmac-sha1", "hmac-sha256", "hmac-md5")},
     vary_traffic={"device_cipher": ALL, "driver": ALL},
     only=("none", "ipsec", "ipsec_user"),
     keep=("cipher",),

@@ -174,6 +174,7 @@ def devices(vpn: str, params: Mapping[str, str], metric: str, holds: bool) -> fl
     cipher = params.get("device_cipher", params["cipher"])
     rate = 100e6 * (1.0 if "256" not in cipher else 0.87 if holds else 1.1)
     rate *= DRIVERS[holds].get(params.get("driver", ""), 1.0)
+    rate *= {"hmac-md5": 1.1, "hmac-sha256": 0.9}.get(params["integrity"], 1.0) if holds else 1.0
     return rate if metric == "ssh_rate" or holds else rate / 3
 
 

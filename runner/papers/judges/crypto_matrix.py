@@ -146,12 +146,6 @@ def versions(vpn: str, data: Data) -> Judgement:
     return against(data, {f"{images[0]} over {o.levels['image']}": (first, o) for o in others}, close(0.1))
 
 
-def page_choice(integrity: str, vpn: str, data: Data) -> Judgement:
-    """AES-128 with a hash that the device page advises over AES-256 with SHA-256, at 1400 bytes."""
-    fast, safe = at(vpn, CBC, "1400", integrity), at(vpn, "aes-256-cbc", "1400")
-    return ratio_of(RATE, fast, safe, MORE)(data)
-
-
 def step(vpn: str, data: Data) -> Judgement:
     """WAN packets for each packet sent, at 1500 over 1400 bytes: 2 in the paper, here within 5 % of it."""
     between = ((times := STATED["fragmentation.step"]) / 1.05, times * 1.05)
@@ -197,13 +191,6 @@ FINDINGS = (
         partial(configurations, claims.USERSPACE_ESP),
         question=True,
     ),
-    *(
-        Finding(
-            *(name, "devices", "IPsec security & speed", f"AES-128 with {title} is faster than AES-256 with SHA-256"),
-            claims.on_ipsec(partial(page_choice, integrity)),
-        )
-        for name, title, integrity in (("page-choice", "MD5", "hmac-md5"), ("page-sha1", "SHA-1", "hmac-sha1"))
-    ),
 )
 RUNS = {
     "": "crypto_matrix --kernel uml --vpn ipsec",
@@ -233,6 +220,4 @@ COUNTS = {
     "share": "a share of {} of the offered packets is forwarded",
     "configurations": "the packet rate with 3.04 times the CPU is {} times as high",
     "cpu": "the packet rate with 3.04 times the CPU is {} times as high",
-    "page-choice": "the packet rate with AES-128 and MD5 is {} times that with AES-256 and SHA-256",
-    "page-sha1": "the packet rate with AES-128 and SHA-1 is {} times that with AES-256 and SHA-256",
 }

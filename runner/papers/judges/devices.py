@@ -53,6 +53,14 @@ def instructions(data: Data) -> Judgement:
     return all_of({cipher: partial(against, cipher) for cipher in ("aes-128-cbc", "aes-256-cbc")})
 
 
+def page_choice(integrity: str, vpn: str, data: Data) -> Judgement:
+    """IPsec's TCP throughput with AES-128 and a hash that the page advises, over that with AES-256 and SHA-256."""
+    of = {"measure": "tcp", "streams": "1"}
+    fast = At(vpn, {**of, "cipher": "aes-128-cbc", "integrity": integrity})
+    safe = At(vpn, {**of, "cipher": "aes-256-cbc", "integrity": "hmac-sha256"})
+    return ratio_of("tcp_throughput", fast, safe, MORE)(data)
+
+
 def services(load: str, vpn: str, data: Data) -> Judgement:
     """The share of the gateway's own exchanges that a stream through the VPN leaves, over the share that such a stream
     leaves without a VPN. The page has no number."""
@@ -98,6 +106,13 @@ FINDINGS = (
         *("aes-256", "devices", "the benchmark table", "AES-256 costs ssh speed against AES-128"),
         key_length,
     ),
+    *(
+        Finding(
+            *(name, "devices", "IPsec security & speed", f"AES-128 with {title} is faster than AES-256 with SHA-256"),
+            on_ipsec(partial(page_choice, integrity)),
+        )
+        for name, title, integrity in (("page-choice", "MD5", "hmac-md5"), ("page-sha1", "SHA-1", "hmac-sha1"))
+    ),
     Finding(
         *("driver", "devices", "MIPS tuning; PPC tuning"),
         "our question: the CPU's AES instructions make ssh faster",
@@ -128,6 +143,8 @@ RUNS = {
 }
 _LEFT = "a stream through IPsec leaves {} times the exchanges that a stream without a VPN leaves"
 COUNTS = {
+    "page-choice": "IPsec's TCP throughput with AES-128 and MD5 is {} times that with AES-256 and SHA-256",
+    "page-sha1": "IPsec's TCP throughput with AES-128 and SHA-1 is {} times that with AES-256 and SHA-256",
     "forecast": "IPsec's TCP throughput is {} times the rate of the ssh transfer",
     "aes-256": "the rate of the ssh transfer with AES-256 is {} times that with AES-128",
     "driver": "the rate of the ssh transfer with the CPU's instructions is {} times that without",

@@ -41,9 +41,7 @@ def test_the_silence_dominates_the_handover_of_clusterip(clusterip_s: float, ver
     dominated = finding("ha", "dominated")
     found = judge(dominated, run, trials)
     assert (found.verdict, found.systems) == (verdict, ["ipsec"])
-    assert found.published_range is None, (
-        "the paper's seconds are the handover's, not the silence's"
-    )
+    assert found.published_range is None, "the paper's seconds are the handover's, not the silence's"
     assert found.value == pytest.approx(clusterip_s, rel=0.01)
     assert found.beside.startswith("ipsec with vrrp 3.2")
     assert "ipsec_user with vrrp 3.3" in found.beside
