@@ -223,10 +223,11 @@ def _why(claim: Rows) -> str:
             reasons = [row.needs.partition(" (")[0] if row.undecided else shortened(row.reason)]
         for reason in reasons:
             runs_of_reason.setdefault(reason, []).append(run)
-    named = len(runs_of_reason) > 1 or any(len(runs) < len(measured) for runs in runs_of_reason.values())
-    why = [f"{', '.join(runs)}: " * named + reason for reason, runs in runs_of_reason.items()]
-    notes = list(dict.fromkeys(row.note for _, row in measured if row.note))
-    return "; ".join(why + notes + [f"beside it {row.beside}" for _, row in claim if row.beside])
+    for run, row in measured:
+        if row.note:
+            runs_of_reason.setdefault(row.note, []).append(run)
+    why = [f"{', '.join(runs)}: " * (len(runs) < len(measured)) + reason for reason, runs in runs_of_reason.items()]
+    return "; ".join(why + [f"beside it {row.beside}" for _, row in claim if row.beside])
 
 
 def shortened(reason: str) -> str:
