@@ -72,7 +72,6 @@ def test_the_committed_runs_decide_conclusions_of_every_paper() -> None:
     assert decided == {*names()}
 
 
-@pytest.mark.xfail(strict=True, reason="runs that decide the conclusions named in the failure are still to be measured")
 def test_of_the_conclusions_that_this_kind_of_machine_can_decide_at_most_one_in_eight_is_open() -> None:
     """Not among them: those that need machines of their own for a share or a waiting time, and those that no single run
     decides (NO_RUN)."""
