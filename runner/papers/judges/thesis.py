@@ -378,7 +378,7 @@ COUNTS = {
     "spread": "the coefficient of variation of TCP throughput, pooled, is {}",
     f"{SWITCHES}-openvpn": "OpenVPN makes {} times the context switches of IPsec, per packet",
     f"{SWITCHES}-ssh_tun": "SSH with a TUN makes {} times the context switches of SSH forwarding, per packet",
-    **{other: f"TCP throughput of {what.rstrip(',')} is {{}} times that of the VPN" for other, what in FUTURE.items()},
+    **{other: f"TCP throughput of {what} is {{}} times that of the VPN" for other, what in FUTURE.items()},
     INTEGRITY.id: "TCP throughput with HMAC-SHA-1 is {} times that with HMAC-SHA-256",
     "lookups": "the VPN with a virtual interface looks up {} times the routes of IPsec, per packet",
     f"{BYTES}-ipsec": "IPsec sends {} times the bytes of SSH forwarding over the WAN, per byte carried",
