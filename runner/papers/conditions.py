@@ -16,8 +16,8 @@ OTHER_DRIVERS = (
     "verdict; --set driver=generic measures both by the same kind"
 )
 ALIKE = {
-    "generic": "all encrypt by generic C code",
-    "accelerated": "all encrypt by the CPU's instructions",
+    "generic": "what encrypts does so by generic C code",
+    "accelerated": "what encrypts does so by the CPU's instructions",
 }
 NO_INSTRUCTIONS = (
     "the paper explains it by the CPU's AES instructions, for which User Mode Linux has no driver: shown without a "

@@ -219,15 +219,18 @@ def _why(claim: Rows) -> str:
             reasons = why_today(row.experiment, row.id, row.reason)
         elif row.decided or decided:
             reasons = []
+        elif row.undecided:
+            reasons = [row.needs.partition(" (")[0]] if row.stands != "no" else []
         else:
-            reasons = [row.needs.partition(" (")[0] if row.undecided else shortened(row.reason)]
+            reasons = [shortened(row.reason)]
         for reason in reasons:
             runs_of_reason.setdefault(reason, []).append(run)
     for run, row in measured:
         if row.note:
             runs_of_reason.setdefault(row.note, []).append(run)
     why = [f"{', '.join(runs)}: " * (len(runs) < len(measured)) + reason for reason, runs in runs_of_reason.items()]
-    return "; ".join(why + [f"beside it {row.beside}" for _, row in claim if row.beside])
+    beside = [f"{run}: " * (len(claim) > 1) + f"beside it {row.beside}" for run, row in claim if row.beside]
+    return "; ".join(why + beside)
 
 
 def shortened(reason: str) -> str:

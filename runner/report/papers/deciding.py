@@ -92,7 +92,9 @@ def _way(name: str, mine: Rows, runs: Runs) -> Way:
     if basis in UNSHARED and not standing:
         command = re.sub(r" --(?:kernel|lab) \S+", "", run_for(experiment, finding)) + f" {OWN_MACHINES}"
         return Way(UNSHARED[basis], command, f"`vpneval run {command}`", here=False)
-    if undecided := [(run, row) for run, row in standing if row.undecided and not row.members]:
+    if members := [row for _, row in standing if row.members and row.undecided]:
+        return Way(f"undecided, {members[0].needs}", here=False)
+    if undecided := [(run, row) for run, row in standing if row.undecided]:
         run, row = min(undecided, key=lambda item: item[1].needed_s or math.inf)
         command = runs.like(run, f"--reps {max(2, row.repetitions or 2)}")
         why = "undecided" if row.repetitions else f"undecided, {row.needs}"
@@ -103,5 +105,4 @@ def _way(name: str, mine: Rows, runs: Runs) -> Way:
         return Way(BOUNDED, command, runs.told(command))
     command = run_for(experiment, finding)
     why = "incomparable in these runs" if standing else "not measured"
-    why = next((f"undecided, {row.needs}" for _, row in standing if row.members), why)
     return Way(why, command, runs.told(command))

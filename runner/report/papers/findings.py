@@ -212,7 +212,7 @@ def needs(judgement: Judgement, run: Run, made: int) -> str:
     if judgement.verdict != "undecided" or judgement.bound or judgement.value is None:
         return ""
     if judgement.members:
-        return "other VPNs of these kinds would decide it, and no more repetitions"
+        return "more repetitions do not decide it: its interval is over the paper's own VPNs that live"
     if judgement.low is None:
         return "two repetitions would tell, or more"
     if judgement.longer is None:

@@ -564,7 +564,7 @@ def test_the_papers_own_vpns_decide_of_udp_and_tcp_and_what_lacks_is_computed() 
     overhead = finding("oslv", "overhead")
     whole = judge(overhead, run, trials)
     assert {"openvpn_tcp", "ssh_tun", "wireguard_go"}.isdisjoint(whole.systems)
-    assert "all VPNs of this run" in whole.beside
+    assert "all VPNs of that run" in whole.beside
     few = [trial for trial in trials if trial.vpn not in {"ppp_ssh", "ppp_stunnel"}]
     without = judge(overhead, run, few)
     assert (without.verdict, without.value) == ("unmeasured", None)

@@ -52,5 +52,5 @@ def test_no_more_repetitions_are_promised_where_the_members_differ() -> None:
     ):
         assert (
             needs(judged, make_run(("ipsec",)), 3)
-            == "other VPNs of these kinds would decide it, and no more repetitions"
+            == "more repetitions do not decide it: its interval is over the paper's own VPNs that live"
         )
