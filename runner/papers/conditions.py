@@ -20,8 +20,7 @@ ALIKE = {
     "accelerated": "what encrypts does so by the CPU's instructions",
 }
 NO_INSTRUCTIONS = (
-    "the paper explains it by the CPU's AES instructions, for which User Mode Linux has no driver: shown without a "
-    "verdict"
+    "the paper's CPUs had instructions for AES, for which User Mode Linux has no driver: shown without a verdict"
 )
 NO_LINK = (
     "the link is not what limits plain IP here, as it was there: --set wan_rate_bps=1000000000, or machines with a "

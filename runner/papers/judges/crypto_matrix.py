@@ -182,7 +182,10 @@ FINDINGS = (
     each(
         "chacha-long", "with long packets only the AES AEADs are faster than ChaCha20", with_instructions(chacha_long)
     ),
-    each("fragments", "the packet rate on the WAN doubles at 1500 bytes", step, "count", USERSPACE_STEP),
+    each(
+        *("fragments", "the packet rate on the WAN doubles at 1500 bytes (here: for each packet sent)"),
+        *(step, "count", USERSPACE_STEP),
+    ),
     Finding("kernel", "router", "§I", "IPsec in the kernel is faster than in userspace", by_one_driver(kernel)),
     each("share", "AES-GCM forwards 10.8 % of the load (configuration A)", share, "share"),
     each("configurations", "machine B is 3.04 times as fast as A by its CPU (AES-256, MD5)", configurations),
@@ -202,7 +205,7 @@ NO_RUN = {
     "crypto_matrix --vpn ipsec --lab ssh:testbed.toml` on each",
     "instructions": "a kernel takes its fastest driver for everybody, so that no run has both; two runs side by side "
     "show it without a verdict: `vpneval run crypto_matrix --vpn ipsec --kernel uml`, and with `--kernel qemu`",
-    "gcm-fastest": "the paper explains it by the CPU's AES instructions, for which User Mode Linux has no driver: "
+    "gcm-fastest": "the paper's CPUs had instructions for AES, for which User Mode Linux has no driver: "
     "`vpneval run crypto_matrix --vpn ipsec` where the kernel has ESP and such a driver",
 }
 COUNTS = {
@@ -215,7 +218,7 @@ COUNTS = {
     "versions": "the packet rate with one version is {} times that with another",
     "chacha-decline": "at 1400 bytes, the share of its rate of short packets that ChaCha20 keeps is {} times AES's",
     "chacha-long": "at 1400 bytes, the packet rate of the one claimed to be faster is {} times that of the other",
-    "fragments": "the WAN carries {} times as many packets at 1500 bytes as at 1400",
+    "fragments": "the WAN carries {} times as many packets for each one sent, at 1500 bytes as at 1400",
     "kernel": "the packet rate in the kernel is {} times that in userspace",
     "share": "a share of {} of the offered packets is forwarded",
     "configurations": "the packet rate with 3.04 times the CPU is {} times as high",

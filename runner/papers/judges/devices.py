@@ -141,7 +141,7 @@ RUNS = {
     "": "devices --kernel uml --vpn ipsec",
     **dict.fromkeys(("services", "services-dns", "services-spared"), SERVICES),
 }
-_LEFT = "a stream through IPsec leaves {} times the exchanges that a stream without a VPN leaves"
+_LEFT = "a stream through IPsec leaves {} times the share of the exchanges that a stream without a VPN leaves"
 COUNTS = {
     "page-choice": "IPsec's TCP throughput with AES-128 and MD5 is {} times that with AES-256 and SHA-256",
     "page-sha1": "IPsec's TCP throughput with AES-128 and SHA-1 is {} times that with AES-256 and SHA-256",

@@ -8,6 +8,7 @@ from statistics import median, median_high
 from typing import Literal
 
 from runner.data.trials import Run, Strict, Trial
+from runner.papers.claims import BASELINE
 from runner.papers.findings import DECIDED, Basis, Finding, Judgement, Verdict, judge, number, trials_of
 from runner.papers.judges import counts, findings_of
 from runner.papers.published import DeviceRow, device_row
@@ -164,7 +165,8 @@ def _row(experiment: str, finding: Finding, run: Run, own: Sequence[Trial]) -> F
     """The finding's verdict on the experiment's ``own`` trials, with all that a form shows of it."""
     judgement = judge(finding, run, own)
     of_number, part = counts(experiment, finding.id, judgement.part)
-    made = repetitions_made(own, judgement.systems)
+    # What was measured without a VPN has its trials under plain IP.
+    made = repetitions_made(own, [name if name in run.vpns else BASELINE for name in judgement.systems])
     repetitions = repetitions_needed(judgement, made)
     return FindingRow(
         **judgement.model_dump(exclude={"systems", "part"}),
@@ -212,7 +214,9 @@ def needs(judgement: Judgement, run: Run, made: int) -> str:
     if judgement.verdict != "undecided" or judgement.bound or judgement.value is None:
         return ""
     if judgement.members:
-        return "more repetitions do not decide it: its interval is over the paper's own VPNs that live"
+        return (
+            "more repetitions do not decide it: its interval is over those of the paper's own VPNs that were measured"
+        )
     if judgement.low is None:
         return "two repetitions would tell, or more"
     if judgement.longer is None:
