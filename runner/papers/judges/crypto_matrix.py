@@ -184,7 +184,9 @@ FINDINGS = (
     ),
     each(
         *("fragments", "the packet rate on the WAN doubles at 1500 bytes (here: for each packet sent)"),
-        *(step, "count", USERSPACE_STEP),
+        step,
+        "count",
+        USERSPACE_STEP,
     ),
     Finding("kernel", "router", "§I", "IPsec in the kernel is faster than in userspace", by_one_driver(kernel)),
     each("share", "AES-GCM forwards 10.8 % of the load (configuration A)", share, "share"),

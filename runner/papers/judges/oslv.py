@@ -329,7 +329,6 @@ RUNS = {
     ),
 }
 TODAY = {
-    ("use", ""): "today's CPUs fill the link of 100 Mbit/s with either",
     ("bottleneck", ""): "CPUs have instructions for AES now, and none for the paper's 3DES, which the table has "
     "beside it",
 }

@@ -1,7 +1,8 @@
-"""When a killed command counts as gone."""
+"""When a killed command counts as gone, and that no node's method is called by the protocol's name."""
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -51,3 +52,20 @@ except ChildProcessError:
 def test_a_killed_command_leaves_no_orphan() -> None:
     done = subprocess.run([sys.executable, "-c", ADOPTS], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "none\n"
+
+
+def calls_by_protocol(source: str) -> list[str]:
+    """The calls of a method of a node's protocol by the protocol's name: they do nothing, because it has no body."""
+    calls = [node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    return [
+        f"{call.value.id}.{call.attr}"
+        for call in calls
+        if isinstance(call, ast.Attribute) and isinstance(call.value, ast.Name) and call.value.id in {"Node", "LabNode"}
+    ]
+
+
+def test_no_method_is_called_by_the_protocols_name() -> None:
+    assert calls_by_protocol("Node.write(node, 'a', 'b')") == ["Node.write"], "the control"
+    root = Path(__file__).resolve().parents[3]
+    for file in [file for room in ("runner", "vpns", "experiments") for file in (root / room).rglob("*.py")]:
+        assert not calls_by_protocol(file.read_text()), file
