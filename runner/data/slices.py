@@ -6,7 +6,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Collection, Sequence
 
-from runner.data.trials import Slice, Value
+from runner.data.numbers import real
+from runner.data.trials import Rung, Slice, Value
+
+AT = "@"  # between a name and a rate: ``loss_ratio@100000000`` is what a rung of a ladder found at 100 Mbit/s
 
 
 def middle_mean(values: Sequence[float]) -> float:
@@ -48,3 +51,29 @@ def with_values(given: Sequence[Value], slices: Sequence[Slice], metrics: Collec
         for value in given
     ]
     return merged + [value for name, value in own.items() if name not in {other.metric for other in given}]
+
+
+def at_rate(name: str, rate_bps: float) -> str:
+    """The name, in a slice, of a value of one rung of a ladder."""
+    return f"{name}{AT}{rate_bps:.0f}"
+
+
+def curve_of(slices: Sequence[Slice]) -> list[Rung]:
+    """The rungs of a ladder, the lowest rate first; empty for slices that are of no ladder."""
+    found: dict[float, dict[int, dict[str, float]]] = {}
+    for number, row in enumerate(slices, 1):
+        for key, value in row.values.items():
+            name, _, rate = key.partition(AT)
+            if (rate_bps := real(rate)) > 0:  # not of any other name
+                found.setdefault(rate_bps, {}).setdefault(row.round or number, {})[name] = value
+    return [
+        Rung(
+            rate_bps=rate_bps,
+            rounds=list(by_round),
+            values={
+                name: [values.get(name) for values in by_round.values()]
+                for name in dict.fromkeys(name for values in by_round.values() for name in values)
+            },
+        )
+        for rate_bps, by_round in sorted(found.items())
+    ]

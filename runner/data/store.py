@@ -25,7 +25,7 @@ from runner.data.files import (
     short,
 )
 from runner.data.metric import Metric
-from runner.data.slices import values_of
+from runner.data.slices import curve_of, values_of
 from runner.data.trials import SCHEMA_VERSION, Measurement, Run, Slice, Trial, impossible
 
 BLOCK_NOTE = ".block"  # how long the files were before a block of a farm was added
@@ -266,6 +266,7 @@ def _completed(trial: Trial, slices: Sequence[Slice], run: Run) -> Trial:
     warning = f"the run ended while this was measured: {len(slices)} slices"
     spent_s = sum(row.duration_s for row in slices)
     update = {"status": "ok", "measurements": measurements, "warnings": [warning], "measuring_s": round(spent_s, 3)}
+    update["curve"] = curve_of(slices)
     return trial.model_copy(update=update)
 
 

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 
 from runner.data.loads import Limit, MachineLoad
 from runner.data.metric import BOUNDS, Metric
+from runner.data.needs import Needs
 
 SCHEMA_VERSION = 2
 NORMAL_95 = 1.959964  # standard errors on each side of a 95 % interval
@@ -188,6 +189,24 @@ class Timeline(Strict):
     gaps_left_off: int = 0
 
 
+class Rung(Strict):
+    """One rate of a ladder, in the rounds in which it was climbed to. ``values`` has by name one value a round, None
+    where that round has none: ``carried_ratio`` (of what was offered), ``loss_ratio`` and ``delay_p50_ms``,
+    ``delay_p95_ms`` (of the datagrams), ``cpu_s`` (CPU seconds of the whole lab), ``seconds`` (that it lasted) and
+    ``carried_bytes`` (of payload, in that time); ``broke_down`` is 1 where nothing came through any more afterwards."""
+
+    rate_bps: float = Field(gt=0)
+    rounds: list[int]
+    values: dict[str, list[FiniteFloat | None]]
+
+    @model_validator(mode="after")
+    def _a_value_a_round(self) -> Self:
+        for name, values in self.values.items():
+            if len(values) != len(self.rounds):
+                raise ValueError(f"{name} has {len(values)} values of {len(self.rounds)} rounds")
+        return self
+
+
 class Trial(Strict):
     """One line of trials.jsonl: one VPN, one level of each factor, one repetition."""
 
@@ -212,6 +231,7 @@ class Trial(Strict):
     noise: Noise | None = None
     attempt: dict[str, Any] = Field(default={}, description="what a failed measurement saw, a search's trials, say")
     measurements: list[Measurement] = []
+    curve: list[Rung] = Field(default=[], description="of a ladder: what was measured at each rate")
     timelines: list[Timeline] = Field(default=[], description="one for each failure that this trial caused on purpose")
     loads: list[MachineLoad] = Field(default=[], description="of each machine, while a throughput was measured")
     limit: Limit | None = Field(default=None, description="what limits the throughput, as its machines' loads say")
@@ -356,6 +376,7 @@ class Run(Strict):
     seed: int
     repetitions: int
     looks: int = Field(default=1, ge=1, description="how often it was asked whether to stop, in all calls together")
+    needs: Needs = Field(default=Needs(), description="the line, path, traffic and musts that the user stated")
     lab: LabFacts = Field(default={}, description="kind, kernel, CPU, cores, offloads, clock source")
     image: dict[str, Any] = Field(default={}, description="name, digest, package versions")
     experiments: list[ExperimentRecord] = []

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runner.data.loads import MachineLoad
-from runner.data.trials import Timeline, Value
+from runner.data.trials import Rung, Timeline, Value
 
 
 @dataclass
@@ -18,6 +18,7 @@ class Measured:
     warnings: list[str] = field(default_factory=list)
     attempt: dict[str, Any] = field(default_factory=dict)  # what was seen where there is no number
     loads: list[MachineLoad] = field(default_factory=list)  # of the machines, while a throughput was measured
+    curve: list[Rung] = field(default_factory=list)  # of a ladder, made of its slices
     timelines: list[Timeline] = field(default_factory=list)  # of failures caused on purpose
 
 

@@ -120,6 +120,7 @@ class Records:
             measuring_s=round(measured.measuring_s, 3),
             attempt=KNOWN.data(measured.attempt),
             measurements=stored(measured, planned.instrument),
+            curve=measured.curve,
             timelines=measured.timelines,
             loads=measured.loads,
             limit=judge(measured.loads, generator_limited=_generator_limited(measured)),

@@ -20,7 +20,7 @@ from runner.data.errors import (
     ProofError,
     TooLongError,
 )
-from runner.data.slices import values_of, with_values
+from runner.data.slices import curve_of, values_of, with_values
 from runner.data.store import FULL
 from runner.data.trials import Noise, Slice
 from runner.instruments.instrument import Asked, Go, Measuring
@@ -268,4 +268,5 @@ class RunningTrial:
         self.over = True
         if self.turning:
             what.setdefault("measured", Measured()).measuring_s = self.spent_s
+            what["measured"].curve = curve_of(self.rows)
         self.records.write(self.planned, self.up, log=self.log, started=self._began, slices=self.fresh(), **what)

@@ -1,0 +1,46 @@
+"""What a user needs of a VPN: the line, the path, the traffic and the musts. A run keeps them in run.json."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+
+Traffic = Literal["files", "mixed", "calls", "transactions"]
+TRAFFICS: tuple[Traffic, ...] = get_args(Traffic)
+# What a VPN can be asked to do beside carrying the line. runner/choice/musts.py says what shows each of them.
+Must = Literal[
+    "networks",
+    "ipv6-inside",
+    "ipv6-path",
+    "udp-blocked",
+    "nat",
+    "no-fixed-address",
+    "kernel",
+    "post-quantum",
+    "certificates",
+    "approved",
+    "forward-secrecy",
+    "fail-closed",
+    "ethernet",
+    "multicast",
+    "mesh",
+    "standard",
+    "maintained",
+]
+MUSTS: tuple[Must, ...] = get_args(Must)
+USUAL: tuple[Must, ...] = ("networks", "maintained")  # in force unless a user takes them out
+
+
+class Needs(BaseModel):
+    """What a user needs. ``line_bps``: the rate of the line, each way; ``path_rtt_ms``: the round trip of the bare
+    path; ``path_loss_ratio``: the share of its packets that the path loses. None where the user does not say.
+    ``must``: the musts in force."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    line_bps: Annotated[FiniteFloat, Field(gt=0)] | None = None
+    path_rtt_ms: Annotated[FiniteFloat, Field(ge=0)] | None = None
+    path_loss_ratio: Annotated[FiniteFloat, Field(ge=0, le=1)] | None = None
+    traffic: Traffic = "mixed"
+    must: tuple[Must, ...] = USUAL
