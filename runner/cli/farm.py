@@ -17,6 +17,7 @@ from runner.cli.live import watching
 from runner.cli.output import err
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError
 from runner.data.files import from_json, is_there, no_link, read_bytes, write_text
+from runner.data.numbers import seconds
 from runner.data.store import Store, open_store, read_run
 from runner.data.trials import Invocation, Machine, Run
 from runner.farm import block
@@ -26,7 +27,7 @@ from runner.farm.keep import Keeper
 from runner.farm.machine import differences, most_frequent, parse_equal
 from runner.lab.software.image import Image
 from runner.sweep.plan import blocks
-from runner.sweep.request import Options, Request, ask, seconds
+from runner.sweep.request import Options, Request, ask
 from runner.sweep.run import on_disk, run
 from runner.sweep.run_record import describe, measured_vpns, save_packages
 from runner.sweep.settings import Outcome

@@ -20,6 +20,7 @@ from typer.exceptions import TyperException
 from runner.cli.output import err
 from runner.data.errors import UsageError, nearest, unfinished
 from runner.data.guest import inside
+from runner.data.needs import MUSTS, TRAFFICS, USUAL, Needs
 from runner.data.streams import output_to, shown, standard_error, standard_output
 from runner.lab.names import LAB_FORMS, image_names, kernel_names
 
@@ -201,6 +202,28 @@ Margin = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="print neither progress nor report; errors are printed")]
 
+NeedsFile = Annotated[
+    Path | None,
+    typer.Option("--needs", metavar="FILE", help="your needs as TOML: line, path_rtt, path_loss, traffic and must"),
+]
+Line = Annotated[str, typer.Option("--line", metavar="RATE", help="the rate of your line, each way: 100M or 1G")]
+PathRtt = Annotated[str, typer.Option("--path-rtt", metavar="TIME", help="round trip of the path without VPN: 20ms")]
+PathLoss = Annotated[
+    str, typer.Option("--path-loss", metavar="SHARE", help="share of the packets that the path loses: 0.0005 or 0.05%")
+]
+TrafficName = Annotated[
+    str, typer.Option("--traffic", metavar="NAME", help=f"what the line carries: {', '.join(TRAFFICS)}; default: mixed")
+]
+MustHaves = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--must",
+        metavar="A,B",
+        help=f"what the VPN must have: {', '.join(MUSTS)}. {' and '.join(USUAL)} are in force unless you write, for "
+        f"example, -{USUAL[0]}",
+    ),
+]
+
 Full = Annotated[bool, typer.Option("--full", help="print every table in the terminal, and the answer below them")]
 
 
@@ -216,7 +239,7 @@ def joined(given: Sequence[str] | None) -> str:
     """
     text = ",".join(given or ())
     if given and not text.strip(" ,"):
-        raise UsageError("--vpn or --set is given without a value; leave the option out to measure everything")
+        raise UsageError("--vpn, --set or --must is given without a value; leave the option out instead")
     return text
 
 
@@ -225,9 +248,21 @@ def asked_for(context: typer.Context) -> RunOptions:
     from runner.sweep.request import Options
 
     given = context.params
-    lists = {name: joined(given[name]) for name in ("vpns", "levels")} | {"instruments": given["instruments"] or ()}
+    lists = {name: joined(given[name]) for name in ("vpns", "levels", "must")} | {
+        "instruments": given["instruments"] or ()
+    }
     known = {option.name for option in fields(Options)}
     return Options(**{name: value for name, value in given.items() if name in known} | lists)
+
+
+def needs_of(context: typer.Context, before: Needs) -> Needs:
+    """What the options of a command say of the needs; what they do not say is as ``before``. Raises UsageError."""
+    from runner.choice.stated import Given, stated
+
+    given = context.params
+    return stated(
+        Given(**{name: given[name] for name in Given._fields if name != "must"}, must=joined(given["must"])), before
+    )
 
 
 def begin(text: str) -> None:

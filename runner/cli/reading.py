@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.cli.options import tell
 
 if TYPE_CHECKING:
+    from runner.data.needs import Needs
     from runner.data.trials import Run
     from runner.ranking.weights import Weights as GivenWeights
     from runner.report.model import Report
+
+
+Stating = Callable[["Needs"], "Needs"]
 
 
 def weights_of(text: str, run: Run, measured: Collection[str] | None = None) -> GivenWeights | None:
@@ -23,14 +27,19 @@ def weights_of(text: str, run: Run, measured: Collection[str] | None = None) -> 
     return parse_weights(text, metrics() | run.metrics, measured) if text else None
 
 
-def report_of(folders: list[Path], weights: str, configuration: str = "", margin: str = "") -> Report:
+def report_of(
+    folders: list[Path], weights: str, configuration: str = "", margin: str = "", needs: Stating | None = None
+) -> Report:
     """One report of runs that belong together; where they have several kinds of machines, that of the kind with most
     trials. Raises UsageError for invalid options."""
-    return next(reports_of(folders, weights, configuration, margin))
+    return next(reports_of(folders, weights, configuration, margin, needs))
 
 
-def reports_of(folders: list[Path], weights: str, configuration: str, margin: str = "") -> Iterator[Report]:
-    """A report for each kind of machine of runs that belong together. Raises as `report_of` does."""
+def reports_of(
+    folders: list[Path], weights: str, configuration: str, margin: str = "", needs: Stating | None = None
+) -> Iterator[Report]:
+    """A report for each kind of machine of runs that belong together. ``needs``: makes the run's needs what this
+    command states. Raises as `report_of` does."""
     from runner.data.merge import merge_runs
     from runner.data.store import incomplete, load_run
     from runner.ranking.basis import measured_metrics
@@ -45,6 +54,7 @@ def reports_of(folders: list[Path], weights: str, configuration: str, margin: st
     for sentence in lacks:
         tell(f"Warning: {sentence}")
     whole, every = merge_runs(loaded)
+    whole = whole.model_copy(update={"needs": needs(whole.needs)}) if needs else whole
     for run, trials in by_kind(with_margins(whole, margin), every):
         made = build(
             run,

@@ -15,6 +15,7 @@ from rich.text import Text
 from runner.cli.live import HEAD, clock, last_results, levels_of, rankings_that_fit, result_of
 from runner.data.errors import UsageError
 from runner.data.files import open_to_read
+from runner.data.numbers import seconds
 from runner.data.store import check_run_folder, load_run
 from runner.data.trials import Invocation, Run, Slice, Trial, trial_id
 from runner.ranking.weights import Weights
@@ -22,7 +23,6 @@ from runner.report.forms.terminal import printable
 from runner.report.kinds import OTHERS, by_kind
 from runner.report.ranked_numbers import so_far
 from runner.report.text import counted
-from runner.sweep.request import seconds
 
 POLL_S = 2.0
 TAIL_BYTES = 65_536  # a row of slices.jsonl is much shorter

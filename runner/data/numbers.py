@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from runner.data.errors import UsageError
+
 MOST_LOG = 700.0  # a float holds e to the power of 709
 
 
@@ -30,3 +32,23 @@ def number(given: str | float, low: float, high: float, *, whole: bool = False) 
     shown = repr(given) if isinstance(given, str) else f"{value:g}"
     shown = shown if len(shown) <= 60 else f"{shown[:30]}…{shown[-10:]}"
     raise ValueError(f"a {'whole ' * whole}number from {low:.10g} to {high:.10g}, not {shown}")
+
+
+def rate_bps(text: str, option: str = "--max-rate") -> float:
+    """``500k``, ``200M`` or ``1.5G`` in bit/s. Raises UsageError for anything else, which names the ``option``."""
+    units = {"k": 1e3, "M": 1e6, "G": 1e9}
+    count, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
+    try:
+        return number(count, 1e5 / unit, 1e12 / unit) * unit
+    except ValueError:
+        raise UsageError(f"{option} must be a rate from 100k to 1000G, like 200M, not {text!r:.60}") from None
+
+
+def seconds(text: str, option: str = "--deadline") -> float:
+    """``360``, ``90s``, ``6m`` or ``2h`` in seconds. Raises UsageError for anything else."""
+    units = {"s": 1, "m": 60, "h": 3600}
+    count, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
+    try:
+        return number(count, 1e-3, 1e7 / unit) * unit
+    except ValueError:
+        raise UsageError(f"{option} must be a time like 360, 90s, 6m or 2h, not {text!r:.60}") from None

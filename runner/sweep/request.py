@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from runner.catalogue import add_instrument, expand, load_experiment, load_vpn, metrics, parse_levels, vpn_names
-from runner.data import numbers
+from runner.choice.stated import Given, stated
 from runner.data.errors import UsageError, require_known
 from runner.data.files import is_there
 from runner.data.levels import BASELINE
-from runner.data.store import load_run
+from runner.data.needs import Needs
+from runner.data.numbers import rate_bps, seconds
+from runner.data.store import load_run, read_run
 from runner.data.trials import Cell, ExperimentRecord, Trial
 from runner.design.experiment import Experiment
 from runner.design.profile import PROFILES, Profile, between_rates, changed, in_turns
@@ -63,6 +65,12 @@ class Options:
     between: str = ""
     cost_rate: str = ""
     search_rates: str = ""
+    needs: Path | None = None
+    line: str = ""
+    path_rtt: str = ""
+    path_loss: str = ""
+    traffic: str = ""
+    must: str = ""
 
 
 @dataclass
@@ -86,6 +94,7 @@ class Request:
     weights: Weights | None = None  # of the ranking that until_significant goes by
     lab: str = "netns"
     options: Options = field(default_factory=lambda: Options([]))  # to ask the same on another machine
+    needs: Needs = field(default_factory=Needs)
     limits: dict[str, Any] = field(default_factory=dict)  # of a site lab, before those of its inventory
 
     @property
@@ -162,6 +171,7 @@ def ask(options: Options) -> Request:
         until_significant,
         lab=options.lab,
         options=replace(options, levels=levels),
+        needs=_needs(options),
         limits=site_limits(options.lab, options.max_rate, options.between),
     )
     if until_significant:
@@ -174,6 +184,13 @@ def ask(options: Options) -> Request:
     request.repetitions = max(request.repetitions, 1 if options.many else _instances(request))
     request.weights = _weights(options.weights, request)
     return request
+
+
+def _needs(options: Options) -> Needs:
+    """What the user needs: by this call, and where it does not say, by those before it on the same folder."""
+    given = Given(*(getattr(options, name) for name in Given._fields))
+    there = options.out is not None and is_there(options.out / "run.json")
+    return stated(given, read_run(options.out / "run.json").needs if options.out and there else None)
 
 
 def site_limits(lab: str, max_rate: str, between: str) -> dict[str, Any]:
@@ -232,16 +249,6 @@ def _with_cost_rate(levels: str, cost_rate: str) -> str:
     return ",".join(filter(None, (levels, *request)))
 
 
-def rate_bps(text: str, option: str = "--max-rate") -> float:
-    """``500k``, ``200M`` or ``1.5G`` in bit/s. Raises UsageError for anything else, which names the ``option``."""
-    units = {"k": 1e3, "M": 1e6, "G": 1e9}
-    count, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
-    try:
-        return numbers.number(count, 1e5 / unit, 1e12 / unit) * unit
-    except ValueError:
-        raise UsageError(f"{option} must be a rate from 100k to 1000G, like 200M, not {text!r:.60}") from None
-
-
 def _instances(request: Request) -> int:
     """How many tunnels of each VPN, one after another, a deadline has time for. It is 1 where ``--reps`` says the
     number, where some measurements are not made in slices and so need their own time, and where the deadline is for the
@@ -277,13 +284,3 @@ def _weights(text: str, request: Request) -> Weights | None:
         known, there = known | run.metrics, there | set(measured_metrics(trials))
     weights = parse_weights(text, known, there)
     return weights if request.until_significant else None
-
-
-def seconds(text: str, option: str = "--deadline") -> float:
-    """``360``, ``90s``, ``6m`` or ``2h`` in seconds. Raises UsageError for anything else."""
-    units = {"s": 1, "m": 60, "h": 3600}
-    count, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
-    try:
-        return numbers.number(count, 1e-3, 1e7 / unit) * unit
-    except ValueError:
-        raise UsageError(f"{option} must be a time like 360, 90s, 6m or 2h, not {text!r:.60}") from None

@@ -45,6 +45,7 @@ def describe(
         profile_note=request.profile.note,
         seed=request.seed,
         repetitions=request.repetitions,
+        needs=request.needs,
         lab=lab_facts,
         image={
             "name": image.name,
@@ -98,6 +99,7 @@ def _with_more(old: Run, fresh: Run) -> Run:
     return old.model_copy(
         update={
             "experiments": list(experiments.values()),
+            "needs": fresh.needs,
             "metrics": old.metrics | fresh.metrics,
             "vpns": old.vpns | fresh.vpns,
             "image": old.image | {"gateways": _gateways(old, fresh), "packages": packages},

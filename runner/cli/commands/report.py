@@ -11,7 +11,19 @@ import typer
 from rich.markup import escape
 
 from runner.cli.folders import runs_in
-from runner.cli.options import Full, Margin, Weights, begin
+from runner.cli.options import (
+    Full,
+    Line,
+    Margin,
+    MustHaves,
+    NeedsFile,
+    PathLoss,
+    PathRtt,
+    TrafficName,
+    Weights,
+    begin,
+    needs_of,
+)
 from runner.cli.output import out
 from runner.cli.reading import of_kinds, report_of, reports_of
 from runner.data.errors import UsageError, require_known
@@ -25,6 +37,7 @@ FINDINGS = ("findings", "findings-plot")
 
 
 def report(
+    context: typer.Context,
     folders: Annotated[
         list[Path], typer.Argument(metavar="DIR", help="run folders of one lab, or one folder that holds several runs")
     ],
@@ -33,6 +46,12 @@ def report(
         str, typer.Option("--configuration", metavar="NAME", help="rank only comparable or recommended; default: both")
     ] = "",
     margin: Margin = "",
+    needs: NeedsFile = None,
+    line: Line = "",
+    path_rtt: PathRtt = "",
+    path_loss: PathLoss = "",
+    traffic: TrafficName = "",
+    must: MustHaves = None,
     form: Annotated[
         str,
         typer.Option(
@@ -57,7 +76,8 @@ def report(
     from runner.report.forms.registry import FORMS
 
     one_report = {"pdf", *(name for name, other in FORMS.items() if other.one_report)}
-    made_of = partial(report_of, weights=weights, configuration=configuration, margin=margin)
+    stating = partial(needs_of, context)
+    made_of = partial(report_of, weights=weights, configuration=configuration, margin=margin, needs=stating)
     if write:
         _no_other_form(form, across)
     else:
@@ -68,7 +88,7 @@ def report(
     if write:
         _write(only, made_of)
     elif across:
-        _print_kinds([*reports_of(runs, weights, configuration, margin)], form, full, runs)
+        _print_kinds([*reports_of(runs, weights, configuration, margin, stating)], form, full, runs)
     elif form in FINDINGS:
         _print_findings([made_of([run]) for run in runs], form)
     elif not (only or together) and form in one_report:

@@ -17,7 +17,7 @@ from runner.ranking.weights import parse_weights
 from runner.report.compare import compare_runs
 from runner.report.model import build
 from runner.report.why import why
-from runner.sweep.request import seconds
+from runner.data.numbers import seconds
 from tests.unit.data.test_store import RUN, trial
 from tests.unit.synthetic import METRICS, realistic_run
 

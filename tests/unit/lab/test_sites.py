@@ -26,7 +26,8 @@ from runner.lab.shape.site import BarePath, Site, peers_of
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import Image
 from runner.search import Loss
-from runner.sweep.request import Options, Request, ask, rate_bps, site_limits
+from runner.data.numbers import rate_bps
+from runner.sweep.request import Options, Request, ask, site_limits
 from runner.sweep.run import fit_path, from_path, slower_cost_rate
 from runner.sweep.run_record import describe, measured_vpns
 from runner.tunnel.path import refused

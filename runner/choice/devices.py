@@ -1,0 +1,246 @@
+"""What a run says of each VPN as a device on a line, drawn anew many times from what its measurements leave open.
+
+Each VPN has streams of random numbers of its own, so that whoever else is measured changes nothing of it.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import zlib
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from runner.data.levels import BASELINE, outside_of_tunnel
+from runner.data.own_cores import apart
+from runner.data.trials import Run, Rung, Trial
+from runner.ranking.basis import Basis, basis_of, unusual
+from runner.ranking.estimates import Blocks, alone
+from runner.ranking.intervals import Array
+from runner.ranking.stats import block_values
+
+DRAWS = 4000
+FEWEST = 2  # values that a draw is made from
+TRIMMED = 6  # from so many rounds on, one of each six is left out at either end
+CARRIED = 0.95  # of what was offered: less is not carried
+LEAST_CORES = 0.001  # of a gateway: what costs less than plain IP by chance costs this
+GATEWAYS = 2
+Rounds = Mapping[int, Mapping[str, float]]  # round -> name -> value
+TRIED = ("ok", "failed")  # trials of what a VPN supports here
+CONFIGURATIONS = ("recommended", "comparable")  # the first of them that a run has is judged
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A ladder of one VPN and kind of traffic. ``rates_bps``: its rungs, ascending, and ``carried``: whether each was
+    carried; ``cores`` (of a gateway, beyond plain IP), ``loss_ratio`` and ``delay_ms`` (p95, beyond plain IP) have the
+    shape (DRAWS, rungs); the last two have no number where nothing was measured."""
+
+    rates_bps: Array
+    carried: np.ndarray[Any, np.dtype[np.bool_]]
+    cores: Array
+    loss_ratio: Array
+    delay_ms: Array
+
+
+@dataclass(frozen=True)
+class Device:
+    """A VPN at the levels ``levels``. Arrays have the shape (DRAWS,) and are None where nothing was measured.
+
+    ``tcp_bps``, ``udp_bps``: what it carries here, the latter of datagrams of ``payload_bytes``; ``at_least``: which of
+    them (``tcp``, ``udp``) are only known from below. ``growth``: by kind, by what factor gateways with cores of their
+    own may carry more at most; infinite where nobody knows. ``rtt_added_ms``: beyond plain IP. ``breakdown_bps``: the
+    lowest rate under which the tunnel broke down. ``trials``: how many the run has of it, or should have, as others
+    have them; ``failed``: how many of them gave no number. ``curves``: by kind of the ladder (``tcp``, ``datagrams``).
+    """
+
+    vpn: str
+    levels: Mapping[str, str]
+    tcp_bps: Array | None = None
+    udp_bps: Array | None = None
+    payload_bytes: float = 1300.0
+    at_least: frozenset[str] = frozenset()
+    growth: Mapping[str, float] = field(default_factory=dict)
+    rtt_added_ms: Array | None = None
+    setup_s: Array | None = None
+    breakdown_bps: float | None = None
+    tcp_in_tcp: bool = False
+    trials: int = 0
+    failed: int = 0
+    curves: Mapping[str, Curve] = field(default_factory=dict)
+
+
+def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
+    """VPN -> its device, of all VPNs of the run that are no references, in the configuration that is judged: as
+    recommended, where that was measured. Empty for a run that has measured no ladder."""
+    usual = [trial for trial in trials if not trial.params.get("image") and not unusual(trial.params)]
+    for configuration in CONFIGURATIONS:
+        basis = basis_of(run, usual, configuration, (), "")
+        own = {vpn: _own(usual, vpn, levels) for vpn, levels in basis.levels.items() if levels}
+        if any(trial.curve for mine in own.values() for trial in mine):
+            plain = [trial for trial in usual if trial.vpn == BASELINE and trial.status == "ok"]
+            planned = {where(trial) for mine in own.values() for trial in mine if trial.status in TRIED}
+            return {vpn: _device(run, basis, vpn, mine, plain, planned) for vpn, mine in own.items() if mine}
+    return {}
+
+
+def where(trial: Trial) -> tuple[str, int]:
+    """What a trial measures, and in which repetition: the same for all VPNs."""
+    return str(sorted(outside_of_tunnel(trial.params).items())), trial.repetition
+
+
+def _own(trials: Sequence[Trial], vpn: str, levels: Mapping[str, str]) -> list[Trial]:
+    return [trial for trial in trials if trial.vpn == vpn and trial.params.items() >= levels.items()]
+
+
+def _device(
+    run: Run, basis: Basis, vpn: str, every: Sequence[Trial], plain: Sequence[Trial], planned: Set[tuple[str, int]]
+) -> Device:
+    record, own = run.vpns[vpn], [trial for trial in every if trial.status == "ok"]
+    kinds = {where(trial)[0] for trial in every if trial.status in TRIED}
+    asked = {place for place in planned if place[0] in kinds}
+    tcp, udp = basis.values.get("tcp_throughput", {}).get(vpn), basis.values.get("udp_throughput", {}).get(vpn)
+    payload = basis.traffic.get("udp_throughput", {}).get("payload_bytes")
+    bounds = {"tcp": "tcp_throughput", "udp": "udp_throughput"}
+    return Device(
+        vpn=vpn,
+        levels=basis.levels[vpn],
+        tcp_bps=_drawn(vpn, "tcp", tcp),
+        udp_bps=_drawn(vpn, "udp", udp),
+        payload_bytes=float(payload or Device.payload_bytes),
+        at_least=frozenset(kind for kind, metric in bounds.items() if basis.bounds.get(metric, {}).get(vpn)),
+        growth={kind: _growth(record.dataplane, own, kind, of) for kind, of in (("tcp", tcp), ("udp", udp)) if of},
+        rtt_added_ms=_beyond(vpn, "rtt", basis.values.get("rtt", {}).get(vpn), block_values(plain, "rtt")),
+        setup_s=_drawn(vpn, "setup", basis.values.get("setup_time", {}).get(vpn)),
+        breakdown_bps=min((rate for trial in own for rate in breakdowns_bps(trial)), default=None),
+        tcp_in_tcp=record.transport == "tcp" and record.carries != "tcp",
+        trials=len(asked),
+        failed=len(asked - {where(trial) for trial in own}),
+        curves={kind: made for kind in ("tcp", "datagrams") if (made := _curve(vpn, kind, own, plain))},
+    )
+
+
+def breakdowns_bps(trial: Trial) -> list[float]:
+    """The offered rates under which the tunnel of this trial broke down, bit/s."""
+    searched = [rate for value in trial.measurements for rate in value.detail.get("breakdowns_bps") or ()]
+    climbed = [rung.rate_bps for rung in trial.curve if any(rung.values.get("broke_down", ()))]
+    return [*searched, *climbed]
+
+
+def normal(vpn: str, what: str, freedom: float) -> Array:
+    """Draws of Student's t, always the same for one VPN and quantity."""
+    rng = np.random.default_rng(zlib.crc32(f"{vpn}/{what}".encode()))
+    return rng.standard_t(freedom, DRAWS) if math.isfinite(freedom) else rng.standard_normal(DRAWS)
+
+
+def _drawn(vpn: str, what: str, blocks: Blocks | None) -> Array | None:
+    estimate = alone(blocks) if blocks else None
+    if estimate is None:
+        return None
+    return np.exp(estimate.centre + estimate.error * normal(vpn, what, estimate.freedom))
+
+
+def _beyond(vpn: str, what: str, blocks: Blocks | None, plain: Blocks) -> Array | None:
+    """What a VPN's value exceeds plain IP's by, at least 0."""
+    own, bare = _drawn(vpn, what, blocks), _drawn(BASELINE, what, plain)
+    return None if own is None or bare is None else np.maximum(own - bare, 0.0)
+
+
+def _growth(dataplane: str, own: Sequence[Trial], kind: str, blocks: Blocks) -> float:
+    """By what factor gateways with cores of their own may carry more, at most."""
+    loads = [trial.loads for trial in own if trial.params["measure"] == kind and trial.loads]
+    if any(len(machines) > 1 for machines in loads):
+        return 1.0  # they have them already
+    here_bps = statistics.median(blocks.values())
+    there = apart(loads, here_bps) if dataplane != "kernel" else None
+    return there.high_bps / here_bps if there else math.inf
+
+
+def _curve(vpn: str, kind: str, own: Sequence[Trial], plain: Sequence[Trial]) -> Curve | None:
+    """The ladder of the VPN, over the rounds of all its tunnels. None where fewer than FEWEST rounds have one."""
+    bare = _rungs(plain, kind)
+    rows = [(rate, _of_rung(by_round, bare)) for rate, by_round in sorted(_rungs(own, kind).items())]
+    rows = [(rate, row) for rate, row in rows if len(row["cores"]) >= FEWEST]
+    if not rows:
+        return None
+
+    def drawn(name: str) -> Array:
+        return np.column_stack([_middle(vpn, f"{kind} {name}", row[name]) for _, row in rows])
+
+    return Curve(
+        rates_bps=np.array([rate for rate, _ in rows]),
+        carried=np.array([statistics.median(row["carried_ratio"]) >= CARRIED for _, row in rows]),
+        cores=np.maximum(drawn("cores"), LEAST_CORES),
+        loss_ratio=np.clip(drawn("loss_ratio"), 0.0, 1.0),
+        delay_ms=np.maximum(drawn("delay_ms"), 0.0),
+    )
+
+
+def _rungs(trials: Sequence[Trial], kind: str) -> dict[float, dict[int, dict[str, float]]]:
+    """Rate -> round -> name -> value, of the ladders of this kind."""
+    rungs: dict[float, dict[int, dict[str, float]]] = {}
+    for trial in trials:
+        if trial.params.get("carried") == kind:
+            for rung in trial.curve:
+                rungs.setdefault(rung.rate_bps, {}).update(_rounds(rung))
+    return rungs
+
+
+def _rounds(rung: Rung) -> dict[int, dict[str, float]]:
+    return {
+        number: {name: value for name, values in rung.values.items() if (value := values[at]) is not None}
+        for at, number in enumerate(rung.rounds)
+    }
+
+
+def _of_rung(rounds: Rounds, bare: Mapping[float, Rounds]) -> dict[str, list[float]]:
+    """Name -> a value for each round: what the rung costs a gateway beyond plain IP, what it loses and adds."""
+    row: dict[str, list[float]] = {"cores": [], "carried_ratio": [], "loss_ratio": [], "delay_ms": []}
+    for number, values in rounds.items():
+        if not values.get("seconds"):
+            continue
+        rate_bps = 8 * values["carried_bytes"] / values["seconds"]
+        plain = _plain(number, rate_bps, bare)
+        if plain is None:
+            continue
+        beyond_s = values["cpu_s"] - plain["cpu_per_byte_s"] * values["carried_bytes"]
+        row["cores"].append(beyond_s / values["seconds"] / GATEWAYS)
+        row["carried_ratio"].append(values["carried_ratio"])
+        if "loss_ratio" in values:
+            row["loss_ratio"].append(values["loss_ratio"])
+        if "delay_p95_ms" in values and "delay_p95_ms" in plain:
+            row["delay_ms"].append(values["delay_p95_ms"] - plain["delay_p95_ms"])
+    return row
+
+
+def _plain(number: int, rate_bps: float, bare: Mapping[float, Rounds]) -> dict[str, float] | None:
+    """Plain IP at about this rate in this round: the rung that is nearest, by its logarithm. In a round in which it
+    was not climbed to, the median of all rounds."""
+    near = min(bare, key=lambda rate: abs(math.log(rate / max(rate_bps, 1.0))), default=None)
+    if near is None:
+        return None
+    rounds = bare[near]
+    every = [rounds[number]] if number in rounds else [*rounds.values()]
+    costs = [values["cpu_s"] / values["carried_bytes"] for values in every if values.get("carried_bytes")]
+    delays = [values["delay_p95_ms"] for values in every if "delay_p95_ms" in values]
+    if not costs:
+        return None
+    plain = {"cpu_per_byte_s": statistics.median(costs)}
+    return plain | ({"delay_p95_ms": statistics.median(delays)} if delays else {})
+
+
+def _middle(vpn: str, what: str, values: Sequence[float]) -> Array:
+    """Draws of the trimmed mean of some values, which may be negative (Yuen, Biometrika 61(1), 1974); no number for
+    fewer than FEWEST."""
+    count = len(values)
+    if count < FEWEST:
+        return np.full(DRAWS, np.nan)
+    cut = count // TRIMMED
+    ordered = np.sort(np.asarray(values, dtype=float))
+    kept = count - 2 * cut
+    wins = np.clip(ordered, ordered[cut], ordered[count - 1 - cut])
+    error = float(wins.std(ddof=1)) * math.sqrt(count) / kept
+    return float(ordered[cut : count - cut].mean()) + error * normal(vpn, what, kept - 1)

@@ -1,0 +1,190 @@
+"""How well a device carries a line: a grade for each criterion in each draw, and what it costs the gateways."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal
+
+import numpy as np
+
+from runner.choice.devices import DRAWS, Curve, Device
+from runner.choice.thresholds import Step, Thresholds
+from runner.data.needs import Needs
+from runner.ranking.intervals import Array
+
+Criterion = Literal[
+    "capacity", "loss", "delay", "mouth_to_ear", "rtt", "setup", "tcp_in_tcp", "breakdown", "failures", "cost"
+]
+Codes = np.ndarray[tuple[int], np.dtype[np.int8]]
+
+
+class Grade(IntEnum):
+    """How well a VPN suits a line. A worse grade is a larger number; UNKNOWN: what counts was not measured."""
+
+    FITS = 0
+    LITTLE = 1
+    SHORT = 2
+    USELESS = 3
+    UNKNOWN = 4
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A device on a line. ``codes``: criterion -> its grade in every draw; ``values``: criterion -> the middle of what
+    it was graded by. The others have the shape (DRAWS,), and no number where something is missing: ``capacity_bps`` of
+    this traffic, here; ``most_bps`` on gateways with cores of their own, infinite where nobody knows; ``cores`` of a
+    gateway, at the demand or, if that is less, at the capacity.
+    """
+
+    device: Device
+    codes: Mapping[Criterion, Codes]
+    capacity_bps: Array
+    most_bps: Array
+    cores: Array
+    values: Mapping[Criterion, float]
+
+    @property
+    def grade(self) -> Codes:
+        """The worst grade of all criteria, in every draw."""
+        worst: Codes = np.max(np.stack(list(self.codes.values())), axis=0)
+        return worst
+
+
+def graded(device: Device, needs: Needs, thresholds: Thresholds) -> Graded:
+    """The device on a line of ``needs.line_bps``, which is given."""
+    assert needs.line_bps is not None
+    share, demand_bps = thresholds.share(needs.traffic), thresholds.demand_bps(needs.line_bps)
+    # Voice is limited by its packets: so many as of the payload that the ladder and the search had.
+    small = thresholds.call_bytes / device.payload_bytes if needs.traffic == "calls" else 1.0
+    here_bps = _mixed(device.tcp_bps, _scaled(device.udp_bps, small), share)
+    most_bps = _mixed(
+        _scaled(device.tcp_bps, device.growth.get("tcp", math.inf)),
+        _scaled(device.udp_bps, small * device.growth.get("udp", math.inf)),
+        share,
+    )
+    codes: dict[Criterion, Codes] = {"capacity": _capacity(device, here_bps, demand_bps, share, thresholds)}
+    values: dict[Criterion, float] = {}
+    # What does not carry the line is judged at what it carries.
+    capacity_bps = _median(here_bps)
+    reached_bps = min(demand_bps, capacity_bps) if math.isfinite(capacity_bps) else demand_bps
+    # Datagrams of a mixture meet a tunnel that is as busy as datagrams alone make it at the same share of the capacity.
+    judged_bps = thresholds.load * reached_bps / capacity_bps * _median(_or_unknown(device.udp_bps))
+    if share:
+        loss = _at(device.curves.get("datagrams"), "loss_ratio", judged_bps, device.udp_bps)
+        codes["loss"] = _step(loss, thresholds.loss_ratio)
+        values["loss"] = _median(loss)
+    if needs.traffic == "calls":
+        delay = _at(device.curves.get("datagrams"), "delay_ms", judged_bps, device.udp_bps)
+        codes["delay"] = _step(delay, thresholds.delay_ms)
+        whole = delay + (needs.path_rtt_ms or 0.0) / 2
+        codes["mouth_to_ear"] = _step(whole, thresholds.mouth_to_ear_ms)
+        values |= {"delay": _median(delay), "mouth_to_ear": _median(whole)}
+    if needs.traffic in ("mixed", "transactions"):
+        floor_ms = thresholds.mixed_rtt_ms if needs.traffic == "mixed" else thresholds.transactions_rtt_ms
+        noticed_ms = max(floor_ms, thresholds.rtt_share * (needs.path_rtt_ms or 0.0))
+        rtt = _or_unknown(device.rtt_added_ms)
+        codes["rtt"] = _step(rtt, Step(noticed_ms, math.inf))
+        values["rtt"] = _median(rtt)
+    setup = _or_unknown(device.setup_s)
+    codes["setup"], values["setup"] = _step(setup, thresholds.setup_s), _median(setup)
+    lossy = needs.path_loss_ratio is None or needs.path_loss_ratio >= thresholds.tcp_in_tcp_loss_ratio
+    if device.tcp_in_tcp and lossy:
+        codes["tcp_in_tcp"] = _all(Grade.LITTLE)
+    if share and device.breakdown_bps is not None:
+        broke = device.breakdown_bps <= needs.line_bps
+        codes["breakdown"] = _all(Grade.USELESS if broke else Grade.FITS)
+        values["breakdown"] = device.breakdown_bps
+    if device.failed:
+        codes["failures"] = _all(Grade.UNKNOWN if 2 * device.failed >= device.trials else Grade.LITTLE)
+        values["failures"] = device.failed
+    cores = _cost(device, reached_bps / small, share)
+    codes["cost"] = np.where(np.isnan(cores), Grade.UNKNOWN, Grade.FITS).astype(np.int8)
+    values |= {"cost": _median(cores), "capacity": _median(here_bps)}
+    return Graded(device, codes, here_bps, most_bps, cores, values)
+
+
+def _all(code: Grade) -> Codes:
+    return np.full(DRAWS, code, dtype=np.int8)
+
+
+def _or_unknown(draws: Array | None) -> Array:
+    return np.full(DRAWS, np.nan) if draws is None else draws
+
+
+def _scaled(draws: Array | None, factor: float) -> Array | None:
+    return None if draws is None else draws * factor
+
+
+def _median(draws: Array) -> float:
+    return float(np.median(draws))
+
+
+def _mixed(tcp_bps: Array | None, udp_bps: Array | None, share: float) -> Array:
+    """The rate of a mixture whose ``share`` of bytes is datagrams: its time is that of both parts."""
+    time: Array = np.zeros(DRAWS)
+    for part, bps in ((1 - share, tcp_bps), (share, udp_bps)):
+        if part:
+            time = time + part / _or_unknown(bps)
+    with np.errstate(divide="ignore"):
+        return np.asarray(1 / time)
+
+
+def _capacity(device: Device, here_bps: Array, demand_bps: float, share: float, thresholds: Thresholds) -> Codes:
+    """Known from below only, and below the demand, nobody knows whether it carries the line."""
+    bounded = (share < 1 and "tcp" in device.at_least) or (share > 0 and "udp" in device.at_least)
+    short = Grade.UNKNOWN if bounded else Grade.SHORT
+    codes = np.where(here_bps >= demand_bps, Grade.LITTLE, short)
+    codes = np.where(here_bps >= thresholds.headroom * demand_bps, Grade.FITS, codes)
+    return np.where(np.isnan(here_bps), Grade.UNKNOWN, codes).astype(np.int8)
+
+
+def _step(draws: Array, step: Step) -> Codes:
+    codes = np.where(draws <= step.fits, Grade.FITS, np.where(draws <= step.little, Grade.LITTLE, Grade.USELESS))
+    return np.where(np.isnan(draws), Grade.UNKNOWN, codes).astype(np.int8)
+
+
+def _at(curve: Curve | None, name: Literal["loss_ratio", "delay_ms"], rate_bps: float, capacity: Array | None) -> Array:
+    """What the ladder says of this rate: straight in the rate's logarithm between rungs that were carried. Between the
+    last of them and the first that was not, up to the capacity, it is that of the last; beyond, of the first."""
+    if curve is None:
+        return np.full(DRAWS, np.nan)
+    rates = curve.rates_bps
+    draws: Array = getattr(curve, name)
+    above = int(np.searchsorted(rates, rate_bps))
+    if above == 0 or rates[above - 1] == rate_bps:
+        return np.asarray(draws[:, max(0, above - 1)])
+    below = above - 1
+    if above < len(rates) and curve.carried[above]:
+        part = math.log(rate_bps / rates[below]) / math.log(rates[above] / rates[below])
+        return np.asarray((1 - part) * draws[:, below] + part * draws[:, above])
+    carries = rate_bps <= _or_unknown(capacity)
+    return np.asarray(np.where(carries, draws[:, below], draws[:, min(above, len(rates) - 1)]))
+
+
+def _cost(device: Device, rate_bps: float, share: float) -> Array:
+    """The cores of a gateway that this rate takes: of either kind its share."""
+    cores = np.zeros(DRAWS)
+    for part, kind in ((1 - share, "tcp"), (share, "datagrams")):
+        if part:
+            cores = cores + part * _cores(device.curves.get(kind), rate_bps)
+    return cores
+
+
+def _cores(curve: Curve | None, rate_bps: float) -> Array:
+    """The cores at this rate: straight in logarithms between the rungs that were carried, the same below the lowest,
+    and in proportion to the rate above the highest."""
+    if curve is None:
+        return np.full(DRAWS, np.nan)
+    known = [at for at, carried in enumerate(curve.carried) if carried] or [0]
+    rates, cores = curve.rates_bps[known], curve.cores[:, known]
+    if rate_bps <= rates[0]:
+        return np.asarray(cores[:, 0])
+    if rate_bps >= rates[-1]:
+        return np.asarray(cores[:, -1] * rate_bps / rates[-1])
+    above = int(np.searchsorted(rates, rate_bps))
+    part = math.log(rate_bps / rates[above - 1]) / math.log(rates[above] / rates[above - 1])
+    logs = (1 - part) * np.log(cores[:, above - 1]) + part * np.log(cores[:, above])
+    return np.asarray(np.exp(logs))

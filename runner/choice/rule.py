@@ -1,0 +1,31 @@
+"""The rule: of the VPNs that fulfil the musts, those with the best grade on the line; of these, those that cost the
+gateways least. Absolute stages first, one relative stage last: so no VPN that is not chosen changes the choice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from runner.choice.devices import DRAWS
+from runner.choice.grade import Grade, Graded
+from runner.choice.thresholds import Thresholds
+
+Chosen = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
+
+
+def chosen(candidates: Sequence[Graded], thresholds: Thresholds) -> Chosen:
+    """Which candidates each draw chooses, shape (DRAWS, candidates); none where all are useless or unknown."""
+    if not candidates:
+        return np.zeros((DRAWS, 0), dtype=bool)
+    grades = np.column_stack([candidate.grade for candidate in candidates])
+    usable = grades <= Grade.SHORT
+    best = np.where(usable, grades, Grade.UNKNOWN).min(axis=1, keepdims=True)
+    among = usable & (grades == best)
+    capacity = np.where(among, np.column_stack([candidate.capacity_bps for candidate in candidates]), 0.0)
+    near = capacity >= thresholds.short * capacity.max(axis=1, keepdims=True)
+    among &= (best < Grade.SHORT) | near
+    cores = np.where(among, np.column_stack([candidate.cores for candidate in candidates]), np.inf)
+    cheapest = cores.min(axis=1, keepdims=True)
+    dear = np.maximum(cheapest + thresholds.cost_cores, cheapest * thresholds.cost_ratio)
+    return np.asarray(among & (cores <= dear))

@@ -1,0 +1,95 @@
+"""What a user states of the needs, in a file or by options, read and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from runner.data.errors import UsageError, require_known
+from runner.data.files import from_toml, read_bytes
+from runner.data.needs import MUSTS, TRAFFICS, USUAL, Must, Needs
+from runner.data.numbers import number, rate_bps
+
+KEYS = ("line", "path_rtt", "path_loss", "traffic", "must")
+LONGEST_RTT_MS = 1e5
+
+
+class Given(NamedTuple):
+    """The options of a command, as they were typed; empty where they were not."""
+
+    needs: Path | None = None
+    line: str = ""
+    path_rtt: str = ""
+    path_loss: str = ""
+    traffic: str = ""
+    must: str = ""
+
+
+def stated(options: Given, before: Needs | None = None) -> Needs:
+    """The needs of the file, over them those of the options; what neither says is as ``before``. Raises UsageError."""
+    given = _of_file(options.needs) if options.needs else {}
+    names = {key: f"--{key.replace('_', '-')}" for key in KEYS}
+    if options.needs:
+        names |= {key: f"{key} in {options.needs}" for key in given}
+    for key in KEYS:
+        if text := getattr(options, key):
+            given[key], names[key] = text, f"--{key.replace('_', '-')}"
+    return _read(given, names, before or Needs())
+
+
+def _of_file(path: Path) -> dict[str, Any]:
+    try:
+        given = from_toml(read_bytes(path))
+    except ValueError as wrong:
+        raise UsageError(f"--needs {path} is not TOML: {wrong}") from None
+    for key in given:
+        require_known(f"key in {path}", key, KEYS)
+    return given
+
+
+def _read(given: Mapping[str, Any], names: Mapping[str, str], before: Needs) -> Needs:
+    found: dict[str, Any] = dict(before)
+    if "line" in given:
+        found["line_bps"] = rate_bps(str(given["line"]), names["line"])
+    if "path_rtt" in given:
+        found["path_rtt_ms"] = _milliseconds(str(given["path_rtt"]), names["path_rtt"])
+    if "path_loss" in given:
+        found["path_loss_ratio"] = _share(str(given["path_loss"]), names["path_loss"])
+    if "traffic" in given:
+        require_known(names["traffic"], str(given["traffic"]), TRAFFICS)
+        found["traffic"] = given["traffic"]
+    if "must" in given:
+        found["must"] = _musts(given["must"], names["must"])
+    return Needs.model_validate(found)
+
+
+def _milliseconds(text: str, name: str) -> float:
+    """``20ms``, ``0.5ms`` or ``1s``; a number alone is in milliseconds."""
+    scale, count = (1.0, text[:-2]) if text.endswith("ms") else (1e3, text[:-1]) if text.endswith("s") else (1.0, text)
+    try:
+        return scale * number(count.strip(), 0, LONGEST_RTT_MS / scale)
+    except ValueError:
+        raise UsageError(f"{name} must be a round-trip time from 0 to 100s, like 20ms, not {text!r:.60}") from None
+
+
+def _share(text: str, name: str) -> float:
+    """``0.0005`` or ``0.05%``."""
+    scale, count = (0.01, text[:-1]) if text.endswith("%") else (1.0, text)
+    try:
+        return scale * number(count.strip(), 0, 1 / scale)
+    except ValueError:
+        raise UsageError(f"{name} must be a share of the packets, like 0.0005 or 0.05%, not {text!r:.60}") from None
+
+
+def _musts(given: Any, name: str) -> tuple[Must, ...]:
+    """The musts in force: the usual ones and those that are named, without those that stand behind a minus."""
+    words = given.split(",") if isinstance(given, str) else given
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise UsageError(f'{name} must be a list of musts, like must = ["nat"], not {given!r:.60}')
+    words = [word.strip() for word in words if word.strip()]
+    for word in words:
+        require_known(name, word.removeprefix("-"), MUSTS)
+    named = [word for word in words if not word.startswith("-")]
+    out = {word.removeprefix("-") for word in words if word.startswith("-")}
+    return tuple(must for must in MUSTS if (must in USUAL or must in named) and must not in out)

@@ -1,0 +1,61 @@
+"""The thresholds by which a VPN is judged on a line, as data. docs/method.md has the sources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runner.data.needs import Traffic
+
+
+@dataclass(frozen=True)
+class Step:
+    """Up to ``fits`` a VPN fits, up to ``little`` it fits with a reservation."""
+
+    fits: float
+    little: float
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """``payload_share``: payload of a line's rate (1300 of 1400 bytes). ``datagrams``: the share of each traffic's
+    bytes that travels in datagrams. ``call_bytes``: of a voice packet, payload (20 ms of G.711). ``headroom``: capacity
+    over demand from which on a VPN fits (Cisco's wireless voice guide: 25 % over-provisioning). ``load``: the share of
+    the demand at which loss and delay are judged. The costs are opinions: a tenth of a core is 5 % of a gateway with
+    two."""
+
+    payload_share: float = 0.93
+    headroom: float = 1.25
+    load: float = 0.8
+    files: float = 0.0
+    mixed: float = 0.3
+    calls: float = 1.0
+    transactions: float = 0.0
+    call_bytes: float = 200.0
+    loss_ratio: Step = Step(0.001, 0.01)  # Microsoft, customer edge; ITU-T Y.1541 class 0
+    delay_ms: Step = Step(10.0, 50.0)  # p95 added: half of a voice packet; Y.1541's variation of class 0
+    mouth_to_ear_ms: Step = Step(150.0, 400.0)  # ITU-T G.114, of path and tunnel
+    mixed_rtt_ms: float = 1.0
+    transactions_rtt_ms: float = 0.1
+    rtt_share: float = 0.1  # of the path's round trip: transactions go with its inverse; an opinion
+    setup_s: Step = Step(2.0, 30.0)  # ITU-T G.1010, web browsing; a reload
+    tcp_in_tcp_loss_ratio: float = 1e-4  # of the path, from which on TCP in TCP is a fallback (RFC 9329)
+    cost_cores: float = 0.1
+    cost_ratio: float = 1.25
+    short: float = 0.9  # of the highest capacity, where nothing carries the line
+
+    def share(self, traffic: Traffic) -> float:
+        """The share of the bytes that travels in datagrams, 0 to 1."""
+        shares: dict[Traffic, float] = {
+            "files": self.files,
+            "mixed": self.mixed,
+            "calls": self.calls,
+            "transactions": self.transactions,
+        }
+        return shares[traffic]
+
+    def demand_bps(self, line_bps: float) -> float:
+        """The payload that a full line carries, bit/s."""
+        return self.payload_share * line_bps
+
+
+USUAL = Thresholds()

@@ -1,0 +1,233 @@
+"""The rule's properties, on made-up VPNs whose answer is known."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from runner.choice.answer import RATES_BPS, Answer, answer, bands, changes, settled
+from runner.choice.devices import Device
+from runner.choice.grade import Grade
+from runner.choice.thresholds import USUAL, Thresholds
+from tests.unit.choice.made_up import by_name, device, needs, words
+
+FAST = device("fast", 3.5e9, 6e8, 18.0, spread=0.04)
+LIGHT = device("light", 8e8, 6e8, 20.0, spread=0.04)
+SLOW = device("slow", 4e8, 3e8, 60.0, spread=0.04)
+OVER_TCP = device("over_tcp", 6e8, 4e8, 17.0, spread=0.04, tcp_in_tcp=True, breakdown_bps=1.25e9)
+FOUR = by_name(FAST, LIGHT, SLOW, OVER_TCP)
+ALL = words("fast", "light", "slow", "over_tcp", "twin")
+
+
+def said(line_bps: float = 1e8, devices: dict[str, Device] | None = None, **more: object) -> Answer:
+    return answer(devices or dict(FOUR), ALL, needs(line_bps, **more))
+
+
+def test_a_line_that_several_carry_at_about_the_same_cost_names_all_of_them() -> None:
+    found = said(1e8)
+    assert found.named == ["fast", "light"]
+    assert found.certainty == "sure"
+    assert found.of("slow").reasons[0].criterion == "cost"
+    assert found.of("over_tcp").reasons[0].criterion == "tcp_in_tcp"
+    assert found.of("fast").cores == pytest.approx(0.93e8 / 8e9 * 18, rel=0.01)
+
+
+def test_a_line_that_one_carries_names_it() -> None:
+    found = said(1e9, traffic="files")
+    assert (found.named, found.certainty, found.grade) == (["fast"], "sure", Grade.FITS)
+    assert found.of("light").carries == "depends"  # nobody knows what gateways of their own would carry
+
+
+def test_where_nothing_carries_the_line_what_carries_most_is_named_as_short() -> None:
+    found = said(1e10)
+    assert (found.named, found.grade) == (["fast"], Grade.SHORT)
+
+
+def test_a_second_copy_is_equally_good_and_excludes_nobody() -> None:
+    for line_bps in RATES_BPS:
+        before = said(line_bps)
+        twin = replace(FAST, vpn="twin")
+        after = said(line_bps, {**FOUR, "twin": twin})
+        assert set(after.named) - {"twin"} == set(before.named)
+        assert ("twin" in after.named) == ("fast" in before.named)
+
+
+def test_one_that_is_ten_times_worse_changes_only_its_own_line() -> None:
+    worse = device("slow", 4e7, 3e7, 600.0, spread=0.04)
+    for line_bps in RATES_BPS[3:]:
+        before, after = said(line_bps), said(line_bps, {**FOUR, "slow": worse})
+        assert after.named == [vpn for vpn in before.named if vpn != "slow"] or before.named == ["slow"]
+        for vpn in ("fast", "light", "over_tcp"):
+            assert after.of(vpn).chance == before.of(vpn).chance
+
+
+@pytest.mark.parametrize("traffic", ["files", "mixed", "calls", "transactions"])
+def test_without_any_vpn_that_is_not_chosen_the_choice_stays(traffic: str) -> None:
+    for line_bps in RATES_BPS:
+        before = said(line_bps, traffic=traffic)
+        for left_out in [candidate.vpn for candidate in before.candidates if not candidate.chance]:
+            rest = {vpn: made for vpn, made in FOUR.items() if vpn != left_out}
+            assert said(line_bps, rest, traffic=traffic).named == before.named
+
+
+def test_a_machine_and_a_line_ten_times_as_fast_make_the_same_choice() -> None:
+    faster = {
+        "fast": device("fast", 3.5e9, 6e8, 18.0, spread=0.04, times=10),
+        "light": device("light", 8e8, 6e8, 20.0, spread=0.04, times=10),
+        "slow": device("slow", 4e8, 3e8, 60.0, spread=0.04, times=10),
+    }
+    three = {vpn: made for vpn, made in FOUR.items() if vpn != "over_tcp"}
+    for line_bps in RATES_BPS:
+        assert said(line_bps, three).named == said(10 * line_bps, faster).named
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        {"tcp_bps": None},
+        {"udp_bps": None},
+        {"curves": {}},
+        {"setup_s": None},
+        {"rtt_added_ms": None},
+        {"curves": {"tcp": FAST.curves["tcp"]}},
+    ],
+    ids=str,
+)
+def test_a_value_that_counts_and_is_missing_means_not_named(missing: dict[str, object]) -> None:
+    found = said(1e9, {**FOUR, "fast": replace(FAST, **missing)})  # type: ignore[arg-type]
+    assert "fast" not in found.named
+    assert found.of("fast").grade == Grade.UNKNOWN
+
+
+def test_what_breaks_down_at_80_megabits_is_out_at_100_and_named_at_50() -> None:
+    alone = {"fragile": device("fragile", 3e8, 3e8, 5.0, breakdown_bps=8e7)}
+    at_50 = answer(alone, words("fragile"), needs(5e7))
+    at_100 = answer(alone, words("fragile"), needs(1e8))
+    assert (at_50.named, at_100.named) == (["fragile"], [])
+    assert [reason.criterion for reason in at_100.of("fragile").reasons] == ["breakdown"]
+    assert answer(alone, words("fragile"), needs(1e8, traffic="files")).named == ["fragile"]  # no datagrams
+
+
+@pytest.mark.parametrize("headroom", [1.0, 1.25, 1.5])
+@pytest.mark.parametrize(("cores", "ratio"), [(0.05, 1.1), (0.1, 1.25), (0.2, 1.5)])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.5])
+def test_the_named_one_stays_in_the_set_when_thresholds_move(
+    headroom: float, cores: float, ratio: float, share: float
+) -> None:
+    moved = Thresholds(headroom=headroom, cost_cores=cores, cost_ratio=ratio, mixed=share)
+    for line_bps in (1e7, 2e7, 1e8, 2e8):
+        usual = answer(FOUR, ALL, needs(line_bps))
+        assert usual.named[0] in answer(FOUR, ALL, needs(line_bps), thresholds=moved).named
+
+
+def test_what_is_unknown_or_no_is_never_named_and_says_which_must() -> None:
+    states = {**ALL, "fast": {**ALL["fast"], "nat": "no"}, "light": {**ALL["light"], "nat": "unknown"}}
+    states["slow"] = {**ALL["slow"], "nat": "shown"}
+    states["over_tcp"] = {**ALL["over_tcp"], "nat": "declared"}
+    found = answer(FOUR, states, needs(1e8, must=("networks", "nat")))
+    assert found.named == ["slow"]
+    assert (found.of("fast").reasons[0].musts, found.of("fast").reasons[0].unknown) == (["nat"], False)
+    assert (found.of("light").reasons[0].musts, found.of("light").reasons[0].unknown) == (["nat"], True)
+
+
+def test_shown_comes_before_declared_among_equals() -> None:
+    states = {**ALL, "fast": {**ALL["fast"], "nat": "declared"}, "light": {**ALL["light"], "nat": "shown"}}
+    assert answer(FOUR, states, needs(1e8, must=("networks", "nat"))).named == ["light", "fast"]
+
+
+def test_a_lossy_path_or_an_unknown_one_demotes_tcp_in_tcp_and_a_clean_one_does_not() -> None:
+    assert "over_tcp" not in said(1e8).named
+    assert "over_tcp" not in said(1e8, path_loss_ratio=1e-3).named
+    assert "over_tcp" in said(1e8, path_loss_ratio=0.0).named
+
+
+def test_failed_trials_are_no_advantage() -> None:
+    once = said(1e8, {**FOUR, "fast": replace(FAST, failed=1)})
+    assert once.named == ["light"]
+    assert [reason.criterion for reason in once.of("fast").reasons] == ["failures"]
+    often = said(1e8, {**FOUR, "fast": replace(FAST, failed=5)})
+    assert often.of("fast").grade == Grade.UNKNOWN
+
+
+def test_calls_are_judged_by_packets_and_by_the_delay_that_is_added() -> None:
+    late = device("late", 3e9, 3e9, 5.0, delay_ms=20.0)
+    useless = device("useless", 3e9, 3e9, 5.0, delay_ms=80.0)
+    found = answer(by_name(FAST, late, useless), words("fast", "late", "useless"), needs(2e7, traffic="calls"))
+    assert found.named == ["fast"]
+    assert found.of("late").grade == Grade.LITTLE
+    assert found.of("useless").grade == Grade.USELESS
+    # 600 Mbit/s in packets of 1300 B are 92 Mbit/s in those of 200 B.
+    assert found.of("fast").here_bps == pytest.approx(6e8 * 200 / 1300, rel=0.02)
+
+
+def test_a_long_path_hides_a_round_trip_and_a_short_one_does_not() -> None:
+    slow_echo = device("fast", 3.5e9, 6e8, 18.0, rtt_ms=0.6)
+    both = {"fast": slow_echo, "light": LIGHT}
+    far = answer(both, ALL, needs(1e8, traffic="transactions", path_rtt_ms=20.0))
+    near = answer(both, ALL, needs(1e8, traffic="transactions", path_rtt_ms=3.0))
+    assert far.named == ["fast", "light"]
+    assert near.named == ["light"]
+
+
+def test_what_is_known_from_below_only_is_not_called_short() -> None:
+    bounded = replace(LIGHT, at_least=frozenset({"tcp"}))
+    found = said(1e9, {"light": bounded, "slow": SLOW}, traffic="files")
+    assert found.of("light").grade == Grade.UNKNOWN
+    assert found.of("slow").grade == Grade.SHORT
+
+
+def test_a_line_is_refused_only_where_gateways_of_their_own_would_not_carry_it_either() -> None:
+    bound = {"slow": device("slow", 4e8, 4e8, growth=2.0, spread=0.01), "fast": FAST}
+    at_1g = answer(bound, ALL, needs(1e9, traffic="files"))
+    at_500m = answer(bound, ALL, needs(5e8, traffic="files"))
+    busy = answer(bound, ALL, needs(1e9, traffic="files"), calm=False)
+    assert (at_1g.of("slow").carries, at_500m.of("slow").carries, busy.of("slow").carries) == (
+        "no",
+        "depends",
+        "depends",
+    )
+    assert at_1g.of("fast").carries == "yes"
+
+
+def test_bands_cover_every_line_once_in_order() -> None:
+    found = bands(FOUR, ALL, needs(None))
+    assert found[0].low_bps == pytest.approx(1e7)
+    assert found[-1].high_bps == pytest.approx(1e10)
+    for band, after in pairwise(found):
+        assert after.low_bps == pytest.approx(band.high_bps * 10 ** (1 / 40))
+        assert (set(band.named), band.grade) != (set(after.named), after.grade)
+    assert found[0].named == ["fast", "light", "slow"]  # a tenth of a core tells nobody apart at 10 Mbit/s
+    assert (found[-1].named, found[-1].grade) == (["fast"], Grade.SHORT)
+
+
+def test_what_changes_the_answer_is_a_higher_line_or_another_must() -> None:
+    states = {**ALL, "over_tcp": {**ALL["over_tcp"], "udp-blocked": "shown"}}
+    for vpn in ("fast", "light", "slow"):
+        states[vpn] = {**ALL[vpn], "udp-blocked": "no"}
+    found = answer(FOUR, states, needs(1e8))
+    every = changes(FOUR, states, found, bands(FOUR, states, needs(None)))
+    line, blocked = every[0], next(change for change in every if change.must == "udp-blocked")
+    assert line.line_bps is not None
+    assert line.line_bps > 1e8
+    assert (blocked.named, blocked.reservations) == (["over_tcp"], ["tcp_in_tcp"])
+
+
+def test_more_of_the_same_is_not_asked_for_where_the_gateways_decide() -> None:
+    unsure = {"fast": device("fast", 1e9, spread=0.3), "light": device("light", 1.2e9, spread=0.3)}
+    own = {vpn: replace(made, growth={"tcp": 1.0, "udp": 1.0}) for vpn, made in unsure.items()}
+    line = needs(1.1e9, traffic="files")
+    assert settled(unsure, ALL, line)  # gateways of their own may carry it
+    assert not settled(own, ALL, line)
+    assert settled(FOUR, ALL, needs(1e8))
+
+
+def test_draws_do_not_depend_on_who_else_is_there() -> None:
+    assert USUAL.share("mixed") == pytest.approx(0.3)
+    for line_bps in RATES_BPS:
+        alone, together = answer({"fast": FAST}, ALL, needs(line_bps)), said(line_bps)
+        assert alone.of("fast").here_bps == together.of("fast").here_bps
+        assert math.isclose(float(np.median(FAST.tcp_bps)), 3.5e9, rel_tol=0.05)  # type: ignore[arg-type]
