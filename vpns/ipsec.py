@@ -58,6 +58,7 @@ TIMERS = (
 class Ipsec(Vpn):
     title = "IPsec (strongSwan, kernel ESP)"
     dataplane = "kernel"
+    speaks = "ikev2-esp"
     transport = "esp"
     ports = "udp/500 udp/4500"
     modules = "esp4"

@@ -14,6 +14,7 @@ from vpns.ipsec import Ipsec
 
 class IpsecAh(Ipsec):
     title = "IPsec with AH (strongSwan, kernel)"
+    speaks = ""
     modules = "ah4"
     transport = "ip"
     reference = True

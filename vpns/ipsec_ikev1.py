@@ -9,6 +9,7 @@ from vpns.ipsec import Ipsec
 
 class IpsecIkev1(Ipsec):
     title = "IPsec with IKEv1 (strongSwan, kernel ESP)"
+    speaks = ""
     note = "IKEv1 is historic (RFC 9395); the data path is that of `ipsec`"
     ike_version = 1
     offers = replace(Ipsec.offers, ciphers=IKEV1_CIPHERS, integrities=IKEV1_INTEGRITIES, limits=IKEV1_LIMITS)

@@ -25,6 +25,7 @@ PORT = "1701"
 
 class L2tpIpsec(Ipsec):
     title = "L2TP in IPsec (xl2tpd, strongSwan)"
+    speaks = ""
     modules = "esp4 l2tp_ppp"
     note = "IKEv1, which RFC 3193 asks for, is historic (RFC 9395)"
     software = replace(Ipsec.software, tools={**Ipsec.software.tools, **l2tp.L2tp.software.tools})

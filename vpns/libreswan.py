@@ -42,6 +42,7 @@ NEGOTIATED = {
 class Libreswan(Vpn):
     title = "IPsec (Libreswan, kernel ESP)"
     dataplane = "kernel"
+    speaks = "ikev2-esp"
     transport = "esp"
     ports = "udp/500 udp/4500"
     modules = "esp4"

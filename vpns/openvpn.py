@@ -25,6 +25,7 @@ LEGACY = ("blowfish-128-cbc",)
 class OpenVpn(Vpn):
     title = "OpenVPN (UDP)"
     dataplane = "userspace"
+    speaks = "openvpn"
     software = Software({"openvpn": "openvpn", "openssl": "openssl"}, openssl=True)
     transport = "udp"
     ports = "udp/1194"

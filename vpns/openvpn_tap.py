@@ -18,6 +18,7 @@ from vpns.openvpn import OpenVpn
 
 class OpenVpnTap(OpenVpn):
     title = "OpenVPN (UDP, TAP)"
+    speaks = ""
     device = "tap"
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:

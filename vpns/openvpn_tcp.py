@@ -13,6 +13,7 @@ from vpns.openvpn import OpenVpn
 
 class OpenVpnTcp(OpenVpn):
     title = "OpenVPN (TCP)"
+    speaks = ""
     transport = "tcp"
     ports = "tcp/1194"
     note = "TCP inside the tunnel runs over TCP: losses on the WAN are repaired twice"

@@ -36,6 +36,7 @@ SUITE = "WireGuard has one cipher suite, ChaCha20-Poly1305, and negotiates none 
 class WireGuard(Vpn):
     title = "WireGuard (kernel)"
     dataplane = "kernel"
+    speaks = "wireguard"
     software = Software({"wg": "wireguard-tools"})
     transport = "udp"
     ports = "udp/51820"

@@ -29,6 +29,7 @@ EXCHANGED = re.compile(r"Exchanged key with peer (\S+)")  # by the hash of its p
 
 class WireGuardRosenpass(WireGuardGo):
     title = "WireGuard (wireguard-go) with Rosenpass"
+    speaks = ""
     outer_ipv6 = inner_ipv6 = False
     ports = "udp/51820 udp/9999"
     software = replace(

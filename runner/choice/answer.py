@@ -72,12 +72,16 @@ class Answer(Strict):
 
 
 class Band(Strict):
-    """The lines, from ``low_bps`` to ``high_bps``, for which the same VPNs are named, at the same grade."""
+    """The lines, from ``low_bps`` to ``high_bps``, for which the same VPNs are named, at the same grade and with the
+    same ``reservations`` about the first. ``here_bps``, ``most_bps``: what that one carries; see Candidate."""
 
     low_bps: float
     high_bps: float
     named: list[str]
     grade: int
+    reservations: list[Criterion] = []
+    here_bps: float | None = None
+    most_bps: float | None = None
 
 
 class Change(Strict):
@@ -130,10 +134,16 @@ def bands(devices: Mapping[str, Device], words: Words, needs: Needs, thresholds:
     for line_bps in map(float, lines):
         said = answer(devices, words, _on(needs, line_bps), thresholds=thresholds)
         last = found[-1] if found else None
-        if last and set(last.named) == set(said.named) and last.grade == said.grade:
+        first = said.of(said.named[0]) if said.named else None
+        reservations = first.reservations if first else []
+        if last and (set(last.named), last.grade, last.reservations) == (set(said.named), said.grade, reservations):
             found[-1] = last.model_copy(update={"high_bps": line_bps})
         else:
-            found.append(Band(low_bps=line_bps, high_bps=line_bps, named=said.named, grade=said.grade))
+            band = Band(
+                low_bps=line_bps, high_bps=line_bps, named=said.named, grade=said.grade, reservations=reservations
+            )
+            here = {"here_bps": first.here_bps, "most_bps": first.most_bps} if first else {}
+            found.append(band.model_copy(update=here))
     return found
 
 
@@ -175,10 +185,15 @@ def _changed(
     return [Change(must=must, without=without, named=then.named, grade=then.grade, reservations=reservations)]
 
 
-def settled(devices: Mapping[str, Device], words: Words, needs: Needs, *, calm: bool = True) -> bool:
-    """Would more of the same measurements change nothing? A VPN is named for sure, or whether one of them carries the
-    line depends on the gateways."""
-    said = answer(devices, words, needs, calm=calm)
+def unsettled(devices: Mapping[str, Device], words: Words, needs: Needs, *, calm: bool = True) -> list[float]:
+    """The lines, of those that an answer is for, that more of the same measurements would settle: no VPN is named for
+    sure, and that is not because it depends on the gateways whether one of them carries the line. ``needs`` without a
+    line: RATES_BPS."""
+    asked = [needs.line_bps] if needs.line_bps else RATES_BPS
+    return [line for line in asked if not _settled(answer(devices, words, _on(needs, line), calm=calm))]
+
+
+def _settled(said: Answer) -> bool:
     unsure = [candidate for candidate in said.candidates if 1 - SURE < candidate.chance < SURE]
     return said.certainty == "sure" or any(_by_gateways(candidate) for candidate in unsure)
 
@@ -187,11 +202,6 @@ def _by_gateways(candidate: Candidate) -> bool:
     """Do the gateways decide whether it carries the line, and not its measurement?"""
     here_bps, most_bps = candidate.here_bps, candidate.most_bps
     return candidate.carries == "depends" and here_bps is not None and (most_bps is None or most_bps > MORE * here_bps)
-
-
-def asked_rates(needs: Needs) -> list[float]:
-    """The lines that an answer is for: the stated one, or RATES_BPS."""
-    return [needs.line_bps] if needs.line_bps else [*RATES_BPS]
 
 
 def _on(needs: Needs, line_bps: float) -> Needs:

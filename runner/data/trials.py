@@ -297,6 +297,7 @@ class VpnRecord(Strict):
     configurations: dict[str, dict[str, str]]
     note: str = ""
     digest: str = ""
+    speaks: str = Field(default="", description="the protocol on the WAN, the same for all VPNs that speak it")
 
 
 class Invocation(Strict):

@@ -19,6 +19,7 @@ from runner.ranking.weights import Weights, default_weights
 from runner.report import facts
 from runner.report.blocks import Block
 from runner.report.breakdowns import Breakdown, breakdowns
+from runner.report.choice import Choice, choice
 from runner.report.experiments import ExperimentReport, experiment_report, name_of
 from runner.report.facts import Fact
 from runner.report.failures import FailureRow
@@ -67,6 +68,8 @@ class Report(Strict):
     caveats: list[str]
     warnings: list[str]
     drift: list[Drift]
+    choice: Choice | None = None
+    weighed: bool = Field(default=False, description="were weights given, so that the ranks are what was asked for?")
     rankings: list[Ranking]
     verdicts: list[Verdict] = []
     spreads: list[Spread] = []
@@ -149,6 +152,8 @@ def build(
         caveats=facts.caveats(run, trials, rankings) + facts.conditions(all_bases),
         warnings=facts.warnings(trials),
         drift=facts.drifts(trials),
+        choice=choice(run, trials),
+        weighed=weights is not None,
         rankings=rankings,
         verdicts=verdicts(all_bases, [ranking.weights.counted.keys() for ranking in rankings], run.looks),
         spreads=spreads(all_bases),

@@ -48,8 +48,9 @@ ROUNDS_OF_A_BLOCK = 100_000  # at most, of one that is measured apart from the o
 KEPT_EVERY_S = 5.0  # the samples of a trial that is measured by itself, where a killed run would lose more
 
 
-def _pairs(count: int) -> str:
-    return f"{count} pair of VPNs is" if count == 1 else f"{count} pairs of VPNs are"
+def _undecided(going: Going) -> str:
+    one, many = going.what, going.what.replace(" ", "s ", 1) if " " in going.what else f"{going.what}s"
+    return f"1 {one} is" if len(going.doubts) == 1 else f"{len(going.doubts)} {many} are"
 
 
 @dataclass
@@ -188,7 +189,7 @@ class Conductor:
         settings, looked, going = self.settings, 0, look(math.inf, self._share())
         self.outcome.looks += 1
         while True:
-            cells, doubts, _ = going
+            cells, doubts = going.cells, going.doubts
             measured = max((trial.repetition for trial in self.store.trials), default=0)
             after = f"after {measured} block{'s' * (measured != 1)}"
             if not doubts:  # and cells that go on all the same are those of a run without a pair
@@ -329,12 +330,12 @@ class Conductor:
         """Look at the results, and take the cells whose pairs are decided and known well enough out of the rounds."""
         assert self.look is not None
         assert self.settings.deadline is not None
-        cells, doubts, self._twice = self.look(self.settings.deadline - time.monotonic(), self._share())
-        self._going = {cell.key for cell in cells} | self._without_number
+        going = self.look(self.settings.deadline - time.monotonic(), self._share())
+        self._twice = going.twice
+        self._going = {cell.key for cell in going.cells} | self._without_number
         self.outcome.looks += 1
         self.watcher.say(
-            f"{_pairs(len(doubts))} still undecided: {len(self._going)} of {len(self._ranked)} measurements go on. The "
-            "others compare only pairs that are decided and known well enough, or that need more time than is left."
+            f"{_undecided(going)} still undecided: {len(self._going)} of {len(self._ranked)} measurements go on."
         )
 
     def _has_turns(self, trial: RunningTrial) -> bool:

@@ -149,6 +149,7 @@ def record_of(vpn: Vpn) -> VpnRecord:
         configurations={"comparable": dict(vpn.comparable), "recommended": dict(vpn.recommended)},
         note=vpn.note,
         digest=digest_of(vpn),
+        speaks=vpn.speaks,
     )
 
 

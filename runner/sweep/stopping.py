@@ -11,6 +11,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from runner.choice.answer import RATES_BPS, unsettled
+from runner.choice.devices import devices
+from runner.choice.musts import states
 from runner.data.trials import MOST_LOOKS, Cell, Run, Trial
 from runner.ranking.doubts import Doubt, cells_in_doubt, doubts, look
 from runner.ranking.weights import Weights
@@ -23,16 +26,19 @@ LEAST_SHARE = 0.05  # of a run, before which nothing is decided
 # than by this factor. Of other metrics the pairs are decided last, and known as well by then (docs/decisions/0055).
 WIDTHS = {"tcp_throughput": 1.075}
 INSTANCE_S = 180.0  # of a long deadline, to each tunnel of a VPN: more rounds in the same ones would tell little more
+FEWEST_PASSES, FEWEST_INSTANCES = 4, 2  # of each VPN's ladders, and of its tunnels
+KINDS = 2  # of ladders: in TCP and in datagrams
 TWICE = 0.5  # of a VPN's pairs in such a metric: where more are undecided or too wide, it has two slices in a round
 
 
 class Going(NamedTuple):
-    """The answer of a look. ``cells``: those that go on; ``doubts``: every undecided pair, in words; ``twice``: the
-    keys of those among the cells that have twice their turns."""
+    """The answer of a look. ``cells``: those that go on; ``doubts``: everything that is undecided, in words, each of
+    which is a ``what``; ``twice``: the keys of those among the cells that have twice their turns."""
 
     cells: list[Cell]
     doubts: list[str]
     twice: set[str]
+    what: str = "pair of VPNs"
 
 
 def going(
@@ -49,6 +55,20 @@ def going(
     undecided, wide = ([doubt for doubt in pairs_in_doubt if doubt.decided is decided] for decided in (False, True))
     on = cells_in_doubt(within(undecided, left_s) + wide, cells)
     return Going(on, [doubt.words for doubt in undecided], twice(pairs_in_doubt, on) if left_s < math.inf else set())
+
+
+def choosing(run: Run, trials: Sequence[Trial], cells: Sequence[Cell]) -> Going:
+    """All cells as long as a line that was asked for has no sure answer; none when every line has one, or depends on
+    the gateways. Nothing is sure before FEWEST_PASSES visits of each ladder, in FEWEST_INSTANCES tunnels."""
+    made = devices(run, trials)
+    words = {vpn: {must: state.word for must, state in own.items()} for vpn, own in states(run, trials).items()}
+    known = [trial for trial in trials if trial.curve and trial.status == "ok"]
+    tunnels = {trial.repetition for trial in known}
+    visits = [sum(len(trial.curve[0].rounds) for trial in known if trial.vpn == vpn) for vpn in made]
+    few = not made or min(visits) < FEWEST_PASSES * KINDS or len(tunnels) < FEWEST_INSTANCES
+    asked = [run.needs.line_bps] if run.needs.line_bps else list(RATES_BPS)
+    lines = asked if few else unsettled(made, words, run.needs)
+    return Going(list(cells) if lines else [], [f"{line / 1e6:g} Mbit/s" for line in lines], set(), "line")
 
 
 def twice(pairs_in_doubt: Sequence[Doubt], cells: Sequence[Cell]) -> set[str]:

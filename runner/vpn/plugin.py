@@ -80,6 +80,9 @@ class Vpn(ABC):
     carries: ClassVar[str] = "ip"  # "ip", or "tcp" where it forwards ports only
     reference: ClassVar[bool] = False  # shown in reports, never ranked
     note: ClassVar[str] = ""  # what a reader of the ranking must know
+    speaks: ClassVar[str] = (
+        ""  # the protocol on the WAN, where several plugins speak it
+    )
     # Where the answering gateway listens on the WAN, "udp/500 udp/4500": nothing else may listen there, and a NAT in
     # front of it has to forward them. Empty: not declared.
     ports: ClassVar[str] = ""

@@ -37,6 +37,7 @@ from runner.report.answer import (
     unit_of,
     verdict,
 )
+from runner.report.forms.terminal_choice import next_steps, render_choice
 from runner.report.kinds import OTHERS
 from runner.report.limits import LimitRow, changed_order, of_ranking
 from runner.report.machines import holds
@@ -68,8 +69,10 @@ def render_answer(report: Report, console: Console, folder: Path | None = None, 
     console.print(Text(machine(report), "dim"))
     if report.machines:
         console.print(Text(holds(report.machines[0])))
-    all_answers = answers(report)
-    if not all_answers:
+    if report.choice:
+        render_choice(report.choice, console)
+    all_answers = answers(report) if report.weighed or not report.choice else []
+    if not all_answers and not report.choice:
         console.print("[bold red]Nothing to rank:[/] no VPN measured anything in a named configuration.")
     for at, answer in enumerate(all_answers):
         if not answer.groups and any(other.groups for other in all_answers):
@@ -258,6 +261,12 @@ def _next(
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="cyan", no_wrap=True)
     grid.add_column(overflow="fold")
+    if report.choice and not all_answers:
+        for step, command in next_steps(report.choice, where):
+            grid.add_row(step, command)
+        grid.add_row("See all", f"vpneval report {where} --full")
+        console.print(grid)
+        return
     if not across:  # the page of the run is about one kind of machine
         grid.add_row("Read", f"{where}/report.html")
     leader = next((answer.groups[0][0] for answer in all_answers if answer.groups), "")

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from runner.choice.answer import RATES_BPS, Answer, answer, bands, changes, settled
+from runner.choice.answer import RATES_BPS, Answer, answer, bands, changes, unsettled
 from runner.choice.devices import Device
 from runner.choice.grade import Grade
 from runner.choice.thresholds import USUAL, Thresholds
@@ -220,9 +220,9 @@ def test_more_of_the_same_is_not_asked_for_where_the_gateways_decide() -> None:
     unsure = {"fast": device("fast", 1e9, spread=0.3), "light": device("light", 1.2e9, spread=0.3)}
     own = {vpn: replace(made, growth={"tcp": 1.0, "udp": 1.0}) for vpn, made in unsure.items()}
     line = needs(1.1e9, traffic="files")
-    assert settled(unsure, ALL, line)  # gateways of their own may carry it
-    assert not settled(own, ALL, line)
-    assert settled(FOUR, ALL, needs(1e8))
+    assert not unsettled(unsure, ALL, line)  # gateways of their own may carry it
+    assert unsettled(own, ALL, line) == [1.1e9]
+    assert not unsettled(FOUR, ALL, needs(1e8))
 
 
 def test_draws_do_not_depend_on_who_else_is_there() -> None:

@@ -19,13 +19,13 @@ from runner.cli.planned import expected
 from runner.data.errors import UsageError
 from runner.data.guest import GUEST
 from runner.data.levels import LEVELS
+from runner.data.numbers import seconds
 from runner.data.store import check_run_folder, load_run
 from runner.design.profile import PROFILES
 from runner.lab.names import image_names
 from runner.lab.places import rootless
 from runner.lab.shape import site_to_site as lab
 from runner.ranking.weights import PRESETS
-from runner.data.numbers import seconds
 from runner.sweep.request import Options, ask
 from runner.sweep.stopping import MOST_REPETITIONS
 

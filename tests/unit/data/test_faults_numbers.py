@@ -10,14 +10,13 @@ import pytest
 from runner.catalogue import metrics, parse_levels
 from runner.data.errors import UsageError
 from runner.data.metric import BOUNDS
-from runner.data.numbers import number, real
+from runner.data.numbers import number, real, seconds
 from runner.data.store import load_run, open_store
 from runner.data.trials import NEVER_NEGATIVE
 from runner.ranking.weights import parse_weights
 from runner.report.compare import compare_runs
 from runner.report.model import build
 from runner.report.why import why
-from runner.data.numbers import seconds
 from tests.unit.data.test_store import RUN, trial
 from tests.unit.synthetic import METRICS, realistic_run
 

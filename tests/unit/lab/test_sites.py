@@ -11,6 +11,7 @@ import pytest
 from runner.catalogue import load_vpn, vpn_names
 from runner.cli.examination import path_checks
 from runner.data.errors import CannotRunHere, LabError, UsageError
+from runner.data.numbers import rate_bps
 from runner.data.store import open_store
 from runner.design.profile import PROFILES
 from runner.lab import probes
@@ -26,7 +27,6 @@ from runner.lab.shape.site import BarePath, Site, peers_of
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import Image
 from runner.search import Loss
-from runner.data.numbers import rate_bps
 from runner.sweep.request import Options, Request, ask, site_limits
 from runner.sweep.run import fit_path, from_path, slower_cost_rate
 from runner.sweep.run_record import describe, measured_vpns

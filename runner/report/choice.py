@@ -1,0 +1,79 @@
+"""Which VPN for the user's line: the answer, the bands of lines, what would change it, and what was not measured."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from runner.choice.answer import Answer, Band, Change, answer, bands, changes, unsettled
+from runner.choice.devices import devices
+from runner.choice.musts import State, states
+from runner.data.needs import Must, Needs
+from runner.data.trials import Run, Strict, Trial
+
+CALM = 0.1  # of the CPU time stolen by the hypervisor: above it, what is not carried here may be carried elsewhere
+
+
+class Kin(Strict):
+    """A VPN of the answer, and one that speaks the same protocol in the kernel."""
+
+    vpn: str
+    kernel: str
+
+
+class Choice(Strict):
+    """The choice that a run allows. ``answer``: for the stated line, None where none is stated; ``bands``: for every
+    line; ``unsettled``: the asked lines that more of the same measurements would settle, bit/s; ``states``: VPN -> must
+    -> what is known of it; ``absent``: VPNs that were asked for and not measured here, the kernel's first; ``kin``: of
+    the named ones; ``stolen``: the share of the CPU time that the hypervisor took."""
+
+    needs: Needs
+    answer: Answer | None
+    bands: list[Band]
+    changes: list[Change]
+    unsettled: list[float]
+    states: dict[str, dict[Must, State]]
+    absent: list[str]
+    kin: list[Kin]
+    stolen: float
+
+
+def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
+    """The choice for the run's needs. None for a run that has measured no ladder of any VPN."""
+    measured = devices(run, trials)
+    if not measured:
+        return None
+    known = states(run, trials)
+    words = {vpn: {must: state.word for must, state in own.items()} for vpn, own in known.items()}
+    steal = [trial.noise.steal_ratio for trial in trials if trial.noise and trial.noise.steal_ratio is not None]
+    stolen = statistics.median(steal) if steal else 0.0
+    every = bands(measured, words, run.needs)
+    said = answer(measured, words, run.needs, calm=stolen <= CALM) if run.needs.line_bps else None
+    named = {vpn for band in every for vpn in band.named} if said is None else {*said.named}
+    return Choice(
+        needs=run.needs,
+        answer=said,
+        bands=every,
+        changes=changes(measured, words, said, every) if said else [],
+        unsettled=unsettled(measured, words, run.needs, calm=stolen <= CALM),
+        states=known,
+        absent=_absent(run, trials),
+        kin=[Kin(vpn=vpn, kernel=other) for vpn in sorted(named) for other in _in_kernel(run, vpn)],
+        stolen=stolen,
+    )
+
+
+def _absent(run: Run, trials: Sequence[Trial]) -> list[str]:
+    """The VPNs without a number, those of the kernel's data path first."""
+    measured = {trial.vpn for trial in trials if trial.status == "ok"}
+    absent = [vpn for vpn, record in run.vpns.items() if vpn not in measured and not record.reference]
+    return sorted(absent, key=lambda vpn: (run.vpns[vpn].dataplane != "kernel", vpn))
+
+
+def _in_kernel(run: Run, vpn: str) -> list[str]:
+    own = run.vpns[vpn]
+    return [
+        other
+        for other, record in run.vpns.items()
+        if own.speaks and record.speaks == own.speaks and (own.dataplane, record.dataplane) == ("userspace", "kernel")
+    ]

@@ -1,0 +1,248 @@
+"""The choice in sentences, the same in every form: the answer for a stated line, or for every line."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from runner.choice.answer import Answer, Band, Candidate, Change, Reason
+from runner.choice.grade import Criterion, Grade
+from runner.choice.thresholds import USUAL
+from runner.data.needs import USUAL as USUAL_MUSTS
+from runner.data.needs import Must, Needs
+from runner.report import text
+from runner.report.choice import Choice
+
+TRAFFIC = {
+    "files": "files, all in TCP",
+    "mixed": "7 of 10 bytes in TCP",
+    "calls": "calls, in packets of 200 bytes",
+    "transactions": "transactions in TCP",
+}
+CERTAIN = {"sure": "Sure.", "probably": "Probably.", "open": ""}
+RESERVED: Mapping[Criterion, str] = {
+    "capacity": "with little room",
+    "loss": "it loses more than 0.1 % of the datagrams",
+    "delay": "it adds more than 10 ms to a packet",
+    "mouth_to_ear": "a call takes more than 150 ms from end to end",
+    "rtt": "its round trip is noticed",
+    "setup": "it takes more than 2 s to come up",
+    "tcp_in_tcp": "TCP in TCP",
+    "failures": "not all of its trials worked",
+}
+MUST_CHANGED: Mapping[Must, str] = {
+    "udp-blocked": "UDP is blocked",
+    "kernel": "its data path must be in the kernel",
+    "post-quantum": "the key exchange must be post-quantum",
+    "certificates": "the gateways must have certificates",
+    "ipv6-inside": "the sites have IPv6",
+    "standard": "it must be an open standard",
+}
+
+
+def headline(choice: Choice) -> str:
+    """The answer in a sentence: what to take, or that it depends on the line."""
+    said = choice.answer
+    if said is None:
+        return f"Which VPN suits depends on your line. Here, {asked_for(choice.needs)}:"
+    if not said.named:
+        return f"No VPN that was measured here suits {_rate(said.needs.line_bps or 0)}, {asked_for(choice.needs)}."
+    first, line = said.of(said.named[0]), _rate(said.needs.line_bps or 0)
+    if said.grade == Grade.SHORT:
+        carries = f"{first.vpn} carries most: {_up_to(first.here_bps, first.most_bps)}"
+        return f"No VPN that was measured here carries {line} on this machine. {carries}."
+    if said.certainty == "open" and len(said.named) > 1:
+        return f"Take {_either(said.named)}: the measurements do not decide between them yet."
+    carries = f"it carries your {line} and takes {_cores(first)} of each gateway"
+    kept = "".join(f", {RESERVED[name]}" for name in first.reservations)
+    take = "Take probably" if said.certainty == "probably" else "Take"
+    return f"{take} {first.vpn}{_equals(said.named)}: {carries}{kept}.{' Sure.' * (said.certainty == 'sure')}"
+
+
+def asked_for(needs: Needs) -> str:
+    """What the answer is for: the traffic and the musts beside the usual ones."""
+    more = [must for must in needs.must if must != "maintained"]
+    without = [f"not {must}" for must in USUAL_MUSTS if must not in needs.must]
+    return f"for {', '.join([*more, *without]) or 'any VPN'}; {TRAFFIC[needs.traffic]}"
+
+
+class Row(NamedTuple):
+    """Some lines, and the VPNs for them, in words. ``grade``: of the lowest of them."""
+
+    lines: str
+    vpns: str
+    grade: int
+
+
+def lines(choice: Choice) -> list[Row]:
+    """The bands of lines, each with the VPNs for it. One that only has a reservation more than the band before is told
+    with that."""
+    rows: list[Row] = []
+    for at, band in enumerate(choice.bands):
+        before = choice.bands[at - 1] if at else None
+        if before and before.named and set(before.named) == set(band.named) and before.grade < band.grade < Grade.SHORT:
+            kept = " and ".join(RESERVED[name] for name in band.reservations if name not in before.reservations)
+            vpns = f"{rows[-1].vpns} (from {_rate(band.low_bps)} on {kept})"
+            rows[-1] = Row(_span(before.low_bps, band.high_bps), vpns, before.grade)
+        else:
+            rows.append(Row(_span(band.low_bps, band.high_bps), _band(band), band.grade))
+    return rows
+
+
+def why_not(said: Answer) -> list[str]:
+    """A clause for each VPN that is not named: why it is out."""
+    return [
+        f"not {candidate.vpn}: {'; '.join(_reason(reason, candidate) for reason in candidate.reasons)}."
+        for candidate in said.candidates
+        if candidate.vpn not in said.named
+    ]
+
+
+def what_changes(choice: Choice) -> str:
+    """What would change the answer, in one sentence; empty where nothing does that was looked at."""
+    clauses = [clause for change in choice.changes if (clause := _change(change))]
+    return f"What changes it: {'; '.join(clauses)}." if clauses else ""
+
+
+def about_musts(choice: Choice) -> str:
+    """How the musts of the first VPN are known: shown by a trial, or declared."""
+    said = choice.answer
+    if said is None or not said.named:
+        return ""
+    first = said.of(said.named[0])
+    return f"Musts of {first.vpn}: {', '.join(f'{must} {word}' for must, word in first.musts.items())}."
+
+
+def kin(choice: Choice) -> list[str]:
+    """A sentence for each named VPN whose protocol the kernel speaks, too."""
+    return [
+        f"{one.kernel} speaks the protocol of {one.vpn} in the kernel: take it where both gateways have it"
+        + (" (not measured here)." if one.kernel in choice.absent else ".")
+        for one in choice.kin
+    ]
+
+
+def not_measured(choice: Choice) -> str:
+    """Which VPNs were asked for and not measured; empty where all were."""
+    return f"Not measured here: {', '.join(choice.absent)}." if choice.absent else ""
+
+
+def failed(choice: Choice) -> list[str]:
+    """A sentence for each VPN with failed trials."""
+    candidates = choice.answer.candidates if choice.answer else []
+    return [
+        f"{candidate.vpn} gave no number in {candidate.failed} of {candidate.trials} trials."
+        for candidate in candidates
+        if candidate.failed
+    ]
+
+
+def say_yours(where: str) -> str:
+    """The command that asks for a line."""
+    return f"vpneval report {shlex.quote(where)} --line 100M --path-rtt 20ms --traffic calls --must udp-blocked"
+
+
+def _change(change: Change) -> str:
+    then = _either(change.named) if change.named else "nothing that was measured here"
+    kept = f" ({', '.join(RESERVED[name] for name in change.reservations)})" if change.reservations else ""
+    if change.line_bps is not None:
+        if change.grade == Grade.SHORT:
+            then, kept = "nothing here carries it", ""
+        return f"from {_rate(change.line_bps)} on {then}{kept}"
+    if change.must is not None:
+        return f"if {MUST_CHANGED.get(change.must, change.must)}, {then}{kept}"
+    return f"if forwarding TCP ports is enough, {then}{kept}" if change.without == "networks" else ""
+
+
+def _band(band: Band) -> str:
+    if not band.named:
+        return "nothing that was measured here suits"
+    if band.grade == Grade.SHORT:
+        return f"nothing here carries it; {band.named[0]} carries most, {_up_to(band.here_bps, band.most_bps)}"
+    kept = f" ({', '.join(RESERVED[name] for name in band.reservations)})" if band.reservations else ""
+    return f"{_either(band.named)}{': equally good' if len(band.named) > 2 else ''}{kept}"
+
+
+def _reason(reason: Reason, candidate: Candidate) -> str:
+    if reason.musts:
+        words = "it is not known whether it has" if reason.unknown else "no"
+        return f"{words} {', '.join(reason.musts)}"
+    if reason.criterion == "cost" and reason.value is not None:
+        return f"costs more: {_cores(candidate)}"
+    if reason.criterion is None:
+        return "less likely"
+    if candidate.grade == Grade.UNKNOWN:
+        return f"{WHAT[reason.criterion]} not measured"
+    return REASONS[reason.criterion](reason.value or 0.0, candidate)
+
+
+def _carries(value: float, candidate: Candidate) -> str:
+    if candidate.grade < Grade.SHORT:
+        return f"carries it with little room: {text.quantity(value, 'bit/s')}"
+    if candidate.carries == "no":
+        return f"does not carry it: {text.quantity(value, 'bit/s')}"
+    return f"carries it or not, that depends on the gateways: {_up_to(candidate.here_bps, candidate.most_bps)}"
+
+
+WHAT: Mapping[Criterion, str] = {
+    "capacity": "throughput",
+    "loss": "loss",
+    "delay": "added delay",
+    "mouth_to_ear": "added delay",
+    "rtt": "round trip",
+    "setup": "set-up time",
+    "tcp_in_tcp": "TCP in TCP",
+    "breakdown": "breakdown",
+    "failures": "half of its trials failed, so that it is",
+    "cost": "cost",
+}
+REASONS: Mapping[Criterion, Callable[[float, Candidate], str]] = {
+    "capacity": _carries,
+    "loss": lambda value, _: f"loses {text.percent(value, 1)} of the datagrams at {USUAL.load:.0%} of the line",
+    "delay": lambda value, _: f"adds {text.digits(value)} ms to one packet in twenty",
+    "mouth_to_ear": lambda value, _: f"a call takes {text.digits(value)} ms from end to end",
+    "rtt": lambda value, _: f"adds {text.digits(value)} ms to the round trip",
+    "setup": lambda value, _: f"takes {text.digits(value)} s to come up",
+    "tcp_in_tcp": lambda value, _: "TCP in TCP: a lost packet stops everything for a round trip",
+    "breakdown": lambda value, _: f"broke down at {_rate(value)}",
+    "failures": lambda value, candidate: f"{candidate.failed} of {candidate.trials} trials gave no number",
+}
+
+
+def _equals(named: Sequence[str]) -> str:
+    if len(named) == 1:
+        return ""
+    return f" ({_listed(named[1:], 'and')} {'is' if len(named) == 2 else 'are'} equally good for you)"
+
+
+def _either(named: Sequence[str]) -> str:
+    return _listed(named, "or")
+
+
+def _listed(names: Sequence[str], word: str) -> str:
+    return f"{', '.join(names[:-1])} {word} {names[-1]}" if len(names) > 1 else names[0]
+
+
+def _cores(candidate: Candidate) -> str:
+    return "an unknown part" if candidate.cores is None else f"{candidate.cores:.2f} of a core"
+
+
+def _up_to(here_bps: float | None, most_bps: float | None) -> str:
+    if here_bps is None:
+        return "an unknown rate"
+    here = text.quantity(here_bps, "bit/s")
+    if most_bps is None:
+        return f"{here} on these shared cores"
+    more = f", up to {text.quantity(most_bps, 'bit/s')} on gateways of their own"
+    return f"{here} on these shared cores{more * (most_bps > here_bps)}"
+
+
+def _rate(rate_bps: float) -> str:
+    scale, unit = text.prefix(rate_bps, "bit/s")
+    return f"{rate_bps / scale:.3g} {unit}"
+
+
+def _span(low_bps: float, high_bps: float) -> str:
+    scale, unit = text.prefix(high_bps, "bit/s")
+    return f"{low_bps / scale:.3g} – {high_bps / scale:.3g} {unit}"

@@ -1,0 +1,55 @@
+"""The choice in a terminal: what to take for the stated line, or for each line, why, and what to do next."""
+
+from __future__ import annotations
+
+import shlex
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from runner.choice.grade import Grade
+from runner.report import choice_words as words
+from runner.report.choice import Choice
+
+COLOURS: dict[int, str] = {Grade.FITS: "green", Grade.LITTLE: "yellow"}
+
+
+def render_choice(choice: Choice, console: Console) -> None:
+    """Print the answer for the stated line, or the lines with the VPNs for each; then what was not measured."""
+    console.print(Text(words.headline(choice), "bold"))
+    if choice.answer is None:
+        grid = _grid()
+        for row in words.lines(choice):
+            grid.add_row(f"  {row.lines}", Text(row.vpns, COLOURS.get(row.grade, "")))
+        console.print(grid)
+    else:
+        for clause in words.why_not(choice.answer):
+            console.print(Text(f"  {clause}", "dim"))
+        for sentence in (words.about_musts(choice), words.what_changes(choice)):
+            if sentence:
+                console.print(Text(sentence))
+    for sentence in [*words.kin(choice), *words.failed(choice)]:
+        console.print(Text(sentence))
+    if sentence := words.not_measured(choice):
+        console.print(Text(sentence, "yellow"))
+
+
+def next_steps(choice: Choice, where: str) -> list[tuple[str, str]]:
+    """What to do next: a word and a command each."""
+    folder, said = shlex.quote(where), choice.answer
+    steps = [("Read", f"{where}/report.html")]
+    if said is None:
+        steps.append(("Say yours", words.say_yours(where)))
+    elif said.named:
+        steps.append(("Set it up", f"vpneval recipe {said.named[0]} --run {folder}"))
+    if choice.unsettled:
+        steps.append(("Be surer", f"vpneval more {folder}"))
+    return steps
+
+
+def _grid() -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True, justify="left")
+    grid.add_column(overflow="fold")
+    return grid
