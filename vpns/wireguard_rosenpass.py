@@ -30,6 +30,7 @@ EXCHANGED = re.compile(r"Exchanged key with peer (\S+)")  # by the hash of its p
 class WireGuardRosenpass(WireGuardGo):
     title = "WireGuard (wireguard-go) with Rosenpass"
     outer_ipv6 = inner_ipv6 = False
+    key_exchange = "Curve25519+Classic-McEliece-460896+Kyber-512"
     ports = "udp/51820 udp/9999"
     software = replace(
         WireGuardGo.software, tools={**WireGuardGo.software.tools, "rosenpass": "rosenpass"}, layer="rosenpass"

@@ -147,6 +147,8 @@ def record_of(vpn: Vpn) -> VpnRecord:
         configurations={"comparable": dict(vpn.comparable), "recommended": dict(vpn.recommended)},
         note=vpn.note,
         digest=digest_of(vpn),
+        family=vpn.family,
+        declared=vpn.declared.record,
     )
 
 

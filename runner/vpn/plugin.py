@@ -75,6 +75,7 @@ class Vpn(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
+    family: ClassVar[str] = ""  # "IPsec": the VPNs of one protocol, of which one may do what another cannot
     dataplane: ClassVar[str]  # "kernel" or "userspace"
     transport: ClassVar[str]  # what it travels in on the WAN: esp, udp, tcp, gre, ipip, ip, ethernet
     carries: ClassVar[str] = "ip"  # "ip", or "tcp" where it forwards ports only

@@ -1,0 +1,1 @@
+"""Which VPN suits a user's needs, by absolute thresholds first and cost last."""
