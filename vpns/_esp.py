@@ -199,7 +199,10 @@ def negotiated(raw: str) -> dict[str, str]:
         return match[1] if match else ""
 
     cipher, bits = field("encr-alg"), field("encr-keysize")
+    # RFC 9370: further key exchanges beside the first.
+    exchanges = [field("dh-group", ike), *re.findall(r"\bake\d=(\S+)", ike)]
     return {
+        "key_exchange": "+".join(filter(None, exchanges)),
         "cipher": f"{cipher}-{bits}" if bits and cipher != "CHACHA20_POLY1305" else cipher,
         "integrity": field("integ-alg"),
         "compression": "on" if field("cpi-in") else "off",

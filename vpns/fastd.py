@@ -102,6 +102,7 @@ class Fastd(Vpn):
             cipher=method,
             integrity="UMAC" if "umac" in method else "GMAC",
             compression="off",
+            key_exchange="FHMQV-C-Ed25519",  # the protocol has no other
             data_path="userspace: fastd on TUN",
             version=node.run("fastd", "--version").stdout.strip(),
         )
@@ -130,6 +131,7 @@ Fastd.declared = Declared(
     ),
     Abilities(
         inner=("IPv4", "IPv6", "Ethernet", "multicast"),
+        otherwise=("Ethernet",),
         outer=("IPv4", "IPv6"),
         nat=True,
         tcp_443=False,

@@ -57,6 +57,7 @@ TIMERS = (
 
 class Ipsec(Vpn):
     title = "IPsec (strongSwan, kernel ESP)"
+    family = "IPsec"
     dataplane = "kernel"
     speaks = "ikev2-esp"
     transport = "esp"
@@ -208,6 +209,7 @@ class Ipsec(Vpn):
             cipher=agreed["cipher"] or "none",
             integrity=agreed["integrity"],
             compression=agreed["compression"],
+            key_exchange=agreed["key_exchange"],
             data_path=self.data_path,
             version=node.run("swanctl", "--version", check=False).stdout.strip(),
             facts={"encapsulation": agreed["encapsulation"], "mode": agreed["mode"], "ike": agreed["ike"]},
@@ -240,6 +242,7 @@ Ipsec.declared = Declared(
         protocol="standard",
         specification="IKEv2 (RFC 7296), ESP (RFC 4303)",
         authentication=("certificate", "public key", "pre-shared key", "password"),
+        handshake="IKEv2",
         key_exchange="ECDH, NIST P-256, for the IKE SA and again for each child SA",
         forward_secrecy=True,
         post_quantum=False,  # strongSwan 6.0 has ML-KEM beside it (RFC 9370); it is not asked for here

@@ -26,6 +26,7 @@ ALONE = "AH has the integrity, and ESP a cipher without one"
 
 class IpsecAhEsp(Vpn):
     title = "IPsec with AH around ESP (kernel, static keys)"
+    family = "IPsec"
     dataplane = "kernel"
     transport = "ip"
     note = "static keys: no IKE daemon negotiates AH and ESP together"

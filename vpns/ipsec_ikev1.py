@@ -19,6 +19,7 @@ IpsecIkev1.declared = Declared(
     replace(
         Ipsec.declared.security,
         specification="IKEv1 (RFC 2409, historic since RFC 9395), ESP (RFC 4303)",
+        handshake="IKEv1",
         known_breaks=(
             SWEET32,
             "weak pre-shared keys are found offline, in aggressive and main mode, and encrypted nonces are oracles "

@@ -74,6 +74,7 @@ L2tpIpsec.declared = Declared(
         IpsecIkev1.declared.security,
         specification="IKEv1 (RFC 2409), ESP transport mode (RFC 4303), L2TP (RFC 2661), PPP with CHAP (RFC 1994)",
         authentication=("certificate", "pre-shared key", "password"),
+        handshake="IKEv1",
         sources=(*IpsecIkev1.declared.security.sources, *l2tp.L2tp.declared.security.sources),
         unchecked=(
             *IpsecIkev1.declared.security.unchecked,

@@ -41,6 +41,7 @@ NEGOTIATED = {
 
 class Libreswan(Vpn):
     title = "IPsec (Libreswan, kernel ESP)"
+    family = "IPsec"
     dataplane = "kernel"
     speaks = "ikev2-esp"
     transport = "esp"
@@ -182,6 +183,7 @@ Libreswan.declared = Declared(
         protocol="standard",
         specification="IKEv2 (RFC 7296), ESP (RFC 4303)",
         authentication=("pre-shared key", "certificate", "public key"),
+        handshake="IKEv2",
         key_exchange="ECDH, NIST P-256",
         forward_secrecy=True,
         post_quantum=False,  # pre-shared keys can be mixed in (ppk, ipsec.conf(5)); not asked for here

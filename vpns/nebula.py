@@ -120,6 +120,7 @@ firewall:
             cipher=configured,
             integrity="aead",
             compression="off",
+            key_exchange="Curve25519",  # of certificates that nebula-cert makes unless told otherwise
             data_path="userspace: nebula on TUN",
             version="nebula " + node.run("nebula", "-version").stdout.partition(": ")[2].strip(),
         )

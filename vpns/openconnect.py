@@ -31,6 +31,7 @@ GNUTLS = {
 
 class OpenConnect(Vpn):
     title = "OpenConnect (DTLS)"
+    family = "OpenConnect"
     dataplane = "userspace"
     transport = "udp"
     ports = "tcp/443 udp/443"
@@ -143,11 +144,13 @@ route-del-cmd = "ip route del %{{R}} dev %{{D}}"
         agreed = [suite.rstrip(".") for kind, suite in suites if (kind == "DTLS") is self.dtls]
         if not agreed or wanted not in agreed[-1]:
             raise ProofError(f"asked for {wanted}, openconnect negotiated {agreed or 'nothing'}")
+        exchanges = re.findall(r"HTTPS .*ciphersuite \(TLS[\d.]+\)-\(([^)]+)\)", log)
         version = re.search(r"OpenConnect version v\S+", node.run("openconnect", "--version").stdout)
         return Evidence(
             cipher=agreed[-1],
             integrity=params["integrity"],
             compression="off",
+            key_exchange=exchanges[-1] if exchanges else "",  # DTLS has its keys from TLS
             data_path="userspace: openconnect and ocserv on TUN",
             version=version[0] if version else "",
         )
@@ -161,6 +164,7 @@ OpenConnect.declared = Declared(
         protocol="own",
         specification="draft-mavrogiannopoulos-openconnect-04 over TLS and DTLS (RFC 8446, RFC 6347)",
         authentication=("certificate", "password"),
+        handshake="TLS",
         key_exchange="ECDHE for TLS; DTLS is keyed from it (PSK)",
         forward_secrecy=True,
         post_quantum=False,

@@ -24,6 +24,7 @@ LEGACY = ("blowfish-128-cbc",)
 
 class OpenVpn(Vpn):
     title = "OpenVPN (UDP)"
+    family = "OpenVPN"
     dataplane = "userspace"
     speaks = "openvpn"
     software = Software({"openvpn": "openvpn", "openssl": "openssl"}, openssl=True)
@@ -165,7 +166,8 @@ def keepalive(seconds: int = 0) -> str:
 
 
 def negotiated(log: str) -> dict[str, str]:
-    """Cipher, integrity, compression, data path and version from an OpenVPN 2.6 log at verb 3."""
+    """Key exchange, cipher, integrity, compression, data path and version from an OpenVPN 2.6 log at verb 3."""
+    peer_key = re.findall(r"peer temporary key: (?:\d+ bits )?(\S+?),?$", log, re.MULTILINE)
     channel = re.findall(r"Data Channel: cipher '([^']+)'(?:, auth '([^']+)')?(.*)", log)
     cipher, integrity, rest = channel[-1] if channel else ("", "", "")
     compression = re.search(r"compression: '([^']+)'", rest)
@@ -173,6 +175,7 @@ def negotiated(log: str) -> dict[str, str]:
     version = re.search(r"OpenVPN (\d\S+)", log)
     paths = {"TUN/TAP": "userspace: openvpn on TUN", "DCO": "kernel: dco"}
     return {
+        "key_exchange": peer_key[-1] if peer_key else "",  # with ML-KEM, the answering end alone says it
         "cipher": "none" if cipher == "[null-cipher]" else cipher,
         "integrity": "none" if integrity == "[null-digest]" else integrity,
         "compression": compression[1] if compression and compression[1] != "stub" else "",
@@ -193,6 +196,7 @@ OpenVpn.declared = Declared(
         protocol="own",
         specification="OpenVPN's wire protocol, its control channel TLS 1.2 or 1.3 (RFC 8446)",
         authentication=("certificate", "pre-shared key", "password"),
+        handshake="TLS",
         key_exchange="TLS, which keys the data channel: X25519MLKEM768 with OpenSSL 3.5 (Debian 13), ECDHE before",
         forward_secrecy=True,
         post_quantum=True,  # its log: "peer temporary key: 768 bits X25519MLKEM768"; not in Debian 12

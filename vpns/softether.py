@@ -137,6 +137,7 @@ SoftEther.declared = Declared(
         protocol="own",
         specification="SoftEther's manual, chapter 2, over TLS 1.3 (RFC 8446)",
         authentication=("password", "certificate"),
+        handshake="TLS",
         key_exchange="ECDHE",
         forward_secrecy=True,
         post_quantum=False,

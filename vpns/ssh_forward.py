@@ -23,6 +23,7 @@ PORT = 2222  # an sshd of our own: the gateway's real one stays as it is
 
 class SshForward(Forward):
     title = "SSH port forwarding"
+    family = "SSH"
     ports = "tcp/2222"
     outer_ipv6 = True
     software = Software(
@@ -166,12 +167,15 @@ def alive(seconds: int = 0) -> str:
 
 
 def negotiated(log: str) -> dict[str, str]:
-    """Cipher, MAC, compression and version from `ssh` with LogVerbose for kex.c; empty if directions differ."""
+    """Key exchange, cipher, MAC, compression and version from `ssh` with LogVerbose for kex.c; a cipher, MAC or
+    compression is empty if directions differ."""
     lines = re.findall(r"kex: \S+ cipher: (\S+) MAC: (\S+) compression: (\S+)", log)
     both = set(lines)
     cipher, mac, compression = both.pop() if len(both) == 1 else ("", "", "")
     version = re.search(r"Local version string SSH-2\.0-(\S+)", log)
+    exchanges = re.findall(r"kex: algorithm: (\S+)", log)
     agreed = {"cipher": cipher, "integrity": mac, "compression": compression}
+    agreed["key_exchange"] = exchanges[-1] if exchanges else ""
     return agreed | {"version": version[1] if version else ""}
 
 
@@ -180,6 +184,7 @@ SshForward.declared = Declared(
         protocol="standard",
         specification="SSH (RFC 4251 to 4254), OpenSSH's PROTOCOL for its extensions",
         authentication=("public key", "certificate", "password"),
+        handshake="SSH",
         key_exchange="mlkem768x25519-sha256 since OpenSSH 10.0, before it sntrup761x25519-sha512, since 9.0",
         forward_secrecy=True,
         post_quantum=True,

@@ -29,6 +29,7 @@ SUITES = {
 
 class StunnelForward(Forward):
     title = "stunnel (TLS port forwarding)"
+    family = "TLS"
     ports = "tcp/52010 tcp/52020 tcp/52030"
     software = Software({"stunnel4": "stunnel4", "openssl": "openssl"})
     offers = Offers(
@@ -101,11 +102,13 @@ class StunnelForward(Forward):
         suite = SUITES[params["cipher"], params["integrity"]]
         if suites != {suite}:
             raise ProofError(f"asked for {suite}, stunnel negotiated {', '.join(sorted(suites)) or 'nothing'}")
+        exchanges = re.findall(r"Peer temporary key: ([^,\s]+)", node.logged("stunnel"))
         version = re.search(r"stunnel \d\S*", node.logged("stunnel"))
         return Evidence(
             cipher=suite,
             integrity=params["integrity"],
             compression="off",
+            key_exchange=exchanges[-1] if exchanges else "",
             data_path="userspace: stunnel",
             version=version[0] if version else "",
             facts={"protocol": spoken.pop()[0]},
@@ -117,6 +120,7 @@ StunnelForward.declared = Declared(
         protocol="standard",
         specification="TLS 1.3 (RFC 8446), TLS 1.2 (RFC 5246) for suites with CBC",
         authentication=("certificate", "pre-shared key"),
+        handshake="TLS",
         key_exchange="ECDHE: X25519, the first of stunnel's own list of curves",
         forward_secrecy=True,
         post_quantum=False,  # stunnel names its curves itself, so that OpenSSL's hybrid default does not count

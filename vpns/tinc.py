@@ -146,6 +146,7 @@ class Tinc(Vpn):
             cipher=self.offers.ciphers[params["cipher"]],
             integrity=digest if digest == "none" else f"{digest}, {numbers['mac_bytes']} bytes",
             compression="off" if params["compression"] == "off" else f"zlib {numbers['compression']}",
+            key_exchange="RSA-2048",  # the protocol has no other; keys as long as the plugin makes them
             data_path="userspace: tincd on TUN",
             version=" ".join(node.run("tincd", "--version").stdout.split()[:3:2]),
         )
@@ -203,6 +204,7 @@ Tinc.declared = Declared(
     ),
     Abilities(
         inner=("IPv4", "IPv6", "Ethernet", "multicast"),
+        otherwise=("Ethernet",),
         outer=("IPv4", "IPv6"),
         nat=True,
         tcp_443=True,

@@ -23,6 +23,7 @@ PORT = 5000
 
 class Vtun(Vpn):
     title = "VTun (UDP)"
+    family = "VTun"
     dataplane = "userspace"
     modules = "tun"
     transport = "udp"
@@ -129,6 +130,7 @@ Vtun.declared = Declared(
     ),
     Abilities(
         inner=("IPv4", "IPv6", "Ethernet", "multicast"),
+        otherwise=("Ethernet",),
         outer=("IPv4",),
         nat=True,
         tcp_443=True,

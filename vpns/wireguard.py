@@ -35,6 +35,7 @@ SUITE = "WireGuard has one cipher suite, ChaCha20-Poly1305, and negotiates none 
 
 class WireGuard(Vpn):
     title = "WireGuard (kernel)"
+    family = "WireGuard"
     dataplane = "kernel"
     speaks = "wireguard"
     software = Software({"wg": "wireguard-tools"})
@@ -50,6 +51,7 @@ class WireGuard(Vpn):
     comparable = {"cipher": "chacha20-poly1305", "integrity": "aead", "compression": "off"}
     recommended = comparable
     daemon = ""
+    key_exchange = "Curve25519"  # the protocol has no other
     kind = "wireguard"  # what `ip -d link` calls the interface
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
@@ -101,6 +103,7 @@ class WireGuard(Vpn):
             cipher="ChaCha20-Poly1305",
             integrity="Poly1305",
             compression="off",
+            key_exchange=self.key_exchange,
             data_path=self.data_path(),
             version=self.version(node),
         )

@@ -31,6 +31,7 @@ class WireGuardRosenpass(WireGuardGo):
     title = "WireGuard (wireguard-go) with Rosenpass"
     speaks = ""
     outer_ipv6 = inner_ipv6 = False
+    key_exchange = "Curve25519+Classic-McEliece-460896+Kyber-512"
     ports = "udp/51820 udp/9999"
     software = replace(
         WireGuardGo.software, tools={**WireGuardGo.software.tools, "rosenpass": "rosenpass"}, layer="rosenpass"

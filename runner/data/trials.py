@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
+from runner.data.declaration import Declaration
 from runner.data.loads import Limit, MachineLoad
 from runner.data.metric import BOUNDS, Metric
 from runner.data.needs import Needs
@@ -123,11 +124,13 @@ class Measurement(Value):
 
 
 class Evidence(Strict):
-    """What was observed of the tunnel: proof that the VPN asked for is the one that was measured."""
+    """What was observed of the tunnel: proof that the VPN asked for is the one that was measured. ``key_exchange``: the
+    one that gave the keys, in the daemon's word ("X25519MLKEM768", "ECP_256"); empty where nobody tells."""
 
     cipher: str = ""
     integrity: str = ""
     compression: str = ""
+    key_exchange: str = ""
     data_path: str = ""
     version: str = ""
     facts: dict[str, str] = {}
@@ -142,6 +145,9 @@ class Proof(Strict):
     sent_bytes: int
     captured_bytes: int
     captured_on: str = "wan gw1"  # where: the WAN node, or, where there is none, what each gateway sent
+    outer: list[str] = Field(
+        default=[], description="what the tunnel travelled in on the WAN: tcp, udp, esp; empty where others use it, too"
+    )
 
 
 class Noise(Strict):
@@ -287,7 +293,8 @@ class ExperimentRecord(Strict):
 class VpnRecord(Strict):
     """What the report needs to know of a plugin. ``configurations`` maps the ranked configurations'
     names (``comparable``, ``recommended``) to their tunnel levels; ``reference`` VPNs are shown, not ranked.
-    ``digest`` is of the plugin's files, so that another one of the same name is known from it."""
+    ``digest`` is of the plugin's files, so that another one of the same name is known from it. ``family``: VPNs of one
+    protocol share it. ``declared``: None in older runs, and of a plugin that declares nothing."""
 
     title: str
     dataplane: str
@@ -298,6 +305,8 @@ class VpnRecord(Strict):
     note: str = ""
     digest: str = ""
     speaks: str = Field(default="", description="the protocol on the WAN, the same for all VPNs that speak it")
+    family: str = ""
+    declared: Declaration | None = None
 
 
 class Invocation(Strict):

@@ -150,6 +150,8 @@ def record_of(vpn: Vpn) -> VpnRecord:
         note=vpn.note,
         digest=digest_of(vpn),
         speaks=vpn.speaks,
+        family=vpn.family,
+        declared=vpn.declared.record,
     )
 
 

@@ -215,6 +215,8 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     evidence = next((evidence for evidence in evidences if evidence.data_path), None)
     if evidence is None:
         raise ProofError("the plugin returned no evidence of the data path in use")
+    told = next((each.key_exchange for each in evidences if each.key_exchange), "")  # some tell it at one end only
+    evidence = evidence.model_copy(update={"key_exchange": told})
     proof = prove(lab, address, confidential=confidential(params), judged=judged)
     return Tunnel(address, setup_s, evidence, proof, timers)
 

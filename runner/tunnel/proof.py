@@ -21,6 +21,7 @@ from runner.lab.shape.site_to_site import Lab
 MARKER_BYTES = 1024
 ANSWER_PORT = TCP_PORTS[1]
 COMPLEMENT = bytes(255 - byte for byte in range(256))
+PROTOCOLS = {4: "ipip", 6: "tcp", 17: "udp", 47: "gre", 50: "esp", 51: "ah", 115: "l2tp"}  # IANA
 CAPTURES = 3  # a busy machine may let the watcher wait while frames come: that capture proves nothing, the next one may
 
 
@@ -70,6 +71,9 @@ def send_marker(
         sent_bytes=2 * MARKER_BYTES,
         captured_bytes=sum(report["bytes"] for report in reports),
         captured_on=" and ".join(f"{node.name} {' '.join(where)}" for node, where in watch_points(lab)),
+        outer=sorted({PROTOCOLS.get(each, f"protocol {each}") for report in reports for each in report["protocols"]})
+        if lab.has_wan  # a port of a machine that has other work, too, tells nothing of the tunnel
+        else [],
     )
     return proof, reports, sent.stderr
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from runner.data.declaration import Declaration, Handshake
+
 Authentication = Literal["certificate", "public key", "pre-shared key", "password", "none"]
 Payload = Literal["IPv4", "IPv6", "Ethernet", "multicast", "TCP streams"]
 SWEET32 = "SWEET32 for 64-bit blocks (Bhargavan and Leurent, CCS 2016; https://sweet32.info/)"
@@ -22,7 +24,8 @@ class Security:
     promises, each with where it was published. ``flaws``: what only stopped it or could have been run on it, and what
     has become of that; not counted as breaks. ``maintained``: "yes", or until when. ``sources``: what was opened on the
     day ``as_of`` (ISO) and says so: addresses, citations, or a package's own documents. ``unchecked``: what is said
-    here, or named as a source, and was not opened then.
+    here, or named as a source, and was not opened then. ``authentication``: first what the plugin sets up.
+    ``handshake``: the protocol of the key exchange, where lists of permitted cryptography know it.
     """
 
     protocol: Literal["standard", "own"]
@@ -37,11 +40,18 @@ class Security:
     known_breaks: tuple[str, ...] = ()
     flaws: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
+    handshake: Handshake = ""
+
+    @property
+    def is_maintained(self) -> bool:
+        """Does somebody maintain it today?"""
+        return self.maintained.lower().startswith("yes")
 
 
 @dataclass(frozen=True)
 class Abilities:
-    """What a user asks before choosing. ``inner``: what it can carry; ``outer``: the IP versions it can travel over.
+    """What a user asks before choosing. ``inner``: what it can carry; ``otherwise``: which of that only where it is
+    configured otherwise than the plugin does; ``outer``: the IP versions it can travel over.
 
     ``nat``: one gateway may be behind a NAT. ``tcp_443``: it can be carried in TCP to port 443 where UDP is blocked.
     ``roaming``: a gateway's address may change under a living tunnel. ``routes``: who sets the routes.
@@ -64,6 +74,7 @@ class Abilities:
     modes: tuple[Literal["tunnel", "transport"], ...] = ("tunnel",)
     users: tuple[Literal["password", "RADIUS"], ...] = ()
     translates: str = ""
+    otherwise: tuple[Payload, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,6 +83,28 @@ class Declared:
 
     security: Security
     abilities: Abilities
+
+    @property
+    def record(self) -> Declaration | None:
+        """What a run keeps of it; None of a plugin that declares nothing."""
+        if self is UNDECLARED:
+            return None
+        security, abilities = self.security, self.abilities
+        return Declaration(
+            as_of=security.as_of,
+            sources=list(security.sources),
+            protocol=security.protocol,
+            handshake=security.handshake,
+            authentication=list(security.authentication),
+            forward_secrecy=security.forward_secrecy,
+            post_quantum=security.post_quantum,
+            maintained=security.is_maintained,
+            inner=[payload for payload in abilities.inner if payload not in abilities.otherwise],
+            outer=list(abilities.outer),
+            nat=abilities.nat,
+            roaming=abilities.roaming,
+            mesh=abilities.mesh,
+        )
 
 
 # Of a plugin that declares nothing, which reports say.

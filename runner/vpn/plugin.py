@@ -75,14 +75,13 @@ class Vpn(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
+    family: ClassVar[str] = ""  # "IPsec": the VPNs of one protocol, of which one may do what another cannot
     dataplane: ClassVar[str]  # "kernel" or "userspace"
     transport: ClassVar[str]  # what it travels in on the WAN: esp, udp, tcp, gre, ipip, ip, ethernet
     carries: ClassVar[str] = "ip"  # "ip", or "tcp" where it forwards ports only
     reference: ClassVar[bool] = False  # shown in reports, never ranked
     note: ClassVar[str] = ""  # what a reader of the ranking must know
-    speaks: ClassVar[str] = (
-        ""  # the protocol on the WAN, where several plugins speak it
-    )
+    speaks: ClassVar[str] = ""  # the protocol on the WAN, where several plugins speak it
     # Where the answering gateway listens on the WAN, "udp/500 udp/4500": nothing else may listen there, and a NAT in
     # front of it has to forward them. Empty: not declared.
     ports: ClassVar[str] = ""

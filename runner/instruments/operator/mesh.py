@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from runner.data.errors import MeasurementError
-from runner.data.levels import Params, tunnel_levels
+from runner.data.levels import Levels, Params, tunnel_levels
 from runner.data.metric import Metric
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
@@ -252,6 +252,7 @@ def results(
         "sizes": {str(point.sites): point.as_data() for point in points},
         "predicted": expected,
         "ended": why,
+        "too_slow_sites": too_slow,
         **(on_paper or {}),
     }
     measured = Measured()
@@ -271,6 +272,7 @@ class Mesh(Whole):
     """Full meshes of growing size."""
 
     name = "mesh"
+    factors = {"sites": Levels(tuple(map(str, SIZES)), told="up to {} sites".format)}  # absent: all of SIZES
     metrics = (
         Metric(
             name="mesh_time",
@@ -305,7 +307,8 @@ class Mesh(Whole):
         return AS_MANY_AS
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
-        return 45.0
+        return 45.0 if "sites" not in params else int(params["sites"]) * 2.0
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
-        return mesh(bench, asked.vpn, asked.params)
+        most = int(asked.params.get("sites", max(SIZES)))
+        return mesh(bench, asked.vpn, asked.params, [size for size in SIZES if size <= most])

@@ -62,5 +62,6 @@ def ipv6_through(bench: Bench, vpn: Vpn) -> str:
     try:
         wait_until(lambda: lab.host1.run(*echo, check=False).code == 0, "an echo by IPv6", ANSWERED_WITHIN_S)
     except TimeoutError:
-        raise MeasurementError(f"no echo by IPv6 came through the tunnel within {ANSWERED_WITHIN_S:g} s") from None
+        why = f"no echo by IPv6 came through the tunnel within {ANSWERED_WITHIN_S:g} s"
+        raise MeasurementError(why, refutes="ipv6-inside") from None
     return address

@@ -4,7 +4,8 @@ usage: watch.py [--sent] INTERFACE [FILE]
 With --sent, only what leaves by the interface: a gateway with kernel IPsec shows what it has decrypted as received.
 Prints "watching" when the socket is open. Reads one line "HEX HEX …" of markers. Prints a JSON object with
 the frames and bytes captured, the frames "lost" because they came too fast, and, for each marker, whether any 32-byte
-part of it was on the wire, and the first frame that had one: at which byte, and its beginning as hex.
+part of it was on the wire, and the first frame that had one: at which byte, and its beginning as hex; and the numbers
+of the protocols that IP carried (IANA), without ICMP, ICMPv6 and IGMP.
 With FILE, the frames are also written there as a pcap, for evidence.
 
 The kernel copies each frame into a ring (packet_mmap, Documentation/networking/packet_mmap.rst) as it passes. Read from
@@ -28,6 +29,8 @@ SLOT, SLOTS = 18 * 4096, 128  # the longest frame with offloads is 64 KiB; proof
 HEADER = struct.Struct("@LIIHHII")
 ADDRESS = -(-struct.calcsize("@LIIHHII0L") // 16) * 16  # where sockaddr_ll follows; the kind of packet is its byte 10
 PART, HEAD = 32, 64
+IP_PROTOCOL = {b"\x08\x00": 23, b"\x86\xdd": 20}  # EtherType -> the byte of a frame with the protocol's number
+OF_THE_NETWORK = {1, 2, 58}  # ICMP, IGMP, ICMPv6
 MAXIMUM = 64 * 2**20  # bytes; proof traffic is a few kilobytes
 
 sent_only = sys.argv[1] == "--sent"
@@ -92,4 +95,6 @@ if len(sys.argv) > 2:
             file.write(struct.pack("<IIII", int(second), int(fraction * 1e6), len(frame), len(frame)) + frame)
 _, dropped = struct.unpack("@II", packets.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
 seen = [place is not None for place in where]
-print(json.dumps({"frames": len(frames), "bytes": captured, "lost": dropped + cut, "seen": seen, "where": where}))
+in_ip = {frame[IP_PROTOCOL[frame[12:14]]] for _, frame in frames if frame[12:14] in IP_PROTOCOL and len(frame) > 23}
+found = {"frames": len(frames), "bytes": captured, "lost": dropped + cut, "seen": seen, "where": where}
+print(json.dumps({**found, "protocols": sorted(in_ip - OF_THE_NETWORK)}))

@@ -98,6 +98,7 @@ def facts(lab: Lab) -> dict[str, Any]:
         "nodes_share_cores": lab.shared_kernel,
         "links": every,
         "machines": hardware(lab),
+        "wan_ip_version": lab.sites[0].path_version,
         "wan_mtu": wan["mtu"],
         "wan_link_bps": "unknown" if lab.shared_kernel else link_bps(gateway, lab.sites[0].wan_interface),
         "wan_offloads": {name: "on" if name in wan["offloads"] else "off" for name in OFFLOADS},

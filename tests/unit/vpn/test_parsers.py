@@ -37,6 +37,7 @@ def test_swanctl_list_sas(image: str, level: str, cipher: str, integrity: str) -
         "protocol": "ESP",
         "encapsulation": "UDP",
         "ike": IKE["aes128-sha256-ecp256"],
+        "key_exchange": "ECP_256",
     }
     assert NEGOTIATED[level] == cipher
 
@@ -53,6 +54,11 @@ def test_swanctl_list_sas_with_ipcomp_and_without_udp() -> None:
     assert found["compression"] == "on"
     assert found["encapsulation"] == "none"
     assert found["cipher"] == "AES_CBC-128"
+
+
+def test_swanctl_with_a_second_key_exchange() -> None:
+    raw = captured("ipsec_user-trixie-aes-128-gcm.sas").replace("dh-group=ECP_256", "dh-group=ECP_256 ake1=ML_KEM_768")
+    assert vpns._esp.negotiated(raw)["key_exchange"] == "ECP_256+ML_KEM_768"
 
 
 def test_swanctl_without_a_child() -> None:
@@ -93,9 +99,21 @@ def test_openvpn_log(log: str, cipher: str, integrity: str, compression: str) ->
         "cipher": cipher,
         "integrity": integrity,
         "compression": compression,
+        # With ML-KEM the dialing end does not say it; these logs are of that end.
+        "key_exchange": "X25519" if log.startswith("bookworm") else "",
         "data_path": "userspace: openvpn on TUN",
         "version": "OpenVPN 2.6.14",
     }
+
+
+def test_openvpn_key_exchange_at_the_answering_end() -> None:
+    log = captured("openvpn-bookworm-aes-128-cbc.log")
+    hybrid = log.replace("253 bits X25519", "768 bits X25519MLKEM768")
+    assert hybrid != log
+    assert vpns.openvpn.negotiated(hybrid)["key_exchange"] == "X25519MLKEM768"
+    # The last one counts; and one whose length OpenSSL does not know is told without it.
+    renewed = hybrid + log.replace("peer temporary key: 253 bits X25519", "peer temporary key: X448")
+    assert vpns.openvpn.negotiated(renewed)["key_exchange"] == "X448"
 
 
 def test_openvpn_after_a_renegotiation_the_last_data_channel_counts() -> None:
@@ -127,6 +145,7 @@ def test_ssh_log(log: str, cipher: str, mac: str, compression: str, version: str
         "cipher": cipher,
         "integrity": mac,
         "compression": compression,
+        "key_exchange": "mlkem768x25519-sha256" if log.startswith("trixie") else "sntrup761x25519-sha512",
         "version": version,
     }
 

@@ -1,0 +1,306 @@
+"""Which musts a VPN fulfils, in one of four words, and what shows it.
+
+A trial outranks a shipped run's trial, and either outranks what the plugin declares. Judged is the tunnel as it was
+measured: what the same software could do in another configuration is another VPN's.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+from runner.data.declaration import Declaration
+from runner.data.levels import tunnel_levels
+from runner.data.needs import MUSTS, Must
+from runner.data.trials import Measurement, Run, Strict, Trial, VpnRecord
+
+Word = Literal["no", "unknown", "declared", "shown"]  # from the worst to the best
+WORDS: tuple[Word, ...] = ("no", "unknown", "declared", "shown")
+# What a state rests on. marker: payload reached the far network. ports: it forwards ports and joins no networks. wire:
+# what the capture of the WAN saw. data path: where the packets are worked on. trial: a trial of just this must.
+# negotiated: what the daemons agreed on. plugin: what the plugin says of the tunnel that it sets up. declaration: what
+# it declares, with source and day. nothing: nobody tried or declared it.
+How = Literal["marker", "ports", "wire", "data path", "trial", "negotiated", "plugin", "declaration", "nothing"]
+Earlier = tuple[Run, Sequence[Trial]]
+ALL = "*"  # of a list: whatever it is
+MESH = 3  # sites: with two there is nothing to mesh
+
+
+class State(Strict):
+    """How a VPN stands to one must. ``how``: what that rests on; ``value``: what was seen ("tcp", "X25519MLKEM768");
+    ``trial``: its id. ``run``: the shipped run that has the trial, with its ``day`` (ISO); empty where it is this run.
+    Of a declaration, ``day`` and ``sources`` are those of the declaration; of a permitted cryptography, ``sources``
+    names the list. ``instead``: of a *no*, the VPNs of the same family that can."""
+
+    word: Word
+    how: How
+    value: str = ""
+    trial: str = ""
+    run: str = ""
+    day: str = ""
+    sources: list[str] = []
+    instead: list[str] = []
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a run saw of one VPN: its ``trials``, by a path of IP version ``ip_version``, with a ``nat`` on it or
+    without. ``levels``: of the configuration that is judged."""
+
+    record: VpnRecord
+    trials: Sequence[Trial]
+    levels: Mapping[str, str]
+    ip_version: int
+    nat: bool
+
+    @property
+    def ok(self) -> list[Trial]:
+        """The trials that came to a result."""
+        return [trial for trial in self.trials if trial.status == "ok"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Whether a must is fulfilled, and what shows it."""
+
+    fulfilled: bool
+    how: How
+    value: str = ""
+    trial: str = ""
+    sources: tuple[str, ...] = ()
+
+
+def states(
+    run: Run, trials: Sequence[Trial], earlier: Sequence[Earlier] = (), configuration: str = "recommended"
+) -> dict[str, dict[Must, State]]:
+    """VPN -> must -> state, of each VPN in ``run``. ``earlier``: shipped runs; of two that tell, the first counts.
+    ``configuration`` names the levels whose cryptography is judged."""
+    runs = [(run, trials), *earlier]
+    records = {name: record for known, _ in reversed(runs) for name, record in known.vpns.items()}
+    every = {name: _of_vpn(name, record, runs, configuration) for name, record in records.items()}
+    return {
+        name: {must: _with_hint(name, must, state, records, every) for must, state in every[name].items()}
+        for name in run.vpns
+    }
+
+
+def worst(own: Mapping[Must, State], musts: Iterable[Must]) -> Word:
+    """The word for all of these musts together: the worst of theirs; "shown" for none."""
+    return min((own[must].word for must in musts), key=WORDS.index, default="shown")
+
+
+def _of_vpn(name: str, record: VpnRecord, runs: Sequence[Earlier], configuration: str) -> dict[Must, State]:
+    seen = [
+        (run, _seen(run, record, [trial for trial in trials if trial.vpn == name], configuration))
+        for run, trials in runs
+        if name in run.vpns and _same(run.vpns[name], record)
+    ]
+    return {must: _state(must, record, seen, runs[0][0]) for must in MUSTS}
+
+
+def _same(one: VpnRecord, other: VpnRecord) -> bool:
+    """Is a VPN of the same name in another run the same tunnel? A plugin from outside may have a known name."""
+    return (one.title, one.transport, one.dataplane) == (other.title, other.transport, other.dataplane)
+
+
+def _seen(run: Run, record: VpnRecord, trials: Sequence[Trial], configuration: str) -> Seen:
+    path = run.lab.get("path") or {}
+    version = run.lab.get("wan_ip_version", 4)
+    return Seen(record, trials, record.configurations.get(configuration, {}), version, bool(path.get("nat")))
+
+
+def _state(must: Must, record: VpnRecord, seen: Sequence[tuple[Run, Seen]], this: Run) -> State:
+    for run, each in seen:
+        if found := TRIED[must](each) if must in TRIED else None:
+            shipped = {"run": run.run_id, "day": run.created_at[:10]} if run is not this and found.trial else {}
+            return State(
+                word="shown" if found.fulfilled else "no",
+                how=found.how,
+                value=found.value,
+                trial=found.trial,
+                sources=list(found.sources),
+                **shipped,
+            )
+    if must in BY_PLUGIN and BY_PLUGIN[must](record):
+        return State(word="declared", how="plugin", value=record.transport if must == "udp-blocked" else "")
+    declared = record.declared
+    if declared and (can := DECLARED[must](declared) if must in DECLARED else None) is not None:
+        word: Word = "declared" if can else "no"
+        return State(word=word, how="declaration", day=declared.as_of, sources=declared.sources)
+    return State(word="unknown", how="nothing")
+
+
+def _with_hint(
+    name: str, must: Must, state: State, records: Mapping[str, VpnRecord], every: Mapping[str, Mapping[Must, State]]
+) -> State:
+    """The state, with the others of the family that can where this VPN cannot."""
+    family = records[name].family
+    if state.word != "no" or not family:
+        return state
+    others = (other for other, record in records.items() if record.family == family and other != name)
+    return state.model_copy(
+        update={"instead": [other for other in others if every[other][must].word in ("shown", "declared")]}
+    )
+
+
+def _networks(seen: Seen) -> Found | None:
+    if seen.record.carries != "ip":
+        return Found(False, "ports")
+    through = (trial for trial in seen.ok if trial.proof and trial.proof.delivered)
+    return next((Found(True, "marker", trial=trial.id) for trial in through), None)
+
+
+def _udp_blocked(seen: Seen) -> Found | None:
+    """A tunnel that the capture saw in TCP alone passes; one of which it saw anything else does not."""
+    wires = [(trial, trial.proof.outer) for trial in seen.ok if trial.proof and trial.proof.outer]
+    for trial, outer in sorted(wires, key=lambda wire: wire[1] == ["tcp"]):
+        return Found(outer == ["tcp"], "wire", " and ".join(outer), trial.id)
+    return None if seen.record.transport == "tcp" else Found(False, "plugin", seen.record.transport)
+
+
+def _kernel(seen: Seen) -> Found | None:
+    """The proof has compared the plugin's data plane with the evidence (runner/tunnel/contradiction.py)."""
+    plane = seen.record.dataplane
+    if seen.ok:
+        return Found(plane == "kernel", "data path", plane, seen.ok[0].id)
+    return None if plane == "kernel" else Found(False, "plugin", plane)
+
+
+def _ipv6_inside(seen: Seen) -> Found | None:
+    asked = [trial for trial in seen.trials if trial.params.get("inner") == "ipv6"]
+    passed = (trial for trial in asked if trial.status == "ok")
+    refuted = (trial for trial in asked if trial.attempt.get("refutes") == "ipv6-inside")
+    return next((Found(trial.status == "ok", "trial", trial=trial.id) for trial in chain(passed, refuted)), None)
+
+
+def _ipv6_path(seen: Seen) -> Found | None:
+    return Found(True, "trial", trial=seen.ok[0].id) if seen.ok and seen.ip_version == 6 else None
+
+
+def _nat(seen: Seen) -> Found | None:
+    return Found(True, "trial", trial=seen.ok[0].id) if seen.ok and seen.nat else None
+
+
+def _no_fixed_address(seen: Seen) -> Found | None:
+    """It recovers after the gateway's move, each time."""
+    moves = _measured(seen, "outage_ms", failure="roaming")
+    for trial, outage in sorted(moves, key=lambda move: not move[1].at_least):
+        return Found(not outage.at_least, "trial", f"{outage.value:g} ms", trial.id)
+    return None
+
+
+def _fail_closed(seen: Seen) -> Found | None:
+    for trial, passed in sorted(_measured(seen, "fail_closed"), key=lambda probe: probe[1].value):
+        return Found(passed.value == 1, "trial", trial=trial.id)
+    return None
+
+
+def _mesh(seen: Seen) -> Found | None:
+    """It has joined more than two sites, or has not managed three. A machine that is too small shows neither."""
+    for trial in seen.ok:
+        detail = next((each.detail for each in trial.measurements if "sizes" in each.detail), trial.attempt)
+        most = max(map(int, detail.get("sizes", ())), default=0)
+        if most >= MESH:
+            return Found(True, "trial", f"{most} sites", trial.id)
+        if detail.get("too_slow_sites") == MESH:
+            return Found(False, "trial", f"{MESH} sites", trial.id)
+    return None
+
+
+def _post_quantum(seen: Seen) -> Found | None:
+    agreed = sorted(_negotiated(seen), key=lambda trial: not _at_levels(trial, seen))
+    for trial in agreed:
+        word = trial.evidence.key_exchange if trial.evidence else ""
+        for kind in ("post_quantum", "classical"):
+            if word in approved_lists()["key_exchange"][kind]:
+                return Found(kind == "post_quantum", "negotiated", word, trial.id)
+    return None
+
+
+def _approved(seen: Seen) -> Found | None:
+    """Key exchange, cipher and integrity, all in the list. One that nobody has looked up leaves it unknown."""
+    handshake = seen.record.declared.handshake if seen.record.declared else ""
+    permitted = next((part for part in _parts() if part["handshake"] == handshake), None)
+    for trial in _negotiated(seen):
+        if permitted is None or not trial.evidence or not _at_levels(trial, seen):
+            continue
+        words = [trial.evidence.key_exchange, *(seen.levels[factor] for factor in ("cipher", "integrity"))]
+        left_out = [word for word in words if {word, ALL} & {*permitted["leaves_out"]}]
+        if left_out or {*words} <= {*permitted["recommends"]}:
+            value = ", ".join(dict.fromkeys(left_out or words))
+            return Found(not left_out, "negotiated", value, trial.id, (permitted["source"],))
+    return None
+
+
+def _negotiated(seen: Seen) -> list[Trial]:
+    """The trials whose daemons told their key exchange."""
+    return [trial for trial in seen.ok if trial.evidence and trial.evidence.key_exchange]
+
+
+def _at_levels(trial: Trial, seen: Seen) -> bool:
+    return tunnel_levels(trial.params) == dict(seen.levels)
+
+
+def _measured(seen: Seen, metric: str, **levels: str) -> list[tuple[Trial, Measurement]]:
+    return [
+        (trial, measurement)
+        for trial in seen.ok
+        if levels.items() <= trial.params.items()
+        for measurement in trial.measurements
+        if measurement.metric == metric
+    ]
+
+
+@cache
+def approved_lists() -> dict[str, Any]:
+    """The lists of permitted cryptography, with their sources, as they stand in approved.toml."""
+    return tomllib.loads(Path(__file__).with_name("approved.toml").read_text(encoding="utf-8"))
+
+
+def _parts() -> list[dict[str, Any]]:
+    """The parts of the list that is meant where a user names none."""
+    lists = approved_lists()
+    parts: list[dict[str, Any]] = lists[lists["lists"][0]]
+    return parts
+
+
+# What trials show of a must, and what can be refuted by them; None where they tell nothing.
+TRIED: Mapping[Must, Callable[[Seen], Found | None]] = {
+    "networks": _networks,
+    "udp-blocked": _udp_blocked,
+    "kernel": _kernel,
+    "ipv6-inside": _ipv6_inside,
+    "ipv6-path": _ipv6_path,
+    "nat": _nat,
+    "no-fixed-address": _no_fixed_address,
+    "fail-closed": _fail_closed,
+    "mesh": _mesh,
+    "post-quantum": _post_quantum,
+    "approved": _approved,
+}
+# What the plugin says of the tunnel that it sets up, which no trial has contradicted.
+BY_PLUGIN: Mapping[Must, Callable[[VpnRecord], bool]] = {
+    "udp-blocked": lambda record: record.transport == "tcp",
+    "kernel": lambda record: record.dataplane == "kernel",
+}
+# What it declares; None where a declaration decides nothing: a tunnel that does not follow a move may be made anew.
+DECLARED: Mapping[Must, Callable[[Declaration], bool | None]] = {
+    "networks": lambda declared: "IPv4" in declared.inner,
+    "ipv6-inside": lambda declared: "IPv6" in declared.inner,
+    "ipv6-path": lambda declared: "IPv6" in declared.outer,
+    "nat": lambda declared: declared.nat,
+    "no-fixed-address": lambda declared: declared.roaming or None,
+    "post-quantum": lambda declared: declared.post_quantum,
+    "certificates": lambda declared: declared.authentication[:1] == ["certificate"],
+    "forward-secrecy": lambda declared: declared.forward_secrecy,
+    "ethernet": lambda declared: "Ethernet" in declared.inner,
+    "multicast": lambda declared: "multicast" in declared.inner,
+    "mesh": lambda declared: declared.mesh,
+    "standard": lambda declared: declared.protocol == "standard",
+    "maintained": lambda declared: declared.maintained,
+}
