@@ -6,9 +6,9 @@ EXPERIMENT = Experiment(
     name="musts",
     question="What can a VPN do that no number says: carry IPv6, follow a gateway that moves, join three sites, stay "
     "closed when the tunnel is down?",
-    method="Each VPN is set up as its makers advise. UDP goes between IPv6 addresses of the sites; the dialing gateway's "
-    "WAN address changes; three gateways form a mesh; and the probes of the experiment security attack the tunnel. What "
-    "counts is whether it works. So one repetition is enough: `--profile smallest`.",
+    method="Each VPN is set up as its makers advise. UDP goes between IPv6 addresses of the sites; the dialing "
+    "gateway's WAN address changes; three gateways form a mesh; and the probes of the experiment security attack the "
+    "tunnel. What counts is whether it works. So one repetition is enough: `--profile smallest`.",
     source="docs/musts.md",
     metrics=("fail_closed", "outage_ms"),
     traffic=(

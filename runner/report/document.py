@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from runner.ranking.ranking import Ranking
 from runner.ranking.words import chance
-from runner.report import proofs, text, verdicts
+from runner.report import choice_words, proofs, text, verdicts
 from runner.report.answer import Answer, answers, change, machine, missing, numbers_of, place_of, sure, surer, unit_of
 from runner.report.blocks import Block, Heading, Note, Paragraph, Plot, Table, TableCell
+from runner.report.choice import Choice
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_levels, row_repetitions, row_share
 from runner.report.facts import BASELINE, interval_method
 from runner.report.model import Report
@@ -25,11 +26,14 @@ def whole(report: Report, plots: Mapping[str, Sequence[Plot]], where: str = "") 
     """All sections of the report. ``plots``: experiment -> the plots to show; ``where``: the run folder, for the
     command that continues the run."""
     blocks: list[Block] = [Heading(f"vpneval: {report.run_id}", level=1), Paragraph(machine(report))]
-    for answer_ in answers(report):
+    if report.choice:
+        blocks += choice(report.choice, where or report.run_id)
+    for answer_ in answers(report) if report.ranks_count else []:
         blocks += answer(report, answer_, where or report.run_id)
     blocks += [Paragraph(caveat, "caveat") for caveat in report.caveats]
     for ranking_ in report.rankings:
-        blocks += [*ranking(ranking_), *verdicts.section(report.verdicts, report.spreads, ranking_)]
+        blocks += ranking(ranking_) if report.ranks_count else []
+        blocks += verdicts.section(report.verdicts, report.spreads, ranking_)
     if not report.rankings:
         blocks.append(Paragraph("Nothing to rank: no VPN measured anything in a named configuration."))
     if report.references:
@@ -45,16 +49,34 @@ def whole(report: Report, plots: Mapping[str, Sequence[Plot]], where: str = "") 
 def for_a_paper(report: Report) -> list[Block]:
     """The sections for a paper: the answer of each ranking, its ranks, the tables of each experiment, and where they
     come from."""
-    blocks: list[Block] = []
-    for answer_ in answers(report):
-        blocks += answer(report, answer_)
-    for ranking_ in report.rankings:
-        blocks += ranking(ranking_)
+    blocks: list[Block] = choice(report.choice) if report.choice else []
+    if report.ranks_count:
+        for answer_ in answers(report):
+            blocks += answer(report, answer_)
+        for ranking_ in report.rankings:
+            blocks += ranking(ranking_)
     blocks += _left_out(report)
     for experiment in report.experiments:
         blocks += [Heading(experiment.name), *measurements(shown(report, experiment))]
     blocks += [*warnings(report), *how_to_read(report), *provenance(report)]
     return [*blocks, Paragraph(f"Run {report.run_id}. Machine: {machine(report)}.")]
+
+
+def choice(made: Choice, where: str = "") -> list[Block]:
+    """The choice: the answer in a sentence, the lines with the VPNs for each, why the others are out, and what would
+    change it. ``where``: the run folder, for the command that states a line; empty: without that command."""
+    said = made.answer
+    notes = [*(choice_words.why_not(said) if said else []), choice_words.about_musts(made)]
+    notes += [choice_words.what_changes(made), *choice_words.kin(made), *choice_words.failed(made)]
+    notes += [choice_words.not_measured(made)]
+    notes += [f"Say yours: {choice_words.say_yours(where)}"] if where and said is None else []
+    rows: list[list[str | TableCell]] = [[row.lines, row.vpns] for row in choice_words.lines(made)]
+    return [
+        Heading("Which VPN for your line"),
+        Paragraph(choice_words.headline(made), "strong"),
+        list(map(Note, filter(None, notes))),
+        Table("" if said is None else "For every line", ["your line", "VPN"], rows),
+    ]
 
 
 def answer(report: Report, answer_: Answer, where: str = "") -> list[Block]:

@@ -95,6 +95,11 @@ class Report(Strict):
     bases: list[InstanceOf[Basis]] = Field(default=[], exclude=True)
 
     @property
+    def ranks_count(self) -> bool:
+        """Do forms show the rankings? They do where weights were asked for, and where the run allows no choice."""
+        return self.weighed or self.choice is None
+
+    @property
     def sections(self) -> dict[str, list[Block]]:
         """The sections by their names, without those that are empty: limits, machines, findings, failures, and the
         papers' tables."""

@@ -48,11 +48,6 @@ ROUNDS_OF_A_BLOCK = 100_000  # at most, of one that is measured apart from the o
 KEPT_EVERY_S = 5.0  # the samples of a trial that is measured by itself, where a killed run would lose more
 
 
-def _undecided(going: Going) -> str:
-    one, many = going.what, going.what.replace(" ", "s ", 1) if " " in going.what else f"{going.what}s"
-    return f"1 {one} is" if len(going.doubts) == 1 else f"{len(going.doubts)} {many} are"
-
-
 @dataclass
 class Conductor:
     """One call of ``vpneval run``: it works through what is missing in the store."""
@@ -334,9 +329,8 @@ class Conductor:
         self._twice = going.twice
         self._going = {cell.key for cell in going.cells} | self._without_number
         self.outcome.looks += 1
-        self.watcher.say(
-            f"{_undecided(going)} still undecided: {len(self._going)} of {len(self._ranked)} measurements go on."
-        )
+        open_ones = f"{len(going.doubts)} {'answer is' if len(going.doubts) == 1 else 'answers are'} still undecided"
+        self.watcher.say(f"{open_ones}: {len(self._going)} of {len(self._ranked)} measurements go on.")
 
     def _has_turns(self, trial: RunningTrial) -> bool:
         return not self._is_ended(trial.planned.cell.key)

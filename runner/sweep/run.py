@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from runner.catalogue import load_vpn
@@ -34,9 +35,10 @@ from runner.sweep.conductor import Conductor
 from runner.sweep.request import Request
 from runner.sweep.run_record import describe, membership, save_packages
 from runner.sweep.settings import Outcome, Settings, Watch
-from runner.sweep.stopping import MOST_REPETITIONS, going
+from runner.sweep.stopping import MOST_REPETITIONS, Going, choosing, going
 
 HEADROOM = 2.0
+LADDER = "ladder"  # the instrument that a choice needs
 
 
 def run(request: Request, command_line: list[str], say: Callable[[str], None], watch: Watch) -> tuple[Path, Outcome]:
@@ -85,11 +87,18 @@ def _run_on(
             conductor.until_significant = request.until_significant
             conductor.before_s = sum(call.elapsed_s for call in record.invocations)
             if request.until_significant or (request.profile.rounds and request.deadline_s):
-                conductor.look = lambda left_s, share: going(
-                    *load_run(folder), request.cells, request.weights, left_s, share
-                )
+                conductor.look = partial(_look_at, folder, request)
             with _written_down(record, command_line, conductor, started):
                 return folder, conductor.run()
+
+
+def _look_at(folder: Path, request: Request, left_s: float, share: float) -> Going:
+    """Which cells go on: until every asked line has its answer where ladders are measured, else until the pairs of VPNs
+    are decided."""
+    run, trials = load_run(folder)
+    if any(cell.params["measure"] == LADDER for cell in request.cells):
+        return choosing(run, trials, request.cells)
+    return going(run, trials, request.cells, request.weights, left_s, share)
 
 
 def _look(

@@ -32,13 +32,12 @@ TWICE = 0.5  # of a VPN's pairs in such a metric: where more are undecided or to
 
 
 class Going(NamedTuple):
-    """The answer of a look. ``cells``: those that go on; ``doubts``: everything that is undecided, in words, each of
-    which is a ``what``; ``twice``: the keys of those among the cells that have twice their turns."""
+    """The answer of a look. ``cells``: those that go on; ``doubts``: everything that is undecided, in words;
+    ``twice``: the keys of those among the cells that have twice their turns."""
 
     cells: list[Cell]
     doubts: list[str]
     twice: set[str]
-    what: str = "pair of VPNs"
 
 
 def going(
@@ -68,7 +67,7 @@ def choosing(run: Run, trials: Sequence[Trial], cells: Sequence[Cell]) -> Going:
     few = not made or min(visits) < FEWEST_PASSES * KINDS or len(tunnels) < FEWEST_INSTANCES
     asked = [run.needs.line_bps] if run.needs.line_bps else list(RATES_BPS)
     lines = asked if few else unsettled(made, words, run.needs)
-    return Going(list(cells) if lines else [], [f"{line / 1e6:g} Mbit/s" for line in lines], set(), "line")
+    return Going(list(cells) if lines else [], [f"{line / 1e6:g} Mbit/s" for line in lines], set())
 
 
 def twice(pairs_in_doubt: Sequence[Doubt], cells: Sequence[Cell]) -> set[str]:

@@ -71,7 +71,7 @@ def render_answer(report: Report, console: Console, folder: Path | None = None, 
         console.print(Text(holds(report.machines[0])))
     if report.choice:
         render_choice(report.choice, console)
-    all_answers = answers(report) if report.weighed or not report.choice else []
+    all_answers = answers(report) if report.ranks_count else []
     if not all_answers and not report.choice:
         console.print("[bold red]Nothing to rank:[/] no VPN measured anything in a named configuration.")
     for at, answer in enumerate(all_answers):
