@@ -155,7 +155,8 @@ def changes(
     needs, found = said.needs, list[Change]()
     above = [band for band in every if needs.line_bps and band.low_bps > needs.line_bps]
     if above:
-        found.append(Change(line_bps=above[0].low_bps, named=above[0].named, grade=above[0].grade))
+        then = above[0]
+        found.append(Change(line_bps=then.low_bps, named=then.named, grade=then.grade, reservations=then.reservations))
     known = [must for must in CHANGING if must not in needs.must]
     for must in known:
         found += _changed(devices, words, said, (*needs.must, must), thresholds, must=must)
@@ -179,7 +180,7 @@ def _changed(
     without: Must | None = None,
 ) -> list[Change]:
     then = answer(devices, words, said.needs.model_copy(update={"must": musts}), thresholds=thresholds)
-    if then.named[:1] == said.named[:1] or (not then.named and without):
+    if then.named[:1] in ([], said.named[:1]):
         return []
     reservations = then.of(then.named[0]).reservations if then.named else []
     return [Change(must=must, without=without, named=then.named, grade=then.grade, reservations=reservations)]
@@ -291,5 +292,6 @@ def _reasons(one: Graded, own: Mapping[Must, str], needs: Needs, grade: int, bes
     if grade > best or best == Grade.UNKNOWN:
         middle = {name: int(np.median(codes)) for name, codes in one.codes.items()}
         worse = [name for name in middle if middle[name] > best] or [name for name in middle if middle[name] == grade]
+        worse = ["capacity"] if middle["capacity"] == Grade.SHORT else worse  # a tunnel that is full does worse in all
         return [Reason(criterion=name, value=one.values.get(name)) for name in worse]
     return [Reason(criterion="cost", value=_known(one.cores))]

@@ -83,7 +83,8 @@ def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
         if any(trial.curve for mine in own.values() for trial in mine):
             plain = [trial for trial in usual if trial.vpn == BASELINE and trial.status == "ok"]
             planned = {where(trial) for mine in own.values() for trial in mine if trial.status in TRIED}
-            return {vpn: _device(run, basis, vpn, mine, plain, planned) for vpn, mine in own.items() if mine}
+            tried = {vpn: mine for vpn, mine in own.items() if any(trial.status in TRIED for trial in mine)}
+            return {vpn: _device(run, basis, vpn, mine, plain, planned) for vpn, mine in tried.items()}
     return {}
 
 

@@ -114,13 +114,12 @@ def about_musts(choice: Choice) -> str:
     return f"Musts of {first.vpn}: {', '.join(f'{must} {word}' for must, word in first.musts.items())}."
 
 
-def kin(choice: Choice) -> list[str]:
-    """A sentence for each named VPN whose protocol the kernel speaks, too."""
-    return [
-        f"{one.kernel} speaks the protocol of {one.vpn} in the kernel: take it where both gateways have it"
-        + (" (not measured here)." if one.kernel in choice.absent else ".")
-        for one in choice.kin
-    ]
+def kin(choice: Choice) -> str:
+    """Which of the kernel's VPNs speak the protocols of the named ones; empty where there are none."""
+    if not choice.kin:
+        return ""
+    pairs = [f"{one.kernel} speaks {one.vpn}'s protocol" for one in choice.kin]
+    return f"In the kernel, {_listed(pairs, 'and')}: take it where both gateways have it."
 
 
 def not_measured(choice: Choice) -> str:
@@ -140,7 +139,7 @@ def failed(choice: Choice) -> list[str]:
 
 def say_yours(where: str) -> str:
     """The command that asks for a line."""
-    return f"vpneval report {shlex.quote(where)} --line 100M --path-rtt 20ms --traffic calls --must udp-blocked"
+    return f"vpneval report {shlex.quote(where)} --line 100M --path-rtt 20ms --traffic calls"
 
 
 def _change(change: Change) -> str:

@@ -67,7 +67,7 @@ def choice(made: Choice, where: str = "") -> list[Block]:
     change it. ``where``: the run folder, for the command that states a line; empty: without that command."""
     said = made.answer
     notes = [*(choice_words.why_not(said) if said else []), choice_words.about_musts(made)]
-    notes += [choice_words.what_changes(made), *choice_words.kin(made), *choice_words.failed(made)]
+    notes += [choice_words.what_changes(made), choice_words.kin(made), *choice_words.failed(made)]
     notes += [choice_words.not_measured(made)]
     notes += [f"Say yours: {choice_words.say_yours(where)}"] if where and said is None else []
     rows: list[list[str | TableCell]] = [[row.lines, row.vpns] for row in choice_words.lines(made)]

@@ -37,7 +37,7 @@ from runner.report.answer import (
     unit_of,
     verdict,
 )
-from runner.report.forms.terminal_choice import next_steps, render_choice
+from runner.report.forms.terminal_choice import render_choice, render_next
 from runner.report.kinds import OTHERS
 from runner.report.limits import LimitRow, changed_order, of_ranking
 from runner.report.machines import holds
@@ -262,11 +262,7 @@ def _next(
     grid.add_column(style="cyan", no_wrap=True)
     grid.add_column(overflow="fold")
     if report.choice and not all_answers:
-        for step, command in next_steps(report.choice, where):
-            grid.add_row(step, command)
-        grid.add_row("See all", f"vpneval report {where} --full")
-        console.print(grid)
-        return
+        return render_next(report.choice, console, where)
     if not across:  # the page of the run is about one kind of machine
         grid.add_row("Read", f"{where}/report.html")
     leader = next((answer.groups[0][0] for answer in all_answers if answer.groups), "")

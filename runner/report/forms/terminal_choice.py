@@ -29,10 +29,17 @@ def render_choice(choice: Choice, console: Console) -> None:
         for sentence in (words.about_musts(choice), words.what_changes(choice)):
             if sentence:
                 console.print(Text(sentence))
-    for sentence in [*words.kin(choice), *words.failed(choice)]:
-        console.print(Text(sentence))
+    for sentence in [words.kin(choice), *words.failed(choice)]:
+        if sentence:
+            console.print(Text(sentence))
     if sentence := words.not_measured(choice):
         console.print(Text(sentence, "yellow"))
+
+
+def render_next(choice: Choice, console: Console, where: str) -> None:
+    """Print what to do next, a command a line; a command is never folded."""
+    for step, command in [*next_steps(choice, where), ("See all", f"vpneval report {shlex.quote(where)} --full")]:
+        console.print(Text.assemble((f"{step:<11}", "cyan"), command), soft_wrap=True)
 
 
 def next_steps(choice: Choice, where: str) -> list[tuple[str, str]]:
@@ -41,7 +48,7 @@ def next_steps(choice: Choice, where: str) -> list[tuple[str, str]]:
     steps = [("Read", f"{where}/report.html")]
     if said is None:
         steps.append(("Say yours", words.say_yours(where)))
-    elif said.named:
+    elif said.named and said.grade < Grade.SHORT:
         steps.append(("Set it up", f"vpneval recipe {said.named[0]} --run {folder}"))
     if choice.unsettled:
         steps.append(("Be surer", f"vpneval more {folder}"))
