@@ -10,6 +10,7 @@ from runner.choice.devices import devices
 from runner.choice.musts import State, states
 from runner.data.needs import Must, Needs
 from runner.data.trials import Run, Strict, Trial
+from runner.ranking.basis import comparable
 
 CALM = 0.1  # of the CPU time stolen by the hypervisor: above it, what is not carried here may be carried elsewhere
 
@@ -66,7 +67,7 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
 def _absent(run: Run, trials: Sequence[Trial]) -> list[str]:
     """The VPNs without a number, those of the kernel's data path first."""
     measured = {trial.vpn for trial in trials if trial.status == "ok"}
-    absent = [vpn for vpn, record in run.vpns.items() if vpn not in measured and not record.reference]
+    absent = [vpn for vpn in comparable(run) if vpn not in measured]
     return sorted(absent, key=lambda vpn: (run.vpns[vpn].dataplane != "kernel", vpn))
 
 

@@ -149,6 +149,8 @@ def _change(change: Change) -> str:
         if change.grade == Grade.SHORT:
             then, kept = "nothing here carries it", ""
         return f"from {_rate(change.line_bps)} on {then}{kept}"
+    if change.grade == Grade.SHORT:
+        kept = " (does not carry it here)"
     if change.must is not None:
         return f"if {MUST_CHANGED.get(change.must, change.must)}, {then}{kept}"
     return f"if forwarding TCP ports is enough, {then}{kept}" if change.without == "networks" else ""
@@ -181,7 +183,7 @@ def _carries(value: float, candidate: Candidate) -> str:
         return f"carries it with little room: {text.quantity(value, 'bit/s')}"
     if candidate.carries == "no":
         return f"does not carry it: {text.quantity(value, 'bit/s')}"
-    return f"carries it or not, that depends on the gateways: {_up_to(candidate.here_bps, candidate.most_bps)}"
+    return f"depends: {_up_to(candidate.here_bps, candidate.most_bps)}"
 
 
 WHAT: Mapping[Criterion, str] = {

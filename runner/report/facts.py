@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from runner.data.trials import GeneratorLimit, Run, Strict, Trial, cell_key, generator_limits
-from runner.ranking.basis import Basis, for_metric, unusual
+from runner.ranking.basis import Basis, comparable, for_metric, unusual
 from runner.ranking.ranking import Ranking
 from runner.ranking.stats import Drift, Summary, drift
 from runner.ranking.weights import PRESETS
@@ -73,6 +73,11 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
             f"Hosts, gateways and WAN share the {cores} of one machine: rates are what all of them together "
             "reach, and the CPU cost includes the hosts' traffic generators. Compare the VPNs, not the numbers "
             "with those of real gateways."
+        )
+    if apart := [vpn for vpn in run.vpns if vpn not in comparable(run) and not run.vpns[vpn].reference]:
+        sentences.append(
+            f"In User Mode Linux a system call costs 50 to 90 times as much as on a machine, so {', '.join(apart)} are "
+            "compared with no other VPN here. Their numbers compare their own settings."
         )
     turns = {number for trial in ok for measurement in trial.measurements for number in measurement.rounds}
     blocks = max(len({trial.repetition for trial in ok}), len(turns))
