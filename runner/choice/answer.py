@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from runner.data.trials import Strict
 SURE, PROBABLE, EQUAL = 0.95, 0.8, 0.5  # chances of being chosen
 POSSIBLE = 0.2  # from which on a VPN is named where none is chosen in half of the draws
 RATES_BPS = tuple(sorted({factor * 10.0**power for power in (7, 8, 9) for factor in (1, 2, 5)} | {1e10}))
-GRID = 40  # lines a decade, where bands are looked for
+GRID = 20  # lines a decade, where bands are looked for
 MORE = 1.05  # times what is carried here: gateways with cores of their own may carry more
 FULFILLED = ("shown", "declared")
 Certainty = Literal["sure", "probably", "open"]
@@ -96,6 +97,35 @@ class Change(Strict):
     reservations: list[Criterion] = []
 
 
+@dataclass(frozen=True)
+class _Judged:
+    """What the rule says of a line: VPN -> its grades and its chance of being chosen; and who is named."""
+
+    every: Mapping[str, Graded]
+    chances: Mapping[str, float]
+    named: list[str]
+
+    @property
+    def grade(self) -> int:
+        """Of the first that is named."""
+        return _middle(self.every[self.named[0]]) if self.named else Grade.UNKNOWN
+
+    @property
+    def reservations(self) -> list[Criterion]:
+        """About the first that is named."""
+        return _reservations(self.every[self.named[0]]) if self.named else []
+
+
+def _judged(devices: Mapping[str, Device], words: Words, needs: Needs, thresholds: Thresholds) -> _Judged:
+    every = {vpn: graded(device, needs, thresholds) for vpn, device in devices.items()}
+    able = [vpn for vpn in every if not _lacking(words.get(vpn, {}), needs)]
+    chances = dict.fromkeys(every, 0.0)
+    if able:
+        shares = chosen([every[vpn] for vpn in able], thresholds).mean(axis=0)
+        chances |= {vpn: float(share) for vpn, share in zip(able, shares, strict=True)}
+    return _Judged(every, chances, _named(able, chances, every, words, needs))
+
+
 def answer(
     devices: Mapping[str, Device],
     words: Words,
@@ -106,16 +136,11 @@ def answer(
 ) -> Answer:
     """The answer for the line ``needs.line_bps``. ``calm``: did the machine do nothing else meanwhile? Else a VPN that
     does not carry the line here may carry it elsewhere."""
-    every = {vpn: graded(device, needs, thresholds) for vpn, device in devices.items()}
-    able = [vpn for vpn in every if not _lacking(words.get(vpn, {}), needs)]
-    chances = dict.fromkeys(every, 0.0)
-    picks = chosen([every[vpn] for vpn in able], thresholds)
-    chances |= {vpn: float(share) for vpn, share in zip(able, picks.mean(axis=0), strict=True)} if able else {}
-    named = _named(able, chances, every, words, needs)
-    grade = _middle(every[named[0]]) if named else Grade.UNKNOWN
+    judged = _judged(devices, words, needs, thresholds)
+    named, chances, grade = judged.named, judged.chances, judged.grade
     candidates = [
-        _candidate(every[vpn], words.get(vpn, {}), needs, chances[vpn], vpn in named, grade, calm, thresholds)
-        for vpn in every
+        _candidate(one, words.get(vpn, {}), needs, chances[vpn], vpn in named, grade, calm, thresholds)
+        for vpn, one in judged.every.items()
     ]
     return Answer(
         needs=needs,
@@ -132,18 +157,23 @@ def bands(devices: Mapping[str, Device], words: Words, needs: Needs, thresholds:
     lines = np.logspace(math.log10(RATES_BPS[0]), math.log10(RATES_BPS[-1]), 1 + round(GRID * decades))
     found: list[Band] = []
     for line_bps in map(float, lines):
-        said = answer(devices, words, _on(needs, line_bps), thresholds=thresholds)
-        last = found[-1] if found else None
-        first = said.of(said.named[0]) if said.named else None
-        reservations = first.reservations if first else []
-        if last and (set(last.named), last.grade, last.reservations) == (set(said.named), said.grade, reservations):
+        judged = _judged(devices, words, _on(needs, line_bps), thresholds)
+        last, now = found[-1] if found else None, (set(judged.named), judged.grade, judged.reservations)
+        if last and (set(last.named), last.grade, last.reservations) == now:
             found[-1] = last.model_copy(update={"high_bps": line_bps})
-        else:
-            band = Band(
-                low_bps=line_bps, high_bps=line_bps, named=said.named, grade=said.grade, reservations=reservations
+            continue
+        first = judged.every[judged.named[0]] if judged.named else None
+        found.append(
+            Band(
+                low_bps=line_bps,
+                high_bps=line_bps,
+                named=judged.named,
+                grade=judged.grade,
+                reservations=judged.reservations,
+                here_bps=_known(first.capacity_bps) if first else None,
+                most_bps=_known(first.most_bps) if first else None,
             )
-            here = {"here_bps": first.here_bps, "most_bps": first.most_bps} if first else {}
-            found.append(band.model_copy(update=here))
+        )
     return found
 
 
@@ -217,6 +247,10 @@ def _middle(one: Graded) -> int:
     return int(np.median(one.grade))
 
 
+def _reservations(one: Graded) -> list[Criterion]:
+    return [name for name, codes in one.codes.items() if int(np.median(codes)) == Grade.LITTLE]
+
+
 def _certainty(chance: float) -> Certainty:
     return "sure" if chance >= SURE else "probably" if chance >= PROBABLE else "open"
 
@@ -271,7 +305,7 @@ def _candidate(
         most_bps=most,
         cores=cores,
         reasons=[] if is_named else _reasons(one, own, needs, grade, best),
-        reservations=[name for name, codes in one.codes.items() if int(np.median(codes)) == Grade.LITTLE],
+        reservations=_reservations(one),
         musts={must: own.get(must, "unknown") for must in needs.must},
         trials=one.device.trials,
         failed=one.device.failed,
@@ -281,6 +315,10 @@ def _candidate(
 def _known(draws: np.ndarray) -> float | None:
     middle = float(np.median(draws))
     return middle if math.isfinite(middle) else None
+
+
+def _value(one: Graded, criterion: Criterion) -> float | None:
+    return _known(one.values[criterion]) if criterion in one.values else None
 
 
 def _reasons(one: Graded, own: Mapping[Must, str], needs: Needs, grade: int, best: int) -> list[Reason]:
@@ -293,5 +331,7 @@ def _reasons(one: Graded, own: Mapping[Must, str], needs: Needs, grade: int, bes
         middle = {name: int(np.median(codes)) for name, codes in one.codes.items()}
         worse = [name for name in middle if middle[name] > best] or [name for name in middle if middle[name] == grade]
         worse = ["capacity"] if middle["capacity"] == Grade.SHORT else worse  # a tunnel that is full does worse in all
-        return [Reason(criterion=name, value=one.values.get(name)) for name in worse]
+        return [
+            Reason(criterion=name, value=_known(one.values[name]) if name in one.values else None) for name in worse
+        ]
     return [Reason(criterion="cost", value=_known(one.cores))]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -33,8 +34,8 @@ class Grade(IntEnum):
 
 @dataclass(frozen=True)
 class Graded:
-    """A device on a line. ``codes``: criterion -> its grade in every draw; ``values``: criterion -> the middle of what
-    it was graded by. The others have the shape (DRAWS,), and no number where something is missing: ``capacity_bps`` of
+    """A device on a line. ``codes``: criterion -> its grade in every draw; ``values``: criterion -> what it was
+    graded by. All have the shape (DRAWS,), and no number where something is missing: ``capacity_bps`` of
     this traffic, here; ``most_bps`` on gateways with cores of their own, infinite where nobody knows; ``cores`` of a
     gateway, at the demand or, if that is less, at the capacity.
     """
@@ -44,9 +45,9 @@ class Graded:
     capacity_bps: Array
     most_bps: Array
     cores: Array
-    values: Mapping[Criterion, float]
+    values: Mapping[Criterion, Array]
 
-    @property
+    @cached_property
     def grade(self) -> Codes:
         """The worst grade of all criteria, in every draw."""
         worst: Codes = np.max(np.stack(list(self.codes.values())), axis=0)
@@ -66,7 +67,7 @@ def graded(device: Device, needs: Needs, thresholds: Thresholds) -> Graded:
         share,
     )
     codes: dict[Criterion, Codes] = {"capacity": _capacity(device, here_bps, demand_bps, share, thresholds)}
-    values: dict[Criterion, float] = {}
+    values: dict[Criterion, Array] = {}
     # What does not carry the line is judged at what it carries.
     capacity_bps = _median(here_bps)
     reached_bps = min(demand_bps, capacity_bps) if math.isfinite(capacity_bps) else demand_bps
@@ -75,34 +76,33 @@ def graded(device: Device, needs: Needs, thresholds: Thresholds) -> Graded:
     if share:
         loss = _at(device.curves.get("datagrams"), "loss_ratio", judged_bps, device.udp_bps)
         codes["loss"] = _step(loss, thresholds.loss_ratio)
-        values["loss"] = _median(loss)
+        values["loss"] = loss
     if needs.traffic == "calls":
         delay = _at(device.curves.get("datagrams"), "delay_ms", judged_bps, device.udp_bps)
         codes["delay"] = _step(delay, thresholds.delay_ms)
         whole = delay + (needs.path_rtt_ms or 0.0) / 2
         codes["mouth_to_ear"] = _step(whole, thresholds.mouth_to_ear_ms)
-        values |= {"delay": _median(delay), "mouth_to_ear": _median(whole)}
+        values |= {"delay": delay, "mouth_to_ear": whole}
     if needs.traffic in ("mixed", "transactions"):
         floor_ms = thresholds.mixed_rtt_ms if needs.traffic == "mixed" else thresholds.transactions_rtt_ms
         noticed_ms = max(floor_ms, thresholds.rtt_share * (needs.path_rtt_ms or 0.0))
         rtt = _or_unknown(device.rtt_added_ms)
         codes["rtt"] = _step(rtt, Step(noticed_ms, math.inf))
-        values["rtt"] = _median(rtt)
+        values["rtt"] = rtt
     setup = _or_unknown(device.setup_s)
-    codes["setup"], values["setup"] = _step(setup, thresholds.setup_s), _median(setup)
+    codes["setup"], values["setup"] = _step(setup, thresholds.setup_s), setup
     lossy = needs.path_loss_ratio is None or needs.path_loss_ratio >= thresholds.tcp_in_tcp_loss_ratio
     if device.tcp_in_tcp and lossy:
         codes["tcp_in_tcp"] = _all(Grade.LITTLE)
     if share and device.breakdown_bps is not None:
         broke = device.breakdown_bps <= needs.line_bps
         codes["breakdown"] = _all(Grade.USELESS if broke else Grade.FITS)
-        values["breakdown"] = device.breakdown_bps
+        values["breakdown"] = np.full(DRAWS, device.breakdown_bps)
     if device.failed:
         codes["failures"] = _all(Grade.UNKNOWN if 2 * device.failed >= device.trials else Grade.LITTLE)
-        values["failures"] = device.failed
     cores = _cost(device, reached_bps / small, share)
     codes["cost"] = np.where(np.isnan(cores), Grade.UNKNOWN, Grade.FITS).astype(np.int8)
-    values |= {"cost": _median(cores), "capacity": _median(here_bps)}
+    values |= {"cost": cores, "capacity": here_bps}
     return Graded(device, codes, here_bps, most_bps, cores, values)
 
 

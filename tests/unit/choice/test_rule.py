@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from runner.choice.answer import RATES_BPS, Answer, answer, bands, changes, unsettled
+from runner.choice.answer import GRID, RATES_BPS, Answer, answer, bands, changes, unsettled
 from runner.choice.devices import Device
 from runner.choice.grade import Grade
 from runner.choice.thresholds import USUAL, Thresholds
@@ -198,7 +198,7 @@ def test_bands_cover_every_line_once_in_order() -> None:
     assert found[0].low_bps == pytest.approx(1e7)
     assert found[-1].high_bps == pytest.approx(1e10)
     for band, after in pairwise(found):
-        assert after.low_bps == pytest.approx(band.high_bps * 10 ** (1 / 40))
+        assert after.low_bps == pytest.approx(band.high_bps * 10 ** (1 / GRID))
         assert (set(band.named), band.grade) != (set(after.named), after.grade)
     assert found[0].named == ["fast", "light", "slow"]  # a tenth of a core tells nobody apart at 10 Mbit/s
     assert (found[-1].named, found[-1].grade) == (["fast"], Grade.SHORT)

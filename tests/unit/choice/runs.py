@@ -1,0 +1,179 @@
+"""Made-up runs of ``choose`` whose truth is known: VPNs with a throughput, a cost at each rate, and noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from runner.data.declaration import Declaration
+from runner.data.metric import Metric
+from runner.data.needs import Needs
+from runner.data.trials import Measurement, Noise, Run, Rung, Trial
+from tests.unit.synthetic import IDLE, METRICS, TCP, UDP, make_run, make_trial, record
+
+RUNGS_BPS = (1e7, 3e7, 1e8, 3e8, 1e9, 3e9)
+SECONDS = 0.25
+LADDER = Metric(
+    name="ladder_rate",
+    title="Highest rate of the ladder",
+    unit="bit/s",
+    better="higher",
+    definition="x",
+    source="x",
+    measure="ladder",
+)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What one made-up VPN is. ``core_s_per_gb``: of a gateway at 100 Mbit/s; at other rates the cost of a byte goes
+    with the rate's power ``falls``."""
+
+    tcp_bps: float
+    udp_bps: float
+    core_s_per_gb: float = 20.0
+    falls: float = -0.4
+    rtt_ms: float = 0.15
+    setup_s: float = 0.4
+    breakdown_bps: float | None = None
+
+    def cores(self, rate_bps: float) -> float:
+        return float(rate_bps / 8e9 * self.core_s_per_gb * (rate_bps / 1e8) ** self.falls)
+
+
+PLAIN = Truth(5e9, 2e9, 2.0, rtt_ms=0.05, setup_s=0.04)
+TRUTHS: dict[str, Truth] = {
+    "none": PLAIN,
+    "wireguard_go": Truth(3.5e9, 6e8, 18.0),
+    "openvpn": Truth(8e8, 6e8, 20.0),
+    "ipsec_user": Truth(4e8, 3e8, 60.0),
+    "ssh_tun": Truth(6e8, 4e8, 17.0, breakdown_bps=1.25e9),
+}
+
+
+DECLARED = Declaration(
+    as_of="2026-01-01",
+    sources=["made up"],
+    protocol="own",
+    authentication=["public key"],
+    forward_secrecy=True,
+    post_quantum=False,
+    maintained=True,
+    inner=["IPv4"],
+    outer=["IPv4"],
+    nat=True,
+    roaming=False,
+    mesh=False,
+)
+
+
+def chosen_run(
+    truths: Mapping[str, Truth] = TRUTHS,
+    *,
+    needs: Needs | None = None,
+    passes: int = 8,
+    instances: int = 2,
+    noise: float = 0.1,
+    seed: int = 1,
+    absent: tuple[str, ...] = ("ipsec", "wireguard"),
+    guest: str = "",
+) -> tuple[Run, list[Trial]]:
+    """A run of ``choose``: so many ``passes`` of each ladder, spread over the ``instances`` of each tunnel. ``noise``:
+    the standard deviation of a slice's logarithm."""
+    rng = np.random.default_rng(seed)
+    run = make_run((*truths, *absent), (), instances)
+    vpns = {
+        name: known.model_copy(update={"transport": "tcp" if name.startswith("ssh") else "udp", "declared": DECLARED})
+        for name, known in run.vpns.items()
+    }
+    lab = run.lab | ({"guest": guest} if guest else {})
+    update = {"needs": needs or Needs(), "vpns": vpns, "metrics": run.metrics | {"ladder_rate": LADDER}, "lab": lab}
+    trials: list[Trial] = []
+    rounds = np.array_split(np.arange(1, passes + 1), instances)
+    for instance, own in enumerate(rounds, 1):
+        pace = {int(number): float(rng.normal(0, noise)) for number in own}
+        for vpn, truth in truths.items():
+            trials += _trials(vpn, truth, instance, pace, noise, rng)
+    for vpn in absent:
+        levels = record(vpn).configurations["recommended"]
+        trials.append(make_trial(vpn, levels | TCP, 1, status="unsupported", reason="the kernel has none"))
+    return run.model_copy(update=update), trials
+
+
+def _trials(
+    vpn: str, truth: Truth, instance: int, pace: Mapping[int, float], noise: float, rng: np.random.Generator
+) -> list[Trial]:
+    levels = record(vpn).configurations["recommended"]
+
+    def drawn(value: float) -> list[float]:
+        return [float(value * np.exp(slow + rng.normal(0, noise))) for slow in pace.values()]
+
+    def trial(traffic: Mapping[str, str], **values: float) -> Trial:
+        made = make_trial(vpn, {**levels, **traffic}, instance)
+        measured = []
+        for metric, value in values.items():
+            samples = drawn(value)
+            unit, better = METRICS[metric].unit, METRICS[metric].better
+            middle = float(np.median(samples))
+            measured.append(
+                Measurement(metric=metric, value=middle, unit=unit, better=better, samples=samples, rounds=list(pace))
+            )
+        return made.model_copy(update={"measurements": measured, "noise": Noise(steal_ratio=0.02)})
+
+    udp = trial(UDP, udp_throughput=truth.udp_bps)
+    if truth.breakdown_bps:
+        value = udp.measurements[0].model_copy(update={"detail": {"breakdowns_bps": [truth.breakdown_bps]}})
+        udp = udp.model_copy(update={"measurements": [value]})
+    return [
+        trial(TCP, tcp_throughput=truth.tcp_bps),
+        udp,
+        trial(IDLE, rtt=truth.rtt_ms, setup_time=truth.setup_s),
+        *(_ladder(vpn, truth, levels, kind, instance, pace, noise, rng) for kind in ("tcp", "datagrams")),
+    ]
+
+
+def _ladder(
+    vpn: str,
+    truth: Truth,
+    levels: Mapping[str, str],
+    kind: str,
+    instance: int,
+    pace: Mapping[int, float],
+    noise: float,
+    rng: np.random.Generator,
+) -> Trial:
+    most_bps = truth.tcp_bps if kind == "tcp" else truth.udp_bps
+    curve = []
+    for rate_bps in RUNGS_BPS:
+        carried = min(1.0, most_bps / rate_bps)
+        offered = rate_bps * carried
+        cores = 2 * (truth.cores(offered) + (PLAIN.cores(offered) if vpn != "none" else 0.0))
+        curve.append(
+            Rung(
+                rate_bps=rate_bps,
+                rounds=list(pace),
+                values={
+                    "carried_ratio": [carried] * len(pace),
+                    "loss_ratio": [1 - carried] * len(pace),
+                    "delay_p95_ms": [0.3 + (20.0 if carried < 1 else 0.0)] * len(pace),
+                    "cpu_s": [cores * SECONDS * float(np.exp(slow + rng.normal(0, noise))) for slow in pace.values()],
+                    "seconds": [SECONDS] * len(pace),
+                    "carried_bytes": [offered / 8 * SECONDS] * len(pace),
+                },
+            )
+        )
+        if carried < 0.95:
+            break
+    highest = max(rung.rate_bps for rung in curve if rung.values["carried_ratio"][0] == 1.0)
+    measured = Measurement(
+        metric="ladder_rate",
+        value=highest,
+        unit="bit/s",
+        better="higher",
+        samples=[highest] * len(pace),
+        rounds=list(pace),
+    )
+    made = make_trial(vpn, {**levels, "measure": "ladder", "carried": kind}, instance)
+    return made.model_copy(update={"curve": curve, "measurements": [measured], "noise": Noise(steal_ratio=0.02)})

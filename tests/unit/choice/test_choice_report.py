@@ -1,0 +1,135 @@
+"""The choice of a made-up run, as reports tell it."""
+
+from __future__ import annotations
+
+import io
+from itertools import product
+
+import pytest
+from rich.console import Console
+
+from runner.choice.answer import Answer, answer
+from runner.choice.devices import devices
+from runner.choice.musts import states
+from runner.data.needs import Needs
+from runner.data.trials import Run, Trial
+from runner.report.choice import choice
+from runner.report.choice_words import headline, lines
+from runner.report.forms.markdown import markdown_text
+from runner.report.forms.terminal import render
+from runner.report.model import build
+from tests.unit.choice.runs import TRUTHS, Truth, chosen_run
+
+SCENARIOS = (
+    Needs(),
+    Needs(line_bps=1e8, path_rtt_ms=20),
+    Needs(line_bps=1e10, path_rtt_ms=0.5),
+    Needs(line_bps=2e7, path_rtt_ms=40, traffic="calls"),
+    Needs(line_bps=1e9, path_rtt_ms=20, traffic="files"),
+    Needs(line_bps=5e7, path_rtt_ms=30, must=("networks", "udp-blocked")),
+)
+
+
+def screen(run: Run, trials: list[Trial]) -> list[str]:
+    console = Console(width=80, height=24, file=io.StringIO(), record=True, force_terminal=True)
+    render(build(run, trials), console)
+    return console.export_text().rstrip().splitlines()
+
+
+@pytest.mark.parametrize("needs", SCENARIOS, ids=str)
+def test_the_answer_fits_a_small_terminal_and_nothing_is_the_best(needs: Needs) -> None:
+    run, trials = chosen_run(needs=needs)
+    shown = screen(run, trials)
+    assert len(shown) <= 24
+    for text in ("\n".join(shown), markdown_text(build(run, trials))):
+        assert "is the best" not in text
+        assert "probably the best" not in text
+
+
+def test_without_a_line_there_are_bands_and_no_single_winner() -> None:
+    found = choice(*chosen_run())
+    assert found is not None
+    assert found.answer is None
+    assert len(lines(found)) >= 3
+    assert found.bands[0].named != found.bands[-1].named
+
+
+def test_what_the_kernel_would_add_is_said() -> None:
+    run, trials = chosen_run(needs=Needs(line_bps=1e8))
+    vpns = run.vpns | {
+        name: run.vpns[name].model_copy(update={"speaks": "wireguard"}) for name in ("wireguard", "wireguard_go")
+    }
+    found = choice(run.model_copy(update={"vpns": vpns}), trials)
+    assert found is not None
+    assert found.absent[:2] == ["ipsec", "wireguard"]
+    assert [(one.vpn, one.kernel) for one in found.kin] == [("wireguard_go", "wireguard")]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_four_passes_name_what_the_whole_run_names(seed: int) -> None:
+    for line_bps in (2e7, 1e8, 5e8, 1e9):
+        needs = Needs(line_bps=line_bps, path_rtt_ms=20)
+        few, whole = (answered(*chosen_run(needs=needs, passes=passes, seed=seed)) for passes in (4, 16))
+        assert few.named[0] in whole.named or few.certainty != "sure"
+
+
+def edited(trials: list[Trial], vpn: str, how: str, repetition: int) -> list[Trial]:
+    """The trials after something happened to those of one VPN."""
+    hit = [trial for trial in trials if trial.vpn == vpn and trial.repetition == repetition]
+    rest = [trial for trial in trials if trial not in hit]
+    if how == "dropped":
+        return rest
+    if how == "failed":
+        gone = {"status": "failed", "measurements": [], "curve": [], "reason": "the tunnel broke down"}
+        return rest + [trial.model_copy(update=gone) for trial in hit]
+    if how == "cut":
+        return rest + [trial.model_copy(update={"curve": trial.curve[:1]}) for trial in hit]
+    return trials + [trial.model_copy(update={"repetition": trial.repetition + 7}) for trial in hit]
+
+
+def answered(run: Run, trials: list[Trial]) -> Answer:
+    words = {vpn: {must: state.word for must, state in own.items()} for vpn, own in states(run, trials).items()}
+    return answer(devices(run, trials), words, run.needs)
+
+
+def place(run: Run, trials: list[Trial], vpn: str) -> tuple[int, float]:
+    """How good the answer is for one VPN: taken, equally good, or not named; and the grade."""
+    found = answered(run, trials)
+    if vpn not in {candidate.vpn for candidate in found.candidates}:
+        return 0, -9
+    return (2 if found.named[:1] == [vpn] else 1 if vpn in found.named else 0), -found.of(vpn).grade
+
+
+@pytest.mark.parametrize("how", ["dropped", "failed", "cut"])
+@pytest.mark.parametrize("vpn", ["wireguard_go", "openvpn", "ipsec_user", "ssh_tun"])
+def test_what_happens_to_its_own_trials_never_improves_a_vpns_answer(how: str, vpn: str) -> None:
+    for line_bps, repetition in product((2e7, 1e8, 1e9), (1, 2)):
+        run, trials = chosen_run(needs=Needs(line_bps=line_bps, path_rtt_ms=20), passes=8)
+        before, after = place(run, trials, vpn), place(run, edited(trials, vpn, how, repetition), vpn)
+        assert after <= before, (how, vpn, line_bps, before, after)
+
+
+def test_a_vpn_with_failed_trials_is_named_with_them() -> None:
+    run, trials = chosen_run(needs=Needs(line_bps=1e8, path_rtt_ms=20))
+    shown = "\n".join(screen(run, edited(trials, "openvpn", "failed", 1)))
+    assert "openvpn gave no number in 5 of 10 trials" in shown
+
+
+def test_in_user_mode_linux_the_kernels_vpns_are_compared_with_each_other_alone() -> None:
+    truths = {name: TRUTHS[name] for name in ("none", "wireguard_go")} | {
+        "ipsec": Truth(3e8, 2e8),
+        "gre_ipsec": Truth(2.8e8, 1.9e8),
+    }
+    run, trials = chosen_run(truths, absent=(), guest="uml")
+    report = build(run, trials)
+    assert report.choice is not None
+    assert {vpn for band in report.choice.bands for vpn in band.named} <= {"ipsec", "gre_ipsec"}
+    assert {pair.a for pair in report.verdicts} | {pair.b for pair in report.verdicts} <= {"ipsec", "gre_ipsec"}
+    assert any("wireguard_go" in caveat for caveat in report.caveats)
+
+
+def test_headline_says_take_and_sure() -> None:
+    found = choice(*chosen_run(needs=Needs(line_bps=1e9, path_rtt_ms=20, traffic="files")))
+    assert found is not None
+    assert headline(found).startswith("Take wireguard_go: it carries your 1 Gbit/s")
+    assert headline(found).endswith("Sure.")

@@ -1,0 +1,67 @@
+"""What a run says of each VPN: made-up runs whose truth is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from runner.choice.devices import devices
+from tests.unit.choice.runs import TRUTHS, chosen_run
+
+
+def test_throughput_cost_and_round_trip_are_the_true_ones() -> None:
+    run, trials = chosen_run(noise=0.05, passes=16)
+    found = devices(run, trials)
+    assert set(found) == set(TRUTHS) - {"none"}  # what has no trial is no device
+    for vpn, device in found.items():
+        truth = TRUTHS[vpn]
+        assert device.tcp_bps is not None
+        assert device.rtt_added_ms is not None
+        assert np.median(device.tcp_bps) == pytest.approx(truth.tcp_bps, rel=0.1)
+        assert np.median(device.rtt_added_ms) == pytest.approx(truth.rtt_ms - 0.05, rel=0.3)
+        curve = device.curves["tcp"]
+        at = int(np.searchsorted(curve.rates_bps, 1e8))
+        assert np.median(curve.cores[:, at]) == pytest.approx(truth.cores(1e8), rel=0.15)
+        assert bool(curve.carried[at])
+
+
+def test_a_wider_spread_gives_wider_draws() -> None:
+    narrow, wide = (devices(*chosen_run(noise=noise))["openvpn"].tcp_bps for noise in (0.02, 0.2))
+    assert narrow is not None
+    assert wide is not None
+    assert np.std(np.log(wide)) > 3 * np.std(np.log(narrow))
+
+
+def test_plain_ip_is_what_a_rate_costs_anyway() -> None:
+    """A VPN that is plain IP itself costs next to nothing beyond it."""
+    free = TRUTHS | {"wireguard_go": replace(TRUTHS["none"], core_s_per_gb=0.0)}
+    curve = devices(*chosen_run(free, noise=0.02))["wireguard_go"].curves["tcp"]
+    assert np.median(curve.cores[:, 2]) < 0.1 * TRUTHS["none"].cores(1e8) + 0.002
+
+
+def test_who_breaks_down_and_tcp_in_tcp_are_known() -> None:
+    found = devices(*chosen_run())
+    assert (found["ssh_tun"].breakdown_bps, found["ssh_tun"].tcp_in_tcp) == (1.25e9, True)
+    assert (found["openvpn"].breakdown_bps, found["openvpn"].tcp_in_tcp) == (None, False)
+
+
+def test_a_failed_or_missing_repetition_is_counted() -> None:
+    run, trials = chosen_run()
+    failed = [
+        trial.model_copy(update={"status": "failed", "measurements": [], "curve": []})
+        if (trial.vpn, trial.repetition) == ("openvpn", 2)
+        else trial
+        for trial in trials
+    ]
+    dropped = [trial for trial in trials if (trial.vpn, trial.repetition) != ("openvpn", 2)]
+    for edited in (failed, dropped):
+        found = devices(run, edited)
+        assert (found["openvpn"].trials, found["openvpn"].failed) == (10, 5)
+        assert (found["ipsec_user"].trials, found["ipsec_user"].failed) == (10, 0)
+
+
+def test_a_run_without_ladders_has_no_devices() -> None:
+    run, trials = chosen_run()
+    assert not devices(run, [trial for trial in trials if not trial.curve])
