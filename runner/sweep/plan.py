@@ -105,18 +105,19 @@ class Block:
 
 def ranked_cells(cells: Sequence[Cell], vpns: Mapping[str, Vpn]) -> dict[str, int]:
     """Key -> every how many rounds the cell has a turn, of the cells that a ranking is made of: in every round at the
-    comparable configuration, in every third one where only the ranking of the recommended configuration needs the cell.
-    A ranked cell has the traffic that its instrument's metrics are ranked by. All cells where none is ranked."""
-    turns = {}
+    comparable configuration, in every third one where only the ranking of the recommended configuration needs the cell
+    beside that. A ranked cell has the traffic that its instrument's metrics are ranked by. All cells where none is
+    ranked."""
+    turns, first = dict[str, int](), False
     for cell in cells:
         vpn, traffic = vpns.get(cell.vpn), ranked_by(cell.params["measure"])
         if vpn is None or any(cell.params.get(factor, level) != level for factor, level in traffic.items()):
             continue
         if vpn.reference or vpn.comparable.items() <= cell.params.items():
             turns[cell.key] = 1
+            first = first or not (vpn.reference or vpn.recommended.items() <= cell.params.items())
         elif vpn.recommended.items() <= cell.params.items():
             turns[cell.key] = RECOMMENDED_EVERY
-    first = 1 in turns.values()
     return {key: every if first else 1 for key, every in turns.items()} or {cell.key: 1 for cell in cells}
 
 

@@ -159,12 +159,15 @@ class Rounds:
         """
         played = 0
         while more(played):
-            self.last += 1
-            rng = random.Random(f"{self.seed}/round {self.last}")
-            due = [(stand, trial) for stand in stands for trial in stand.trials if self._due(trial, played)]
-            turns = _in_order([turn for turn in due if goes_on(turn[1])], rng)
-            if not turns:
+            going = [(stand, trial) for stand in stands for trial in stand.trials if not trial.over and goes_on(trial)]
+            due = [turn for turn in going if played % turn[1].every == 0]
+            if not due:
+                if any(trial.every <= trial.planned.instrument.every for _, trial in going):  # it is due soon
+                    played += 1
+                    continue
                 break
+            self.last += 1
+            turns = _in_order(due, random.Random(f"{self.seed}/round {self.last}"))
             context = self.context
             context.watcher.round(self.last, len({id(stand) for stand, _ in turns}), context.records.left_s())
             for stand, trial in turns:
@@ -174,9 +177,6 @@ class Rounds:
             self.context.store.append_slices(fresh)
             played += 1
         return played
-
-    def _due(self, trial: RunningTrial, played: int) -> bool:
-        return not trial.over and played % trial.every == 0
 
     def _turn(self, stand: StandingTunnel, trial: RunningTrial) -> None:
         context, first = self.context, not trial.rows

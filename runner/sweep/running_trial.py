@@ -266,7 +266,8 @@ class RunningTrial:
 
     def _write(self, **what: Any) -> None:
         self.over = True
+        measured = what.setdefault("measured", Measured())
+        measured.curve = curve_of(self.rows)
         if self.turning:
-            what.setdefault("measured", Measured()).measuring_s = self.spent_s
-            what["measured"].curve = curve_of(self.rows)
+            measured.measuring_s = self.spent_s
         self.records.write(self.planned, self.up, log=self.log, started=self._began, slices=self.fresh(), **what)

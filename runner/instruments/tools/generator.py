@@ -204,10 +204,10 @@ class Generator:
         """Wait until the sender has sent all; its report. Raises as ``play``."""
         return self.sender.hear_object(3 * load.seconds + 10)
 
-    def finish(self, load: Load, offered: Mapping[str, Any], still_s: float = STILL_S) -> Arrived:
-        """Wait for the last packets of the trial that was begun, of which the sender ``offered`` so many. Raises as
-        ``play``."""
-        self.counter.tell(f"end {offered.get('sent', 0)} {still_s}")
+    def finish(self, load: Load, offered: Mapping[str, Any], still_s: float = STILL_S, beside: int = 0) -> Arrived:
+        """Wait for the last packets of the trial that was begun, of which the sender ``offered`` so many. ``beside``:
+        so many other datagrams were sent meanwhile. Raises as ``play``."""
+        self.counter.tell(f"end {offered.get('sent', 0) + beside} {still_s}")
         counts = self.counter.hear_object(15)
         if "error" in offered:
             raise MeasurementError(f"the sender on {self.sender.node.name} could not send: {offered['error']}")
@@ -233,23 +233,36 @@ class Generator:
         """How much the delay changes from one datagram to the next, |D| of RFC 3550 §6.4.1 in ms, of 1 Mbit/s of small
         datagrams for so long. Raises MeasurementError where fewer than FEWEST_STAMPS came.
         """
-        load = Load((JITTER_IP_BYTES,), JITTER_PER_S, seconds, burst=1)
-        ask = asdict(load) | {"address": self.address, "port": STAMPED_PORT, "segment": False, "cores": []}
-        self.sender.tell(json.dumps(ask | {"stamped": True}))
+        self.sender.tell(stamped(self.address, seconds))
         offered = self.sender.hear_object(3 * seconds + 10)
         if "error" in offered:
             raise MeasurementError(f"the sender on {self.sender.node.name} could not send: {offered['error']}")
-        stamps: list[tuple[int, int, int]] = []
-        end = time.monotonic() + STILL_S
-        while len(stamps) < offered["sent"] and time.monotonic() < end:
-            time.sleep(0.002)
-            self.counter.tell("stamps")
-            if came := self.counter.hear_object(10)["stamps"]:
-                stamps += came
-                end = time.monotonic() + STILL_S
+        stamps = self.stamps(offered["sent"])
         if len(stamps) < FEWEST_STAMPS:
             raise MeasurementError(f"{len(stamps)} of {offered['sent']} datagrams of the jitter stream arrived")
         return variations_ms(stamps)
+
+    def stamps(self, sent: int) -> list[tuple[int, int, int]]:
+        """The stamped datagrams that have come since the last time: number, when sent and when come, in ns. Waits until
+        ``sent`` have come, or none has for STILL_S. Raises as ``play``."""
+        stamps: list[tuple[int, int, int]] = []
+        end = time.monotonic() + STILL_S
+        while True:
+            self.counter.tell("stamps")
+            if came := self.counter.hear_object(10)["stamps"]:
+                stamps += [(number, sent_ns, came_ns) for number, sent_ns, came_ns in came]
+                end = time.monotonic() + STILL_S
+            if len(stamps) >= sent or time.monotonic() > end:
+                break
+            time.sleep(0.002)
+        return stamps
+
+
+def stamped(address: str, seconds: float) -> str:
+    """What a sender is told so that it sends JITTER_PER_S stamped datagrams a second to ``address`` for so long."""
+    load = Load((JITTER_IP_BYTES,), JITTER_PER_S, seconds, burst=1)
+    ask = asdict(load) | {"address": address, "port": STAMPED_PORT, "segment": False, "cores": []}
+    return json.dumps(ask | {"stamped": True})
 
 
 def at_once(generators: Sequence[Generator], load: Load, still_s: float = STILL_S) -> list[Arrived]:

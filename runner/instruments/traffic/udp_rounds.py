@@ -19,6 +19,7 @@ from runner.instruments.tools.fragments import IP_UDP_BYTES, IPV6_UDP_BYTES
 from runner.instruments.tools.generator import BURST, Arrived, Generator, Load, at_once, generator, imix
 from runner.instruments.tools.inner import ipv6_through
 from runner.instruments.tools.limits import Limits
+from runner.instruments.tools.recovery import ECHO_FOR_S, PATIENT, broke_down, emptied
 from runner.instruments.tools.visits import visits
 from runner.search import SearchTrial
 from runner.search.rounds import StepwiseSearch
@@ -35,8 +36,6 @@ LOOK_S = JITTER_S + OVERHEAD_S
 USUAL_TRIALS = 30  # where there is neither a conductor nor a budget
 MOST_SEEDS = 30
 MOST_SOURCES = 16  # addresses: many flows differ by their ports, too
-PATIENT = 3  # times a second
-ECHO_EVERY_S, ECHO_FOR_S = 0.05, 2
 # A careful search overloads by a fifth for 0.15 s. A tunnel in TCP has carried that 0.03 s later, or it waits for a
 # timer that doubles (RFC 6298 §5.5): a new tunnel is there sooner.
 CAREFUL_PATIENT, CAREFUL_ECHO_FOR_S = 1, 1
@@ -98,8 +97,7 @@ class Offering:
 
     def broke_down(self) -> bool:
         """Does the tunnel carry nothing any more? One that only empties its queues gets a few seconds."""
-        patient = CAREFUL_PATIENT if self.so_far.search.careful else PATIENT
-        return not any(self.bench.carries_payload() for _ in range(patient))
+        return broke_down(self.bench, CAREFUL_PATIENT if self.so_far.search.careful else PATIENT)
 
     def trial(self, rate_bps: float, duration_s: float) -> SearchTrial:
         """One trial. A rate that breaks the tunnel down counts as lost altogether, and the tunnel is made anew."""
@@ -152,9 +150,7 @@ class Offering:
         would pay for them. A tunnel that this rate broke down for good answers no echo, and is made anew. So is one in
         TCP that has not answered yet: what it carries while it recovers says nothing of its throughput."""
         careful = self.so_far.search.careful
-        for_s = CAREFUL_ECHO_FOR_S if careful else ECHO_FOR_S
-        echo = ("ping", "-n", "-q", "-c", "1", "-i", str(ECHO_EVERY_S), "-w", str(for_s), self.address)
-        answered = self.bench.lab.host1.run(*echo, check=False, timeout=for_s + 10).code == 0
+        answered = emptied(self.bench, self.address, CAREFUL_ECHO_FOR_S if careful else ECHO_FOR_S)
         if not answered and (careful or self.broke_down()):
             self.anew(rate_bps)
 

@@ -15,6 +15,10 @@ from runner.lab.node import LabNode
 from runner.lab.node.commands import Dialogue, readable
 
 
+class ProbeSaidError(MeasurementError):
+    """A probe works, and says that what it was asked to do did not."""
+
+
 @contextmanager
 def probe(node: LabNode, name: str, *argv: str, ready: str) -> Iterator[Dialogue]:
     """Run a probe on ``node`` beside the block, which begins when the probe has said ``ready``. The probe ends with the
@@ -57,7 +61,7 @@ def was_killed(code: int | None) -> bool:
 
 def asked(running: Dialogue, name: str, question: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     """Ask a running probe one question, a line each way, and return its answer. Raises MeasurementError where it does
-    not answer, or, with its own words, where its answer is an error."""
+    not answer, and ProbeSaidError, with its own words, where its answer is an error."""
     assert running.stdin is not None
     assert running.stdout is not None
     try:
@@ -70,7 +74,7 @@ def asked(running: Dialogue, name: str, question: dict[str, Any], timeout_s: flo
     if not response:
         raise MeasurementError(f"the probe {name} did not answer within {timeout_s:g} s")
     if "error" in response:
-        raise MeasurementError(f"the probe {name}: {response['error']}")
+        raise ProbeSaidError(f"the probe {name}: {response['error']}")
     return response
 
 

@@ -7,7 +7,8 @@ usage: visit.py far PORT             serve; prints "ready" when it listens
         one transfer, also with "rate_bps" (paced) or "payload" ("random", "zeros", or a file's path on the sender).
         {"bytes": between two marks at the receiver, "seconds": between them, "carried_bytes": all of the visit,
          "retransmits": of the sender's segments}
-    {"do": "rtt", "exchanges": 20}    one byte and its answer, one after another: {"ms": […]}
+    {"do": "rtt", "exchanges": 20}    one byte and its answer, one after another: {"ms": […]}; with "seconds" in place
+        of "exchanges" as many as this time has room for
 
 An answer {"error": "…"} says what went wrong; the next visit begins with new connections. What is in the sender's
 buffers when a slice ends is not counted, and has arrived before the visit ends.
@@ -30,6 +31,7 @@ BLOCK = 2**17  # as iperf3
 UNSENT_BYTES = 2**18  # no more waits in the sender's socket, so that a visit ends soon after its slice
 PATIENCE_S = 10.0
 PACE_S = 0.002
+ECHO, LAST = b"\x55", b"\0"  # of the exchanges: the first is answered, the second ends them
 TCP_NOTSENT_LOWAT = 25  # linux/tcp.h
 RETRANSMITS = slice(100, 104)  # tcpi_total_retrans of struct tcp_info
 
@@ -241,8 +243,8 @@ class Far:
         else:
             line.say(go=True)  # only now may single bytes follow: what is a line and what is not stays clear
             line.connection.settimeout(PATIENCE_S)
-            for _ in range(asked["exchanges"]):
-                line.connection.sendall(line.connection.recv(1))
+            while line.connection.recv(1) == ECHO:
+                line.connection.sendall(ECHO)
 
 
 class Near:
@@ -299,17 +301,19 @@ class Near:
     def rtt(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Exchanges of one byte. Raises OSError."""
         line, _ = self.lines(0)
-        line.say(do="rtt", exchanges=asked["exchanges"])
+        line.say(do="rtt")
         line.hear()
         line.connection.settimeout(5)
-        times = []
-        for _ in range(asked["exchanges"]):
+        times: list[float] = []
+        began = time.monotonic()
+        while len(times) < asked["exchanges"] if "exchanges" in asked else time.monotonic() < began + asked["seconds"]:
             started = time.perf_counter()
-            line.connection.sendall(b"\x55")
+            line.connection.sendall(ECHO)
             if not line.connection.recv(1):
                 raise OSError("the far host closed the connection")
             times.append(round((time.perf_counter() - started) * 1e3, 4))
             time.sleep(0.002)  # one packet at a time on an idle tunnel, not a flood
+        line.connection.sendall(LAST)
         return {"ms": times}
 
     def visit(self, asked: dict[str, Any]) -> dict[str, Any]:

@@ -18,9 +18,10 @@ from runner.catalogue import instruments, load_vpn
 from runner.data.trials import Evidence, Proof
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, Whole
-from runner.instruments.tools import generator, limits, visits
+from runner.instruments.tools import beside, generator, limits, visits
+from runner.instruments.tools.beside import Delays, Stamped
 from runner.instruments.tools.generator import Arrived, Generator, Load
-from runner.instruments.traffic import duplex, paced, packets, tcp, udp, udp_sockets
+from runner.instruments.traffic import duplex, packets, tcp, udp, udp_sockets
 from runner.lab.node import Completed
 from runner.lab.readings.wire import Outer
 from runner.tunnel.bring_up import Bench, Tunnel
@@ -44,7 +45,7 @@ class Node:
         return SimpleNamespace(stop=lambda: self.open.subtract([argv[0]]), alive=lambda: True)
 
 
-def arrived(_: object, load: Load, *__: object) -> Arrived:
+def arrived(_: object, load: Load, *__: object, **___: object) -> Arrived:
     sent = max(1, round(load.per_s * load.seconds))
     offered = {"sent": sent, "bytes": 1300 * sent, "wakes": 1, "longest": 16}
     return Arrived(load, sent, 1300 * sent, load.seconds, sent, sent, sent, [(0.0, 0), (load.seconds, 1)], offered)
@@ -71,7 +72,7 @@ def open_(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         finally:
             found[name] -= 1
 
-    for module in (visits, generator, udp_sockets):
+    for module in (visits, generator, beside, udp_sockets):
         monkeypatch.setattr(module, "probe", probe)
     monkeypatch.setattr(visits, "asked", answer)
     for name, value in {
@@ -90,7 +91,8 @@ def open_(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     monkeypatch.setattr(tcp, "machines", lambda lab: ({}, 0))
     monkeypatch.setattr(tcp, "of_slice", lambda *_: {"cpu_per_gigabyte": 1.0})
     monkeypatch.setattr(tcp, "wan_bytes", lambda lab: 0)
-    monkeypatch.setattr(paced, "spent_s", lambda *_: (1.0, 1.0))
+    for name, value in {"begin": None, "sent": 1, "delays": Delays([0.1])}.items():
+        monkeypatch.setattr(Stamped, name, lambda *_, value=value: value)
     monkeypatch.setattr(packets, "outer", lambda *_: Outer(0, 0))
     monkeypatch.setattr(packets, "cpu_spent", lambda lab: 1.0)
     monkeypatch.setattr(duplex, "_outer_packets", lambda lab: 0)

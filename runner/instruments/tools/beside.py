@@ -1,0 +1,141 @@
+"""What a load does to other traffic: small datagrams beside it, and how long each takes through the tunnel.
+
+On one machine both hosts have one clock, and a stamped datagram tells its one-way delay. Machines of their own have no
+common clock: there an exchange of bytes beside the load tells round trips.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from runner.data.errors import MeasurementError
+from runner.instruments.tools.generator import JITTER_PER_S, Generator, Worker, stamped
+from runner.instruments.tools.visits import HTTP_PORT, WARM_S, visits
+from runner.lab.node.probing import probe
+from runner.tunnel.bring_up import Bench
+
+PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True)
+class Delays:
+    """The delays (ms) of those of ``sent`` datagrams that came, without the first WARM_S, in which the load begins.
+    ``sent`` is 0 where nobody counts what is lost."""
+
+    ms: Sequence[float]
+    sent: int = 0
+    came: int = 0
+
+    def values(self) -> dict[str, float]:
+        """The median and the 95th percentile, ms; nothing where none came."""
+        if not self.ms:
+            return {}
+        p50, p95 = np.percentile(self.ms, (50, 95))
+        return {"delay_p50_ms": round(float(p50), 4), "delay_p95_ms": round(float(p95), 4)}
+
+
+class Beside(Protocol):
+    """A probe that runs beside a load."""
+
+    told: str  # what its delays are
+
+    def begin(self, seconds: float) -> None:
+        """Begin, and do not wait."""
+
+    def sent(self, seconds: float) -> int:
+        """Wait for the end of what was begun; how many datagrams were sent."""
+
+    def delays(self) -> Delays:
+        """What came of it. Raises MeasurementError."""
+
+
+class Stamped:
+    """Stamped datagrams from the near host, 625 a second of 228 bytes, and the counter to which they go."""
+
+    told = "one-way, of stamped datagrams"
+
+    def __init__(self, sender: Worker, counter: Generator) -> None:
+        self._sender, self._counter, self._sent, self._since = sender, counter, 0, 0
+
+    def begin(self, seconds: float) -> None:
+        self._counter.stamps(0)  # what is late of the last time
+        self._since = time.time_ns()
+        self._sender.tell(stamped(self._counter.address, seconds))
+
+    def sent(self, seconds: float) -> int:
+        offered = self._sender.hear_object(seconds + PATIENCE_S)
+        if "error" in offered:
+            raise MeasurementError(f"the sender on {self._sender.node.name} could not send: {offered['error']}")
+        self._sent = int(offered["sent"])
+        return self._sent
+
+    def delays(self) -> Delays:
+        came = [stamp for stamp in self._counter.stamps(self._sent) if stamp[1] >= self._since]
+        warm = [(came_ns - sent_ns) / 1e6 for number, sent_ns, came_ns in came if number >= WARM_S * JITTER_PER_S]
+        return Delays(warm, self._sent, min(len(came), self._sent))
+
+
+class Echo:
+    """An exchange of single bytes over a connection of its own, one after another."""
+
+    told = "round trips: the two hosts have no common clock"
+
+    def __init__(self, near: Worker) -> None:
+        self._near, self._ms = near, list[float]()
+
+    def begin(self, seconds: float) -> None:
+        self._near.tell(json.dumps({"do": "rtt", "seconds": seconds}))
+
+    def sent(self, seconds: float) -> int:
+        found = self._near.hear_object(seconds + PATIENCE_S)
+        self._ms = found.get("ms", [])  # an error is of the tunnel: no byte came back
+        return 0
+
+    def delays(self) -> Delays:
+        return Delays(self._ms)
+
+
+class Nothing:
+    """No probe: the VPN carries TCP connections only."""
+
+    told = ""
+
+    def begin(self, seconds: float) -> None:
+        pass
+
+    def sent(self, seconds: float) -> int:
+        return 0
+
+    def delays(self) -> Delays:
+        return Delays([])
+
+
+def echoing(bench: Bench) -> Echo:
+    """The exchange of this tunnel. Raises MeasurementError."""
+    visits(bench)  # whose far probe answers
+
+    @contextmanager
+    def begun() -> Iterator[Echo]:
+        with probe(bench.lab.host1, "visit", "near", bench.address, str(HTTP_PORT), ready="ready") as near:
+            yield Echo(Worker(bench.lab.host1, "visit", near))
+
+    shared: Echo = bench.shared("echo beside", begun)
+    return shared
+
+
+def stamping(bench: Bench, counter: Generator) -> Stamped:
+    """The sender of stamped datagrams of this tunnel, which are received by ``counter``. Raises MeasurementError."""
+
+    @contextmanager
+    def begun() -> Iterator[Worker]:
+        with probe(bench.lab.host1, "generate", ready="ready") as sender:
+            yield Worker(bench.lab.host1, "generate", sender)
+
+    return Stamped(bench.shared("stamped sender", begun), counter)

@@ -1,0 +1,303 @@
+"""What a VPN carries, delays and costs at each of a few rates: a ladder that is climbed until a rate is not carried.
+
+A rate that is not carried is a result like any other. The cost of a byte changes with the rate, and so does the order
+of the VPNs: one rate for all would hide that, and at full load on shared cores cost is only the inverse of speed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from runner.data.errors import CommandError, InstrumentError, MeasurementError, Unsupported
+from runner.data.levels import Levels
+from runner.data.metric import Metric
+from runner.data.slices import at_rate
+from runner.data.trials import Value
+from runner.design.profile import Profile
+from runner.instruments.instrument import Asked, Go, Instrument, Measuring
+from runner.instruments.result import Measured, measurement
+from runner.instruments.tools.beside import Beside, Nothing, echoing, stamping
+from runner.instruments.tools.cost import machines
+from runner.instruments.tools.fragments import IP_UDP_BYTES, may_fragment
+from runner.instruments.tools.generator import Arrived, Load, generator
+from runner.instruments.tools.recovery import broke_down, emptied
+from runner.instruments.tools.visits import WARM_S, visits
+from runner.lab.node.probing import ProbeSaidError
+from runner.lab.shape.site_to_site import Lab
+from runner.search.settings import LOSS_RATIO
+from runner.tunnel.bring_up import Bench
+from runner.vpn.plugin import Vpn
+
+RUNGS_BPS = (10e6, 30e6, 100e6, 300e6, 1000e6, 3000e6)
+OF_LINE = (0.1, 0.5, 0.8, 1.0, 1.25)  # of what a line has room for
+ROOM = 0.93  # of a line's rate for payload: Ethernet's and IP's headers, and those of a tunnel, take the rest
+RUNG_S = 0.25
+OVERHEAD_S = 0.06  # of a rung
+CARRIED = 0.95  # of a rung: who carries less does not carry it
+# Through a tunnel in TCP datagrams are offered at rates up to this many times its TCP throughput: overload breaks it.
+CAREFUL, LOOK_S = 1.25, 0.2
+FEWEST = 3  # visits, after which a VPN that never carried the lowest rung has no more
+MEMORY = "ladder"  # its place in Asked.memory
+SHARED = ("stamped sender", "echo beside")
+
+
+@dataclass
+class SoFar:
+    """What the visits of a cell have found, in all instances of its tunnel. ``highest_bps``: the highest rung that was
+    ever carried, 0 where none was; ``tcp_bps``: the most that a look at TCP has found, through a tunnel in TCP;
+    ``limited``: did the sender fall short of the rung above the highest?"""
+
+    visits: int = 0
+    highest_bps: float = 0.0
+    tcp_bps: float = 0.0
+    limited: bool = False
+    told: str = ""  # what the delays are
+
+
+@dataclass
+class Rung:
+    """What one rung found: its values by their names in ``runner.data.trials.Rung``."""
+
+    values: dict[str, float]
+
+    @property
+    def lost(self) -> float:
+        """The share of the load's datagrams that was lost; TCP sends what is lost again."""
+        return self.values.get("loss_ratio", 0.0) if "sent_ratio" in self.values else 0.0
+
+    @property
+    def carried(self) -> bool:
+        """Did nearly all come through?"""
+        return self.values["carried_ratio"] >= CARRIED and self.lost <= LOSS_RATIO
+
+    @property
+    def limited(self) -> bool:
+        """Was it the sender that fell short?"""
+        return self.values.get("sent_ratio", 1.0) < CARRIED and self.lost <= LOSS_RATIO
+
+
+@dataclass
+class Climb:
+    """Climbs one tunnel's ladder, again and again."""
+
+    bench: Bench
+    asked: Asked
+    so_far: SoFar
+    fragment: bool = False
+
+    @property
+    def datagrams(self) -> bool:
+        """Does the ladder carry datagrams?"""
+        return self.asked.params["carried"] == "datagrams"
+
+    @property
+    def careful(self) -> bool:
+        """May overload break the tunnel?"""
+        return self.datagrams and self.asked.vpn.transport == "tcp"
+
+    @property
+    def beside(self) -> Beside:
+        """The probe beside the load."""
+        if self.asked.vpn.carries == "tcp":
+            return Nothing()
+        if not self.bench.lab.shared_kernel:
+            return echoing(self.bench)
+        return stamping(self.bench, generator(self.bench, fragments=self.fragment))
+
+    def visit(self) -> dict[str, float]:
+        """Climb until the first rung that is not carried, and at most one above the highest that ever was."""
+        found, highest_bps, known_bps = dict[str, float](), 0.0, self.so_far.highest_bps
+        rates = rungs(self.asked)
+        for below_bps, rate_bps in zip([0.0, *rates], rates, strict=False):
+            if (self.so_far.visits and below_bps > known_bps) or (
+                below_bps and self.careful and self.too_much(rate_bps)
+            ):
+                break
+            rung = self.rung(rate_bps)
+            if rung.limited or (not rung.carried and rate_bps <= known_bps):  # the machine was busy with something else
+                rung = self.rung(rate_bps)
+            found |= {at_rate(name, rate_bps): round(value, 6) for name, value in rung.values.items()}
+            if not rung.carried:
+                self.so_far.limited = rung.limited
+                break
+            highest_bps = rate_bps
+        self.so_far.visits += 1
+        self.so_far.highest_bps = max(known_bps, highest_bps)
+        return found | {"ladder_rate": highest_bps}
+
+    def too_much(self, rate_bps: float) -> bool:
+        """Is this rate far above what the tunnel's TCP carries? A new look is taken before that is said."""
+        if rate_bps > CAREFUL * self.so_far.tcp_bps:
+            look = visits(self.bench).tcp(LOOK_S)
+            self.so_far.tcp_bps = max(self.so_far.tcp_bps, 8 * look["bytes"] / look["seconds"])
+        return rate_bps > CAREFUL * self.so_far.tcp_bps
+
+    def rung(self, rate_bps: float) -> Rung:
+        """Offer one rate; where it was too much, wait until the queues are empty, or make the tunnel anew."""
+        rung = Rung(self._tried(self._datagrams if self.datagrams else self._tcp, rate_bps))
+        if rung.carried:
+            return rung
+        nothing = rung.values["carried_ratio"] == 0 or (self.datagrams and not emptied(self.bench))
+        rung.values["broke_down"] = float(nothing and broke_down(self.bench))
+        if rung.values["broke_down"] or (nothing and self.careful):
+            self.bench.renew()
+        return rung
+
+    def _tried(self, offer: Callable[[float], dict[str, float]], rate_bps: float) -> dict[str, float]:
+        """Offer a rate, twice where the first attempt has no result. A transfer that does not end in time, twice, has
+        not been carried. Raises MeasurementError where it is the instrument that fails."""
+        for last in (False, True):
+            try:
+                return {"broke_down": 0.0} | offer(rate_bps)
+            except InstrumentError:
+                raise
+            except (MeasurementError, CommandError) as error:
+                if broke_down(self.bench) or (last and isinstance(error, ProbeSaidError)):
+                    return {"carried_ratio": 0.0, "broke_down": 0.0}
+                if last:
+                    raise
+        raise AssertionError
+
+    def _tcp(self, rate_bps: float) -> dict[str, float]:
+        via, beside = visits(self.bench), self.beside
+        before_s = spent_s(self.bench.lab)
+        beside.begin(RUNG_S)
+        began = time.monotonic()
+        transfer = via.tcp(RUNG_S - WARM_S, rate_bps=rate_bps)
+        seconds = time.monotonic() - began
+        spent = with_cpu(before_s, spent_s(self.bench.lab))
+        beside.sent(RUNG_S)
+        delays = beside.delays()
+        carried_bps = 8 * transfer["bytes"] / transfer["seconds"]
+        loss = {"loss_ratio": 1 - delays.came / delays.sent} if delays.sent else {}
+        found = {"carried_ratio": min(1.0, carried_bps / rate_bps), **loss, **delays.values(), **spent}
+        return found | {"seconds": seconds, "carried_bytes": float(transfer["carried_bytes"])}
+
+    def _datagrams(self, rate_bps: float) -> dict[str, float]:
+        payload_bytes = self.asked.profile.udp_payload_bytes
+        load = Load((payload_bytes + IP_UDP_BYTES,), rate_bps / (8 * payload_bytes), RUNG_S, fragment=self.fragment)
+        made = generator(self.bench, fragments=self.fragment)
+        with made.anew():
+            beside = self.beside
+            before_s = spent_s(self.bench.lab)
+            beside.begin(RUNG_S)
+            made.begin(load)
+            offered = made.sent(load)
+            stamped = beside.sent(RUNG_S)
+            arrived = made.finish(load, offered, beside=stamped)
+            spent = with_cpu(before_s, spent_s(self.bench.lab))
+            delays = beside.delays()
+        wanted = load.per_s * load.seconds
+        return {
+            "carried_ratio": min(1.0, arrived.kept_up / wanted),
+            "sent_ratio": min(1.0, arrived.sent / wanted),
+            "loss_ratio": 1 - arrived.received / arrived.sent if arrived.sent else 1.0,
+            **delays.values(),
+            **spent,
+            "seconds": lasted_s(arrived),
+            "carried_bytes": float(arrived.received * payload_bytes),
+        }
+
+
+def rungs(asked: Asked) -> list[float]:
+    """The rates of the ladder, bit/s of payload, the lowest first: the usual ones, or shares of what a line has room
+    for. None above what the profile's searches may offer, unless the lowest is: then that is the only rung."""
+    line_bps, most_bps = asked.params.get("line_bps"), asked.profile.udp.max_rate_bps
+    rates = [float(round(share * ROOM * float(line_bps))) for share in OF_LINE] if line_bps else list(RUNGS_BPS)
+    return [rate_bps for rate_bps in rates if rate_bps <= most_bps] or [most_bps]
+
+
+def spent_s(lab: Lab) -> float | None:
+    """CPU seconds so far: of all nodes where they share a kernel, for all VPNs alike, because the kernel charges its
+    work on a packet to the process that sends it; else of both gateways. None where nobody counts them."""
+    if not lab.shared_kernel:
+        return sum(machines(lab)[0].values())
+    by_node = [node.cpu_s() for node in lab.nodes.values()]
+    known = [seconds for seconds in by_node if seconds is not None]
+    return sum(known) if len(known) == len(by_node) else None
+
+
+def with_cpu(before_s: float | None, after_s: float | None) -> dict[str, float]:
+    """The CPU seconds between two readings; nothing where they are not counted."""
+    return {} if before_s is None or after_s is None else {"cpu_s": after_s - before_s}
+
+
+def lasted_s(arrived: Arrived) -> float:
+    """From the first datagram that was sent to the last that came."""
+    return max(arrived.seconds, arrived.samples[-1][0] if arrived.samples else 0.0)
+
+
+@contextmanager
+def probes_anew(bench: Bench) -> Iterator[None]:
+    """After a failure the probes beside the load begin anew: what they would say next is unknown."""
+    try:
+        yield
+    except (MeasurementError, CommandError):
+        for name in SHARED:
+            bench.forget(name)
+        raise
+
+
+class Ladder(Instrument):
+    """A few rates, from the lowest up, in TCP or in datagrams."""
+
+    name = "ladder"
+    factors = {
+        "carried": Levels(("tcp", "datagrams"), default="tcp", told="{} at rising rates".format),
+        "line_bps": Levels(("100000000",), (100_000, 10**11)),
+    }
+    metrics = (
+        Metric(
+            name="ladder_rate",
+            title="Highest rate of the ladder",
+            unit="bit/s",
+            better="higher",
+            definition="Rates of 10, 30, 100, 300, 1000 and 3000 Mbit/s of payload (with the factor line_bps: 0.1, "
+            "0.5, 0.8, 1 and 1.25 times 93 % of that line) are offered for a quarter of a second each, as one paced "
+            "TCP stream or as datagrams (factor carried), until one is not carried: less than 95 % of it comes "
+            "through, or more than 1 % of its datagrams is lost. The value is the highest rate that is carried, 0 "
+            "where not even the lowest is. The trial's curve has what was carried, lost and delayed at each rate, and "
+            "the CPU time that it took.",
+            source="after RFC 8219 §5 (fixed loads), RFC 2544 §26.3 (loss rate by rate), RFC 7679 (one-way delay); "
+            "cgroups(7), proc_stat(5)",
+        ),
+    )
+    every = 2  # a ladder takes as long as ten other turns
+
+    def takes_turns(self, params: Mapping[str, str], profile: Profile) -> bool:
+        return profile.rounds > 0
+
+    def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
+        if params["carried"] == "datagrams" and vpn.carries == "tcp":
+            return Unsupported(f"{vpn.title} carries TCP only")
+        return super().refuses(lab, vpn, params)
+
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        return 5 * (RUNG_S + OVERHEAD_S)
+
+    def measure(self, bench: Bench, asked: Asked) -> Measuring:
+        so_far: SoFar = asked.memory.setdefault(MEMORY, SoFar())
+        climb, started, go, highest = Climb(bench, asked, so_far), time.monotonic(), Go.ON, list[float]()
+        if climb.datagrams:
+            length = asked.profile.udp_payload_bytes + IP_UDP_BYTES
+            climb.fragment = may_fragment(bench, {"fragmentation": asked.profile.fragmentation}, length)
+        while go is Go.ON:
+            with probes_anew(bench):
+                so_far.told = climb.beside.told
+                found = climb.visit()
+            highest.append(found["ladder_rate"])
+            go = yield found
+            if not asked.profile.rounds or (so_far.visits >= FEWEST and not so_far.highest_bps):
+                break
+        return Measured([value(highest, so_far)], time.monotonic() - started)
+
+
+def value(highest_bps: list[float], so_far: SoFar) -> Value:
+    """The highest rate of the middle visit, with what the delays are, and whether the sender was the limit."""
+    middle = sorted(highest_bps)[len(highest_bps) // 2]
+    detail: dict[str, Any] = {"delays": so_far.told} if so_far.told else {}
+    return measurement("ladder_rate", middle, **detail | ({"at_least": True} if so_far.limited else {}))
