@@ -1,4 +1,4 @@
-"""A report says the same on every CPU. By it NumPy, BLAS and the C library choose their code, and so the last digits."""
+"""A report says the same on every CPU, by which NumPy, BLAS and the C library choose their code: the last digits."""
 
 import json
 import os
