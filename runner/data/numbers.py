@@ -1,4 +1,9 @@
-"""Numbers that users give are read here."""
+"""Numbers: how those that users give are read, and when two are equal.
+
+The last digits of a result are not measured: NumPy, BLAS and the C library choose their code by the CPU, and Python
+adds up with another rounding since 3.12. So two numbers that differ by SAME of the larger one, or less, are equal, and
+who is ahead never depends on the reader's machine.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ import math
 
 from runner.data.errors import UsageError
 
+SAME = 1e-9  # of the larger one; of logarithms and of averages of ranks, which are about 1, the difference itself
 MOST_LOG = 700.0  # a float holds e to the power of 709
 
 
@@ -17,6 +23,16 @@ def real(given: str | float) -> float:
         return math.nan
     except OverflowError:  # an integer of hundreds of digits
         return math.inf
+
+
+def same(a: float, b: float) -> bool:
+    """Are two numbers equal?"""
+    return math.isclose(a, b, rel_tol=SAME)
+
+
+def lead(a: float, b: float) -> int:
+    """1 where ``a`` is more, -1 where ``b`` is, 0 where they are equal."""
+    return 0 if same(a, b) else int(a > b) - int(a < b)
 
 
 def exp(log: float) -> float:

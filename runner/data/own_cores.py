@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from runner.data.loads import MachineLoad, ProcessLoad, Role
+from runner.data.numbers import lead
 
 CARRIES = 0.1  # of a core: less does not carry the packets
 ONE = 0.9  # of what its process costs: then the thread does it all
@@ -49,7 +50,7 @@ def apart(trials: Sequence[Sequence[MachineLoad]], here_bps: float = 0.0) -> Apa
     low_bps, high_bps = (
         statistics.median(bounds) for bounds in zip(*[(a.low_bps, a.high_bps) for a in predictions], strict=True)
     )
-    if high_bps < here_bps:
+    if lead(high_bps, here_bps) < 0:
         return None
     middle = min(predictions, key=lambda prediction: abs(prediction.low_bps - low_bps))
     return middle.model_copy(update={"low_bps": max(low_bps, here_bps), "high_bps": high_bps})
@@ -62,8 +63,8 @@ def overtakings(here_bps: Mapping[str, float], there: Mapping[str, Apart]) -> tu
     """
     order = sorted(there.keys() & here_bps.keys(), key=lambda vpn: (here_bps[vpn], vpn))
     pairs = [(slower, faster) for i, slower in enumerate(order) for faster in order[i + 1 :]]
-    surely = [(a, b) for a, b in pairs if there[a].low_bps > there[b].high_bps]
-    perhaps = [(a, b) for a, b in pairs if there[a].high_bps > there[b].low_bps and (a, b) not in surely]
+    surely = [(a, b) for a, b in pairs if lead(there[a].low_bps, there[b].high_bps) > 0]
+    perhaps = [(a, b) for a, b in pairs if lead(there[a].high_bps, there[b].low_bps) > 0 and (a, b) not in surely]
     return surely, perhaps
 
 

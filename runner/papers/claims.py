@@ -15,6 +15,7 @@ from types import MappingProxyType
 import scipy  # loads scipy.stats at its first use
 
 from runner.data.levels import TUNNEL
+from runner.data.numbers import SAME, lead
 from runner.data.trials import Trial
 from runner.papers.findings import BOUNDS, Blocks, Data, Ends, Judgement, NotMeasured, Open, Verdict, open_ends
 from runner.ranking.estimates import Pooled, RoundValues
@@ -56,9 +57,9 @@ def decide(
         reason = "one repetition has no interval"
     else:
         least, most = min(low, 0.0) if may[0] else low, math.inf if may[1] else high
-        if lower <= least and most <= upper:
+        if lead(least, lower) >= 0 and lead(upper, most) >= 0:
             verdict, reason = "reproduced", f"the interval lies {_words(between)}"
-        elif most < lower or least > upper:
+        elif lead(most, lower) < 0 or lead(upper, least) < 0:
             verdict, reason = "not reproduced", f"the interval does not lie {_words(between)}"
         elif known := KNOWN.get(may):
             reason = f"{known}, which does not decide whether it lies {_words(between)}"
@@ -80,9 +81,9 @@ def times_longer(value: float, low: float, high: float, between: tuple[float, fl
         for bound, end in ((lower, low), (lower, high), (upper, low), (upper, high))
         if low <= bound <= high and (bound < value) == (end < value)
     ]
-    if not lower <= value <= upper:  # the nearer one decides that it lies outside
+    if lead(value, lower) < 0 or lead(upper, value) < 0:  # the nearer one decides that it lies outside
         reach = sorted(reach, key=lambda ends: ends[1])[:1]
-    if not reach or any(away == 0 for _, away in reach):
+    if not reach or any(away <= SAME for _, away in reach):
         return None
     return max(_longer(wide / away, blocks) for wide, away in reach)
 
@@ -328,7 +329,7 @@ def order_held(
         for a, b in combinations(able, 2):
             ahead = _ahead(model[a], model[b])
             for block in values[a].keys() & values[b].keys() if ahead is not None else ():
-                held.setdefault(block, []).append((values[a][block] > values[b][block]) == ahead)
+                held.setdefault(block, []).append((lead(values[a][block], values[b][block]) > 0) == ahead)
     if not held:
         raise NotMeasured("no two VPNs that the plain test tells apart were measured together in another test")
     return {block: sum(pairs) / len(pairs) for block, pairs in sorted(held.items())}

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 from runner.data.levels import VARIANTS, WAN_FACTORS
+from runner.data.numbers import lead
 from runner.data.trials import Run, Strict, Trial
 from runner.papers.published import paper
 from runner.ranking.stats import block_values, lower_bounds
@@ -80,7 +81,8 @@ def open_ends(values: Iterable[float], divisors: Iterable[float] = ()) -> Open:
 def ahead(a: float, b: float) -> bool | None:
     """Is ``a`` above ``b``? None where what is known of them from one side does not tell."""
     lower, higher = open_ends([a], [b])
-    return None if (lower if a > b else higher) else a > b
+    above = lead(a, b) > 0
+    return None if (lower if above else higher) else above
 
 
 class Judgement(Strict):

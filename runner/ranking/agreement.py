@@ -12,6 +12,7 @@ from runner.ranking.basis import Basis, bases
 from runner.ranking.draws import CONFIDENCE
 from runner.ranking.ranking import Ranking, weigh
 from runner.ranking.ranks import ranks_of
+from runner.ranking.ties import settled
 from runner.ranking.weights import default_weights
 
 
@@ -56,7 +57,7 @@ def agreement(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence[Tr
 
 
 def _agreement(a: Made, b: Made, what: str, vpns: list[str]) -> Agreement:
-    first, second = ([_order(made, what)[vpn] for vpn in vpns] for made in (a, b))
+    first, second = (settled([_order(made, what)[vpn] for vpn in vpns]) for made in (a, b))
     tau = float(scipy.stats.kendalltau(first, second, variant="b").statistic)
     return Agreement(
         configuration=a[1].configuration + (f", {a[1].image}" if a[1].image else ""),

@@ -16,14 +16,15 @@ import numpy as np
 import scipy
 
 from runner.data.metric import Metric
+from runner.data.numbers import SAME, same
 from runner.ranking.estimates import EQUAL, Blocks, Estimate, Pooled, RoundValues, alone, estimate_pairs, independent
 from runner.ranking.intervals import Array
+from runner.ranking.ties import ranks
 
 DRAWS = 20_000
 CONFIDENCE = 0.95
 TAIL = DRAWS // 40  # draws outside a place's interval, on each side: 2.5 %
 NORMAL = 1000  # degrees of freedom from which Student's t is a normal distribution
-SAME = 1e-9  # averages of ranks closer than this are equal
 Ranks = np.ndarray[tuple[int, int], np.dtype[np.uint16]]
 
 
@@ -90,25 +91,44 @@ def draw_ranks(
     the log ratios that are known (made from the values if not given). Each metric has a stream of random numbers of its
     own, so that its ranks do not depend on the other metrics that count.
     """
-    if not values:
-        return None
     higher = metric.better == "higher"
     rng = np.random.default_rng([seed, zlib.crc32(metric.name.encode())])
-    if any(isinstance(blocks, RoundValues | Pooled) for blocks in values.values()):
-        means = draw_from_pairs(values, estimate_pairs(values) if pairs is None else pairs, rng)
-        if means is None:
-            return None
-    elif max(map(len, values.values())) > 1:
-        means = draw_means(values, rng)
-    elif metric.exact:
-        means = np.tile([value for blocks in values.values() for value in blocks.values()], (DRAWS, 1))
-    else:
+    drawn = _drawn(metric, values, estimate_pairs(values) if pairs is None else pairs, rng) if values else None
+    if drawn is None:
         return None
-    ranks = scipy.stats.rankdata(-means if higher else means, axis=1)
+    means, scale = drawn
+    for (one, a), (other, b) in combinations(enumerate(values.values()), 2):
+        if _equal(a, b):
+            means[:, other] = means[:, one]
+    placed = ranks(-means if higher else means, scale)
     if higher:
-        ranks[:, [vpn in bounded for vpn in values]] = 1.0
-    doubled: Ranks = (2 * ranks).astype(np.uint16)
+        placed[:, [vpn in bounded for vpn in values]] = 1.0
+    doubled: Ranks = (2 * placed).astype(np.uint16)
     return DrawnRanks(tuple(values), doubled)
+
+
+def _drawn(
+    metric: Metric,
+    values: Mapping[str, Blocks],
+    pairs: Mapping[tuple[str, str], Estimate],
+    rng: np.random.Generator,
+) -> tuple[Array, float | None] | None:
+    """Draws of each VPN's mean, shape (DRAWS, VPNs), and the scale on which two of a draw are equal (ties.settled)."""
+    every = [value for blocks in values.values() for value in blocks.values()]
+    if any(isinstance(blocks, RoundValues | Pooled) for blocks in values.values()):
+        means = draw_from_pairs(values, pairs, rng)
+        return None if means is None else (means, 1.0)
+    if max(map(len, values.values())) > 1:
+        return draw_means(values, rng), 1.0 if min(every) > 0 else max(map(abs, every))
+    return (np.tile(every, (DRAWS, 1)), None) if metric.exact else None
+
+
+def _equal(a: Blocks, b: Blocks) -> bool:
+    """Were two VPNs equal in every round or repetition? Then no draw has an order of them. A search's result is one
+    number, and that two are the same shows nothing."""
+    if isinstance(a, Pooled) or isinstance(b, Pooled) or len(a) < 2 or a.keys() != b.keys():
+        return False
+    return all(same(a[block], b[block]) for block in a)
 
 
 def order_of(drawn: Mapping[str, DrawnRanks], weights: Mapping[str, float], ranked: tuple[str, ...]) -> Order:

@@ -29,8 +29,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
+from runner.data.numbers import SAME
 from runner.data.trials import Strict
 from runner.ranking.intervals import CONFIDENCE, Array
+from runner.ranking.ties import settled
 
 Blocks = Mapping[int, float]  # block -> value
 Numbers = np.ndarray[Any, np.dtype[np.integer[Any]]]
@@ -145,7 +147,7 @@ def alone(blocks: Blocks) -> Estimate | None:
         return Estimate(math.log(value), blocks.error, math.inf, 1) if value > 0 else None
     if len(blocks) < 2 or min(blocks.values()) <= 0:
         return None
-    logs = np.log(list(blocks.values()))
+    logs = np.log(settled(list(blocks.values())))
     if isinstance(blocks, RoundValues):
         instances = np.array([blocks.instances[block] for block in blocks])
         return _with_all([_series(logs, instances, machines=bool(blocks.machines))], 1)[0]
@@ -206,7 +208,7 @@ def _paired(a: Blocks, b: Blocks) -> _Series | None:
     shared = sorted(a.keys() & b.keys())
     if len(shared) < 2 or min(min(a[block], b[block]) for block in shared) <= 0:
         return None
-    logs = np.log([a[block] / b[block] for block in shared])
+    logs = np.log(settled([a[block] / b[block] for block in shared]))
     return _series(logs, np.array([a.instances[block] for block in shared]), machines=bool(a.machines))
 
 
@@ -219,7 +221,7 @@ def _without_rounds(a: Blocks, b: Blocks) -> Estimate | None:
     shared = sorted(a.keys() & b.keys())
     if len(shared) < 2 or min(min(a[block], b[block]) for block in shared) <= 0:
         return None
-    logs = np.log([a[block] / b[block] for block in shared])
+    logs = np.log(settled([a[block] / b[block] for block in shared]))
     return Estimate(float(logs.mean()), float(scipy.stats.sem(logs)), len(logs) - 1, len(logs))
 
 
@@ -333,7 +335,7 @@ def _growth(series: Sequence[_Series]) -> float:
                 weights[lag - 1] += pairs
     total = 0.0
     for lag_sum, weight in zip(sums, weights, strict=True):
-        if weight == 0 or lag_sum <= 0:
+        if weight == 0 or lag_sum <= SAME * weight:
             break
         total += lag_sum / weight
     return 1 + 2 * total

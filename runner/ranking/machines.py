@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 
 import scipy
 
-from runner.data.numbers import exp
+from runner.data.numbers import exp, lead
 from runner.data.trials import Strict
 from runner.ranking.basis import Basis
 from runner.ranking.estimates import Blocks, Estimate, RoundValues, estimate_pair
 from runner.ranking.ranking import Ranking
+from runner.ranking.ties import in_order
 
 LEVEL = 0.05  # of naming one machine or more where all are alike
 FEWEST = 4  # machines, from which on one can stand out
@@ -139,9 +140,9 @@ def _leader(basis: Basis, ranking: Ranking, own: Mapping[str, Mapping[str, Round
         sign = -1 if basis.metrics[metric].better == "higher" else 1
         middle = {vpn: sign * statistics.median(blocks.values()) for vpn, blocks in by_vpn.items() if blocks}
         for vpn in ranked:
-            rank = 1 + sum(other < middle[vpn] for other in middle.values()) if vpn in middle else len(ranked)
+            rank = 1 + sum(lead(middle[vpn], other) > 0 for other in middle.values()) if vpn in middle else len(ranked)
             average[vpn] += ranking.weights.counted[metric] * rank
-    return min(ranked, key=lambda vpn: average[vpn])
+    return in_order(ranked, [average[vpn] for vpn in ranked])[0]
 
 
 def _standing_out(

@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
 
+from runner.data.numbers import SAME
 from runner.data.trials import Run, Strict, Trial
 from runner.ranking.basis import Basis, bases, basis_of
-from runner.ranking.draws import CONFIDENCE, DRAWS, SAME, Order
+from runner.ranking.draws import CONFIDENCE, DRAWS, Order
 from runner.ranking.estimates import Pooled, RoundValues
 from runner.ranking.weights import Slack, Weights, default_weights, slack
 from runner.ranking.words import chance
@@ -45,8 +46,8 @@ class Standing(Strict):
 class Pair(Strict):
     """Two neighbours of a ranking, in their order. ``probability`` is the share of the draws in which ``first`` has
     the lower average, ``equal`` the share in which both are equal; None where nothing could be drawn.
-    ``separated``: ``second`` is ahead in 5 % of the draws at most, and not more likely to be best, so that the order
-    holds, or is a tie."""
+    ``separated``: ``first`` is ahead in 95 % of the draws or more, and not less likely to be best; draws in which both
+    are equal say nothing for the order."""
 
     first: str
     second: str
@@ -55,14 +56,10 @@ class Pair(Strict):
     separated: bool = False
 
     @property
-    def certainty(self) -> float:
-        """The share of the draws in which ``second`` is not ahead; 0 where nothing could be drawn."""
-        return 0.0 if self.probability is None or self.equal is None else self.probability + self.equal
-
-    @property
     def words(self) -> str:
         """``openvpn before ssh_tun 71 %``: both, and the share of the draws in which the order holds."""
-        return f"{self.first} before {self.second}" + ("" if self.probability is None else f" {chance(self.certainty)}")
+        order = f"{self.first} before {self.second}"
+        return order if self.probability is None else f"{order} {chance(self.probability)}"
 
 
 class Ranking(Strict):
@@ -238,4 +235,4 @@ def _pair(a: Standing, b: Standing, order: Order | None) -> Pair:
     if a.place == b.place and before + equal < 0.5:
         first, second, before, likelier = b.vpn, a.vpn, 1 - before - equal, False
     pair = Pair(first=first, second=second, probability=before, equal=equal)
-    return pair.model_copy(update={"separated": pair.certainty >= CONFIDENCE and not likelier})
+    return pair.model_copy(update={"separated": before >= CONFIDENCE and not likelier})

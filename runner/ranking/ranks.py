@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Set
 from itertools import combinations
 
 from runner.data.metric import Metric
+from runner.data.numbers import lead
 from runner.ranking.estimates import Blocks
 from runner.ranking.stats import compare_all, lead_of_differences
 
@@ -39,14 +40,14 @@ def apart(
     for (a, b), ratio in zip(pairs, compare_all([(values[a], values[b]) for a, b in pairs]), strict=True):
         if metric.exact and ratio.blocks == 1:
             (block,) = values[a].keys() & values[b].keys()
-            lead = (values[a][block] > values[b][block]) - (values[a][block] < values[b][block])
+            ahead = lead(values[a][block], values[b][block])
         elif ratio.ratio is None:  # a value is not positive, a verdict of 0, say
-            lead = lead_of_differences(values[a], values[b])
+            ahead = lead_of_differences(values[a], values[b])
         else:
-            lead = ratio.significant * (1 if ratio.ratio > 1 else -1)
-        if not lead:
+            ahead = ratio.significant * (1 if ratio.ratio > 1 else -1)
+        if not ahead:
             continue
-        more, less = (a, b) if lead > 0 else (b, a)
+        more, less = (a, b) if ahead > 0 else (b, a)
         if not (bounds or {}).get(less, set()) & values[a].keys() & values[b].keys():
             separated.add((more, less) if higher else (less, more))
     return separated

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 import numpy as np
 import scipy  # loads scipy.stats at its first use: commands without statistics need not wait for it
 
-from runner.data.numbers import exp
+from runner.data.numbers import SAME, exp, same
 from runner.data.trials import Strict, Trial
 from runner.ranking.estimates import Blocks, Pooled, RoundValues, estimate_pair
 from runner.ranking.intervals import ALL_EQUAL, CONFIDENCE, Array, Interval, of_means, of_medians, same_length
+from runner.ranking.ties import excludes_zero, settled
 
 
 class Summary(Strict):
@@ -95,7 +96,8 @@ def summarise_all(many: Sequence[Sequence[float]]) -> list[Summary]:
     """The summaries of many samples, much faster than one after the other."""
     arrays = [np.asarray(values, dtype=float) for values in many]
     in_logs = [bool((array > 0).all()) for array in arrays]
-    intervals = of_medians([np.log(array) if logs else array for array, logs in zip(arrays, in_logs, strict=True)])
+    equal = [settled(array) for array in arrays]
+    intervals = of_medians([np.log(array) if logs else array for array, logs in zip(equal, in_logs, strict=True)])
     moments = _moments(arrays)
     return [_summary(*sample) for sample in zip(arrays, in_logs, intervals, moments, strict=True)]
 
@@ -160,7 +162,7 @@ def _by_rounds(a: Blocks, b: Blocks) -> Ratio | None:
         ratio=exp(estimate.centre),
         low=exp(low),
         high=exp(high),
-        significant=low > 0 or high < 0,
+        significant=excludes_zero(low, high),
         method="trimmed mean of the log ratios by round" if both else "two independent log-normals",
     )
 
@@ -170,7 +172,7 @@ def _log_ratios(a: Blocks, b: Blocks) -> Array | None:
     shared = sorted(a.keys() & b.keys())
     if not all(a[block] > 0 and b[block] > 0 for block in shared):
         return None
-    return np.log([a[block] / b[block] for block in shared])
+    return np.log(settled([a[block] / b[block] for block in shared]))
 
 
 def _ratio(a: Blocks, b: Blocks, logs: Array | None, interval: Interval) -> Ratio:
@@ -191,7 +193,7 @@ def _ratio(a: Blocks, b: Blocks, logs: Array | None, interval: Interval) -> Rati
         ratio=float(np.exp(logs.mean())) if len(logs) else None,
         low=_exp(low),
         high=_exp(high),
-        significant=low is not None and high is not None and (low > 0 or high < 0),
+        significant=low is not None and high is not None and excludes_zero(low, high),
         method=f"{method}, paired within blocks" if len(logs) > 1 else method,
     )
 
@@ -199,7 +201,8 @@ def _ratio(a: Blocks, b: Blocks, logs: Array | None, interval: Interval) -> Rati
 def lead_of_differences(a: Blocks, b: Blocks) -> int:
     """For values that are not all positive and have no ratio, as verdicts of 0 and 1: is ``a`` (1) or ``b`` (-1)
     significantly more, by the interval of the differences within blocks? 0 where neither is, or one block is shared."""
-    differences = np.array([a[block] - b[block] for block in sorted(a.keys() & b.keys())])
+    shared = sorted(a.keys() & b.keys())
+    differences = settled([0.0 if same(a[block], b[block]) else a[block] - b[block] for block in shared])
     low, high, _ = of_means([differences])[0]
     return 0 if low is None or high is None else int(low > 0) - int(high < 0)
 
@@ -214,9 +217,9 @@ def compare_independent(a: Sequence[float], b: Sequence[float]) -> tuple[Ratio, 
         return none, None
     logs_a, logs_b = np.log(a), np.log(b)
     centre = float(logs_b.mean() - logs_a.mean())
-    if np.ptp(logs_a) < 1e-12 and np.ptp(logs_b) < 1e-12:  # Welch's t divides by zero
+    if max(np.ptp(logs_a), np.ptp(logs_b)) <= SAME:  # Welch's t divides by zero
         low = high = centre
-        p = 1.0 if abs(centre) < 1e-12 else 0.0
+        p = 1.0 if abs(centre) <= SAME else 0.0
     else:
         test = scipy.stats.ttest_ind(logs_b, logs_a, equal_var=False)
         bounds, p = test.confidence_interval(CONFIDENCE), float(test.pvalue)
@@ -226,7 +229,7 @@ def compare_independent(a: Sequence[float], b: Sequence[float]) -> tuple[Ratio, 
         ratio=exp(centre),
         low=_exp(low),
         high=_exp(high),
-        significant=low > 0 or high < 0,
+        significant=excludes_zero(low, high),
         method="Welch's t interval on logarithms",
     ), p
 

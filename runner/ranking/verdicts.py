@@ -20,7 +20,7 @@ from typing import Literal
 import scipy
 
 from runner.data.metric import Metric
-from runner.data.numbers import exp
+from runner.data.numbers import exp, lead
 from runner.data.trials import MOST_LOOKS, Strict
 from runner.ranking.basis import Basis
 from runner.ranking.estimates import EQUAL, Estimate
@@ -219,15 +219,15 @@ def _by_differences(basis: Basis, made: Verdict, metric: Metric) -> Verdict:
     shared = sorted(a.keys() & b.keys())
     if not shared:
         return made
-    lead = lead_of_differences(a, b)
-    if metric.exact and not lead:
-        ahead = {(a[block] > b[block]) - (a[block] < b[block]) for block in shared}
-        if len(ahead) > 1:
+    ahead = lead_of_differences(a, b)
+    if metric.exact and not ahead:
+        leads = {lead(a[block], b[block]) for block in shared}
+        if len(leads) > 1:
             return made.model_copy(update={"blocks": len(shared), "reason": "the repetitions disagree"})
-        (lead,) = ahead
-        decision: Decision = "same" if not lead else _direction(lead, metric)
+        (ahead,) = leads
+        decision: Decision = "same" if not ahead else _direction(ahead, metric)
     else:
-        decision = _direction(lead, metric) if lead and metric.exact else "undecided"
+        decision = _direction(ahead, metric) if ahead and metric.exact else "undecided"
     bounded = {vpn for vpn in (made.a, made.b) if basis.bounds[metric.name].get(vpn)}
     decision = held(decision, made.a, made.b, bounded, metric)
     reason = "" if decision != "undecided" else "a value is not positive, so that there is no ratio"
@@ -238,8 +238,8 @@ def _by_differences(basis: Basis, made: Verdict, metric: Metric) -> Verdict:
     return made.model_copy(update={"decision": decision, "blocks": len(shared), "ratio": ratio, "reason": reason})
 
 
-def _direction(lead: int, metric: Metric) -> Decision:
-    return "better" if (lead > 0) == (metric.better == "higher") else "worse"
+def _direction(ahead: int, metric: Metric) -> Decision:
+    return "better" if (ahead > 0) == (metric.better == "higher") else "worse"
 
 
 def turned(verdict: Verdict) -> Verdict:

@@ -10,7 +10,7 @@ from typing import Any
 
 from runner.data.errors import UsageError, require_known
 from runner.data.files import from_json, from_toml, read_bytes
-from runner.data.numbers import real
+from runner.data.numbers import SAME, real
 from runner.data.trials import Strict
 
 
@@ -143,7 +143,7 @@ def slack(ranks: Mapping[str, Mapping[str, float]], weights: Weights) -> list[Sl
 
         def leaders(at: float, metric: str = metric, rest: Mapping[str, float] = rest) -> list[str]:
             sums = {vpn: rest[vpn] + at * own[metric] for vpn, own in ranks.items()}
-            return sorted(vpn for vpn, total in sums.items() if total < min(sums.values()) + 1e-9)
+            return sorted(vpn for vpn, total in sums.items() if total < min(sums.values()) + SAME)
 
         winners = set(leaders(weight))
         crossings = {

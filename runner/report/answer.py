@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from runner.data.trials import Strict
 from runner.ranking.ranking import Ranking, Standing, weigh
+from runner.ranking.ties import in_order
 from runner.ranking.verdicts import Verdict
 from runner.ranking.weights import PRESETS, Slack, of_run
 from runner.ranking.words import chance
@@ -202,10 +203,11 @@ def against(verdicts: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
     weights = ranking.weights.counted
     undecided = {"undecided": 1}
 
-    def telling(pair: Verdict) -> tuple[float, int, float]:
-        return -weights[pair.metric], undecided.get(pair.decision, 0), -abs(math.log(pair.ratio or 1.0))
+    def telling(pair: Verdict) -> tuple[float, int]:
+        return -weights[pair.metric], undecided.get(pair.decision, 0)
 
-    return sorted(mine, key=telling)[:AGAINST]
+    farthest_first = in_order(mine, [-abs(math.log(pair.ratio or 1.0)) for pair in mine], scale=1.0)
+    return sorted(farthest_first, key=telling)[:AGAINST]
 
 
 def seconds_to_decide(report: Report) -> float | None:

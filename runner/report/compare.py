@@ -16,6 +16,7 @@ from runner.data.trials import Run, Strict, Trial
 from runner.ranking.agreement import Agreement, agreement
 from runner.ranking.estimates import Blocks, Estimate, RoundValues, alone, independent
 from runner.ranking.stats import Ratio, Summary, block_values, compare_independent, lower_bounds, summarise
+from runner.ranking.ties import excludes_zero
 from runner.ranking.verdicts import Decision, decide, held, level_of, probabilities
 from runner.report import text
 from runner.report.facts import BASELINE
@@ -202,7 +203,7 @@ def _by_rounds(metric: Metric, estimate: Estimate) -> tuple[Ratio, float | None]
         ratio=exp(estimate.centre),
         low=exp(low),
         high=exp(high),
-        significant=low > 0 or high < 0,
+        significant=excludes_zero(low, high),
         method="Welch's t interval on trimmed means of rounds",
     )
     return ratio, probabilities(metric, "after", "before", estimate).differ

@@ -13,6 +13,7 @@ from runner.data.metric import Metric
 from runner.data.trials import Cell, ExperimentRecord, Run, Strict, Trial, cell_key
 from runner.ranking.basis import why_absent
 from runner.ranking.stats import Ratio, Summary, block_values, lower_bounds
+from runner.ranking.ties import in_order
 from runner.report import text
 from runner.report.facts import BASELINE
 from runner.report.numbers import Baseline, Numbers, numbers_of
@@ -180,7 +181,7 @@ def _table(
     for row in rows:
         value = sign * row.summary.median if row.summary else float("inf")
         best[row.vpn] = min(value, best.get(row.vpn, float("inf")))
-    rows.sort(key=lambda row: (best[row.vpn], row.vpn))
+    rows.sort(key=lambda row: row.vpn)
     return MetricTable(
         metric=metric,
         measure=known.measure,
@@ -188,7 +189,7 @@ def _table(
         unit=known.unit,
         better=known.better,
         common=", ".join(filter(None, (levels_in_words(common), _bursts(own, metric)))),
-        rows=rows,
+        rows=in_order(rows, [best[row.vpn] for row in rows]),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from runner.data.trials import Strict
 from runner.ranking.stats import Summary
+from runner.ranking.ties import in_order
 from runner.report import text
 from runner.report.ranked_numbers import RankedNumber
 
@@ -60,7 +61,7 @@ def gateway_cores(numbers: Mapping[str, RankedNumber], paced_bps: float) -> list
         )
         for vpn in dict.fromkeys([*of[PER_CORE], *of[COST]])
     ]
-    return sorted(rows, key=lambda row: -row.most_bps)
+    return in_order(rows, [-row.most_bps for row in rows])
 
 
 def _measured(cost: Summary | None, rate_bps: float) -> str:

@@ -246,8 +246,8 @@ def doubts(ranking: Ranking) -> str:
 
 
 def _doubt(pair: Pair) -> str:
-    if pair.certainty >= PROBABLY:
-        return f"{pair.first} is probably better than {pair.second} ({chance(pair.certainty)})."
+    if (pair.probability or 0.0) >= PROBABLY:
+        return f"{pair.first} is probably better than {pair.second} ({chance(pair.probability)})."
     return f"{pair.first} and {pair.second} cannot be told apart."
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from runner.data.numbers import lead
+from runner.ranking.ties import in_order
 from runner.report import text
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_share
 from runner.report.facts import BASELINE
@@ -43,7 +45,7 @@ class Step:
             self.low.summary.high if self.low.summary else None,
             self.high.summary.low if self.high.summary else None,
         )
-        return ends[0] is not None and ends[1] is not None and ends[0] < ends[1]
+        return ends[0] is not None and ends[1] is not None and lead(ends[0], ends[1]) < 0
 
 
 def main_table(experiment: ExperimentReport) -> MetricTable | None:
@@ -89,16 +91,22 @@ def _steps(rows: Sequence[Row]) -> list[Step]:
             others = sorted((name, level) for name, level in row.params.items() if name not in names)
             alike.setdefault(tuple(others), []).append(row)
         for group in alike.values():
-            ordered = sorted(group, key=lambda row: row.summary.median if row.summary else 0.0)
+            ordered = in_order(group, [row.summary.median if row.summary else 0.0 for row in group])
             if len(ordered) > 1:
                 steps.append(Step(factor, ordered[0], ordered[-1]))
     return steps
 
 
+def _largest(steps: Sequence[Step]) -> Step:
+    """The step of the largest ratio, of those whose intervals leave a gap if there are any."""
+    sure = [step for step in steps if step.apart] or steps
+    return in_order(sure, [-step.times for step in sure])[0]
+
+
 def _changes(table: MetricTable, steps: dict[str, list[Step]], by_vpn: dict[str, list[Row]]) -> str:
     """What a factor changes most, and where nothing differs, or least."""
-    most = {vpn: max(vpn_steps, key=lambda step: (step.apart, step.times)) for vpn, vpn_steps in steps.items()}
-    vpn = max(most, key=lambda vpn: (most[vpn].apart, most[vpn].times))
+    most = {vpn: _largest(vpn_steps) for vpn, vpn_steps in steps.items()}
+    vpn = next(vpn for vpn, largest in most.items() if largest is _largest([*most.values()]))
     step, what = most[vpn], text.lower(table.title)
     if not step.apart:
         levels = dict.fromkeys(
@@ -112,7 +120,7 @@ def _changes(table: MetricTable, steps: dict[str, list[Step]], by_vpn: dict[str,
     if same:
         names = ", ".join(same[:NAMED]) + (" and others" if len(same) > NAMED else "")
         return f"{sentence}; in {names}, this run shows no difference"
-    least = min(most, key=lambda vpn: most[vpn].times)
+    least = in_order([*most], [step.times for step in most.values()])[0]
     return sentence if least == vpn else f"{sentence}; it matters least in {least}: {most[least].times:.2g} times"
 
 

@@ -6,8 +6,6 @@ from functools import partial
 from math import inf
 from statistics import fmean
 
-import scipy
-
 from runner.data.levels import TCP
 from runner.papers import claims
 from runner.papers.claims import LESS, MORE, close
@@ -15,6 +13,7 @@ from runner.papers.findings import Basis, Blocks, Data, Finding, Judgement, NotM
 from runner.papers.members import group_mean, group_ratio
 from runner.papers.published import paper
 from runner.papers.tables import HEIRS
+from runner.ranking.ties import in_order, ranks
 from runner.vpn import closed_form
 
 STATED = paper("oslv")
@@ -178,9 +177,10 @@ def least(data: Data) -> Judgement:
     so that the headers of the inner packet (20 and 8 bytes) may be among them, and the link's header."""
     if not (overheads := measured(data, "overhead_bytes")):
         raise NotMeasured("no VPN has an overhead on this link")
-    name = min(overheads, key=lambda vpn: fmean(overheads[vpn].values()))
+    means = {vpn: fmean(values.values()) for vpn, values in overheads.items()}
+    name = in_order([*means], [*means.values()])[0]
     judged = claims.single({block: value / LEAST_OVERHEAD_BYTES for block, value in overheads[name].items()}, (1, 1), 1)
-    whole = fmean(overheads[name].values())
+    whole = means[name]
     reason = (
         f"the text does not say what its 80 bytes hold; the least here is {name}'s: {whole:g} bytes added to an IP "
         f"packet, {whole + INNER_HEADERS_BYTES:g} with the inner IP and UDP headers"
@@ -249,9 +249,9 @@ def best_three(data: Data) -> Judgement:
     if not (others := [vpn for vpn in vpns if vpn not in BEST]):
         raise NotMeasured("nothing else was measured beside them")
     blocks = set.intersection(*(set(values[vpn]) for values in columns for vpn in vpns))
-    ranks = {block: _mean_ranks(columns, vpns, block) for block in blocks}
-    worst = {block: max(rank[vpn] for vpn in BEST) for block, rank in ranks.items()}
-    best = {block: min(rank[vpn] for vpn in others) for block, rank in ranks.items()}
+    mean_ranks = {block: _mean_ranks(columns, vpns, block) for block in blocks}
+    worst = {block: max(rank[vpn] for vpn in BEST) for block, rank in mean_ranks.items()}
+    best = {block: min(rank[vpn] for vpn in others) for block, rank in mean_ranks.items()}
     return claims.compare(worst, best, LESS).of(*vpns)
 
 
@@ -260,7 +260,7 @@ def _mean_ranks(columns: Sequence[Mapping[str, Blocks]], vpns: Sequence[str], bl
     total = dict.fromkeys(vpns, 0.0)
     for values, metric in zip(columns, TRAFFIC, strict=True):
         sign = -1 if metric == "tcp_throughput" else 1
-        places = scipy.stats.rankdata([sign * values[vpn][block] for vpn in vpns])
+        places = ranks([sign * values[vpn][block] for vpn in vpns])
         for vpn, place in zip(vpns, places, strict=True):
             total[vpn] += place / len(TRAFFIC)
     return total

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from runner.data.numbers import lead
 from runner.ranking.basis import Basis
 from runner.ranking.draws import CONFIDENCE, DRAWS, TAIL, DrawnRanks
 from runner.ranking.ranking import Ranking
+from runner.ranking.ties import in_order
 from runner.ranking.verdicts import turned
 from runner.ranking.weights import PRESETS, of_run
 from runner.report import text
@@ -145,8 +147,8 @@ def unbeaten(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The cells that no other cell of the same VPN beats in both rate and cost, by the medians."""
     least: dict[str, float] = {}
     best = []
-    for cell in sorted(cells, key=lambda cell: -cell["rate"][1]):
-        if cell["cost"][1] < least.get(cell["vpn"], float("inf")):
+    for cell in in_order(cells, [-cell["rate"][1] for cell in cells]):
+        if lead(cell["cost"][1], least.get(cell["vpn"], float("inf"))) < 0:
             least[cell["vpn"]] = cell["cost"][1]
             best.append(cell)
     return best

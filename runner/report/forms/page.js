@@ -128,7 +128,7 @@ function pairOf(a, b, averages) {
   if (a.place === b.place && before + equal < 0.5) {
     [first, second, before, likelier] = [b.vpn, a.vpn, 1 - before - equal, false];
   }
-  return {first, second, probability: before, equal, separated: before + equal >= data.confidence && !likelier};
+  return {first, second, probability: before, equal, separated: before >= data.confidence && !likelier};
 }
 
 // runner/ranking/weights.py, slack.
@@ -249,12 +249,11 @@ function reasons(standings, weights) {
 }
 
 function doubts(ranking) {
-  return ranking.pairs.filter((pair) => !pair.separated).map((pair) => {
-    const sure = pair.probability === null ? 0 : pair.probability + pair.equal;
-    return sure >= data.probably
-      ? `${pair.first} is probably better than ${pair.second} (${chance(sure)}).`
-      : `${pair.first} and ${pair.second} cannot be told apart.`;
-  }).join(" ");
+  return ranking.pairs.filter((pair) => !pair.separated).map((pair) => (
+    pair.probability >= data.probably
+      ? `${pair.first} is probably better than ${pair.second} (${chance(pair.probability)}).`
+      : `${pair.first} and ${pair.second} cannot be told apart.`
+  )).join(" ");
 }
 
 // The tables

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
 from rich import box
@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.data.metric import Metric
+from runner.data.numbers import same
 from runner.data.streams import shown
 from runner.ranking.ranking import Ranking, Standing
 from runner.ranking.stats import Summary
@@ -217,11 +218,11 @@ def ranking_so_far(
     return parts + ([Text(f"not ranked{'' if ended else ' (yet)'}: {waiting}", "dim")] if waiting else [])
 
 
-def _value(numbers: RankedNumber, standing: Standing, scale: float, wide: bool, best: str) -> Text:
+def _value(numbers: RankedNumber, standing: Standing, scale: float, wide: bool, best: Set[str]) -> Text:
     summary = numbers.summaries.get(standing.vpn)
     if summary is None:
         return Text(text.NONE, "dim")
-    value = Text(text.digits(summary.median / scale), "green" if standing.vpn == best else "")
+    value = Text(text.digits(summary.median / scale), "green" if standing.vpn in best else "")
     if standing.vpn in numbers.at_least:
         value = Text("≥ ").append_text(value)
     return value.append(_spread(summary, scale, wide), "dim")
@@ -241,10 +242,11 @@ def _spread(summary: Summary, scale: float, wide: bool) -> str:
     return f"×÷{factor:.0f}" if factor >= 10 else f"×÷{factor:.2g}"
 
 
-def _best(numbers: RankedNumber, metric: Metric) -> str:
-    """The VPN with the best median."""
-    sign = -1 if metric.better == "higher" else 1
-    return min(numbers.summaries, key=lambda vpn: sign * numbers.summaries[vpn].median)
+def _best(numbers: RankedNumber, metric: Metric) -> set[str]:
+    """The VPNs with the best median."""
+    medians = {vpn: summary.median for vpn, summary in numbers.summaries.items()}
+    best = max(medians.values()) if metric.better == "higher" else min(medians.values())
+    return {vpn for vpn, median in medians.items() if same(median, best)}
 
 
 def _ratio(pair: Verdict) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-import scipy
-
 from runner.data.trials import Run, Trial
 from runner.papers.findings import Data, NotMeasured, trials_of
 from runner.papers.judges.oslv import LEAST_OVERHEAD_BYTES, LINK_BPS, metric_of
 from runner.ranking.stats import compare_blocks, summarise
+from runner.ranking.ties import ranks
 from runner.report import text
 from runner.report.facts import BASELINE
 
@@ -38,12 +37,12 @@ def rows(run: Run, trials: Sequence[Trial]) -> list[list[str]]:
         _column(data, vpns, _over_plain, "rtt"),
         _column(data, vpns, _over_plain, "jitter"),
     ]
-    ranks = mean_ranks([columns[1], *columns[2:]], vpns)
+    places = mean_ranks([columns[1], *columns[2:]], vpns)
     table_rows = []
     for vpn in vpns:
         cells = [column[vpn][1] if vpn in column else text.NONE for column in columns]
         if any(cell != text.NONE for cell in cells):
-            table_rows.append([vpn, run.vpns[vpn].transport, *cells, ranks.get(vpn, text.NONE)])
+            table_rows.append([vpn, run.vpns[vpn].transport, *cells, places.get(vpn, text.NONE)])
     return table_rows
 
 
@@ -53,7 +52,7 @@ def mean_ranks(columns: Sequence[Shown], vpns: Sequence[str]) -> Mapping[str, st
     ranked = [vpn for vpn in vpns if all(vpn in column for column in columns)]
     if not ranked:
         return {}
-    places = [scipy.stats.rankdata([column[vpn][0] for vpn in ranked]) for column in columns]
+    places = [ranks([column[vpn][0] for vpn in ranked]) for column in columns]
     return {vpn: f"{sum(place[i] for place in places) / len(places):.2f}" for i, vpn in enumerate(ranked)}
 
 

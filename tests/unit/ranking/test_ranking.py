@@ -12,6 +12,7 @@ from runner.data.merge import merge_runs
 from runner.data.trials import Measurement, Run, Status, Trial
 from runner.ranking.basis import bases
 from runner.ranking.draws import draw_means, draw_ranks, order_of
+from runner.ranking.estimates import RoundValues
 from runner.ranking.ranking import rank, rank_all, weighted_average
 from runner.ranking.ranks import metric_ranks
 from runner.ranking.weights import Weights, default_weights
@@ -161,22 +162,35 @@ def test_one_block_of_verdicts_and_counts_is_sure_and_of_a_measurement_says_noth
     assert draw_ranks(METRICS["tcp_throughput"], {"a": {1: 9e8}, "b": {1: 1e6}}, set(), 1) is None
 
 
-def test_a_certain_tie_is_separated_too() -> None:
+def test_a_certain_tie_is_a_tie() -> None:
     """One is surely better in TCP, the other surely in RTT: the averages are equal, and more blocks change nothing."""
     values = {"ipsec": {"tcp_throughput": 900.0, "rtt": 3.0}, "openvpn": {"tcp_throughput": 300.0, "rtt": 1.0}}
-    pair = ranked(values, {"tcp_throughput": 1, "rtt": 1}).pairs[0]
-    assert pair.equal is not None
-    assert pair.equal > 0.95
-    assert pair.separated
+    ranking = ranked(values, {"tcp_throughput": 1, "rtt": 1})
+    assert ranking.pairs[0].equal is not None
+    assert ranking.pairs[0].equal > 0.95
+    assert [standing.ties for standing in ranking.standings] == [["openvpn"], ["ipsec"]]
 
 
-def test_a_coin_flip_beside_a_sure_win_leaves_no_doubt_about_the_order() -> None:
-    """Surely better in TCP, equal in RTT: ahead or level in every draw, and RTT may be repeated for ever."""
+def test_draws_in_which_two_are_equal_say_nothing_for_an_order() -> None:
+    """Surely better in TCP, and in RTT a coin flip: in half of the draws ahead, in the others level."""
     values = {"ipsec": {"tcp_throughput": 900.0, "rtt": 1.0}, "openvpn": {"tcp_throughput": 300.0, "rtt": 1.0}}
     pair = ranked(values, {"tcp_throughput": 1, "rtt": 1}).pairs[0]
     assert pair.probability is not None
     assert 0.2 < pair.probability < 0.8
-    assert (pair.first, pair.separated) == ("ipsec", True)
+    assert (pair.first, pair.separated) == ("ipsec", False)
+
+
+def test_two_that_are_equal_in_every_round_are_equal_in_every_draw() -> None:
+    """Whatever the others' spread adds to theirs, and however their last digits were rounded."""
+    noisy = {block: 80.0 * (1 + 0.1 * (-1) ** block * block) for block in range(1, 7)}
+    flat = dict.fromkeys(range(1, 7), 80.0)
+    values = {"a": flat, "b": {block: 80.0 * (1 + 2e-16 * block) for block in flat}, "c": noisy}
+    turns = {vpn: RoundValues(blocks, dict.fromkeys(blocks, 1)) for vpn, blocks in values.items()}
+    for given in (values, turns, {vpn: {**blocks, 7: 0.0} for vpn, blocks in values.items()}):
+        drawn = draw_ranks(METRICS["rtt"], given, set(), 1)
+        assert drawn is not None
+        assert (drawn.doubled[:, 0] == drawn.doubled[:, 1]).all()
+        assert len(set(drawn.doubled[:, 2].tolist())) > 1, "the third has a spread of its own"
 
 
 def test_who_was_measured_badly_does_not_lead_by_ties() -> None:

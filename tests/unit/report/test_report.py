@@ -278,7 +278,7 @@ def test_order_and_slack_are_said_everywhere() -> None:
     sure = Pair(first="ssh_tun", second="ipsec", probability=0.99, equal=0.0, separated=True)
     likely = doubt.model_copy(update={"probability": 0.81})
     assert doubts(ranking.model_copy(update={"pairs": [doubt, likely, sure]})) == (
-        "openvpn and ssh_tun cannot be told apart. openvpn is probably better than ssh_tun (84 %)."
+        "openvpn and ssh_tun cannot be told apart. openvpn is probably better than ssh_tun (81 %)."
     )
     assert doubts(ranking.model_copy(update={"pairs": [sure]})) == ""
 
