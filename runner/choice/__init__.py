@@ -1,1 +1,1 @@
-"""Which VPN for a line, a path, a traffic and musts: the rule of docs/decisions/0069, and how sure its answer is."""
+"""The choice: which VPN for a line, a path, a traffic and musts, and how sure that is."""
