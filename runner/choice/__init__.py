@@ -1,1 +1,1 @@
-"""The choice: which VPN for a line, a path, a traffic and musts, and how sure that is."""
+"""Which VPN for a line, a traffic and musts, and how sure that is."""

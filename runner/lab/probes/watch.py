@@ -30,6 +30,7 @@ HEADER = struct.Struct("@LIIHHII")
 ADDRESS = -(-struct.calcsize("@LIIHHII0L") // 16) * 16  # where sockaddr_ll follows; the kind of packet is its byte 10
 PART, HEAD = 32, 64
 IP_PROTOCOL = {b"\x08\x00": 23, b"\x86\xdd": 20}  # EtherType -> the byte of a frame with the protocol's number
+HOP_BY_HOP = 0  # RFC 8200 §4.3
 OF_THE_NETWORK = {1, 2, 58}  # ICMP, IGMP, ICMPv6
 MAXIMUM = 64 * 2**20  # bytes; proof traffic is a few kilobytes
 
@@ -66,6 +67,13 @@ def waiting() -> Iterator[tuple[float, bytes]]:
             yield second + fraction / 1e6, frame
 
 
+def carried(frame: bytes) -> int:
+    """The protocol that IP carries in this frame. Before ICMPv6's reports on groups stands a hop-by-hop header (RFC
+    3810 §5)."""
+    protocol = frame[IP_PROTOCOL[frame[12:14]]]
+    return frame[54] if protocol == HOP_BY_HOP and len(frame) > 54 else protocol
+
+
 while captured < MAXIMUM:
     ready = [key.fileobj for key, _ in ends.select()]
     new = list(waiting())
@@ -95,6 +103,6 @@ if len(sys.argv) > 2:
             file.write(struct.pack("<IIII", int(second), int(fraction * 1e6), len(frame), len(frame)) + frame)
 _, dropped = struct.unpack("@II", packets.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
 seen = [place is not None for place in where]
-in_ip = {frame[IP_PROTOCOL[frame[12:14]]] for _, frame in frames if frame[12:14] in IP_PROTOCOL and len(frame) > 23}
+in_ip = {carried(frame) for _, frame in frames if frame[12:14] in IP_PROTOCOL and len(frame) > 23}
 found = {"frames": len(frames), "bytes": captured, "lost": dropped + cut, "seen": seen, "where": where}
 print(json.dumps({**found, "protocols": sorted(in_ip - OF_THE_NETWORK)}))
