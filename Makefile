@@ -1,18 +1,20 @@
-# make compare   the thesis' comparison on this machine, in about six minutes, ending in a ranked report;
-#                then six more in User Mode Linux, where this machine's kernel lacks some of the VPNs
+# make compare   which VPN suits your line, on this machine: at most four minutes, then two more in User Mode Linux for
+#                what this machine's kernel lacks; NEEDS="--line 100M --path-rtt 20ms" states yours
+# make papers    what the five papers measured (docs/papers.md)
 # make test      the gate of each change, some ten minutes; make test-all: the watch of each night
 # All install what they need: a few Debian packages, a virtual environment, the lab image. Never a VPN daemon.
 
 PYTHON ?= python3
 PROFILE ?= quick
-# six minutes, less the start and the report
-DEADLINE ?= 350s
+# it ends before, when every line has its answer
+DEADLINE ?= 170s
+# what you need: --line, --path-rtt, --path-loss, --traffic, --must
+NEEDS ?=
 # the guest kernel for what this machine's kernel lacks: a second, short run, whose packages are installed; empty: none
 REST ?= uml
 VPNEVAL := .venv/bin/vpneval
-COMPARISON := reference transport cipher compression recommended
 # the thesis' systems and their descendants
-COMPARED := ipip,ipsec,ipsec_user,gre_ipsec,openvpn,ssh_forward,ssh_tun,wireguard,wireguard_go
+COMPARED := ipsec,ipsec_user,gre_ipsec,openvpn,ssh_forward,ssh_tun,wireguard,wireguard_go
 # Labs are isolated and mostly wait: that many tests at a time (tests/conftest.py).
 SIDE_BY_SIDE ?= -n 6
 # The tests of the gate, by their marks (pyproject.toml).
@@ -25,11 +27,14 @@ comma := ,
 COMMANDS := bash ip mmdebstrap nsenter setpriv unshare $(PYTHON)
 PACKAGES := bash iproute2 mmdebstrap python3 python3-venv util-linux
 
-.PHONY: compare announced doctor test test-all test-unit test-flaky coverage mutants campaign lint rooms image setup lock bench-lab bench-labs bench-search bench-generator bench-limits bench-truth bench-engines bench-slices bench-widths bench-decide bench-decide-real bench-report bench-farm box test-abilities test-ciphers test-vagrant clean
+.PHONY: compare papers announced doctor test test-all test-unit test-flaky coverage mutants campaign lint rooms image setup lock bench-lab bench-labs bench-search bench-generator bench-limits bench-truth bench-engines bench-slices bench-widths bench-decide bench-decide-real bench-report bench-farm box test-abilities test-ciphers test-vagrant clean
 
 compare: announced doctor image
-	$(VPNEVAL) run $(COMPARISON) --vpn $(COMPARED) --profile $(PROFILE) --deadline $(DEADLINE) \
+	$(VPNEVAL) run choose --vpn $(COMPARED) --profile $(PROFILE) --deadline $(DEADLINE) $(NEEDS) \
 		$(if $(REST),--rest $(REST) --install) $(if $(OUT),--out $(OUT))
+
+papers: image
+	$(VPNEVAL) run papers $(if $(OUT),--out $(OUT))
 
 # What this machine lets vpneval do, before anything is downloaded or built: a second.
 doctor: setup
@@ -37,8 +42,8 @@ doctor: setup
 
 announced:
 	@echo "make compare installs what is missing: Debian packages, .venv, the lab image (some minutes the first time, then" \
-		"seconds). Then it asks which VPNs this machine runs, measures them for $(DEADLINE)$(if $(REST),$(comma) measures for" \
-		"at most six more minutes under $(REST) where this kernel lacks some of them,) and prints the ranking."
+		"seconds). Then it asks which VPNs this machine runs, measures them for at most $(DEADLINE)$(if $(REST),$(comma)" \
+		"measures what this kernel lacks for two more minutes under $(REST)$(comma)) and prints which VPN suits which line."
 
 # What Python compiles it keeps, whatever the environment says: tests and their guests start it some thousand times.
 test test-all test-unit test-flaky test-vagrant: export PYTHONDONTWRITEBYTECODE =

@@ -11,24 +11,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from runner.catalogue import load_vpn
 from runner.cli.options import tell
-from runner.cli.survey import ONCE, TITLES, survey
+from runner.cli.survey import TITLES, survey
 from runner.data.errors import CannotRunHere, LabError, UsageError, VpnevalError
 from runner.data.files import from_json, is_there, no_link, read_bytes, write_text
-from runner.data.levels import BASELINE
 from runner.data.store import Store, load_run, open_store, read_run
 from runner.data.streams import document, output_to, standard_output
 from runner.lab.kernels.boot import Kernel, Say, run_in
 from runner.lab.names import HOST
 from runner.lab.shape.site_to_site import check_machine
 from runner.lab.software.image import open_image
-from runner.report.answer import answers
+from runner.report.closing import closing
 from runner.report.model import Report
-from runner.sweep.request import Options, Request, ask
+from runner.sweep.request import Request
 
 INDEX = "index.json"
 OUTCOMES = {0: "complete", 1: "complete, but some measurements gave no number", 130: "interrupted"}
-REST_S = 350
+REST_S = 120
 CONSOLE_LOG = "kernel-console.log"
 
 
@@ -81,12 +81,12 @@ def run_with_rest(
     flags: Sequence[str] = (),
     install: bool = False,
 ) -> int:
-    """Run on the machine's own kernel by ``here``; where that lacks some of the VPNs, then under ``rest``, all of them.
+    """Run on the machine's own kernel by ``here``; then, under ``rest``, those of the VPNs that it lacks.
 
     Before that everything is probed, and ``say`` is told what will run where; ``weights`` and ``flags`` are those of
     the command line, for the second run; ``install``: packages that ``rest`` needs may be installed. ``--out`` is a
-    parent folder of both runs: two rankings, whose verdicts are told once more at the end. Where ``rest`` cannot be
-    started, that is said in a line, and another kernel may take its place.
+    parent folder of both runs, whose answers are told once more at the end. Where ``rest`` cannot be started, that is
+    said in a line, and another kernel may take its place.
     """
     check_machine()
     second_kernel = survey(request, rest, REST_S, install, say)
@@ -97,87 +97,65 @@ def run_with_rest(
     if second_kernel is None or not lacking:
         return code
     rest = second_kernel
-    say(f"This machine's kernel lacks {', '.join(lacking)}. vpneval now measures all VPNs under {rest.name}, for a "
-        "second ranking.")  # fmt: skip
+    say(f"This machine's kernel lacks {', '.join(lacking)}. vpneval now measures them under {rest.name}.")
     try:
         rest.prepare(say)
     except CannotRunHere as lack:
         say(f"The second run is left out: {lack}")
         return code
-    argv = [*rest_argv(request, weights, say), *flags]
+    argv = [*rest_argv(request, lacking, weights), *flags]
     argv += ["--kernel", rest.name, "--out", str(parent / folder_of(rest.name))]
     second = _one_of_several(rest.name, parent, partial(_guest_run, rest, say=say, argv=argv), say)
-    for line in both_answers(parent):
+    for line in told_again(parent):
         say(line)
     return max(code, second)
 
 
-def rest_argv(request: Request, weights: str, say: Say) -> list[str]:
-    """The second run's command line, without its kernel and its folder: all VPNs of the comparison that run there, so
-    that they stand in one ranking; with what was asked for, as far as the one experiment that it measures has it.
-    ``say`` is told what it has not."""
+def rest_argv(request: Request, lacking: Sequence[str], weights: str) -> list[str]:
+    """The second run's command line, without its kernel and its folder: what was asked for, of the VPNs that the first
+    kernel lacks, in less time."""
     given = request.options
+    files = {load_vpn(word).name: word for word in given.vpns.split(",") if word.endswith(".py")}
     options = {
-        "--vpn": given.vpns or ",".join(vpn.name for vpn in request.vpns if vpn.name != BASELINE),
-        "--set": _levels(given.levels),
+        "--vpn": ",".join(files.get(vpn, vpn) for vpn in lacking),
+        "--set": given.levels,
         "--profile": request.profile.name,
-        "--reps": str(request.given_repetitions or request.profile.repetitions),  # its time is not this run's
+        "--reps": str(request.given_repetitions or ""),
         "--duration": str(given.duration_s or ""),
         "--slice": str(given.slice_s or ""),
         "--seed": str(request.seed),
         "--image": request.image,
         "--gateway-image": ",".join(request.gateway_images),
         "--weights": weights,
+        "--needs": str(given.needs or ""),
+        "--line": given.line,
+        "--path-rtt": given.path_rtt,
+        "--path-loss": given.path_loss,
+        "--traffic": given.traffic,
+        "--must": given.must,
     }
-    for option, instead in (("--weights", ""), ("--set", ONCE)):
-        if why := _refused(options, request.until_significant):
-            if options[option] != instead:
-                say(f"The second run is made without {option} {options[option]}, which it cannot have: {why}")
-            options[option] = instead
-    argv = ["run", "transport"]
+    argv = ["run", *given.experiments]
     for option, value in options.items():
         argv += [option, value] if value else []
     argv += [f"--{'' if request.until_significant else 'no-'}until-significant", "--deadline", f"{REST_S}s"]
     return argv + ["--retry-failed"] * request.retry_failed
 
 
-def _levels(given: str) -> str:
-    """The levels of the second run: the given ones, and those of ONCE for all other factors."""
-    set_by_user = {pair.partition("=")[0].strip() for pair in given.split(",")}
-    usual = [pair for pair in ONCE.split(",") if pair.partition("=")[0] not in set_by_user]
-    return ",".join(filter(None, (*usual, given)))
+def told_again(parent: Path) -> list[str]:
+    """The answer of the runs in a parent folder, once more, and where their pages are: the second run has pushed the
+    first one's answer off the screen."""
+    reports = {
+        run: Report.model_validate_json(read_bytes(run / "report.json"))
+        for run in indexed(parent) or ()
+        if is_there(run / "report.json")
+    }
+    pages = [f"Read {run / 'report.html'}" for run in reports]
+    return [*closing({name_of(run): report for run, report in reports.items()}), *pages]
 
 
-def _refused(options: dict[str, str], until_significant: bool) -> str:
-    """Why the second run would be refused with these options; "" where it would not."""
-    try:
-        ask(
-            Options(
-                ["transport"],
-                vpns=options["--vpn"],
-                levels=options["--set"],
-                profile=options["--profile"],
-                weights=options["--weights"],
-                until_significant=until_significant,
-            )
-        )
-    except UsageError as wrong:
-        return str(wrong)
-    return ""
-
-
-def both_answers(parent: Path) -> list[str]:
-    """A line for each run in a parent folder: its verdict, and where its page is. The second run's answer has pushed
-    the first one's off the screen."""
-    lines = []
-    for run in indexed(parent) or ():
-        title = "This machine's kernel" if run.name == HOST else TITLES.get(run.name.replace("-", ":", 1), run.name)
-        if not is_there(run / "report.json"):
-            continue
-        all_answers = answers(Report.model_validate_json(read_bytes(run / "report.json")))
-        verdict = f"{all_answers[0].name}: {all_answers[0].verdict}" if all_answers else "nothing could be ranked."
-        lines.append(f"{title}, {verdict} Read {run / 'report.html'}")
-    return lines
+def name_of(run: Path) -> str:
+    """The kernel of a run in a parent folder, in words; empty for this machine's own."""
+    return "" if run.name == HOST else TITLES.get(run.name.replace("-", ":", 1), run.name)
 
 
 def lacks(folder: Path) -> list[str]:

@@ -30,9 +30,6 @@ from runner.tunnel.bring_up import unsupported
 from runner.vpn.plugin import Vpn
 
 TITLES = {"uml": "User Mode Linux", "qemu:trixie": "Debian 13 in QEMU", "qemu:bookworm": "Debian 12 in QEMU"}
-# The levels of a run in a guest that is made for one ranking. Its CPU is shared and emulated: at a rate of 5 Mbit/s its
-# slowest VPNs have their cost told, too.
-ONCE = "streams=1,direction=forward,cost_rate_bps=5000000"
 SLOWER = 30  # times, at most: a guest that is emulated (docs/kernels.md)
 
 Answers = Mapping[str, str]  # a VPN's name -> why it cannot run there; empty where it can
@@ -52,21 +49,20 @@ def survey(request: Request, rest: Kernel, rest_s: float, install: bool, say: Sa
         say(f"This machine cannot run {vpn.name}: {here[vpn.name]}")
     here_s = max(60, request.deadline_s or request.expected()[1])
     if not lacking:
-        say(f"One ranking has all of them. The run takes about {roughly(here_s)}.")
+        say(f"This kernel has them all. The run takes at most {roughly(here_s)}.")
         return None
     say(f"Its kernel lacks what these VPNs need: {_names(lacking)}.")
     rest, there = _ask_there(request, rest, install, say)
     added = [vpn for vpn in lacking if not there.get(vpn.name, "it was not asked")]
     if added:
-        say(f"{TITLES[rest.name]} runs: {_names(vpn for vpn in vpns if not there.get(vpn.name, 'not asked'))}. "
-            "vpneval measures them in a second run with its own ranking.")  # fmt: skip
+        say(f"{TITLES[rest.name]} runs: {_names(added)}. A second run measures them, on a scale of its own.")
     for vpn in lacking:
         if vpn not in added:
             say(f"Nothing here runs {vpn.name}: {there.get(vpn.name) or here[vpn.name]}")
     if len(added) < len(lacking):
         say(what_would(vpns, request, rest))
     more = f", and at most {roughly(rest_s)} more under {TITLES[rest.name]}" if added else ""
-    say(f"The run takes about {roughly(here_s)} on this machine's kernel{more}.")
+    say(f"The run takes at most {roughly(here_s)} on this machine's kernel{more}.")
     return rest if added else None
 
 
@@ -151,11 +147,12 @@ def what_would(vpns: Sequence[Vpn], request: Request, rest: Kernel) -> str:
     first = f" It needs what this machine lacks; get it with: {commands}." if commands else ""
     kvm = "has a /dev/kvm, which may be refused" if os.access("/dev/kvm", os.R_OK | os.W_OK) else "has no /dev/kvm"
     names = request.options.vpns or ",".join(vpn.name for vpn in vpns)
-    once = ask(Options(["transport"], vpns=names, levels=ONCE, profile=request.profile.name, repetitions=1))
+    asked = list(request.options.experiments)
+    once = ask(Options(asked, vpns=names, profile=request.profile.name, repetitions=1))
     minutes = math.ceil(SLOWER * once.expected()[1] / 60)
     return (
-        f"Debian's own kernel in QEMU may, with all of them in one ranking: vpneval run transport --vpn {names} "
-        f"--set {ONCE} --profile {request.profile.name} --kernel qemu --deadline {minutes}m. This takes at most "
+        f"Debian's own kernel in QEMU may, with all of them in one run: vpneval run {' '.join(asked)} --vpn {names} "
+        f"--profile {request.profile.name} --kernel qemu --deadline {minutes}m. This takes at most "
         f"{minutes} minutes, because without KVM everything in it takes 10 to {SLOWER} times as long; this machine "
         f"{kvm}.{first}"
     )

@@ -137,6 +137,15 @@ def failed(choice: Choice) -> list[str]:
     ]
 
 
+def in_a_line(choice: Choice) -> str:
+    """The answer in one line, the bands of lines behind one another."""
+    return headline(choice) if choice.answer else f"{headline(choice)} {_bands(choice)}"
+
+
+def _bands(choice: Choice) -> str:
+    return "; ".join(f"{row.lines}: {row.vpns}" for row in lines(choice)) + "."
+
+
 def say_yours(where: str) -> str:
     """The command that asks for a line."""
     return f"vpneval report {shlex.quote(where)} --line 100M --path-rtt 20ms --traffic calls"

@@ -11,11 +11,9 @@ import pytest
 from runner.catalogue import load_vpn
 from runner.cli import guest_runs as other_kernels
 from runner.cli import survey
-from runner.cli.guest_runs import both_answers, rest_argv, run_with_rest
+from runner.cli.guest_runs import rest_argv, run_with_rest, told_again
 from runner.data.store import load_run
 from runner.lab import kernels
-from runner.report.answer import answers
-from runner.report.model import Report
 from runner.sweep.request import Options, Request, ask
 
 ROOT = Path(__file__).parents[3]
@@ -41,27 +39,17 @@ def test_the_second_run_is_what_was_asked_for() -> None:
             retry_failed=True,
         )
     )
-    said: list[str] = []
-    argv = rest_argv(asked, "rtt=2", said.append)
-    assert said == []
-    assert argv[:2] == ["run", "transport"]
-    wanted = {"--vpn": "ipsec,openvpn", "--seed": "7", "--reps": "5", "--duration": "4", "--image": "bookworm"}
-    wanted |= {"--weights": "rtt=2", "--set": f"{survey.ONCE},cipher=aes-128-cbc", "--profile": "quick"}
+    argv = rest_argv(asked, ["ipsec"], "rtt=2")
+    assert argv[:2] == ["run", "reference"]
+    wanted = {"--vpn": "ipsec", "--seed": "7", "--reps": "5", "--duration": "4", "--image": "bookworm"}
+    wanted |= {"--weights": "rtt=2", "--set": "cipher=aes-128-cbc", "--profile": "quick"}
     assert {name: option(argv, name) for name in wanted} == wanted
     assert {"--until-significant", "--retry-failed"} <= set(argv)
-    assert "--no-until-significant" in rest_argv(ask(Options(["reference"], vpns="ipsec")), "", said.append)
-    longer = ask(Options(["reference"], vpns="ipsec", deadline="20m"))
-    assert (longer.repetitions, option(rest_argv(longer, "", said.append), "--reps")) == (7, "3")
-    assert (
-        option(rest_argv(ask(Options(["reference"], vpns="ipsec", slice_s=0.5)), "", said.append), "--slice") == "0.5"
-    )
-
-
-def test_what_was_asked_for_takes_the_place_of_what_a_guest_usually_has() -> None:
-    levels = option(
-        rest_argv(ask(Options(["reference"], vpns="ipsec", levels="cost_rate_bps=1000000")), "", print), "--set"
-    )
-    assert levels == "streams=1,direction=forward,cost_rate_bps=1000000"
+    stated = ask(Options(["choose"], vpns="ipsec,openvpn", line="100M", must="nat"))
+    again = rest_argv(stated, ["ipsec"], "")
+    assert (option(again, "--line"), option(again, "--must")) == ("100M", "nat")
+    assert {"--no-until-significant"} <= set(again)
+    assert "--reps" not in again
 
 
 def own_plugin(folder: Path) -> Path:
@@ -74,7 +62,7 @@ def test_a_plugin_that_is_a_file_is_handed_on_as_its_file(tmp_path: Path, monkey
     """The guest has this machine's files and this folder: by its name alone it would know no such plugin."""
     path = own_plugin(tmp_path)
     asked = ask(Options(["reference"], vpns=f"{path},openvpn"))
-    assert option(rest_argv(asked, "", print), "--vpn") == f"{path},openvpn"
+    assert option(rest_argv(asked, ["mine"], ""), "--vpn") == f"{path}"
     commands: list[Sequence[str]] = []
 
     def run_in(kernel: Any, argv: Sequence[str], **how: Any) -> int:
@@ -86,27 +74,6 @@ def test_a_plugin_that_is_a_file_is_handed_on_as_its_file(tmp_path: Path, monkey
     monkeypatch.setattr(survey, "output_to", redirect_stdout)
     assert survey.ask_under(kernels.Uml(), asked) == {"mine": ""}
     assert option(commands[0], "--vpn") == f"{path},openvpn"
-
-
-@pytest.mark.parametrize(
-    ("weights", "levels", "said"),
-    [
-        ("confidentiality=1", "", "made without --weights confidentiality=1, which it cannot have: weights"),
-        (
-            "",
-            "measure=rekey",
-            "made without --set streams=1,direction=forward,cost_rate_bps=5000000,measure=rekey, which it cannot have",
-        ),
-    ],
-)
-def test_what_the_second_run_cannot_have_is_said_and_left_out(weights: str, levels: str, said: str) -> None:
-    asked = ask(Options(["security" if weights else "rekey"], vpns="openvpn,ipsec", levels=levels))
-    told: list[str] = []
-    argv = rest_argv(asked, weights, told.append)
-    assert len(told) == 1
-    assert said in told[0]
-    assert "--weights" not in argv
-    assert option(argv, "--set") == survey.ONCE
 
 
 @pytest.fixture
@@ -134,13 +101,11 @@ def test_both_verdicts_and_both_pages_are_the_end(asked: Request, monkeypatch: p
     assert {"--strict", "--quiet", "--full"} <= set(commands[0])
     assert option(commands[0], "--weights") == "rtt=1"
     assert asked.out is not None
-    verdict = answers(Report.model_validate_json((EXAMPLE / "report.json").read_bytes()))[0].verdict
-    assert said[-2:] == [
-        f"This machine's kernel, as recommended: {verdict} Read {asked.out / 'host' / 'report.html'}",
-        f"User Mode Linux, as recommended: {verdict} Read {asked.out / 'uml' / 'report.html'}",
-    ]
+    pages = [f"Read {asked.out / kernel / 'report.html'}" for kernel in ("host", "uml")]
+    assert said[-2:] == pages
+    assert said[-3].startswith("Under User Mode Linux")
     (asked.out / "uml" / "report.json").unlink()
-    assert len(both_answers(asked.out)) == 1
+    assert told_again(asked.out)[-1:] == pages[:1]
 
 
 def test_own_plugins_in_the_kernel_are_lacking_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
