@@ -164,7 +164,7 @@ def _curve(vpn: str, kind: str, own: Sequence[Trial], plain: Sequence[Trial]) ->
     """The ladder of the VPN, over the rounds of all its tunnels. None where fewer than FEWEST rounds have one."""
     bare = _rungs(plain, kind)
     rows = [(rate, _of_rung(by_round, bare)) for rate, by_round in sorted(_rungs(own, kind).items())]
-    rows = [(rate, row) for rate, row in rows if len(row["cores"]) >= FEWEST]
+    rows = [(rate, row) for rate, row in rows if len(row["carried_ratio"]) >= FEWEST]
     if not rows:
         return None
 
@@ -201,36 +201,36 @@ def _of_rung(rounds: Rounds, bare: Mapping[float, Rounds]) -> dict[str, list[flo
     """Name -> a value for each round: what the rung costs a gateway beyond plain IP, what it loses and adds."""
     row: dict[str, list[float]] = {"cores": [], "carried_ratio": [], "loss_ratio": [], "delay_ms": []}
     for number, values in rounds.items():
-        if not values.get("seconds"):
-            continue
-        rate_bps = 8 * values["carried_bytes"] / values["seconds"]
-        plain = _plain(number, rate_bps, bare)
-        if plain is None:
-            continue
-        beyond_s = values["cpu_s"] - plain["cpu_per_byte_s"] * values["carried_bytes"]
-        row["cores"].append(beyond_s / values["seconds"] / GATEWAYS)
         row["carried_ratio"].append(values["carried_ratio"])
-        if "loss_ratio" in values:
-            row["loss_ratio"].append(values["loss_ratio"])
+        if not values["carried_ratio"] or "loss_ratio" in values:
+            row["loss_ratio"].append(values.get("loss_ratio", 1.0))
+        if not values.get("seconds") or not values.get("carried_bytes") or "cpu_s" not in values:
+            continue  # nothing came through, or nobody counts CPU time
+        plain = _plain(number, 8 * values["carried_bytes"] / values["seconds"], bare)
+        if "cpu_per_byte_s" in plain:
+            beyond_s = values["cpu_s"] - plain["cpu_per_byte_s"] * values["carried_bytes"]
+            row["cores"].append(beyond_s / values["seconds"] / GATEWAYS)
         if "delay_p95_ms" in values and "delay_p95_ms" in plain:
             row["delay_ms"].append(values["delay_p95_ms"] - plain["delay_p95_ms"])
     return row
 
 
-def _plain(number: int, rate_bps: float, bare: Mapping[float, Rounds]) -> dict[str, float] | None:
+def _plain(number: int, rate_bps: float, bare: Mapping[float, Rounds]) -> dict[str, float]:
     """Plain IP at about this rate in this round: the rung that is nearest, by its logarithm. In a round in which it
-    was not climbed to, the median of all rounds."""
+    was not climbed to, the median of all rounds. Empty where nothing is known of it."""
     near = min(bare, key=lambda rate: abs(math.log(rate / max(rate_bps, 1.0))), default=None)
     if near is None:
-        return None
+        return {}
     rounds = bare[near]
     every = [rounds[number]] if number in rounds else [*rounds.values()]
-    costs = [values["cpu_s"] / values["carried_bytes"] for values in every if values.get("carried_bytes")]
+    costs = [
+        values["cpu_s"] / values["carried_bytes"]
+        for values in every
+        if values.get("carried_bytes") and "cpu_s" in values
+    ]
     delays = [values["delay_p95_ms"] for values in every if "delay_p95_ms" in values]
-    if not costs:
-        return None
-    plain = {"cpu_per_byte_s": statistics.median(costs)}
-    return plain | ({"delay_p95_ms": statistics.median(delays)} if delays else {})
+    known = {"cpu_per_byte_s": costs, "delay_p95_ms": delays}
+    return {name: statistics.median(values) for name, values in known.items() if values}
 
 
 def _middle(vpn: str, what: str, values: Sequence[float]) -> Array:

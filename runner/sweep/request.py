@@ -134,7 +134,8 @@ def ask(options: Options) -> Request:
     """Check everything that a user can get wrong. Raises UsageError; starts nothing."""
     for path in options.instruments:
         add_instrument(path)
-    levels = _with_cost_rate(options.levels, options.cost_rate)
+    needs = _needs(options)
+    levels = _with_line(_with_cost_rate(options.levels, options.cost_rate), needs)
     chosen_profile = _profile(options.profile, options.duration_s, options.lab, options.search_rates)
     if options.rounds is not None or options.slice_s is not None:
         chosen_profile = _in_turns(chosen_profile, options.rounds, options.slice_s, options.deadline)
@@ -171,7 +172,7 @@ def ask(options: Options) -> Request:
         until_significant,
         lab=options.lab,
         options=replace(options, levels=levels),
-        needs=_needs(options),
+        needs=needs,
         limits=site_limits(options.lab, options.max_rate, options.between),
     )
     if until_significant:
@@ -184,6 +185,12 @@ def ask(options: Options) -> Request:
     request.repetitions = max(request.repetitions, 1 if options.many else _instances(request))
     request.weights = _weights(options.weights, request)
     return request
+
+
+def _with_line(levels: str, needs: Needs) -> str:
+    """``--set`` with the stated line, whose shares the ladder then climbs to."""
+    line = [f"line_bps={needs.line_bps:.0f}"] if needs.line_bps and "line_bps=" not in levels else []
+    return ",".join(filter(None, (levels, *line)))
 
 
 def _needs(options: Options) -> Needs:

@@ -166,7 +166,7 @@ def _ladder(
         )
         if carried < 0.95:
             break
-    highest = max(rung.rate_bps for rung in curve if rung.values["carried_ratio"][0] == 1.0)
+    highest = max((rung.rate_bps for rung in curve if rung.values["carried_ratio"][0] == 1.0), default=0.0)
     measured = Measurement(
         metric="ladder_rate",
         value=highest,
