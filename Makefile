@@ -7,7 +7,7 @@
 PYTHON ?= python3
 PROFILE ?= quick
 # it ends before, when every line has its answer
-DEADLINE ?= 170s
+DEADLINE ?= 160s
 # what you need: --line, --path-rtt, --path-loss, --traffic, --must
 NEEDS ?=
 # the guest kernel for what this machine's kernel lacks: a second, short run, whose packages are installed; empty: none
@@ -43,7 +43,7 @@ doctor: setup
 announced:
 	@echo "make compare installs what is missing: Debian packages, .venv, the lab image (some minutes the first time, then" \
 		"seconds). Then it asks which VPNs this machine runs, measures them for at most $(DEADLINE)$(if $(REST),$(comma)" \
-		"measures what this kernel lacks for two more minutes under $(REST)$(comma)) and prints which VPN suits which line."
+		"measures what this kernel lacks for at most two more minutes under $(REST)$(comma)) and prints which VPN suits which line."
 
 # What Python compiles it keeps, whatever the environment says: tests and their guests start it some thousand times.
 test test-all test-unit test-flaky test-vagrant: export PYTHONDONTWRITEBYTECODE =

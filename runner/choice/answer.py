@@ -73,8 +73,9 @@ class Answer(Strict):
 
 
 class Band(Strict):
-    """The lines, from ``low_bps`` to ``high_bps``, for which the same VPNs are named, at the same grade and with the
-    same ``reservations`` about the first. ``here_bps``, ``most_bps``: what that one carries; see Candidate."""
+    """The lines, from ``low_bps`` to ``high_bps``, for which the same VPNs are named, at the same grade.
+    ``reservations``: about the first, on the highest of these lines. ``here_bps``, ``most_bps``: what the first
+    carries; see Candidate."""
 
     low_bps: float
     high_bps: float
@@ -158,9 +159,9 @@ def bands(devices: Mapping[str, Device], words: Words, needs: Needs, thresholds:
     found: list[Band] = []
     for line_bps in map(float, lines):
         judged = _judged(devices, words, _on(needs, line_bps), thresholds)
-        last, now = found[-1] if found else None, (set(judged.named), judged.grade, judged.reservations)
-        if last and (set(last.named), last.grade, last.reservations) == now:
-            found[-1] = last.model_copy(update={"high_bps": line_bps})
+        last = found[-1] if found else None
+        if last and (set(last.named), last.grade) == (set(judged.named), judged.grade):
+            found[-1] = last.model_copy(update={"high_bps": line_bps, "reservations": judged.reservations})
             continue
         first = judged.every[judged.named[0]] if judged.named else None
         found.append(

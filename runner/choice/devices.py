@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from runner.data.levels import BASELINE, outside_of_tunnel
+from runner.data.numbers import MOST_LOG
 from runner.data.own_cores import apart
 from runner.data.trials import Run, Rung, Trial
 from runner.ranking.basis import Basis, basis_of, unusual
@@ -26,6 +27,7 @@ DRAWS = 4000
 FEWEST = 2  # values that a draw is made from
 TRIMMED = 6  # from so many rounds on, one of each six is left out at either end
 CARRIED = 0.95  # of what was offered: less is not carried
+LOST = 0.01  # of the datagrams: less is no loss by which a sender would have been slowed down
 LEAST_CORES = 0.001  # of a gateway: what costs less than plain IP by chance costs this
 GATEWAYS = 2
 Rounds = Mapping[int, Mapping[str, float]]  # round -> name -> value
@@ -115,7 +117,7 @@ def _device(
         at_least=frozenset(kind for kind, metric in bounds.items() if basis.bounds.get(metric, {}).get(vpn)),
         growth={kind: _growth(record.dataplane, own, kind, of) for kind, of in (("tcp", tcp), ("udp", udp)) if of},
         rtt_added_ms=_beyond(vpn, "rtt", basis.values.get("rtt", {}).get(vpn), block_values(plain, "rtt")),
-        setup_s=_drawn(vpn, "setup", basis.values.get("setup_time", {}).get(vpn)),
+        setup_s=_setup(vpn, basis.values.get("setup_time", {}).get(vpn)),
         breakdown_bps=min((rate for trial in own for rate in breakdowns_bps(trial)), default=None),
         tcp_in_tcp=record.transport == "tcp" and record.carries != "tcp",
         trials=len(asked),
@@ -141,7 +143,15 @@ def _drawn(vpn: str, what: str, blocks: Blocks | None) -> Array | None:
     estimate = alone(blocks) if blocks else None
     if estimate is None:
         return None
-    return np.exp(estimate.centre + estimate.error * normal(vpn, what, estimate.freedom))
+    logs = estimate.centre + estimate.error * normal(vpn, what, estimate.freedom)
+    return np.exp(np.clip(logs, -MOST_LOG, MOST_LOG))  # two values leave nearly everything open
+
+
+def _setup(vpn: str, blocks: Blocks | None) -> Array | None:
+    """A tunnel comes up once, and its thresholds are far apart: one value is enough."""
+    if blocks is not None and len(blocks) == 1:
+        return np.full(DRAWS, next(iter(blocks.values())))
+    return _drawn(vpn, "setup", blocks)
 
 
 def _beyond(vpn: str, what: str, blocks: Blocks | None, plain: Blocks) -> Array | None:
@@ -201,6 +211,8 @@ def _of_rung(rounds: Rounds, bare: Mapping[float, Rounds]) -> dict[str, list[flo
     """Name -> a value for each round: what the rung costs a gateway beyond plain IP, what it loses and adds."""
     row: dict[str, list[float]] = {"cores": [], "carried_ratio": [], "loss_ratio": [], "delay_ms": []}
     for number, values in rounds.items():
+        if values.get("sent_ratio", 1.0) < CARRIED and values.get("loss_ratio", 1.0) <= LOST:
+            continue  # the sender fell short, and not the VPN
         row["carried_ratio"].append(values["carried_ratio"])
         if not values["carried_ratio"] or "loss_ratio" in values:
             row["loss_ratio"].append(values.get("loss_ratio", 1.0))

@@ -28,7 +28,7 @@ from runner.sweep.request import Request
 
 INDEX = "index.json"
 OUTCOMES = {0: "complete", 1: "complete, but some measurements gave no number", 130: "interrupted"}
-REST_S = 120
+REST_S = 90
 CONSOLE_LOG = "kernel-console.log"
 
 

@@ -83,7 +83,7 @@ def lines(choice: Choice) -> list[Row]:
         before = choice.bands[at - 1] if at else None
         if before and before.named and set(before.named) == set(band.named) and before.grade < band.grade < Grade.SHORT:
             kept = " and ".join(RESERVED[name] for name in band.reservations if name not in before.reservations)
-            vpns = f"{rows[-1].vpns} (from {_rate(band.low_bps)} on {kept})"
+            vpns = f"{rows[-1].vpns} (from {_rate(band.low_bps)} on {kept or 'with a reservation'})"
             rows[-1] = Row(_span(before.low_bps, band.high_bps), vpns, before.grade)
         else:
             rows.append(Row(_span(band.low_bps, band.high_bps), _band(band), band.grade))
@@ -92,11 +92,24 @@ def lines(choice: Choice) -> list[Row]:
 
 def why_not(said: Answer) -> list[str]:
     """A clause for each VPN that is not named: why it is out."""
-    return [
-        f"not {candidate.vpn}: {'; '.join(_reason(reason, candidate) for reason in candidate.reasons)}."
-        for candidate in said.candidates
-        if candidate.vpn not in said.named
-    ]
+    return [_why_not(candidate) for candidate in said.candidates if candidate.vpn not in said.named]
+
+
+def _why_not(candidate: Candidate) -> str:
+    return f"not {candidate.vpn}: {'; '.join(_reason(reason, candidate) for reason in candidate.reasons)}."
+
+
+def suits(choice: Choice | None, *vpns: str) -> list[str]:
+    """How each of these VPNs suits the stated line: named, or why not. Empty where no line is stated."""
+    said = choice.answer if choice else None
+    if choice is None or said is None:
+        return []
+    asked = [candidate for candidate in said.candidates if candidate.vpn in vpns]
+    return [headline(choice), *(_suits(candidate, said) for candidate in asked)]
+
+
+def _suits(candidate: Candidate, said: Answer) -> str:
+    return f"{candidate.vpn}: suits it" if candidate.vpn in said.named else _why_not(candidate)
 
 
 def what_changes(choice: Choice) -> str:

@@ -27,7 +27,6 @@ LEAST_SHARE = 0.05  # of a run, before which nothing is decided
 WIDTHS = {"tcp_throughput": 1.075}
 INSTANCE_S = 180.0  # of a long deadline, to each tunnel of a VPN: more rounds in the same ones would tell little more
 FEWEST_PASSES, FEWEST_INSTANCES = 4, 2  # of each VPN's ladders, and of its tunnels
-KINDS = 2  # of ladders: in TCP and in datagrams
 TWICE = 0.5  # of a VPN's pairs in such a metric: where more are undecided or too wide, it has two slices in a round
 
 
@@ -61,10 +60,12 @@ def choosing(run: Run, trials: Sequence[Trial], cells: Sequence[Cell]) -> Going:
     the gateways. Nothing is sure before FEWEST_PASSES visits of each ladder, in FEWEST_INSTANCES tunnels."""
     made = devices(run, trials)
     words = {vpn: {must: state.word for must, state in own.items()} for vpn, own in states(run, trials).items()}
-    known = [trial for trial in trials if trial.curve and trial.status == "ok"]
+    known = [trial for trial in trials if trial.curve and trial.vpn in made]
+    visits = Counter[str]()
+    for trial in known:
+        visits[trial.cell] += len(trial.curve[0].rounds)
     tunnels = {trial.repetition for trial in known}
-    visits = [sum(len(trial.curve[0].rounds) for trial in known if trial.vpn == vpn) for vpn in made]
-    few = not made or min(visits) < FEWEST_PASSES * KINDS or len(tunnels) < FEWEST_INSTANCES
+    few = not known or min(visits.values()) < FEWEST_PASSES or len(tunnels) < FEWEST_INSTANCES
     asked = [run.needs.line_bps] if run.needs.line_bps else list(RATES_BPS)
     lines = asked if few else unsettled(made, words, run.needs)
     return Going(list(cells) if lines else [], [f"{line / 1e6:g} Mbit/s" for line in lines], set())

@@ -10,15 +10,30 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runner.cli.folders import one_run
-from runner.cli.options import Deadline, Full, Json, Quiet, begin, tell
+from runner.cli.options import (
+    Deadline,
+    Full,
+    Json,
+    Line,
+    MustHaves,
+    NeedsFile,
+    PathLoss,
+    PathRtt,
+    Quiet,
+    TrafficName,
+    begin,
+    tell,
+)
 from runner.data.errors import UsageError
 
 if TYPE_CHECKING:
     from runner.data.trials import Run
     from runner.report.model import Report
 
+LEAST_S = 180  # that a run goes on for, where a line has no sure answer: else as long as it has taken
 # What the first command line said of its own time, folder and output, of other runs, and of other kernels.
 WITH_VALUE = ("--deadline", "--out", "--rest", "--kernel")
+NEEDS = ("--needs", "--line", "--path-rtt", "--path-loss", "--traffic", "--must")
 FLAGS = ("--install", "--until-significant", "--no-until-significant", "--quiet", "--full", "--json", "--no-color")
 
 
@@ -26,11 +41,17 @@ def more(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="the folder of the run to go on with")],
     deadline: Deadline = "",
+    needs: NeedsFile = None,
+    line: Line = "",
+    path_rtt: PathRtt = "",
+    path_loss: PathLoss = "",
+    traffic: TrafficName = "",
+    must: MustHaves = None,
     quiet: Quiet = False,
     full: Full = False,
     as_json: Json = False,
 ) -> None:
-    """Go on with a run where pairs of VPNs are undecided, and print the report.
+    """Go on with a run where lines have no sure answer, or pairs of VPNs are undecided, and print the report.
 
     It measures as the run was asked for: the same experiments, VPNs, levels, weights, profile and lab. Without
     --deadline it takes the time that the report names. A run of a farm gets twice as many repetitions instead.
@@ -44,6 +65,7 @@ def more(
     run, _ = load_run(folder)
     asked = asked_first(run, folder)
     words = [*without(asked, *WITH_VALUE), *under(run, asked, folder), "--out", str(folder)]
+    words = _with_needs(words, context)
     words += [flag for flag, given in {"--quiet": quiet, "--full": full, "--json": as_json}.items() if given]
     if run.machines:
         words = _repeated(words, run, folder, deadline)
@@ -55,6 +77,15 @@ def more(
     command = context.parent.command.commands["run"]  # type: ignore[union-attr]
     with command.make_context("run", words, parent=context.parent) as going:
         command.invoke(going)
+
+
+def _with_needs(words: list[str], context: typer.Context) -> list[str]:
+    """The command line with the needs that this one states in place of those that it had."""
+    for option in NEEDS:
+        given = context.params[option[2:].replace("-", "_")]
+        text = ",".join(given) if isinstance(given, list) else str(given or "")
+        words = [*without(words, option), option, text] if text else words
+    return words
 
 
 def asked_first(run: Run, folder: Path) -> list[str]:
@@ -108,6 +139,11 @@ def _time(folder: Path, weights: str, quiet: bool) -> str:
     from runner.report.answer import answers, minutes_more, sure
 
     report: Report = report_of([folder], weights)
+    if report.choice and not weights:
+        if report.choice.unsettled:
+            return f"{max(LEAST_S, report.elapsed_s):.0f}s"
+        tell(f"{folder}: every line that was asked for has its answer. Nothing was measured.")
+        raise typer.Exit
     all_answers = answers(report)
     minutes = minutes_more(report)
     if not any(answer.pairs for answer in all_answers) or (

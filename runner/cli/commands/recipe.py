@@ -2,26 +2,55 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from runner.cli.options import Days, Levels, OfRun, SiteFile, WriteTo, begin, joined, tell
+from runner.cli.options import (
+    Days,
+    Levels,
+    Line,
+    MustHaves,
+    NeedsFile,
+    OfRun,
+    PathLoss,
+    PathRtt,
+    SiteFile,
+    TrafficName,
+    WriteTo,
+    begin,
+    joined,
+    needs_of,
+    tell,
+)
+from runner.data.errors import UsageError
 from runner.data.streams import document
 
 
 def recipe(
-    vpn: Annotated[str, typer.Argument(metavar="VPN", help="a name from `vpneval list`, or a file: ./mine.py")],
+    context: typer.Context,
+    vpn: Annotated[
+        str, typer.Argument(metavar="[VPN]", help="a name from `vpneval list`, or a file; default: what --run names")
+    ] = "",
     levels: Levels = None,
     site: SiteFile = None,
     of_run: OfRun = None,
     folder: WriteTo = None,
     days: Days = 3650,
+    needs: NeedsFile = None,
+    line: Line = "",
+    path_rtt: PathRtt = "",
+    path_loss: PathLoss = "",
+    traffic: TrafficName = "",
+    must: MustHaves = None,
 ) -> None:
     """Print how to set a tunnel up on two gateways, without vpneval.
 
-    It is at the levels that the VPN's makers recommend, unless --set names others.
+    It is at the levels that the VPN's makers recommend, unless --set names others. Without a VPN it is the one that the
+    run in --run names for your needs.
     """
+    vpn = vpn or _named(context, of_run)
     begin(f"vpneval reads the plugin {vpn}.")
     from runner.catalogue import load_vpn
     from runner.cli.deployed import deploy, measured, readable
@@ -34,3 +63,22 @@ def recipe(
     if folder is not None:
         return deploy(plugin, params, site, folder, days, versions, tell)
     document(readable(plugin, params, site, days, versions, tell))
+
+
+def _named(context: typer.Context, of_run: Path | None) -> str:
+    """The VPN that a run names for the stated needs. Raises UsageError where there is none."""
+    if of_run is None:
+        raise UsageError("name a VPN, or a run that names one: vpneval recipe --run DIR --line 100M")
+    from runner.data.store import load_run
+    from runner.report.choice import choice
+    from runner.report.choice_words import headline
+
+    run, trials = load_run(of_run)
+    made = choice(run.model_copy(update={"needs": needs_of(context, run.needs)}), trials)
+    said = made.answer if made else None
+    if made is None or said is None:
+        raise UsageError(f"{of_run} does not say for which line. State yours: --line 100M, or name a VPN")
+    tell(headline(made))
+    if not said.named:
+        raise UsageError("no VPN is named, so there is no recipe. Name a VPN to see its recipe all the same")
+    return said.named[0]

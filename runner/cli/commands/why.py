@@ -8,28 +8,51 @@ from typing import Annotated
 import typer
 
 from runner.cli.folders import latest, one_run
-from runner.cli.options import begin
+from runner.cli.options import (
+    Line,
+    MustHaves,
+    NeedsFile,
+    PathLoss,
+    PathRtt,
+    TrafficName,
+    begin,
+    needs_of,
+)
 from runner.cli.output import out
 from runner.cli.reading import of_kinds
 
 
 def why(
+    context: typer.Context,
     a: Annotated[str, typer.Argument(metavar="VPN", help="the VPN that is compared")],
     b: Annotated[str, typer.Argument(metavar="VPN", help="the VPN that it is compared with")],
     folder: Annotated[
         Path | None, typer.Argument(metavar="[DIR]", help="the run folder; default: the latest in results/")
     ] = None,
+    needs: NeedsFile = None,
+    line: Line = "",
+    path_rtt: PathRtt = "",
+    path_loss: PathLoss = "",
+    traffic: TrafficName = "",
+    must: MustHaves = None,
 ) -> None:
     """Print by what factor one VPN is better or worse than another.
 
     Each metric has one sentence, which gives the factor and its 95 % interval. The heading names the machine and the
-    tunnels. A farm with several kinds of machines gives an answer for each kind.
+    tunnels. A farm with several kinds of machines gives an answer for each kind. With --line it says first how each of
+    them suits that line.
     """
     begin("vpneval reads the run.")
     from runner.data.store import load_run
+    from runner.report.choice import choice
+    from runner.report.choice_words import suits
     from runner.report.why import why_each
 
-    answers = why_each(*load_run(one_run(folder) if folder else latest(a, b)), a, b)
+    run, trials = load_run(one_run(folder) if folder else latest(a, b))
+    run = run.model_copy(update={"needs": needs_of(context, run.needs)})
+    for sentence in suits(choice(run, trials), a, b):
+        out.print(sentence, markup=False, highlight=False, soft_wrap=True)
+    answers = why_each(run, trials, a, b)
     for number, lines in enumerate(answers, 1):
         if len(answers) > 1:
             out.rule(of_kinds(number, len(answers)))
