@@ -29,6 +29,7 @@ How = Literal["marker", "ports", "wire", "data path", "trial", "negotiated", "pl
 Earlier = tuple[Run, Sequence[Trial]]
 ALL = "*"  # of a list: whatever it is
 MESH = 3  # sites: with two there is nothing to mesh
+PATIENT_S = 120.0  # the longest that daemons wait by default before they begin anew
 
 
 class State(Strict):
@@ -81,7 +82,9 @@ def states(
     """VPN -> must -> state, of each VPN in ``run``. ``earlier``: shipped runs; of two that tell, the first counts.
     ``configuration`` names the levels whose cryptography is judged."""
     runs = [(run, trials), *earlier]
-    records = {name: record for known, _ in reversed(runs) for name, record in known.vpns.items()}
+    records = {
+        name: _completed(name, record, earlier) for known, _ in reversed(runs) for name, record in known.vpns.items()
+    }
     every = {name: _of_vpn(name, record, runs, configuration) for name, record in records.items()}
     return {
         name: {must: _with_hint(name, must, state, records, every) for must, state in every[name].items()}
@@ -101,6 +104,14 @@ def _of_vpn(name: str, record: VpnRecord, runs: Sequence[Earlier], configuration
         if name in run.vpns and _same(run.vpns[name], record)
     ]
     return {must: _state(must, record, seen, runs[0][0]) for must in MUSTS}
+
+
+def _completed(name: str, record: VpnRecord, earlier: Sequence[Earlier]) -> VpnRecord:
+    """A record of before declarations were kept has those of a shipped run."""
+    if record.declared or record.family:
+        return record
+    kept = [run.vpns[name] for run, _ in earlier if name in run.vpns and _same(run.vpns[name], record)]
+    return record.model_copy(update={"declared": kept[0].declared, "family": kept[0].family}) if kept else record
 
 
 def _same(one: VpnRecord, other: VpnRecord) -> bool:
@@ -187,10 +198,15 @@ def _nat(seen: Seen) -> Found | None:
 
 
 def _no_fixed_address(seen: Seen) -> Found | None:
-    """It recovers after the gateway's move, each time."""
+    """It comes back after the gateway's move. Where it did not, a trial tells that only if it has watched for longer
+    than daemons wait; or if the plugin declares that a living tunnel follows."""
     moves = _measured(seen, "outage_ms", failure="roaming")
+    follows = bool(seen.record.declared and seen.record.declared.roaming)
     for trial, outage in sorted(moves, key=lambda move: not move[1].at_least):
-        return Found(not outage.at_least, "trial", f"{outage.value:g} ms", trial.id)
+        watched_s = outage.detail.get("watched_s", 0.0)
+        if not outage.at_least or follows or watched_s >= PATIENT_S:
+            value = f"{watched_s:g} s" if outage.at_least else f"{outage.value / 1e3:.1f} s"
+            return Found(not outage.at_least, "trial", value, trial.id)
     return None
 
 
