@@ -28,6 +28,7 @@ WORDS: tuple[Word, ...] = ("no", "unknown", "declared", "shown")
 How = Literal["marker", "ports", "wire", "data path", "trial", "negotiated", "plugin", "declaration", "nothing"]
 Earlier = tuple[Run, Sequence[Trial]]
 ALL = "*"  # of a list: whatever it is
+NO_LIST: dict[str, Any] = {"recommends": [], "leaves_out": [], "source": ""}  # of a protocol that no list knows
 MESH = 3  # sites: with two there is nothing to mesh
 PATIENT_S = 120.0  # the longest that daemons wait by default before they begin anew
 
@@ -67,9 +68,9 @@ class Seen:
 
 @dataclass(frozen=True)
 class Found:
-    """Whether a must is fulfilled, and what shows it."""
+    """Whether a must is fulfilled, and what shows it. None: what was seen decides nothing, as nobody knows it."""
 
-    fulfilled: bool
+    fulfilled: bool | None
     how: How
     value: str = ""
     trial: str = ""
@@ -130,7 +131,7 @@ def _state(must: Must, record: VpnRecord, seen: Sequence[tuple[Run, Seen]], this
         if found := TRIED[must](each) if must in TRIED else None:
             shipped = {"run": run.run_id, "day": run.created_at[:10]} if run is not this and found.trial else {}
             return State(
-                word="shown" if found.fulfilled else "no",
+                word="unknown" if found.fulfilled is None else "shown" if found.fulfilled else "no",
                 how=found.how,
                 value=found.value,
                 trial=found.trial,
@@ -241,16 +242,17 @@ def _post_quantum(seen: Seen) -> Found | None:
 def _approved(seen: Seen) -> Found | None:
     """Key exchange, cipher and integrity, all in the list. One that nobody has looked up leaves it unknown."""
     handshake = seen.record.declared.handshake if seen.record.declared else ""
-    permitted = next((part for part in _parts() if part["handshake"] == handshake), None)
-    for trial in _negotiated(seen):
-        if permitted is None or not trial.evidence or not _at_levels(trial, seen):
-            continue
-        words = [trial.evidence.key_exchange, *(seen.levels[factor] for factor in ("cipher", "integrity"))]
-        left_out = [word for word in words if {word, ALL} & {*permitted["leaves_out"]}]
-        if left_out or {*words} <= {*permitted["recommends"]}:
-            value = ", ".join(dict.fromkeys(left_out or words))
-            return Found(not left_out, "negotiated", value, trial.id, (permitted["source"],))
-    return None
+    permitted = next((part for part in _parts() if part["handshake"] == handshake), NO_LIST)
+    agreed = next((trial for trial in _negotiated(seen) if _at_levels(trial, seen)), None)
+    if agreed is None or agreed.evidence is None:
+        return None
+    words = [agreed.evidence.key_exchange, *(seen.levels[factor] for factor in ("cipher", "integrity"))]
+    left_out = [word for word in words if {word, ALL} & {*permitted["leaves_out"]}]
+    not_read = [word for word in words if word not in permitted["recommends"]]
+    fulfilled = False if left_out else None if not_read else True
+    value = ", ".join(dict.fromkeys(left_out or not_read or words))
+    sources = (permitted["source"],) if permitted["source"] else ()
+    return Found(fulfilled, "negotiated", value, agreed.id, sources)
 
 
 def _negotiated(seen: Seen) -> list[Trial]:
