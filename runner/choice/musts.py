@@ -28,7 +28,9 @@ WORDS: tuple[Word, ...] = ("no", "unknown", "declared", "shown")
 How = Literal["marker", "ports", "wire", "data path", "trial", "negotiated", "plugin", "declaration", "nothing"]
 Earlier = tuple[Run, Sequence[Trial]]
 ALL = "*"  # of a list: whatever it is
+NO_LIST: dict[str, Any] = {"recommends": [], "leaves_out": [], "source": ""}  # of a protocol that no list knows
 MESH = 3  # sites: with two there is nothing to mesh
+PATIENT_S = 120.0  # the longest that daemons wait by default before they begin anew
 
 
 class State(Strict):
@@ -66,9 +68,9 @@ class Seen:
 
 @dataclass(frozen=True)
 class Found:
-    """Whether a must is fulfilled, and what shows it."""
+    """Whether a must is fulfilled, and what shows it. None: what was seen decides nothing, as nobody knows it."""
 
-    fulfilled: bool
+    fulfilled: bool | None
     how: How
     value: str = ""
     trial: str = ""
@@ -81,7 +83,9 @@ def states(
     """VPN -> must -> state, of each VPN in ``run``. ``earlier``: shipped runs; of two that tell, the first counts.
     ``configuration`` names the levels whose cryptography is judged."""
     runs = [(run, trials), *earlier]
-    records = {name: record for known, _ in reversed(runs) for name, record in known.vpns.items()}
+    records = {
+        name: _completed(name, record, earlier) for known, _ in reversed(runs) for name, record in known.vpns.items()
+    }
     every = {name: _of_vpn(name, record, runs, configuration) for name, record in records.items()}
     return {
         name: {must: _with_hint(name, must, state, records, every) for must, state in every[name].items()}
@@ -103,6 +107,14 @@ def _of_vpn(name: str, record: VpnRecord, runs: Sequence[Earlier], configuration
     return {must: _state(must, record, seen, runs[0][0]) for must in MUSTS}
 
 
+def _completed(name: str, record: VpnRecord, earlier: Sequence[Earlier]) -> VpnRecord:
+    """A record of before declarations were kept has those of a shipped run."""
+    if record.declared or record.family:
+        return record
+    kept = [run.vpns[name] for run, _ in earlier if name in run.vpns and _same(run.vpns[name], record)]
+    return record.model_copy(update={"declared": kept[0].declared, "family": kept[0].family}) if kept else record
+
+
 def _same(one: VpnRecord, other: VpnRecord) -> bool:
     """Is a VPN of the same name in another run the same tunnel? A plugin from outside may have a known name."""
     return (one.title, one.transport, one.dataplane) == (other.title, other.transport, other.dataplane)
@@ -119,7 +131,7 @@ def _state(must: Must, record: VpnRecord, seen: Sequence[tuple[Run, Seen]], this
         if found := TRIED[must](each) if must in TRIED else None:
             shipped = {"run": run.run_id, "day": run.created_at[:10]} if run is not this and found.trial else {}
             return State(
-                word="shown" if found.fulfilled else "no",
+                word="unknown" if found.fulfilled is None else "shown" if found.fulfilled else "no",
                 how=found.how,
                 value=found.value,
                 trial=found.trial,
@@ -187,10 +199,15 @@ def _nat(seen: Seen) -> Found | None:
 
 
 def _no_fixed_address(seen: Seen) -> Found | None:
-    """It recovers after the gateway's move, each time."""
+    """It comes back after the gateway's move. Where it did not, a trial tells that only if it has watched for longer
+    than daemons wait; or if the plugin declares that a living tunnel follows."""
     moves = _measured(seen, "outage_ms", failure="roaming")
+    follows = bool(seen.record.declared and seen.record.declared.roaming)
     for trial, outage in sorted(moves, key=lambda move: not move[1].at_least):
-        return Found(not outage.at_least, "trial", f"{outage.value:g} ms", trial.id)
+        watched_s = outage.detail.get("watched_s", 0.0)
+        if not outage.at_least or follows or watched_s >= PATIENT_S:
+            value = f"{watched_s:g} s" if outage.at_least else f"{outage.value / 1e3:.1f} s"
+            return Found(not outage.at_least, "trial", value, trial.id)
     return None
 
 
@@ -225,16 +242,17 @@ def _post_quantum(seen: Seen) -> Found | None:
 def _approved(seen: Seen) -> Found | None:
     """Key exchange, cipher and integrity, all in the list. One that nobody has looked up leaves it unknown."""
     handshake = seen.record.declared.handshake if seen.record.declared else ""
-    permitted = next((part for part in _parts() if part["handshake"] == handshake), None)
-    for trial in _negotiated(seen):
-        if permitted is None or not trial.evidence or not _at_levels(trial, seen):
-            continue
-        words = [trial.evidence.key_exchange, *(seen.levels[factor] for factor in ("cipher", "integrity"))]
-        left_out = [word for word in words if {word, ALL} & {*permitted["leaves_out"]}]
-        if left_out or {*words} <= {*permitted["recommends"]}:
-            value = ", ".join(dict.fromkeys(left_out or words))
-            return Found(not left_out, "negotiated", value, trial.id, (permitted["source"],))
-    return None
+    permitted = next((part for part in _parts() if part["handshake"] == handshake), NO_LIST)
+    agreed = next((trial for trial in _negotiated(seen) if _at_levels(trial, seen)), None)
+    if agreed is None or agreed.evidence is None:
+        return None
+    words = [agreed.evidence.key_exchange, *(seen.levels[factor] for factor in ("cipher", "integrity"))]
+    left_out = [word for word in words if {word, ALL} & {*permitted["leaves_out"]}]
+    not_read = [word for word in words if word not in permitted["recommends"]]
+    fulfilled = False if left_out else None if not_read else True
+    value = ", ".join(dict.fromkeys(left_out or not_read or words))
+    sources = (permitted["source"],) if permitted["source"] else ()
+    return Found(fulfilled, "negotiated", value, agreed.id, sources)
 
 
 def _negotiated(seen: Seen) -> list[Trial]:

@@ -69,7 +69,8 @@ def proofs_of(trials: Sequence[Trial]) -> tuple[list[ProofRow], dict[str, int]]:
 
 def _negotiated(trial: Trial) -> str:
     assert trial.evidence
-    words = (trial.evidence.cipher, trial.evidence.integrity, trial.evidence.compression)
+    seen = trial.evidence
+    words = (seen.cipher, seen.integrity, seen.compression, seen.key_exchange)
     return ", ".join(word for word in words if word)
 
 

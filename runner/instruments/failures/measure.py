@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from runner.data.errors import MeasurementError
 from runner.data.levels import Levels, tunnel_levels
@@ -36,6 +37,8 @@ def recovery(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
     """``outage_ms`` of one kind of failure. Raises as ``outage`` does."""
     failure = params["failure"]
     watch = watch_of(profile, look_s=LOOK_S.get(failure, 2.0))
+    if "outage_limit_s" in params:
+        watch = replace(watch, limit_s=float(params["outage_limit_s"]))
     offered_bps: list[int] = []
 
     def once(rng: random.Random) -> Outage:
@@ -50,7 +53,7 @@ def recovery(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
     outages = repeated(bench, once, profile.failures, seed)
     overloads = {"offered_bps": offered_bps} if offered_bps else {}
     what = {"failure": KINDS[failure], "timers": bench.tunnel.timers, **overloads}
-    measured = reported("outage_ms", outages, watch.limit_s, **what)
+    measured = reported("outage_ms", outages, watch.limit_s, watched_s=watch.limit_s, **what)
     if dead := [rate for result, rate in zip(outages, offered_bps, strict=False) if result.recovered_s is None]:
         measured.warnings.append(f"the tunnel broke down under UDP, from {min(dead) / 1e6:.0f} Mbit/s offered")
     measured.measuring_s = time.monotonic() - started
@@ -106,7 +109,8 @@ class Recovery(Breaking):
 
     name = "recovery"
     factors = {
-        "failure": Levels(("restart", "reboot", "wan_cut", "roaming", "overload"), default="restart", before=True)
+        "failure": Levels(("restart", "reboot", "wan_cut", "roaming", "overload"), default="restart", before=True),
+        "outage_limit_s": Levels(("60", "150"), (1, 600), told="watched for {} s".format),  # absent: the profile's
     }
     metrics = (
         Metric(

@@ -1,0 +1,61 @@
+"""A run folder cut down to what shows musts, for results/evidence/: usage: evidence.py RUN_FOLDER TO_FOLDER"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from runner.data.store import load_run
+from runner.data.trials import Measurement, Run, Trial
+
+LAB = ("kind", "kernel", "guest", "wan_ip_version")
+METRICS = ("fail_closed", "outage_ms", "udp_throughput")
+DETAIL = ("at_least", "watched_s", "sizes", "too_slow_sites", "reason", "refutes")
+
+
+def kept(detail: dict[str, Any]) -> dict[str, Any]:
+    """Of what an instrument said beside its value, that which a must goes by; of a mesh's sizes, their numbers."""
+    chosen = {name: value for name, value in detail.items() if name in DETAIL}
+    return chosen | ({"sizes": {size: {} for size in chosen["sizes"]}} if "sizes" in chosen else {})
+
+
+def short_measurement(measurement: Measurement) -> Measurement:
+    return measurement.model_copy(update={"samples": [], "rounds": [], "detail": kept(measurement.detail)})
+
+
+def short_trial(trial: Trial) -> Trial:
+    measurements = [short_measurement(each) for each in trial.measurements if each.metric in METRICS]
+    gone: dict[str, Any] = {
+        "noise": None,
+        "log": "",
+        "curve": [],
+        "timelines": [],
+        "loads": [],
+        "limit": None,
+        "warnings": [],
+    }
+    return trial.model_copy(update=gone | {"attempt": kept(trial.attempt), "measurements": measurements})
+
+
+def short_run(run: Run, name: str) -> Run:
+    lab = {fact: run.lab[fact] for fact in LAB if fact in run.lab}
+    metrics = {metric: run.metrics[metric] for metric in METRICS if metric in run.metrics}
+    gone: dict[str, Any] = {"experiments": [], "invocations": [], "metrics": metrics}
+    return run.model_copy(update=gone | {"run_id": name, "lab": lab})
+
+
+def main(source: Path, target: Path) -> None:
+    run, trials = load_run(source)
+    target.mkdir(parents=True, exist_ok=True)
+    (target / "run.json").write_text(text(short_run(run, target.name), indent=1))
+    (target / "trials.jsonl").write_text("".join(text(short_trial(trial)) for trial in trials))
+
+
+def text(model: Run | Trial, indent: int | None = None) -> str:
+    """What differs from the defaults, and the schema's version, which is one of them."""
+    version = {"schema_version": model.schema_version}
+    return json.dumps(version | model.model_dump(mode="json", exclude_defaults=True), indent=indent) + "\n"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
