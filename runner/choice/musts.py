@@ -93,6 +93,11 @@ def states(
     }
 
 
+def words_of(known: Mapping[str, Mapping[Must, State]]) -> dict[str, dict[Must, str]]:
+    """VPN -> must -> its word alone, which is what a choice goes by."""
+    return {vpn: {must: state.word for must, state in own.items()} for vpn, own in known.items()}
+
+
 def worst(own: Mapping[Must, State], musts: Iterable[Must]) -> Word:
     """The word for all of these musts together: the worst of theirs; "shown" for none."""
     return min((own[must].word for must in musts), key=WORDS.index, default="shown")

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from runner.choice.answer import Answer, Band, Change, answer, bands, changes, unsettled
 from runner.choice.devices import devices
-from runner.choice.musts import State, states
+from runner.choice.musts import State, states, words_of
 from runner.data.needs import Must, Needs
+from runner.data.shipped import shipped_runs
 from runner.data.trials import Run, Strict, Trial
 from runner.ranking.basis import comparable
 
@@ -44,8 +45,8 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
     measured = devices(run, trials)
     if not measured:
         return None
-    known = states(run, trials)
-    words = {vpn: {must: state.word for must, state in own.items()} for vpn, own in known.items()}
+    known = states(run, trials, shipped_runs())
+    words = words_of(known)
     steal = [trial.noise.steal_ratio for trial in trials if trial.noise and trial.noise.steal_ratio is not None]
     stolen = statistics.median(steal) if steal else 0.0
     every = bands(measured, words, run.needs)

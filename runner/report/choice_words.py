@@ -11,7 +11,7 @@ from runner.choice.grade import Criterion, Grade
 from runner.choice.thresholds import USUAL
 from runner.data.needs import USUAL as USUAL_MUSTS
 from runner.data.needs import Must, Needs
-from runner.report import text
+from runner.report import musts, text
 from runner.report.choice import Choice
 
 TRAFFIC = {
@@ -20,7 +20,7 @@ TRAFFIC = {
     "calls": "calls, in packets of 200 bytes",
     "transactions": "transactions in TCP",
 }
-CERTAIN = {"sure": "Sure.", "probably": "Probably.", "open": ""}
+TRIED = 2  # commands that show what is not known
 RESERVED: Mapping[Criterion, str] = {
     "capacity": "with little room",
     "loss": "it loses more than 0.1 % of the datagrams",
@@ -110,6 +110,20 @@ def suits(choice: Choice | None, *vpns: str) -> list[str]:
 
 def _suits(candidate: Candidate, said: Answer) -> str:
     return f"{candidate.vpn}: suits it" if candidate.vpn in said.named else _why_not(candidate)
+
+
+def to_find_out(choice: Choice) -> list[str]:
+    """A command for each must in force that is not known of a VPN which is left out for it; at most TRIED of them."""
+    if choice.answer is None:
+        return []
+    commands = [
+        musts.command(candidate.vpn, must)
+        for candidate in choice.answer.candidates
+        for reason in candidate.reasons
+        if reason.unknown
+        for must in reason.musts
+    ]
+    return [*dict.fromkeys(filter(None, commands))][:TRIED]
 
 
 def what_changes(choice: Choice) -> str:

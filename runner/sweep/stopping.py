@@ -14,6 +14,7 @@ from typing import NamedTuple
 from runner.choice.answer import RATES_BPS, unsettled
 from runner.choice.devices import devices
 from runner.choice.musts import states
+from runner.data.shipped import shipped_runs
 from runner.data.trials import MOST_LOOKS, Cell, Run, Trial
 from runner.ranking.doubts import Doubt, cells_in_doubt, doubts, look
 from runner.ranking.weights import Weights
@@ -59,7 +60,10 @@ def choosing(run: Run, trials: Sequence[Trial], cells: Sequence[Cell]) -> Going:
     """All cells as long as a line that was asked for has no sure answer; none when every line has one, or depends on
     the gateways. Nothing is sure before FEWEST_PASSES visits of each ladder, in FEWEST_INSTANCES tunnels."""
     made = devices(run, trials)
-    words = {vpn: {must: state.word for must, state in own.items()} for vpn, own in states(run, trials).items()}
+    words = {
+        vpn: {must: state.word for must, state in own.items()}
+        for vpn, own in states(run, trials, shipped_runs()).items()
+    }
     known = [trial for trial in trials if trial.curve and trial.vpn in made]
     visits = Counter[str]()
     for trial in known:

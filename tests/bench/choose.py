@@ -14,7 +14,7 @@ import numpy as np
 
 from runner.choice.answer import Answer, answer
 from runner.choice.devices import devices
-from runner.choice.musts import states
+from runner.choice.musts import states, words_of
 from runner.data.needs import TRAFFICS, Needs
 from tests.unit.choice.runs import PLAIN, Truth, chosen_run
 
@@ -47,7 +47,7 @@ def machine(rng: np.random.Generator) -> dict[str, Truth]:
 def answered(truths: dict[str, Truth], needs: Needs, noise: float, passes: int, seed: int) -> Answer:
     """What a run on this machine answers."""
     run, trials = chosen_run(truths, needs=needs, passes=passes, noise=noise, seed=seed, absent=())
-    words = {vpn: {must: state.word for must, state in own.items()} for vpn, own in states(run, trials).items()}
+    words = words_of(states(run, trials))
     return answer(devices(run, trials), words, needs)
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from runner.choice.answer import Answer, answer
 from runner.choice.devices import devices
-from runner.choice.musts import states
+from runner.choice.musts import states, words_of
 from runner.data.needs import Needs
 from runner.data.trials import Run, Trial
 from runner.report.choice import choice
@@ -88,7 +88,7 @@ def edited(trials: list[Trial], vpn: str, how: str, repetition: int) -> list[Tri
 
 
 def answered(run: Run, trials: list[Trial]) -> Answer:
-    words = {vpn: {must: state.word for must, state in own.items()} for vpn, own in states(run, trials).items()}
+    words = words_of(states(run, trials))
     return answer(devices(run, trials), words, run.needs)
 
 
