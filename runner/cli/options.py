@@ -73,10 +73,6 @@ LabSpec = Annotated[str, typer.Option("--lab", metavar="LAB", help=f"where the l
 ImageName = Annotated[
     str, typer.Option("--image", metavar="NAME", help=f"the software of the lab's nodes: {', '.join(image_names())}")
 ]
-CostRate = Annotated[
-    str,
-    typer.Option("--cost-rate", metavar="RATE", help="rate at which the gateways' CPU cost is measured; default: 20M"),
-]
 MaxRate = Annotated[
     str, typer.Option("--max-rate", metavar="RATE", help="site lab: no test sends faster than this, as 200M or 1.5G")
 ]

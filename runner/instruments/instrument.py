@@ -8,7 +8,7 @@ an instrument never asks what else is measured. A measurement that cannot be cut
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -45,7 +45,8 @@ class Asked:
     """One trial: the VPN, the levels of all its factors, how long and how finely, and where a search may start.
 
     ``known_bps`` is where an earlier repetition's search ended, None where there was none. ``memory`` is the cell's
-    own, for as long as a call of the program takes: what one repetition has learnt, the next one may use.
+    own, for as long as a call of the program takes: what one repetition has learnt, the next one may use. ``wanted``:
+    the metrics that its experiments ask for; none where nobody says so.
     """
 
     vpn: Vpn
@@ -54,6 +55,11 @@ class Asked:
     seed: int
     known_bps: float | None = None
     memory: dict[str, Any] = field(default_factory=dict)
+    wanted: Collection[str] = ()
+
+    def wants(self, metric: str) -> bool:
+        """Does an experiment ask for this metric?"""
+        return not self.wanted or metric in self.wanted
 
 
 class Instrument(ABC):

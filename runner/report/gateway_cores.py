@@ -1,39 +1,147 @@
-"""Cost against rate: how many cores of the gateways common rates take."""
+"""Cost against rate: how many cores of the gateways each rate of a ladder takes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
-from runner.data.trials import Strict
-from runner.ranking.stats import Summary
+from runner.data.levels import BASELINE, outside_of_tunnel
+from runner.data.trials import Rung, Strict, Trial
+from runner.ranking.basis import Basis
+from runner.ranking.stats import Summary, summarise
 from runner.ranking.ties import in_order
 from runner.report import text
-from runner.report.ranked_numbers import RankedNumber
 
-RATES_BPS = (100e6, 1e9)
-COST, WHOLE_COST, RATE = "gateway_cpu_per_gigabyte", "cpu_per_gigabyte", "tcp_throughput"
+CARRIED = 0.95  # of a rung, as the instrument says it
 PER_CORE = "throughput_per_core"
-BITS = 8e9  # of a gigabyte
 ABOUT = (
-    "The cost of the gateways is measured at a paced rate. At a higher rate a byte costs less, because packets are "
-    "handled together. So the other columns are upper bounds: the paced cost times the rate or, where that is less, "
-    "all that the whole lab used at the VPN's full speed. Where the kernel does a VPN's work, the hosts' cost is in it."
+    "At each rate of the ladder: the CPU time of the lab, less what plain IP took for as many bytes in the same round, "
+    "over the time that it lasted. Where the gateways are machines of their own, it is theirs. Median of the rounds "
+    "and its 95 % interval. A rate that a VPN does not carry here has the share that came through."
 )
+Kind = Literal["tcp", "datagrams"]
+KINDS: tuple[tuple[Kind, str], ...] = (("tcp", "TCP"), ("datagrams", "datagrams"))  # with their words
 
 
-class Cores(Strict):
-    """The cores of one VPN. ``per_core``: its TCP throughput for each core, in words; ``most_bps``: the same as a
-    number, 0 where it is not known; ``at``: the gateways' cores at the paced rate and at RATES_BPS, in words."""
+class CoresAt(Strict):
+    """One rate of one VPN's ladder: the share that was ``carried`` (median of the rounds), and the ``cores`` of both
+    gateways; None where the CPU time or plain IP's is not known."""
+
+    rate_bps: float
+    carried: float
+    cores: Summary | None
+
+    @property
+    def says(self) -> str:
+        """The cores with their interval, or how much of the rate came through."""
+        if self.carried < CARRIED:
+            return f"carries {100 * self.carried:.0f} % of it"
+        if self.cores is None:
+            return text.NONE
+        low, middle, high = (
+            None if value is None else text.digits(max(0.0, value))
+            for value in (self.cores.low, self.cores.median, self.cores.high)
+        )
+        return f"{middle} (no interval)" if low is None or high is None else f"{middle} ({low}–{high})"
+
+
+class Ladder(Strict):
+    """The rates of one VPN, the lowest first, in TCP or in datagrams."""
 
     vpn: str
-    most_bps: float
-    per_core: str
-    at: list[str]
+    carried: Kind
+    rates: list[CoresAt]
 
 
-def heads(paced_bps: float) -> list[str]:
-    """The heads of the columns that have cores."""
-    return [f"gateway cores at {_rate(paced_bps)} (measured)", *[f"at most, at {_rate(rate)}" for rate in RATES_BPS]]
+def ladders(basis: Basis, trials: Sequence[Trial]) -> list[Ladder]:
+    """The ladders of a configuration's VPNs beside plain IP's, under the same conditions."""
+    plain: dict[tuple[tuple[str, str], ...], list[Trial]] = {}
+    own: dict[tuple[str, tuple[tuple[str, str], ...]], list[Trial]] = {}
+    for trial in trials:
+        if not trial.curve:
+            continue
+        conditions = tuple(sorted(outside_of_tunnel(trial.params).items()))
+        levels = basis.levels.get(trial.vpn)
+        if trial.vpn == BASELINE:
+            plain.setdefault(conditions, []).append(trial)
+        elif levels and trial.params.items() >= levels.items() and trial.params.get("image", "") == basis.image:
+            own.setdefault((trial.vpn, conditions), []).append(trial)
+    return [
+        Ladder(vpn=vpn, carried=_kind(climbs[0]), rates=_rates(climbs, plain.get(conditions, [])))
+        for (vpn, conditions), climbs in own.items()
+    ]
+
+
+def _kind(trial: Trial) -> Kind:
+    return "datagrams" if trial.params.get("carried") == "datagrams" else "tcp"
+
+
+def _rates(own: Sequence[Trial], plain: Sequence[Trial]) -> list[CoresAt]:
+    mine, beside = _by_rate(own), _by_rate(plain)
+    return [
+        CoresAt(
+            rate_bps=rate_bps,
+            carried=statistics.median(share for rung in rungs for share in _known(rung, "carried_ratio")),
+            cores=summarise(found) if (found := cores(rungs, beside.get(rate_bps, []))) else None,
+        )
+        for rate_bps, rungs in sorted(mine.items())
+    ]
+
+
+def _by_rate(trials: Sequence[Trial]) -> dict[float, list[Rung]]:
+    rungs: dict[float, list[Rung]] = {}
+    for trial in trials:
+        for rung in trial.curve:
+            rungs.setdefault(rung.rate_bps, []).append(rung)
+    return rungs
+
+
+def _known(rung: Rung, name: str) -> list[float]:
+    return [value for value in rung.values.get(name, []) if value is not None]
+
+
+def cores(own: Sequence[Rung], plain: Sequence[Rung]) -> list[float]:
+    """The gateways' cores in each round of these rungs, which are of one rate: the CPU time less that of plain IP for
+    as many bytes, over the time. Plain IP's is that of the same round, or where it has none its median."""
+    beside = {round_: cpu_s / size for rung in plain for round_, (cpu_s, size, _) in _spent(rung).items()}
+    if not beside:
+        return []
+    usual = statistics.median(beside.values())
+    return [
+        (cpu_s - beside.get(round_, usual) * size) / seconds
+        for rung in own
+        for round_, (cpu_s, size, seconds) in _spent(rung).items()
+    ]
+
+
+def _spent(rung: Rung) -> dict[int, tuple[float, float, float]]:
+    """Round -> CPU seconds, bytes, and seconds, where all are known and something was carried."""
+    columns = [rung.values.get(name, [None] * len(rung.rounds)) for name in ("cpu_s", "carried_bytes", "seconds")]
+    return {
+        round_: (cpu_s, size, seconds)
+        for round_, cpu_s, size, seconds in zip(rung.rounds, *columns, strict=True)
+        if cpu_s is not None and size and seconds
+    }
+
+
+def table(found: Sequence[Ladder], carried: Kind) -> tuple[list[str], list[list[str]]]:
+    """The heads of the columns with cores, and for each VPN its name and the cells below them; the VPN that carries
+    most is first."""
+    mine = [ladder for ladder in found if ladder.carried == carried]
+    rates = sorted({at.rate_bps for ladder in mine for at in ladder.rates})
+    by_vpn: Mapping[str, Mapping[float, CoresAt]] = {
+        ladder.vpn: {at.rate_bps: at for at in ladder.rates} for ladder in mine
+    }
+
+    def highest_bps(vpn: str) -> float:
+        return max((at.rate_bps for at in by_vpn[vpn].values() if at.carried >= CARRIED), default=0.0)
+
+    rows = [
+        [vpn, *[by_vpn[vpn][rate].says if rate in by_vpn[vpn] else text.NONE for rate in rates]]
+        for vpn in in_order(sorted(by_vpn), [-highest_bps(vpn) for vpn in sorted(by_vpn)])
+    ]
+    return [_rate(rate) for rate in rates], rows
 
 
 def _rate(rate_bps: float) -> str:
@@ -41,48 +149,11 @@ def _rate(rate_bps: float) -> str:
     return f"{rate_bps / scale:g} {unit}"
 
 
-def gateway_cores(numbers: Mapping[str, RankedNumber], paced_bps: float) -> list[Cores]:
-    """The cores of every VPN with a cost or a throughput per core. The VPN that carries most for each core comes first.
-    ``numbers``: metric -> the numbers of one ranking; ``paced_bps``: the rate at which the cost was measured, 0 where
-    there is none."""
-    of = {name: numbers[name].summaries if name in numbers else {} for name in (COST, WHOLE_COST, RATE, PER_CORE)}
-    rows = [
-        Cores(
-            vpn=vpn,
-            most_bps=of[PER_CORE][vpn].median if vpn in of[PER_CORE] else 0.0,
-            per_core=text.with_interval(of[PER_CORE][vpn], "bit/s") if vpn in of[PER_CORE] else text.NONE,
-            at=[
-                _measured(of[COST].get(vpn), paced_bps),
-                *[
-                    at_most(of[COST].get(vpn), of[WHOLE_COST].get(vpn), of[RATE].get(vpn), rate, paced_bps)
-                    for rate in RATES_BPS
-                ],
-            ],
-        )
-        for vpn in dict.fromkeys([*of[PER_CORE], *of[COST]])
-    ]
-    return in_order(rows, [-row.most_bps for row in rows])
-
-
-def _measured(cost: Summary | None, rate_bps: float) -> str:
-    if cost is None or not rate_bps:
-        return text.NONE
-    if cost.low is None or cost.high is None:
-        return f"{text.digits(cost.median * rate_bps / BITS)} (no interval)"
-    low, middle, high = (text.digits(value * rate_bps / BITS) for value in (cost.low, cost.median, cost.high))
-    return f"{middle} ({low}–{high})"
-
-
-def at_most(
-    cost: Summary | None, whole: Summary | None, reached: Summary | None, rate_bps: float, paced_bps: float
-) -> str:
-    """``≤ 0.35``: a bound on the gateways' cores at this rate, from the upper end of the cost's interval. For a VPN
-    that does not reach the rate here, the throughput that it reaches instead."""
-    if reached and (reached.high or reached.median) < rate_bps:
-        return f"carries {text.quantity(reached.median, 'bit/s')} here"
-    bounds = []
-    if cost and rate_bps >= paced_bps > 0:
-        bounds.append((cost.high or cost.median) * rate_bps / BITS)
-    if whole and reached:
-        bounds.append((whole.high or whole.median) * reached.median / BITS)
-    return f"≤ {text.digits(min(bounds))}" if bounds else text.NONE
+def most_per_core(numbers: Mapping[str, Mapping[str, Summary]]) -> str:
+    """A sentence on the VPN that carries the most TCP for each core; empty where that is not known. ``numbers``: metric
+    -> VPN -> its summary."""
+    per_core = numbers.get(PER_CORE, {})
+    if not per_core:
+        return ""
+    most, *_ = in_order([*per_core], [-summary.median for summary in per_core.values()])
+    return f"{most} carries the most TCP for each core: {text.with_interval(per_core[most], 'bit/s')}."

@@ -25,6 +25,7 @@ from runner.report.facts import Fact
 from runner.report.failures import FailureRow
 from runner.report.failures import failures as broken
 from runner.report.failures import section as failures_section
+from runner.report.gateway_cores import Ladder, ladders
 from runner.report.limits import LimitsSection, limits
 from runner.report.limits import section as limits_section
 from runner.report.machines import Lack, Unlike, differing, lacking, left_out, machines_section
@@ -48,8 +49,8 @@ class Report(Strict):
     counts; ``spreads``: where the spread of what was measured by rounds comes from. ``behind``: of each ranking, the
     numbers. ``metrics``: what each metric of the run is, by its
     name. ``cores``: of the machine, or of one of them; ``cpu_of``: whose CPU time the CPU cost is. ``missing`` and
-    ``bases`` are what the rankings were made with, and the page makes them anew from; ``bases`` are not part of
-    report.json."""
+    ``bases`` are what the rankings were made with, and the page makes them anew from; ``ladders``: of each ranking,
+    the cores that each rate takes. ``bases`` and ``ladders`` are not part of report.json."""
 
     run_id: str
     created_at: str
@@ -93,6 +94,7 @@ class Report(Strict):
     proofs: list[ProofRow] = []
     observations: list[Observation]
     bases: list[InstanceOf[Basis]] = Field(default=[], exclude=True)
+    ladders: list[list[Ladder]] = Field(default=[], exclude=True)
 
     @property
     def ranks_count(self) -> bool:
@@ -182,6 +184,7 @@ def build(
         proofs=proofs,
         observations=observations_of(trials, proof_of),
         bases=all_bases,
+        ladders=[ladders(basis, trials) for basis in all_bases],
     )
 
 

@@ -192,7 +192,7 @@ def _said(factor: str, level: str) -> str:
         return "1 stream"
     if factor == "file_bytes":
         return f"{float(level) / 1e6:g} MB"
-    if factor in ("wan_rate_bps", "cost_rate_bps"):
+    if factor in ("wan_rate_bps", "cost_rate_bps", "line_bps"):
         scale, unit = prefix(float(level), "bit/s")
         return f"{float(level) / scale:g} {unit}"
     if factor not in PHRASES and level.isdigit():  # a number alone says nothing

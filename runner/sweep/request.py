@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,6 @@ class Options:
     many: bool = False
     max_rate: str = ""
     between: str = ""
-    cost_rate: str = ""
     search_rates: str = ""
     needs: Path | None = None
     line: str = ""
@@ -135,7 +134,7 @@ def ask(options: Options) -> Request:
     for path in options.instruments:
         add_instrument(path)
     needs = _needs(options)
-    levels = _with_line(_with_cost_rate(options.levels, options.cost_rate), needs)
+    levels = _with_line(options.levels, needs)
     chosen_profile = _profile(options.profile, options.duration_s, options.lab, options.search_rates)
     if options.rounds is not None or options.slice_s is not None:
         chosen_profile = _in_turns(chosen_profile, options.rounds, options.slice_s, options.deadline)
@@ -248,12 +247,6 @@ def _search_rates(lab: str, text: str) -> tuple[float, float]:
     if rates[0] >= rates[1]:
         raise UsageError(f"{option} must be the lowest rate and a higher one, like 1M-5G, not {text!r:.60}")
     return rates
-
-
-def _with_cost_rate(levels: str, cost_rate: str) -> str:
-    """``--set`` and ``--cost-rate`` together. Raises UsageError for what is not a rate."""
-    request = [f"cost_rate_bps={rate_bps(cost_rate, '--cost-rate'):.0f}"] if cost_rate else []
-    return ",".join(filter(None, (levels, *request)))
 
 
 def _instances(request: Request) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +20,6 @@ from runner.data.wan import conditions
 from runner.design.profile import Profile
 from runner.instruments.tools.iperf import check_version
 from runner.instruments.traffic.calibration import calibrated, lengths_of, most
-from runner.instruments.traffic.paced import COST_RATE, LOWEST_BPS, USUAL_BPS
 from runner.lab import machine
 from runner.lab.places import Rig, open_rig
 from runner.lab.places.hours import Hours
@@ -33,7 +31,7 @@ from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import Image
 from runner.sweep.conductor import Conductor
 from runner.sweep.request import Request
-from runner.sweep.run_record import describe, membership, save_packages
+from runner.sweep.run_record import describe, membership, save_packages, wanted
 from runner.sweep.settings import Outcome, Settings, Watch
 from runner.sweep.stopping import MOST_REPETITIONS, Going, choosing, going
 
@@ -80,6 +78,7 @@ def _run_on(
             rig,
             request.first,
             hours,
+            wanted(record),
         )
         vpns = {vpn.name: vpn for vpn in request.vpns}
         with watch(folder, record) as watcher:
@@ -118,7 +117,7 @@ def _look(
                     "this profile shapes the WAN, which needs a machine between the gateways, and this lab has none"
                 )
             wan.apply(lab, conditions({}, request.profile.wan_rate_bps))
-        fit_path(lab, rig, request, store, say)
+        fit_path(lab, rig, request, say)
         iperf3 = {node.name: check_version(node) for node in (lab.host1, lab.host2)}
         if is_there(store.folder / "run.json") and read_run(store.folder / "run.json").machines:
             raise UsageError(f"{store.folder} was measured with --farm. Continue it so, or choose another --out")
@@ -142,53 +141,18 @@ def _calibrate(lab: Lab, request: Request, run: Run) -> None:
         run.lab["generator"] = [limit.model_dump() for limit in limits]
 
 
-def fit_path(lab: Lab, rig: Rig, request: Request, store: Store, say: Callable[[str], None]) -> None:
-    """In a site lab: adapt the rates of the searches and the rate of the CPU cost to what the path carries."""
-    if not lab.measure_path:
+def fit_path(lab: Lab, rig: Rig, request: Request, say: Callable[[str], None]) -> None:
+    """In a site lab: adapt the rates of the searches, and of the ladder, to what the path carries."""
+    if not lab.measure_path or not request.profile.from_path:
         return
     most_bps = rig.inventory.max_rate_bps if isinstance(rig, SiteRig) else None
-    rates = {cell.params[COST_RATE] for cell in request.cells if COST_RATE in cell.params}
-    paced = rates == {f"{USUAL_BPS}"} and COST_RATE not in request.chosen
-    if not request.profile.from_path and not paced:
-        return
     path = lab.measure_path()
-    if request.profile.from_path:
-        request.profile = from_path(request.profile, path, most_bps)
-        if not path.rates_bps and not most_bps:
-            say(
-                "The rate of the bare path was not measured, because no TCP port of gw2 comes through. So the searches "
-                "offer up to 10 Gbit/s. To limit them, give --max-rate."
-            )
-    if not paced:
-        return
-    if before := _cost_rates(store):  # the folder's cells have them
-        request.chosen[COST_RATE] = before
-    elif rate_bps := slower_cost_rate(path, most_bps):
-        request.chosen[COST_RATE] = [f"{rate_bps:.0f}"]
-        slower_bps = min(*path.rates_bps, most_bps or math.inf) if path.rates_bps else most_bps or 0.0
+    request.profile = from_path(request.profile, path, most_bps)
+    if not path.rates_bps and not most_bps:
         say(
-            f"The slower direction of the path carries {slower_bps / 1e6:.3g} Mbit/s. So the CPU cost is measured at "
-            f"{rate_bps / 1e6:g} Mbit/s, instead of {USUAL_BPS / 1e6:g} Mbit/s. --cost-rate takes another rate."
+            "The rate of the bare path was not measured, because no TCP port of gw2 comes through. So the searches "
+            "offer up to 10 Gbit/s. To limit them, give --max-rate."
         )
-
-
-def _cost_rates(store: Store) -> list[str]:
-    """The rates at which the run in this folder measures the CPU cost."""
-    if not is_there(store.folder / "run.json"):
-        return []
-    cells = [cell for record in read_run(store.folder / "run.json").experiments for cell in record.cells]
-    return [*dict.fromkeys(cell.params[COST_RATE] for cell in cells if COST_RATE in cell.params)]
-
-
-def slower_cost_rate(path: BarePath, most_bps: float | None = None) -> float | None:
-    """The rate at which the CPU cost is measured, bit/s, on a slow path: 1, 2 or 5 times a power of ten. None, and the
-    usual rate stays, unless that is more than a tenth of what the path's slower direction carries, or may carry."""
-    limits = [*path.rates_bps, *([most_bps] if most_bps else [])]
-    if not limits or min(limits) / 10 >= USUAL_BPS:
-        return None
-    share_bps = max(LOWEST_BPS, min(limits) / 10)
-    power = 10.0 ** math.floor(math.log10(share_bps))
-    return max(factor * power for factor in (1, 2, 5) if factor * power <= share_bps)
 
 
 def from_path(profile: Profile, path: BarePath, most_bps: float | None = None) -> Profile:

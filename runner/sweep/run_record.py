@@ -164,6 +164,15 @@ def membership(run: Run) -> dict[str, list[str]]:
     return experiments
 
 
+def wanted(run: Run) -> dict[str, set[str]]:
+    """Cell key -> the metrics for which the experiments that share the cell ask."""
+    metrics: dict[str, set[str]] = {}
+    for record in run.experiments:
+        for cell in record.cells:
+            metrics.setdefault(cell.key, set()).update(record.metrics)
+    return metrics
+
+
 def save_packages(store: Store, images: Sequence[Image]) -> None:
     """Every package of every image of this run, with its version, beside run.json: packages.json."""
     path = no_link(store.folder / "packages.json")

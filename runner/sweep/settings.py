@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +59,7 @@ class Settings:
     rig: Rig = field(default_factory=NamespaceRig)  # where the labs are set up
     first: int = 1  # the repetition that it begins with
     hours: Hours = field(default_factory=Hours)  # outside of which nothing is measured
+    wanted: Mapping[str, Collection[str]] = field(default_factory=dict)  # cell key -> metrics that are asked for
 
     @property
     def images(self) -> dict[str, Image]:

@@ -203,7 +203,8 @@ class RunContext:
         cell, seed = planned.cell, self.settings.seed * 1000 + planned.repetition
         memory = self._memory.setdefault(cell.key, {})
         known_bps = self.records.known_bps.get(cell.key)
-        return Asked(self.vpns[cell.vpn], cell.params, self.settings.profile, seed, known_bps, memory)
+        wanted = self.settings.wanted.get(cell.key, ())
+        return Asked(self.vpns[cell.vpn], cell.params, self.settings.profile, seed, known_bps, memory, wanted)
 
     def running(self, planned: Planned, bench: Bench, folder: Path) -> RunningTrial:
         """A trial that is ready for its first slice."""

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page
 
-from runner.data.trials import Measurement, Run, Trial
+from runner.data.levels import NO_CIPHER
+from runner.data.trials import Measurement, Run, Rung, Trial
 from runner.ranking.doubts import look
 from runner.ranking.ranking import rank
 from runner.ranking.verdicts import Verdict, turned
-from runner.ranking.weights import PRESETS, Weights
+from runner.ranking.weights import PRESETS, Weights, of_run
 from runner.ranking.words import chance
 from runner.report.answer import minutes_more, verdict
 from runner.report.forms.html import html_text
@@ -24,7 +25,7 @@ from tests.unit.report.test_report_limits import ONE
 from tests.unit.synthetic import CBC, METRICS, TCP, make_trial, realistic_run
 
 MOST_CLICKS = 3
-COST, PACED_BPS = "gateway_cpu_per_gigabyte", 20_000_000
+RUNGS_BPS, RUNG_S = (10e6, 30e6), 0.25
 SHOWN = "recommended"  # the configuration that the page begins with
 
 
@@ -53,7 +54,7 @@ class Reader:
 
 @pytest.fixture(scope="module")
 def run() -> tuple[Run, list[Trial]]:
-    """A run that measured what a byte costs, too: for each core, and of the gateways at a paced rate."""
+    """A run that measured what a byte costs, too: for each core, and of the gateways at each rate of a ladder."""
     made, trials = realistic_run(3)
     found = []
     for trial in trials:
@@ -67,10 +68,27 @@ def run() -> tuple[Run, list[Trial]]:
         per_core = measurement("throughput_per_core", 8e9 / costs[0].value)
         found.append(trial.model_copy(update={"measurements": [*trial.measurements, per_core]}))
         if trial.params == trial.params | TCP and trial.position == "within":
-            paced = {name: trial.params[name] for name in CBC} | {"measure": "paced", "cost_rate_bps": f"{PACED_BPS}"}
-            values = {COST: 2 * costs[0].value}
-            found.append(make_trial(trial.vpn, paced, trial.repetition, values, experiments=tuple(trial.experiments)))
+            found.append(climb(trial, costs[0].value))
+            if trial.vpn == "openvpn" and trial.params["cipher"] == CBC["cipher"]:
+                found.append(climb(trial.model_copy(update={"vpn": "none", "params": {**NO_CIPHER, **TCP}}), 1.0))
     return made, found
+
+
+def climb(trial: Trial, cost: float) -> Trial:
+    """A ladder of this trial's VPN, which takes so many CPU seconds for a gigabyte."""
+    params = {name: trial.params[name] for name in CBC} | {"measure": "ladder", "carried": "tcp"}
+    made = make_trial(trial.vpn, params, trial.repetition, {}, experiments=tuple(trial.experiments))
+    curve = []
+    for rate_bps in RUNGS_BPS:
+        size = rate_bps / 8 * RUNG_S
+        values: dict[str, list[float | None]] = {
+            "carried_ratio": [1.0],
+            "cpu_s": [cost * size / 1e9],
+            "seconds": [RUNG_S],
+            "carried_bytes": [size],
+        }
+        curve.append(Rung(rate_bps=rate_bps, rounds=[trial.repetition], values=values))
+    return made.model_copy(update={"curve": curve})
 
 
 def measurement(metric: str, value: float) -> Measurement:
@@ -161,7 +179,7 @@ def test_f_tcp_only_vpns_are_ranked(reader: Callable[..., Reader], run: tuple[Ru
     someone = reader()
     assert "ssh_forward" in someone.read("#ranking .unranked")
     someone.click(someone.page.get_by_role("button", name="TCP only"))
-    tcp = rank(*run, configuration=SHOWN, weights=PRESETS["tcp"])
+    tcp = rank(*run, configuration=SHOWN, weights=of_run(PRESETS["tcp"], METRICS))
     assert [one.place for one in tcp.standings if one.vpn == "ssh_forward"] == [1]
     first = tcp.standings[0].vpn
     assert someone.read("#ranking tbody:first-of-type tr:first-child th").startswith(first)
@@ -178,19 +196,16 @@ def test_g_how_long_a_sure_answer_takes(reader: Callable[..., Reader], report: R
 
 
 def test_h_what_limits_it(reader: Callable[..., Reader], report: Report) -> None:
-    """What the trials agree on, and the gateways' cores: at the paced rate as measured, at 100 Mbit/s not more
-    than five times that."""
+    """What the trials agree on, and the gateways' cores at each rate of the ladder, less plain IP's."""
     someone = reader()
     someone.click(someone.page.get_by_role("link", name="What limits it"))
     assert ONE.sentence in someone.read("#limits table summary")
     assert {row.limit.sentence for row in report.limits.rows if row.vpn == "openvpn"} == {ONE.sentence}
-    said = someone.read("#limits table:has-text('Cores that a rate takes') tr", "openvpn")
-    cost, rate = (numbers(report, metric).summaries["openvpn"] for metric in (COST, "tcp_throughput"))
-    measured, low, high = (float(number) for number in re.findall(r"([\d.]+) \(([\d.]+)–([\d.]+)\) ≤", said)[0])
-    for told, value in ((measured, cost.median), (low, cost.low), (high, cost.high)):
-        assert value
-        assert told == pytest.approx(value * PACED_BPS / 8e9, rel=0.006)
-    assert cost.high
-    assert rate.low
-    assert rate.low > 100e6
-    assert float(re.findall(r"≤ ([\d.]+)", said)[0]) == pytest.approx(cost.high * 100e6 / 8e9, rel=0.006)
+    said = someone.read("#limits table:has-text('Cores that a rate of TCP takes') tr", "openvpn")
+    shown = [float(number) for number in re.findall(r"([\d.]+) \([\d.]+–[\d.]+\)", said)]
+    shown_at = next(at for at, ranking in enumerate(report.rankings) if ranking.configuration == SHOWN)
+    (ladder,) = (one for one in report.ladders[shown_at] if one.vpn == "openvpn")
+    assert [at.rate_bps for at in ladder.rates] == list(RUNGS_BPS)
+    for told, at in zip(shown[-2:], ladder.rates, strict=True):
+        assert at.cores
+        assert told == pytest.approx(at.cores.median, rel=0.006, abs=0.0006)

@@ -148,7 +148,6 @@ def texts(rng: random.Random, name: str) -> str:
         "where": ["netns", "netns", "vagrant", "ssh:lab.toml", *sites],
         "site": [*SITE_FILES, "lab.toml", "w.toml", "file", "a"],
         "days": ["1", "30", "365", "3650", "3651", "0", "1.5"],
-        "cost_rate": ["20M", "100k", "1G", "99k", "20", "1e400", "20m"],
         "rounds": ["1", "4", "1000", "0", "1001", "-1"],
         "slice_s": ["0.1", "0.5", "10", "0", "0.09", "11", "nan", "inf"],
         "search_rates": ["1M-5G", "100k-1000G", "5M-5M", "1M", "1M-", "-1M", "99k-1M", "1M-2M-3M"],

@@ -21,7 +21,7 @@ from runner.instruments.result import Measured
 from runner.instruments.tools.generator import Arrived, Generator, Load, at_once, generating, imix
 from runner.instruments.traffic.calibration import WITHIN_S, calibrated
 from runner.instruments.traffic.udp import Udp
-from runner.instruments.traffic.udp_rounds import LOOKS, Offering, SearchMemory, shape_of
+from runner.instruments.traffic.udp_rounds import Offering, SearchMemory, shape_of
 from runner.lab.node import PATIENCE
 from runner.lab.shape.site_to_site import Lab, batch
 from runner.lab.software.image import Image
@@ -226,20 +226,20 @@ def test_turns_of_two_tunnels_continue_over_instances(lab: Lab, image: Image) ->
         asked = Asked(load_vpn("openvpn"), levels, PROFILES["quick"], 1, None, memory)
         measuring = Udp().measure(bench, asked)
         slices = [next(measuring)]
-        for _ in range(14 * LOOKS - 1):
+        for _ in range(13):
             slices.append(measuring.send(Go.ON))
         with pytest.raises(StopIteration) as ended:
             measuring.send(Go.END)
         seen.append(ended.value.value)
         with_trial = [number for number, one in enumerate(slices) if {"asked_rate_bps", "sent", "received"} <= set(one)]
-        assert with_trial == list(range(0, len(slices), LOOKS))
+        assert with_trial == list(range(len(slices)))
     first, second = ({value.metric: value for value in one.measurements} for one in seen)
     assert first["udp_throughput"].detail["trials_of_all_instances"] < 28
     assert second["udp_throughput"].detail["trials_of_all_instances"] > 28
     low, high = second["udp_throughput"].detail["interval_bps"]
     assert 10e6 < low < second["udp_throughput"].value < high < 5e9
     readings = [one["udp_throughput"] for one in slices if "udp_throughput" in one]
-    assert len(readings) * LOOKS == len(slices), "a sample in each round"
+    assert len(readings) == len(slices), "a sample in each round"
     assert statistics.median(readings) == pytest.approx(second["udp_throughput"].value, rel=0.5)
     assert 0 < second["jitter"].value < 50
     assert sum("jitter" in one for one in slices) > 5

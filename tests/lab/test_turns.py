@@ -55,7 +55,6 @@ def counted(trial: Trial, metric: str) -> list[int]:
 
 
 METRIC = {"tcp": "tcp_throughput", "idle": "rtt"}
-TURNS = {"tcp": 1, "idle": 3}  # in a round
 
 
 # --- slices ----------------------------------------------------------------------------------------------------------
@@ -81,8 +80,7 @@ def test_three_tunnels_stand_together_and_their_slices_are_paired(taken: Path) -
     assert len(ranked) == 6
     for trial in ranked:
         assert counted(trial, METRIC[trial.params["measure"]]) == list(range(1, ROUNDS + 1))
-        turns = TURNS[trial.params["measure"]]
-        assert [row.round for row in rows[trial.id]] == [n for n in range(1, ROUNDS + 1) for _ in range(turns)]
+        assert [row.round for row in rows[trial.id]] == list(range(1, ROUNDS + 1))
         assert trial.evidence
         assert trial.proof
     for trial in trials:
@@ -104,7 +102,7 @@ def test_three_tunnels_stand_together_and_what_their_slices_count_is_plausible(t
         if streams is None:
             assert found["rtt"].value > 0
             assert len(found["setup_time"].samples) >= 3  # its own, and of those beside it
-            assert found["rtt"].detail["exchanges"] == 20 * TURNS["idle"] * ROUNDS
+            assert found["rtt"].detail["exchanges"] == 20 * ROUNDS
             continue
         least = 1.0 if vpn != "ssh_forward" else 0.9  # acknowledgements of SSH's own connection are few
         # What a full queue drops is sent again: on a busy machine OpenVPN's are half as much again, iperf3's too.
@@ -284,9 +282,9 @@ def test_a_probe_that_is_killed_in_the_middle_costs_one_slice(image: Image, tmp_
     for (vpn, measure), trial in trials_of(out).items():
         assert trial.status == "ok", trial.reason
         again = [warning for warning in trial.warnings if warning.startswith("begun again after ")]
-        fewest = ROUNDS - len(again)  # or all, where another turn of the same round went well
+        fewest = ROUNDS - len(again)
         rounds = len(counted(trial, METRIC[measure]))
-        assert fewest <= rounds <= (ROUNDS if measure == "idle" else fewest), (vpn, measure, trial.warnings)
+        assert rounds == fewest, (vpn, measure, trial.warnings)
         hit += len(again)
         assert not any("carries no payload" in warning for warning in again)
     assert hit == 3, "one slice of each tunnel"
@@ -329,7 +327,7 @@ def test_kill_9_in_the_middle_loses_at_most_one_round(image: Image, tmp_path: Pa
     killed = trials_of(out)
     for (vpn, measure), trial in killed.items():
         assert trial.status == "ok"
-        assert trial.warnings == [f"the run ended while this was measured: {last * TURNS[measure]} slices"]
+        assert trial.warnings == [f"the run ended while this was measured: {last} slices"]
         kept = [row for row in rows[trial.id] if METRIC[measure] in row.values]
         assert counted(trial, METRIC[measure]) == sorted({row.round for row in kept}) == list(range(1, last + 1)), vpn
     report = vpneval("report", out, "--write")

@@ -6,7 +6,6 @@ import typer
 
 from runner.cli.options import (
     Between,
-    CostRate,
     Deadline,
     Duration,
     Experiments,
@@ -57,7 +56,6 @@ def plan(
     weights: WeightsAtTheEnd = "",
     max_rate: MaxRate = "",
     between: Between = "",
-    cost_rate: CostRate = "",
     search_rates: SearchRates = "",
     needs: NeedsFile = None,
     line: Line = "",

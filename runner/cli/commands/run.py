@@ -12,7 +12,6 @@ import typer
 
 from runner.cli.options import (
     Between,
-    CostRate,
     Deadline,
     Duration,
     Experiments,
@@ -93,7 +92,6 @@ def run(
     farm_insecure: FarmInsecure = False,
     max_rate: MaxRate = "",
     between: Between = "",
-    cost_rate: CostRate = "",
     search_rates: SearchRates = "",
     needs: NeedsFile = None,
     line: Line = "",

@@ -91,7 +91,6 @@ class Idle(Instrument):
     """Exchanges of one byte through a tunnel that carries nothing else."""
 
     name = "idle"
-    turns = 3
     metrics = (
         Metric(
             name="rtt",

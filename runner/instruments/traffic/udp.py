@@ -22,7 +22,7 @@ from runner.instruments.tools.iperf import OVERHEAD_S, iperf3
 from runner.instruments.tools.limits import Limits
 from runner.instruments.tools.searched import searched
 from runner.instruments.traffic.tcp import pilot_bps
-from runner.instruments.traffic.udp_rounds import LOOK_S, LOOKS, udp_in_rounds
+from runner.instruments.traffic.udp_rounds import LOOK_S, udp_in_rounds
 from runner.lab.node import Node
 from runner.lab.shape.site_to_site import Lab
 from runner.search import Engine, Loss, SearchResult, mlr
@@ -278,14 +278,13 @@ class Udp(Instrument):
         ),
     )
     datagrams = True
-    turns = LOOKS
 
     def takes_turns(self, params: Mapping[str, str], profile: Profile) -> bool:
         return profile.rounds > 0 and search_of(params, profile).engine == "rounds"
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         if self.takes_turns(params, profile):
-            return profile.udp.trial_duration_s / LOOKS + LOOK_S  # a turn
+            return profile.udp.trial_duration_s + LOOK_S  # a turn
         search = search_of(params, profile)
         warm_budget_s = profile.warm_budget_s if search == profile.udp else None
         return search.expected_s(OVERHEAD_S, first=first, warm_budget_s=warm_budget_s)

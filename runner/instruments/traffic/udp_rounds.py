@@ -1,5 +1,5 @@
-"""UDP throughput and jitter by slices between which other tunnels have their turn: a short look at the jitter, and in
-one of LOOKS a trial."""
+"""UDP throughput and jitter by slices between which other tunnels have their turn: a short look at the jitter, and a
+trial."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from itertools import count
 from typing import Any
 
 from runner.data.errors import CommandError, MeasurementError
@@ -29,7 +28,6 @@ from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 
 JITTER_S = 0.1
-LOOKS = 2  # at the jitter, to each trial
 WARM_UP_S = 0.2
 OVERHEAD_S = 0.06
 LOOK_S = JITTER_S + OVERHEAD_S
@@ -187,9 +185,9 @@ def shape_of(params: Mapping[str, str], fragment: bool) -> tuple[Load, str]:
 def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) -> Measuring:
     """UDP throughput of the median trial, and jitter. A slice is a short look at the jitter, and a trial of the search.
 
-    With ``turns`` it goes on until it is told to end, and only each LOOKSth slice has a trial; else it takes as long as
-    the search's budget. One search goes on over all the instances of the tunnel that share ``asked.memory``. Raises
-    MeasurementError where there is no throughput.
+    With ``turns`` it goes on until it is told to end; else it takes as long as the search's budget. One search goes on
+    over all the instances of the tunnel that share ``asked.memory``. Raises MeasurementError where there is no
+    throughput.
     """
     started, settings = time.monotonic(), asked.profile.udp
     so_far = so_far_of(asked, bench)
@@ -204,11 +202,9 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
     if first:
         offering.warm_up(search.next_load().rate_bps / 2)
     offering.seed()
-    for slice_ in count():
-        values = offering.jitter()  # first, while the tunnel is idle
-        if slice_ % LOOKS == 0 or not turns:
-            values |= offering.reading(search.next_load())
-        go = yield values
+    while True:
+        values = offering.jitter() if asked.wants("jitter") else {}  # first, while the tunnel is idle
+        go = yield values | offering.reading(search.next_load())
         spent_s = sum(trial.duration_s + LOOK_S for trial in search.trials[first:])
         if go is Go.END or search.hopeless or (not turns and spent_s >= budget_s):
             break
@@ -223,7 +219,7 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
             "estimand": "median",
         }
         measured.measurements.append(measurement("jitter", statistics.median(so_far.variations_ms), **spread))
-    else:
+    elif asked.wants("jitter"):
         measured.warnings.append("no jitter: too few datagrams of the jitter stream arrived")
     if so_far.breakdowns_bps:
         lowest = min(so_far.breakdowns_bps) / 1e6

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from runner.data.store import uncollected
 from runner.ranking.ranking import Ranking
-from runner.report import document, proofs, text, verdicts
+from runner.report import document, gateway_cores, proofs, text, verdicts
 from runner.report import ranked_numbers as behind
 from runner.report.answer import (
     MEANINGS,
@@ -33,8 +33,6 @@ from runner.report.experiments import ExperimentReport, MetricTable, Problem, Ro
 from runner.report.forms.elements import blocks_html, fill
 from runner.report.forms.explore import page_data, script_json, table_id, tables_of
 from runner.report.forms.matrix import matrix_of
-from runner.report.gateway_cores import ABOUT as ABOUT_CORES
-from runner.report.gateway_cores import COST, gateway_cores, heads
 from runner.report.limits import ABOUT as ABOUT_LIMITS
 from runner.report.limits import of_ranking
 from runner.report.model import Report
@@ -73,7 +71,7 @@ def html_text(report: Report, folder: Path | None = None) -> str:
         vpns=list(dict.fromkeys(vpn for answer in all_answers for group in answer.groups for vpn in group)) or [],
         compared=sorted({vpn for pair in report.verdicts for vpn in (pair.a, pair.b)}),
         limits=_limits(report, all_answers),
-        about_cores=ABOUT_CORES,
+        about_cores=gateway_cores.ABOUT,
         about_apart=report.limits.about_apart,
         capacity=_capacity(report, data),
         experiments=[
@@ -128,23 +126,22 @@ def _sliders(data: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
 
 def _limits(report: Report, all_answers: Sequence[Answer]) -> list[dict[str, Any]]:
     """For each ranking: what limits each VPN, which VPN carries most per core, and how many cores of the gateways
-    common rates take."""
+    the rates of the ladder take."""
     made = []
     for answer in all_answers:
-        ranking = report.rankings[answer.number]
-        paced_bps = float(ranking.traffic.get(COST, {}).get("cost_rate_bps", 0))
-        cores = gateway_cores(numbers_of(report, answer.number), paced_bps)
-        head = ["VPN", "TCP throughput for each core", *heads(paced_bps)]
-        rows = [[row.vpn, row.per_core, *row.at] for row in cores]
-        title = f"Cores that a rate takes, of both gateways together, {answer.name}"
-        table = Table(title, head, rows, numbers=range(1, len(head)), named=True)
-        most = cores[0] if cores and cores[0].most_bps else None
+        numbers = {metric: ranked.summaries for metric, ranked in numbers_of(report, answer.number).items()}
+        tables: list[Block] = []
+        for carried, what in gateway_cores.KINDS:
+            rates, rows = gateway_cores.table(report.ladders[answer.number] if report.ladders else [], carried)
+            if rows:
+                title = f"Cores that a rate of {what} takes, of both gateways together, {answer.name}"
+                tables.append(Table(title, ["VPN", *rates], rows, numbers=range(1, 1 + len(rates)), named=True))
         made.append(
             {
                 "number": answer.number,
-                "says": f"{most.vpn} carries the most TCP for each core: {most.per_core}." if most else "",
-                "table": blocks_html([table] if rows else []),
-                "limited": blocks_html(_limited(report, ranking, answer.name)),
+                "says": gateway_cores.most_per_core(numbers),
+                "table": blocks_html(tables),
+                "limited": blocks_html(_limited(report, report.rankings[answer.number], answer.name)),
             }
         )
     return [entry for entry in made if entry["table"] or entry["limited"]]

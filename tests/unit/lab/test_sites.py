@@ -12,8 +12,9 @@ from runner.catalogue import load_vpn, vpn_names
 from runner.cli.examination import path_checks
 from runner.data.errors import CannotRunHere, LabError, UsageError
 from runner.data.numbers import rate_bps
-from runner.data.store import open_store
 from runner.design.profile import PROFILES
+from runner.instruments.instrument import Asked
+from runner.instruments.traffic.ladder import rungs
 from runner.lab import probes
 from runner.lab.node import Completed
 from runner.lab.places import NamespaceRig, check_spec, hosts, site
@@ -25,11 +26,9 @@ from runner.lab.probes import path as path_probe
 from runner.lab.readings.path import nat_in_words, nats_in_words
 from runner.lab.shape.site import BarePath, Site, peers_of
 from runner.lab.shape.site_to_site import Lab
-from runner.lab.software.image import Image
 from runner.search import Loss
 from runner.sweep.request import Options, Request, ask, site_limits
-from runner.sweep.run import fit_path, from_path, slower_cost_rate
-from runner.sweep.run_record import describe, measured_vpns
+from runner.sweep.run import fit_path, from_path
 from runner.tunnel.path import refused
 from tests.unit.helpers import named_secrets
 
@@ -453,53 +452,21 @@ def test_without_a_measured_rate_the_searches_go_by_the_limit(tmp_path: Path) ->
     assert says["path rate"][0] == "ok"
 
 
-@pytest.mark.parametrize(
-    ("rates_bps", "most_bps", "cost_bps"),
-    [
-        ((300e6, 200e6), None, None),
-        ((300e6, 199e6), None, 10e6),
-        ((18e6, 90e6), None, 1e6),
-        ((300e6, 300e6), 60e6, 5e6),
-        ((), 8e6, 500e3),
-        ((), None, None),
-        ((400e3, 400e3), None, 100e3),
-    ],
-)
-def test_the_rate_of_the_cpu_cost_is_a_tenth_of_a_slow_path(
-    rates_bps: tuple[float, ...], most_bps: float | None, cost_bps: float | None
-) -> None:
-    assert slower_cost_rate(BarePath(1500, on_link=True, rates_bps=rates_bps), most_bps) == cost_bps
-
-
-def asked_on_a_path(
-    tmp_path: Path, folder: str, rates_bps: tuple[float, ...], **more: str
-) -> tuple[Request, list[str]]:
+def asked_on_a_path(rates_bps: tuple[float, ...]) -> tuple[Request, list[str]]:
     """What is asked of a site lab whose path carries that, once the path was looked at; and what the user is told."""
     said: list[str] = []
-    asked = ask(Options(["transport"], vpns="wireguard_go", profile="site", out=tmp_path / folder, **more))  # type: ignore[arg-type]
+    asked = ask(Options(["choose"], vpns="wireguard_go", profile="site"))
     lab = Lab({}, measure_path=lambda: BarePath(1500, on_link=True, rates_bps=rates_bps))
-    with open_store(tmp_path / folder) as store:
-        fit_path(lab, NamespaceRig(), asked, store, said.append)
-        store.save_run(
-            describe(asked, store, {"kind": "site"}, Image("host", Path("/"), "0", {}), {}, measured_vpns(store))
-        )
+    fit_path(lab, NamespaceRig(), asked, said.append)
     return asked, said
 
 
-def cost_rates(asked: Request) -> set[str]:
-    return {cell.params["cost_rate_bps"] for cell in asked.cells if "cost_rate_bps" in cell.params}
-
-
-def test_a_run_measures_the_cpu_cost_at_a_rate_that_the_path_carries_and_goes_on_with_it(tmp_path: Path) -> None:
-    asked, (said,) = asked_on_a_path(tmp_path, "slow", (8e6, 30e6))
-    assert cost_rates(asked) == {"500000"}
-    assert said.startswith(
-        "The slower direction of the path carries 8 Mbit/s. So the CPU cost is measured at 0.5 Mbit/s"
-    )
+def test_what_the_path_carries_limits_the_searches_and_the_ladder() -> None:
+    asked, said = asked_on_a_path((8e6, 30e6))
     assert asked.profile.udp.max_rate_bps == 60e6
-    assert cost_rates(asked_on_a_path(tmp_path, "slow", (50e6, 60e6))[0]) == {"500000"}, "the folder's own"
-    assert cost_rates(asked_on_a_path(tmp_path, "told", (8e6, 30e6), cost_rate="2M")[0]) == {"2000000"}
-    assert cost_rates(asked_on_a_path(tmp_path, "fast", (800e6, 300e6))[0]) == {"20000000"}
+    (params, *_) = (cell.params for cell in asked.cells if cell.params["measure"] == "ladder")
+    assert rungs(Asked(load_vpn("wireguard_go"), params, asked.profile, 1)) == [10e6, 30e6]
+    assert not said
 
 
 def test_the_searches_rates_can_be_set_and_then_the_path_does_not_change_them(tmp_path: Path) -> None:
@@ -508,8 +475,7 @@ def test_the_searches_rates_can_be_set_and_then_the_path_does_not_change_them(tm
         Options(["transport"], vpns="wireguard_go", profile="site", lab=f"site:{inventory}", search_rates="2M-50M")
     )
     lab = Lab({}, measure_path=lambda: BarePath(1500, on_link=True, rates_bps=(9e9, 9e9)))
-    with open_store(tmp_path / "run") as store:
-        fit_path(lab, NamespaceRig(), asked, store, print)
+    fit_path(lab, NamespaceRig(), asked, print)
     for search in (asked.profile.udp, asked.profile.packets, asked.profile.duplex):
         assert (search.min_rate_bps, search.max_rate_bps) == (2e6, 50e6)
     assert asked.profile.note.endswith("; changed: the searches offer from 2 to 50 Mbit/s")
@@ -523,8 +489,8 @@ def test_the_searches_rates_can_be_set_and_then_the_path_does_not_change_them(tm
     assert min(offered) == 2e6
 
 
-def test_a_rate_that_was_not_measured_is_said(tmp_path: Path) -> None:
-    asked, (said,) = asked_on_a_path(tmp_path, "unknown", ())
+def test_a_rate_that_was_not_measured_is_said() -> None:
+    asked, (said,) = asked_on_a_path(())
     assert said.startswith("The rate of the bare path was not measured, because no TCP port of gw2 comes through.")
     assert asked.profile == PROFILES["site"]
 

@@ -1,44 +1,72 @@
-"""The gateways' cores at a rate: measured at the paced rate, an upper bound at others, none beyond what is carried."""
+"""The gateways' cores at the rates of a ladder: less plain IP's, round by round; none where a rate is not carried."""
+
+from __future__ import annotations
+
+from typing import cast
 
 import pytest
 
-from runner.ranking.stats import Summary
-from runner.report.gateway_cores import at_most, gateway_cores, heads
-from runner.report.ranked_numbers import RankedNumber
+from runner.data.levels import NO_CIPHER
+from runner.data.trials import Rung, Trial
+from runner.ranking.basis import Basis
+from runner.report.gateway_cores import cores, ladders, table
+from tests.unit.synthetic import CBC, make_trial
+
+MB = 1e6
+WANTED = {"openvpn": dict(CBC), "ssh_tun": dict(CBC)}
 
 
-def summary(median: float, low: float | None = None, high: float | None = None) -> Summary:
-    return Summary(n=5, median=median, mean=median, low=low, high=high, variation=0.1, method="made up")
-
-
-def test_the_paced_cost_bounds_what_a_higher_rate_takes() -> None:
-    cost = summary(40, 36, 48)  # s/GB at 20 Mbit/s: 0.1 cores
-    assert at_most(cost, None, summary(8e8, 7e8, 9e8), 100e6, 20e6) == "≤ 0.600"
-    assert at_most(cost, None, None, 10e6, 20e6) == "–"  # at a lower rate a byte may cost more
-
-
-def test_all_that_the_lab_used_at_full_speed_is_a_bound_too() -> None:
-    cost, whole, reached = summary(92, 81, 104), summary(9, 8, 11), summary(1.6e9, 1.2e9, 1.7e9)
-    assert at_most(cost, whole, reached, 1e9, 20e6) == "≤ 2.20"
-
-
-@pytest.mark.parametrize("interval", [(None, None), (2e8, 4e8)])
-def test_what_is_not_carried_has_no_cost(interval: tuple[float | None, float | None]) -> None:
-    assert at_most(summary(40, 36, 48), None, summary(3e8, *interval), 1e9, 20e6) == "carries 300 Mbit/s here"
-
-
-def test_who_carries_most_for_a_core_is_first() -> None:
-    def number(metric: str, **values: float) -> RankedNumber:
-        return RankedNumber(
-            metric=metric, traffic="", summaries={vpn: summary(v) for vpn, v in values.items()}, at_least=[]
-        )
-
-    numbers = {
-        "throughput_per_core": number("throughput_per_core", slow=1e8, fast=9e8),
-        "gateway_cpu_per_gigabyte": number("gateway_cpu_per_gigabyte", slow=40, other=80),
+def rung(rate_bps: float, cpu_s: list[float | None], carried: float = 1.0, rounds: list[int] | None = None) -> Rung:
+    """A rung of a quarter of a second."""
+    rounds = rounds or [*range(1, 1 + len(cpu_s))]
+    size = carried * rate_bps / 8 / 4
+    whole: dict[str, list[float | None]] = {
+        "carried_ratio": [carried] * len(rounds),
+        "cpu_s": cpu_s,
+        "seconds": [0.25] * len(rounds),
+        "carried_bytes": [size] * len(rounds),
     }
-    found = gateway_cores(numbers, 20e6)
-    assert [one.vpn for one in found] == ["fast", "slow", "other"]
-    assert [one.at[0] for one in found] == ["–", "0.100 (no interval)", "0.200 (no interval)"]
-    assert heads(20e6)[0] == "gateway cores at 20 Mbit/s (measured)"
-    assert gateway_cores({}, 0) == []
+    return Rung(rate_bps=rate_bps, rounds=rounds, values=whole)
+
+
+def climb(vpn: str, *curve: Rung, carried: str = "tcp") -> Trial:
+    levels = NO_CIPHER if vpn == "none" else CBC
+    params = {**levels, "measure": "ladder", "carried": carried}
+    return make_trial(vpn, params, 1, {}).model_copy(update={"curve": list(curve)})
+
+
+def of(*trials: Trial) -> list[list[str]]:
+    basis = cast(Basis, type("Paper", (), {"levels": WANTED, "image": ""}))
+    return table(ladders(basis, trials), "tcp")[1]
+
+
+def test_plain_ips_cost_of_as_many_bytes_in_the_same_round_is_not_the_gateways() -> None:
+    plain = rung(10 * MB, [0.01, 0.02, 0.03])
+    assert cores([rung(10 * MB, [0.03, 0.04, 0.05])], [plain]) == pytest.approx([0.08] * 3)
+    half = rung(10 * MB, [0.03], carried=0.5)  # of half of the bytes
+    assert cores([half], [plain]) == pytest.approx([(0.03 - 0.005) / 0.25])
+
+
+def test_a_round_without_plain_ip_has_its_median() -> None:
+    plain = rung(10 * MB, [0.01, 0.02, 0.03])
+    assert cores([rung(10 * MB, [0.03], rounds=[9])], [plain]) == pytest.approx([0.04])
+    assert cores([rung(10 * MB, [0.03])], []) == [], "nothing is known of plain IP"
+    assert cores([rung(10 * MB, [None])], [plain]) == []
+
+
+def test_the_table_has_what_is_carried_and_its_cores() -> None:
+    plain = climb("none", rung(10 * MB, [0.01]), rung(30 * MB, [0.01]), rung(100 * MB, [0.01]))
+    slow = climb("ssh_tun", rung(10 * MB, [0.035]), rung(30 * MB, [0.2], carried=0.4))
+    fast = climb("openvpn", rung(10 * MB, [0.035]), rung(30 * MB, [0.06]), rung(100 * MB, [0.005]))
+    other = climb("openvpn", rung(10 * MB, [1.0]), carried="datagrams")
+    assert of(plain, slow, fast, other) == [
+        ["openvpn", "0.100 (no interval)", "0.200 (no interval)", "0.000 (no interval)"],
+        ["ssh_tun", "0.100 (no interval)", "carries 40 % of it", "–"],
+    ]
+    assert of(plain) == []
+
+
+def test_ladders_of_other_levels_are_not_the_configurations() -> None:
+    other = climb("openvpn", rung(10 * MB, [0.1]))
+    other = other.model_copy(update={"params": other.params | {"cipher": "null"}})
+    assert of(climb("none", rung(10 * MB, [0.01])), other) == []

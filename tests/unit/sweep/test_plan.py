@@ -61,7 +61,6 @@ def test_transport_by_hand() -> None:
         tunnel | tcp | {"streams": "4"},
         tunnel | {"measure": "udp", "payload_bytes": "1300"},
         tunnel | {"measure": "idle"},
-        tunnel | {"measure": "paced", "cost_rate_bps": "20000000"},
     ]
 
 
@@ -97,7 +96,7 @@ def test_set_of_a_traffic_factor() -> None:
     assert {cell.params["measure"] for cell in cells} == {"udp"}
     cells = cells_of("transport", levels="streams=4")
     assert {cell.params["streams"] for cell in cells if cell.params["measure"] == "tcp"} == {"4"}
-    assert {cell.params["measure"] for cell in cells} == {"tcp", "udp", "idle", "paced"}
+    assert {cell.params["measure"] for cell in cells} == {"tcp", "udp", "idle"}
     assert cells_of("cipher", levels="measure=udp") == []
 
 
@@ -200,7 +199,7 @@ def test_the_baseline_between_is_one_stream_in_long_blocks_and_never_after_the_l
 def test_the_udp_search_of_the_baseline_is_not_repeated() -> None:
     block = planned(CELLS, 1, 1)[0]
     transports = [{trial.cell.params["measure"] for trial in block[index].trials} for index in (0, -1)]
-    assert transports == [{"tcp", "udp", "idle", "paced"}, {"tcp", "idle"}]
+    assert transports == [{"tcp", "udp", "idle"}, {"tcp", "idle"}]
 
 
 def test_a_block_has_every_cell_once_in_one_tunnel_for_each_configuration() -> None:
@@ -283,7 +282,7 @@ def test_what_takes_turns_stands_together_and_the_rest_comes_one_after_another()
     cells = cells_of("transport", "cipher", "download")
     (one,) = blocks(cells, 1, 1, set(), set(), QUICK)
     together, single = ([trial for tunnel in part for trial in tunnel.trials] for part in (one.standing, one.single))
-    assert {trial.cell.params["measure"] for trial in together} == {"tcp", "idle", "udp", "paced"}
+    assert {trial.cell.params["measure"] for trial in together} == {"tcp", "idle", "udp"}
     assert {trial.cell.params["measure"] for trial in single} == {"download"}
     assert sorted(trial.cell.key for trial in (*together, *single)) == sorted(cell.key for cell in cells)
     assert {trial.position for tunnel in one.standing for trial in tunnel.trials} == {"within"}
@@ -314,7 +313,7 @@ def test_a_ranking_is_made_of_named_configurations_with_the_ranked_traffic() -> 
     assert levels_in(chosen, "cipher", "openvpn") == {
         one["cipher"] for one in (vpns["openvpn"].comparable, vpns["openvpn"].recommended)
     }
-    assert {cell.params["measure"] for cell in chosen} == {"tcp", "udp", "idle", "paced"}
+    assert {cell.params["measure"] for cell in chosen} == {"tcp", "udp", "idle"}
 
 
 def test_where_nothing_is_ranked_every_cell_counts_alike() -> None:

@@ -1,0 +1,101 @@
+"""The ladder of rates through real tunnels, over plain IP, and over a link that carries less than a rung."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from runner.catalogue import load_vpn
+from runner.data.slices import at_rate
+from runner.data.wan import Conditions
+from runner.design.profile import PROFILES
+from runner.instruments.instrument import Asked, Go, Measuring
+from runner.instruments.traffic.ladder import Ladder
+from runner.lab.places import NamespaceRig
+from runner.lab.shape import wan
+from runner.lab.shape.site_to_site import SITES, namespace_lab
+from runner.lab.software.image import Image
+from runner.tunnel.bring_up import Bench, bring_up, make_secrets, start_services
+
+LINK_BPS, LOWEST, ABOVE = 60e6, 10e6, 100e6
+KINDS = ("tcp", "datagrams")
+
+
+@contextmanager
+def bench_of(image: Image, folder: Path, name: str, rate_bps: float | None = None) -> Iterator[Bench]:
+    vpn = load_vpn(name)
+    with namespace_lab(image, logs=folder) as lab:
+        if rate_bps:
+            wan.apply(lab, Conditions(rate_bps=rate_bps))
+        start_services(lab)
+        secrets = make_secrets(vpn, NamespaceRig().alone(image, lambda line: None), SITES)
+        up = bring_up(lab, vpn, vpn.recommended, secrets)
+        bench = Bench(lab, up, lambda: (lab, up))
+        try:
+            yield bench
+        finally:
+            bench.close()
+
+
+def climbing(bench: Bench, name: str, carried: str) -> Measuring:
+    vpn = load_vpn(name)
+    params = {**vpn.recommended, "measure": "ladder", "carried": carried}
+    return Ladder().measure(bench, Asked(vpn, params, PROFILES["quick"], 1))
+
+
+def at(found: Mapping[str, float], name: str, rate_bps: float) -> float:
+    return found[at_rate(name, rate_bps)]
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("name", ["none", "openvpn", "ssh_forward"])
+def test_a_ladder_has_what_is_carried_and_what_that_costs(image: Image, tmp_path: Path, name: str) -> None:
+    with bench_of(image, tmp_path, name) as bench:
+        for carried in KINDS if name != "ssh_forward" else KINDS[:1]:
+            measuring = climbing(bench, name, carried)
+            visits = [next(measuring), measuring.send(Go.ON)]
+            assert max(at(found, "carried_ratio", LOWEST) for found in visits) > 0.95
+            assert max(found["ladder_rate"] for found in visits) >= LOWEST
+            for found in visits:
+                assert 0 < at(found, "cpu_s", LOWEST) < 2 * at(found, "seconds", LOWEST) * 64
+                assert 0.2 < at(found, "seconds", LOWEST) < 2
+                assert at(found, "carried_bytes", LOWEST) == pytest.approx(LOWEST / 8 / 4, rel=0.5)
+                assert all(0 <= value <= 1 for key, value in found.items() if "_ratio@" in key)
+                if name != "ssh_forward":
+                    assert 0 < at(found, "delay_p50_ms", LOWEST) <= at(found, "delay_p95_ms", LOWEST) < 1000
+                else:
+                    assert at_rate("delay_p50_ms", LOWEST) not in found
+            assert not any(value for found in visits for key, value in found.items() if key.startswith("broke_down@"))
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("carried", KINDS)
+def test_a_rate_above_that_of_the_link_is_not_carried_and_is_a_result(
+    image: Image, tmp_path: Path, carried: str
+) -> None:
+    with bench_of(image, tmp_path, "none", LINK_BPS) as bench:
+        found = next(climbing(bench, "none", carried))
+        assert found["ladder_rate"] < ABOVE
+        highest = max(float(key.partition("@")[2]) for key in found if "@" in key)
+        assert highest <= ABOVE, "it has not climbed on"
+        if highest == ABOVE:
+            share = LINK_BPS / ABOVE
+            assert share / 2 < at(found, "carried_ratio", ABOVE) < 0.95
+            assert at(found, "delay_p50_ms", ABOVE) > at(found, "delay_p50_ms", LOWEST), "the queue of the link"
+        assert not at(found, "broke_down", highest)
+
+
+def test_two_ladders_of_one_tunnel_agree_on_what_a_rate_costs(image: Image, tmp_path: Path) -> None:
+    """The medians of six visits each, which take turns."""
+    with bench_of(image, tmp_path, "openvpn") as bench:
+        both = [climbing(bench, "openvpn", "tcp") for _ in range(2)]
+        costs: list[list[float]] = [[], []]
+        for visit in range(6):
+            for one, measuring in zip(costs, both, strict=True):
+                found = measuring.send(Go.ON) if visit else next(measuring)
+                one.append(at(found, "cpu_s", LOWEST) / at(found, "carried_bytes", LOWEST))
+        first, second = (sorted(one)[len(one) // 2] for one in costs)
+        assert first == pytest.approx(second, rel=0.25)
