@@ -10,6 +10,7 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.data.slices import at_rate
+from runner.data.store import load_run
 from runner.data.wan import Conditions
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, Go, Measuring
@@ -19,6 +20,7 @@ from runner.lab.shape import wan
 from runner.lab.shape.site_to_site import SITES, namespace_lab
 from runner.lab.software.image import Image
 from runner.tunnel.bring_up import Bench, bring_up, make_secrets, start_services
+from tests.lab.commands import vpneval
 
 LINK_BPS, LOWEST, ABOVE = 60e6, 10e6, 100e6
 KINDS = ("tcp", "datagrams")
@@ -86,6 +88,21 @@ def test_a_rate_above_that_of_the_link_is_not_carried_and_is_a_result(
             assert share / 2 < at(found, "carried_ratio", ABOVE) < 0.95
             assert at(found, "delay_p50_ms", ABOVE) > at(found, "delay_p50_ms", LOWEST), "the queue of the link"
         assert not at(found, "broke_down", highest)
+
+
+@pytest.mark.smoke
+def test_a_run_whose_vpns_carry_no_rate_at_all_ends_well(image: Image, tmp_path: Path) -> None:
+    levels = "measure=ladder,wan_rate_bps=3440000"
+    done = vpneval(
+        "run", "choose", "--vpn", "openvpn", "--profile", "smallest", "--set", levels, "--out", tmp_path / "run"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    _, trials = load_run(tmp_path / "run")
+    assert len(trials) == 4
+    for trial in trials:
+        assert (trial.status, [found.value for found in trial.measurements]) == ("ok", [0.0]), trial.reason
+        (rung,) = trial.curve
+        assert max(share or 0.0 for share in rung.values["carried_ratio"]) < 0.5
 
 
 def test_two_ladders_of_one_tunnel_agree_on_what_a_rate_costs(image: Image, tmp_path: Path) -> None:

@@ -49,6 +49,18 @@ def test_every_cell_has_one_slice_a_round_in_an_order_that_is_drawn_anew(run: Ru
     assert all([row.round for row in rows[trial.id]] == list(range(1, 13)) for trial in run.trials.values())
 
 
+@pytest.mark.parametrize("deadline_s", [None, 20.0])
+def test_what_has_a_turn_in_every_third_round_only_is_not_ended_by_the_rounds_between(
+    run: Run, monkeypatch: pytest.MonkeyPatch, deadline_s: float | None
+) -> None:
+    monkeypatch.setattr(Counts, "every", 3)
+    run(cells("none", "openvpn"), rounds=9, deadline_s=deadline_s)
+    for trial in run.trials.values():
+        (found,) = trial.measurements
+        assert found.rounds == [*range(1, len(found.rounds) + 1)], "a round in which nobody is due has no number"
+        assert len(found.rounds) == 3 if deadline_s is None else len(found.rounds) > 6
+
+
 def test_what_is_compared_is_measured_one_after_another(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Counts, "turns", 3)
     run(cells("none", "openvpn", "ipsec_user", levels="12"), rounds=6)
