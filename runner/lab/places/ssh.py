@@ -139,9 +139,9 @@ class Connection:
                 "and put this line first: case $- in *i*) ;; *) return ;; esac"
             )
         user, clock, version = [*answer.strip().split("|"), "", "", ""][:3]
-        if not re.fullmatch(r"[A-Za-z0-9_.-]+[$]?", user) or not clock.isdigit():
+        if not re.fullmatch(r"[A-Za-z0-9_.-]+[$]?", user) or not re.fullmatch(r"[0-9]{1,12}", clock):
             raise CannotRunHere(f"{self.name}: sh, id and date do not answer there, but {answer.strip()[:80]!r}")
-        python = re.findall(r"\d+", version)  # none: the look at the machine says that it is missing
+        python = re.findall(r"\b[0-9]{1,3}\b", version)  # none: the look at the machine says that it is missing
         if python and tuple(map(int, python)) < OLDEST_PYTHON:
             needed = ".".join(map(str, OLDEST_PYTHON))
             raise CannotRunHere(f"{self.name} has Python {'.'.join(python)}; vpneval needs {needed} or newer there")
