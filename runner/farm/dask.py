@@ -220,7 +220,8 @@ def _local(count: int, say: Callable[[str], None]) -> Iterator[str]:
 def _worker(address: str, name: str, cores: list[int], folder: Path) -> subprocess.Popen[bytes]:
     argv = ["setpriv", "--pdeathsig", "TERM", "taskset", "--cpu-list", ",".join(map(str, cores)), sys.executable]
     argv += ["-m", "distributed.cli.dask_worker", address, "--name", name, "--resources", "lab=1", "--nthreads", "2"]
-    argv += ["--no-nanny", "--no-dashboard", "--local-directory", str(folder), "--host", LOOPBACK]
+    argv += ["--no-nanny", "--no-dashboard", "--local-directory", str(folder)]
+    argv += ["--host", LOOPBACK, "--dashboard-address", f"{LOOPBACK}:0"]  # it serves its state even without a dashboard
     spool = block.spool() / name
     spool.mkdir(exist_ok=True, mode=0o700)
     environment = {**os.environ, "VPNEVAL_MACHINE": name, "VPNEVAL_SPOOL": str(spool)}
