@@ -29,7 +29,6 @@ from runner.data.errors import LabError, UsageError, VpnevalError
 from runner.data.files import short
 from runner.data.streams import ReaderGone, guarded
 
-
 PR_SET_DUMPABLE = 4  # linux/prctl.h
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from runner.data.numbers import lead
+from runner.data.streams import printable
 from runner.ranking.basis import Basis
 from runner.ranking.draws import CONFIDENCE, DRAWS, TAIL, DrawnRanks
 from runner.ranking.ranking import Ranking
@@ -60,8 +61,8 @@ def page_data(report: Report, where: str) -> dict[str, Any]:
 
 
 def script_json(data: Any) -> str:
-    """``data`` as JSON that cannot end the script element that it stands in."""
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    """``data`` as JSON that cannot end the script element that it stands in, without control characters."""
+    return json.dumps(printable(data), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 
 def table_id(experiment: int, table: MetricTable) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -13,7 +12,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from runner.data.streams import shown
+from runner.data.streams import printable
 from runner.ranking.ranking import Ranking
 from runner.report import blocks, text, verdicts
 from runner.report.answer import answers, change
@@ -125,17 +124,6 @@ def _cards(heads: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> Table:
             if entry.words:
                 cards.add_row(Text.assemble((f"  {head}: ", "dim"), (entry.words, TONES.get(entry.tone, ""))))
     return cards
-
-
-def printable(value: Any) -> Any:
-    """Data with control characters as text: a daemon's log must not steer the reader's terminal."""
-    if isinstance(value, str):
-        return shown(value).replace("\t", " ")
-    if isinstance(value, list):
-        return [printable(inner) for inner in value]
-    if isinstance(value, dict):
-        return {printable(name): printable(inner) for name, inner in value.items()}
-    return value
 
 
 def _header(report: Report, console: Console) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from runner.data.cache import cache_dir
 from runner.data.guest import inside
+from runner.data.streams import printable
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.4.json"
 VEGA_LITE = "6.4"
@@ -44,14 +45,14 @@ def svg(spec: Spec) -> str:
     """The plot as a picture, on white. Raises ValueError for a specification that Vega-Lite refuses."""
     import vl_convert
 
-    return vl_convert.vegalite_to_svg(spec | {"background": "white"}, VEGA_LITE)
+    return vl_convert.vegalite_to_svg(printable(spec) | {"background": "white"}, VEGA_LITE)
 
 
 def png(spec: Spec) -> bytes:
     """The plot as PNG with twice as many pixels as units, for slides."""
     import vl_convert
 
-    return vl_convert.vegalite_to_png(spec | {"background": "white"}, VEGA_LITE, scale=2)
+    return vl_convert.vegalite_to_png(printable(spec) | {"background": "white"}, VEGA_LITE, scale=2)
 
 
 def _keep(path: Path, text: str) -> None:
