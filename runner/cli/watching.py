@@ -56,7 +56,7 @@ def watch(
                     last = trials[-1]
                     result = result_of(last, run.metrics)
                     line = f"{counted(len(trials), 'trial')}: {last.vpn} {levels_of(last.params)}: {result}"
-                    console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
+                    console.print(printable(line), highlight=False, soft_wrap=True)
                     shown = len(trials)
                 if ended(run):
                     break

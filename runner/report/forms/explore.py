@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from runner.data.files import word
 from runner.data.numbers import lead
 from runner.data.streams import printable
 from runner.ranking.basis import Basis
@@ -36,7 +37,7 @@ def page_data(report: Report, where: str) -> dict[str, Any]:
     cells = _capacity(report)
     measured = [name for name in report.metrics if any(name in basis.values for basis in report.bases)]
     return {
-        "run": where,
+        "run": word(where),
         "draws": DRAWS,
         "tail": TAIL,
         "confidence": CONFIDENCE,

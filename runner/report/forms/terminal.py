@@ -20,7 +20,7 @@ from runner.report.blocks import Block, Heading, Paragraph, TableCell, cell
 from runner.report.document import measured, opening, ranked, warnings
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_levels
 from runner.report.facts import interval_method
-from runner.report.forms.terminal_answer import render_answer
+from runner.report.forms.terminal_answer import NOTHING_TO_RANK, render_answer
 from runner.report.model import Report
 
 WIDE = 100
@@ -61,7 +61,7 @@ def _tables(report: Report, console: Console) -> None:
                 console.print(_hanging(Text.assemble(("not ranked ", "yellow"), (vpns, "bold"), f": {_short(why)}")))
         previous = unranked
     if not report.rankings:
-        console.print("\n[bold red]Nothing to rank:[/] no VPN measured anything in a named configuration.\n")
+        console.print(Text("\n") + NOTHING_TO_RANK + Text("\n"))
     if report.rankings:
         console.print(
             _dim(
@@ -161,7 +161,7 @@ def _ranking(ranking: Ranking, console: Console) -> None:
     if table.row_count:
         console.print(table)
     else:
-        console.print("[red]No VPN could be ranked.[/]")
+        console.print(Text("No VPN could be ranked.", "red"))
     for sentence in filter(None, (text.doubts(ranking), change(ranking, most=None))):
         console.print(_hanging(Text("· " + sentence, "dim")))
 
