@@ -32,8 +32,7 @@ def test_a_console_prints_words_as_they_are(word: str) -> None:
     table.add_row(word)
     for what in (word, table, Rule(word), Panel(word)):
         said = io.StringIO()
-        console = Output(said)
-        console.width = 200
+        console = Output(file=said, width=200)
         console.print(what)
         printed = said.getvalue()
         assert printed.count(word) == (4 if what is table else 1), printed

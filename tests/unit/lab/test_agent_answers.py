@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from runner.data.errors import LabError
+from runner.data.errors import InstrumentError, LabError, MeasurementError
 from runner.lab.node import held, probing
 from runner.lab.node.commands import MOST_BYTES
 from runner.lab.node.held import HeldNode
@@ -254,7 +254,7 @@ def test_a_probe_that_is_none_is_named_in_time(program: str, says: str, monkeypa
     monkeypatch.setattr(probing, "LAST_WORDS_S", 1.0)
     began = time.monotonic()
     node: Any = Talking(program)
-    with pytest.raises(probing.MeasurementError, match="the probe tap") as wrong:  # noqa: SIM117
+    with pytest.raises(MeasurementError, match="the probe tap") as wrong:  # noqa: SIM117
         with probing.probe(node, "tap", ready="ready") as running:
             probing.asked(running, "tap", {}, 5.0)
     assert says in str(wrong.value)
@@ -267,5 +267,5 @@ def test_a_probe_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
         assert probing.asked(running, "tap", {}, 5.0) == {"a": 1}
         assert probing.answer(running, "tap") == {}
     endless: Any = Talking("print('ready', flush=True); input()\nwhile True: print('x' * 9999)")
-    with probing.probe(endless, "tap", ready="ready") as running, pytest.raises(probing.InstrumentError, match="MiB"):
+    with probing.probe(endless, "tap", ready="ready") as running, pytest.raises(InstrumentError, match="MiB"):
         probing.answer(running, "tap", timeout_s=60)
