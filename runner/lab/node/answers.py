@@ -7,6 +7,8 @@ a script, a page or a sentence with a command, is what it looks like.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ipaddress import ip_address, ip_network
 from typing import Annotated, Any, Required, TypeVar
 
@@ -19,6 +21,7 @@ from runner.lab.node.iproute import Commandable, parsed
 Model = TypeVar("Model")
 SEPARATOR = "\036"  # between the sections of an answer
 SHOWN = 80  # characters of an answer in a sentence
+MOST_WORDS = 500  # characters of a machine's own words in it
 # dev_valid_name() of the kernel's net/core/dev.c allows more, signs of the shell among it.
 INTERFACE = r"^\w[\w.+-]{0,14}$"
 Interface = Annotated[str, StringConstraints(pattern=INTERFACE)]
@@ -127,6 +130,21 @@ def number(machine: str, what: str, output: str) -> int:
     if not re.fullmatch(r"[0-9]{1,15}", output.strip()):
         raise not_understood(machine, f"{what} is {output.strip()[:SHOWN]!r}, and should be a whole number")
     return int(output)
+
+
+@contextmanager
+def understood(machine: str) -> Iterator[None]:
+    """For a block that does nothing but read what ``machine`` has said: what Python cannot read there is no fault of
+    this program. Raises CannotRunHere."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError) as odd:
+        raise not_understood(machine, f"{type(odd).__name__} ({odd!s:.{SHOWN}}) while its answer was read") from odd
+
+
+def own_words(said: str) -> str:
+    """What a machine says of its trouble, for a sentence: on one line, and no book."""
+    return " ".join(said.split())[:MOST_WORDS]
 
 
 def not_understood(machine: str, what: str) -> CannotRunHere:

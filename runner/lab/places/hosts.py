@@ -12,7 +12,7 @@ from functools import partial
 
 from runner.data.errors import CannotRunHere
 from runner.lab.node import LabNode, wait_until
-from runner.lab.node.answers import Link, links
+from runner.lab.node.answers import Link, links, own_words
 from runner.lab.places.sites import CABLE, Gateway
 from runner.lab.places.ssh import Connection, Lent
 from runner.lab.shape.site import Site
@@ -66,7 +66,7 @@ def fit(connection: Connection, wanted: str) -> str:
     tried = connection.run("unshare", "--net", "sh", "-c", MACVLAN)
     if tried.code != 0:
         raise CannotRunHere(
-            f"{connection.name}: its kernel makes no macvlan ({tried.stderr.strip()}); leave [host1] and [host2] out"
+            f"{connection.name}: its kernel makes no macvlan ({own_words(tried.stderr)}); leave [host1] and [host2] out"
         )
     return port
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from runner.data.errors import CannotRunHere, LabError, UsageError
 from runner.lab.node import LabNode, wait_until
-from runner.lab.node.answers import Link, links, not_understood, sections
+from runner.lab.node.answers import Link, links, not_understood, own_words, sections
 from runner.lab.places.inventory import Inventory, MachineEntry
 from runner.lab.places.private import private_folder
 from runner.lab.places.ssh import Connection, Lent, SshNode
@@ -30,7 +30,10 @@ from runner.lab.software.image import DEFAULT, NODE_TOOLS, Image
 
 CABLES_WITHIN_S = 15.0  # a link of 1000BASE-T takes about 3 s to come up
 TOOLS = {**HOST_TOOLS, **NODE_TOOLS, "bridge": "iproute2", "ping": "iputils-ping", "setsid": "util-linux"}
-PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]* [A-Za-z0-9.+~:-]*")  # with its version: Debian policy 5.6.1, 5.6.12
+PACKAGE = re.compile(
+    r"[a-z0-9][a-z0-9+.-]* ([A-Za-z0-9][A-Za-z0-9.+~:-]*)?"
+)  # with its version: Debian policy 5.6.1, 5.6.12
+PARTS = ("/usr", "/etc", "/var")  # of which LOOK_AT_MACHINE asks
 # One command each, because in an emulated VM every process takes its time. Their sections end with a separator.
 # $1: the ssh client's address; the rest: tools.
 LOOK_AT_MACHINE = r"""
@@ -219,14 +222,14 @@ def examine(connection: Connection, machine: MachineEntry, tools: Mapping[str, s
     client, _, server, *_ = [*ends, "", "", ""]
     looked = connection.run("sh", "-c", LOOK_AT_MACHINE, "sh", client, *tools).stdout
     absent, mounted, refused, addresses, routes = sections(name, looked, 5)
+    if unknown := ({*absent.split()} - {*tools}) | ({*mounted.split()} - {*PARTS}):
+        raise not_understood(name, f"it says {sorted(unknown)[0]!r:.80} of its tools and file systems")
     if missing := absent.split():
-        if unknown := set(missing) - set(tools):
-            raise not_understood(name, f"it has no {sorted(unknown)[0]!r:.80}, which nobody asked for")
         packages = " ".join(sorted({tools[tool] for tool in missing}))
         raise CannotRunHere(f"{name} has no {', '.join(missing)}; get it there with: apt-get install {packages}")
     there = {link["ifname"]: link for link in links(connection, addresses)}
     problems = [f"{part} is a separate file system, which a node would not see" for part in mounted.split()]
-    problems += [f"no namespaces: {refused.strip()}"] if refused.strip() else []
+    problems += [f"no namespaces: {own_words(refused)}"] if refused.strip() else []
     by_mac = {link.get("address", "").lower(): link["ifname"] for link in there.values()}
     ours = [name for name, link in there.items() if server in [entry.get("local") for entry in link["addr_info"]]]
     reserved = {"lo": "is the loopback interface"}

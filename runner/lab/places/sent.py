@@ -14,6 +14,7 @@ from pathlib import Path
 from runner.data.errors import LabError
 from runner.lab import probes
 from runner.lab.node import PATIENCE
+from runner.lab.node.answers import own_words
 from runner.lab.node.commands import TOO_MUCH, SaidTooMuch, outputs, writable
 from runner.lab.places.ssh import BOOT, Connection
 from runner.lab.software.image import Image
@@ -39,7 +40,7 @@ def sent(connection: Connection, image: Image, say: Callable[[str], None], max_r
             connection.run("rm", "-rf", there, timeout=GONE_WITHIN_S)
         moved = connection.run("mv", "-T", f"{there}.partial", there)
         if moved.code != 0:
-            raise LabError(f"{connection.name}: the image could not be put in place: {moved.stderr.strip()}")
+            raise LabError(f"{connection.name}: the image could not be put in place: {own_words(moved.stderr)}")
     return replace(image, root=Path(there))
 
 
@@ -84,7 +85,7 @@ def _send(connection: Connection, root: Path, folder: str, max_rate_bps: float |
             there.kill()
             here.stdout.close()
     if output.decode(errors="replace").strip() != digest.hexdigest() or here.returncode != 0:
-        why = complaint.decode(errors="replace").strip()[-300:] or "what arrived there is not what was sent"
+        why = own_words(complaint.decode(errors="replace")[-300:]) or "what arrived there is not what was sent"
         raise LabError(f"{connection.name}: the image could not be sent: {why}")
 
 

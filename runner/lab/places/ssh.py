@@ -27,6 +27,7 @@ from typing import Any
 from runner.data.errors import CannotRunHere, LabError
 from runner.lab import probes
 from runner.lab.node import ENVIRONMENT, PATIENCE, Completed
+from runner.lab.node.answers import own_words
 from runner.lab.node.commands import TOO_MUCH, Dialogue, SaidTooMuch, outputs
 from runner.lab.node.held import HeldNode, shown
 from runner.lab.node.namespaces import NSENTER, kill_group
@@ -122,7 +123,7 @@ class Connection:
             done = self.run("true")
             if done.code != 0:
                 raise CannotRunHere(
-                    f"{self.name}: {user} may not become root: {done.stderr.strip()}. Allow it there, as root: "
+                    f"{self.name}: {user} may not become root: {own_words(done.stderr)}. Allow it there, as root: "
                     f"echo '{user} ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/vpneval (and: apt-get install sudo)"
                 )
 
