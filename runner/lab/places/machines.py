@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -251,7 +252,9 @@ def examine(connection: Connection, machine: MachineEntry, tools: Mapping[str, s
         elif "master" in there[own]:
             problems.append(f"{own} is a part of {there[own]['master']}: take it out of it")
         elif len(words := qdisc.split()) > 2 and words[2] != "0:":
-            problems.append(f"{own} has a queueing discipline of its own ({words[1]}), which the lab could not restore")
+            problems.append(
+                f"{own} has a queueing discipline of its own ({shlex.quote(words[1])}), which the lab could not restore"
+            )
         elif re.search(r"\b(nexthop|nhid)\b", routes4 + routes6):
             problems.append(f"{own} has multipath routes, which the lab could not restore")
         restore += link_lines(there[own]) + route_lines(own, routes4) + neighbour_lines(own, neighbours)
