@@ -11,6 +11,7 @@ from runner.cli.live import levels_of, watching
 from runner.cli.options import tell
 from runner.cli.output import err, out
 from runner.data.errors import UsageError
+from runner.data.files import word
 from runner.data.levels import BASELINE
 from runner.data.store import load_run
 from runner.data.streams import document
@@ -53,7 +54,7 @@ def report_on(
     elif not quiet:
         render_terminal(report, out, full=full, folder=folder)
     if outcome.separation and not quiet:
-        err.print(f"--until-significant: {outcome.separation}", markup=False, highlight=False, soft_wrap=True)
+        err.print(f"--until-significant: {outcome.separation}", highlight=False, soft_wrap=True)
     if outcome.passed_over and not quiet:
         err.print(
             f"{outcome.passed_over} of the planned trials were left out because the pairs of VPNs that they compare "
@@ -63,12 +64,12 @@ def report_on(
     if outcome.trimmed and not quiet:
         err.print(
             f"The {'deadline' if request.deadline_s else 'end of the hours'} was reached, and {outcome.trimmed} trials "
-            f"were left out. To measure them: the same command with --out {folder}",
+            f"were left out. To measure them: the same command with --out {word(folder)}",
             soft_wrap=True,
         )
     if outcome.stopped:
-        err.print(f"vpneval: stopped: {outcome.stopped}", markup=False, soft_wrap=True)
-        err.print(f"What was measured is safe. To continue, give the same command with --out {folder}", soft_wrap=True)
+        err.print(f"vpneval: stopped: {outcome.stopped}", soft_wrap=True)
+        tell(f"What was measured is safe. To continue, give the same command with --out {word(folder)}")
         return 4
     if outcome.trimmed and not report.trials["ok"]:
         tell("Nothing could be measured before the deadline. Give the run more time.")
@@ -104,7 +105,7 @@ def without_number(request: Request, folder: Path, strict: bool) -> int:
     if without:
         _say(
             f"These VPNs have no number in a metric of the ranking: {', '.join(without)}. "
-            f"To measure the failed trials again: the same command with --out {folder} --retry-failed"
+            f"To measure the failed trials again: the same command with --out {word(folder)} --retry-failed"
         )
     call = run.invocations[-1] if run.invocations else None
     trimmed = call is not None and call.trimmed + call.passed_over > 0
@@ -113,10 +114,10 @@ def without_number(request: Request, folder: Path, strict: bool) -> int:
     if left_out:
         _say(
             f"There was no time to measure a metric of the ranking for these VPNs: {', '.join(left_out)}. "
-            f"To measure it: the same command with --out {folder}"
+            f"To measure it: the same command with --out {word(folder)}"
         )
     return 1 if without or left_out or (failed and strict) else 0
 
 
 def _say(text: str) -> None:
-    err.print(text, markup=False, highlight=False, soft_wrap=True)
+    err.print(text, highlight=False, soft_wrap=True)

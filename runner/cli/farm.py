@@ -16,7 +16,7 @@ from typing import Any
 from runner.cli.live import watching
 from runner.cli.output import err
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError
-from runner.data.files import from_json, is_there, no_link, read_bytes, write_text
+from runner.data.files import from_json, is_there, no_link, read_bytes, word, write_text
 from runner.data.numbers import seconds
 from runner.data.store import Store, open_store, read_run
 from runner.data.trials import Invocation, Machine, Run
@@ -114,7 +114,7 @@ class FarmRequest:
             say("vpneval ends what the machines measure.")
             workers.everywhere(block.stop, key, sorted(keeper.kept))
             safe = f"interrupted; what was measured is safe in {store.folder}"
-            raise Interrupted(f"{safe}. To continue: the same command with --out {store.folder}") from None
+            raise Interrupted(f"{safe}. To continue: the same command with --out {word(store.folder)}") from None
         call.ended(f"stopped: {outcome.stopped}" if outcome.stopped else "complete", outcome)
 
 

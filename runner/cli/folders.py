@@ -11,7 +11,7 @@ from pathlib import Path
 
 from runner.cli.options import tell
 from runner.data.errors import UsageError
-from runner.data.files import is_folder, is_there
+from runner.data.files import is_folder, is_there, word
 from runner.lab.names import HOST
 
 SHIPPED = ("examples", "papers", "published")  # in results/, and no run of the user's
@@ -55,7 +55,7 @@ def one_run(folder: Path) -> Path:
     """The one run folder that ``folder`` is, or holds. Raises UsageError where it holds several, or none."""
     runs = runs_in([folder])
     if len(runs) > 1:
-        raise UsageError(f"{folder} holds several runs. Name one of {', '.join(map(str, runs))}")
+        raise UsageError(f"{folder} holds several runs. Name one of {', '.join(map(word, runs))}")
     return runs[0]
 
 

@@ -15,7 +15,7 @@ from runner.catalogue import load_vpn
 from runner.cli.options import tell
 from runner.cli.survey import TITLES, survey
 from runner.data.errors import CannotRunHere, LabError, UsageError, VpnevalError
-from runner.data.files import from_json, is_there, no_link, read_bytes, write_text
+from runner.data.files import from_json, is_there, no_link, read_bytes, word, write_text
 from runner.data.store import Store, load_run, open_store, read_run
 from runner.data.streams import document, output_to, standard_output
 from runner.lab.kernels.boot import Kernel, Say, run_in
@@ -68,7 +68,7 @@ def run_under(
         reports = [from_json(read_bytes(run / "report.json")) for run in indexed(folder) or ()]
         document(json.dumps(reports, indent=1) + "\n")
     else:
-        say(f"The runs are in {folder}. To print all reports again: vpneval report {folder}")
+        say(f"The runs are in {folder}. To print all reports again: vpneval report {word(folder)}")
     return max(codes)
 
 
@@ -177,7 +177,8 @@ def this_command_under(kernel: Kernel, image: str, say: Say) -> int:
 def check_parent(folder: Path) -> None:
     """Make the parent folder of several runs. Raises UsageError where something else is there already."""
     if (folder / "run.json").exists() and (folder.parent / INDEX).exists():
-        raise UsageError(f"{folder} is one run of a parent folder. To continue all of its runs: --out {folder.parent}")
+        again = f"--out {word(folder.parent)}"
+        raise UsageError(f"{folder} is one run of a parent folder. To continue all of its runs: {again}")
     if (folder / "run.json").exists():
         raise UsageError(f"{folder} is a run folder, and several kernels need a parent folder. Choose another --out")
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / INDEX).exists())):
@@ -203,7 +204,7 @@ def _one_of_several(name: str, parent: Path, work: Callable[[Path], int], say: S
         code, outcome = 130, OUTCOMES[130]
     add_to_index(parent, name, outcome)
     if code in (4, 130):
-        tell(f"To continue all the runs: the same command with --out {parent}")
+        tell(f"To continue all the runs: the same command with --out {word(parent)}")
     return code
 
 
@@ -257,7 +258,7 @@ def _guest_run(kernel: Kernel, folder: Path, say: Say, argv: Sequence[str]) -> i
             return run_in(kernel, command, folders=[folder.resolve()], console_log=log, say=say)
         except LabError as broken:
             _write_down(store, f"stopped: {str(broken).splitlines()[0]}")
-            safe = f"What was measured is safe. To continue: the same command with --out {folder}"
+            safe = f"What was measured is safe. To continue: the same command with --out {word(folder)}"
             raise LabError(f"stopped: {broken}\n(console: {log})\n{safe}") from None
 
 

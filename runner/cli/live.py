@@ -174,7 +174,6 @@ class PlainProgress:
         where = f"[{self.done}/{self.total}]" if trial.status != "unsupported" else "[probe]"
         self.console.print(
             f"{where} {trial.vpn} {levels_of(trial.params)}: {result_of(trial, self.metrics)}",
-            markup=False,
             highlight=False,
             soft_wrap=True,
         )
@@ -182,7 +181,7 @@ class PlainProgress:
     def say(self, text: str) -> None:
         """Print the line, unless ``quiet``."""
         if not self.quiet:
-            self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            self.console.print(text, highlight=False, soft_wrap=True)
 
 
 class LiveProgress:
@@ -256,7 +255,7 @@ class LiveProgress:
 
     def say(self, text: str) -> None:
         """Print the line above the display."""
-        self.console.print(text, markup=False, highlight=False)
+        self.console.print(text, highlight=False)
 
     def render(self) -> Group:
         """The whole display at this moment."""

@@ -7,8 +7,10 @@ output any more.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
+import resource
 import signal
 import sys
 import threading
@@ -27,9 +29,12 @@ from runner.data.errors import LabError, UsageError, VpnevalError
 from runner.data.files import short
 from runner.data.streams import ReaderGone, guarded
 
+PR_SET_DUMPABLE = 4  # linux/prctl.h
+
 
 def main(argv: list[str] | None = None) -> Any:
     """Entry point: errors become one sentence and an exit code, never a traceback."""
+    keep_to_itself()
     arguments = list(sys.argv[1:] if argv is None else argv)
     arguments.sort(key=lambda argument: argument != "--no-color")  # wherever it stands; the others keep their order
     sane_size()
@@ -48,6 +53,15 @@ def main(argv: list[str] | None = None) -> Any:
         with guarded():
             tell("vpneval was interrupted. What was measured is safe.")
         sys.exit(130)
+
+
+def keep_to_itself() -> None:
+    """Let nobody else write what this process and its children make, whatever the umask is, and write no core dump of
+    them: keys are in their memory. A core dump goes to a program, if one is set, whatever the limit is (core(5)): so
+    this process allows none at all. Its children, which hold a tunnel's keys for its time, are left with the limit."""
+    os.umask(os.umask(0o077) | 0o022)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0)
 
 
 @contextmanager

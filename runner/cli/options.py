@@ -225,7 +225,7 @@ Full = Annotated[bool, typer.Option("--full", help="print every table in the ter
 
 def tell(text: str) -> None:
     """Print this on standard error, as it is."""
-    err.print(text, markup=False, highlight=False, soft_wrap=True)
+    err.print(text, highlight=False, soft_wrap=True)
 
 
 def joined(given: Sequence[str] | None) -> str:

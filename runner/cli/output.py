@@ -16,7 +16,11 @@ WIDTHS = range(10, 10_001)  # characters; outside of them, nothing can be shown
 
 class Output(Console):
     """A console that shows control characters in a text as text, and secrets by their names: while a live display is
-    on, rich passes on to it what others print."""
+    on, rich passes on to it what others print. It takes no markup of rich's: ``[bold]`` or ``:bomb:`` may be a folder
+    of the user's."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """As rich's, with every text made fit to be shown."""

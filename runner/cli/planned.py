@@ -64,14 +64,13 @@ def show(request: Request, as_json: bool) -> None:
         f"\n{len(request.cells)} cells × {request.repetitions} repetitions, with the baseline: {trials} trials{lacks}, "
         f"about {roughly(expected_s)} if every VPN can run here. {request.profile.note}",
         highlight=False,
-        markup=False,
     )
     for sentence in limits(request):
         out.print(sentence, highlight=False)
     if report:
         for answer in answers(report):
             sentence = f"{answer.name[:1].upper()}{answer.name[1:]}: {sure(report, answer)}"
-            out.print(sentence, highlight=False, markup=False)
+            out.print(sentence, highlight=False)
 
 
 def requested(arguments: str) -> Request:

@@ -17,9 +17,9 @@ from runner.data.errors import UsageError
 from runner.data.files import open_to_read
 from runner.data.numbers import seconds
 from runner.data.store import check_run_folder, load_run
+from runner.data.streams import printable
 from runner.data.trials import Invocation, Run, Slice, Trial, trial_id
 from runner.ranking.weights import Weights
-from runner.report.forms.terminal import printable
 from runner.report.kinds import OTHERS, by_kind
 from runner.report.ranked_numbers import so_far
 from runner.report.text import counted
@@ -56,7 +56,7 @@ def watch(
                     last = trials[-1]
                     result = result_of(last, run.metrics)
                     line = f"{counted(len(trials), 'trial')}: {last.vpn} {levels_of(last.params)}: {result}"
-                    console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
+                    console.print(printable(line), highlight=False, soft_wrap=True)
                     shown = len(trials)
                 if ended(run):
                     break

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import json
 import os
+import shlex
 import stat
 import tomllib
 from collections.abc import Iterator
@@ -95,6 +96,11 @@ def short(path: Path) -> str:
     """The path for a message: only its two ends where it is very long."""
     text = str(path)
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}…{text[-LONGEST // 2 :]}"
+
+
+def word(path: Path | str) -> str:
+    """The path as a word of a command that a reader may paste into a shell."""
+    return shlex.quote(str(path))
 
 
 LONGEST = 300  # characters of a path in a message

@@ -55,6 +55,17 @@ def shown(text: str) -> str:
     return CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
+def printable(value: Any) -> Any:
+    """Data with control characters as text: a daemon's log must not steer the reader's terminal."""
+    if isinstance(value, str):
+        return shown(value).replace("\t", " ")
+    if isinstance(value, list | tuple):
+        return [printable(inner) for inner in value]
+    if isinstance(value, dict):
+        return {printable(name): printable(inner) for name, inner in value.items()}
+    return value
+
+
 class Guarded:
     """A stream whose failures are handled by ``fail``. Everything else is the stream's own."""
 

@@ -26,6 +26,16 @@ Position = Literal["first", "within", "between", "last"]  # a baseline opens, ha
 Status = Literal["ok", "failed", "unsupported", "lab_error", "interrupted"]
 
 
+def _below(path: str) -> str:
+    """The path, if it leads nowhere but below the folder that it is relative to. Raises ValueError."""
+    if path.startswith("/") or ".." in path.split("/"):
+        raise ValueError("a path below the run folder is needed")
+    return path
+
+
+Below = Annotated[str, AfterValidator(_below)]
+
+
 class Strict(BaseModel):
     """A model that refuses fields it does not know, so that a typing error in a file is found."""
 
@@ -230,7 +240,7 @@ class Trial(Strict):
     started_at: str
     duration_s: Seconds = 0.0
     measuring_s: Seconds = 0.0
-    log: str = ""  # folder of its tunnel's commands and daemon logs, relative to the run folder
+    log: Below = ""  # folder of its tunnel's commands and daemon logs, relative to the run folder
     machine: str = Field(default="", description="of a farm: on which of Run.machines; empty where there is no farm")
     evidence: Evidence | None = None
     proof: Proof | None = None

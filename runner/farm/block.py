@@ -18,11 +18,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import StringConstraints
+from typing_extensions import TypedDict
 
 from runner.data.cache import cache_dir
 from runner.data.errors import VpnevalError
 from runner.data.files import from_json, hold_lock, open_file, write_text
+from runner.data.trials import Machine, Strict
 from runner.farm import machine
 
 PACKED = ".tar.gz"
@@ -31,8 +35,28 @@ GRACE_S = 20  # in which a block that is ended may take its lab down
 SAID = 2000  # characters of what a broken block said
 
 
+MOST_UNPACKED = 1 << 30  # bytes of a block's files; a block of all VPNs has some 10 MB
+
+
 class BlockError(VpnevalError):
     """A block came to nothing; the text says why. Another machine measures it."""
+
+
+class ImageFacts(TypedDict):
+    """A lab image of a machine. ``packages`` maps package names to versions."""
+
+    digest: str
+    packages: dict[str, str]
+
+
+class Introduction(Strict):
+    """What a machine says of itself: its name, which becomes a part of file names, its lab images, and the blocks that
+    it ``has`` or measures."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^\w[\w.+-]{0,199}$")]
+    machine: Machine
+    images: dict[str, ImageFacts]
+    has: set[int]
 
 
 def spool() -> Path:
@@ -201,10 +225,12 @@ def _pack(folder: Path, packed: Path) -> None:
 LOG = re.compile(r"logs/[\w.,:+=-]+(/[\w.,:+=-]+)*")  # what a block may bring besides FILES; no hidden way up
 
 
-def unpack(packed: bytes) -> dict[str, bytes]:
-    """The files of a worker's answer: their names, relative to a run folder, and their bytes. Raises BlockError for a
-    file that no block has."""
-    files = {}
+def unpack(packed: object) -> dict[str, bytes]:
+    """The files of a worker's answer: their names, relative to a run folder, and their bytes. Raises BlockError for
+    what is no packed block, and for a file that no block has."""
+    if not isinstance(packed, bytes):
+        raise BlockError(f"its answer is no packed block, but {packed!r:.80}")
+    files, left = {}, MOST_UNPACKED
     try:
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as tar:
             for member in tar:
@@ -213,6 +239,8 @@ def unpack(packed: bytes) -> dict[str, bytes]:
                 file = tar.extractfile(member) if member.isreg() else None
                 if file is None or not (member.name in FILES or _is_log(member.name)):
                     raise BlockError(f"its answer has {member.name!r:.100}, which is no file of a run")
+                if (left := left - member.size) < 0:
+                    raise BlockError(f"its answer has more than {MOST_UNPACKED >> 20} MiB of files")
                 files[member.name] = file.read()
     except (tarfile.TarError, EOFError, OSError) as wrong:
         raise BlockError(f"its answer cannot be unpacked: {wrong}") from None

@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from pydantic import ValidationError
+
 from runner.data.trials import Machine
 from runner.farm import block
-from runner.farm.block import BlockError
+from runner.farm.block import BlockError, Introduction
 
 MOST_BREAKS = 2  # of a machine, then it is left out
 MOST_TRIES = 3  # of a block, on different machines where there are as many; then it is given up
@@ -90,7 +92,7 @@ class Coordinator:
     todo: list[int]
     timeout_s: float
     admit: Callable[[str, Machine, Mapping[str, Any]], str]
-    keep: Callable[[int, str, bytes], None]
+    keep: Callable[[int, str, object], None]
     say: Callable[[str], None]
     choose: Callable[[Sequence[Machine]], None] | None = None  # what all must be like, from the first ones
     note: Callable[[str, str], None] = lambda name, why: None  # "": it is asked again
@@ -103,7 +105,7 @@ class Coordinator:
     given_up: dict[int, str] = field(default_factory=dict)  # block -> why
     _hands: dict[str, _Hand] = field(default_factory=dict)
     _of_job: dict[object, _Hand] = field(default_factory=dict)
-    _met: dict[str, tuple[_Hand, dict[str, Any]]] = field(default_factory=dict)  # said what they are, not admitted yet
+    _met: dict[str, tuple[_Hand, Introduction]] = field(default_factory=dict)  # said what they are, not admitted yet
     _breaks: Counter[str] = field(default_factory=Counter)
     _broke_on: dict[int, list[str]] = field(default_factory=dict)  # block -> the machines, one for each try
     _looked: float = -LOOK_S
@@ -202,13 +204,13 @@ class Coordinator:
         if waited_s < GATHER_S and any(not hand.name for hand in self._hands.values()):
             return  # who has not answered yet may have some of the blocks
         if self.choose:
-            self.choose([Machine.model_validate(introduction["machine"]) for _, introduction in self._met.values()])
+            self.choose([introduction.machine for _, introduction in self._met.values()])
             self.choose = None
         for hand, introduction in self._met.values():
             self._admit_one(hand, introduction)
         self._met.clear()
 
-    def _admit_one(self, hand: _Hand, introduction: Mapping[str, Any]) -> None:
+    def _admit_one(self, hand: _Hand, introduction: Introduction) -> None:
         if hand.name in self.left_out:
             return
         if any(other.admitted for other in self._twins(hand)):
@@ -216,12 +218,12 @@ class Coordinator:
             why = f"the machine {hand.name} has another worker already, and one lab at a time"
             self.note(hand.address, why)
             self.say(f"{hand.address} gets no blocks: {why}")
-        elif why := self.admit(hand.name, Machine.model_validate(introduction["machine"]), introduction["images"]):
+        elif why := self.admit(hand.name, introduction.machine, introduction.images):
             self._leave_out(hand.name, why)
             self.say(f"{hand.name} is refused: {why}")
         else:
-            hand.admitted, hand.has = True, set(introduction["has"])
-            hand.kind = Machine.model_validate(introduction["machine"]).kind
+            hand.admitted, hand.has = True, set(introduction.has)
+            hand.kind = introduction.machine.kind
 
     # --- Blocks ------------------------------------------------------------------------------------------------------
 
@@ -294,15 +296,22 @@ class Coordinator:
             self._came(hand, number, answer.result)
 
     def _introduced(self, hand: _Hand, answer: JobResult) -> None:
-        if answer.error:
+        why = answer.error
+        try:
+            introduction = None if why else Introduction.model_validate(answer.result)
+        except ValidationError as wrong:
+            first = wrong.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "its introduction"
+            introduction, why = None, f"{place} is {first['input']!r:.80}, which no vpneval says: {first['msg']}"
+        if introduction is None:
             hand.name = hand.address
-            self._leave_out(hand.address, answer.error)
-            self.say(f"{hand.address} is refused: {answer.error}")
+            self._leave_out(hand.address, why)
+            self.say(f"{hand.address} is refused: {why}")
             return
-        hand.name = answer.result["name"]
-        self._met[hand.address] = hand, answer.result
+        hand.name = introduction.name
+        self._met[hand.address] = hand, introduction
 
-    def _came(self, hand: _Hand, number: int, packed: bytes) -> None:
+    def _came(self, hand: _Hand, number: int, packed: object) -> None:
         try:
             self.keep(number, hand.name, packed)
         except BlockError as wrong:

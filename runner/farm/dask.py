@@ -26,6 +26,7 @@ FETCH_S = 60  # an answer that has been announced may take
 EVERYWHERE_S = 30  # all workers may take for something short
 BACK_S = 600  # a scheduler that was lost may take to come back
 MOST_LOCAL = 64
+LOOPBACK = "127.0.0.1"  # whoever reaches one of these processes can run programs as root here
 
 
 class DaskWorkers:
@@ -201,7 +202,7 @@ def _local(count: int, say: Callable[[str], None]) -> Iterator[str]:
     distributed = _distributed()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="vpneval-farm-")))
-        here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+        here = {"host": LOOPBACK, "dashboard_address": f"{LOOPBACK}:0"}
         lacks = "" if find_spec("bokeh") else " (it needs the package bokeh: pip install bokeh)"
         own = {"local_directory": str(folder)}
         cluster = stack.enter_context(
@@ -220,6 +221,7 @@ def _worker(address: str, name: str, cores: list[int], folder: Path) -> subproce
     argv = ["setpriv", "--pdeathsig", "TERM", "taskset", "--cpu-list", ",".join(map(str, cores)), sys.executable]
     argv += ["-m", "distributed.cli.dask_worker", address, "--name", name, "--resources", "lab=1", "--nthreads", "2"]
     argv += ["--no-nanny", "--no-dashboard", "--local-directory", str(folder)]
+    argv += ["--host", LOOPBACK, "--dashboard-address", f"{LOOPBACK}:0"]  # it serves its state even without a dashboard
     spool = block.spool() / name
     spool.mkdir(exist_ok=True, mode=0o700)
     environment = {**os.environ, "VPNEVAL_MACHINE": name, "VPNEVAL_SPOOL": str(spool)}

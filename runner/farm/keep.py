@@ -51,7 +51,7 @@ class Keeper:
             self.save(machines=self.run.machines | {name: machine})
         return ""
 
-    def keep(self, number: int, name: str, packed: bytes) -> None:
+    def keep(self, number: int, name: str, packed: object) -> None:
         """Store the answer of the machine ``name`` to the block ``number`` in the folder. A second answer changes
         nothing. Raises BlockError for an answer that is not to this block, and OSError."""
         if number in self.kept:

@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
+from runner.data.files import word
 from runner.data.trials import Strict
 from runner.ranking.ranking import Ranking, Standing, weigh
 from runner.ranking.ties import in_order
@@ -240,7 +241,7 @@ def on_farm(report: Report) -> bool:
 def go_on(report: Report, answer: Answer, where: str) -> str:
     """The command that continues the run in the folder ``where``. Empty where nothing is undecided, and where the time
     that it takes cannot be estimated."""
-    return f"vpneval more {shlex.quote(where)}" if answer.open and (on_farm(report) or minutes_more(report)) else ""
+    return f"vpneval more {word(where)}" if answer.open and (on_farm(report) or minutes_more(report)) else ""
 
 
 def surer(report: Report, answer: Answer, where: str) -> str:
@@ -321,9 +322,20 @@ def recipe(vpn: str, levels: Mapping[str, str], command_line: str = "") -> str:
     tunnel's files for these sites."""
     usual = {"image": levels.get("image"), "integrity": "aead", "compression": "off"}
     settings = ",".join(f"{factor}={level}" for factor, level in levels.items() if usual.get(factor) != level)
-    sites = re.search(r" --lab[ =]site:(\S+)", command_line)
-    made = f" --site {sites[1]} --write tunnel" if sites else ""
-    return f"vpneval recipe {vpn}" + (f" --set {settings}" if settings else "") + made
+    sites = _site(command_line)
+    command = ["vpneval", "recipe", vpn, *(["--set", settings] if settings else [])]
+    return shlex.join([*command, *(["--site", sites, "--write", "tunnel"] if sites else [])])
+
+
+def _site(command_line: str) -> str:
+    """The inventory of a run between two sites, as its command line names it; or ""."""
+    try:
+        words = shlex.split(command_line)
+    except ValueError:  # of a report.json of an older vpneval, which did not quote
+        words = command_line.split()
+    labs = [*words, ""][1:]
+    named = [after if word == "--lab" else word.removeprefix("--lab=") for word, after in zip(words, labs, strict=True)]
+    return next((lab.removeprefix("site:") for lab in named if lab.startswith("site:")), "")
 
 
 def _answer(report: Report, ranking: Ranking, number: int) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from pydantic import Field, InstanceOf
@@ -145,7 +146,7 @@ def build(
         run_id=run.run_id,
         created_at=run.created_at,
         vpneval_version=run.vpneval_version,
-        command_line=" ".join(run.invocations[0].command_line) if run.invocations else "",
+        command_line=shlex.join(run.invocations[0].command_line) if run.invocations else "",
         profile=run.profile,
         profile_note=run.profile_note,
         repetitions=run.repetitions,

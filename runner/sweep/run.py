@@ -12,7 +12,7 @@ from pathlib import Path
 
 from runner.catalogue import load_vpn
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError, unfinished
-from runner.data.files import is_there
+from runner.data.files import is_there, word
 from runner.data.levels import BASELINE
 from runner.data.store import FULL, Store, load_run, open_store, read_run
 from runner.data.trials import Invocation, Run, generator_limits
@@ -173,7 +173,7 @@ def on_disk(store: Store) -> Iterator[None]:
     except OSError as error:
         if error.errno not in FULL and not store.removed_by(error):
             raise
-        go_on = f". To continue: the same command with --out {store.folder}" if error.errno in FULL else ""
+        go_on = f". To continue: the same command with --out {word(store.folder)}" if error.errno in FULL else ""
         raise LabError(store.trouble(error) + go_on) from error
 
 
@@ -192,7 +192,7 @@ def _written_down(run: Run, command_line: list[str], conductor: Conductor, start
     except KeyboardInterrupt as ended_by:
         outcome += unfinished(ended_by)
         safe = f"{outcome}; {len(store.trials)} trials are safe in {store.folder}"
-        raise Interrupted(f"{safe}. To continue: the same command with --out {store.folder}") from None
+        raise Interrupted(f"{safe}. To continue: the same command with --out {word(store.folder)}") from None
     finally:
         ended = call.model_copy(
             update={

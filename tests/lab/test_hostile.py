@@ -212,8 +212,37 @@ ELSEWHERE = {
         '#!/bin/sh\n/sbin/ip "$@" | sed \'s/"mtu":1500/"mtu":nan/\'',
         "gw1: its ip(8) writes no JSON that can be read (ip utility, iproute2-",
     ),
+    "an ip that lies": (
+        "/usr/local/bin/ip",
+        '#!/bin/sh\n/sbin/ip "$@" | sed \'s/"local":"10[^"]*/&$(id)/\'',
+        "gw1 does not answer as it should: addr_info local is '10.",
+    ),
     "no date": ("/usr/local/bin/date", "#!/bin/sh\nexit 1", "gw1: sh, id and date do not answer there"),
 }
+
+
+# On gw1, in the place of the Python that would be the agent.
+NO_AGENT = {
+    "talks": ("yes", "gw1 (gw1) did not come up: it says 'y'"),
+    "hangs": ("sleep 300", "gw1 (gw1) did not come up within "),
+    "answers with noise": ("echo 1; yes", "gw1 (gw1) answers 'y\\n', which is no agent's answer"),
+    "answers nothing": ("echo 1; sleep 300", "gw1 (gw1)"),
+}
+
+
+@pytest.mark.parametrize("what", [pytest.param("answers with noise", marks=pytest.mark.smoke), *NO_AGENT])
+def test_an_agent_that_is_none(what: str, testbed: Machines, tmp_path: Path) -> None:
+    does, says = NO_AGENT[what]
+    gateway = testbed.nodes["gw1"]
+    python = f"#!/bin/sh\ncase $* in *version_info*) echo 3 11;; *) {does};; esac\n"
+    gateway.write("/usr/local/bin/python3", python, mode=0o755)
+    try:
+        command = (*RUN, "--lab", f"ssh:{testbed.inventory()}")
+        one = Situation(what, "export VPNEVAL_PATIENCE=0.2", 4, says, command)
+        done = hostile(one, tmp_path)
+    finally:
+        gateway.run("rm", "/usr/local/bin/python3")
+    judge(one, done, tmp_path)
 
 
 @pytest.mark.parametrize("what", [pytest.param("a greeting", marks=pytest.mark.smoke), *list(ELSEWHERE)[1:]])

@@ -13,6 +13,8 @@ from runner.data.guest import inside
 from runner.data.streams import document
 from runner.lab.names import DEFAULT_IMAGE, HOST, image_names
 
+MARKS = {"ok": ("ok", "green"), "warning": ("unsupported", "yellow"), "error": ("missing", "red")}
+
 
 def doctor(
     image: ImageName = DEFAULT_IMAGE,
@@ -31,6 +33,7 @@ def doctor(
     more = "" if only_machine else " It then starts a lab and asks each VPN in it, which takes some seconds."
     begin(f"vpneval looks at this machine.{more}")
     from rich.table import Table
+    from rich.text import Text
 
     from runner.cli.examination import examine, this_machine
     from runner.cli.guest_runs import this_command_under
@@ -48,8 +51,8 @@ def doctor(
         for _ in range(3):
             table.add_column(overflow="fold")
         for check in checks:
-            mark = {"ok": "[green]ok[/]", "warning": "[yellow]unsupported[/]", "error": "[red]missing[/]"}[check.level]
-            table.add_row(mark, check.what, check.says.replace("[", r"\["))
+            mark = Text(*MARKS[check.level])
+            table.add_row(mark, check.what, check.says)
         out.print(table)
     if any(check.level == "error" for check in checks):
         raise typer.Exit(3)

@@ -25,6 +25,7 @@ from runner.cli.options import (
     tell,
 )
 from runner.data.errors import UsageError
+from runner.data.files import word
 
 if TYPE_CHECKING:
     from runner.data.trials import Run
@@ -61,7 +62,9 @@ def more(
 
     folder = one_run(folder)
     if is_being_written(folder):
-        raise UsageError(f"{folder} is being measured right now. `vpneval watch {folder}` shows it; go on when it ends")
+        raise UsageError(
+            f"{folder} is being measured right now. `vpneval watch {word(folder)}` shows it; go on when it ends"
+        )
     run, _ = load_run(folder)
     asked = asked_first(run, folder)
     words = [*without(asked, *WITH_VALUE), *under(run, asked, folder), "--out", str(folder)]
@@ -95,7 +98,8 @@ def asked_first(run: Run, folder: Path) -> list[str]:
         if words[:1] == ["run"]:
             return [part for word in words[1:] for part in (word.split("=", 1) if word.startswith("--") else [word])]
     raise UsageError(
-        f"{folder}/run.json does not say with which command the run was made. Give that command, with --out {folder}"
+        f"{folder}/run.json does not say with which command the run was made. Give that command, with --out "
+        f"{word(folder)}"
     )
 
 
@@ -150,8 +154,8 @@ def _time(folder: Path, weights: str, quiet: bool) -> str:
         minutes is None and any(answer.open for answer in all_answers)
     ):
         raise UsageError(
-            f"{folder} does not tell yet how long a sure answer takes. Say how long to measure: vpneval more {folder} "
-            "--deadline 10m"
+            f"{folder} does not tell yet how long a sure answer takes. Say how long to measure: vpneval more "
+            f"{word(folder)} --deadline 10m"
         )
     if minutes is None:
         tell(f"{folder}: {sure(report, all_answers[0])} Nothing was measured.")

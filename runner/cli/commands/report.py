@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from runner.cli.folders import runs_in
 from runner.cli.options import (
@@ -162,7 +161,7 @@ def _print_in_turn(runs: list[Path], made: list[Report], form: str, full: bool) 
         return
     for run, run_report in zip(runs, made, strict=True):
         if form == "term":
-            out.rule(escape(str(Path(*run.parts[-2:]))))  # host and uml alone are names that many runs have
+            out.rule(str(Path(*run.parts[-2:])))  # host and uml alone are names that many runs have
         _print(run_report, form, full, run)
 
 

@@ -57,4 +57,4 @@ def why(
         if len(answers) > 1:
             out.rule(of_kinds(number, len(answers)))
         for line in lines:
-            out.print(line, markup=False, highlight=False, soft_wrap=True)
+            out.print(line, highlight=False, soft_wrap=True)

@@ -23,7 +23,7 @@ from runner.data.errors import MeasurementError
 from runner.data.files import open_file, write_text
 from runner.instruments.security.counters import Counters, changed, counters
 from runner.lab.node import PATIENCE, LabNode
-from runner.lab.node.commands import Dialogue, readable
+from runner.lab.node.commands import MOST_BYTES, Dialogue, readable
 from runner.lab.node.iproute import interface
 from runner.lab.node.logs import settle
 from runner.lab.node.probing import probe
@@ -68,11 +68,13 @@ class Talker:
             self.process.stdin.flush()
         except OSError as error:
             raise MeasurementError(f"a probe on {self.node.name} is gone: {error}") from error
-        line = self.process.stdout.readline() if readable([self.process.stdout], timeout_s * PATIENCE) else ""
+        line = self.process.stdout.readline(MOST_BYTES) if readable([self.process.stdout], timeout_s * PATIENCE) else ""
         if not line.strip():
             raise MeasurementError(f"a probe on {self.node.name} does not answer")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        try:
+            return dict(json.loads(line))
+        except (ValueError, TypeError, RecursionError):
+            raise MeasurementError(f"a probe on {self.node.name} answers {line[:80]!r}, which is no answer") from None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,10 @@ from itertools import count
 from typing import IO, Any, TypeVar
 
 CHUNK = 65536
-KILLED = -9  # the exit code of a command that went with its node
+KILLED = -9  # the exit code of a command that went with its node, or was killed
+MOST_BYTES = 64 << 20  # that a command may say; an endless one must not fill this machine's memory
+MOST_LINE = 1 << 20  # bytes of a line; the longest is an agent's, with 64 KiB of output in JSON
+TOO_MUCH = f"it said more than {MOST_BYTES >> 20} MiB, and was ended"
 
 End = TypeVar("End", bound=int | IO[str] | socket.socket)
 
@@ -29,6 +32,63 @@ def readable(ends: Iterable[End], within_s: float | None) -> list[End]:
     for number in by_number:
         poll.register(number, select.POLLIN)
     return [by_number[number] for number, _ in poll.poll(None if within_s is None else max(0, 1e3 * within_s))]
+
+
+def writable(pipe: int, within_s: float) -> bool:
+    """Does a pipe take something within so many seconds? Its broken end counts: to write says why."""
+    poll = select.poll()
+    poll.register(pipe, select.POLLOUT)
+    return bool(poll.poll(max(0, 1e3 * within_s)))
+
+
+class SaidTooMuch(Exception):
+    """A command has said more than MOST_BYTES."""
+
+
+def collect(said: Mapping[int, bytearray], end: float | None, argv: Any) -> None:
+    """Read the descriptors of ``said`` to their ends. Raises subprocess.TimeoutExpired at the time ``end``, and
+    SaidTooMuch."""
+    left = [*said]
+    while left:
+        if not (ready := readable(left, None if end is None else end - time.monotonic())):
+            raise subprocess.TimeoutExpired(argv, 0)
+        for fd in ready:
+            if data := os.read(fd, CHUNK):
+                said[fd].extend(data)
+            else:
+                left.remove(fd)
+        if sum(map(len, said.values())) > MOST_BYTES:
+            raise SaidTooMuch
+
+
+def outputs(process: subprocess.Popen[bytes], timeout_s: float) -> tuple[bytes, bytes]:
+    """What a process of this machine says on its two pipes until it ends. Raises subprocess.TimeoutExpired and
+    SaidTooMuch; the process is killed then."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    said = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
+    end = time.monotonic() + timeout_s
+    try:
+        collect(said, end, process.args)
+        process.wait(max(0.0, end - time.monotonic()))
+    except BaseException:
+        process.kill()
+        raise
+    out, err = map(bytes, said.values())
+    return out, err
+
+
+def first_line(pipe: int, within_s: float) -> str | None:
+    """The first line that comes through a pipe; what follows stays in it. None where no whole line came within
+    ``within_s`` seconds; empty where the pipe ended."""
+    line, end = bytearray(), time.monotonic() + within_s
+    while not line.endswith(b"\n") and len(line) < CHUNK:
+        if not readable([pipe], end - time.monotonic()):
+            return None
+        if not (byte := os.read(pipe, 1)):
+            return ""
+        line += byte
+    return line.decode(errors="replace").strip()
 
 
 class Command:
@@ -70,8 +130,8 @@ class Command:
         """Write ``input`` to the command and close its standard input, read both outputs to their end, and wait for its
         end.
 
-        Raises subprocess.TimeoutExpired after ``timeout`` seconds. The next call also returns the output that came
-        before.
+        Raises subprocess.TimeoutExpired after ``timeout`` seconds, and SaidTooMuch. The next call also returns the
+        output that came before.
         """
         end = None if timeout is None else time.monotonic() + timeout
         if self.stdin is not None and not self.stdin.closed:
@@ -80,14 +140,8 @@ class Command:
                 self.stdin.flush()
             with suppress(BrokenPipeError):
                 self.stdin.close()
-        streams = {"stdout": self.stdout, "stderr": self.stderr}
-        left = {stream.fileno(): name for name, stream in streams.items() if stream is not None and not stream.closed}
-        while left:
-            for fd in self._await([*left], end):
-                if data := os.read(fd, CHUNK):
-                    self._said[left[fd]] += data
-                else:
-                    del left[fd]
+        streams = ((self.stdout, self._said["stdout"]), (self.stderr, self._said["stderr"]))
+        collect({stream.fileno(): said for stream, said in streams if stream and not stream.closed}, end, self.args)
         self.wait(None if end is None else max(0, end - time.monotonic()))
         self.close()
         stdout, stderr = (data.decode(errors="replace").replace("\r\n", "\n") for data in self._said.values())
@@ -108,6 +162,23 @@ class Command:
 
 
 Dialogue = Command | subprocess.Popen[str]  # a probe whose standard streams are the runner's
+
+
+def last_words(running: Dialogue, last: str, timeout_s: float) -> tuple[str, str]:
+    """Write the ``last`` line to a probe, and read both of its outputs to their ends. Raises subprocess.TimeoutExpired
+    and SaidTooMuch."""
+    if isinstance(running, Command):
+        return running.communicate(last, timeout_s)
+    assert running.stdin is not None
+    assert running.stdout is not None
+    assert running.stderr is not None
+    with suppress(BrokenPipeError):
+        running.stdin.write(last)
+        running.stdin.close()
+    said = {running.stdout.fileno(): bytearray(), running.stderr.fileno(): bytearray()}
+    collect(said, time.monotonic() + timeout_s, running.args)
+    out, err = (text.decode(errors="replace") for text in said.values())
+    return out, err
 
 
 class AgentLine:

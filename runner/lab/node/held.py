@@ -3,6 +3,8 @@ logs."""
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -10,9 +12,13 @@ from pathlib import Path
 
 from runner.data.errors import CannotRunHere, CommandError, LabError
 from runner.lab import machine
-from runner.lab.node import ENVIRONMENT, Completed, Process
+from runner.lab.node import ENVIRONMENT, PATIENCE, Completed, Process
+from runner.lab.node.commands import CHUNK, first_line, readable
 from runner.lab.node.logs import settle
 from runner.lab.redaction import hide
+
+READY_WITHIN_S = 60.0 * PATIENCE  # a node that is made
+LAST_WORDS_S = 5.0
 
 
 class HeldNode:
@@ -29,18 +35,36 @@ class HeldNode:
         self._holder = holder
 
     def wait_ready(self) -> None:
-        """Wait until the node has its root and says so. Raises LabError with the kernel's reason, CannotRunHere where
-        this machine does not allow it."""
+        """Wait until the node has its root and says so. Raises LabError with the kernel's reason, or where the node is
+        not there within READY_WITHIN_S; CannotRunHere where this machine does not allow it."""
         assert self._holder.stdout is not None
-        assert self._holder.stderr is not None
-        answer = self._holder.stdout.readline().strip()
-        if not answer.isdigit():
-            self._holder.wait()
-            reason = self._holder.stderr.read().strip() or f"exit code {self._holder.returncode}"
+        answer = first_line(self._holder.stdout.fileno(), READY_WITHIN_S)
+        if answer is None:
+            self._holder.kill()
+            raise LabError(f"{self.whole_name} did not come up within {READY_WITHIN_S:g} s")
+        if not re.fullmatch(r"[0-9]{1,10}", answer):
+            reason = self._last_words() or f"it says {answer[:80]!r}, exit code {self._holder.returncode}"
             if advice := machine.refused(reason):
                 raise CannotRunHere(advice)
-            raise LabError(f"node {self.name} did not come up: {reason}")
+            raise LabError(f"{self.whole_name} did not come up: {reason}")
         self.pid = int(answer)
+
+    @property
+    def whole_name(self) -> str:
+        """The node as a sentence names it."""
+        return f"node {self.name}"
+
+    def _last_words(self) -> str:
+        """What the process that holds the node says at its end, which it is brought to, if it does not end by
+        itself."""
+        assert self._holder.stderr is not None
+        try:
+            self._holder.wait(LAST_WORDS_S)
+        except subprocess.TimeoutExpired:
+            self._holder.kill()
+            self._holder.wait()
+        pipe = self._holder.stderr.fileno()
+        return os.read(pipe, CHUNK).decode(errors="replace").strip() if readable([pipe], LAST_WORDS_S) else ""
 
     @property
     def logs(self) -> Path:

@@ -42,7 +42,7 @@ def parsed(node: Commandable, output: str) -> list[dict[str, Any]]:
         listed = json.loads(re.sub(r"(?<!\\)((?:\\\\)*)\\'", r"\1'", output))
         if isinstance(listed, list) and all(isinstance(entry, dict) for entry in listed):
             return [entry for entry in listed if entry]
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     version = node.run("ip", "-V").stdout.strip() or "ip without a version"
     raise CannotRunHere(

@@ -25,7 +25,7 @@ from typing import Any
 
 from runner.lab import probes
 from runner.lab.node import ENVIRONMENT, PATIENCE, Completed, groups
-from runner.lab.node.commands import AgentLine, Command, Dialogue, file_of
+from runner.lab.node.commands import KILLED, TOO_MUCH, AgentLine, Command, Dialogue, SaidTooMuch, file_of
 from runner.lab.node.held import HeldNode, shown
 from runner.lab.node.logs import LogPipe
 from runner.lab.redaction import hide
@@ -88,10 +88,14 @@ class NamespaceNode(HeldNode):
         except subprocess.TimeoutExpired as late:
             self.end(process)
             stderr = ""
-            with suppress(subprocess.TimeoutExpired):
+            with suppress(subprocess.TimeoutExpired, SaidTooMuch):
                 _, stderr = process.communicate(timeout=20)
             process.close()
             raise self.failed(argv, Completed(-1, "", stderr), timeout * PATIENCE) from late
+        except SaidTooMuch as endless:
+            self.end(process)
+            process.close()
+            raise self.failed(argv, Completed(KILLED, "", TOO_MUCH)) from endless
         except BaseException:
             self.end(process)
             process.close()

@@ -6,13 +6,16 @@ import json
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from runner.data.errors import InstrumentError, MeasurementError
 from runner.lab import probes
-from runner.lab.node import LabNode
-from runner.lab.node.commands import Dialogue, readable
+from runner.lab.node import PATIENCE, LabNode
+from runner.lab.node.commands import MOST_BYTES, TOO_MUCH, Dialogue, SaidTooMuch, first_line, last_words, readable
+
+READY_WITHIN_S = 30.0
+LAST_WORDS_S = 5.0
 
 
 class ProbeSaidError(MeasurementError):
@@ -30,8 +33,14 @@ def probe(node: LabNode, name: str, *argv: str, ready: str) -> Iterator[Dialogue
     running = node.talk("python3", "-IS", f"{probes.FOLDER}/{name}.py", *argv)
     try:
         assert running.stdout is not None
-        if running.stdout.readline().strip() != ready:
-            last_lines = running.communicate(timeout=5)[1].strip().splitlines()[-1:]
+        if (said := first_line(running.stdout.fileno(), READY_WITHIN_S * PATIENCE)) is None:
+            raise MeasurementError(
+                f"the probe {name} was not ready on {node.name} within {READY_WITHIN_S * PATIENCE:g} s"
+            )
+        if said != ready:
+            last_lines: list[str] = []
+            with suppress(subprocess.TimeoutExpired, SaidTooMuch):
+                last_lines = last_words(running, "", LAST_WORDS_S)[1].strip().splitlines()[-1:]
             raise died(running)(f"the probe {name} does not work on {node.name}: {''.join(last_lines)}")
         yield running
     finally:
@@ -67,12 +76,14 @@ def asked(running: Dialogue, name: str, question: dict[str, Any], timeout_s: flo
     try:
         running.stdin.write(json.dumps(question) + "\n")
         running.stdin.flush()
-        line = running.stdout.readline() if readable([running.stdout], timeout_s) else "null"
-        response: dict[str, Any] = json.loads(line)
-    except (OSError, ValueError):
+        line = running.stdout.readline(MOST_BYTES) if readable([running.stdout], timeout_s) else "null"
+        response = json.loads(line)
+    except (OSError, ValueError, RecursionError):
         raise died(running)(f"the probe {name} died") from None
     if not response:
         raise MeasurementError(f"the probe {name} did not answer within {timeout_s:g} s")
+    if not isinstance(response, dict):
+        raise InstrumentError(f"the probe {name} answers {line[:80]!r}, which is no answer")
     if "error" in response:
         raise ProbeSaidError(f"the probe {name}: {response['error']}")
     return response
@@ -84,11 +95,13 @@ def answer(running: Dialogue, name: str, last: str = "end", timeout_s: float = 1
     Raises MeasurementError where it does not answer.
     """
     try:
-        output, error = running.communicate(last + "\n", timeout=timeout_s)
+        output, error = last_words(running, last + "\n", timeout_s)
     except subprocess.TimeoutExpired as late:
         raise MeasurementError(f"the probe {name} did not answer within {timeout_s:g} s") from late
+    except SaidTooMuch as endless:
+        raise InstrumentError(f"the probe {name}: {TOO_MUCH}") from endless
     try:
-        result: dict[str, Any] = json.loads(output)
-    except ValueError:
+        result: dict[str, Any] = dict(json.loads(output))
+    except (ValueError, TypeError, RecursionError):
         raise died(running)(f"the probe {name} died: {error.strip()[-300:]}") from None
     return result

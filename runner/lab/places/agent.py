@@ -9,19 +9,45 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+
+from runner.lab.node import PATIENCE
+from runner.lab.node.commands import KILLED, MOST_BYTES, MOST_LINE, writable
 from runner.lab.node.logs import LogFile
+
+
+def _latin_1(text: str) -> str:
+    """The text, if each of its characters is a byte. Raises ValueError."""
+    text.encode("latin-1")
+    return text
+
+
+TAKES_WITHIN_S = 30.0 * PATIENCE  # a line that is sent to it
 
 
 class AgentGoneError(Exception):
     """The agent does not answer any more."""
+
+
+class Answer(BaseModel):
+    """A line of the agent's. It has what a command says, as Latin-1 text, or its exit code, or both."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    id: int
+    out: Annotated[str, AfterValidator(_latin_1)] = ""
+    err: Annotated[str, AfterValidator(_latin_1)] = ""
+    code: int | None = None
 
 
 @dataclass
@@ -34,6 +60,7 @@ class RemoteCommand:
     # Without a log:
     said: dict[str, bytearray] = field(default_factory=lambda: {"out": bytearray(), "err": bytearray()})
     code: int | None = None  # None also where the agent went first
+    too_much: bool = False  # it has said more than MOST_BYTES, and was ended
     ended: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -54,9 +81,11 @@ class Agent:
         self._lock = threading.Lock()
         self._gone = False
         self._started = 0
+        self.broken = ""  # what it did that no agent does, as a clause
 
     def listen(self, lost: Callable[[], None]) -> None:
-        """Begin to read the agent's answers; the node must be ready. ``lost`` is called when the agent has gone."""
+        """Begin to read the agent's answers; the node must be ready. ``lost`` is called when the agent has gone, or
+        says what no agent says (``broken``)."""
         threading.Thread(target=self._listen, args=(lost,), daemon=True).start()
 
     def start(self, *argv: str, input: str | None = None, log: Path | None = None) -> RemoteCommand:
@@ -111,32 +140,58 @@ class Agent:
             with self._lock:
                 if self._gone:
                     raise AgentGoneError
-                self._holder.stdin.write(line + "\n")
-                self._holder.stdin.flush()
+                self._put((line + "\n").encode(), self._holder.stdin.fileno())
         except (OSError, ValueError) as closed:  # ValueError: the node has been let go meanwhile
             raise AgentGoneError from closed
 
+    def _put(self, data: bytes, pipe: int) -> None:
+        """Write all of it. Raises AgentGoneError where the machine takes nothing for too long."""
+        os.set_blocking(pipe, False)
+        end = time.monotonic() + TAKES_WITHIN_S
+        while data:
+            if not writable(pipe, end - time.monotonic()):
+                self._gone, self.broken = True, f"takes nothing that is sent to it, for {TAKES_WITHIN_S:g} s"
+                raise AgentGoneError
+            data = data[os.write(pipe, data) :]
+
     def _listen(self, lost: Callable[[], None]) -> None:
+        """Hear every answer. After one that is none, hear no more: the machine is told so by a closed pipe."""
         assert self._holder.stdout is not None
-        with suppress(ValueError):  # cut off in the middle of a line
-            for line in self._holder.stdout:
-                self._hear(json.loads(line))
+        with open(self._holder.stdout.fileno(), "rb", closefd=False) as stdout:
+            while (line := stdout.readline(MOST_LINE)).endswith(b"\n"):  # else cut off in the middle of a line
+                try:
+                    self._hear(Answer.model_validate_json(line))
+                except (ValidationError, KeyError):
+                    self.broken = f"answers {line[:80].decode(errors='replace')!r}, which is no agent's answer"
+                    break
+            if len(line) == MOST_LINE:
+                self.broken = f"answers with a line of more than {MOST_LINE >> 20} MiB, which no agent does"
+        self._holder.stdout.close()
         self.abandon()
         lost()
 
-    def _hear(self, answer: dict[str, Any]) -> None:
-        job = self._jobs[answer["id"]]
-        for stream in answer.keys() & job.said.keys():
-            data = answer[stream].encode("latin-1")
+    def _hear(self, answer: Answer) -> None:
+        job = self._jobs[answer.id]
+        for stream, text in (("out", answer.out), ("err", answer.err)):
             if stream in job.logs:
-                job.logs[stream].write(data)
-            else:
-                job.said[stream] += data
-        if "code" in answer:
+                job.logs[stream].write(text.encode("latin-1"))
+            elif not job.too_much:
+                job.said[stream] += text.encode("latin-1")
+        if sum(map(len, job.said.values())) > MOST_BYTES:
+            self._silence(job)
+        if answer.code is not None:
             for log in job.logs.values():
                 log.flush()
-            job.code = answer["code"]
+            job.code = answer.code
             job.ended.set()
+
+    def _silence(self, job: RemoteCommand) -> None:
+        """End a command that says too much, and keep nothing of it. From another thread: the machine may take nothing
+        while nobody hears it."""
+        job.too_much, job.code = True, KILLED
+        job.said = {stream: bytearray() for stream in job.said}
+        threading.Thread(target=self.kill, args=(job,), daemon=True).start()
+        job.ended.set()
 
 
 class AgentProcess:
@@ -152,7 +207,6 @@ class AgentProcess:
     def stop(self) -> None:
         """End the command now, with what it started."""
         self._kill(self._job)
-        self._job.ended.wait()
 
     def wait(self, timeout: float) -> int:
         """Its exit code, 255 where the node went first. Raises TimeoutError after ``timeout`` seconds."""

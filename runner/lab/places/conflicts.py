@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
-from typing import Any
 
+from runner.lab.node.answers import Link, Route
 from runner.lab.places.sites import CABLE, INNER, Sites
 
 # Somebody who listens here has a VPN at work; the plugins' ports, but for those that other servers have as well.
@@ -19,14 +19,14 @@ def listeners(shown: str) -> dict[str, str]:
     programs = {}
     for line in shown.splitlines():
         words = line.split()
-        address, _, port = words[4].rpartition(":")
-        if not address.startswith(("127.", "[::1]")):
+        address, _, port = words[4].rpartition(":") if len(words) > 4 else ("", "", "")
+        if port and not address.startswith(("127.", "[::1]")):
             programs[f"{words[0]}/{port}"] = line.partition('(("')[2].partition('"')[0] or "somebody"
     return programs
 
 
 def in_use(
-    links: list[Any], routes: list[Any], xfrm: tuple[str, str], taken: Mapping[str, str], inventory: Sites
+    there: Sequence[Link], ways: Sequence[Route], xfrm: tuple[str, str], taken: Mapping[str, str], inventory: Sites
 ) -> list[str]:
     """Sentences about what the machine does already and a lab would disturb, each with what to do. ``xfrm``: the
     policies that ip-xfrm(8) lists, and its count of states."""
@@ -35,15 +35,15 @@ def in_use(
         problems.append("it has XFRM policies, so IPsec is at work: end it first (ip xfrm policy shows them)")
     elif re.search(r"[1-9]", states):
         problems.append("it has XFRM states, so IPsec is at work: end it first (ip xfrm state shows them)")
-    tunnels = [link["ifname"] for link in links if link.get("linkinfo", {}).get("info_kind") in TUNNELS]
-    if up := [link["ifname"] for link in links if link["ifname"] in tunnels and "UP" in link["flags"]]:
+    tunnels = [link["ifname"] for link in there if link.get("linkinfo", {}).get("info_kind") in TUNNELS]
+    if up := [link["ifname"] for link in there if link["ifname"] in tunnels and "UP" in link["flags"]]:
         problems.append(f"a tunnel is at work ({', '.join(up)}): end it first, for example: ip link set {up[0]} down")
-    if any(link["ifname"] == CABLE for link in links):
+    if any(link["ifname"] == CABLE for link in there):
         problems.append(f"{CABLE} is there: another run of vpneval holds this machine, or: ip link del {CABLE}")
     for port in VPN_PORTS:
         if port in taken:
             problems.append(f"{taken[port]} listens on {port}, which VPNs need: stop it first")
-    networks = [IPv4Network(route["dst"], strict=False) for route in routes if route["dst"] != "default"]
+    networks = [IPv4Network(route["dst"], strict=False) for route in ways if re.match(r"[\d.]+(/|$)", route["dst"])]
     for network in networks:
         if any(network.subnet_of(inner) for inner in INNER):
             problems.append(

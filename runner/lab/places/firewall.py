@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 from runner.lab.places.sites import CABLE
 
@@ -59,4 +60,5 @@ def _accepting(chain: str, port: str) -> str:
     if chain in (IPTABLES, IP6TABLES):
         tool = "iptables" if chain == IPTABLES else "ip6tables"
         return "; ".join(f"{tool} -I FORWARD -{way} {port} -j ACCEPT" for way in "io")
-    return "; ".join(f"nft insert rule {chain} {way}name {port} accept" for way in ("iif", "oif"))
+    of = ("nft", "insert", "rule", *chain.split())
+    return "; ".join(shlex.join((*of, f"{way}name", port, "accept")) for way in ("iif", "oif"))

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from runner.data.errors import CannotRunHere
 from runner.lab.node import LabNode, wait_until
-from runner.lab.node.iproute import parsed
+from runner.lab.node.answers import Link, links, own_words
 from runner.lab.places.sites import CABLE, Gateway
 from runner.lab.places.ssh import Connection, Lent
 from runner.lab.shape.site import Site
@@ -32,24 +31,24 @@ def lent(port: str | None) -> Lent:
     return Lent({}, cable=macvlan, uncable="link del eth0")
 
 
-def usable(wanted: str, links: Sequence[Mapping[str, Any]]) -> str:
+def usable(wanted: str, there: Sequence[Link]) -> str:
     """The port with this name or MAC address. Raises CannotRunHere where there is none, or it cannot carry a host."""
-    port = next((link for link in links if wanted in (link["ifname"], link.get("address"))), None)
+    port = next((link for link in there if wanted in (link["ifname"], link.get("address"))), None)
     if port is None:
-        have = ", ".join(link["ifname"] for link in links if link["ifname"] != "lo")
+        have = ", ".join(link["ifname"] for link in there if link["ifname"] != "lo")
         raise CannotRunHere(f"no interface {wanted} (lan_port); it has: {have or 'none'}")
     if "UP" not in port["flags"]:
         raise CannotRunHere(f"{wanted} (lan_port) is down: ip link set {port['ifname']} up")
     if "master" in port:
         raise CannotRunHere(f'{wanted} is a part of {port["master"]}: give lan_port = "{port["master"]}"')
-    return str(port["ifname"])
+    return port["ifname"]
 
 
-def lan_port(gateway: Gateway, links: Sequence[Mapping[str, Any]], wan: str) -> str:
+def lan_port(gateway: Gateway, there: Sequence[Link], wan: str) -> str:
     """The gateway's port to its host. Raises CannotRunHere where that port cannot be used."""
     if gateway.lan_port is None:
         return CABLE
-    port = usable(gateway.lan_port, links)
+    port = usable(gateway.lan_port, there)
     if port == wan:
         raise CannotRunHere(
             f"{port} is the port of the path, so what leaves the tunnel could not be told from what must be inside of "
@@ -61,13 +60,13 @@ def lan_port(gateway: Gateway, links: Sequence[Mapping[str, Any]], wan: str) -> 
 def fit(connection: Connection, wanted: str) -> str:
     """The port of a host of its own. Raises CannotRunHere with the reason why it cannot be used."""
     try:
-        port = usable(wanted, parsed(connection, connection.run("ip", "-d", "-j", "addr", "show").stdout))
+        port = usable(wanted, links(connection, connection.run("ip", "-d", "-j", "addr", "show").stdout))
     except CannotRunHere as lack:
         raise CannotRunHere(f"{connection.name}: {lack}") from lack
     tried = connection.run("unshare", "--net", "sh", "-c", MACVLAN)
     if tried.code != 0:
         raise CannotRunHere(
-            f"{connection.name}: its kernel makes no macvlan ({tried.stderr.strip()}); leave [host1] and [host2] out"
+            f"{connection.name}: its kernel makes no macvlan ({own_words(tried.stderr)}); leave [host1] and [host2] out"
         )
     return port
 

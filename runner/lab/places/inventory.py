@@ -22,10 +22,11 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from runner.data.errors import UsageError
 from runner.data.files import at_home, from_toml, read_bytes
+from runner.lab.node.answers import INTERFACE
 
-# Neither may look like an option to ssh or ip. Interface names: dev_valid_name() of the kernel's net/core/dev.c.
+# Neither may look like an option to ssh or ip.
 Address = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_\[][A-Za-z0-9_.:%\[\]-]*$")]
-Port = Annotated[str, StringConstraints(pattern=r"^[^-\s/:][^\s/:]{0,14}$|^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$")]
+Port = Annotated[str, StringConstraints(pattern=rf"{INTERFACE}|^([0-9a-fA-F]{{2}}:){{5}}[0-9a-fA-F]{{2}}$")]
 
 
 class MachineEntry(BaseModel, ABC):

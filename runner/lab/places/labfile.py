@@ -7,6 +7,7 @@ A mistake is named with its line before a machine is started. The Vagrantfile ha
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,8 +20,10 @@ from runner.data.errors import UsageError
 from runner.data.files import read_bytes
 
 DRIVERS = ("auto", "kvm", "qemu")
+BOXES = ("box", "public_box")
 NUMBERS = ("memory_mib", "cpus", "boot_timeout_s")
-KEYS = ("driver", "box", "public_box", *NUMBERS)
+KEYS = ("driver", *BOXES, *NUMBERS)
+BOX, NETWORK = re.compile(r"\w[\w./+-]*"), re.compile(r"\w[\w.-]{0,39}")
 EMULATION_IS_SLOWER = 10.0  # the patience that software emulation needs, several machines on the cores of one
 # Each node's ports in the order of its networks; the Vagrantfile gives the n-th port of the m-th node its MAC address.
 PORTS = {"host1": ("lan",), "gw1": ("lan", "wan"), "wan": ("gw1", "gw2"), "gw2": ("lan", "wan"), "host2": ("lan",)}
@@ -81,6 +84,9 @@ def _check_settings(settings: dict[Any, Any], wrong: Callable[[object, str], Usa
             raise wrong(key, f"{key} {problem}. Valid here: {', '.join(KEYS)}, nodes")
     if settings["driver"] not in DRIVERS:
         raise wrong("driver", f"unknown driver {settings['driver']!r}. Valid: {', '.join(DRIVERS)}")
+    for key in BOXES:
+        if not isinstance(settings[key], str) or not BOX.fullmatch(settings[key]):
+            raise wrong(key, f"{key} is the name of a box, as debian/trixie64, not {settings[key]!r}")
     for key in NUMBERS:
         if type(settings[key]) is not int or settings[key] < 1:
             raise wrong(key, f"{key} is a whole number from 1 on, not {settings[key]!r}")
@@ -95,6 +101,10 @@ def _check_nodes(nodes: dict[Any, Any], wrong: Callable[[object, str], UsageErro
             raise wrong(name, f"there is no node {name}. Valid: {', '.join(PORTS)}")
         if name in nodes and (not isinstance(nodes[name], list) or len(nodes[name]) != len(PORTS[name])):
             raise wrong(name, f"{name} needs {len(PORTS[name])} networks, for its {' and '.join(PORTS[name])}")
+        if name in nodes and not all(NETWORK.fullmatch(str(network)) for network in nodes[name]):
+            raise wrong(
+                name, f"a network's name is at most 40 letters, digits and . _ -, not one of {nodes[name]!r:.80}"
+            )
     networks = {
         f"{name} {port}": network for name, own in nodes.items() for port, network in zip(PORTS[name], own, strict=True)
     }

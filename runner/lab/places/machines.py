@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +18,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from runner.data.errors import CannotRunHere, LabError, UsageError
 from runner.lab.node import LabNode, wait_until
-from runner.lab.node.iproute import parsed
+from runner.lab.node.answers import Link, links, not_understood, own_words, sections
 from runner.lab.places.inventory import Inventory, MachineEntry
 from runner.lab.places.private import private_folder
 from runner.lab.places.ssh import Connection, Lent, SshNode
@@ -31,6 +31,10 @@ from runner.lab.software.image import DEFAULT, NODE_TOOLS, Image
 
 CABLES_WITHIN_S = 15.0  # a link of 1000BASE-T takes about 3 s to come up
 TOOLS = {**HOST_TOOLS, **NODE_TOOLS, "bridge": "iproute2", "ping": "iputils-ping", "setsid": "util-linux"}
+PACKAGE = re.compile(
+    r"[a-z0-9][a-z0-9+.-]* ([A-Za-z0-9][A-Za-z0-9.+~:-]*)?"
+)  # with its version: Debian policy 5.6.1, 5.6.12
+PARTS = ("/usr", "/etc", "/var")  # of which LOOK_AT_MACHINE asks
 # One command each, because in an emulated VM every process takes its time. Their sections end with a separator.
 # $1: the ssh client's address; the rest: tools.
 LOOK_AT_MACHINE = r"""
@@ -118,10 +122,21 @@ def own_image(connections: Mapping[str, Connection], kind: str, name: str) -> Im
             f"the machines of --lab {kind} have their own software, so vpneval cannot use the image {name!r}"
         )
     results = [connections[site.name].run("dpkg-query", "-W", "-f", "${Package} ${Version}\\n") for site in SITES]
-    each = [dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line) for done in results]
+    each = [_packages(site.name, done.stdout) for site, done in zip(SITES, results, strict=True)]
     packages = {name: _on_both(name, *each) for name in sorted({*each[0], *each[1]})}
     digest = hashlib.sha256("".join(sorted(done.stdout for done in results)).encode()).hexdigest()
     return Image("host", Path("/"), digest[:12], packages)
+
+
+def _packages(machine: str, listed: str) -> dict[str, str]:
+    """Package -> version, as dpkg-query lists them on the machine. Raises CannotRunHere."""
+    packages = {}
+    for line in listed.splitlines():
+        if " " in line:
+            if not PACKAGE.fullmatch(line):
+                raise not_understood(machine, f"dpkg-query lists {line[:80]!r}, which is no package and version")
+            name, _, packages[name] = line.partition(" ")
+    return packages
 
 
 def _on_both(package: str, near: Mapping[str, str], far: Mapping[str, str]) -> str:
@@ -204,60 +219,65 @@ def examine(connection: Connection, machine: MachineEntry, tools: Mapping[str, s
     it."""
     name = connection.name
     # sshd(8): the client's address and port, then the server's; before sudo, which forgets the variable.
-    ends = connection.run("printenv", "SSH_CONNECTION", as_root=False).stdout.split() or [""] * 4
-    client, server = ends[0], ends[2]
-    sections = connection.run("sh", "-c", LOOK_AT_MACHINE, "sh", client, *tools).stdout.split("\036")
-    if missing := sections[0].split():
+    ends = connection.run("printenv", "SSH_CONNECTION", as_root=False).stdout.split()
+    client, _, server, *_ = [*ends, "", "", ""]
+    looked = connection.run("sh", "-c", LOOK_AT_MACHINE, "sh", client, *tools).stdout
+    absent, mounted, refused, addresses, routes = sections(name, looked, 5)
+    if unknown := ({*absent.split()} - {*tools}) | ({*mounted.split()} - {*PARTS}):
+        raise not_understood(name, f"it says {sorted(unknown)[0]!r:.80} of its tools and file systems")
+    if missing := absent.split():
         packages = " ".join(sorted({tools[tool] for tool in missing}))
         raise CannotRunHere(f"{name} has no {', '.join(missing)}; get it there with: apt-get install {packages}")
-    _, mounted, refused, addresses, routes = sections
-    links = {link["ifname"]: link for link in parsed(connection, addresses)}
+    there = {link["ifname"]: link for link in links(connection, addresses)}
     problems = [f"{part} is a separate file system, which a node would not see" for part in mounted.split()]
-    problems += [f"no namespaces: {refused.strip()}"] if refused.strip() else []
-    by_mac = {link.get("address", "").lower(): link["ifname"] for link in links.values()}
-    ours = [name for name, link in links.items() if server in [entry.get("local") for entry in link["addr_info"]]]
+    problems += [f"no namespaces: {own_words(refused)}"] if refused.strip() else []
+    by_mac = {link.get("address", "").lower(): link["ifname"] for link in there.values()}
+    ours = [name for name, link in there.items() if server in [entry.get("local") for entry in link["addr_info"]]]
     reserved = {"lo": "is the loopback interface"}
     reserved |= dict.fromkeys(re.findall(r"^default .*dev (\S+)", routes, re.MULTILINE), "is the default route")
     to_client = re.findall(rf"^{re.escape(client)} .*dev (\S+)", routes, re.MULTILINE)
     reserved |= dict.fromkeys([*to_client, *ours], "carries the ssh connection")
     ports = {lab_name: by_mac.get(wanted.lower(), wanted) for lab_name, wanted in machine.ports().items()}
-    for wanted in [wanted for lab_name, wanted in machine.ports().items() if ports[lab_name] not in links]:
-        have = ", ".join(f"{link} ({details.get('address', '')})" for link, details in links.items() if link != "lo")
+    for wanted in [wanted for lab_name, wanted in machine.ports().items() if ports[lab_name] not in there]:
+        have = ", ".join(f"{link} ({details.get('address', '')})" for link, details in there.items() if link != "lo")
         problems.append(f"no interface {wanted}; it has: {have or 'none'} (or does another run hold it?)")
-    owns = [own for own in ports.values() if own in links]
-    *shown, settings = connection.run("bash", "-c", LOOK_AT_PORTS, "bash", *owns).stdout.split("\036")
+    owns = [own for own in ports.values() if own in there]
+    looked = connection.run("bash", "-c", LOOK_AT_PORTS, "bash", *owns).stdout
+    *shown, settings = sections(name, looked, 4 * len(owns) + 1)
     restore, restore6 = [], []
     for nth, own in enumerate(owns):
         qdisc, routes4, routes6, neighbours = shown[4 * nth : 4 * nth + 4]
         if own in reserved:
             problems.append(f"{own} {reserved[own]}: the lab would cut the machine off")
-        elif "master" in links[own]:
-            problems.append(f"{own} is a part of {links[own]['master']}: take it out of it")
+        elif "master" in there[own]:
+            problems.append(f"{own} is a part of {there[own]['master']}: take it out of it")
         elif len(words := qdisc.split()) > 2 and words[2] != "0:":
-            problems.append(f"{own} has a queueing discipline of its own ({words[1]}), which the lab could not restore")
+            problems.append(
+                f"{own} has a queueing discipline of its own ({shlex.quote(words[1])}), which the lab could not restore"
+            )
         elif re.search(r"\b(nexthop|nhid)\b", routes4 + routes6):
             problems.append(f"{own} has multipath routes, which the lab could not restore")
-        restore += link_lines(links[own]) + route_lines(own, routes4) + neighbour_lines(own, neighbours)
+        restore += link_lines(there[own]) + route_lines(own, routes4) + neighbour_lines(own, neighbours)
         restore6 += route_lines(own, routes6)
     if problems:
         raise CannotRunHere("\n".join(f"{name}: {problem}" for problem in problems))
     return Lent(ports, "\n".join(restore), "\n".join(restore6), "\n".join(sysctl_lines(settings)))
 
 
-def link_lines(link: Mapping[str, Any]) -> list[str]:
+def link_lines(link: Link) -> list[str]:
     """Lines for ip -batch that make an interface what it is now: up or down, MTU, addresses."""
     device = f"dev {link['ifname']}"
     mode = f" addrgenmode {link['inet6_addr_gen_mode']}" if "inet6_addr_gen_mode" in link else ""
     up = "UP" in link["flags"]
     lines = [f"link set {device} mtu {link['mtu']}{mode}", f"link set {device} {'up' if up else 'down'}"]
     for entry in link["addr_info"]:
-        if entry.get("protocol") == "kernel_ll" or "local" not in entry:
+        if entry.get("protocol") == "kernel_ll":
             continue  # the kernel makes it again
         peer = f" peer {entry['address']}" if "address" in entry else ""
         line = f"addr replace {entry['local']}{peer}/{entry['prefixlen']} {device} scope {entry['scope']}"
         line += f" brd {entry['broadcast']}" if "broadcast" in entry else ""
         line += f" label {entry['label']}" if entry.get("label", link["ifname"]) != link["ifname"] else ""
-        if entry.get("dynamic"):
+        if entry.get("dynamic") and {"valid_life_time", "preferred_life_time"} <= entry.keys():
             line += f" valid_lft {entry['valid_life_time']} preferred_lft {entry['preferred_life_time']}"
         lines.append(line + "".join(f" {flag}" for flag in ("noprefixroute", "nodad") if entry.get(flag)))
     return lines

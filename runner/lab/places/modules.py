@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
+from runner.lab.node.answers import not_understood
 from runner.lab.places.ssh import Connection
 
 BOOT_FILE = "/etc/modules-load.d/vpneval.conf"  # modules-load.d(5)
@@ -28,9 +30,13 @@ DEBIANS = {"x86_64": "amd64", "aarch64": "arm64"}  # names of the architectures
 
 def lacking(connection: Connection, modules: Iterable[str], folder: str = "/lib/modules") -> str:
     """Sentences about those of ``modules`` that the machine has not loaded, with the commands that load them; empty
-    where it has all."""
-    *lines, last = connection.run("sh", "-c", LOOK, "sh", folder, *modules).stdout.splitlines()
-    release, machine = last.split()
+    where it has all. Raises CannotRunHere for an answer that is none."""
+    said = connection.run("sh", "-c", LOOK, "sh", folder, *modules).stdout
+    *lines, last = said.splitlines() or [""]
+    kernel = re.fullmatch(r"([\w.+~-]+) (\w+)", last)
+    if kernel is None or not all(re.fullmatch(r"[\w-]+ (loaded|there|absent)", line) for line in lines):
+        raise not_understood(connection.name, f"sh and uname say {said.strip()[:80]!r}")
+    release, machine = kernel.groups()
     states = [line.split() for line in lines]
     there = [module for module, how in states if how == "there"]
     absent = [module for module, how in states if how == "absent"]

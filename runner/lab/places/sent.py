@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -12,6 +13,9 @@ from pathlib import Path
 
 from runner.data.errors import LabError
 from runner.lab import probes
+from runner.lab.node import PATIENCE
+from runner.lab.node.answers import own_words
+from runner.lab.node.commands import TOO_MUCH, SaidTooMuch, outputs, writable
 from runner.lab.places.ssh import BOOT, Connection
 from runner.lab.software.image import Image
 
@@ -20,6 +24,7 @@ CHUNK = 1 << 20
 PAYLOAD_SHARE = 0.9  # of what is on the path: the rest is headers and ssh's own
 AT_ONCE_S = 0.05  # of a limited rate
 GONE_WITHIN_S = 60.0
+STALLS_S = 120.0 * PATIENCE  # a machine that takes nothing for so long has been lost
 STATUS = "var/lib/dpkg/status"  # by whose digest an image is known
 
 
@@ -35,7 +40,7 @@ def sent(connection: Connection, image: Image, say: Callable[[str], None], max_r
             connection.run("rm", "-rf", there, timeout=GONE_WITHIN_S)
         moved = connection.run("mv", "-T", f"{there}.partial", there)
         if moved.code != 0:
-            raise LabError(f"{connection.name}: the image could not be put in place: {moved.stderr.strip()}")
+            raise LabError(f"{connection.name}: the image could not be put in place: {own_words(moved.stderr)}")
     return replace(image, root=Path(there))
 
 
@@ -59,17 +64,35 @@ def _send(connection: Connection, root: Path, folder: str, max_rate_bps: float |
     ):
         assert there.stdin is not None
         assert here.stdout is not None
-        with suppress(BrokenPipeError):  # the other end says why
-            there.stdin.write(f"{len(program.encode()):8}{program}".encode())
-            while data := here.stdout.read(chunk):
-                digest.update(data)
-                there.stdin.write(data)
-                there.stdin.flush()
-                if bytes_per_s:  # a stall is not made up for
-                    due = max(due, time.monotonic() - AT_ONCE_S) + len(data) / bytes_per_s
-                    time.sleep(max(0.0, due - time.monotonic()))
-        output, complaint = there.communicate()
-        here.stdout.close()
-    if output.decode().strip() != digest.hexdigest() or here.returncode != 0:
-        why = complaint.decode(errors="replace").strip()[-300:] or "what arrived there is not what was sent"
+        try:
+            with suppress(BrokenPipeError):  # the other end says why
+                _put(there.stdin.fileno(), f"{len(program.encode()):8}{program}".encode())
+                while data := here.stdout.read(chunk):
+                    digest.update(data)
+                    _put(there.stdin.fileno(), data)
+                    if bytes_per_s:  # a stall is not made up for
+                        due = max(due, time.monotonic() - AT_ONCE_S) + len(data) / bytes_per_s
+                        time.sleep(max(0.0, due - time.monotonic()))
+            there.stdin.close()
+            output, complaint = outputs(there, STALLS_S)
+        except (TimeoutError, subprocess.TimeoutExpired) as late:
+            raise LabError(
+                f"{connection.name}: the image could not be sent: nothing moved for {STALLS_S:g} s"
+            ) from late
+        except SaidTooMuch as endless:
+            raise LabError(f"{connection.name}: the image could not be sent: {TOO_MUCH}") from endless
+        finally:
+            there.kill()
+            here.stdout.close()
+    if output.decode(errors="replace").strip() != digest.hexdigest() or here.returncode != 0:
+        why = own_words(complaint.decode(errors="replace")[-300:]) or "what arrived there is not what was sent"
         raise LabError(f"{connection.name}: the image could not be sent: {why}")
+
+
+def _put(pipe: int, data: bytes) -> None:
+    """Write all of it. Raises TimeoutError where the other end takes nothing for STALLS_S."""
+    os.set_blocking(pipe, False)
+    while data:
+        if not writable(pipe, STALLS_S):
+            raise TimeoutError
+        data = data[os.write(pipe, data) :]

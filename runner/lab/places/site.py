@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ from typing import Any
 
 from runner.data.errors import CannotRunHere, LabError, MeasurementError
 from runner.lab.names import HOST
-from runner.lab.node.iproute import parsed
+from runner.lab.node.answers import Link, Route, links, number, routes, sections
 from runner.lab.places import hosts, machines
 from runner.lab.places.conflicts import VPN_PORTS, in_use, listeners
 from runner.lab.places.firewall import closed
@@ -197,7 +197,7 @@ class SiteRig:
         for site in self.sites:
             gateway, host = nodes[site.name], nodes[f"host{site.number}"]
             port = self.owns[site.name].lan_port
-            longest = int(host.run("cat", "/sys/class/net/eth0/mtu").stdout)
+            longest = number(host.name, "an MTU", host.run("cat", "/sys/class/net/eth0/mtu").stdout)
             mtu = f" mtu {min(fits, longest)}" if self.path.mtu_bytes < ETHERNET_MTU else ""
             forwarding = ("net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.default.rp_filter=0")
             gateway.run("sysctl", "-qw", *forwarding)
@@ -317,37 +317,37 @@ def _fit(connection: Connection, name: str, inventory: Sites, only_look: bool) -
 def _fit_gateway(connection: Connection, name: str, inventory: Sites, only_look: bool) -> Own:
     """What the gateway has of its own. Raises CannotRunHere with every reason against the machine."""
     machine = inventory.machines[name]
-    seen = connection.run("sh", "-c", LOOK).stdout.split("\036")
-    addresses, shown, defaults, policies, states, listening, firewall, managers = seen
+    looked = connection.run("sh", "-c", LOOK).stdout
+    addresses, shown, defaults, policies, states, listening, firewall, managers = sections(name, looked, 8)
     taken = listeners(listening)
-    links, routes, default = (parsed(connection, section.strip() or "[]") for section in (addresses, shown, defaults))
+    there, ways, default = links(connection, addresses), routes(connection, shown), routes(connection, defaults)
     own, problems = Own("", "", taken), []
     try:
-        own = own_end(machine, links, [*routes, *default], taken)
+        own = own_end(machine, there, [*ways, *default], taken)
     except CannotRunHere as lack:
         problems.append(str(lack))
     if not only_look:
         try:
-            own = replace(own, lan_port=hosts.lan_port(machine, links, own.port))
+            own = replace(own, lan_port=hosts.lan_port(machine, there, own.port))
         except CannotRunHere as lack:
             problems.append(str(lack))
-        conflicts = in_use(links, routes, (policies, states), taken, inventory)
+        conflicts = in_use(there, ways, (policies, states), taken, inventory)
         problems = [*conflicts, *closed(firewall, managers, own.lan_port), *problems]
     if problems:
         raise CannotRunHere("\n".join(f"{name}: {problem}" for problem in problems))
     return own
 
 
-def own_end(machine: Gateway, links: list[Any], routes: list[Any], taken: Mapping[str, str]) -> Own:
+def own_end(machine: Gateway, there: Sequence[Link], ways: Sequence[Route], taken: Mapping[str, str]) -> Own:
     """The machine's port and address on the path: IPv6 where it is named, or where the port has no IPv4. Raises
     CannotRunHere where the machine lacks what the inventory names."""
-    default = [route["dev"] for route in routes if route["dst"] == "default" and "dev" in route]
+    default = [route["dev"] for route in ways if route["dst"] == "default" and "dev" in route]
     wanted = machine.wan or (default[0] if default else "")
     if not wanted:
         raise CannotRunHere('it has no default route, so name the port of the path: wan = "eth0"')
-    of_port = [link for link in links if wanted in (link["ifname"], link.get("address"))]
+    of_port = [link for link in there if wanted in (link["ifname"], link.get("address"))]
     if not of_port:
-        have = ", ".join(link["ifname"] for link in links if link["ifname"] != "lo")
+        have = ", ".join(link["ifname"] for link in there if link["ifname"] != "lo")
         raise CannotRunHere(f"no interface {wanted}; it has: {have or 'none'}")
     of_it = [entry for entry in of_port[0]["addr_info"] if entry.get("scope", "global") == "global"]
     has = [

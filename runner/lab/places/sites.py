@@ -67,9 +67,12 @@ Hours = Annotated[str, StringConstraints(pattern=HOURS)]
 
 def _address(value: object) -> IPv4Address | IPv6Address:
     try:
-        return ip_address(str(value))
+        address = ip_address(str(value))
     except ValueError:
         raise ValueError(f"cannot be {value!r:.60}: an IPv4 or IPv6 address is needed") from None
+    if "%" in str(address):
+        raise ValueError(f"cannot be {value!r:.60}: the other gateway must reach it, so it has no scope (RFC 4007)")
+    return address
 
 
 OnPath = Annotated[IPv4Address | IPv6Address, PlainValidator(_address)]

@@ -27,7 +27,8 @@ from typing import Any
 from runner.data.errors import CannotRunHere, LabError
 from runner.lab import probes
 from runner.lab.node import ENVIRONMENT, PATIENCE, Completed
-from runner.lab.node.commands import Dialogue
+from runner.lab.node.answers import own_words
+from runner.lab.node.commands import TOO_MUCH, Dialogue, SaidTooMuch, outputs
 from runner.lab.node.held import HeldNode, shown
 from runner.lab.node.namespaces import NSENTER, kill_group
 from runner.lab.places.agent import Agent, AgentGoneError, AgentProcess, RemoteCommand
@@ -122,7 +123,7 @@ class Connection:
             done = self.run("true")
             if done.code != 0:
                 raise CannotRunHere(
-                    f"{self.name}: {user} may not become root: {done.stderr.strip()}. Allow it there, as root: "
+                    f"{self.name}: {user} may not become root: {own_words(done.stderr)}. Allow it there, as root: "
                     f"echo '{user} ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/vpneval (and: apt-get install sudo)"
                 )
 
@@ -139,9 +140,9 @@ class Connection:
                 "and put this line first: case $- in *i*) ;; *) return ;; esac"
             )
         user, clock, version = [*answer.strip().split("|"), "", "", ""][:3]
-        if not re.fullmatch(r"[A-Za-z0-9_.-]+[$]?", user) or not clock.isdigit():
+        if not re.fullmatch(r"[A-Za-z0-9_.-]+[$]?", user) or not re.fullmatch(r"[0-9]{1,12}", clock):
             raise CannotRunHere(f"{self.name}: sh, id and date do not answer there, but {answer.strip()[:80]!r}")
-        python = re.findall(r"\d+", version)  # none: the look at the machine says that it is missing
+        python = re.findall(r"\b[0-9]{1,3}\b", version)  # none: the look at the machine says that it is missing
         if python and tuple(map(int, python)) < OLDEST_PYTHON:
             needed = ".".join(map(str, OLDEST_PYTHON))
             raise CannotRunHere(f"{self.name} has Python {'.'.join(python)}; vpneval needs {needed} or newer there")
@@ -172,11 +173,15 @@ class Connection:
     def run(self, *argv: str, timeout: float = 20.0 * PATIENCE, as_root: bool = True) -> Completed:
         """Run a command on the machine itself, outside of any node. Raises LabError when it does not answer."""
         command = self.argv(*argv) if as_root else self.plain_argv(*argv)
-        try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False)
-        except subprocess.TimeoutExpired as late:
-            raise LabError(f"{self.name} did not answer within {timeout:g} s") from late
-        return Completed(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as process:
+            try:
+                stdout, stderr = outputs(process, timeout)
+            except subprocess.TimeoutExpired as late:
+                raise LabError(f"{self.name} did not answer within {timeout:g} s") from late
+            except SaidTooMuch as endless:
+                raise LabError(f"{self.name}, asked {shown(argv)[:80]}: {TOO_MUCH}") from endless
+        return Completed(process.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
 
     def alive(self) -> bool:
         """Is the OpenSSH master still there?"""
@@ -279,6 +284,8 @@ class SshNode(HeldNode):
             self._end(job)
         if job.code is None:
             raise self._gone()
+        if job.too_much:
+            raise self.failed(argv, Completed(job.code, "", TOO_MUCH))
         self._last = argv, time.monotonic() - started
         done = Completed(job.code, job.text("out"), hide(job.text("err")))
         if not in_time:
@@ -329,9 +336,16 @@ class SshNode(HeldNode):
 
     def _gone(self) -> LabError:
         culprit = self._culprit or self
+        if broken := culprit._agent.broken:
+            return LabError(f"{culprit.whole_name} {broken}")
         why = culprit.connection.diagnose()
-        gone = f"{culprit.name} ({culprit.connection.machine.address}) does not answer any more"
+        gone = f"{culprit.whole_name} does not answer any more"
         return LabError(f"{gone} ({why})" if why else gone)
+
+    @property
+    def whole_name(self) -> str:
+        """The node, and the address of its machine."""
+        return f"{self.name} ({self.connection.machine.address})"
 
     def lost(self) -> str:
         """The sentence that says why the node has ended, as its machine reports it; empty while the node answers within
@@ -351,8 +365,7 @@ class SshNode(HeldNode):
         trouble = ""
         try:
             if code := self._holder.wait(UNDO_WITHIN_S):
-                assert self._holder.stderr is not None
-                trouble = self._holder.stderr.read().strip()[-500:] or f"its connection ended with {code}"
+                trouble = self._last_words()[-500:] or f"its connection ended with {code}"
         except subprocess.TimeoutExpired:
             kill_group(self._holder)
             self._holder.wait()

@@ -35,6 +35,7 @@ import ctypes
 import fcntl
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -438,6 +439,7 @@ def lines(silence_s: int) -> Iterator[None]:
 
 
 os.umask(0o022)  # of all that is made here: who calls may have another
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the memory of what runs here has keys
 described = json.loads(sys.argv[1])
 try:
     if "group" in described:

@@ -11,6 +11,7 @@ from typing import Any
 from runner.data.errors import CommandError
 from runner.data.guest import inside
 from runner.lab.node import Node
+from runner.lab.node.answers import understood
 from runner.lab.node.iproute import objects
 from runner.lab.readings.hardware import cpu_name, hardware
 from runner.lab.shape.site_to_site import Lab
@@ -63,8 +64,14 @@ def facts(lab: Lab) -> dict[str, Any]:
     """The facts about this lab: kernel, CPU, cores, memory, crypto, clock; offloads, MTU and queues of its links.
 
     The links and ``machines`` are those of the whole lab; all else is the first gateway's, which in a namespace lab is
-    this machine. What a machine does not report is "unknown".
+    this machine. What a machine does not report is "unknown". Raises CannotRunHere
+    where a machine's answer cannot be read.
     """
+    with understood(lab.gateway(lab.sites[0]).name):
+        return _facts(lab)
+
+
+def _facts(lab: Lab) -> dict[str, Any]:
     gateway = lab.gateway(lab.sites[0])
     texts = {name: text.strip() for name, text in read(gateway, FILES).items()}
     lines = (line.split(":", 1) for line in texts["cpuinfo"].split("\n\n")[0].splitlines() if ":" in line)
@@ -147,7 +154,8 @@ def links(lab: Lab) -> list[dict[str, Any]]:
     alike: dict[str, dict[str, Any]] = {}
     for node in lab.nodes.values():
         for link in objects(node, "ip", "-json", "link", "show"):
-            name = link["ifname"]
+            with understood(node.name):
+                name, mtu = link["ifname"], link["mtu"]
             if name == "lo":
                 continue
             features = node.run("ethtool", "-k", name, check=False).stdout
@@ -157,7 +165,7 @@ def links(lab: Lab) -> list[dict[str, Any]]:
             qdisc = "; ".join(
                 re.sub(r"^qdisc | [0-9a-f]+:(?= )| dev \S+| refcnt \d+", "", line).strip() for line in queue
             )
-            settings = {"mtu": link["mtu"], "qdisc": qdisc or link.get("qdisc", "unknown"), "offloads": on}
+            settings = {"mtu": mtu, "qdisc": qdisc or link.get("qdisc", "unknown"), "offloads": on}
             same = alike.setdefault(json.dumps(settings), {"interfaces": [], **settings})
             same["interfaces"].append(f"{node.name} {name}")
     return list(alike.values())

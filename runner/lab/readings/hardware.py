@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from runner.lab.node import Node
+from runner.lab.node.answers import understood
 from runner.lab.readings.loads import SHARED
 from runner.lab.shape.site_to_site import Lab
 
@@ -34,11 +35,15 @@ Files = Mapping[str, list[str]]  # path -> lines
 def hardware(lab: Lab) -> dict[str, dict[str, Any]]:
     """Every machine by its name, with its ``ports``. Where the nodes share a kernel there is one machine, which has the
     ports of all of them, "gw1 wan0"; else a machine has the name of its node."""
-    looks = {name: looked(node) for name, node in lab.nodes.items()}
+    found = {}
+    for name, node in lab.nodes.items():
+        look = looked(node)
+        with understood(name):
+            found[name] = machine_of(look) | {"ports": ports_of(look)}
     if lab.shared_kernel:
-        ports = {f"{name} {port}": facts for name, look in looks.items() for port, facts in ports_of(look).items()}
-        return {SHARED: machine_of(looks[lab.sites[0].name]) | {"ports": ports}}
-    return {name: machine_of(look) | {"ports": ports_of(look)} for name, look in looks.items()}
+        ports = {f"{name} {port}": facts for name, one in found.items() for port, facts in one["ports"].items()}
+        return {SHARED: found[lab.sites[0].name] | {"ports": ports}}
+    return found
 
 
 def looked(node: Node) -> dict[str, list[str]]:

@@ -5,16 +5,41 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from typing import Annotated, Required
+
+from pydantic import FiniteFloat, StringConstraints, TypeAdapter
+from typing_extensions import TypedDict
 
 from runner.data.errors import MeasurementError
 from runner.lab import probes
 from runner.lab.node import LabNode
+from runner.lab.node.answers import Address, checked, not_understood, number
 from runner.lab.node.probing import probe
 from runner.lab.shape.site import Site, ip_version
 
 HEADERS_BYTES = {4: 28, 6: 48}  # IP and ICMP
 SHORTEST_MTU = {4: 576, 6: 1280}
 RATE_S = 2.0
+
+
+class Findings(TypedDict, total=False):
+    """What the probe of the path says. Times in ms, the far clock's lead in s, rates in bit/s; of DSCP and ECN whether
+    they are kept each way."""
+
+    open: Required[list[Annotated[str, StringConstraints(pattern=r"^(udp|tcp)/[0-9]{1,5}$")]]]
+    seen_as: Address
+    port_kept: bool
+    mappings: int
+    rtt_ms: list[FiniteFloat]
+    loss_ratio: FiniteFloat
+    dscp_kept: list[bool]
+    ecn_kept: list[bool]
+    clock_ahead_s: FiniteFloat | None
+    forward_bps: FiniteFloat
+    reverse_bps: FiniteFloat
+
+
+FINDINGS = TypeAdapter(Findings)
 
 
 def path_mtu(near: LabNode, address: str, port: str) -> int | None:
@@ -27,11 +52,11 @@ def path_mtu(near: LabNode, address: str, port: str) -> int | None:
         # Twice: the first may only teach the kernel, or be lost.
         return near.run("ping", "-c2", "-i0.2", "-W1", "-Mdo", f"-s{size}", address, check=False, timeout=10).code == 0
 
-    longest = int(near.run("cat", f"/sys/class/net/{port}/mtu").stdout)
+    longest = number(near.name, "an MTU", near.run("cat", f"/sys/class/net/{port}/mtu").stdout)
     if passes(longest):
         return longest
     # A router that drops it says what it would take (RFC 1191), and the kernel remembers.
-    known = re.search(r" mtu (\d+)", near.run("ip", "-o", "route", "get", address, check=False).stdout)
+    known = re.search(r" mtu ([0-9]{1,6})\b", near.run("ip", "-o", "route", "get", address, check=False).stdout)
     if known and passes(int(known[1])):
         return int(known[1])
     if not passes(SHORTEST_MTU[family]):
@@ -43,12 +68,10 @@ def path_mtu(near: LabNode, address: str, port: str) -> int | None:
     return low
 
 
-def look(
-    near: LabNode, far: LabNode, address: str, ports: Sequence[str], rate_s: float, max_bps: float
-) -> Mapping[str, object]:
+def look(near: LabNode, far: LabNode, address: str, ports: Sequence[str], rate_s: float, max_bps: float) -> Findings:
     """The findings of the probe ``runner/lab/probes/path.py`` on the path from ``near`` to ``far`` at ``address``.
 
-    Raises MeasurementError where the probe fails.
+    Raises MeasurementError where the probe fails, CannotRunHere where a machine does not answer as it should.
     """
     near.write(f"{probes.FOLDER}/path.py", probes.source("path"), mode=0o644)
     with probe(far, "path", "answer", f"{ip_version(address)}", *ports, ready="ready"):
@@ -56,8 +79,11 @@ def look(
         done = near.run(*asking, *ports, check=False, timeout=60 + 2 * rate_s)
     if done.code != 0:
         raise MeasurementError(f"the probe of the path failed: {done.stderr.strip()[-200:]}")
-    findings: dict[str, object] = json.loads(done.stdout)
-    return findings
+    try:
+        said = json.loads(done.stdout)
+    except (ValueError, RecursionError):
+        raise not_understood(near.name, f"its probe of the path says {done.stdout[:80]!r}") from None
+    return checked(f"{near.name} or {far.name}", FINDINGS, said)
 
 
 def nats_in_words(findings: Mapping[str, object], near: Site, far: Site, forwards: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
+from runner.data.streams import shown
 from runner.report.blocks import Block, Heading, Paragraph, cell
 from runner.report.forms.explore import script_json
 from runner.report.plots.vega import script as vega
@@ -35,14 +36,32 @@ def fill(template: str, title: str, *more: str, **context: Any) -> str:
     digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     policy = Markup(f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}")
-    frame = {"title": title, "policy": policy, "scripts": scripts, "style": resource("page.css")}
+    frame = {"title": title, "policy": policy, "scripts": map(Script, scripts), "style": resource("page.css")}
     return _environment().get_template(template).render(frame | context)
+
+
+class Script(Markup):
+    """A script of the page, which the page's policy names by its digest: byte by byte as it is."""
+
+
+def _readable(value: Any) -> Any:
+    """What an expression of a template gives, with control characters as text."""
+    if isinstance(value, Script) or not isinstance(value, str):
+        return value
+    return Markup(shown(value)) if isinstance(value, Markup) else shown(value)
 
 
 @cache
 def _environment() -> Environment:
     loader = DictLoader({name: resource(name) for name in TEMPLATES})
-    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made = Environment(
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_readable,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     made.filters |= {"cell": cell, "kind": lambda block: type(block).__name__}
     made.tests["strong"] = lambda block: isinstance(block, Paragraph) and block.kind == "strong"
     made.filters["json"] = lambda data: Markup(script_json(data))

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from runner.data.files import word
 from runner.data.numbers import lead
+from runner.data.streams import printable
 from runner.ranking.basis import Basis
 from runner.ranking.draws import CONFIDENCE, DRAWS, TAIL, DrawnRanks
 from runner.ranking.ranking import Ranking
@@ -35,7 +37,7 @@ def page_data(report: Report, where: str) -> dict[str, Any]:
     cells = _capacity(report)
     measured = [name for name in report.metrics if any(name in basis.values for basis in report.bases)]
     return {
-        "run": where,
+        "run": word(where),
         "draws": DRAWS,
         "tail": TAIL,
         "confidence": CONFIDENCE,
@@ -60,8 +62,8 @@ def page_data(report: Report, where: str) -> dict[str, Any]:
 
 
 def script_json(data: Any) -> str:
-    """``data`` as JSON that cannot end the script element that it stands in."""
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    """``data`` as JSON that cannot end the script element that it stands in, without control characters."""
+    return json.dumps(printable(data), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 
 def table_id(experiment: int, table: MetricTable) -> str:

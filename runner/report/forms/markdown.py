@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from runner.data.streams import shown
 from runner.report.blocks import Block, Heading, Note, Paragraph, Plot, Table, TableCell, cell
 from runner.report.document import whole
 from runner.report.model import Report
@@ -50,7 +51,7 @@ def _paragraph(paragraph: Paragraph, marks: str) -> list[str]:
         case "caveat":
             return [f"> **Note** {words}"]
         case "code":
-            return [f"{marks}# {_md(paragraph.lead)}", "", "```csv", paragraph.words, "```"]
+            return [f"{marks}# {_md(paragraph.lead)}", "", "```csv", shown(" ".join(paragraph.words.split())), "```"]
     return [f"**{_md(paragraph.lead)}**: {words}" if paragraph.lead else words]
 
 
@@ -87,6 +88,6 @@ def _cell(content: str | TableCell) -> str:
 
 
 def _md(words: str) -> str:
-    """``words`` as literal text on one line, within a table or not."""
-    flat = html.escape(" ".join(words.split()), quote=False)
+    """``words`` as literal text on one line, within a table or not, with control characters as text."""
+    flat = html.escape(shown(" ".join(words.split())), quote=False)
     return re.sub(r"([\\`*\[\]|])", r"\\\1", flat)

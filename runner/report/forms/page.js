@@ -394,6 +394,11 @@ function spelled(weights) {
   return preset ? preset[0] : weights.map(([metric, weight]) => `${metric}=${weight}`).join(",");
 }
 
+// A word of a command that a reader may paste into a shell, as runner/data/files.py, word.
+function word(text) {
+  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`;
+}
+
 // All rankings at once, or, while a slider moves, the one that is seen, and the others when it rests.
 let later = 0;
 
@@ -411,7 +416,7 @@ function rerank(moving = false) {
   window.vpneval = {rankings, weights: chosen && spelled(chosen)}; // for the tests, and for the curious
   document.documentElement.dataset.settled = moving ? "no" : "yes";
   lead();
-  const option = chosen ? ` --weights ${spelled(chosen)}` : "";
+  const option = chosen ? ` --weights ${word(spelled(chosen))}` : "";
   document.getElementById("command").textContent = `vpneval report ${data.run}${option}`;
   for (const button of document.querySelectorAll("[data-preset]")) {
     const mine = button.dataset.preset ? chosen !== null && spelled(chosen) === button.dataset.preset : chosen === null;

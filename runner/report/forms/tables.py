@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from runner.data.levels import TRAFFIC_ORDER, TUNNEL_FACTORS
+from runner.data.streams import shown
 from runner.data.trials import cell_key
 from runner.report.experiments import MetricTable, Row
 from runner.report.model import Report
@@ -15,14 +17,36 @@ from runner.report.model import Report
 SUMMARY = ("n", "median", "mean", "low", "high", "variation")  # kinds of lines, see stats.Summary
 
 
+FORMULA = ("=", "+", "-", "@")
+
+
 def csv_text(report: Report) -> str:
+    """The table as CSV that a spreadsheet may open: control characters are text, and a word that would be a formula has
+    an apostrophe before it. A number is a number, also a negative one."""
+    return _csv(report, _harmless)
+
+
+def _harmless(cell: str) -> str:
+    text = shown(cell)
+    return f"'{text}" if text.lstrip().startswith(FORMULA) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _csv(report: Report, fit: Callable[[str], str]) -> str:
     """Tidy CSV (RFC 4180): a line for the ``value`` of each measurement of each trial, one for each of its
     ``sample``s, and one of kind ``none`` for a trial without a measurement; then the summaries of each cell, a
     line for each of SUMMARY. Values are in ``unit``, unscaled; the coefficient of variation is a ratio."""
     factors = list(TUNNEL_FACTORS + TRAFFIC_ORDER)
     factors += sorted({name for seen in report.observations for name in seen.params} - set(factors))
     out = io.StringIO()
-    writer = csv.writer(out)
+    writer = _Writer(csv.writer(out), fit)
     about = ["repetition", "position", "status", "reason", "encrypted"]
     measured = ["metric", "unit", "kind", "index", "value"]
     writer.writerow(["run", "trial", "experiments", "vpn", *factors, *about, *measured])
@@ -48,7 +72,7 @@ def parquet_bytes(report: Report) -> bytes | None:
     except ImportError:
         return None
     numbers = {"repetition": polars.Int64, "index": polars.Int64, "value": polars.Float64, "encrypted": polars.Boolean}
-    table = polars.read_csv(csv_text(report).encode(), infer_schema=False).with_columns(
+    table = polars.read_csv(_csv(report, str).encode(), infer_schema=False).with_columns(
         polars.col(name).cast(kind) if kind != polars.Boolean else polars.col(name) == "true"
         for name, kind in numbers.items()
     )
@@ -57,7 +81,19 @@ def parquet_bytes(report: Report) -> bytes | None:
     return out.getvalue()
 
 
-def _summaries(report: Report, factors: Sequence[str], writer: Any) -> None:
+@dataclass
+class _Writer:
+    """A writer of CSV whose cells are made ``fit``."""
+
+    writer: Any
+    fit: Callable[[str], str]
+
+    def writerow(self, row: Sequence[object]) -> None:
+        """Write a row."""
+        self.writer.writerow([self.fit(str(cell)) for cell in row])
+
+
+def _summaries(report: Report, factors: Sequence[str], writer: _Writer) -> None:
     """Write the summaries of every cell and metric, each once even if several experiments share the cell. These lines
     name no trial."""
     tables = [(experiment.name, table) for experiment in report.experiments for table in experiment.tables]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -13,7 +12,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from runner.data.streams import shown
+from runner.data.streams import printable
 from runner.ranking.ranking import Ranking
 from runner.report import blocks, text, verdicts
 from runner.report.answer import answers, change
@@ -21,7 +20,7 @@ from runner.report.blocks import Block, Heading, Paragraph, TableCell, cell
 from runner.report.document import measured, opening, ranked, warnings
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_levels
 from runner.report.facts import interval_method
-from runner.report.forms.terminal_answer import render_answer
+from runner.report.forms.terminal_answer import NOTHING_TO_RANK, render_answer
 from runner.report.model import Report
 
 WIDE = 100
@@ -62,7 +61,7 @@ def _tables(report: Report, console: Console) -> None:
                 console.print(_hanging(Text.assemble(("not ranked ", "yellow"), (vpns, "bold"), f": {_short(why)}")))
         previous = unranked
     if not report.rankings:
-        console.print("\n[bold red]Nothing to rank:[/] no VPN measured anything in a named configuration.\n")
+        console.print(Text("\n") + NOTHING_TO_RANK + Text("\n"))
     if report.rankings:
         console.print(
             _dim(
@@ -127,17 +126,6 @@ def _cards(heads: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> Table:
     return cards
 
 
-def printable(value: Any) -> Any:
-    """Data with control characters as text: a daemon's log must not steer the reader's terminal."""
-    if isinstance(value, str):
-        return shown(value).replace("\t", " ")
-    if isinstance(value, list):
-        return [printable(inner) for inner in value]
-    if isinstance(value, dict):
-        return {printable(name): printable(inner) for name, inner in value.items()}
-    return value
-
-
 def _header(report: Report, console: Console) -> None:
     share = "" if report.measuring_share is None else f", {text.percent(report.measuring_share, 0)} of it measuring"
     console.print(Rule(Text(f"vpneval · {report.run_id}", "bold"), style="cyan"))
@@ -173,7 +161,7 @@ def _ranking(ranking: Ranking, console: Console) -> None:
     if table.row_count:
         console.print(table)
     else:
-        console.print("[red]No VPN could be ranked.[/]")
+        console.print(Text("No VPN could be ranked.", "red"))
     for sentence in filter(None, (text.doubts(ranking), change(ranking, most=None))):
         console.print(_hanging(Text("· " + sentence, "dim")))
 

@@ -12,6 +12,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from runner.data.files import word
 from runner.data.metric import Metric
 from runner.data.numbers import same
 from runner.data.streams import shown
@@ -57,6 +58,7 @@ KINDS = {"quota": "a CPU quota", "steal": "the hypervisor", "foreign": "other pr
     "queue": "a queue",
     "none found": "nothing that was found",
 }
+NOTHING_TO_RANK = Text.assemble(("Nothing to rank:", "bold red"), " no VPN measured anything in a named configuration.")
 HALF = 1.0  # share of the median; a wider half interval is written as a factor
 
 
@@ -74,7 +76,7 @@ def render_answer(report: Report, console: Console, folder: Path | None = None, 
         render_choice(report.choice, console)
     all_answers = answers(report) if report.ranks_count else []
     if not all_answers and not report.choice:
-        console.print("[bold red]Nothing to rank:[/] no VPN measured anything in a named configuration.")
+        console.print(NOTHING_TO_RANK)
     for at, answer in enumerate(all_answers):
         if not answer.groups and any(other.groups for other in all_answers):
             console.print(Text(f"{answer.name[:1].upper() + answer.name[1:]}: too little was measured for a ranking."))
@@ -277,11 +279,11 @@ def _next(
     if unsure and go_on(report, unsure, where):
         grid.add_row("Be surer", surer(report, unsure, where))
     if across:
-        grid.add_row("See all", f"vpneval report {where} --across machines --full")
+        grid.add_row("See all", f"vpneval report {word(where)} --across machines --full")
     else:
-        grid.add_row("See all", f"vpneval report {where} --full")
+        grid.add_row("See all", f"vpneval report {word(where)} --full")
         if any(fact.name == f"lab {OTHERS}" for fact in report.facts):
-            grid.add_row("Other kinds", f"vpneval report {where} --across machines")
+            grid.add_row("Other kinds", f"vpneval report {word(where)} --across machines")
     console.print(grid)
 
 

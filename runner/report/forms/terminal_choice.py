@@ -49,7 +49,7 @@ def next_steps(choice: Choice, where: str) -> list[tuple[str, str]]:
     if said is None:
         steps.append(("Say yours", words.say_yours(where)))
     elif said.named and said.grade < Grade.SHORT:
-        steps.append(("Set it up", f"vpneval recipe {said.named[0]} --run {folder}"))
+        steps.append(("Set it up", f"vpneval recipe {shlex.quote(said.named[0])} --run {folder}"))
     steps += [("Find out", command) for command in words.to_find_out(choice)]
     if choice.unsettled:
         steps.append(("Be surer", f"vpneval more {folder}"))

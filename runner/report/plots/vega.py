@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import stat
+import tempfile
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -10,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from runner.data.cache import cache_dir
+from runner.data.errors import UsageError
+from runner.data.files import open_to_read
 from runner.data.guest import inside
+from runner.data.streams import printable
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.4.json"
 VEGA_LITE = "6.4"
@@ -24,38 +30,58 @@ Spec = dict[str, Any]
 def script() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script that sets ``window.vegaEmbed`` and needs nothing else.
 
-    Bundling takes some seconds, so the result is kept beside the images, under vl-convert's version. Where that folder
-    cannot be written, the script is bundled each time. A guest kernel only uses a script that was kept."""
-    kept = cache_dir() / f"vega-{version('vl-convert-python')}-{VEGA_LITE}.js"
-    try:
-        return kept.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        if inside():
-            return ABSENT
-        import vl_convert
+    Bundling takes some seconds, so the result is kept beside the images, under vl-convert's version and its own digest.
+    Where that folder cannot be written, the script is bundled each time. A guest kernel only uses a script that was
+    kept. Each page runs the script: one that somebody else may have written, or that has changed, is not used."""
+    folder, name = cache_dir(), f"vega-{version('vl-convert-python')}-{VEGA_LITE}"
+    for kept in sorted(folder.glob(f"{name}-*.js")):
+        if (text := _trusted(kept)) is not None:
+            return text
+    if inside():
+        return ABSENT
+    import vl_convert
 
-        made = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", VEGA_LITE)
+    made = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", VEGA_LITE)
     with suppress(OSError):  # a read-only home: the page is only slower to make
-        _keep(kept, made)
+        _keep(folder / f"{name}-{_digest(made.encode())}.js", made)
     return made
+
+
+def _trusted(path: Path) -> str | None:
+    """The text of a script that only this user or root can have written, and that is what its name says; else None. In
+    a guest kernel, whose root may be an ordinary user of the machine, the folder's owner counts as well."""
+    with suppress(OSError, UsageError, UnicodeDecodeError):
+        with open_to_read(path) as file:
+            about, content = os.fstat(file.fileno()), file.read()
+        owners = {0, os.geteuid(), *([path.parent.stat().st_uid] if inside() else [])}
+        private = about.st_uid in owners and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if private and not path.is_symlink() and path.stem.endswith(f"-{_digest(content)}"):
+            return content.decode()
+    return None
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]
 
 
 def svg(spec: Spec) -> str:
     """The plot as a picture, on white. Raises ValueError for a specification that Vega-Lite refuses."""
     import vl_convert
 
-    return vl_convert.vegalite_to_svg(spec | {"background": "white"}, VEGA_LITE)
+    return vl_convert.vegalite_to_svg(printable(spec) | {"background": "white"}, VEGA_LITE)
 
 
 def png(spec: Spec) -> bytes:
     """The plot as PNG with twice as many pixels as units, for slides."""
     import vl_convert
 
-    return vl_convert.vegalite_to_png(spec | {"background": "white"}, VEGA_LITE, scale=2)
+    return vl_convert.vegalite_to_png(printable(spec) | {"background": "white"}, VEGA_LITE, scale=2)
 
 
 def _keep(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.rename(path)  # complete or not at all, also where another process does the same
+    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(partial, 0o644)  # mkstemp makes it private
+    os.replace(partial, path)  # complete or not at all, also where another process does the same

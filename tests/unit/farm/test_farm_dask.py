@@ -81,7 +81,7 @@ def test_the_scheduler_is_restarted(tmp_path: Path, port: int) -> None:
         with cluster(port) as first, open_store(tmp_path / "run") as store:
             keeper = keeper_of(store, BLOCKS)
 
-            def keep(number: int, name: str, answer: bytes) -> None:
+            def keep(number: int, name: str, answer: object) -> None:
                 keeper.keep(number, name, answer)
                 if len(keeper.kept) == 3:
                     first.kill()

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,7 +91,7 @@ def test_a_missing_inventory_is_named() -> None:
 
 def test_a_port_gets_back_its_state_and_addresses_but_not_what_the_kernel_adds() -> None:
     # Captured from `ip -d -j addr show` (iproute2 6.15), shortened.
-    link = {
+    link: Any = {
         "ifname": "eth1",
         "flags": ["BROADCAST", "MULTICAST", "UP", "LOWER_UP"],
         "mtu": 1400,
@@ -110,7 +111,7 @@ def test_a_port_gets_back_its_state_and_addresses_but_not_what_the_kernel_adds()
         "addr replace 10.0.0.6/24 dev eth1 scope global valid_lft 3000 preferred_lft 2000 noprefixroute",
         "addr replace 10.9.0.1 peer 10.9.0.2/32 dev eth1 scope global",
     ]
-    assert link_lines({**link, "flags": ["BROADCAST"], "addr_info": []})[-1] == "link set dev eth1 down"
+    assert link_lines(link | {"flags": ["BROADCAST"], "addr_info": []})[-1] == "link set dev eth1 down"
 
 
 def test_a_port_gets_back_the_routes_that_somebody_made() -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -244,14 +245,14 @@ def test_limits_of_the_command_line() -> None:
 # --- the machines --------------------------------------------------------------------------------------------
 
 
-LINKS = [
+LINKS: list[Any] = [
     {"ifname": "lo", "flags": ["UP"], "addr_info": [{"family": "inet", "local": "127.0.0.1"}]},
     {
         **{"ifname": "eth0", "address": "52:54:00:00:00:01", "flags": ["UP"]},
         "addr_info": [{"family": "inet", "local": "10.0.0.2"}, {"family": "inet6", "local": "fe80::1"}],
     },
 ]
-ROUTES = [{"dst": "default", "gateway": "10.0.0.1", "dev": "eth0"}, {"dst": "10.0.0.0/24", "dev": "eth0"}]
+ROUTES: list[Any] = [{"dst": "default", "gateway": "10.0.0.1", "dev": "eth0"}, {"dst": "10.0.0.0/24", "dev": "eth0"}]
 
 
 def test_the_port_of_the_path_is_the_default_routes_or_the_one_that_is_named(tmp_path: Path) -> None:
@@ -275,7 +276,7 @@ def test_the_port_of_the_path_is_the_default_routes_or_the_one_that_is_named(tmp
     ],
 )
 def test_the_port_to_a_host_of_its_own(tmp_path: Path, port: str, complaint: str) -> None:
-    more = [
+    more: list[Any] = [
         {"ifname": "eth1", "flags": [], "addr_info": []},
         {"ifname": "eth2", "flags": ["UP"], "master": "br0", "addr_info": []},
         {"ifname": "br0", "flags": ["UP"], "address": "52:54:00:00:00:04", "addr_info": []},
@@ -293,8 +294,8 @@ def test_the_port_to_a_host_of_its_own(tmp_path: Path, port: str, complaint: str
 def test_what_is_in_use_is_named_with_what_to_do(tmp_path: Path) -> None:
     inventory = read_sites(written(tmp_path, TWO))
     assert in_use(LINKS, ROUTES, ("", "\t SAD count 0\n"), {"tcp/22": "sshd", "tcp/443": "nginx"}, inventory) == []
-    tunnel = {"ifname": "wg7", "flags": ["UP"], "addr_info": [], "linkinfo": {"info_kind": "wireguard"}}
-    routes = [
+    tunnel: Any = {"ifname": "wg7", "flags": ["UP"], "addr_info": [], "linkinfo": {"info_kind": "wireguard"}}
+    routes: list[Any] = [
         *ROUTES,
         {"dst": "10.20.7.0/24", "dev": "eth0"},
         {"dst": "10.9.0.1", "dev": "eth0"},

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from runner.cli.main import main
+from runner.data import streams
 from runner.data.errors import UsageError
 from runner.data.guest import GUEST
 from runner.data.store import load_run
@@ -65,7 +67,8 @@ def test_a_poor_run_still_makes_a_report_that_says_so(name: str) -> None:
             assert "not run" in text
 
 
-HOSTILE = '<script>alert("1")</script>|[bold red]x[/]\x1b[31m\\u001b'
+HOSTILE = '<script>alert("1")</script>|[bold red]x[/]\x1b[31m\\u001b\x9b\x7f\u202e\r`\x1b'
+READABLE = streams.shown(HOSTILE)
 
 
 class Tags(HTMLParser):
@@ -81,6 +84,8 @@ class Tags(HTMLParser):
         self.data += tag == "script" and ("type", "application/json") in attrs
 
     def handle_data(self, data: str) -> None:
+        if self.within == "script" and data.startswith(("{", "[")):
+            assert not streams.CONTROL.search(json.dumps(json.loads(data), ensure_ascii=False))
         self.text += data if self.within not in ("script", "style") else ""
 
 
@@ -108,14 +113,45 @@ def test_every_field_is_text_never_markup() -> None:
     page = Tags()
     page.feed(html_text(report))
     assert page.scripts == 3 + page.data  # Vega's and the page's own; and data, which does not run
-    assert page.text.count(HOSTILE) > 20
+    assert page.text.count(READABLE) > 20
+    assert "\\u202e" in page.text
+    for name, form in FORMS.items():
+        said = re.sub(r"<script>.*?</script>", "", form.text(report, None), flags=re.S)
+        assert streams.CONTROL.search(said) is None or name == "json", name
+    assert json.loads(json_text(report))["run_id"] == HOSTILE  # raw data for programs
     assert "<script" not in markdown_text(report)
     rows = [line for line in markdown_text(report).splitlines() if line.startswith("|") and "alert" in line]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows if "Mbit/s" in row} == {8}  # seven columns
     shown = terminal(report)
     assert "[bold red]" in shown
     assert "\x1b" not in shown  # no log may steer the reader's terminal
-    assert next(csv.DictReader(io.StringIO(csv_text(report))))["vpn"] == HOSTILE
+    assert next(csv.DictReader(io.StringIO(csv_text(report))))["vpn"] == READABLE
+
+
+FORMULAS = ["=1+1", "+1+1", "-1+1", "@SUM(1)", " =1+1", "\t=1+1", "-", "-x", "=cmd|' /C calc'!A0"]
+NUMBERS = ["-5", "+5", "-0.5", "-1e-9", "5", "-inf"]
+
+
+def test_no_cell_is_a_formula_and_a_negative_number_is_one() -> None:
+    trials = [
+        make_trial(f"vpn{number}", CBC | TCP | {"streams": word}, 1, {"tcp_throughput": 1e8}, warnings=())
+        for number, word in enumerate([*FORMULAS, *NUMBERS, "fast", "a=b"])
+    ]
+    failed = [make_trial(f"vpn{at}", CBC | UDP, 1, status="failed", reason=word) for at, word in enumerate(FORMULAS)]
+    vpns = tuple({trial.vpn for trial in trials})
+    report = build(one_experiment([*trials, *failed], vpns), [*trials, *failed])
+    rows = list(csv.DictReader(io.StringIO(csv_text(report), newline="")))
+    levels = {row["vpn"]: row["streams"] for row in rows if row["streams"]}
+    assert [levels[f"vpn{at}"] for at in range(len(trials))] == [
+        *(f"'{word}" for word in FORMULAS),
+        *NUMBERS,
+        "fast",
+        "a=b",
+    ]
+    assert {row["reason"] for row in rows if row["reason"]} == {f"'{word}" for word in FORMULAS}
+    polars = pytest.importorskip("polars")
+    table = polars.read_parquet(io.BytesIO(parquet_bytes(report) or b""))
+    assert set(FORMULAS) <= set(table["streams"].to_list()), "Parquet has the levels as they are"
 
 
 def test_html_is_self_contained_and_accessible() -> None:
