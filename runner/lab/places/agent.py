@@ -11,7 +11,7 @@ import io
 import json
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,10 +54,13 @@ class Agent:
         self._lock = threading.Lock()
         self._gone = False
         self._started = 0
+        self._listener: threading.Thread | None = None
+        self.changed: dict[str, int] = {}  # by others, as the undo counts it at the end: kind -> how many
 
     def listen(self, lost: Callable[[], None]) -> None:
         """Begin to read the agent's answers; the node must be ready. ``lost`` is called when the agent has gone."""
-        threading.Thread(target=self._listen, args=(lost,), daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(lost,), daemon=True)
+        self._listener.start()
 
     def start(self, *argv: str, input: str | None = None, log: Path | None = None) -> RemoteCommand:
         """Start a command, with ``input`` to read; ``log`` gets its output. Raises AgentGoneError."""
@@ -77,6 +80,13 @@ class Agent:
             return False
         return job.ended.wait(within_s) and job.code == 0
 
+    def defer(self, argv: Sequence[str]) -> None:
+        """Name the command that takes back what the next command makes in the machine's network. Returns at once."""
+        with self._lock:
+            self._started += 1
+        with suppress(AgentGoneError):  # whoever makes the change is told
+            self._send(json.dumps({"id": self._started, "defer": argv}))
+
     def beat(self) -> None:
         """Tell the agent that the runner is there."""
         with suppress(AgentGoneError):
@@ -91,6 +101,11 @@ class Agent:
             for log in job.logs.values():
                 log.flush()
             job.ended.set()
+
+    def heard_all(self, within_s: float) -> None:
+        """Wait until everything is read that the agent, and the undo after it, have said."""
+        if self._listener is not None:
+            self._listener.join(within_s)
 
     def hang_up(self) -> None:
         """Close the line to the agent: its node ends."""
@@ -125,6 +140,9 @@ class Agent:
         lost()
 
     def _hear(self, answer: dict[str, Any]) -> None:
+        if "changed" in answer:
+            self.changed = answer["changed"]
+            return
         job = self._jobs[answer["id"]]
         for stream in answer.keys() & job.said.keys():
             data = answer[stream].encode("latin-1")

@@ -36,8 +36,8 @@ def outer(lab: Lab, direction: str = "forward") -> Outer:
     node, port = leaving(lab, direction)
     kind, packets, sent_bytes = _root(node, port)
     if kind == "noqueue":
-        node.run("tc", "qdisc", "add", "dev", port, "root", "pfifo", "limit", QUEUE_PACKETS)
         node.defer("tc", "qdisc", "del", "dev", port, "root")
+        node.run("tc", "qdisc", "add", "dev", port, "root", "pfifo", "limit", QUEUE_PACKETS)
         _, packets, sent_bytes = _root(node, port)
     return Outer(packets, sent_bytes - ETHERNET_BYTES * packets)
 
