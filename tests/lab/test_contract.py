@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +16,6 @@ from runner.instruments.failures.breaks import break_by
 from runner.lab import probes
 from runner.lab.node import LabNode, wait_until
 from runner.lab.places import NamespaceRig
-from runner.lab.probes import undo
 from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import Lab, namespace_lab
 from runner.lab.software.image import Image, open_image
@@ -25,7 +23,7 @@ from runner.tunnel import bring_up as tunnel
 from runner.tunnel.bring_up import bring_up, equip, start_services
 from runner.tunnel.proof import ANSWER_PORT
 from runner.vpn.plugin import Vpn, entry
-from tests.contract import OLDER
+from tests.contract import OLDER, Deferred, network
 from tests.lab.conftest import Supported
 
 NAMES = vpn_names()
@@ -49,38 +47,9 @@ def keys_of(vpn: Vpn, image: Image, sites: Sequence[Site]) -> dict[str, str]:
 
 
 def state(node: LabNode) -> set[str]:
-    """What a VPN could leave on somebody's gateway: in its network, as site mode's undo reads that, and processes."""
-    program = probes.source("undo") + "\nprint(json.dumps(state()))"
-    network = json.loads(node.run("python3", "-IS", "-", input=program).stdout)
+    """What a VPN could leave on somebody's gateway: in its network, and processes."""
     processes = Counter(line for line in node.run("ps", "axo", "args=").stdout.splitlines() if "ps axo" not in line)
-    found = {f"{kind} {name}: {how}" for kind, each in network.items() for name, how in each.items()}
-    return found | {f"{number} processes {line}" for line, number in processes.items()}
-
-
-class Deferred:
-    """What a gateway's plugin has deferred, with the rules of site mode's undo."""
-
-    def __init__(self, node: LabNode) -> None:
-        self.node, self.commands, self.sysctls = node, list[tuple[str, ...]](), dict[str, str]()
-
-    def add(self, *argv: str) -> None:
-        """What is there already was not made by the plugin, or it says so too late."""
-        if argv[0] == "sysctl":
-            key = argv[-1].partition("=")[0]
-            self.sysctls[key] = self.node.run("sysctl", "-n", key, check=False).stdout.strip()
-        elif not (command := undo.lists(argv)) or not self.node.run(*command.split(), check=False).stdout:
-            self.commands.append(argv)
-
-    def undo(self) -> None:
-        """Bring the VPN down as on a machine that stays: its processes, then its changes, last in, first out."""
-        for process in self.node.background:
-            process.stop()
-        self.node.background.clear()
-        for argv in reversed(self.commands):
-            self.node.run(*argv, check=False)  # what went with the daemon is gone already
-        for key, value in self.sysctls.items():
-            self.node.run("sysctl", "-qw", f"{key}={value}", check=False)
-        self.commands.clear()
+    return network(node) | {f"{number} processes {line}" for line, number in processes.items()}
 
 
 @pytest.mark.smoke

@@ -32,7 +32,7 @@ OF_THE_NETWORK = ("ip", "tc", "nft", "ethtool")
 REMOVES = ("del", "delete", "flush")
 # What iproute2 and the kernel say of what is there no more, or has never been made.
 IS_GONE = re.compile(
-    "Cannot find device|No such|does not exist|not found|handle of zero"
+    "Cannot find device|No such|does not exist|not found|handle of zero|Invalid handle"
     "|(Protocol|family) not supported|^Error talking to the kernel$"  # the kernel has nothing of the kind
 )
 # Made by a kernel module for every network namespace, when something loads it; they cannot be removed.

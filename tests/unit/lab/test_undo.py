@@ -97,6 +97,7 @@ def test_the_last_is_taken_back_first_and_each_once(ran: Callable[..., Ran]) -> 
         "Error: ipv4: FIB table does not exist.\nFlush terminated\n",
         "Error: ipv4: Address not found.\n",
         "Error: Cannot delete qdisc with handle of zero.\n",
+        "Error: Invalid handle.\n",
         "Error: No such file or directory; did you mean table ‘y’ in family ip?\n",
         "Error talking to the kernel\n",
         "Cannot open netlink socket: Protocol not supported\n",
