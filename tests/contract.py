@@ -6,6 +6,7 @@ Other labs call ``contract`` from their own tests. Where there is none, as in a 
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_vpn, vpn_names
-from runner.lab.node import wait_until
+from runner.lab import probes
+from runner.lab.node import LabNode, wait_until
 from runner.lab.places import NamespaceRig, Rig
+from runner.lab.probes import undo
 from runner.lab.software.image import DEFAULT
 from runner.tunnel.bring_up import UP_WITHIN_S, Tunnel, bring_up, make_secrets, start_services, unsupported
 from runner.vpn.plugin import confidential
@@ -71,6 +74,39 @@ def this_machine() -> dict[str, set[str]]:
     """What the namespace lab could leave on this machine: interfaces, mounts, processes below this one."""
     processes = {str(pid) for pid in running(below({os.getpid()}, parents()))}
     return {"interfaces": interfaces() - FALLBACKS, "mounts": set(mounts().splitlines()), "processes": processes}
+
+
+def network(node: LabNode) -> set[str]:
+    """A node's network, as site mode's undo reads it."""
+    program = probes.source("undo") + "\nprint(json.dumps(state()))"
+    kinds = json.loads(node.run("python3", "-IS", "-", input=program).stdout)
+    return {f"{kind} {name}: {how}" for kind, each in kinds.items() for name, how in each.items()}
+
+
+class Deferred:
+    """What a gateway's plugin has deferred, with the rules of site mode's undo."""
+
+    def __init__(self, node: LabNode) -> None:
+        self.node, self.commands, self.sysctls = node, list[tuple[str, ...]](), dict[str, str]()
+
+    def add(self, *argv: str) -> None:
+        """What is there already was not made by the plugin, or it says so too late."""
+        if argv[0] == "sysctl":
+            key = argv[-1].partition("=")[0]
+            self.sysctls[key] = self.node.run("sysctl", "-n", key, check=False).stdout.strip()
+        elif not (command := undo.lists(argv)) or not self.node.run(*command.split(), check=False).stdout:
+            self.commands.append(argv)
+
+    def undo(self) -> None:
+        """Bring the VPN down as on a machine that stays: its processes, then its changes, last in, first out."""
+        for process in self.node.background:
+            process.stop()
+        self.node.background.clear()
+        for argv in reversed(self.commands):
+            self.node.run(*argv, check=False)  # what went with the daemon is gone already
+        for key, value in self.sysctls.items():
+            self.node.run("sysctl", "-qw", f"{key}={value}", check=False)
+        self.commands.clear()
 
 
 @pytest.mark.parametrize("name", vpn_names())

@@ -3,13 +3,16 @@
 from runner.data.errors import Unsupported
 from runner.lab.node import Node
 
+PROBE = "vpneval-probe"
+
 
 def kernel_link(node: Node, title: str, *words: str) -> Unsupported | None:
     """Ask the kernel for an interface of the type ``words``, which is called ``title``; None where it makes one."""
-    probe = node.run("ip", "link", "add", "probe0", "type", *words, check=False)
+    node.defer("ip", "link", "del", PROBE)
+    probe = node.run("ip", "link", "add", PROBE, "type", *words, check=False)
     if probe.code != 0:
         return Unsupported(f"the kernel has no {title}: {probe.stderr.strip()}")
-    node.run("ip", "link", "del", "probe0")
+    node.run("ip", "link", "del", PROBE)
     return None
 
 

@@ -26,6 +26,7 @@ def kernel_esp(node: Node, params: Params) -> Unsupported | None:
 
 def kernel_xfrm(node: Node, protocol: str, wanted: Sequence[str], compression: str) -> Unsupported | None:
     """The same for ``protocol`` esp or ah with the levels ``wanted``, and IPComp where ``compression`` is on."""
+    node.defer("ip", "xfrm", "state", "deleteall", *ENDS)
     algorithms: list[str] = []
     for level in wanted:
         kind, name, length = KERNEL[level]
@@ -50,8 +51,8 @@ def never_bare(node: Node, *what: str, to: str = "0.0.0.0/0") -> None:
     """Let ``what`` (an ip-xfrm(8) selector, "proto gre") never leave unprotected: a policy of our own, below those
     of the IKE daemon, that stays when the daemon goes."""
     bare = ("src", "0.0.0.0/0", "dst", to, *what, "dir", "out")
-    node.run("ip", "xfrm", "policy", "add", *bare, "priority", "4000000000", "action", "block")
     node.defer("ip", "xfrm", "policy", "del", *bare)
+    node.run("ip", "xfrm", "policy", "add", *bare, "priority", "4000000000", "action", "block")
 
 
 def only_protected(node: Node, *what: str) -> None:
@@ -59,8 +60,8 @@ def only_protected(node: Node, *what: str) -> None:
     protection of what comes from the peers' addresses alone."""
     never_bare(node, *what)
     bare = ("src", "0.0.0.0/0", "dst", "0.0.0.0/0", *what, "dir", "in")
-    node.run("ip", "xfrm", "policy", "add", *bare, "priority", "4000000000", "action", "block")
     node.defer("ip", "xfrm", "policy", "del", *bare)
+    node.run("ip", "xfrm", "policy", "add", *bare, "priority", "4000000000", "action", "block")
 
 
 def forget_afterwards(node: Node, *pairs: tuple[str, str]) -> None:

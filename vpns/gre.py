@@ -34,8 +34,8 @@ class Gre(Vpn):
         for peer in peers:
             tunnel = f"gre{peer.number}"
             ends = ("local", me.wan_address, "remote", peer.wan_address)
-            node.run("ip", "link", "add", tunnel, "type", "gre", *ends, "ttl", "64")
             node.defer("ip", "link", "del", tunnel)
+            node.run("ip", "link", "add", tunnel, "type", "gre", *ends, "ttl", "64")
             node.run("ip", "link", "set", tunnel, "up")
             node.run("ip", "route", "add", peer.lan, "dev", tunnel, "src", me.lan_address)
 

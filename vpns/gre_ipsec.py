@@ -38,8 +38,8 @@ class GreIpsec(Ipsec):
             tunnel = f"gre{peer.number}"
             ends = ("local", me.wan_address, "remote", peer.wan_address)
             # 1400 leaves room for GRE and for ESP with any cipher of the sweep within 1500.
-            node.run("ip", "link", "add", tunnel, "mtu", "1400", "type", "gre", *ends, "ttl", "64")
             node.defer("ip", "link", "del", tunnel)
+            node.run("ip", "link", "add", tunnel, "mtu", "1400", "type", "gre", *ends, "ttl", "64")
             # An IPv6 router solicitation would spring the trap before the peer is ready.
             node.run("sysctl", "-qw", f"net.ipv6.conf.{tunnel}.disable_ipv6=1", check=False)
         super().start(node, me, peers, params)

@@ -33,8 +33,8 @@ class IpIp(Vpn):
         for peer in peers:
             tunnel = f"ipip{peer.number}"
             ends = ("local", me.wan_address, "remote", peer.wan_address)
-            node.run("ip", "link", "add", tunnel, "type", "ipip", *ends, "ttl", "64")
             node.defer("ip", "link", "del", tunnel)
+            node.run("ip", "link", "add", tunnel, "type", "ipip", *ends, "ttl", "64")
             node.run("ip", "link", "set", tunnel, "up")
             node.run("ip", "route", "add", peer.lan, "dev", tunnel, "src", me.lan_address)
 

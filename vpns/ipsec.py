@@ -24,6 +24,7 @@ from vpns._esp import (
     IKE_PROPOSAL,
     INTEGRITIES,
     NEGOTIATED,
+    TABLE,
     daemon_esp,
     negotiated,
     renew,
@@ -175,8 +176,7 @@ class Ipsec(Vpn):
         node.run("rm", "-f", "/run/charon.pid", "/run/charon.vici")  # of a daemon that was killed
         for peer in peers:
             forget_afterwards(node, (me.lan, peer.lan), (me.wan_address, peer.wan_address))
-        node.defer("ip", "rule", "del", "table", "220")  # charon's own, strongswan.conf(5) charon.routing_table
-        node.defer("ip", "route", "flush", "table", "220")
+            node.defer("ip", "route", "flush", "table", TABLE, "exact", peer.lan)
         run_charon(node)
         node.run("swanctl", "--load-all", "--noprompt")
         for peer in higher_numbered(me, peers):

@@ -73,8 +73,8 @@ class IpsecAhEsp(Vpn):
         node.run("ip", "-batch", FILE)
         for peer in peers:
             # Any route will do: the policy sends the packet to the peer, and without it nobody on the WAN has the LAN.
-            node.run("ip", "route", "add", peer.lan, "dev", me.wan_interface, "src", me.lan_address)
             node.defer("ip", "route", "del", peer.lan, "dev", me.wan_interface)
+            node.run("ip", "route", "add", peer.lan, "dev", me.wan_interface, "src", me.lan_address)
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         return True  # static keys have no state: a gateway cannot know whether the other end is there

@@ -33,6 +33,7 @@ class L2tpv3(Vpn):
             return no
         node.run("modprobe", "-q", "l2tp_eth", check=False)  # ip-l2tp(8) asks for no module
         ends = ("encap", "ip", "local", "127.0.0.1", "remote", "127.0.0.2")
+        node.defer("ip", "l2tp", "del", "tunnel", "tunnel_id", "99")
         probe = node.run("ip", "l2tp", "add", "tunnel", "tunnel_id", "99", "peer_tunnel_id", "99", *ends, check=False)
         if probe.code != 0:
             return Unsupported(f"the kernel has no L2TPv3: {probe.stderr.strip() or probe.stdout.strip()}")
@@ -47,10 +48,10 @@ class L2tpv3(Vpn):
             number = pair_number(me, peer)
             tunnel, port, name = str(number + 1), str(17010 + number), f"l2tp{peer.number}"
             ends = ("local", me.wan_address, "remote", peer.wan_address, "udp_sport", port, "udp_dport", port)
+            node.defer("ip", "l2tp", "del", "tunnel", "tunnel_id", tunnel)
             node.run(
                 *("ip", "l2tp", "add", "tunnel", "tunnel_id", tunnel, "peer_tunnel_id", tunnel, "encap", "udp", *ends)
             )
-            node.defer("ip", "l2tp", "del", "tunnel", "tunnel_id", tunnel)
             node.run(
                 *("ip", "l2tp", "add", "session", "name", name, "tunnel_id", tunnel),
                 *("session_id", tunnel, "peer_session_id", tunnel),

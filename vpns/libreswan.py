@@ -121,8 +121,8 @@ conn {peer.name}
             node.run("ipsec", "ondemand", peer.name)
             # Nothing to the LAN leaves unprotected: pluto's policies go when it goes, and this route stays.
             never_bare(node, to=peer.lan)
-            node.run("ip", "route", "add", peer.lan, "via", peer.wan_address, "src", me.lan_address)
             node.defer("ip", "route", "del", peer.lan)
+            node.run("ip", "route", "add", peer.lan, "via", peer.wan_address, "src", me.lan_address)
         for peer in higher_numbered(me, peers):
             node.run("ipsec", "up", peer.name)
 

@@ -12,6 +12,7 @@ from runner.lab.node import Node
 from runner.lab.shape.site import Site
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn
+from vpns._links import PROBE
 
 SUITE = "MACsec has the cipher suites GCM-AES-128 and GCM-AES-256 (IEEE 802.1AE-2018 clause 14)"
 KEYS = "/etc/vpneval/macsec.batch"
@@ -37,11 +38,12 @@ class MacSec(Vpn):
             return no
         cipher = self.offers.ciphers[params["cipher"]]
         # On a veth of its own: lo is no Ethernet, and the gateway's ports are in use.
-        node.run("ip", "link", "add", "probe0", "type", "veth", "peer", "name", "probe1", check=False)
+        node.defer("ip", "link", "del", PROBE)
+        node.run("ip", "link", "add", PROBE, "type", "veth", "peer", "name", f"{PROBE}1", check=False)
         probe = node.run(
-            "ip", "link", "add", "link", "probe0", "probe2", "type", "macsec", "cipher", cipher, check=False
+            "ip", "link", "add", "link", PROBE, f"{PROBE}2", "type", "macsec", "cipher", cipher, check=False
         )
-        node.run("ip", "link", "del", "probe0", check=False)
+        node.run("ip", "link", "del", PROBE, check=False)
         return Unsupported(f"the kernel has no MACsec: {probe.stderr.strip()}") if probe.code != 0 else None
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
@@ -59,6 +61,7 @@ class MacSec(Vpn):
         return {KEYS: lines}
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        node.defer("ip", "link", "del", "macsec0")
         # The gateway's number as its secure channel identifier, so that the peers need not know its MAC address.
         node.run(
             *("ip", "link", "add", "link", me.wan_interface, "macsec0", "type", "macsec", "sci", f"{me.number:#x}"),
@@ -67,7 +70,6 @@ class MacSec(Vpn):
             # macsec_post_decrypt; all of eight were, with 32). 0 is the kernel's own, and wants the frames in order.
             *("validate", "strict", "replay", "on", "window", "0"),
         )
-        node.defer("ip", "link", "del", "macsec0")
         node.run("ip", "-batch", KEYS)
         node.run("ip", "addr", "add", f"10.9.0.{me.number}/24", "dev", "macsec0")
         node.run("ip", "link", "set", "macsec0", "up")

@@ -50,8 +50,8 @@ class N2n(Vpn):
         if me is last:
             node.spawn("supernode", "-l", "7654", log="supernode")
         # The TAP is there first, so that the routes can be; edge attaches to it, and sets the same address.
-        node.run("ip", "tuntap", "add", "n2n0", "mode", "tap")
         node.defer("ip", "link", "del", "n2n0")
+        node.run("ip", "tuntap", "add", "n2n0", "mode", "tap")
         node.run("ip", "addr", "add", f"10.56.0.{me.number}/24", "dev", "n2n0")
         node.run("ip", "link", "set", "n2n0", "mtu", "1400", "up")
         for peer in peers:

@@ -25,8 +25,8 @@ class PlainIp(Vpn):
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
         for peer in peers:
-            node.run("ip", "route", "add", peer.lan, "via", peer.wan_address)
             node.defer("ip", "route", "del", peer.lan)
+            node.run("ip", "route", "add", peer.lan, "via", peer.wan_address)
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         return True

@@ -115,8 +115,8 @@ route-del-cmd = "ip route del %{{R}} dev %{{D}}"
             wait_until(lambda: node.run("ss", "-Hltn", "sport = :443").stdout != "", "ocserv listening")
         for peer in higher_numbered(me, peers):
             device = f"oc{peer.number}"
-            node.run("ip", "tuntap", "add", device, "mode", "tun")
             node.defer("ip", "link", "del", device)
+            node.run("ip", "tuntap", "add", device, "mode", "tun")
             node.run("ip", "addr", "add", f"10.55.{peer.number}.{100 + me.number}", "dev", device)
             node.run("ip", "link", "set", device, "mtu", "1360", "up")
             node.run("ip", "route", "add", peer.lan, "dev", device, "src", me.lan_address)

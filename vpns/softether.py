@@ -89,6 +89,7 @@ ServerPasswordSet {secrets[f"{me.name}.{hub.name}.key"]}
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
         hub = me.number > max(peer.number for peer in peers)
         device, daemon = ("tap_se", "vpnserver") if hub else ("vpn_se", "vpnclient")
+        node.defer("sysctl", "-qw", "net.ipv4.conf.all.arp_filter=0")  # its daemons set it to 1
         node.run("mkdir", "-p", *FOLDERS)
         node.spawn(daemon, "execsvc", log=daemon)
         manage = ("vpncmd", "localhost", "/SERVER" if hub else "/CLIENT")

@@ -49,8 +49,8 @@ class SshTun(SshForward):
             first, second = f"10.9.{number}.1", f"10.9.{number}.2"
             mine, theirs = (first, second) if me.number < peer.number else (second, first)
             # A persistent device: the addresses can be there before ssh and sshd attach to it.
-            node.run("ip", "tuntap", "add", tunnel, "mode", self.device)
             node.defer("ip", "link", "del", tunnel)
+            node.run("ip", "tuntap", "add", tunnel, "mode", self.device)
             node.run("ip", "addr", "add", mine, "peer", theirs, "dev", tunnel)
             node.run("ip", "link", "set", tunnel, "up")
             node.run("ip", "route", "add", peer.lan, "via", theirs, "src", me.lan_address)

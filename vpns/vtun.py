@@ -73,8 +73,8 @@ pair{pair_number(me, peer)} {{
             device, number = f"vtun{peer.number}", pair_number(me, peer)
             first, second = f"10.54.{number}.1", f"10.54.{number}.2"
             mine, theirs = (first, second) if me.number < peer.number else (second, first)
-            node.run("ip", "tuntap", "add", device, "mode", "tun")
             node.defer("ip", "link", "del", device)
+            node.run("ip", "tuntap", "add", device, "mode", "tun")
             node.run("ip", "addr", "add", mine, "peer", theirs, "dev", device)
             node.run("ip", "link", "set", device, "mtu", "1400", "up")
             node.run("ip", "route", "add", peer.lan, "dev", device, "src", me.lan_address)

@@ -49,8 +49,8 @@ class VxlanIpsec(Ipsec):
             # One source port, so that one pair of policies has it all; inside ESP no router could hash it anyway.
             ports = ("srcport", PORT, str(int(PORT) + 1))
             # 1400 leaves room for Ethernet, VXLAN, UDP and for ESP with any cipher of the sweep within 1500.
-            node.run("ip", "link", "add", tunnel, "mtu", "1400", "type", "vxlan", "id", str(number + 1), *ends, *ports)
             node.defer("ip", "link", "del", tunnel)
+            node.run("ip", "link", "add", tunnel, "mtu", "1400", "type", "vxlan", "id", str(number + 1), *ends, *ports)
             # An IPv6 router solicitation would spring the trap before the peer is ready.
             node.run("sysctl", "-qw", f"net.ipv6.conf.{tunnel}.disable_ipv6=1", check=False)
         super().start(node, me, peers, params)

@@ -88,8 +88,8 @@ class WireGuard(Vpn):
             node.run("ip", "route", "add", peer.lan, "dev", "wg0", "src", me.lan_address)
 
     def create(self, node: Node) -> None:
-        node.run("ip", "link", "add", "wg0", "type", "wireguard")
         node.defer("ip", "link", "del", "wg0")
+        node.run("ip", "link", "add", "wg0", "type", "wireguard")
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         shown = node.run("wg", "show", "wg0", "latest-handshakes").stdout.split()

@@ -30,7 +30,7 @@ from runner.tunnel import bring_up as tunnel
 from runner.tunnel.bring_up import UP_WITHIN_S, bring_up, make_secrets, start_services, unsupported
 from runner.tunnel.proof import ANSWER_PORT
 from runner.vpn.plugin import Vpn, confidential, entry
-from tests.contract import this_machine
+from tests.contract import Deferred, network, this_machine
 from tests.kernel.inside import in_guest
 from tests.kernel.kept import Kept, keeping
 from tests.lab.test_secrets import leaks
@@ -65,7 +65,7 @@ swanctl {
 # A state without an SPI is the kernel's question for one; it cannot be deleted and expires (net.core.xfrm_acq_expires).
 STATES = "ip xfrm state | grep 'spi 0x' | grep -v 'spi 0x00000000'"
 L2TP = "ip l2tp show tunnel 2>/dev/null"
-STATE = f"ip -br addr; ip -4 route show table all; ip rule; ip xfrm policy; {STATES}; {L2TP}; ps axo args="
+STATE = f"{STATES}; {L2TP}; ps axo args="
 EMPTY = r"""
 kill -KILL -1
 ip xfrm state flush
@@ -197,31 +197,28 @@ class Undoing:
 
     def __init__(self, lab: Lab) -> None:
         self.gateways = [lab.gateway(site) for site in lab.sites]
-        self._deferred: dict[str, list[tuple[str, ...]]] = {node.name: [] for node in self.gateways}
-        for node in self.gateways:
-            setattr(node, "defer", lambda *argv, to=self._deferred[node.name]: to.append(argv))  # noqa: B010
+        self._deferred = [Deferred(node) for node in self.gateways]
+        for each in self._deferred:
+            setattr(each.node, "defer", each.add)  # noqa: B010
 
     def undo(self) -> None:
-        """End the daemons, then undo the changes, last in, first out."""
-        for node in self.gateways:
-            for process in node.background:
-                process.stop()
-            node.background.clear()
-            for argv in reversed(self._deferred[node.name]):
-                node.run(*argv, check=False)  # what went with a daemon is gone already
-            self._deferred[node.name].clear()
-            for log in node.logs.glob(f"{node.name}-*.log"):  # is_up reads what the daemons have said
-                log.rename(log.with_suffix(f".ended-{len([*node.logs.iterdir()])}"))  # the next are other daemons
+        """End the daemons, then undo the changes."""
+        for each in self._deferred:
+            each.undo()
+            for log in each.node.logs.glob(f"{each.node.name}-*.log"):  # is_up reads what the daemons have said
+                log.rename(log.with_suffix(f".ended-{len([*each.node.logs.iterdir()])}"))  # the next are other daemons
 
-    def is_as(self, before: list[list[str]]) -> None:
+    def is_as(self, before: list[set[str]]) -> None:
         with suppress(TimeoutError):
             wait_until(lambda: self.state() == before, "as before", pause_s=0.2)
-        assert self.state() == before
+        for was, now in zip(before, self.state(), strict=True):
+            assert now == was, f"gone {was - now}, new {now - was}"
 
-    def state(self) -> list[list[str]]:
-        """What a VPN could leave: addresses, routes, rules, IPsec policies and states, processes."""
-        shown = [node.run("sh", "-c", STATE, check=False).stdout for node in self.gateways]
-        return [sorted(line.strip() for line in text.splitlines() if "ps axo" not in line) for text in shown]
+    def state(self) -> list[set[str]]:
+        """What a VPN could leave: in the network, IPsec states, L2TP tunnels, processes."""
+        shown = [node.run("sh", "-c", STATE, check=False).stdout.splitlines() for node in self.gateways]
+        others = [{line.strip() for line in lines if "ps axo" not in line} for lines in shown]
+        return [network(node) | more for node, more in zip(self.gateways, others, strict=True)]
 
 
 def smallest_measurement(lab: Lab, vpn: Vpn, address: str) -> list[Value]:

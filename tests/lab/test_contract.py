@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +23,7 @@ from runner.tunnel import bring_up as tunnel
 from runner.tunnel.bring_up import bring_up, equip, start_services
 from runner.tunnel.proof import ANSWER_PORT
 from runner.vpn.plugin import Vpn, entry
-from tests.contract import OLDER
+from tests.contract import OLDER, Deferred, network
 from tests.lab.conftest import Supported
 
 NAMES = vpn_names()
@@ -45,30 +46,10 @@ def keys_of(vpn: Vpn, image: Image, sites: Sequence[Site]) -> dict[str, str]:
         return vpn.secrets(alone, sites)
 
 
-def state(node: LabNode) -> dict[str, list[str]]:
-    """What a VPN could leave on a gateway: interfaces, addresses, routes, rules, IPsec policies, processes."""
-    asked = {
-        "interfaces": ("ls", "/sys/class/net"),
-        "addresses": ("ip", "-4", "-o", "addr"),
-        "routes": ("ip", "-4", "route", "show", "table", "all"),
-        "rules": ("ip", "rule"),
-        "policies": ("ip", "xfrm", "policy"),
-        "processes": ("ps", "axo", "args="),
-    }
-    told = {what: node.run(*argv, check=False).stdout.replace(" linkdown", "") for what, argv in asked.items()}
-    return {
-        what: sorted(line.strip() for line in text.splitlines() if "ps axo" not in line) for what, text in told.items()
-    }
-
-
-def undo(node: LabNode, deferred: list[tuple[str, ...]]) -> None:
-    """Bring the VPN down as on a machine that stays: its processes, then its changes, last in, first out."""
-    for process in node.background:
-        process.stop()
-    node.background.clear()
-    for argv in reversed(deferred):
-        node.run(*argv, check=False)  # what went with the daemon is gone already
-    deferred.clear()
+def state(node: LabNode) -> set[str]:
+    """What a VPN could leave on somebody's gateway: in its network, and processes."""
+    processes = Counter(line for line in node.run("ps", "axo", "args=").stdout.splitlines() if "ps axo" not in line)
+    return network(node) | {f"{number} processes {line}" for line, number in processes.items()}
 
 
 @pytest.mark.smoke
@@ -81,20 +62,21 @@ def test_goes_without_a_trace_and_comes_again(
     with namespace_lab(image, gateways, logs=tmp_path) as lab:
         secrets = keys_of(vpn, gateways, lab.sites)
         start_services(lab)
-        deferred: dict[str, list[tuple[str, ...]]] = {site.name: [] for site in lab.sites}
-        for site in lab.sites:
-            monkeypatch.setattr(lab.gateway(site), "defer", lambda *argv, to=deferred[site.name]: to.append(argv))
+        deferred = [Deferred(lab.gateway(site)) for site in lab.sites]
+        for each in deferred:
+            monkeypatch.setattr(each.node, "defer", each.add)
         before = {site.name: state(lab.gateway(site)) for site in lab.sites}
         for _ in ("up", "up again"):
             assert bring_up(lab, vpn, vpn.comparable, secrets).proof.delivered
-            for site in lab.sites:
-                undo(lab.gateway(site), deferred[site.name])
+            for each in deferred:
+                each.undo()
             for log in tmp_path.glob("gw*.log"):
                 log.unlink()  # is_up reads what the daemons have said, and these are other daemons
         for site in lab.sites:
             with suppress(TimeoutError):
                 wait_until(lambda s=site: state(lab.gateway(s)) == before[s.name], "as before")  # type: ignore[misc]
-            assert state(lab.gateway(site)) == before[site.name]
+            now = state(lab.gateway(site))
+            assert now == before[site.name], f"gone {before[site.name] - now}, new {now - before[site.name]}"
 
 
 def start_one(lab: Lab, vpn: Vpn, site: Site, params: Params, secrets: Mapping[str, str]) -> None:

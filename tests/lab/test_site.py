@@ -32,7 +32,8 @@ from runner.tunnel.bring_up import bring_up, make_secrets, start_services, unsup
 from runner.vpn.plugin import confidential
 from tests.lab.commands import VPNEVAL, measuring, until, vpneval
 from tests.lab.conftest import parents
-from tests.lab.sites import TwoSites
+from tests.lab.others import others_at_work
+from tests.lab.sites import OWN_FIREWALL, TwoSites
 from tests.lab.test_ssh_lab import command_line
 
 THROUGH_NAT = ("wireguard_go", "openvpn", "openvpn_tcp", "ipsec_user", "ssh_tun", "tinc", "nebula")
@@ -271,40 +272,109 @@ def test_a_run_ranks_them_all(unchanged: TwoSites, tmp_path: Path) -> None:
 # --- undo ----------------------------------------------------------------------------------------------------
 
 
+# Each with the command that takes it back, which comes first; what has none is somebody else's.
+OURS = """
+link del dirt0: link add dirt0 type veth peer name dirt1
+addr del 10.66.0.1/24 dev ens0: addr add 10.66.0.1/24 dev ens0
+route del 10.67.0.0/16 table 221: route add blackhole 10.67.0.0/16 table 221
+route flush table 220 exact 1.2.3.0/24: route add blackhole 1.2.3.0/24 table 220
+rule del table 221: rule add from 1.2.3.4 table 221 pref 221
+-6 rule del table 221: -6 rule add from fd00:77::9 table 221 pref 221
+neigh del 10.0.0.9 dev ens0: neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 nud permanent dev ens0
+xfrm policy deleteall src 10.7.0.0/24 dst 10.8.0.0/24: xfrm policy add src 10.7.0.0/24 dst 10.8.0.0/24 dir out
+"""
+THEIRS = """
+ip link add their0 address 02:00:00:00:00:01 type veth peer name their1 address 02:00:00:00:00:02
+ip addr del fd00:77::1/64 dev ens0; ip addr add 10.99.0.7/24 dev ens0
+ip route add 1.2.4.0/24 dev ens0 table 220; ip route del blackhole 172.31.0.0/16
+ip rule del pref 7000; ip rule add from 1.2.3.5 table 223 pref 223
+nft add table ip theirs; nft delete table inet mine; nft add rule ip old c counter
+ip xfrm policy add src 10.7.1.0/24 dst 10.8.1.0/24 dir out
+sysctl -qw net.ipv4.conf.ens0.proxy_arp=0 net.ipv4.tcp_keepalive_time=99 net.ipv4.conf.ens0.rp_filter=0
+"""
+BACK = """
+ip link del their0; ip link del old0; ip addr add fd00:77::1/64 dev ens0 nodad; ip addr del 10.99.0.7/24 dev ens0
+ip route del 1.2.4.0/24 table 220; ip route add blackhole 172.31.0.0/16
+ip rule add from 10.0.0.2 to 172.30.0.0/16 table 77 pref 7000; ip rule del pref 223
+nft delete table ip theirs; nft delete table ip old; nft -f -
+ip xfrm policy deleteall src 10.7.1.0/24 dst 10.8.1.0/24
+sysctl -qw net.ipv4.conf.ens0.proxy_arp=1 net.ipv4.tcp_keepalive_time=7200 net.ipv4.conf.ens0.rp_filter=0
+"""
+THERE = """
+ip link add old0 address 02:00:00:00:00:03 type veth peer name old1 address 02:00:00:00:00:04
+nft add table ip old; nft add chain ip old c
+"""
+
+
 @pytest.mark.smoke
-def test_whatever_a_plugin_leaves_is_undone(unchanged: TwoSites, tmp_path: Path) -> None:
-    mess = """
-    ip link add dirt0 type veth peer name dirt1; ip link set dirt0 up
-    ip addr add 10.66.0.1/24 dev ens0; ip addr del fd00:77::1/64 dev ens0
-    ip link set ens0 mtu 1300
-    ip route add 10.67.0.0/16 via $(ip -4 route show default | cut -d' ' -f3); ip route del blackhole 172.31.0.0/16
-    ip rule add from 1.2.3.4 table 220 pref 220; ip route add 1.2.3.0/24 dev ens0 table 220; ip rule del pref 7000
-    ip neigh add 10.66.0.9 lladdr 02:00:00:00:00:09 nud permanent dev ens0
-    sysctl -qw net.ipv4.conf.ens0.proxy_arp=0 net.ipv4.tcp_keepalive_time=99 net.ipv6.conf.all.forwarding=1
-    nft add table ip dirt; nft delete table inet mine
-    tc qdisc add dev ens0 root pfifo limit 9
-    ip xfrm policy add src 10.7.0.0/24 dst 10.8.0.0/24 dir out tmpl src 1.2.3.4 dst 4.3.2.1 proto esp mode tunnel
-    echo dirt > /etc/dirt; setsid sleep 1000 < /dev/null > /dev/null 2>&1 & true
-    """
+def test_what_is_marked_goes_and_what_others_do_stays(unchanged: TwoSites, tmp_path: Path) -> None:
+    box, said = unchanged.nodes["gw1"], list[str]()
+    box.run("sh", "-ec", THERE + THEIRS)
+    wanted = unchanged.snapshot()["gw1"]
+    box.run("sh", "-ec", BACK, input=OWN_FIREWALL)
+    box.run("sh", "-ec", THERE)
     before = unchanged.snapshot()["gw1"]
-    with open_rig(f"site:{unchanged.sites()}", print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
-        for name in ("gw1", "gw2"):
-            done = lab.nodes[name].run("bash", "-c", mess, check=False)
-            assert not done.stderr, done.stderr
-        dirty = set(unchanged.snapshot()["gw1"]) ^ set(before)
-        assert len(dirty) > 15, "the positive control: there is something to undo"
+    spec = f"site:{unchanged.sites()}"
+    try:
+        with open_rig(spec, said.append) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
+            gw1 = lab.nodes["gw1"]
+            for line in OURS.strip().splitlines():
+                undoes, _, makes = line.partition(": ")
+                gw1.defer("ip", *undoes.split())
+                gw1.run("ip", *makes.split())
+            gw1.defer("nft", "delete", "table", "ip", "dirt")
+            gw1.run("nft", "add table ip dirt; add chain ip dirt c { type filter hook input priority 0; }")
+            gw1.defer("tc", "qdisc", "del", "dev", "ens0", "root")
+            gw1.run("tc", "qdisc", "add", "dev", "ens0", "root", "pfifo", "limit", "9")
+            gw1.run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1", "net.ipv4.tcp_keepalive_intvl=9")
+            gw1.run("sh", "-c", "echo dirt > /etc/dirt; setsid sleep 1000 < /dev/null > /dev/null 2>&1 &")
+            gw1.defer("ip", "link", "del", "old0")  # it was there, so it is not ours to remove
+            during = set(unchanged.snapshot()["gw1"]) ^ set(before)
+            assert len(during) > 20, "the positive control: there is something to undo"
+            box.run("sh", "-ec", THEIRS)
+        with suppress(TimeoutError):
+            wait_until(lambda: unchanged.snapshot()["gw1"] == wanted, "theirs, and nothing of ours", 5, 0.2)
+        found = unchanged.snapshot()["gw1"]
+        assert found == wanted, f"gone {set(wanted) - set(found)}, new {set(found) - set(wanted)}"
+        assert len(set(wanted) ^ set(before)) > 10, "the positive control: others have changed something"
+        (told,) = [line for line in said if "by vpneval" in line]
+        assert told.startswith("gw1: 2 interfaces, 2 addresses, 2 routes, 2 routing rules, "), told
+    finally:
+        box.run("sh", "-ec", BACK, input=OWN_FIREWALL)
 
 
 @pytest.mark.smoke
-def test_what_cannot_be_undone_is_said(boxes: TwoSites, tmp_path: Path) -> None:
-    # A device of the machine itself that goes while the lab is up: nobody can bring that back.
-    boxes.nodes["gw2"].run("ip", "link", "add", "mine0", "type", "bridge")
+def test_what_cannot_be_undone_is_said(unchanged: TwoSites, tmp_path: Path) -> None:
     with (
-        pytest.raises(LabError, match=r"gw2 .* did not confirm .*link mine0: was .* is 'absent'"),
-        open_rig(f"site:{boxes.sites()}", print) as rig,
+        pytest.raises(LabError, match=r"gw2 .* did not confirm .*: tc qdisc bogus failed: Command .bogus. is unknown"),
+        open_rig(f"site:{unchanged.sites()}", print) as rig,
         rig.lab(rig.image("host"), logs=tmp_path) as lab,
     ):
-        lab.nodes["gw2"].run("ip", "link", "del", "mine0")
+        lab.nodes["gw2"].defer("tc", "qdisc", "bogus")
+
+
+@pytest.mark.parametrize(
+    ("routes", "least"),
+    [
+        pytest.param(200, 100, marks=pytest.mark.smoke, id="some"),
+        pytest.param(20000, 2000, id="many"),
+    ],
+)
+def test_nothing_of_others_is_reverted(unchanged: TwoSites, tmp_path: Path, routes: int, least: int) -> None:
+    box, said = unchanged.nodes["gw1"], list[str]()
+    with others_at_work(box, "10.0.0.1", routes) as others:
+        spec = f"site:{unchanged.sites()}"
+        with open_rig(spec, said.append) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
+            assert tunnelled(rig, lab, "wireguard_go") > 1e6
+            assert "wg0" in box.run("ip", "-br", "link").stdout, "the positive control: there is something to undo"
+            time.sleep(least / 100)
+        left = box.run("ip", "-br", "addr").stdout
+        assert "wg0" not in left
+        assert "198.18." not in left
+    assert others.reverted == []
+    assert others.changes > least
+    (told,) = [line for line in said if line.startswith("gw1: ")]
+    assert int(told.partition(" routes")[0].rpartition(" ")[2]) > least / 4
 
 
 def start_run(inventory: Path, out: Path, image: str = "host") -> subprocess.Popen[str]:
@@ -321,16 +391,26 @@ def start_run(inventory: Path, out: Path, image: str = "host") -> subprocess.Pop
 @pytest.mark.smoke
 @pytest.mark.parametrize("number", range(KILLS))
 def test_a_kill_at_a_random_moment_leaves_nothing(unchanged: TwoSites, tmp_path: Path, number: int) -> None:
-    """The runner, or one of its connections, is killed between the first change and the middle of a measurement."""
-    chance = random.Random(number)
-    before = unchanged.snapshot()["gw1"]
-    run = start_run(unchanged.sites(), tmp_path / "run")
+    """The runner, or one of its connections, is killed between the first change and the middle of a measurement, while
+    others work on gw1: nothing of vpneval's is left, and all of theirs."""
+    gateway = unchanged.nodes["gw1"]
+    with others_at_work(gateway, "10.0.0.1") as others:
+        killed(unchanged, tmp_path, number)
+        wait_until(lambda: "exec(read" not in gateway.run("ps", "axo", "args").stdout, "the end of the undo", 60, 0.2)
+    assert others.reverted == []
+    assert others.changes > 0
+
+
+def killed(boxes: TwoSites, tmp_path: Path, number: int) -> None:
+    """Start a run between the boxes, and kill it."""
+    chance, gateway = random.Random(number), boxes.nodes["gw1"]
+    before = boxes.snapshot()["gw1"]
+    run = start_run(boxes.sites(), tmp_path / "run")
     try:
-        gateway = unchanged.nodes["gw1"]
         until(run, lambda: "vpneval0" in gateway.run("ip", "-br", "link").stdout, "the first change")
         if number == 0:
             until(run, lambda: measuring(tmp_path / "run"), "the first trial")
-            during = unchanged.snapshot()["gw1"]
+            during = boxes.snapshot()["gw1"]
             assert during != before, "the positive control: there is something to undo"
             assert on_disk(during) == on_disk(before), "nothing of it is on a disk: a reboot undoes it, too"
         with suppress(subprocess.TimeoutExpired):

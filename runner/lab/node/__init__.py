@@ -63,7 +63,8 @@ class Node(Protocol):
         """Write a file on the node, its folder made as needed. The content is never logged. Raises CommandError."""
 
     def defer(self, *argv: str) -> None:
-        """Name the command that undoes a change, for a node that would not take its changes with it."""
+        """Name the command that undoes a change, before the change is made: on somebody's gateway nothing else is taken
+        back. A deferred ``sysctl`` gives back the value that is there now."""
 
 
 class LabNode(Node, Protocol):

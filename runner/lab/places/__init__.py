@@ -117,7 +117,11 @@ def open_rig(spec: str, say: Callable[[str], None], limits: Mapping[str, Any] | 
         from runner.lab.places.sites import read_sites
 
         with site_rig(read_sites(Path(rest)).model_copy(update=dict(limits or {}))) as rig:
-            yield rig
+            try:
+                yield rig
+            finally:
+                for sentence in rig.changed_by_others():
+                    say(sentence)
     else:
         from runner.lab.places.vagrant import vagrant_rig
 

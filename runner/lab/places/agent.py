@@ -13,13 +13,13 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from runner.lab.node import PATIENCE
 from runner.lab.node.commands import KILLED, MOST_BYTES, MOST_LINE, writable
@@ -40,11 +40,13 @@ class AgentGoneError(Exception):
 
 
 class Answer(BaseModel):
-    """A line of the agent's. It has what a command says, as Latin-1 text, or its exit code, or both."""
+    """A line of the agent's. It has what a command says, as Latin-1 text, or its exit code, or both; or, at the end,
+    what others have ``changed`` on the machine: kind -> how many."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    id: int
+    id: int = 0  # of a command; those count from 1
+    changed: dict[str, Annotated[int, Field(ge=0)]] | None = None
     out: Annotated[str, AfterValidator(_latin_1)] = ""
     err: Annotated[str, AfterValidator(_latin_1)] = ""
     code: int | None = None
@@ -81,12 +83,15 @@ class Agent:
         self._lock = threading.Lock()
         self._gone = False
         self._started = 0
+        self._listener: threading.Thread | None = None
         self.broken = ""  # what it did that no agent does, as a clause
+        self.changed: dict[str, int] = {}  # by others, as the undo counts it at the end: kind -> how many
 
     def listen(self, lost: Callable[[], None]) -> None:
         """Begin to read the agent's answers; the node must be ready. ``lost`` is called when the agent has gone, or
         says what no agent says (``broken``)."""
-        threading.Thread(target=self._listen, args=(lost,), daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(lost,), daemon=True)
+        self._listener.start()
 
     def start(self, *argv: str, input: str | None = None, log: Path | None = None) -> RemoteCommand:
         """Start a command, with ``input`` to read; ``log`` gets its output. Raises AgentGoneError."""
@@ -106,6 +111,13 @@ class Agent:
             return False
         return job.ended.wait(within_s) and job.code == 0
 
+    def defer(self, argv: Sequence[str]) -> None:
+        """Name the command that takes back what the next command makes in the machine's network. Returns at once."""
+        with self._lock:
+            self._started += 1
+        with suppress(AgentGoneError):  # whoever makes the change is told
+            self._send(json.dumps({"id": self._started, "defer": argv}))
+
     def beat(self) -> None:
         """Tell the agent that the runner is there."""
         with suppress(AgentGoneError):
@@ -120,6 +132,11 @@ class Agent:
             for log in job.logs.values():
                 log.flush()
             job.ended.set()
+
+    def heard_all(self, within_s: float) -> None:
+        """Wait until everything is read that the agent, and the undo after it, have said."""
+        if self._listener is not None:
+            self._listener.join(within_s)
 
     def hang_up(self) -> None:
         """Close the line to the agent: its node ends."""
@@ -171,6 +188,9 @@ class Agent:
         lost()
 
     def _hear(self, answer: Answer) -> None:
+        if answer.changed is not None:
+            self.changed = answer.changed
+            return
         job = self._jobs[answer.id]
         for stream, text in (("out", answer.out), ("err", answer.err)):
             if stream in job.logs:

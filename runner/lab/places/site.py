@@ -2,8 +2,9 @@
 
     host1 ── gw1 ════ whatever there is ════ gw2 ── host2
 
-The gateways' daemons run in the machines' own networks, which ``runner/lab/probes/undo.py`` restores; the hosts are
-network namespaces on the gateways, or on machines behind them (``runner/lab/places/hosts.py``).
+The gateways' daemons run in the machines' own networks; ``runner/lab/probes/undo.py`` takes back what they and vpneval
+have made there (docs/decisions/0073-undo-by-ownership.md). The hosts are network namespaces on the gateways, or on
+machines behind them (``runner/lab/places/hosts.py``).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import os
 import platform
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -26,6 +28,7 @@ from runner.lab.places import hosts, machines
 from runner.lab.places.conflicts import VPN_PORTS, in_use, listeners
 from runner.lab.places.firewall import closed
 from runner.lab.places.hours import Hours
+from runner.lab.places.others import in_words
 from runner.lab.places.private import private_folder
 from runner.lab.places.sent import PAYLOAD_SHARE, forget, sent
 from runner.lab.places.sites import CABLE, Gateway, Sites, described
@@ -85,6 +88,7 @@ class SiteRig:
     kind: str = "site"
     stands: int = 1
     path: BarePath | None = field(default=None, init=False)
+    changed: dict[str, Counter[str]] = field(default_factory=dict, init=False)  # by others: gateway -> kind -> how many
 
     @property
     def gateways(self) -> dict[str, Connection]:
@@ -150,10 +154,12 @@ class SiteRig:
         commands: list[str] = []
         say = log or commands.append
         nodes: dict[str, SshNode] = {}
-        with machines.given_back(nodes):
+        with self._noted(nodes), machines.given_back(nodes):
             for name, connection in self.gateways.items():
                 nodes[name] = SshNode(name, connection, Lent({}, network="machine"), say, (gateway_image or image).root)
             self._ready(nodes, logs)
+            for node in nodes.values():
+                node.defer("ip", "link", "del", CABLE)
             trouble = LabError if self.path else CannotRunHere
             self.path = self.path or self._look(nodes, 0.0)
             near = {}
@@ -176,6 +182,20 @@ class SiteRig:
             lab.hosts_on_gateways = not self.host_ports
             lab.bring_up_s = time.monotonic() - started
             yield lab
+
+    @contextmanager
+    def _noted(self, nodes: Mapping[str, SshNode]) -> Iterator[None]:
+        """Note what others have changed on the gateways, when the block has ended and with it the nodes."""
+        try:
+            yield
+        finally:
+            for name in self.owns.keys() & nodes.keys():
+                self.changed.setdefault(name, Counter()).update(nodes[name].changed)
+
+    def changed_by_others(self) -> list[str]:
+        """A sentence for each gateway on which others have changed something while a lab was there."""
+        said = (in_words(name, self.changed[name]) for name in sorted(self.changed))
+        return [sentence for sentence in said if sentence]
 
     def measure_path(self, lab: Lab) -> BarePath:
         """The path with its rates each way, which take some seconds to measure. It is the lab's path from now on."""
@@ -201,6 +221,7 @@ class SiteRig:
             mtu = f" mtu {min(fits, longest)}" if self.path.mtu_bytes < ETHERNET_MTU else ""
             forwarding = ("net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.default.rp_filter=0")
             gateway.run("sysctl", "-qw", *forwarding)
+            gateway.defer("ip", "addr", "del", f"{site.lan_address}/{site.lan_prefix}", "dev", port)
             batch(gateway, f"addr add {site.lan_address}/{site.lan_prefix} dev {port}", f"link set {port} up")
             batch(
                 host,

@@ -305,6 +305,16 @@ class SshNode(HeldNode):
         """Kill such a session."""
         kill_group(process)
 
+    def defer(self, *argv: str) -> None:
+        """As Node.defer: in a node of its own network nothing; else the machine itself runs it when the node ends."""
+        if self.lent.network == "machine":
+            self._agent.defer(argv)
+
+    @property
+    def changed(self) -> Mapping[str, int]:
+        """How much others have changed in the machine's network, by kind; known once the node has ended."""
+        return self._agent.changed
+
     def write(self, path: str, text: str, mode: int = 0o600) -> None:
         """As Node.write, by install(1)."""
         self.run("install", "-D", "-m", f"{mode:o}", "/dev/stdin", path, input=text)
@@ -370,6 +380,7 @@ class SshNode(HeldNode):
             kill_group(self._holder)
             self._holder.wait()
             trouble = f"no answer within {UNDO_WITHIN_S:g} s"
+        self._agent.heard_all(ANSWERS_WITHIN_S)
         if trouble:
             raise LabError(
                 f"{self.name} ({self.connection.machine.address}) did not confirm that its ports are restored: "

@@ -7,9 +7,9 @@ usage: agent.py NODE       as root; NODE is a JSON object. Where the runner is o
 "restore" and "restore6" are lines for ip(8) -batch, "sysctls" are lines "path value"; they make the ports again what
 they were. "cable", where it is there, is a line for ip(8) that lays a cable into the node, whose process "{pid}" stands
 for; "uncable" are lines that remove it there again. "network" is "machine" where the node has the machine's own
-network, which undo.py restores. The program prints the process number of the node's PID 1, serves, and ends when the
-node has ended and the machine is as before, else with exit code 1 and the reason. Where the runner is on this machine,
-unshare(1) has made it a PID 1:
+network; undo.py then takes back what is made there. The program prints the process number of the node's PID 1, serves,
+and ends when the node has ended and nothing of it is left, else with exit code 1 and the reason. Where the runner is on
+this machine, unshare(1) has made it a PID 1:
     {"name": "gw1", "root": "/var/cache/…", "group": "/sys/fs/cgroup/…"}
 "group" is the folder of the control group that the node's processes are in, or empty.
 
@@ -18,6 +18,7 @@ agent. Where the runner is on another machine, a line on standard input is a req
     {"id": 7, "argv": ["ip", "link"], "input": "…"}      start a command; "input" may be missing
     {"id": 7, "kill": true}                              end it, with its process group, by SIGKILL
     {"id": 8, "ping": true}                              are you there?
+    {"id": 9, "defer": ["ip", "link", "del", "wg0"]}     this takes back what is made next in the machine's network
 Answers are JSON objects, a line each, bytes as Latin-1 text:
     {"id": 7, "out": "…"}, {"id": 7, "err": "…"}         what it says, as it says it
     {"id": 7, "code": 0}                                 it has ended; what its children still say may follow
@@ -312,10 +313,25 @@ def kill_all(number: int) -> list[int]:
     return groups
 
 
+def tell_guard(kind: str, argv: list[str]) -> None:
+    """Tell undo.py's guard what is about to change in the machine's network, and wait until it knows: from now on it
+    is taken back, whatever happens to the node."""
+    if guard := described.get("guard"):
+        os.write(guard[0], json.dumps([kind, argv]).encode() + b"\n")
+        os.read(guard[1], 1)
+
+
 def serve(
-    id: int, argv: list[str] | None = None, input: str | None = None, kill: bool = False, ping: bool = False
+    id: int,
+    argv: list[str] | None = None,
+    input: str | None = None,
+    kill: bool = False,
+    ping: bool = False,
+    defer: list[str] | None = None,
 ) -> None:
     """Do what one request asks, without waiting for its end. A command that does not start ends with 127."""
+    if argv and argv[0] == "sysctl":
+        tell_guard("run", argv)
     if argv:
         job = Job(id, argv, input)
         for end in job.pipes:
@@ -327,6 +343,8 @@ def serve(
             job.ended(127)
     elif kill:
         kill_all(id)
+    elif defer:
+        tell_guard("defer", defer)
     elif ping:
         say(id=id, code=0)
 

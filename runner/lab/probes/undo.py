@@ -1,9 +1,14 @@
-"""The undo of a node that shares its machine's network: what the network was before the agent worked, it is afterwards.
+"""The undo of a node that shares its machine's network: what vpneval made there goes, and nothing else is touched.
 
 The runner sends this text and that of agent.py as one program. This part forks: the child goes on into the agent, the
-parent waits for its end, however that comes, and restores. Exit code 0: everything is as before; 1: standard error says
-what is not. It reads links, addresses, routes, rules, permanent neighbours, queueing disciplines, the sysctls below
-/proc/sys/net, firewall tables, and XFRM. Dynamic addresses and a router's advertised routes are left to who made them.
+parent, the guard, is told by it of each change before the change is made, waits for its end, however that comes, and
+takes the changes back. Two things are told:
+    ["defer", ["ip", "link", "del", "wg0"]]       the command that takes back what is made next
+    ["run", ["sysctl", "-qw", "a.b=1"]]           the guard sets the sysctl itself, and knows what else that has changed
+What is there already when a command to remove it is told is somebody else's, and stays. Exit code 0: all of it is gone;
+1: standard error says what is not. What others have changed meanwhile is counted, by kind, in a last line of standard
+output: {"changed": {"route": 3, "addr": 1}}. For that the guard reads links, addresses, routes, rules, permanent
+neighbours, queueing disciplines, sysctls, firewall tables and XFRM before and after; it compares nothing else with it.
 """
 
 import ctypes
@@ -14,154 +19,212 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from glob import glob
 
-PASSES = 4
-ANSWER_WITHIN_S = 20
-ATTEMPTS = 3  # a dump that something else interrupts is whole the next time
+ATTEMPTS = 4
 PAUSE_S = 0.2
+ANSWER_WITHIN_S = 20
+# Processes and files are in the node's own namespaces and go with it; a deferred command of theirs would find others'.
+OF_THE_NETWORK = ("ip", "tc", "nft", "ethtool")
+REMOVES = ("del", "delete", "flush")
+# What iproute2 and the kernel say of what is there no more, or has never been made.
+IS_GONE = re.compile(
+    "Cannot find device|No such|does not exist|not found|handle of zero|Invalid handle"
+    "|(Protocol|family) not supported|^Error talking to the kernel$"  # the kernel has nothing of the kind
+)
 # Made by a kernel module for every network namespace, when something loads it; they cannot be removed.
 FALLBACKS = {"tunl0", "gre0", "gretap0", "erspan0", "sit0", "ip_vti0", "ip6_vti0", "ip6tnl0", "ip6gre0"}
-VOLATILE = re.compile(r" (linkdown|dead|offload|trap|expires \S+|error \S+|refcnt \d+)\b")
-State = dict[str, dict[str, str]]  # kind -> what -> how it is
+SYSCTLS = "/proc/sys/net"
+# Kind -> what a line of these commands says, and in it the name of whose it is. Not the kernel's own routes, nor those
+# that a router advertises; and of an address not how long it is still valid.
+LISTS = {
+    "link": (r"^\d+: ([^:@]+).*? mtu \d+", "ip -o link show"),
+    "addr": (r"^\d+: (\S+ +inet6? (?!fe80:)\S+)[^\\]*", "ip -o addr show"),
+    "route": (r"^(?!.*\bproto (?:kernel|ra)\b)(\S+ \S+).*", *(f"ip {v} -o route show table all" for v in ("-4", "-6"))),
+    "rule": (r"^(\d+:.*)", "ip -4 rule show", "ip -6 rule show"),
+    "neigh": (r"^(\S+ dev \S+).*", "ip -o neigh show nud permanent"),
+    "qdisc": (r"^qdisc \S+ \S+ dev (\S+) root.*", "tc qdisc show"),
+    "policy": (r"^(src \S+ dst \S+).*", "ip xfrm policy list nosock"),
+}
+OF_PORTS = ("qdisc", "sysctl")  # what comes and goes with a port is no change of its own
+VOLATILE = re.compile(r"<[^>]*>| (linkdown|dead|offload|trap|tentative|deprecated|expires \S+|error \S+|refcnt \d+)\b")
+State = dict[str, dict[str, str]]  # kind, and the command that lists it -> whose -> how it is
 
 
-class Unread(Exception):
-    """A command that lists a part of the network has failed; the text says how."""
+# --- what vpneval has made ------------------------------------------------------------------------------------
 
 
-# What could not be asked at first is not asked afterwards either: whatever it then said would be taken for new.
-NOT_HERE: set[tuple[str, ...]] = set()
+class Owned:
+    """What vpneval has made in the machine's network: the commands that take it back, and sysctls as they were."""
+
+    def __init__(self) -> None:
+        self.undo: list[list[str]] = []
+        self.was: dict[str, str] = {}  # path -> before vpneval
+        self.ours: dict[str, str] = {}  # path -> as vpneval has set it; missing where one of its daemons does that
+        self.ports = set(os.listdir("/sys/class/net"))
+
+    def note(self, kind: str, argv: list[str]) -> None:
+        """Note what is told, see above."""
+        if argv[0] == "sysctl":
+            for key, value in (word.split("=", 1) for word in argv[1:] if "=" in word):
+                if kind == "run":
+                    self.set(path_of(key), value)
+                else:
+                    self.keep(path_of(key))
+        elif argv[0] in OF_THE_NETWORK and argv not in self.undo:
+            command = lists(argv)
+            if not command or not told(command):
+                self.undo.append(argv)
+
+    def keep(self, path: str) -> None:
+        """The sysctl gets back the value that it has now."""
+        self.was = values([path]) | self.was
+
+    def set(self, path: str, value: str) -> None:
+        """Set a sysctl, and note each that the kernel has changed with it."""
+        before = values(family(path))
+        put(path, value)
+        for each, now in values(before).items():
+            if now != before[each]:
+                self.was.setdefault(each, before[each])
+                self.ours[each] = now
+
+    def take_back(self) -> list[str]:
+        """Take all of it back, the last first. Returns what is left, in words."""
+        return [left for argv in reversed(self.undo) if (left := removed(argv))] + self.restore()
+
+    def restore(self) -> list[str]:
+        """Give the sysctls back the values that they had, but for those that somebody else has changed since."""
+        now = values(each for path in self.was for each in family(path))
+        want = {path: self.before(path, there) for path, there in now.items()}
+        for path in sorted(want, key=urgency):
+            if values([path]).get(path) != want[path]:
+                put(path, want[path])
+        after = values(want)
+        return [f"{path}: should be {want[path]!r}, is {after[path]!r}" for path in after if after[path] != want[path]]
+
+    def before(self, path: str, now: str) -> str:
+        """What the sysctl would be without vpneval. A port that came meanwhile has the default that vpneval had set."""
+        source, port = path, path.split("/")[-2]
+        if path not in self.was and port not in (*self.ports, "all", "default"):
+            source = path.replace(f"/conf/{port}/", "/conf/default/")
+        return self.was.get(source, now) if now == self.ours.get(source, now) else now
 
 
-def told(*argv: str) -> str:
-    """The output of a command that lists a part of the network; empty where this machine has no such command, or its
-    kernel nothing of the kind.
+def path_of(key: str) -> str:
+    """The file of a sysctl, sysctl(8): where the first separator is a dot, a slash stands for a dot in a name."""
+    first = re.search(r"[./]", key)
+    swapped = key.translate(str.maketrans("./", "/.")) if first and first[0] == "." else key
+    return f"/proc/sys/{swapped}"
 
-    Raises Unread where the command fails or does not end. An empty list would be wrong then: everything that is there
-    would count as new, and be removed.
-    """
-    if argv in NOT_HERE:
+
+def family(path: str) -> list[str]:
+    """The sysctl, and those of the ports that the kernel may change with it: of its name, and what forwarding decides
+    (ip-sysctl.rst, ip_forward)."""
+    if not (version := re.match(rf"{SYSCTLS}/ipv[46]/", path)):
+        return [path]
+    names = (os.path.basename(path), "forwarding", "accept_redirects")
+    return list(dict.fromkeys([path, *(found for name in names for found in glob(f"{version[0]}conf/*/{name}"))]))
+
+
+def urgency(path: str) -> tuple[int, str]:
+    """The sort key of a sysctl that is set: one that sets others goes before those."""
+    first = ("/ip_forward", "/all/forwarding", "/all/disable_ipv6")
+    return (0 if path.endswith(first) else 1 if "/all/" in path or "/default/" in path else 2), path
+
+
+def values(paths: Iterable[str]) -> dict[str, str]:
+    """The sysctls that have a value: path -> value."""
+    found = {}
+    for path in paths:
+        try:
+            with open(path) as file:
+                found[path] = file.read().strip()
+        except (OSError, UnicodeDecodeError):  # has no value now, or is gone with its port
+            continue
+    return found
+
+
+def put(path: str, value: str) -> None:
+    """Write a sysctl. What comes of it is read afterwards."""
+    with suppress(OSError), open(path, "w") as file:
+        file.write(value)
+
+
+def lists(argv: Sequence[str]) -> str:
+    """The command that lists what this command of ip(8) removes, be it a link, a rule or a route; empty for others."""
+    verb = next((word for word in argv if word in REMOVES), "")
+    if argv[0] != "ip" or not verb or not {"link", "rule", "route"} & set(argv[: argv.index(verb)]):
         return ""
+    return " ".join(argv).replace(f" {verb} ", " show ", 1)
+
+
+def removed(argv: list[str]) -> str:
+    """Run a command that removes something. Returns why it is still there; empty where it is gone."""
     why = ""
     for attempt in range(ATTEMPTS):
         time.sleep(PAUSE_S if attempt else 0)
         try:
             done = subprocess.run(argv, capture_output=True, text=True, timeout=ANSWER_WITHIN_S, check=False)
-        except FileNotFoundError:
-            NOT_HERE.add(argv)
-            return ""
         except subprocess.TimeoutExpired:
-            raise Unread(f"{' '.join(argv)} did not end within {ANSWER_WITHIN_S} s") from None
+            why = f"did not end within {ANSWER_WITHIN_S} s"
+            continue
         except OSError as error:  # no memory for a process, for example
-            raise Unread(f"{' '.join(argv)} could not be started: {error.strerror}") from error
-        if done.returncode == 0 and "interrupted" not in done.stderr:
-            return done.stdout
-        if "not supported" in done.stderr:  # EOPNOTSUPP, EAFNOSUPPORT, EPROTONOSUPPORT: not in this kernel
-            NOT_HERE.add(argv)
+            why = f"could not be started: {error.strerror}"
+            continue
+        if done.returncode == 0 or IS_GONE.search(done.stderr):
             return ""
-        why = done.stderr.strip()[-200:] or f"exit code {done.returncode}"
-    raise Unread(f"{' '.join(argv)} failed: {why}")
+        why = f"failed: {done.stderr.strip()[-200:] or f'exit code {done.returncode}'}"
+    return f"{' '.join(argv)} {why}"
 
 
-def put_back(*argv: str, text: str | None = None) -> bool:
-    """Run a command that changes something. Returns its success; the comparison afterwards says what has changed."""
-    try:
-        done = subprocess.run(argv, input=text, capture_output=True, text=True, timeout=ANSWER_WITHIN_S, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
+# --- what others change ---------------------------------------------------------------------------------------
+
+
+def told(command: str) -> str | None:
+    """The output of a command that lists something; None where it fails, or this machine has no such command. On a busy
+    machine it may lack what changes while it is read."""
+    with suppress(OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        done = subprocess.run(command.split(), capture_output=True, text=True, timeout=ANSWER_WITHIN_S, check=False)
+        return done.stdout if done.returncode == 0 else None
+    return None
 
 
 def state() -> State:
-    """The machine's network now. Raises Unread."""
-    links = [link for link in ports() if link["ifname"] not in FALLBACKS]
-    return {
-        "link": {link["ifname"]: setting(link) for link in links},
-        "addr": {line: "" for link in links for line in addresses(link)},
-        **{
-            f"route -{family}": routes(told("ip", f"-{family}", "-o", "route", "show", "table", "all"))
-            for family in "46"
-        },
-        **{f"rule -{family}": rules(told("ip", f"-{family}", "rule", "show")) for family in "46"},
-        "neigh": neighbours(told("ip", "-o", "neigh", "show", "nud", "permanent")),
-        "qdisc": disciplines(told("tc", "qdisc", "show")),
-        "sysctl": sysctls(),
-        "nft": tables(told("nft", "-s", "list", "ruleset")),
-        "iptables": {tool: legacy(tool, names) for tool, names in (("iptables", "ip"), ("ip6tables", "ip6"))},
-        "xfrm": {what: told("ip", "xfrm", *what.split()).strip() for what in ("policy list nosock", "state count")},
-    }
+    """The machine's network now; without the kinds that cannot be read."""
+    lists = [(kind, says, command) for kind, (says, *commands) in LISTS.items() for command in commands]
+    shown = {f"{kind} {command}": (says, told(command)) for kind, says, command in lists}
+    found = {kind: named(says, text) for kind, (says, text) in shown.items() if text is not None}
+    if (rules := told("nft -s list ruleset")) is not None:
+        found["nft"] = tables(rules)
+    iptables = legacy("iptables", "ip") | legacy("ip6tables", "ip6")
+    return found | {"iptables": iptables, "sysctl": sysctls()}
 
 
-def ports() -> list[Any]:
-    """The links, with their addresses. Raises Unread."""
-    argv = ("ip", "-d", "-j", "addr", "show")
-    try:
-        return [link for link in json.loads(told(*argv) or "[]") if link]
-    except ValueError:
-        raise Unread(f"{' '.join(argv)} said no JSON") from None
-
-
-def setting(link: Mapping[str, object]) -> str:
-    """How a link is set, as ip-link(8) sets it."""
-    up = "up" if "UP" in str(link["flags"]) else "down"
-    master = f"master {link['master']}" if "master" in link else "nomaster"
-    return f"mtu {link['mtu']} {up} {master}"
-
-
-def addresses(link: Mapping[str, object]) -> list[str]:
-    """The link's addresses, as ip-address(8) adds them."""
-    lines = []
-    for entry in link["addr_info"]:  # type: ignore[attr-defined]
-        if "local" not in entry or entry.get("protocol") == "kernel_ll" or entry.get("dynamic"):
-            continue
-        peer = f" peer {entry['address']}" if "address" in entry else ""
-        line = f"{entry['local']}{peer}/{entry['prefixlen']} dev {link['ifname']} scope {entry['scope']}"
-        line += f" brd {entry['broadcast']}" if "broadcast" in entry else ""
-        line += f" label {entry['label']}" if entry.get("label", link["ifname"]) != link["ifname"] else ""
-        lines.append(line + "".join(f" {flag}" for flag in ("noprefixroute", "nodad") if entry.get(flag)))
-    return lines
-
-
-def routes(shown: str) -> dict[str, str]:
-    """The routes that somebody made, as ip-route(8) adds them: not the kernel's own, nor a router's."""
-    lines = [VOLATILE.sub("", line.replace("\\", " ").strip()) for line in shown.splitlines()]
-    made = [line for line in lines if line and not re.search(r"\bproto (kernel|ra)\b", line)]
-    return dict.fromkeys(sorted(made, key=lambda line: " via " in line), "")  # on-link first
-
-
-def rules(shown: str) -> dict[str, str]:
-    """The rules, as ip-rule(8) adds them."""
-    pairs = [line.split(":", 1) for line in shown.splitlines() if ":" in line]
-    return {f"pref {number} {what.strip()}": "" for number, what in pairs}
-
-
-def neighbours(shown: str) -> dict[str, str]:
-    """Permanent neighbours, as ip-neighbour(8) adds them."""
-    matches = re.findall(r"^(\S+) dev (\S+) lladdr (\S+)", shown, flags=re.MULTILINE)
-    return {f"{address} lladdr {mac} nud permanent dev {device}": "" for address, device, mac in matches}
-
-
-def disciplines(shown: str) -> dict[str, str]:
-    """Device -> its root queueing discipline."""
-    matches = re.findall(r"^qdisc (\S+ \S+) dev (\S+) root(.*)$", shown, flags=re.MULTILINE)
-    return {device: f"{kind}{VOLATILE.sub('', rest).rstrip()}" for kind, device, rest in matches}
+def named(says: str, shown: str) -> dict[str, str]:
+    """Name -> all that is said of it, by the regular expression of a line; its first group is the name."""
+    found: dict[str, str] = {}
+    for line in sorted(VOLATILE.sub("", line) for line in shown.splitlines()):
+        if (match := re.match(says, line)) and match[1] not in FALLBACKS:
+            found[match[1]] = found.get(match[1], "") + match[0] + "\n"
+    return found
 
 
 def sysctls() -> dict[str, str]:
-    """The sysctls below /proc/sys/net that can be read and written: path -> value."""
-    values = {}
-    for folder, _, names in os.walk("/proc/sys/net"):
-        for path in (f"{folder}/{name}" for name in names):
-            try:
-                if os.stat(path).st_mode & 0o600 == 0o600:
-                    with open(path) as file:
-                        values[path] = file.read().strip()
-            except (OSError, UnicodeDecodeError):  # has no value now, or is gone with its device
-                continue
-    return values
+    """The sysctls of the network that can be read and written: path -> value."""
+    paths = (f"{folder}/{name}" for folder, _, names in os.walk(SYSCTLS) for name in names)
+    return values(path for path in paths if is_setting(path))
+
+
+def is_setting(path: str) -> bool:
+    """Can this sysctl be read and written?"""
+    try:
+        return os.stat(path).st_mode & 0o600 == 0o600
+    except OSError:  # gone with its port
+        return False
 
 
 def tables(shown: str) -> dict[str, str]:
@@ -176,109 +239,54 @@ def tables(shown: str) -> dict[str, str]:
     return texts
 
 
-def legacy(tool: str, names: str) -> str:
-    """The rules of the older firewall, without counters. Only where it is in use: to ask would bring it into use."""
-    try:
-        with open(f"/proc/net/{names}_tables_names") as file:
-            used = file.read().strip()
-    except OSError:
-        return ""
-    save = (told(f"{tool}-legacy-save") or told(f"{tool}-save")) if used else ""
-    return re.sub(r"^#.*\n", "", re.sub(r"\[\d+:\d+\]", "[0:0]", save), flags=re.MULTILINE)
+def legacy(tool: str, names: str) -> dict[str, str]:
+    """The tables of the older firewall, without counters. Only where it is in use: to ask would bring it into use."""
+    used = values([f"/proc/net/{names}_tables_names"])
+    shown = told(f"{tool}-legacy-save") if any(used.values()) else None
+    each = re.split(r"^\*", re.sub(r"^#.*\n|\[\d+:\d+\]", "", shown or "", flags=re.MULTILINE), flags=re.MULTILINE)
+    return {f"{tool} {text.partition(chr(10))[0]}": text for text in each[1:]}
 
 
-def difference(before: State, now: State) -> list[tuple[str, str, str, str]]:
-    """The changes: kind, what, how it was and how it is; "absent" for what is not there."""
-    changes = []
-    for kind, was in before.items():
-        for what in {**was, **now[kind]}:
-            then, there = was.get(what, "absent"), now[kind].get(what, "absent")
-            if then == there or (kind == "sysctl" and "absent" in (then, there)):  # a device or module came or went
-                continue
-            if kind == "qdisc" and (what not in now["link"] or what not in before["link"]):
-                continue
-            changes.append((kind, what, then, there))
-    return changes
+def changed(before: State, now: State) -> dict[str, int]:
+    """How many of each kind have changed, where both could be read."""
+    counts: Counter[str] = Counter()
+    for each in before.keys() & now.keys():
+        kind, was, there = each.split()[0], before[each], now[each]
+        names = was.keys() & there.keys() if kind in OF_PORTS else was.keys() | there.keys()
+        counts[kind] += sum(was.get(name) != there.get(name) for name in names)
+    return dict(+counts)
 
 
-def undo(kind: str, what: str, then: str, there: str) -> None:
-    """Undo one change."""
-    name, _, family = kind.partition(" ")
-    if kind == "link" and then == "absent":
-        put_back("ip", "link", "del", what)
-    elif kind == "link":
-        put_back("ip", "link", "set", "dev", what, *then.split())
-    elif name in ("addr", "route", "rule", "neigh"):
-        verb = "del" if then == "absent" else "add"
-        put_back("ip", *family.split(), "-batch", "-", text=f"{name} {verb} {what}\n")
-    elif kind == "qdisc":
-        put_back("tc", "qdisc", "del", "dev", what, "root")
-    elif kind == "sysctl":
-        put(what, then)
-    elif kind == "nft":
-        text = "" if then == "absent" else then
-        put_back("nft", "-f", "-", text=f"add {what}\ndelete {what}\n{text}")
-    elif kind == "iptables":
-        put_back(f"{what}-legacy-restore", text=then) or put_back(f"{what}-restore", text=then)
-    elif kind == "xfrm" and (then == "" or then.endswith(" 0")):  # there was none, so all of it is new
-        put_back("ip", "xfrm", what.split()[0], "flush")
-
-
-def put(path: str, value: str) -> None:
-    """Write a sysctl."""
-    try:
-        with open(path, "w") as file:
-            file.write(value)
-    except OSError:
-        return  # the comparison afterwards says so
-
-
-def urgency(change: tuple[str, str, str, str]) -> tuple[int, bool]:
-    """The sort key of a change. New links go first, and much goes with them; forwarding goes before the other sysctls,
-    which it changes."""
-    kind, what, then, _ = change
-    order = ("link", "xfrm", "sysctl", "addr", "route -4", "route -6", "rule -4", "rule -6")
-    first = then == "absent" if kind == "link" else what.endswith(("/ip_forward", "/all/forwarding"))
-    return (order.index(kind) if kind in order else len(order)), not first
-
-
-def restore(before: State) -> list[str]:
-    """Make the network what it was before. Returns what could not be restored, in words."""
-    for _ in range(PASSES):
-        with suppress(Unread):
-            if not (changes := sorted(difference(before, state()), key=urgency)):
-                return []
-            for change in changes:
-                undo(*change)
-    try:
-        left = difference(before, state())
-    except Unread as why:
-        return [f"not all could be compared: {why}"]
-    return [f"{kind} {what}: was {then!r}, is {there!r}" for kind, what, then, there in left]
+# --- the guard ------------------------------------------------------------------------------------------------
 
 
 def guard() -> None:
-    """Fork. The child returns, and ends with the parent; the parent never returns."""
+    """Fork. The child returns, with the ends by which it tells the guard; the parent is the guard and never returns."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
-    try:
-        before = state()
-    except Unread as why:
-        os.write(2, f"{why}, so what it says could not be restored; nothing was changed\n".encode())
-        os._exit(1)
+    owned, before = Owned(), state()
+    hear, tell = os.pipe()
+    heard, answer = os.pipe()
     child = os.fork()
     if child == 0:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        os.close(hear)
+        os.close(answer)
+        sys.argv[1] = json.dumps(json.loads(sys.argv[1]) | {"guard": [tell, heard]})
         return
-    try:
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("-1000")
-    except OSError:
-        pass
+    os.close(tell)
+    os.close(heard)
+    put("/proc/self/oom_score_adj", "-1000")
+    with open(hear) as lines:
+        for line in lines:
+            owned.note(*json.loads(line))
+            with suppress(OSError):
+                os.write(answer, b"\n")
     status = os.waitpid(child, 0)[1]
-    left = restore(before)
-    if left:
+    if left := owned.take_back():
         os.write(2, ("; ".join(left) + "\n").encode())
+    with suppress(OSError):  # nobody listens any more
+        os.write(1, (json.dumps({"changed": changed(before, state())}) + "\n").encode())
     os._exit(1 if left else min(1, abs(os.waitstatus_to_exitcode(status))))
 
 

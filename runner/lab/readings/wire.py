@@ -10,7 +10,7 @@ from runner.lab.node.iproute import root_discipline
 from runner.lab.shape.site_to_site import Lab
 
 ETHERNET_BYTES = 14  # the frame's header; a queueing discipline counts it, and the frame check sequence not
-QUEUE_PACKETS = "10000"
+QUEUE_PACKETS, HANDLE = "10000", "7e5:"  # by which ours is told from one that somebody else puts there meanwhile
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ def outer(lab: Lab, direction: str = "forward") -> Outer:
     node, port = leaving(lab, direction)
     kind, packets, sent_bytes = _root(node, port)
     if kind == "noqueue":
-        node.run("tc", "qdisc", "add", "dev", port, "root", "pfifo", "limit", QUEUE_PACKETS)
-        node.defer("tc", "qdisc", "del", "dev", port, "root")
+        node.defer("tc", "qdisc", "del", "dev", port, "root", "handle", HANDLE)
+        node.run("tc", "qdisc", "add", "dev", port, "root", "handle", HANDLE, "pfifo", "limit", QUEUE_PACKETS)
         _, packets, sent_bytes = _root(node, port)
     return Outer(packets, sent_bytes - ETHERNET_BYTES * packets)
 

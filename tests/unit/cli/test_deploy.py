@@ -53,7 +53,7 @@ def test_a_script_waits_where_the_plugin_waits_and_takes_no_running_daemons_sock
     assert lines[daemon + 1] == "until_there test -S /run/charon.vici"
     assert lines[-2].startswith("until swanctl --initiate --child to-gw2 --timeout 10 || swanctl --list-sas")
     assert lines[-1] == "end"
-    assert "ip rule del table 220" in (tmp_path / "out/gw1/files/etc/vpneval/undo").read_text()
+    assert "ip -4 rule del table 220" in (tmp_path / "out/gw1/files/etc/vpneval/undo").read_text()
 
 
 def test_what_dials_once_only_is_repeated_because_its_plugin_says_so(tmp_path: Path) -> None:
