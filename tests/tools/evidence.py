@@ -33,6 +33,7 @@ def short_trial(trial: Trial) -> Trial:
         "loads": [],
         "limit": None,
         "warnings": [],
+        "experiments": [],
     }
     return trial.model_copy(update=gone | {"attempt": kept(trial.attempt), "measurements": measurements})
 
