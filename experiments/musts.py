@@ -10,8 +10,8 @@ EXPERIMENT = Experiment(
     "WAN address changes, and the tunnel has 150 s to come back, which is longer than daemons wait by default. Three "
     "gateways form a mesh. The probes of the experiment security attack the tunnel. What counts is whether it works, "
     "so one repetition is enough: `--profile smallest`.",
-    source="docs/musts.md",
-    metrics=("fail_closed", "outage_ms"),
+    source="docs/musts.md; RFC 4301 §5.1 (failing closed), RFC 6413 (outages by loss)",
+    metrics=("udp_throughput", "outage_ms", "fail_closed", "mesh_time"),
     traffic=(
         measuring("udp", inner="ipv6"),
         measuring("recovery", failure="roaming", outage_limit_s="150"),

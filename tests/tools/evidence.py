@@ -5,8 +5,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from runner.catalogue import load_vpn, vpn_names
 from runner.data.store import load_run
 from runner.data.trials import Measurement, Run, Trial
+from runner.sweep.run_record import record_of
 
 LAB = ("kind", "kernel", "guest", "wan_ip_version")
 METRICS = ("fail_closed", "outage_ms", "udp_throughput")
@@ -33,15 +35,18 @@ def short_trial(trial: Trial) -> Trial:
         "loads": [],
         "limit": None,
         "warnings": [],
+        "experiments": [],
     }
     return trial.model_copy(update=gone | {"attempt": kept(trial.attempt), "measurements": measurements})
 
 
 def short_run(run: Run, name: str) -> Run:
+    """With what every plugin declares today, so that a run of one VPN knows who else of its family can."""
     lab = {fact: run.lab[fact] for fact in LAB if fact in run.lab}
     metrics = {metric: run.metrics[metric] for metric in METRICS if metric in run.metrics}
+    vpns = {vpn: record_of(load_vpn(vpn)) for vpn in vpn_names()}
     gone: dict[str, Any] = {"experiments": [], "invocations": [], "metrics": metrics}
-    return run.model_copy(update=gone | {"run_id": name, "lab": lab})
+    return run.model_copy(update=gone | {"run_id": name, "lab": lab, "vpns": vpns})
 
 
 def main(source: Path, target: Path) -> None:

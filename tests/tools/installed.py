@@ -10,7 +10,15 @@ import sysconfig
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
-SOURCES = ("experiments", "runner", "vpns", "vagrant/packages", "vagrant/layers", "results/published")
+SOURCES = (
+    "experiments",
+    "runner",
+    "vpns",
+    "vagrant/packages",
+    "vagrant/layers",
+    "results/published",
+    "results/evidence",
+)
 FILES = ("pyproject.toml", "README.md", "LICENSE")
 
 

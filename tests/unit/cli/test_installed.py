@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.data.shipped import shipped_runs
 from tests.tools.installed import PROJECT, done
 
 
@@ -26,6 +27,12 @@ def test_every_shipped_file_is_the_one_of_the_checkout(installed: Path, tmp_path
         assert ours
         assert {path.name: path.read_bytes() for path in Path(folder).iterdir()} == ours
         assert Path(folder).is_relative_to(installed.parents[1])
+
+
+def test_the_shipped_runs_are_those_of_the_checkout(installed: Path, tmp_path: Path) -> None:
+    ask = "from runner.data.shipped import *; print(*(f'{run.run_id}:{len(trials)}' for run, trials in shipped_runs()))"
+    said = done(str(installed.with_name("python")), "-c", ask, folder=tmp_path).stdout.split()
+    assert said == [f"{run.run_id}:{len(trials)}" for run, trials in shipped_runs()] != []
 
 
 @pytest.mark.parametrize(
