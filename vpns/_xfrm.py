@@ -50,7 +50,7 @@ def never_bare(node: Node, *what: str, to: str = "0.0.0.0/0") -> None:
     """Let ``what`` (an ip-xfrm(8) selector, "proto gre") never leave unprotected: a policy of our own, below those
     of the IKE daemon, that stays when the daemon goes."""
     bare = ("src", "0.0.0.0/0", "dst", to, *what, "dir", "out")
-    node.run("ip", "xfrm", "policy", "add", *bare, "priority", "4000000000", "action", "block")
+    node.run("ip", "xfrm", "policy", "update", *bare, "priority", "4000000000", "action", "block")
     node.defer("ip", "xfrm", "policy", "del", *bare)
 
 
@@ -59,7 +59,7 @@ def only_protected(node: Node, *what: str) -> None:
     protection of what comes from the peers' addresses alone."""
     never_bare(node, *what)
     bare = ("src", "0.0.0.0/0", "dst", "0.0.0.0/0", *what, "dir", "in")
-    node.run("ip", "xfrm", "policy", "add", *bare, "priority", "4000000000", "action", "block")
+    node.run("ip", "xfrm", "policy", "update", *bare, "priority", "4000000000", "action", "block")
     node.defer("ip", "xfrm", "policy", "del", *bare)
 
 

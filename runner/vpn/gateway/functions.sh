@@ -1,20 +1,105 @@
-# What /etc/vpneval/tunnel calls. It is the same for every VPN; gateway.sh has what differs.
-set -eu
+# What /etc/vpneval/tunnel, the units and check.sh call. It is the same for every VPN; gateway.sh has what differs.
+set -euf
 . /etc/vpneval/gateway.sh
 daemons=
 
 begin() {
     trap 'kill $daemons 2> /dev/null' EXIT
-    close
+    refuse
     sysctl -qw net.ipv4.ip_forward=1 # at every start: what was set at boot may say otherwise
-    before=$(ls /sys/class/net) # not of the tunnel
     [ -n "$mtu" ] || mtu=$(path_mtu)
     inner=$((mtu - encapsulation))
-    clamp
+    clamped=yes
+    clamp || clamped=
+    carried=
+    lost=0
 }
 
-close() { # while the tunnel is down, packets to the other site are refused; none leaves in the clear
-    for lan in $closed; do ip route replace unreachable "$lan" metric 9999; done
+# --- nothing leaves past the tunnel ---
+
+refuse() { # hosts are told that the other site is not there while nothing leads to it
+    local lan
+    for lan in $closed; do
+        ip route show type unreachable exact "$lan" | grep -q 9999 || ip route replace unreachable "$lan" metric 9999
+        # IPsec in the kernel: what a NAT has made another packet of asks the policies anew.
+        if [ -z "$tunnel" ] && ! ip xfrm policy get $(bare "$lan") > /dev/null 2>&1; then
+            ip xfrm policy add $(bare "$lan") priority 4000000000 action block || true
+        fi
+    done
+}
+
+bare() { echo "src 0.0.0.0/0 dst $1 dir out"; } # what is not of a policy of the tunnel's own
+
+in_tunnel() { # nft's words for what leaves in the tunnel, a line each
+    local device
+    for device in $tunnel; do echo "oifname \"$device\" $1"; done
+    [ -n "$tunnel" ] || echo "rt ipsec exists $1"
+}
+
+closing() { # nft's commands, a line each. Priority 200 is after every NAT, so that the packet is what leaves
+    local flags=${1:-} table="ip vpneval_closed"
+    local hook="type filter hook postrouting priority 200;"
+    echo "table $table { $flags chain past { $hook ip daddr != { ${closed// /, } } accept; $(in_tunnel "accept;" | tr '\n' ' ') counter drop; }; }"
+    if [ -n "$closed6" ]; then
+        echo "table ip6 vpneval_closed { $flags chain past { $hook ip6 daddr { ${closed6// /, } } counter drop; }; }"
+    fi
+    # No NAT of the gateway changes what is between the sites: the first NAT of a connection decides, and this one
+    # leaves it as it is. A connection that an earlier NAT has changed begins anew, in a zone of its own.
+    local chain from="ip saddr { $lan } ip daddr { ${lans// /, } }" to="ip saddr { ${lans// /, } } ip daddr { $lan }"
+    echo "add chain $table whole { type nat hook postrouting priority 90; }"
+    echo "add rule $table whole $from snat to ip saddr"
+    echo "add rule $table whole $to snat to ip saddr"
+    for chain in prerouting output; do
+        echo "add chain $table $chain { type filter hook $chain priority -300; }"
+        echo "add rule $table $chain $from ct zone set 9999"
+        echo "add rule $table $chain $to ct zone set 9999"
+    done
+}
+
+hold() { # for as long as this runs, the way past the tunnel is closed: vpneval-closed.service
+    refuse
+    nft delete table ip vpneval_closed 2> /dev/null || true
+    nft delete table ip6 vpneval_closed 2> /dev/null || true
+    if [ -z "$closed" ] || ! nft list tables > /dev/null; then
+        if [ -n "$closed" ]; then echo "There is no nftables here: a route alone closes the way past the tunnel." >&2; fi
+        ready
+        exec sleep infinity
+    fi
+    for _ in {1..50}; do # one that holds it still is on its way out
+        if is_closed; then sleep 0.1; else break; fi
+    done
+    ( (
+        for _ in {1..100}; do
+            if is_closed; then break; fi
+            sleep 0.1
+        done
+        is_closed || echo "nftables refuses the rules: a route alone closes the way past the tunnel." >&2
+        ready
+    ) &)
+    # Nobody else can change or flush a table that has an owner (Linux 5.12): this nft, which lives until its input ends.
+    if nft -c "table ip vpneval_probe { flags owner; }" 2> /dev/null; then
+        exec nft -i < <(closing "flags owner;"; exec sleep infinity) > /dev/null
+    fi
+    while true; do
+        if ! is_closed; then closing | while read -r line; do nft "$line" || true; done; fi
+        sleep 1
+    done
+}
+
+is_closed() { nft list chain ip vpneval_closed past > /dev/null 2>&1; }
+
+ready() { if [ -n "${NOTIFY_SOCKET-}" ]; then systemd-notify --ready; fi; }
+
+# --- the tunnel ---
+
+leads_to() { # the device by which a packet leaves: what `ip route get` is told; nothing where none leads there
+    ip -o route get "$@" 2> /dev/null | grep -o ' dev [^ ]*' | head -n 1 | cut -c6-
+}
+
+is_tunnel() {
+    local device
+    for device in $tunnel; do if [[ $1 == $device ]]; then return 0; fi; done
+    return 1
 }
 
 path_mtu() { # the longest packet to the other gateway, bytes; 1400 where no ping comes through
@@ -31,10 +116,10 @@ path_mtu() { # the longest packet to the other gateway, bytes; 1400 where no pin
 }
 
 clamp() { # TCP between the sites sends segments that fit into the tunnel
-    nft -f - << END || echo "nftables refuses the rule that shortens TCP's segments; some may travel in fragments" >&2
-table inet vpneval_tunnel
-delete table inet vpneval_tunnel
-table inet vpneval_tunnel {
+    nft -f - << END || { echo "nftables refuses the rule that shortens TCP's segments; some may travel in fragments" >&2; return 1; }
+table ip vpneval_tunnel
+delete table ip vpneval_tunnel
+table ip vpneval_tunnel {
     chain forward {
         type filter hook forward priority mangle; policy accept;
         ip daddr { ${lans// /, } } tcp flags & (syn | rst) == syn tcp option maxseg size set $((inner - 40))
@@ -42,17 +127,6 @@ table inet vpneval_tunnel {
     }
 }
 END
-}
-
-shorten() { # the tunnel's device takes no packet that would travel in fragments
-    local address device
-    for address in $there; do
-        device=$(ip -o route get "$address" 2> /dev/null | grep -o ' dev [^ ]*' | cut -c6-) || continue
-        if echo "$before" | grep -qx "$device"; then continue; fi
-        if [ "$(cat "/sys/class/net/$device/mtu" 2> /dev/null || echo 0)" -gt "$inner" ]; then
-            ip link set "$device" mtu "$inner" || true
-        fi
-    done
 }
 
 daemon() { # start it; when one of them ends, the tunnel does, and is started anew
@@ -87,9 +161,31 @@ unused() { # remove a file that a killed daemon left behind, but never the socke
     done
 }
 
+look() { # the device takes no packet that would travel in fragments; what others have flushed is put back
+    local address device leads=yes
+    refuse
+    if [ -n "$clamped" ] && ! nft list table ip vpneval_tunnel > /dev/null 2>&1; then clamp || true; fi
+    for address in $there; do
+        device=$(leads_to "$address")
+        if ! is_tunnel "$device"; then
+            leads=
+        elif [ "$(cat "/sys/class/net/$device/mtu" 2> /dev/null || echo 0)" -gt "$inner" ]; then
+            ip link set "$device" mtu "$inner" || true
+        fi
+    done
+    if [ -z "$tunnel" ]; then return 0; fi
+    if [ -n "$leads" ]; then
+        carried=yes
+        lost=0
+    elif [ -n "$carried" ] && [ $((lost += 1)) -ge 5 ]; then
+        echo "the route to the other site no longer leads into the tunnel; the tunnel is started anew" >&2
+        return 1
+    fi
+}
+
 end() { # until a daemon ends
     while alive; do
-        shorten
+        look
         sleep 1
     done
     echo "a daemon of the tunnel has ended; the tunnel is started anew" >&2
