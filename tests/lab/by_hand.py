@@ -24,11 +24,11 @@ from runner.lab.shape.site_to_site import Lab, namespace_lab
 from runner.lab.software.image import Image
 from tests.lab.commands import vpneval
 
-# Packets on the WAN with an address of a host in them: bare ones.
+# Packets on the WAN to an address of a host: bare ones, whatever a NAT has made of their source.
 BARE = """table bridge bare {
     chain forward {
         type filter hook forward priority 0; policy accept;
-        ip saddr 10.1.0.2 ip daddr 10.2.0.2 counter
+        ip daddr 10.2.0.2 counter
     }
 }
 """
@@ -62,8 +62,14 @@ def write_and_run(lab: Lab, name: str, folder: Path, *options: str) -> None:
     assert wrote.returncode == 0, wrote.stderr
     for gateway in ("gw2", "gw1"):
         node = lab.nodes[gateway]
-        shutil.copytree(folder / "out" / gateway, f"/proc/{node.pid}/root/root/tunnel")
+        copied(folder / "out", node)
         up(node)
+
+
+def copied(out: Path, node: LabNode) -> None:
+    """Copy the directory of this gateway to it, as "tunnel"."""
+    (directory,) = out.glob(f"*-{node.name}")
+    shutil.copytree(directory, f"/proc/{node.pid}/root/root/tunnel")
 
 
 def up(node: LabNode) -> str:
@@ -91,6 +97,7 @@ def print_and_paste(lab: Lab, name: str, *options: str) -> None:
             node = lab.nodes[heading.removeprefix("Gateway ")]
             paste(node, common)
             paste(node, block)
+            node.run("sh", "-c", "ln -s /root/*-??????/ /root/tunnel")
     assert common
 
 

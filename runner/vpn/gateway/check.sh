@@ -206,12 +206,14 @@ if [ -n "$failed" ]; then problem "The tunnel is down: $failed."; fi
 if [ -n "$closed" ]; then
     wan_port=$(leads_to "${wan%% *}")
     port=$(ip -o addr show to "$here" | head -n 1 | cut -d' ' -f2)
-    if ! is_closed; then
-        problem "The way past the tunnel is closed by a route alone: nftables has no table vpneval_closed. Start it:" \
+    if ! has_nftables; then echo "$without_nftables"
+    elif ! is_closed; then
+        problem "A route alone closes the way past the tunnel: the table vpneval_closed is not there. Start its unit:" \
             "systemctl restart vpneval-closed"
-    elif ! nft list chain ip vpneval_closed whole 2> /dev/null | grep -q snat; then
-        problem "nftables here cannot keep the sites' packets out of a NAT. If this gateway has one, add before its rule:" \
-            "iptables -t nat -I POSTROUTING -s $lan -d $closed -j ACCEPT"
+    fi
+    if ! nft list chain ip vpneval_closed whole 2> /dev/null | grep -q snat; then
+        echo "A NAT of this gateway must leave out what is between the sites. If it has one, add before the NAT's rule:"
+        echo "    iptables -t nat -I POSTROUTING -s $lan -d $closed -j ACCEPT"
     fi
     if is_tunnel "$(leads_to "$far")"; then route_of_hosts; fi
     if [ -z "$wrong" ]; then as_a_host; fi

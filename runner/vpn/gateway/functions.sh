@@ -36,57 +36,69 @@ in_tunnel() { # nft's words for what leaves in the tunnel, a line each
     [ -n "$tunnel" ] || echo "rt ipsec exists $1"
 }
 
-closing() { # nft's commands, a line each. Priority 200 is after every NAT, so that the packet is what leaves
-    local flags=${1:-} table="ip vpneval_closed"
-    local hook="type filter hook postrouting priority 200;"
-    echo "table $table { $flags chain past { $hook ip daddr != { ${closed// /, } } accept; $(in_tunnel "accept;" | tr '\n' ' ') counter drop; }; }"
-    if [ -n "$closed6" ]; then
-        echo "table ip6 vpneval_closed { $flags chain past { $hook ip6 daddr { ${closed6// /, } } counter drop; }; }"
-    fi
+closing() { # FLAGS: nft's commands, a transaction a line, which take the place of what was there
+    local chain table="ip vpneval_closed"
+    local from="ip saddr { $lan } ip daddr { ${lans// /, } }" to="ip saddr { ${lans// /, } } ip daddr { $lan }"
+    anew "$table" "$1" "ip daddr != { ${closed// /, } } accept" "$(in_tunnel accept)"
+    if [ -n "$closed6" ]; then anew "ip6 vpneval_closed" "$1" "ip6 daddr != { ${closed6// /, } } accept" ""; fi
     # No NAT of the gateway changes what is between the sites: the first NAT of a connection decides, and this one
     # leaves it as it is. A connection that an earlier NAT has changed begins anew, in a zone of its own.
-    local chain from="ip saddr { $lan } ip daddr { ${lans// /, } }" to="ip saddr { ${lans// /, } } ip daddr { $lan }"
     echo "add chain $table whole { type nat hook postrouting priority 90; }"
-    echo "add rule $table whole $from snat to ip saddr"
-    echo "add rule $table whole $to snat to ip saddr"
+    echo "add rule $table whole $from snat to ip saddr; add rule $table whole $to snat to ip saddr"
     for chain in prerouting output; do
         echo "add chain $table $chain { type filter hook $chain priority -300; }"
-        echo "add rule $table $chain $from ct zone set 9999"
-        echo "add rule $table $chain $to ct zone set 9999"
+        echo "add rule $table $chain $from ct zone set 9999; add rule $table $chain $to ct zone set 9999"
     done
 }
 
+anew() { # TABLE FLAGS RULE…: priority 200 is after every NAT, so that the packet is what leaves
+    local rule table=$1 flags=${2:+flags $2;}
+    shift 2
+    echo -n "add table $table { $flags }; flush table $table; "
+    echo -n "add chain $table past { type filter hook postrouting priority 200; }; "
+    while read -r rule; do [ -z "$rule" ] || echo -n "add rule $table past $rule; "; done < <(printf '%s\n' "$@")
+    echo "add rule $table past counter drop"
+}
+
 hold() { # for as long as this runs, the way past the tunnel is closed: vpneval-closed.service
+    local flags probe="table ip vpneval_probe"
     refuse
-    nft delete table ip vpneval_closed 2> /dev/null || true
-    nft delete table ip6 vpneval_closed 2> /dev/null || true
-    if [ -z "$closed" ] || ! nft list tables > /dev/null; then
-        if [ -n "$closed" ]; then echo "There is no nftables here: a route alone closes the way past the tunnel." >&2; fi
+    if [ -z "$closed" ] || ! has_nftables; then
+        [ -z "$closed" ] || echo "$without_nftables" >&2
         ready
-        exec sleep infinity
+        while sleep 1; do refuse; done
     fi
-    for _ in {1..50}; do # one that holds it still is on its way out
-        if is_closed; then sleep 0.1; else break; fi
-    done
-    ( (
-        for _ in {1..100}; do
-            if is_closed; then break; fi
-            sleep 0.1
-        done
-        is_closed || echo "nftables refuses the rules: a route alone closes the way past the tunnel." >&2
-        ready
-    ) &)
+    [ -n "$closed6" ] || nft delete table ip6 vpneval_closed 2> /dev/null || true
+    within_5_s not_held # what has held it until now is on its way out
     # Nobody else can change or flush a table that has an owner (Linux 5.12): this nft, which lives until its input ends.
-    if nft -c "table ip vpneval_probe { flags owner; }" 2> /dev/null; then
-        exec nft -i < <(closing "flags owner;"; exec sleep infinity) > /dev/null
-    fi
+    # One that persists outlives it (Linux 6.9), until the next one owns it.
+    for flags in owner,persist owner; do
+        if nft -c "$probe { flags $flags; }" 2> /dev/null; then
+            ( (within_5_s is_held; ready) &)
+            exec nft -i < <(closing "$flags"; while sleep 1; do refuse >&2; done) > /dev/null
+        fi
+    done
     while true; do
-        if ! is_closed; then closing | while read -r line; do nft "$line" || true; done; fi
+        is_closed || closing "" | while read -r line; do nft "$line" || true; done
+        ready
+        refuse
         sleep 1
     done
 }
 
+without_nftables="This kernel has no nftables for IPv4. A route alone closes the way past the tunnel."
+has_nftables() { nft -c "add table ip vpneval_probe" 2> /dev/null; }
+
+within_5_s() {
+    for _ in {1..50}; do if "$@"; then return 0; fi; sleep 0.1; done
+    echo "this did not happen within 5 s: $*" >&2
+}
+
 is_closed() { nft list chain ip vpneval_closed past > /dev/null 2>&1; }
+
+is_held() { is_closed && nft list table ip vpneval_closed | grep -q "flags owner"; }
+
+not_held() { ! is_held; }
 
 ready() { if [ -n "${NOTIFY_SOCKET-}" ]; then systemd-notify --ready; fi; }
 
@@ -163,7 +175,6 @@ unused() { # remove a file that a killed daemon left behind, but never the socke
 
 look() { # the device takes no packet that would travel in fragments; what others have flushed is put back
     local address device leads=yes
-    refuse
     if [ -n "$clamped" ] && ! nft list table ip vpneval_tunnel > /dev/null 2>&1; then clamp || true; fi
     for address in $there; do
         device=$(leads_to "$address")

@@ -159,8 +159,8 @@ else
             sleep 5
         done' > /var/log/vpneval-tunnel.log 2>&1 &
 fi
-if ! nft list tables > /dev/null 2>&1; then
-    echo "This gateway has no nftables (nft list tables fails). A route closes the way past the tunnel, which a NAT or a"
-    echo "restart of the network may undo: see check.sh."
+. /etc/vpneval/functions.sh
+if [ -n "$closed" ] && ! has_nftables; then
+    echo "$without_nftables A restart of the network, or routes of your own, may undo that. Load nf_tables, and run $0 again."
 fi
 echo "Started. When both gateways are, ./check.sh says whether the tunnel is up."
