@@ -143,6 +143,11 @@ def test_the_unit_of_a_written_recipe(image: Image, tmp_path: Path, name: str) -
                 box.off()
                 box.boot()
             up("the tunnel, after a start of both machines")
+            near.run("nft", "flush", "ruleset")
+            assert "flags owner" in near.node.run("nft", "list", "table", "ip", "vpneval_closed").stdout
+            assert near.run("systemctl", "kill", "--signal=KILL", "vpneval-closed").code == 0
+            held = ("nft", "list", "table", "ip", "vpneval_closed")
+            wait_until(lambda: "flags owner" in near.node.run(*held, check=False).stdout, "its closing, anew", 20, 0.2)
 
             for box in (near, far):
                 assert box.run("systemctl", "stop", UNIT).code == 0, box.says()

@@ -49,12 +49,12 @@ table_of() { # what `ip route get` is told: the table that has the route
     echo "${table:-main}"
 }
 
-route_of_hosts() { # which rule sends them past the tunnel?
+route_of_hosts() { # which rule sends them past the tunnel? The arguments are more of what `ip route get` is told
     local device table rule number
     if [ -z "$tunnel" ]; then return 0; fi # policies of IPsec hold for every route
-    device=$(leads_to "$far" from "$host" iif "$port")
+    device=$(leads_to "$far" from "$host" iif "$port" "$@")
     if is_tunnel "$device"; then return 0; fi
-    table=$(table_of "$far" from "$host" iif "$port")
+    table=$(table_of "$far" from "$host" iif "$port" "$@")
     rule=$(ip rule | grep -E "lookup $table( |\$)" | head -n 1)
     number=$((${rule%%:*} > 0 ? ${rule%%:*} - 1 : 0))
     problem "What hosts send from $port to $lans does not enter the tunnel: it leads to ${device:-nowhere}, by the rule \
@@ -127,15 +127,17 @@ clean() {
 }
 
 permit() { # the lines that let the sites' packets through the chain that has dropped one: FAMILY TABLE CHAIN
-    local from
+    local from iptables=iptables
     case $* in
-        "ip filter"*)
+        "" | "ip filter"*)
+            # What drops and is not of nftables, is of the older iptables.
+            if [ -z "$*" ] && command -v iptables-legacy > /dev/null; then iptables=iptables-legacy; fi
             for from in "$lan $closed" "$closed $lan"; do
                 set -- $from
                 if command -v ufw > /dev/null && ufw status 2> /dev/null | grep -q "Status: active"; then
                     echo "ufw route allow from $1 to $2"
-                elif iptables -n -L DOCKER-USER > /dev/null 2>&1; then echo "iptables -I DOCKER-USER -s $1 -d $2 -j ACCEPT"
-                else echo "iptables -I FORWARD -s $1 -d $2 -j ACCEPT"; fi
+                elif $iptables -n -L DOCKER-USER > /dev/null 2>&1; then echo "$iptables -I DOCKER-USER -s $1 -d $2 -j ACCEPT"
+                else echo "$iptables -I FORWARD -s $1 -d $2 -j ACCEPT"; fi
             done
             ;;
         *" firewalld "*)
@@ -167,7 +169,7 @@ as_a_host() { # a marker that only this check knows
 }
 
 judge() { # where has the marker been?
-    local dropped lines
+    local dropped lines mark
     if bare; then
         problem "Packets to $lans leave $wan_port in the clear."
     elif [ "$(counted answered)" != 0 ]; then return 0
@@ -177,9 +179,11 @@ judge() { # where has the marker been?
         # trace id ID FAMILY TABLE CHAIN policy drop, or: rule … (verdict drop)
         dropped=$(grep -m 1 -E '(policy|verdict) drop' "$notes/trace" | cut -d' ' -f4-6) || true
         if [ "$dropped" = "ip vpneval_closed past" ]; then
-            problem "What hosts send to $lans does not enter the tunnel, and is dropped."
+            mark=$(grep -o 'meta mark 0x[0-9a-f]*' "$notes/trace" | tail -n 1 | cut -d' ' -f3)
+            route_of_hosts ${mark:+mark "$mark"}
+            [ -n "$wrong" ] || problem "What hosts send to $lans does not enter the tunnel, and is dropped."
         elif [ -n "$dropped" ] || [ "$(counted left)" = 0 ]; then
-            mapfile -t lines < <(permit ${dropped:-ip filter FORWARD})
+            mapfile -t lines < <(permit $dropped)
             problem "This gateway's firewall drops what hosts send to the other site${dropped:+ (chain ${dropped##* } of \
 table ${dropped% *})}. Let it through, and write the lines to where your firewall keeps its own:" "${lines[@]}"
         else
