@@ -34,7 +34,8 @@ BARE = """table bridge bare {
 """
 TAKE = "import socket; s = socket.create_server(('', 7777)).accept()[0]; n = 0\n"
 TAKE += "while more := s.recv(65536): n += len(more)\nprint(n)"
-GIVE = "import socket, sys; s = socket.create_connection((sys.argv[1], 7777), 10); s.sendall(bytes(3000000)); s.close()"
+GIVE = "import socket, sys; s = socket.create_connection((sys.argv[1], 7777), 10); s.settimeout(None)\n"
+GIVE += "s.sendall(bytes(3000000)); s.close()"
 PASTED = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LOOKS = (
     *("ip -o -4 addr", "ip -4 route show table all", "ip rule", "ip xfrm policy", "nft list tables"),

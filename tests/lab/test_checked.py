@@ -73,7 +73,9 @@ def names_the_firewall(lab: Lab, near: LabNode, firewall: str) -> None:
 
 def test_a_rule_by_a_packets_mark_is_named(image: Image, tmp_path: Path) -> None:
     """As mwan3 has it: the firewall marks what comes in, and a rule sends what is marked by another table."""
-    marks = "nft 'table ip marks { chain p { type filter hook prerouting priority mangle; meta mark set 7; }; }'"
+    marks = (
+        "nft 'table ip marks { chain p { type filter hook prerouting priority mangle; iif lan0 meta mark set 7; }; }'"
+    )
     with deployed(image, tmp_path) as (lab, near):
         near.run(
             "sh", "-ec", f"{marks}; ip route add default via 192.168.0.2 table 100; ip rule add fwmark 7 table 100"
