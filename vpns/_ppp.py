@@ -20,6 +20,14 @@ PROTECTED_BELOW = "noauth\n"  # what carries PPP has authenticated the peer
 COMPRESSION = {"off": "nodeflate\nnobsdcomp\n", "on": "deflate 15\nnobsdcomp\n"}
 
 
+DEVICE = "ppp-{peer.name}"
+
+
+def plain(peers: Sequence[Site]) -> str:
+    """``PLAIN``; where there is one peer, whose options are nobody else's, with a name of its own for the device."""
+    return PLAIN + (f"ifname {DEVICE.format(peer=peers[0])}\n" if len(peers) == 1 else "")
+
+
 def address(site: Site) -> str:
     """A gateway's own address in PPP, the same on every link of it."""
     return f"10.9.0.{site.number}"

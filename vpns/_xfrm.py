@@ -52,7 +52,7 @@ def never_bare(node: Node, *what: str, to: str = "0.0.0.0/0") -> None:
     of the IKE daemon, that stays when the daemon goes."""
     bare = ("src", "0.0.0.0/0", "dst", to, *what, "dir", "out")
     node.defer("ip", "xfrm", "policy", "del", *bare)
-    node.run("ip", "xfrm", "policy", "add", *bare, "priority", "4000000000", "action", "block")
+    node.run("ip", "xfrm", "policy", "update", *bare, "priority", "4000000000", "action", "block")
 
 
 def only_protected(node: Node, *what: str) -> None:
@@ -61,7 +61,7 @@ def only_protected(node: Node, *what: str) -> None:
     never_bare(node, *what)
     bare = ("src", "0.0.0.0/0", "dst", "0.0.0.0/0", *what, "dir", "in")
     node.defer("ip", "xfrm", "policy", "del", *bare)
-    node.run("ip", "xfrm", "policy", "add", *bare, "priority", "4000000000", "action", "block")
+    node.run("ip", "xfrm", "policy", "update", *bare, "priority", "4000000000", "action", "block")
 
 
 def forget_afterwards(node: Node, *pairs: tuple[str, str]) -> None:

@@ -21,6 +21,7 @@ class IpsecUser(Ipsec):
     modules = "tun"
     outer_ipv6 = True
     transport = "udp"
+    devices = "ipsec0"
     data_path = "userspace: kernel-libipsec on ipsec0"
     offers = replace(
         Ipsec.offers,

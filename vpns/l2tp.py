@@ -39,6 +39,7 @@ class L2tp(Vpn):
     transport = "udp"
     ports = "udp/1701"
     modules = "l2tp_ppp"
+    devices = _ppp.DEVICE
     reference = True
     note = "L2TP does not encrypt"
     software = Software({"xl2tpd": "xl2tpd", "pppd": "ppp", "openssl": "openssl"})
@@ -94,7 +95,7 @@ def kernel_l2tp(node: Node) -> Unsupported | None:
 def files(me: Site, peers: Sequence[Site], secrets: Secrets) -> dict[str, str]:
     """xl2tpd answers to those with lower numbers as an LNS, and dials the others as a LAC."""
     # 1400 leaves room for PPP, L2TP and UDP, and for ESP with any cipher of the sweep within 1500.
-    options = f"{_ppp.address(me)}:\nmtu 1400\nmru 1400\n{_ppp.PLAIN}{_ppp.COMPRESSION['off']}nomppe\n"
+    options = f"{_ppp.address(me)}:\nmtu 1400\nmru 1400\n{_ppp.plain(peers)}{_ppp.COMPRESSION['off']}nomppe\n"
     options += "".join(f"{line}\n" for line in DEAD_PEER) + _ppp.LOGGED
     texts = {**_ppp.chap_secrets(me, peers, secrets), **_ppp.routes(me, peers)}
     config = f"[global]\nlisten-addr = {me.wan_address}\nport = 1701\n{RETRIES}\n"

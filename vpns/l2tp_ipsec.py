@@ -27,6 +27,7 @@ class L2tpIpsec(Ipsec):
     title = "L2TP in IPsec (xl2tpd, strongSwan)"
     speaks = ""
     modules = "esp4 l2tp_ppp"
+    devices = _ppp.DEVICE
     note = "IKEv1, which RFC 3193 asks for, is historic (RFC 9395)"
     software = replace(Ipsec.software, tools={**Ipsec.software.tools, **l2tp.L2tp.software.tools})
     offers = IpsecIkev1.offers  # its compression is IPComp (RFC 3173) between L2TP and ESP, not PPP's

@@ -24,6 +24,7 @@ class Nebula(Vpn):
     title = "Nebula"
     dataplane = "userspace"
     transport = "udp"
+    devices = "nebula0"
     ports = "udp/4242"
     modules = "tun"
     software = Software({"nebula": "nebula", "nebula-cert": "nebula"})

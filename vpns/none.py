@@ -14,6 +14,7 @@ class PlainIp(Vpn):
     title = "plain IP"
     dataplane = "kernel"
     transport = "ip"
+    devices = "*"
     reference = True
     inner_ipv6 = True
     offers = Offers(limits={"cipher": "plain IP does not encrypt", "compression": "plain IP does not compress"})

@@ -34,6 +34,7 @@ class OpenConnect(Vpn):
     family = "OpenConnect"
     dataplane = "userspace"
     transport = "udp"
+    devices = "oc*"
     ports = "tcp/443 udp/443"
     outer_ipv6 = True
     modules = "tun"

@@ -29,6 +29,7 @@ class OpenVpn(Vpn):
     speaks = "openvpn"
     software = Software({"openvpn": "openvpn", "openssl": "openssl"}, openssl=True)
     transport = "udp"
+    devices = "tun{peer.number}"
     ports = "udp/1194"
     outer_ipv6 = inner_ipv6 = True
     modules = "tun"

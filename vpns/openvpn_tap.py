@@ -20,6 +20,7 @@ class OpenVpnTap(OpenVpn):
     title = "OpenVPN (UDP, TAP)"
     speaks = ""
     device = "tap"
+    devices = "tap{peer.number}"
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         files = super().render(me, peers, params, secrets)

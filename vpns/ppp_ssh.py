@@ -21,6 +21,7 @@ from vpns.ssh_forward import HOME, SshForward
 class PppSsh(SshForward):
     title = "PPP over SSH"
     modules = "ppp_generic"
+    devices = _ppp.DEVICE
     carries = "ip"
     note = "TCP inside the tunnel runs over TCP: losses on the WAN are repaired twice"
     software = replace(SshForward.software, tools={**SshForward.software.tools, "pppd": "ppp"})
@@ -39,7 +40,8 @@ class PppSsh(SshForward):
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         files = {**super().render(me, peers, params, secrets), **_ppp.routes(me, peers)}
-        common = _ppp.PLAIN + _ppp.TERMINAL + _ppp.PROTECTED_BELOW + _ppp.COMPRESSION["off"]  # compression is SSH's
+        # Compression is SSH's.
+        common = _ppp.plain(peers) + _ppp.TERMINAL + _ppp.PROTECTED_BELOW + _ppp.COMPRESSION["off"]
         for peer in lower_numbered(me, peers):
             files[options(peer)] = f"notty\n{_ppp.address(me)}:{_ppp.address(peer)}\n{common}{_ppp.LOGGED}"
         for peer in higher_numbered(me, peers):

@@ -23,6 +23,7 @@ class PppStunnel(StunnelForward):
     title = "PPP over TLS (stunnel)"
     ports = "tcp/4430"
     modules = "ppp_generic"
+    devices = _ppp.DEVICE
     carries = "ip"
     note = "TCP inside the tunnel runs over TCP: losses on the WAN are repaired twice"
     software = replace(StunnelForward.software, tools={**StunnelForward.software.tools, "pppd": "ppp"})
@@ -49,7 +50,7 @@ class PppStunnel(StunnelForward):
                 f"exec = /usr/sbin/pppd\nexecArgs = pppd file {options}\npty = yes\n"
             )
             files[options] = (
-                f"{_ppp.address(me)}:{_ppp.address(peer)}\n{_ppp.PLAIN}{_ppp.TERMINAL}{_ppp.PROTECTED_BELOW}"
+                f"{_ppp.address(me)}:{_ppp.address(peer)}\n{_ppp.plain(peers)}{_ppp.TERMINAL}{_ppp.PROTECTED_BELOW}"
                 f"{_ppp.COMPRESSION[params['compression']]}{_ppp.LOGGED}"
             )
         return files

@@ -28,6 +28,7 @@ class Pptp(Vpn):
     transport = "gre"
     ports = "tcp/1723"
     modules = "ppp_mppe"
+    devices = _ppp.DEVICE
     note = (
         "broken: an attacker who records a handshake can find its keys by one search of DES (Marlinspike, Hulton, 2012)"
     )
@@ -57,7 +58,8 @@ class Pptp(Vpn):
         mppe = self.offers.ciphers[params["cipher"]]
         common = (
             f"name {me.name}\nrefuse-pap\nrefuse-chap\nrefuse-mschap\nrefuse-eap\n{mppe}\n"
-            f"nomppe-stateful\nmtu 1400\nmru 1400\n{_ppp.PLAIN}{_ppp.TERMINAL}{_ppp.COMPRESSION['off']}{_ppp.LOGGED}"
+            f"nomppe-stateful\nmtu 1400\nmru 1400\n"
+            f"{_ppp.plain(peers)}{_ppp.TERMINAL}{_ppp.COMPRESSION['off']}{_ppp.LOGGED}"
         )
         files = {**_ppp.chap_secrets(me, peers, secrets), **_ppp.routes(me, peers)}
         if lower_numbered(me, peers):

@@ -23,6 +23,7 @@ from vpns.vtun_tcp import VtunTcp
 class VtunPpp(VtunTcp):
     title = "PPP over VTun (TCP)"
     modules = "ppp_generic"
+    devices = _ppp.DEVICE
     transport = "tcp"
     note = "no integrity; no longer maintained; TCP inside the tunnel runs over TCP"
     software = replace(VtunTcp.software, tools={**VtunTcp.software.tools, "pppd": "ppp"})
@@ -56,7 +57,7 @@ pair{pair_number(me, peer)} {{
 }}
 """
             files[options] = (
-                f"{manner}{_ppp.address(me)}:{_ppp.address(peer)}\n{_ppp.PLAIN}{_ppp.TERMINAL}{_ppp.PROTECTED_BELOW}"
+                f"{manner}{_ppp.address(me)}:{_ppp.address(peer)}\n{_ppp.plain(peers)}{_ppp.TERMINAL}{_ppp.PROTECTED_BELOW}"
                 f"{_ppp.COMPRESSION['off']}{_ppp.LOGGED}"
             )
         return {CONFIG: config, OPENSSL_CNF: LEGACY_PROVIDER, **files}

@@ -127,15 +127,15 @@ def deploy(
         say("The addresses are the examples of the lab. For your gateways: --site SITES.toml")
     with _trusted(days, say) as ca:
         secrets = make_secrets(vpn, nullcontext(ca), sites)
-        made = deployment.write(vpn, params, sites, secrets, folder, path_mtu)
-        for name in SIGNS:
-            kept = ca.run("cat", f"{CA}/{name}", check=False)
+        name = deployment.write(vpn, params, sites, secrets, folder, path_mtu)
+        for signing in SIGNS:
+            kept = ca.run("cat", f"{CA}/{signing}", check=False)
             if kept.code == 0:
-                deployment.put(folder / "ca" / name, kept.stdout, 0o600)
-    text = page(vpn, params, sites, path_mtu, days, versions, written=True, example=site is None)
+                deployment.put(folder / "ca" / signing, kept.stdout, 0o600)
+    text = page(vpn, params, sites, path_mtu, days, versions, written=name, example=site is None)
     deployment.put(folder / "README.md", text, 0o644)
-    for directory in made:
-        say(f"{directory}: copy this directory to {directory.name} and run ./up.sh there, as root.")
+    for me in sites:
+        say(f"{folder}/{name}-{me.name}: copy this directory to {me.name} and run its up.sh there, as root.")
     say(f"{folder}/README.md says the rest. The directories hold private keys.")
 
 

@@ -1,4 +1,4 @@
-"""A gateway's directory: all that brings one end of a tunnel up without vpneval, and keeps it up.
+"""A gateway's directory: what brings one end of a tunnel up without vpneval, keeps it up, and closes the way past it.
 
 ``recipe --write`` makes it; the page that ``recipe`` prints makes the same with here-documents (runner/vpn/page.py).
 up.sh, check.sh, down.sh, the functions and the units are in runner/vpn/gateway/ as they are on the gateway. What
@@ -7,9 +7,12 @@ differs from VPN to VPN: its own files, ``tunnel`` (the plugin's commands), ``un
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 from runner.data.errors import UsageError
@@ -21,9 +24,12 @@ from runner.vpn.recipe import Script, check_offered, script_of
 HOME = "/etc/vpneval"
 UNIT = "vpneval-tunnel.service"
 TABLE = "vpneval_tunnel"
-TOOLS = ("nftables", "iputils-ping", "iproute2", "procps")  # of every tunnel
+# Of every tunnel: command -> Debian package.
+TOOLS = {"nft": "nftables", "ping": "iputils-ping", "ip": "iproute2", "sysctl": "procps"}
+WAN_PORT = "vpneval-wan"  # in the place of the gateway's own name for it, which may be any word
 PING_HEADER_BYTES = {4: 28, 6: 48}
 GATEWAY = Path(__file__).with_name("gateway")
+GATEWAY_SH = f"files{HOME}/gateway.sh"
 Files = Mapping[str, tuple[str, int]]  # path in the directory -> text, mode
 
 
@@ -42,46 +48,86 @@ def common() -> Files:
 
 
 def own(vpn: Vpn, params: Params, me: Site, sites: Sequence[Site], secrets: Secrets, path_mtu: int | None) -> Files:
-    """The files of the directory that only gateway ``me`` has."""
+    """The files of the directory that only gateway ``me`` has, but for the recipe's name (``named``).
+
+    Raises UsageError for what is no address or network."""
+    check_addresses(sites)
+    me = replace(me, wan_interface=WAN_PORT)
     script, peers = script_of(vpn, params, me, sites, secrets), peers_of(me, sites)
     head = f"# {vpn.title} on {me.name}, to {', '.join(peer.name for peer in peers)}\n"
     files = {f"files{path}": file for path, file in script.files.items()}
-    lines, undone = (with_wan_port(lines, me, peers) for lines in (script.lines, script.undo))
+    lines, undone = (with_wan_port(lines, peers) for lines in (script.lines, script.undo))
     start = "\n".join(["begin", *lines, "end\n"])
-    files[f"files{HOME}/tunnel"] = f"#!/bin/bash\n{head}. {HOME}/functions.sh\n{start}", 0o700
-    undo = "\n".join([f"nft delete table inet {TABLE} 2> /dev/null || true", *undone, "true\n"])
-    files[f"files{HOME}/undo"] = f"#!/bin/bash\n{head}{undo}", 0o700
+    functions = f". {HOME}/functions.sh\n"
+    files[f"files{HOME}/tunnel"] = f"#!/bin/bash\n{head}{functions}{start}", 0o700
+    needs = functions if undone != script.undo else ""
+    undo = "\n".join([f"nft delete table ip {TABLE} 2> /dev/null || true", *undone, "true\n"])
+    files[f"files{HOME}/undo"] = f"#!/bin/bash\n{head}{needs}{undo}", 0o700
     values = "".join(f"{name}={shlex.quote(value)}\n" for name, value in values_of(vpn, me, peers, script).items())
     mtu = f"mtu={path_mtu or ''} # of the path, bytes; empty: found by pings\n"
-    files[f"files{HOME}/gateway.sh"] = f"{head}{values}{mtu}", 0o644
+    closed6 = (
+        "closed6= # IPv6 networks of the other site: the tunnel does not carry them, packets to them are dropped\n"
+    )
+    files[GATEWAY_SH] = f"{head}{values}{mtu}{closed6}", 0o644
     return files
 
 
-def with_wan_port(lines: Sequence[str], me: Site, peers: Sequence[Site]) -> list[str]:
+def named(vpn: Vpn, gateways: Mapping[str, Files]) -> tuple[str, dict[str, Files]]:
+    """A name for the recipe that no other one has, and each gateway's files with it: so that no directory is taken for
+    another recipe's, here or on the gateway."""
+    said = repr(sorted((name, sorted(files.items())) for name, files in gateways.items()))
+    name = f"{re.sub(r'[^A-Za-z0-9_]+', '-', vpn.name)}-{hashlib.sha256(said.encode()).hexdigest()[:6]}"
+
+    def with_name(files: Files) -> Files:
+        text, mode = files[GATEWAY_SH]
+        head, _, values = text.partition("\n")
+        return {**files, GATEWAY_SH: (f"{head}\nrecipe={name}\n{values}", mode)}
+
+    return name, {gateway: with_name(files) for gateway, files in gateways.items()}
+
+
+def check_addresses(sites: Sequence[Site]) -> None:
+    """Raise UsageError unless every address and network of the sites is one: they go into scripts that root runs."""
+    for site in sites:
+        for name in ("wan_address", "public_address", "lan", "lan_address", "host_address"):
+            value: str = getattr(site, name)
+            try:
+                right = str(ip_network(value) if name == "lan" else ip_address(value)) if value else ""
+            except ValueError:
+                right = ""
+            if "%" in right or (value and not right):
+                raise UsageError(f"{site.name}: {name} is {value!r:.60}, which is no address that a recipe can have")
+
+
+def with_wan_port(lines: Sequence[str], peers: Sequence[Site]) -> list[str]:
     """Lines of a script in which the port that leads to the other gateway is looked up: it has a name in the lab, which
     a real gateway's port has not."""
-    named = [re.sub(rf"\b{re.escape(me.wan_interface)}\b", '"$wan_port"', line) for line in lines]
-    if named == [*lines]:
-        return named
-    return [f"wan_port=$(ip -o route get {peers[0].wan_address} | grep -o ' dev [^ ]*' | cut -c6-)", *named]
+    found = [line.replace(WAN_PORT, '"$wan_port"') for line in lines]
+    if found == [*lines]:
+        return found
+    return [f"wan_port=$(leads_to {shlex.quote(peers[0].wan_address)})", *found]
 
 
 def values_of(vpn: Vpn, me: Site, peers: Sequence[Site], script: Script) -> dict[str, str]:
-    """The values of this gateway for the common scripts. ``closed``: networks that only the tunnel may lead to."""
+    """The values of this gateway for the common scripts. ``closed``: networks that only the tunnel may lead to.
+    ``tunnel``: its devices; none where it is IPsec in the kernel."""
     ports = [port for port in vpn.ports.split() if port.startswith("udp") or lower_numbered(me, peers)]
+    devices = devices_of(vpn, peers, script)
     routed = vpn.carries == "ip"
+    closed = [peer.lan for peer in peers if routed and devices != ["*"]]
     listens = ports if not higher_numbered(me, peers) else [f"tcp/{TCP_PORTS[0]}"]
-    naming = r"\b(?:dev|link set|link show|tuntap add) (\S+)"
-    named = {name for line in script.lines for name in re.findall(naming, line)}
-    made = sorted(named - {me.wan_interface})
     return {
-        "packages": " ".join("|".join(any_of) for any_of in packages(vpn)),
+        "gateway": me.name,
+        "needs": " ".join(needs(vpn)),
         "ports": " ".join(ports),
-        "devices": " ".join(made),
+        "tunnel": " ".join(devices) if closed else "",
+        "own": me.wan_address,
         "wan": " ".join(peer.wan_address for peer in peers),
+        "lan": me.lan,
         "lans": " ".join(peer.lan for peer in peers),
-        "closed": " ".join(peer.lan for peer in peers if routed),
+        "closed": " ".join(closed),
         "here": me.lan_address,
+        "host": me.host_address,
         "there": " ".join(peer.lan_address for peer in peers if routed),
         "listens": " ".join(port.partition("/")[2] for port in listens if not routed),
         "version": str(me.path_version),
@@ -90,26 +136,45 @@ def values_of(vpn: Vpn, me: Site, peers: Sequence[Site], script: Script) -> dict
     }
 
 
+def devices_of(vpn: Vpn, peers: Sequence[Site], script: Script) -> list[str]:
+    """The tunnel's network devices on a gateway: those that its commands name, and that the plugin declares."""
+    naming = r"\b(?:dev|link set|link show|tuntap add) (\S+)"
+    found = {name for line in script.lines for name in re.findall(naming, line)} - {WAN_PORT}
+    declared = {name.format(peer=peer) for name in vpn.devices.split() for peer in peers}
+    return sorted(found | declared)
+
+
 def packages(vpn: Vpn) -> list[tuple[str, ...]]:
     """The Debian packages that a gateway needs; of alternatives, the first that is available."""
     single = sorted({*vpn.software.packages} - {*vpn.software.daemons})
-    return [(name,) for name in dict.fromkeys((*single, *TOOLS))] + [vpn.software.daemons] * bool(vpn.software.daemons)
+    return [(name,) for name in dict.fromkeys((*single, *TOOLS.values()))] + [vpn.software.daemons] * bool(
+        vpn.software.daemons
+    )
+
+
+def needs(vpn: Vpn) -> list[str]:
+    """What a gateway needs: "command=package", or "=package|package" for what brings no command, or one of several."""
+    tools = {name: package.partition(",")[0] for name, package in vpn.software.tools.items()} | TOOLS
+    bare = [any_of for any_of in packages(vpn) if not {*any_of} & {*tools.values()}]
+    return [f"{name}={package}" for name, package in tools.items()] + ["=" + "|".join(any_of) for any_of in bare]
 
 
 def write(
     vpn: Vpn, params: Params, sites: Sequence[Site], secrets: Secrets, folder: Path, path_mtu: int | None = None
-) -> list[Path]:
-    """Make ``folder``/gw1 and ``folder``/gw2, which hold private keys, and return them.
+) -> str:
+    """Make a directory for each gateway below ``folder``, ``RECIPE-gw1`` and so on, which hold private keys. Return the
+    recipe's name.
 
     Raises UsageError for levels that the VPN does not have, and where the folder is not empty.
     """
     check_offered(vpn, params)
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"--write {folder}: the directory is not empty. Name a new one")
-    for me in sites:
-        for path, (text, mode) in {**common(), **own(vpn, params, me, sites, secrets, path_mtu)}.items():
-            put(folder / me.name / path, text, mode)
-    return [folder / me.name for me in sites]
+    name, gateways = named(vpn, {me.name: own(vpn, params, me, sites, secrets, path_mtu) for me in sites})
+    for gateway, files in gateways.items():
+        for path, (text, mode) in {**common(), **files}.items():
+            put(folder / f"{name}-{gateway}" / path, text, mode)
+    return name
 
 
 def put(path: Path, text: str, mode: int) -> None:

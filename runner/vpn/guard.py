@@ -54,6 +54,7 @@ class _Attributes(BaseModel):
     ports: str
     outer_ipv6: bool
     inner_ipv6: bool
+    devices: str
     modules: str
     software: Software
     offers: Offers

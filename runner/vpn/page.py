@@ -6,11 +6,12 @@ What the here-documents make is the directory of runner/vpn/deploy.py, file by f
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from runner.data.levels import Params
-from runner.lab.shape.site import TCP_PORTS, Site
-from runner.vpn.deploy import Files, common, own, packages
+from runner.lab.shape.site import TCP_PORTS, Site, bracketed
+from runner.vpn.deploy import Files, common, named, own, packages
 from runner.vpn.plugin import Secrets, Vpn, confidential, entry
 from runner.vpn.recipe import KeyMaker, check_offered
 
@@ -57,16 +58,17 @@ def page(
     days: int = DAYS,
     versions: Mapping[str, str] | None = None,
     *,
-    written: bool = False,
+    written: str = "",
     example: bool = False,
 ) -> str:
-    """How to set the tunnel up, keep it and take it back, in Markdown. ``written``: for the directories of ``--write``,
-    which has made keys and files. ``versions``: package -> the version that was measured. ``example``: the addresses
-    are the lab's, and are to be replaced.
+    """How to set the tunnel up, keep it and take it back, in Markdown. ``written``: the name of the recipe for which
+    ``--write`` has made keys and directories. ``versions``: package -> the version that was measured.
+    ``example``: the addresses are the lab's, and are to be replaced.
 
     Raises UsageError for levels that the VPN does not have.
     """
     keys, secrets, gateways = _on_paper(vpn, params, sites, path_mtu, days)
+    name, gateways = named(vpn, gateways)
     parts = [f"# {title(vpn, params)}\n", *_warnings(vpn, params), *_needs(vpn, sites, gateways, versions or {})]
     parts += _addresses(vpn, sites, example)
     if not written:
@@ -81,20 +83,20 @@ def page(
         parts += [
             "## Every gateway\n",
             "These scripts and units are the same on every gateway. Paste this as root, in root's home directory.\n",
-            _block("set -eu; umask 077; mkdir -p tunnel; cd tunnel", PUT.rstrip(), *_puts(common())),
+            _block(f"set -eu; umask 077; mkdir -p {name}; cd {name}", PUT.rstrip(), *_puts(common())),
         ]
     for me in reversed(sites):
         parts += [f"## Gateway {me.name}\n"]
         if written:
-            login = f"root@{me.public_address or me.wan_address}"
-            parts += [f"    scp -r {me.name} {login}:tunnel\n    ssh {login} tunnel/up.sh\n"]
+            directory, login = f"{written}-{me.name}", _login(me)
+            parts += [f"    scp -r {directory} {_for_scp(login)}:\n    ssh {login} {directory}/up.sh\n"]
         else:
             parts += [
                 "Paste this as root, in the same directory. Each `put` makes a file; up.sh installs the packages, puts "
                 "the files in place and starts the tunnel. At the end it says so.\n",
-                _block("set -eu; umask 077; cd tunnel", PUT.rstrip(), *_puts(gateways[me.name]), "./up.sh"),
+                _block(f"set -eu; umask 077; cd {name}", PUT.rstrip(), *_puts(gateways[me.name]), "./up.sh"),
             ]
-    parts += _afterwards(vpn, sites, written=written)
+    parts += _afterwards(vpn, sites, written or name, written=bool(written))
     return "\n".join(parts)
 
 
@@ -204,14 +206,25 @@ def _about_keys(keys: KeyMaker, secrets: Secrets, days: int) -> Iterator[str]:
 def _copies(sites: Sequence[Site], gateways: dict[str, Files]) -> Iterator[str]:
     for me in reversed(sites):
         names = sorted({name for text, _ in gateways[me.name].values() for name in NAME.findall(text)})
-        yield f"    ssh root@{me.public_address or me.wan_address} mkdir -pm 700 keys"
-        yield f"    scp {' '.join(f'keys/{name}' for name in names)} root@{me.public_address or me.wan_address}:keys/"
+        yield f"    ssh {_login(me)} mkdir -pm 700 keys"
+        yield f"    scp {' '.join(f'keys/{name}' for name in names)} {_for_scp(_login(me))}:keys/"
     yield ""
+
+
+def _login(me: Site) -> str:
+    """How a reader's ssh reaches the gateway."""
+    return shlex.quote(f"root@{me.public_address or me.wan_address}")
+
+
+def _for_scp(login: str) -> str:
+    """The same for scp, to which an address with colons is one in brackets (scp(1))."""
+    user, _, address = login.partition("@")
+    return f"'{user}@{bracketed(address)}'" if ":" in address else login
 
 
 def _puts(files: Files) -> Iterator[str]:
     for path, (text, mode) in files.items():
-        yield f"put {mode:o} {path} << 'EOF'\n{text.rstrip()}\nEOF"
+        yield f"put {mode:o} {shlex.quote(path)} << 'EOF'\n{text.rstrip()}\nEOF"
 
 
 def _block(*lines: str) -> str:
@@ -220,12 +233,17 @@ def _block(*lines: str) -> str:
     return "\n".join(["```bash", "(", *lines, ") < /dev/null", "```\n"])
 
 
-def _afterwards(vpn: Vpn, sites: Sequence[Site], *, written: bool) -> Iterator[str]:
+def _afterwards(vpn: Vpn, sites: Sequence[Site], name: str, *, written: bool) -> Iterator[str]:
+    """``name``: the recipe's, which begins that of its directory."""
+    directory = f"{name}-GATEWAY" if written else f"~/{name}"
     yield "## Check\n"
-    yield "    ssh root@GATEWAY tunnel/check.sh\n" if written else "    ~/tunnel/check.sh\n"
+    yield f"    ssh root@GATEWAY {directory}/check.sh\n" if written else f"    {directory}/check.sh\n"
     near, far = sites[0].host_address, sites[-1].host_address
     if vpn.carries == "ip":
-        yield f"Then hosts reach each other: `ping {far}` on {near}, or with two others of both networks.\n"
+        yield (
+            "Run it on both gateways. It sends a packet as a host does, and says what lets it not through, or past the "
+            f"tunnel. Then hosts reach each other: `ping {far}` on {near}, or with two others of both networks.\n"
+        )
     else:
         yield f"Then {near} reaches those ports of {far} at {entry(vpn, sites)}.\n"
     yield "## Afterwards\n"
@@ -237,18 +255,21 @@ def _afterwards(vpn: Vpn, sites: Sequence[Site], *, written: bool) -> Iterator[s
     )
     if vpn.carries == "ip":
         yield (
-            "- **While the tunnel is down**, packets to the other site are refused (`unreachable` routes with metric "
-            "9999, by the unit vpneval-closed) or dropped. None leaves in the clear."
+            "- **Nothing leaves past the tunnel**, whether it is up or not: the unit vpneval-closed holds the nftables "
+            "table `ip vpneval_closed`, which drops what is for the other site and not in the tunnel, after every NAT, "
+            "and keeps what is between the sites out of the gateway's NAT. Nobody else can change or flush it. Leave "
+            "it out where you save the output of `nft list ruleset`. The tunnel carries IPv4 alone; check.sh says if "
+            "the sites have IPv6, and what to do."
         )
         yield (
             "- **Packet sizes**: `tunnel` looks for the longest packet that the path carries, by pings, and takes 1400 "
             "bytes where none comes through. The tunnel's device and TCP between the sites get sizes that fit; nothing "
-            "is fragmented. Where you know better, write the path's mtu=BYTES into "
-            "`tunnel/files/etc/vpneval/gateway.sh` on every gateway, and run up.sh there."
+            "is fragmented. Where you know better, write the path's mtu=BYTES into files/etc/vpneval/gateway.sh of the "
+            "directory on every gateway, and run up.sh there."
         )
-    yield "- **To change something**: edit the files in `tunnel` and run up.sh again."
+    yield "- **To change something**: edit the files in the directory and run up.sh again."
     yield (
-        "- **To undo it**: `tunnel/down.sh` stops the tunnel, removes what up.sh put in place and brings back what was "
-        "there before. Packages stay. Then remove `tunnel`" + (" and `keys`" if not written else "") + " on every "
-        "gateway, since private keys are in there.\n"
+        f"- **To undo it**: {directory}/down.sh stops the tunnel, removes what up.sh put in place and brings back what "
+        "was there before. Packages stay. Then remove the directory" + (" and `keys`" if not written else "") + " on "
+        "every gateway, since private keys are in there.\n"
     )

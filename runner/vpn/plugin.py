@@ -88,6 +88,9 @@ class Vpn(ABC):
     outer_ipv6: ClassVar[bool] = False  # do its files and commands take IPv6 addresses of the gateways?
     # Does its tunnel carry IPv6 between the sites, once that is routed through its device? ``params`` says ``inner``.
     inner_ipv6: ClassVar[bool] = False
+    # The tunnel's network devices that daemons make and no command of ``start`` names, for a recipe, which lets what is
+    # for the other sites leave by nothing else: "tun{peer.number}", "oc*". "*": it leaves by any, unprotected.
+    devices: ClassVar[str] = ""
     modules: ClassVar[str] = ""  # the kernel's, as modprobe(8) calls them: of its data path
     software: ClassVar[Software] = Software()
     offers: ClassVar[Offers] = Offers()

@@ -42,7 +42,7 @@ class NotedNode:
 
     def write(self, path: str, text: str, mode: int = 0o600) -> None:
         """Note the command that makes this file."""
-        self.lines.append(f"install -D -m {mode:o} /dev/stdin {path} <<'END'\n{text.rstrip()}\nEND")
+        self.lines.append(f"install -D -m {mode:o} /dev/stdin {shlex.quote(path)} <<'END'\n{text.rstrip()}\nEND")
 
     def defer(self, *argv: str) -> None:
         """Nothing: what is only counted is not undone."""

@@ -1,25 +1,33 @@
 """The recipes of VPNs in the kernel, by hand, in a guest that has them: run there by tests/kernel/test_recipes.py.
 
 usage: python -m tests.kernel.recipes_inside [--kernel qemu] FOLDER [VPN…]   (report.xml goes to FOLDER)
+User Mode Linux has no nftables for IPv4: there, a policy of IPsec is what closes the way past a tunnel.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from runner.lab import kernels
+from runner.lab.node import wait_until
 from runner.lab.software.image import Image, open_image
 from tests.kernel.inside import in_guest
 from tests.kernel.vpns_inside import LEAN
-from tests.lab.by_hand import two_gateways
-from tests.lab.test_recipe_by_hand import FORMS, goes_by_hand
+from tests.lab.by_hand import bare_packets, script, two_gateways
+from tests.lab.test_closed import IPTABLES, holds, in_use, stop
+from tests.lab.test_recipe_by_hand import FORMS, Tunnel, goes_by_hand
 
 NAMES = ("ipsec", "gre_ipsec")
-DEBIANS = ("wireguard",)  # User Mode Linux has none
+DEBIANS = ("wireguard", "ipsec", "gre_ipsec")  # User Mode Linux has no WireGuard and no nftables
+FILES = {"/etc/strongswan.d/zz-lean.conf": LEAN}  # a guest takes 13 s to load all of strongSwan's plugins
+# A guest in software emulation takes minutes for each; all of them are in tests/lab/test_closed.py.
+EVENTS = ("routes flushed", "daemons killed", "firewall loaded anew", "policy routing", "closing killed")
+CLOSED = {"uml": "test_a_policy_closes_it_without_nftables", "qemu": "test_nothing_leaves_in_the_clear"}
 
 
 @pytest.fixture(scope="module")
@@ -27,25 +35,55 @@ def image() -> Image:
     return open_image()
 
 
-@pytest.mark.parametrize("name", [*NAMES, *DEBIANS])
+@pytest.mark.parametrize("name", sorted({*NAMES, *DEBIANS}))
 @pytest.mark.parametrize("form", FORMS)
 def test_a_recipe_by_hand(image: Image, tmp_path: Path, name: str, form: str) -> None:
     with two_gateways(image, tmp_path) as lab:
-        for gateway in ("gw1", "gw2"):  # a guest takes 13 s to load all of strongSwan's plugins
-            lab.nodes[gateway].write("/etc/strongswan.d/zz-lean.conf", LEAN)
+        for gateway in ("gw1", "gw2"):
+            for path, text in FILES.items():
+                lab.nodes[gateway].write(path, text)
         goes_by_hand(lab, name, form, tmp_path)
+
+
+@pytest.mark.parametrize("name", DEBIANS)
+def test_nothing_leaves_in_the_clear(image: Image, tmp_path: Path, name: str) -> None:
+    with in_use(image, tmp_path, name, FILES) as (lab, near):
+        holds(lab, near, name, EVENTS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_policy_closes_it_without_nftables(image: Image, tmp_path: Path, name: str) -> None:
+    """The gateway masquerades what is between the sites: that is dropped until the line of check.sh was run."""
+    with in_use(image, tmp_path, name, FILES) as (lab, near):
+        wait_until(lambda: bool(script(near)), "the tunnel's script", 30)
+        time.sleep(5)
+        seen = bare_packets(lab)
+        said = near.run("/root/tunnel/check.sh", check=False, timeout=120)
+        assert "has no nftables for IPv4" in said.stdout
+        lines = [line for line in said.stdout.splitlines() if line.startswith("    iptables ")]
+        near.run("bash", "-ec", IPTABLES + "\n".join(lines))
+        Tunnel(lab, name).works(80)
+        stop(near)
+        near.run("bash", "-ec", "kill -KILL -- -$(cat /run/vpneval-closed.pid); ip route del unreachable 10.2.0.0/24")
+        time.sleep(2)
+        assert bare_packets(lab) == seen, "in the clear"
+        near.run("/root/tunnel/down.sh")
+        wait_until(lambda: bare_packets(lab) > seen, "a packet in the clear: the control", 10)
 
 
 def main() -> int:
     asked = argparse.ArgumentParser()
     asked.add_argument("--kernel", default="uml")
+    asked.add_argument("--only", help="pytest's -k")
     asked.add_argument("folder", type=Path)
     asked.add_argument("names", nargs="*")
     wanted = asked.parse_args()
     (kernel,) = kernels.parse(wanted.kernel, several=False)
     names = wanted.names or (NAMES if wanted.kernel == "uml" else DEBIANS)
     tests = [f"{__file__}::test_a_recipe_by_hand[{form}-{name}]" for name in names for form in FORMS]
-    return in_guest(wanted.folder, ["-q", "-rA", "--timeout=900", *tests], kernel=kernel)
+    tests += [f"{__file__}::{CLOSED[wanted.kernel.partition(':')[0]]}[{name}]" for name in names]
+    options = ["-q", "-rA", "--timeout=1800", *(["-k", wanted.only] if wanted.only else [])]
+    return in_guest(wanted.folder, [*options, *tests], kernel=kernel)
 
 
 if __name__ == "__main__":

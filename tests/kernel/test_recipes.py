@@ -3,11 +3,18 @@
 import pytest
 
 from tests.kernel.inside import WITHIN_S, Work
-from tests.kernel.recipes_inside import NAMES
+from tests.kernel.recipes_inside import CLOSED, NAMES
 from tests.lab.test_recipe_by_hand import FORMS
 
 pytestmark = pytest.mark.timeout(WITHIN_S + 60)
 INSIDE = "tests/kernel/recipes_inside.py"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_nftables_a_policy_closes_the_way_past_the_tunnel(begun: dict[str, Work], name: str) -> None:
+    work = begun["recipes_inside"]
+    inside = f"{INSIDE}::{CLOSED['uml']}[{name}]"
+    assert work.outcomes()[inside] == "passed", work.done().stdout
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -24,17 +24,18 @@ from runner.lab.shape.site_to_site import Lab, namespace_lab
 from runner.lab.software.image import Image
 from tests.lab.commands import vpneval
 
-# Packets on the WAN with an address of a host in them: bare ones.
+# Packets on the WAN to an address of a host: bare ones, whatever a NAT has made of their source.
 BARE = """table bridge bare {
     chain forward {
         type filter hook forward priority 0; policy accept;
-        ip saddr 10.1.0.2 ip daddr 10.2.0.2 counter
+        ip daddr 10.2.0.2 counter
     }
 }
 """
 TAKE = "import socket; s = socket.create_server(('', 7777)).accept()[0]; n = 0\n"
 TAKE += "while more := s.recv(65536): n += len(more)\nprint(n)"
-GIVE = "import socket, sys; s = socket.create_connection((sys.argv[1], 7777), 10); s.sendall(bytes(3000000)); s.close()"
+GIVE = "import socket, sys; s = socket.create_connection((sys.argv[1], 7777), 10); s.settimeout(None)\n"
+GIVE += "s.sendall(bytes(3000000)); s.close()"
 PASTED = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LOOKS = (
     *("ip -o -4 addr", "ip -4 route show table all", "ip rule", "ip xfrm policy", "nft list tables"),
@@ -62,8 +63,14 @@ def write_and_run(lab: Lab, name: str, folder: Path, *options: str) -> None:
     assert wrote.returncode == 0, wrote.stderr
     for gateway in ("gw2", "gw1"):
         node = lab.nodes[gateway]
-        shutil.copytree(folder / "out" / gateway, f"/proc/{node.pid}/root/root/tunnel")
+        copied(folder / "out", node)
         up(node)
+
+
+def copied(out: Path, node: LabNode) -> None:
+    """Copy the directory of this gateway to it, as "tunnel"."""
+    (directory,) = out.glob(f"*-{node.name}")
+    shutil.copytree(directory, f"/proc/{node.pid}/root/root/tunnel")
 
 
 def up(node: LabNode) -> str:
@@ -91,6 +98,7 @@ def print_and_paste(lab: Lab, name: str, *options: str) -> None:
             node = lab.nodes[heading.removeprefix("Gateway ")]
             paste(node, common)
             paste(node, block)
+            node.run("sh", "-c", "ln -s /root/*-??????/ /root/tunnel")
     assert common
 
 

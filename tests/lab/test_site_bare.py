@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 
 from runner.data.errors import CannotRunHere
-from runner.lab.node import wait_until
+from runner.lab.node import LabNode, wait_until
 from runner.lab.places import open_rig
 from runner.lab.software.image import Image
 from tests.lab.bare import bare_root
-from tests.lab.sites import TwoSites, two_sites
+from tests.lab.by_hand import copied, up
+from tests.lab.commands import vpneval
+from tests.lab.sites import BOXES, TwoSites, two_sites
+from tests.lab.test_checked import checked, lines
 from tests.lab.test_site import THROUGH_NAT, tunnelled
-from tests.lab.test_site_deployed import brings_up
+from tests.lab.test_site_deployed import behind, brings_up
 from tests.lab.test_ssh_lab import as_before, settled
 
 MANAGERS = ("firewalld", "ufw")
@@ -75,10 +78,8 @@ def test_ufw_at_work_is_refused_until_the_refusals_command_was_run(bare: TwoSite
     box.run("ufw", "disable")
 
 
-def test_firewalld_at_work_is_refused_until_it_ends(bare: TwoSites) -> None:
-    box = bare.nodes["gw2"]
-    box.run("sh", "-c", f"{INSTALL} firewalld", timeout=120)
-    accepted(bare)  # it is there, and not at work
+def start_firewalld(box: LabNode) -> None:
+    """The system bus, and firewalld on it; return when it is at work."""
     box.run("mkdir", "-p", "/run/dbus")
     box.spawn("dbus-daemon", "--system", "--nofork", "--nopidfile", log="dbus")
     wait_until(lambda: box.run("test", "-S", "/run/dbus/system_bus_socket", check=False).code == 0, "the system bus")
@@ -87,10 +88,57 @@ def test_firewalld_at_work_is_refused_until_it_ends(bare: TwoSites) -> None:
     wait_until(
         lambda: box.run(*running, check=False).code == 0, f"firewalld at work: {box.logged('firewalld')}", 60, 0.5
     )
+
+
+def test_firewalld_at_work_is_refused_until_it_ends(bare: TwoSites) -> None:
+    box = bare.nodes["gw2"]
+    box.run("sh", "-c", f"{INSTALL} firewalld", timeout=120)
+    accepted(bare)  # it is there, and not at work
+    start_firewalld(box)
     assert refused(bare) == [], "its table is its own: nft cannot change it"
     box.run("pkill", "-TERM", "-x", "firewalld")  # as systemctl stop does
     wait_until(lambda: "firewalld" not in box.run("nft", "list", "tables").stdout, "the end of its table")
     accepted(bare)
+
+
+def start_ufw(box: LabNode) -> None:
+    """ufw as it comes, which lets the VPN's port in."""
+    for words in ("allow 22/tcp", "allow 51820/udp", "--force enable"):
+        box.run("ufw", *words.split())
+
+
+RELOADS = {"firewalld": (start_firewalld, "firewall-cmd --complete-reload"), "ufw": (start_ufw, "ufw reload")}
+
+
+@pytest.mark.parametrize("manager", RELOADS)
+def test_check_says_the_line_that_lets_hosts_through(bare: TwoSites, tmp_path: Path, manager: str) -> None:
+    """A tunnel stands; then the gateway gets a firewall. What check.sh says mends it, and no reload opens the way past
+    the tunnel."""
+    lans = {"gw1": "10.20.0.1", "gw2": "10.30.0.1"}
+    own: dict[str, dict[str, object]] = {
+        name: {"wan_address": BOXES[name], "network": f"{lan[:-1]}0/24"} for name, lan in lans.items()
+    }
+    wrote = vpneval("recipe", "wireguard_go", "--site", bare.sites(own), "--write", tmp_path / "out")
+    assert wrote.returncode == 0, wrote.stderr
+    near = bare.nodes["gw1"]
+    for box in (bare.nodes["gw2"], near):
+        copied(tmp_path / "out", box)
+        behind(box, lans[box.name])
+        up(box)
+    wait_until(lambda: checked(near).code == 0, "the tunnel", 30, 1)
+    ping = ("ip", "netns", "exec", "pc", "ping", "-c1", "-W1", "10.30.0.2")
+    assert near.run(*ping, check=False).code == 0
+    near.run("sh", "-c", f"{INSTALL} {manager}", timeout=120)
+    start, reload = RELOADS[manager]
+    start(near)
+    assert near.run(*ping, check=False).code != 0
+    said = checked(near)
+    assert said.code == 1, said
+    near.run("sh", "-ec", "\n".join(lines(said.stderr)))
+    wait_until(lambda: near.run(*ping, check=False).code == 0, said.stderr, 10, 0.5)
+    near.run("sh", "-ec", reload, timeout=60)
+    assert "flags owner" in near.run("nft", "list", "table", "ip", "vpneval_closed").stdout
+    wait_until(lambda: checked(near).code == 0, "the tunnel, after a reload", 30, 1)
 
 
 @pytest.mark.parametrize("name", THROUGH_NAT)

@@ -1,7 +1,6 @@
 """A recipe that was written for two sites brings the tunnel up between two machines without vpneval. They have the lab
 image, and so every package; bare machines are in test_site_bare.py."""
 
-import shutil
 import time
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from runner.catalogue import load_vpn
 from runner.lab.node import LabNode, wait_until
 from runner.lab.software.image import Image
 from runner.vpn.deploy import packages
-from tests.lab.by_hand import GIVE, TAKE, up
+from tests.lab.by_hand import GIVE, TAKE, copied, up
 from tests.lab.commands import vpneval
 from tests.lab.sites import BOXES, TwoSites, two_sites
 from tests.lab.test_site import THROUGH_NAT
@@ -71,7 +70,7 @@ def brings_up(image: Image, folder: Path, name: str, root: str = "") -> None:
         near = boxes.nodes["gw1"]
         ping = ("ping", "-c1", "-W1", "-I", lans["gw1"], lans["gw2"])
         for box in (boxes.nodes["gw2"], near):
-            shutil.copytree(folder / "out" / box.name, f"/proc/{box.pid}/root/root/tunnel")
+            copied(folder / "out", box)
             behind(box, lans[box.name])
             lacked = lacking(box, name)
             assert bool(lacked) is bool(root), "the bare machine has none of them, the other one all"
@@ -80,7 +79,7 @@ def brings_up(image: Image, folder: Path, name: str, root: str = "") -> None:
             assert not lacking(box, name)
         wait_until(lambda: near.run(*ping, check=False).code == 0, "a ping through the tunnel", 30, 0.2)
         if name in ("openvpn", "ipsec_user"):
-            crt = next((folder / "out" / "gw1").rglob("gw1.crt"))
+            crt = next((folder / "out").rglob("gw1.crt"))
             times_s = [str(days * 86400) for days in (390, 410)]
             ends = ("openssl", "x509", "-noout", "-checkend")
             codes = [boxes.between["nat"].run(*ends, s, input=crt.read_text(), check=False).code for s in times_s]

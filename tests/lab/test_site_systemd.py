@@ -3,7 +3,6 @@ starts it again when a daemon ends; stopped, the way to the other site is closed
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from runner.lab.node import Completed, LabNode, wait_until
 from runner.lab.software.image import Image
 from runner.vpn.deploy import UNIT
+from tests.lab.by_hand import copied
 from tests.lab.commands import vpneval
 from tests.lab.sites import BOXES, TwoSites, two_sites
 from tests.lab.test_ssh_lab import settled
@@ -109,7 +109,7 @@ def test_the_unit_of_a_written_recipe(image: Image, tmp_path: Path, name: str) -
         assert wrote.returncode == 0, wrote.stderr
         for gateway, lan in LANS.items():
             node = boxes.nodes[gateway]
-            shutil.copytree(tmp_path / "out" / gateway, f"/proc/{node.pid}/root/root/tunnel")
+            copied(tmp_path / "out", node)
             node.run("ip", "link", "add", "lan0", "up", "type", "bridge")
             node.run("ip", "addr", "add", f"{lan}/24", "dev", "lan0")
         settled(boxes)
@@ -143,6 +143,11 @@ def test_the_unit_of_a_written_recipe(image: Image, tmp_path: Path, name: str) -
                 box.off()
                 box.boot()
             up("the tunnel, after a start of both machines")
+            near.run("nft", "flush", "ruleset")
+            assert "flags owner" in near.node.run("nft", "list", "table", "ip", "vpneval_closed").stdout
+            assert near.run("systemctl", "kill", "--signal=KILL", "vpneval-closed").code == 0
+            held = ("nft", "list", "table", "ip", "vpneval_closed")
+            wait_until(lambda: "flags owner" in near.node.run(*held, check=False).stdout, "its closing, anew", 20, 0.2)
 
             for box in (near, far):
                 assert box.run("systemctl", "stop", UNIT).code == 0, box.says()

@@ -113,7 +113,8 @@ def is_back_after_a_reboot(name: str, machines: dict[str, Machine], folder: Path
         wait_until(reaches, "the far host's answer", 60, 1)
 
     def install(machine: Machine) -> None:
-        files = subprocess.run(["tar", "cC", folder / machine.name, "."], capture_output=True, check=True).stdout
+        (directory,) = folder.glob(f"*-{machine.name}")
+        files = subprocess.run(["tar", "cC", directory, "."], capture_output=True, check=True).stdout
         machine.must("mkdir -p tunnel && tar xC tunnel", files)
         print(machine.name, machine.must("tunnel/up.sh"))
 

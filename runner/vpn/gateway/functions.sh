@@ -1,20 +1,117 @@
-# What /etc/vpneval/tunnel calls. It is the same for every VPN; gateway.sh has what differs.
-set -eu
+# What /etc/vpneval/tunnel, the units and check.sh call. It is the same for every VPN; gateway.sh has what differs.
+set -euf
 . /etc/vpneval/gateway.sh
 daemons=
 
 begin() {
     trap 'kill $daemons 2> /dev/null' EXIT
-    close
+    refuse
     sysctl -qw net.ipv4.ip_forward=1 # at every start: what was set at boot may say otherwise
-    before=$(ls /sys/class/net) # not of the tunnel
     [ -n "$mtu" ] || mtu=$(path_mtu)
     inner=$((mtu - encapsulation))
-    clamp
+    clamped=yes
+    clamp || clamped=
+    carried=
+    lost=0
 }
 
-close() { # while the tunnel is down, packets to the other site are refused; none leaves in the clear
-    for lan in $closed; do ip route replace unreachable "$lan" metric 9999; done
+# --- nothing leaves past the tunnel ---
+
+refuse() { # hosts are told that the other site is not there while nothing leads to it
+    local lan
+    for lan in $closed; do
+        ip route show type unreachable exact "$lan" | grep -q 9999 || ip route replace unreachable "$lan" metric 9999
+        # IPsec in the kernel: what a NAT has made another packet of asks the policies anew.
+        if [ -z "$tunnel" ] && ! ip xfrm policy get $(bare "$lan") > /dev/null 2>&1; then
+            ip xfrm policy add $(bare "$lan") priority 4000000000 action block || true
+        fi
+    done
+}
+
+bare() { echo "src 0.0.0.0/0 dst $1 dir out"; } # what is not of a policy of the tunnel's own
+
+in_tunnel() { # nft's words for what leaves in the tunnel, a line each
+    local device
+    for device in $tunnel; do echo "oifname \"$device\" $1"; done
+    [ -n "$tunnel" ] || echo "rt ipsec exists $1"
+}
+
+closing() { # FLAGS: nft's commands, a transaction a line, which take the place of what was there
+    local chain table="ip vpneval_closed"
+    local from="ip saddr { $lan } ip daddr { ${lans// /, } }" to="ip saddr { ${lans// /, } } ip daddr { $lan }"
+    anew "$table" "$1" "ip daddr != { ${closed// /, } } accept" "$(in_tunnel accept)"
+    if [ -n "$closed6" ]; then anew "ip6 vpneval_closed" "$1" "ip6 daddr != { ${closed6// /, } } accept" ""; fi
+    # No NAT of the gateway changes what is between the sites: the first NAT of a connection decides, and this one
+    # leaves it as it is. A connection that an earlier NAT has changed begins anew, in a zone of its own.
+    echo "add chain $table whole { type nat hook postrouting priority 90; }"
+    echo "add rule $table whole $from snat to ip saddr; add rule $table whole $to snat to ip saddr"
+    for chain in prerouting output; do
+        echo "add chain $table $chain { type filter hook $chain priority -300; }"
+        echo "add rule $table $chain $from ct zone set 9999; add rule $table $chain $to ct zone set 9999"
+    done
+}
+
+anew() { # TABLE FLAGS RULE…: priority 200 is after every NAT, so that the packet is what leaves
+    local rule table=$1 flags=${2:+flags $2;}
+    shift 2
+    echo -n "add table $table { $flags }; flush table $table; "
+    echo -n "add chain $table past { type filter hook postrouting priority 200; }; "
+    while read -r rule; do [ -z "$rule" ] || echo -n "add rule $table past $rule; "; done < <(printf '%s\n' "$@")
+    echo "add rule $table past counter drop"
+}
+
+hold() { # for as long as this runs, the way past the tunnel is closed: vpneval-closed.service
+    local flags probe="table ip vpneval_probe"
+    refuse
+    if [ -z "$closed" ] || ! has_nftables; then
+        [ -z "$closed" ] || echo "$without_nftables" >&2
+        ready
+        while sleep 1; do refuse; done
+    fi
+    [ -n "$closed6" ] || nft delete table ip6 vpneval_closed 2> /dev/null || true
+    within_5_s not_held # what has held it until now is on its way out
+    # Nobody else can change or flush a table that has an owner (Linux 5.12): this nft, which lives until its input ends.
+    # One that persists outlives it (Linux 6.9), until the next one owns it.
+    for flags in owner,persist owner; do
+        if nft -c "$probe { flags $flags; }" 2> /dev/null; then
+            ( (within_5_s is_held; ready) &)
+            exec nft -i < <(closing "$flags"; while sleep 1; do refuse >&2; done) > /dev/null
+        fi
+    done
+    while true; do
+        is_closed || closing "" | while read -r line; do nft "$line" || true; done
+        ready
+        refuse
+        sleep 1
+    done
+}
+
+without_nftables="This kernel has no nftables for IPv4. A route alone closes the way past the tunnel."
+has_nftables() { nft -c "add table ip vpneval_probe" 2> /dev/null; }
+
+within_5_s() {
+    for _ in {1..50}; do if "$@"; then return 0; fi; sleep 0.1; done
+    echo "this did not happen within 5 s: $*" >&2
+}
+
+is_closed() { nft list chain ip vpneval_closed past > /dev/null 2>&1; }
+
+is_held() { is_closed && nft list table ip vpneval_closed | grep -q "flags owner"; }
+
+not_held() { ! is_held; }
+
+ready() { if [ -n "${NOTIFY_SOCKET-}" ]; then systemd-notify --ready; fi; }
+
+# --- the tunnel ---
+
+leads_to() { # the device by which a packet leaves: what `ip route get` is told; nothing where none leads there
+    ip -o route get "$@" 2> /dev/null | grep -o ' dev [^ ]*' | head -n 1 | cut -c6-
+}
+
+is_tunnel() {
+    local device
+    for device in $tunnel; do if [[ $1 == $device ]]; then return 0; fi; done
+    return 1
 }
 
 path_mtu() { # the longest packet to the other gateway, bytes; 1400 where no ping comes through
@@ -31,10 +128,10 @@ path_mtu() { # the longest packet to the other gateway, bytes; 1400 where no pin
 }
 
 clamp() { # TCP between the sites sends segments that fit into the tunnel
-    nft -f - << END || echo "nftables refuses the rule that shortens TCP's segments; some may travel in fragments" >&2
-table inet vpneval_tunnel
-delete table inet vpneval_tunnel
-table inet vpneval_tunnel {
+    nft -f - << END || { echo "nftables refuses the rule that shortens TCP's segments; some may travel in fragments" >&2; return 1; }
+table ip vpneval_tunnel
+delete table ip vpneval_tunnel
+table ip vpneval_tunnel {
     chain forward {
         type filter hook forward priority mangle; policy accept;
         ip daddr { ${lans// /, } } tcp flags & (syn | rst) == syn tcp option maxseg size set $((inner - 40))
@@ -42,17 +139,6 @@ table inet vpneval_tunnel {
     }
 }
 END
-}
-
-shorten() { # the tunnel's device takes no packet that would travel in fragments
-    local address device
-    for address in $there; do
-        device=$(ip -o route get "$address" 2> /dev/null | grep -o ' dev [^ ]*' | cut -c6-) || continue
-        if echo "$before" | grep -qx "$device"; then continue; fi
-        if [ "$(cat "/sys/class/net/$device/mtu" 2> /dev/null || echo 0)" -gt "$inner" ]; then
-            ip link set "$device" mtu "$inner" || true
-        fi
-    done
 }
 
 daemon() { # start it; when one of them ends, the tunnel does, and is started anew
@@ -87,9 +173,30 @@ unused() { # remove a file that a killed daemon left behind, but never the socke
     done
 }
 
+look() { # the device takes no packet that would travel in fragments; what others have flushed is put back
+    local address device leads=yes
+    if [ -n "$clamped" ] && ! nft list table ip vpneval_tunnel > /dev/null 2>&1; then clamp || true; fi
+    for address in $there; do
+        device=$(leads_to "$address")
+        if ! is_tunnel "$device"; then
+            leads=
+        elif [ "$(cat "/sys/class/net/$device/mtu" 2> /dev/null || echo 0)" -gt "$inner" ]; then
+            ip link set "$device" mtu "$inner" || true
+        fi
+    done
+    if [ -z "$tunnel" ]; then return 0; fi
+    if [ -n "$leads" ]; then
+        carried=yes
+        lost=0
+    elif [ -n "$carried" ] && [ $((lost += 1)) -ge 5 ]; then
+        echo "the route to the other site no longer leads into the tunnel; the tunnel is started anew" >&2
+        return 1
+    fi
+}
+
 end() { # until a daemon ends
     while alive; do
-        shorten
+        look
         sleep 1
     done
     echo "a daemon of the tunnel has ended; the tunnel is started anew" >&2

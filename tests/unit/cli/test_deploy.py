@@ -4,6 +4,7 @@ import ast
 import re
 import stat
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,9 @@ def written(tmp_path: Path, name: str) -> Path:
     (tmp_path / "sites.toml").write_text(SITES)
     vpn, sites = load_vpn(name), real_sites(read_sites(tmp_path / "sites.toml"))
     secrets = {secret: f"<{secret}>" for secret in vpn.secrets(NotedNode("ca"), sites)}
-    deploy.write(vpn, vpn.comparable, sites, secrets, tmp_path / "out")
+    name = deploy.write(vpn, vpn.comparable, sites, secrets, tmp_path / "out")
+    for gateway in ("gw1", "gw2"):
+        (tmp_path / "out" / f"{name}-{gateway}").rename(tmp_path / "out" / gateway)
     return tmp_path / "out"
 
 
@@ -81,6 +84,7 @@ def test_a_process_of_the_gateways_own_is_not_ended_by_its_name(tmp_path: Path) 
 def test_no_port_has_its_name_in_the_lab(tmp_path: Path, name: str) -> None:
     for path in (written(tmp_path, name) / "gw1/files").rglob("*"):
         assert not path.is_file() or not re.search(r"\b(wan|lan|eth)0\b", path.read_text()), path
+        assert not path.is_file() or deploy.WAN_PORT not in path.read_text(), path
     if name == "macsec":
         assert 'ip link add link "$wan_port" macsec0 ' in (tmp_path / "out/gw1/files/etc/vpneval/tunnel").read_text()
 
@@ -112,16 +116,21 @@ def test_the_core_knows_no_command_of_a_single_vpn() -> None:
 
 def ran_up(out: Path, commands: Path, **stand_ins: str) -> subprocess.CompletedProcess[str]:
     """What up.sh of gw1 does where apt-get and so on are these scripts, and the packages' commands are not there. It
-    ends before it puts anything in place: a stand-in of ss says that every port is taken."""
+    ends before it puts anything in place: a stand-in of ip says that the machine has no address."""
     commands.mkdir()
     noted = f'#!/bin/sh\necho "${{0##*/}} $*" >> {commands}/ran\n'
     usual = {"dpkg-query": "exit 1", "dpkg": "", "apt-get": "", "systemctl": "exit 1", "id": "echo 0"}
-    for name, text in {**usual, "ss": "echo taken", **stand_ins}.items():
+    for name, text in {**usual, "ip": "", **stand_ins}.items():
+        if text == "missing":
+            continue
         (commands / name).write_text(noted + text + "\n")
         (commands / name).chmod(0o755)
-    for name in ("bash", "dirname", "sed", "grep", "cat"):
+    for name in ("bash", "dirname", "sed", "grep", "cat", "head", "sort", "tr"):
         (commands / name).symlink_to(f"/bin/{name}")
-    argv = ["/bin/bash", str(out / "gw1/up.sh")]
+    # Its own path has the places where this machine has these commands.
+    script = (out / "gw1/up.sh").read_text().replace(":/usr/sbin:/sbin", "")
+    (out / "gw1/up-here.sh").write_text(script)
+    argv = ["/bin/bash", str(out / "gw1/up-here.sh")]
     return subprocess.run(argv, env={"PATH": str(commands)}, capture_output=True, text=True, check=False)
 
 
@@ -129,8 +138,7 @@ def test_up_renews_the_lists_once_and_installs_what_is_missing(tmp_path: Path) -
     out = written(tmp_path, "tinc")
     done = ran_up(out, tmp_path / "bin", **{"apt-get": 'test "$DEBIAN_FRONTEND" = noninteractive'})
     assert done.returncode == 1
-    assert "Port tcp/655 is in use" in done.stderr or "Port udp/655 is in use" in done.stderr
-    assert "The tunnel was not set up." in done.stderr
+    assert "This machine does not have the address 10.0.0.2 of gw1. The tunnel was not set up." in done.stderr
     ran = [line for line in (tmp_path / "bin/ran").read_text().splitlines() if line.startswith("apt-get")]
     assert ran[:3] == [
         "apt-get update",
@@ -145,7 +153,7 @@ def test_packages_that_cannot_be_installed_are_named(tmp_path: Path) -> None:
     out = written(tmp_path, "tinc")
     done = ran_up(out, tmp_path / "bin", **{"apt-get": 'case "$*" in *tinc*|update) exit 100;; esac'})
     assert done.returncode == 1
-    assert "These packages could not be installed: tinc. The tunnel was not set up.\n" in done.stderr
+    assert "These packages could not be installed: tinc. The tunnel was not set up. " in done.stderr
     assert "apt-get install -y --no-install-recommends iputils-ping" in (tmp_path / "bin/ran").read_text()
 
 
@@ -157,6 +165,70 @@ def test_of_two_daemons_up_takes_the_first_that_there_is(tmp_path: Path) -> None
     has_one = 'case "$*" in *charon-systemd*) exit 1;; esac; echo "install ok installed"'
     ran_up(out, tmp_path / "there", **{"dpkg-query": has_one})
     assert "apt-get" not in (tmp_path / "there/ran").read_text()
+
+
+@pytest.mark.parametrize(("name", "said"), [("ipsec_user", "strongswan"), ("ssh_tun", "openssh-clients")])
+def test_without_apt_commands_are_asked_and_packages_named(tmp_path: Path, name: str, said: str) -> None:
+    out = written(tmp_path, name)
+    debians = dict.fromkeys(("apt-get", "dpkg", "dpkg-query"), "missing")
+    done = ran_up(out, tmp_path / "bin", **debians, dnf="")
+    assert "These commands are missing here:" in done.stderr
+    assert " nft " in done.stderr
+    packages = done.stderr.strip().rpartition("probably: dnf install ")[2].split()
+    assert {said, "nftables", "iputils"} <= {*packages}, done.stderr
+    tools = dict.fromkeys(load_vpn(name).software.tools, "") | dict.fromkeys(deploy.TOOLS, "")
+    done = ran_up(out, tmp_path / "there", **debians, **tools)
+    assert "This machine does not have the address" in done.stderr, "all of them are there"
+
+
+def test_a_directory_in_another_ones_is_refused(tmp_path: Path) -> None:
+    out = written(tmp_path, "tinc")
+    (out / "gw1/gw1").mkdir()
+    (out / "gw1/gw1/up.sh").touch()
+    done = ran_up(out, tmp_path / "bin")
+    assert done.returncode == 1
+    assert "was copied into the directory of another one" in done.stderr
+    assert not (tmp_path / "bin/ran").exists() or "apt-get" not in (tmp_path / "bin/ran").read_text()
+
+
+def test_a_peer_that_is_the_machine_itself_is_refused(tmp_path: Path) -> None:
+    done = ran_up(written(tmp_path, "tinc"), tmp_path / "bin", ip="echo 2: eth0")
+    assert "The other gateway's address 198.51.100.2 is this machine's own." in done.stderr
+
+
+def test_two_recipes_have_two_names(tmp_path: Path) -> None:
+    (tmp_path / "sites.toml").write_text(SITES)
+    vpn, sites = load_vpn("tinc"), real_sites(read_sites(tmp_path / "sites.toml"))
+    names = set()
+    for number in range(2):
+        secrets = {secret: f"<{secret}{number}>" for secret in vpn.secrets(NotedNode("ca"), sites)}
+        names.add(deploy.write(vpn, vpn.comparable, sites, secrets, tmp_path / f"{number}"))
+    assert len(names) == 2
+    assert all(re.fullmatch(r"tinc-[0-9a-f]{6}", name) for name in names)
+
+
+HOSTILE = ("198.51.100.2$(id>OWNED)", "fe80::2%$(id)", "10.0.0.1\nid", "10.0.0.1; id", "$(id)", "`id`", "fe80::1%eth0")
+
+
+@pytest.mark.parametrize("field", ["wan_address", "public_address", "lan", "lan_address", "host_address"])
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("name", ["wireguard", "macsec", "ssh_forward"])
+def test_what_is_no_address_is_in_no_script(name: str, text: str, field: str) -> None:
+    """Whoever has said it: an inventory, or a machine that was asked."""
+    first, last = TEST_SITES
+    vpn, sites = load_vpn(name), (first, replace(last, **{field: text}))  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=f"gw2: {field} is "):
+        page(vpn, vpn.comparable, sites)
+
+
+@pytest.mark.parametrize("port", ["up", "dev", "ip", "$(id)", "a'b"])
+def test_a_port_of_any_name_changes_no_script(port: str) -> None:
+    macsec = load_vpn("macsec")
+    shown = [
+        page(macsec, macsec.comparable, [replace(one, wan_interface=name) for one in TEST_SITES])
+        for name in ("wan0", port)
+    ]
+    assert shown[0] == shown[1]
 
 
 def test_private_keys_are_for_root_alone_and_a_directory_that_is_in_use_is_left(tmp_path: Path) -> None:

@@ -1,0 +1,167 @@
+"""A deployed tunnel on a gateway that does other things, too: nothing leaves in the clear while somebody else's NAT,
+rules, firewall and restarts are at work, and the tunnel carries again, or check.sh says which line to add.
+
+A host has sent since before the tunnel was there; that its packets were seen on the WAN then is the control.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from runner.catalogue import load_vpn
+from runner.lab.node import LabNode, wait_until
+from runner.lab.shape.site_to_site import Lab
+from runner.lab.software.image import DEFAULT, Image, open_image
+from tests.contract import OLDER
+from tests.lab.by_hand import answers, bare_packets, daemons, script, two_gateways, write_and_run
+from tests.lab.test_recipe_by_hand import NAMES, Tunnel
+
+CARRYING = [name for name in NAMES if load_vpn(name).carries == "ip"]
+# Some kernels have only the older of the two iptables (--kernel uml).
+IPTABLES = "if ! nft -c 'add table ip probe' 2> /dev/null; then iptables() { iptables-legacy \"$@\"; }; fi\n"
+DEFAULT_ROUTE = "ip route replace default via 192.168.0.2"
+# It manages the WAN port of a machine without udev, as in a container, and removes routes that it does not know.
+NETWORKD = """
+    cat > /etc/systemd/network/10-wan.network << END
+[Match]
+Name=wan0
+[Network]
+Address=192.168.0.1/24
+Gateway=192.168.0.2
+LinkLocalAddressing=no
+IPv6AcceptRA=no
+END
+    echo 0123456789abcdef0123456789abcdef > /etc/machine-id
+    mkdir -p /run/systemd/netif
+    chown -R systemd-network:systemd-network /run/systemd/netif
+    manage='mount -o remount,bind,ro /sys; exec timeout 4 /lib/systemd/systemd-networkd'
+    unshare --mount sh -c "$manage" || test $? = 124
+    rm -r /run/systemd
+    ip route replace default via 192.168.0.2
+"""
+# What happens on the near gateway -> the commands.
+EVENTS = {
+    "masquerading": "iptables -t nat -A POSTROUTING -o wan0 -j MASQUERADE",
+    "masquerading of everything": "iptables -t nat -I POSTROUTING -j MASQUERADE",
+    "policy routing": f"{DEFAULT_ROUTE} table 100; ip rule add iif lan0 lookup 100",
+    "routes flushed": f"""
+        for protocol in boot static; do ip route flush table all proto $protocol 2> /dev/null || true; done
+        for rule in $(ip rule | cut -d: -f1 | grep -vxE '0|32766|32767'); do ip rule del priority $rule; done
+        {DEFAULT_ROUTE}
+    """,
+    "daemons killed": "true",  # below
+    "device deleted": "for device in $(. /etc/vpneval/gateway.sh; echo $tunnel); do ip link del $device; done",
+    "firewall loaded anew": """
+        nft flush ruleset
+        nft 'table inet mine { chain nat { type nat hook postrouting priority 100; oifname "wan0" masquerade; }; }'
+    """,
+    "networkd started anew": NETWORKD,
+    "closing killed": "kill -KILL $(pgrep -x nft)",
+}
+LEAKING = ("policy routing", "routes flushed", "networkd started anew")  # where a route alone closes the way
+BACK = "ip rule del iif lan0; ip rule del to 10.2.0.0/24 || true"  # of policy routing
+pytestmark = pytest.mark.timeout(900)
+
+
+@contextmanager
+def in_use(
+    image: Image, folder: Path, name: str, files: Mapping[str, str] | None = None
+) -> Iterator[tuple[Lab, LabNode]]:
+    """Both gateways with these ``files``, the near one masquerading, and a host that sends; then the tunnel."""
+    gateways = open_image("bookworm" if name in OLDER else DEFAULT, say=print)
+    with two_gateways(image, folder, gateways) as lab:
+        near = lab.nodes["gw1"]
+        near.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
+        happens(near, "masquerading")
+        lab.host1.spawn("ping", "-i", "0.1", "10.2.0.2", log="pinging")
+        wait_until(lambda: bare_packets(lab) > 0, "a packet in the clear: the control", 10)
+        for path, text in (files or {}).items():
+            for gateway in ("gw1", "gw2"):
+                lab.nodes[gateway].write(path, text)
+        write_and_run(lab, name, folder)
+        yield lab, near
+
+
+def happens(near: LabNode, event: str) -> None:
+    """Let it happen on the gateway."""
+    if event == "daemons killed" and (killed := daemons(near)):
+        near.run("kill", "-KILL", *killed)
+    near.run("bash", "-ec", f"exec < /dev/null; {IPTABLES}{EVENTS[event]}", timeout=60)
+
+
+def stays_closed(lab: Lab, near: LabNode, name: str, event: str) -> None:
+    """Something happens, nothing leaves, and the tunnel carries again, where check.sh says so after its lines were
+    run."""
+    seen = bare_packets(lab)
+    happens(near, event)
+    time.sleep(1)
+    try:
+        if event == "policy routing" and near.run("sh", "-c", ". /etc/vpneval/gateway.sh; echo $tunnel").stdout.strip():
+            said = near.run("/root/tunnel/check.sh", check=False, timeout=60)
+            assert "iif lan0 lookup 100" in said.stderr, said
+            near.run("sh", "-ec", "\n".join(line for line in said.stderr.splitlines() if line.startswith("    ")))
+        Tunnel(lab, name).works(80)
+    finally:
+        assert bare_packets(lab) == seen, f"{event}: in the clear"
+    if event == "policy routing":
+        near.run("sh", "-c", BACK)
+
+
+def holds(lab: Lab, near: LabNode, name: str, events: Sequence[str] = tuple(EVENTS)) -> None:
+    """The tunnel carries, and nothing leaves beside it, whatever happens."""
+    Tunnel(lab, name).works(80)
+    for event in events:
+        stays_closed(lab, near, name, event)
+    stays_closed_while_stopped(lab, near)
+
+
+def stop(near: LabNode) -> None:
+    """Stop the tunnel, as systemctl does, and not the closing."""
+    near.run("bash", "-ec", "kill -TERM -- -$(cat /run/vpneval-tunnel.pid); /etc/vpneval/undo")
+    wait_until(lambda: not script(near), "the tunnel's end", 20)
+
+
+def stays_closed_while_stopped(lab: Lab, near: LabNode) -> None:
+    """The tunnel is stopped, and all of it happens; then, without the closing, the control."""
+    seen = bare_packets(lab)
+    stop(near)
+    for event in (event for event in EVENTS if event not in ("daemons killed", "device deleted")):
+        happens(near, event)
+        time.sleep(0.5)
+        assert bare_packets(lab) == seen, f"stopped, {event}: in the clear"
+    assert not answers(lab)
+    near.run("/root/tunnel/down.sh")
+    wait_until(lambda: bare_packets(lab) > seen, "a packet in the clear: the control", 10)
+
+
+@pytest.mark.parametrize("name", CARRYING)
+def test_nothing_leaves_in_the_clear_whatever_happens(image: Image, tmp_path: Path, name: str) -> None:
+    with in_use(image, tmp_path, name) as (lab, near):
+        holds(lab, near, name)
+
+
+@pytest.mark.smoke
+def test_a_gateway_that_masquerades_routes_by_input_and_loads_its_firewall(image: Image, tmp_path: Path) -> None:
+    with in_use(image, tmp_path, "wireguard_go") as (lab, near):
+        holds(lab, near, "wireguard_go", ("policy routing", "firewall loaded anew"))
+
+
+@pytest.mark.parametrize("event", LEAKING)
+def test_without_the_table_it_leaves(image: Image, tmp_path: Path, event: str) -> None:
+    """The control of each event: a route alone closes the way, and does not hold."""
+    with in_use(image, tmp_path, "wireguard_go") as (lab, near):
+        Tunnel(lab, "wireguard_go").works()
+        stop(near)
+        near.run("bash", "-ec", "kill -KILL -- -$(cat /run/vpneval-closed.pid)")
+        gone = ("nft", "delete", "table", "ip", "vpneval_closed")
+        wait_until(lambda: near.run(*gone, check=False).code == 0, "an owner's end", 10, 0.1)
+        seen = bare_packets(lab)
+        time.sleep(1)
+        assert bare_packets(lab) == seen, "the route closes it"
+        happens(near, event)
+        wait_until(lambda: bare_packets(lab) > seen, f"a packet in the clear after: {event}", 10)
