@@ -19,9 +19,9 @@ class Levels:
     """The levels of an instrument's factor: the named ones, and, with a ``range``, any whole number in it.
 
     ``default`` is the level where an experiment names none: BY_PROFILE leaves it to the profile, and without one the
-    factor is absent. Instruments that share a factor may differ in it. ``before``: a lab and tunnel are made for this level, and for no other. ``told``: how a line about
-    a trial says a level, by default after the factor's name; ``"".format`` says nothing. Such a line leaves out the
-    ``usual`` level.
+    factor is absent. Instruments that share a factor may differ in it. ``before``: a lab and tunnel are made for this
+    level, and for no other. ``told``: how a line about a trial says a level, by default after the factor's name;
+    ``"".format`` says nothing. Such a line leaves out the ``usual`` level.
     """
 
     named: tuple[str, ...]
