@@ -183,16 +183,18 @@ def backports(sources: str, suite: str) -> str:
 
 
 def packages(depends: Callable[[str], str]) -> list[str]:
-    """The packages of the current kernel. Until Linux 6.18 it is one. Since then that is empty, and needs one with the
-    kernel and one with its modules. ``depends``: a package's name -> what ``apt-cache depends`` says of it.
+    """The packages of the current kernel: linux-image-*, and those that it needs. ``depends``: a package's name -> what
+    ``apt-cache depends`` says of it.
 
+    Since Linux 6.19 linux-image-* is empty. linux-binary-* has the kernel, linux-modules-* its modules, linux-base-*
+    the list of what is built in.
     Raises CannotRunHere where there is none.
     """
     current = f"linux-image-{ARCHITECTURES[platform.machine()]}"
     image = re.search(r"^ +Depends: (linux-image-\S+)", depends(current), re.MULTILINE)
     if image is None:
         raise CannotRunHere(f"{current} of this suite needs no linux-image, so vpneval finds no kernel in it")
-    return [image[1], *re.findall(r"^ +Depends: (linux-(?:binary|modules)-\S+)", depends(image[1]), re.MULTILINE)]
+    return [image[1], *re.findall(r"^ +Depends: (linux-(?:base|binary|modules)-\S+)", depends(image[1]), re.MULTILINE)]
 
 
 def unpack(archives: Sequence[Path], root: Path) -> str:
@@ -206,11 +208,13 @@ def unpack(archives: Sequence[Path], root: Path) -> str:
         (root / "boot").mkdir(exist_ok=True)
         beside.rename(root / "boot" / f"vmlinuz-{beside.parent.name}")
     kernels = [path.name.removeprefix("vmlinuz-") for path in root.glob("boot/vmlinuz-*")]
-    versions = [name for name in kernels if any((root / "lib/modules" / name).rglob("*.ko*"))]
+    builtin = {path.parent.name for path in root.glob("lib/modules/*/modules.builtin")}  # modprobe(8) reads it
+    versions = [name for name in kernels if name in builtin and any((root / "lib/modules" / name).rglob("*.ko*"))]
     if len(versions) != 1:
         what = f"kernels {', '.join(kernels) or 'none'}, with modules {', '.join(versions) or 'none'}"
         raise CannotRunHere(
-            f"{', '.join(path.name for path in archives)} should have one kernel and its modules: {what}"
+            f"{', '.join(path.name for path in archives)} should have one kernel, its modules and their "
+            f"modules.builtin: {what}"
         )
     _tool("depmod", "-b", str(root), versions[0])
     return versions[0]
