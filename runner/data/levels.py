@@ -19,14 +19,14 @@ class Levels:
     """The levels of an instrument's factor: the named ones, and, with a ``range``, any whole number in it.
 
     ``default`` is the level where an experiment names none: BY_PROFILE leaves it to the profile, and without one the
-    factor is absent. ``before``: a lab and tunnel are made for this level, and for no other. ``told``: how a line about
-    a trial says a level, by default after the factor's name; ``"".format`` says nothing. Such a line leaves out the
-    ``usual`` level.
+    factor is absent. Instruments that share a factor may differ in it. ``before``: a lab and tunnel are made for this
+    level, and for no other. ``told``: how a line about a trial says a level, by default after the factor's name;
+    ``"".format`` says nothing. Such a line leaves out the ``usual`` level.
     """
 
     named: tuple[str, ...]
     range: tuple[int, int] | None = None
-    default: str | None = None
+    default: str | None = field(default=None, compare=False)
     before: bool = False
     told: Callable[[str], str] | None = field(default=None, compare=False)
     usual: str = field(default="", compare=False)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 SUITES = {"trixie": "Debian 13", "bookworm": "Debian 12"}
+BACKPORTS = "-backports"
+NEWER = f"trixie{BACKPORTS}"  # whose kernel is a year or two newer than its suite's
 DEFAULT_IMAGE = "trixie"
 HOST = "host"
 LAB_FORMS = "netns, vagrant, vagrant:up, ssh:INVENTORY.toml, site:SITES.toml"
@@ -15,4 +17,4 @@ def image_names() -> list[str]:
 
 def kernel_names() -> list[str]:
     """What ``--kernel`` takes; ``qemu`` alone is the default image's."""
-    return [HOST, "uml", "qemu", *(f"qemu:{suite}" for suite in SUITES)]
+    return [HOST, "uml", "qemu", *(f"qemu:{suite}" for suite in (*SUITES, NEWER))]

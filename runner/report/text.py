@@ -152,6 +152,7 @@ PHRASES = {
     "clients": "{} of them",
     "payload_bytes": "{} B",
     "load": "{} load",
+    "congestion": "congestion control {}",
     "packet_bytes": "{}-byte packets",
     "fragmentation": "fragmentation: {}",
     "rekey": "rekey: {}",

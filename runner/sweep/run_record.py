@@ -79,6 +79,7 @@ def _same_lab(store: Store, old: Run, fresh: Run, noted_before: str) -> None:
         ("guest", fresh.lab.get("guest"), old.lab.get("guest")),
         ("lab", fresh.lab.get("kind"), old.lab.get("kind")),
         ("CPU", fresh.lab.get("cpu"), old.lab.get("cpu")),
+        ("TCP congestion control", fresh.lab.get("congestion_control"), old.lab.get("congestion_control")),
     ):
         if ours != theirs:
             raise UsageError(f"{store.folder} was measured with {what} {theirs!r}, not {ours!r}; choose another --out")

@@ -11,7 +11,9 @@ from runner.catalogue import load_vpn
 from runner.data.errors import MeasurementError
 from runner.data.wan import Conditions
 from runner.instruments.traffic.idle import idle
+from runner.lab.node import wait_until
 from runner.lab.readings.wan import verify
+from runner.lab.readings.wire import outer
 from runner.lab.shape import wan
 from runner.lab.shape.site_to_site import Lab, namespace_lab
 from runner.lab.software.image import Image
@@ -20,6 +22,16 @@ from runner.tunnel.bring_up import Bench, Tunnel, bring_up, start_services
 pytestmark = pytest.mark.smoke
 
 FAR = Conditions(delay_ms=25, loss_ratio=0.02)
+# 300 datagrams at once: their queue has room for them, the buffer of one socket (net.core.wmem_default) has not.
+SEND = """
+import socket, sys
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sender.setblocking(False)
+for sent in range(300):
+    try: sender.sendto(bytes(1400), (sys.argv[1], 9))
+    except BlockingIOError: break
+print(sent + 1)
+"""
 
 
 @pytest.fixture
@@ -68,6 +80,20 @@ def test_a_shaped_wan_is_verified_and_a_faster_one_refused(lab: Lab) -> None:
     assert "Mbit/s" in verify(lab, Conditions(rate_bps=4e6))
     with pytest.raises(MeasurementError, match="not 2"):
         verify(lab, Conditions(rate_bps=2e6))
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_what_waits_at_the_shaped_wan_does_not_block_its_sender(lab: Lab, kept: bool) -> None:
+    """A gateway's daemon sends as on a real path: its packets have left it. The control: a bridge that keeps none."""
+    wan.apply(lab, Conditions(rate_bps=4e6, queue_ms=1000))
+    if kept:
+        lab.wan.run("ip", "link", "set", "br0", "promisc", "off")
+    near, far = lab.gateway(lab.sites[0]), lab.sites[1].wan_address
+    near.run("ping", "-c1", "-W3", far)  # the address is known
+    before = outer(lab)
+    sent = int(near.run("python3", "-IS", "-c", SEND, far).stdout)
+    assert (sent < 200) if kept else (sent == 300)
+    wait_until(lambda: (outer(lab) - before).packets >= sent, "the queue empty")
 
 
 def test_a_smaller_mtu_is_verified(lab: Lab) -> None:

@@ -54,6 +54,15 @@ def iperf3(lab: Lab, address: str, duration_s: int, *options: str) -> dict[str, 
     return report
 
 
+def congestion_in_use(lab: Lab) -> str:
+    """The congestion control of the connection that carries most to the iperf3 server just now, by ss(8); "" where
+    there is none."""
+    connections = lab.host1.run("ss", "-HtniO", f"dport = :{IPERF_PORT}").stdout.splitlines()
+    busiest = max(connections, key=lambda line: int((re.search(r"bytes_sent:(\d+)", line) or "00")[1]), default="")
+    found = re.search(r"(\S+)(?: wscale:\S+)? rto:", busiest)
+    return found[1] if found else ""
+
+
 def version_of(output: str) -> tuple[int, int]:
     """The version in what iperf3 says of itself: ``iperf 3.18 (cJSON 1.7.15)`` is (3, 18)."""
     match = re.match(r"iperf (\d+)\.(\d+)", output)

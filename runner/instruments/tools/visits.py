@@ -41,10 +41,12 @@ class Visits:
         streams: int = 1,
         payload: str = "random",
         rate_bps: float | None = None,
+        control: str = "",
     ) -> dict[str, Any]:
         """One transfer of ``slice_s`` seconds, as fast as it goes or at ``rate_bps``: ``bytes`` and ``seconds`` between
-        the marks, ``carried_bytes`` of the whole visit, ``retransmits``. Raises MeasurementError."""
-        how = {"direction": direction, "streams": streams, "payload": payload, "rate_bps": rate_bps}
+        the marks, ``carried_bytes`` of the whole visit, ``retransmits``, ``congestion_control``. ``control``: that of
+        the streams, "" for the host's. Raises MeasurementError."""
+        how = {"direction": direction, "streams": streams, "payload": payload, "rate_bps": rate_bps, "control": control}
         return self._ask(do="tcp", warm_s=WARM_S, slice_s=slice_s, **how)
 
     def exchanges(self, number: int) -> list[float]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from runner.data.errors import CommandError, InstrumentError, MeasurementError
+from runner.data.errors import CommandError, InstrumentError, MeasurementError, Unsupported
 from runner.data.levels import Levels
 from runner.data.metric import Metric
 from runner.data.trials import Value
@@ -18,12 +19,16 @@ from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.cost import PACKET_BYTES, system_calls
 from runner.instruments.tools.counters import snmp
-from runner.instruments.tools.iperf import IPERF_PORT, iperf3, listens, restart_server
+from runner.instruments.tools.factors import CONGESTION
+from runner.instruments.tools.iperf import IPERF_PORT, congestion_in_use, iperf3, listens, restart_server
 from runner.instruments.traffic.idle import exchanges, percentiles
 from runner.lab.node import Process, wait_until
 from runner.lab.node.probing import failed, was_killed
+from runner.lab.shape import congestion
+from runner.lab.shape.congestion import CUBIC
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
+from runner.vpn.plugin import Vpn
 
 EXCHANGES = 200  # what the 99th percentile needs
 IDLE_S = 0.3
@@ -34,12 +39,13 @@ FELL_SHORT = 0.8  # a half load that reaches less than this share of itself is a
 DATAGRAM_INTERVAL_MS = 5
 
 
-def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool) -> Measured:
+def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool, control: str = CUBIC) -> Measured:
     """Round-trip time under load, beside that of the idle tunnel just before; system calls per packet.
 
     ``load``: ``full`` is one TCP stream as fast as it goes, ``half`` one at half of the throughput that a pilot of
     one second reaches. ``duration_s``: of the exchanges. ``datagrams``: does the VPN carry IP, so that irtt can
-    look at the idle tunnel, too? Raises MeasurementError where the load does not start, or ends too early.
+    look at the idle tunnel, too? ``control``: the stream's congestion control, which decides how long the queues are
+    that it fills. Raises MeasurementError where the load does not start, ends too early, or has another one.
     """
     started = time.monotonic()
     measured = Measured()
@@ -49,15 +55,15 @@ def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool
             measured.measurements.append(udp_rtt(lab, address))
         except MeasurementError as error:  # a second instrument: the first goes on
             measured.warnings.append(f"no UDP round-trip time: {error}")
-    rate: tuple[str, ...] = ()
+    options: tuple[str, ...] = ("--congestion", control)
     wanted_bps = None
     if load == "half":
-        wanted_bps = iperf3(lab, address, 1)["end"]["sum_received"]["bits_per_second"] / 2
-        rate = ("--bitrate", str(int(wanted_bps)))
+        wanted_bps = iperf3(lab, address, 1, *options)["end"]["sum_received"]["bits_per_second"] / 2
+        options += ("--bitrate", str(int(wanted_bps)))
 
     first = arrived_bytes(lab)
     argv = ("iperf3", "--client", address, "--port", IPERF_PORT, "--connect-timeout", "3000")
-    stream = lab.host1.spawn(*argv, "--time", str(round(3 * duration_s) + LOAD_LIMIT_S), *rate, log="load")
+    stream = lab.host1.spawn(*argv, "--time", str(round(3 * duration_s) + LOAD_LIMIT_S), *options, log="load")
     try:
         wait_until(
             lambda: not stream.alive() or arrived_bytes(lab) - first > FLOWING_BYTES,
@@ -72,6 +78,7 @@ def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool
         calls = system_calls(lab, COUNTING_S)
         packets_per_s = (arrived_bytes(lab) - bytes_before) / PACKET_BYTES / (time.monotonic() - since)
         check_load(lab, stream)
+        check_congestion(lab, control)
     finally:
         stream.stop()
         free_server(lab)
@@ -82,6 +89,7 @@ def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool
     median, idle_median = float(np.median(times)), float(np.median(before))
     under_load = measurement("rtt_loaded", median, times, **percentiles(times))
     under_load.detail.update(load_bps=round(load_bps), idle_ms=idle_median, added_ms=round(median - idle_median, 4))
+    under_load.detail["congestion_control"] = control
     measured.measurements.append(under_load)
     if isinstance(calls, str):
         under_load.detail["no_syscalls"] = calls
@@ -106,6 +114,12 @@ def check_load(lab: Lab, stream: Process, log: str = "load") -> None:
     if not listens(lab):
         raise InstrumentError(f"the iperf3 server on {lab.host2.name} had died: {complaint}")
     raise MeasurementError(f"the load ended too early: {complaint}")
+
+
+def check_congestion(lab: Lab, control: str) -> None:
+    """Refuse what was measured beside a load of another congestion control. Raises MeasurementError."""
+    if (used := congestion_in_use(lab)) != control:
+        raise MeasurementError(f"the load's congestion control was {used or 'unknown'}, not {control}")
 
 
 def arrived_bytes(lab: Lab) -> int:
@@ -165,7 +179,10 @@ class Loaded(Whole):
     """The same exchanges while a TCP stream fills the tunnel."""
 
     name = "loaded"
-    factors = {"load": Levels(("full", "half"), default="full", told="{} load".format, usual="full")}
+    factors = {
+        "load": Levels(("full", "half"), default="full", told="{} load".format, usual="full"),
+        "congestion": replace(CONGESTION, default=CUBIC),
+    }
     metrics = (
         Metric(
             name="rtt_loaded",
@@ -173,7 +190,8 @@ class Loaded(Whole):
             unit="ms",
             better="lower",
             definition="Median time of the same exchange as in the round-trip time, while a TCP stream from the near "
-            "host to the far host fills the tunnel, or half of it (factor load).",
+            "host to the far host fills the tunnel, or half of it (factor load). How long the queues are then is the "
+            "choice of the stream's congestion control (factor congestion).",
             source="RFC 2681 under working conditions, after draft-ietf-ippm-responsiveness",
         ),
         Metric(
@@ -198,11 +216,14 @@ class Loaded(Whole):
         ),
     )
 
+    def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
+        return congestion.refused((lab.host1,), params.get("congestion", CUBIC))
+
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         around_s = 2.0  # the idle tunnel first, the load's start and end, and counting
         pilot_s = profile.duration_s + 0.1 if params["load"] == "half" else 0.0
         return around_s + profile.loaded_s + pilot_s
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
-        datagrams = asked.vpn.carries == "ip"
-        return loaded(bench.lab, bench.address, asked.params["load"], asked.profile.loaded_s, datagrams)
+        datagrams, control = asked.vpn.carries == "ip", asked.params.get("congestion", CUBIC)
+        return loaded(bench.lab, bench.address, asked.params["load"], asked.profile.loaded_s, datagrams, control)

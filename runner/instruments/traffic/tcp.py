@@ -17,7 +17,7 @@ from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Go, Instrument, Measuring, whole
 from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.cost import costs, machines, memory, of_slice, snapshot
-from runner.instruments.tools.factors import STREAMS
+from runner.instruments.tools.factors import CONGESTION, STREAMS
 from runner.instruments.tools.fragments import fitting
 from runner.instruments.tools.iperf import THREADS_SINCE, iperf3, version_of
 from runner.instruments.tools.limits import Limits, Piece
@@ -25,6 +25,7 @@ from runner.instruments.tools.visits import WARM_S, visits
 from runner.lab import probes
 from runner.lab.node import Process
 from runner.lab.readings.wire import outer
+from runner.lab.shape import congestion
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
@@ -47,6 +48,7 @@ def tcp(
     payload: str,
     around: AbstractContextManager[Piece] | None = None,
     file_bytes: int = 0,
+    control: str = "",
 ) -> Measured:
     """TCP throughput and its cost (see cost.py) of one iperf3 test of ``duration_s`` whole seconds; with
     ``file_bytes`` of one that ends when so many bytes of the payload are sent.
@@ -54,9 +56,11 @@ def tcp(
     ``direction``: ``forward`` host1 to host2, ``reverse`` host2 to host1. ``payload``: ``random`` is iperf3's
     own buffer (128 KiB of random bytes again and again: longer than any VPN's compression window), ``zeros``
     is /dev/zero, ``text`` an endless text that deflate shrinks to a quarter. ``around``: what watches the transfer.
+    ``control``: the streams' congestion control, "" for the host's.
     """
     options = ["--parallel", str(streams)] if streams > 1 else []
     options += ["--reverse"] if direction == "reverse" else []
+    options += ["--congestion", control] if control else []
     feeder = None
     if payload == "zeros":
         options += ["--file", "/dev/zero"]
@@ -111,7 +115,8 @@ def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring
         with limits.slice(bench) as piece:  # outside of the counters: the reading costs CPU time, too
             before = machines(bench.lab)
             with fitting(bench):
-                transfer = via.tcp(slice_s, direction=direction, streams=int(params["streams"]), payload=sent)
+                streams, control = int(params["streams"]), params.get("congestion", "")
+                transfer = via.tcp(slice_s, direction=direction, streams=streams, payload=sent, control=control)
             after, carried = machines(bench.lab), transfer["carried_bytes"]
             piece.carried_bytes = carried
         values = {"tcp_throughput": transfer["bytes"] * 8 / transfer["seconds"]} | of_slice(before, after, carried)
@@ -121,7 +126,8 @@ def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring
         taken += 1
         go = yield values
     measured = Measured([memory(snapshot(bench.lab))], time.monotonic() - started)
-    measured.measurements.append(measurement("tcp_throughput", 0.0, retransmits=retransmits))
+    detail = {"retransmits": retransmits, "congestion_control": transfer["congestion_control"]}
+    measured.measurements.append(measurement("tcp_throughput", 0.0, **detail))
     return limits.told(bench, measured)
 
 
@@ -198,6 +204,7 @@ class Tcp(Instrument):
         "payload": Levels(("random", "zeros", "text"), default="random", told=str, usual="random"),
         "streams": STREAMS,
         "direction": Levels(("forward", "reverse"), default="forward", told=str, usual="forward"),
+        "congestion": CONGESTION,
         "transfer": Levels(("file",), told="of a {}".format),  # absent: it ends after a time
     }
     metrics = (
@@ -267,7 +274,8 @@ class Tcp(Instrument):
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         if "transfer" in params and params["payload"] not in FILE_BYTES:
             return Unsupported(f"the thesis has no file of {params['payload']}, only of {' and '.join(FILE_BYTES)}")
-        return super().refuses(lab, vpn, params)
+        no = congestion.refused((lab.host1, lab.host2), params["congestion"]) if "congestion" in params else None
+        return no or super().refuses(lab, vpn, params)
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         if "transfer" in params:
@@ -282,7 +290,8 @@ class Tcp(Instrument):
         if self.takes_turns(params, asked.profile):
             return (yield from slices(bench, params, asked.profile.slice_s))
         how, limits = (int(params["streams"]), params["direction"], params["payload"]), Limits()
+        file_bytes = FILE_BYTES[params["payload"]] if "transfer" in params else 0
+        rest = limits.watched(bench), file_bytes, params.get("congestion", "")
         with fitting(bench):
-            file_bytes = FILE_BYTES[params["payload"]] if "transfer" in params else 0
-            measured = tcp(bench.lab, bench.address, asked.profile.duration_s, *how, limits.watched(bench), file_bytes)
+            measured = tcp(bench.lab, bench.address, asked.profile.duration_s, *how, *rest)
         return (yield from whole(limits.told(bench, measured)))

@@ -1,7 +1,7 @@
 """A stock Debian kernel in QEMU, started by virtme-ng on the machine's own files; nothing is installed.
 
-The kernel is Debian's own package of the suite, unpacked into the cache beside the lab images. KVM is used where a
-guest really starts under it, software emulation (QEMU's TCG, ten to thirty times slower) elsewhere.
+The kernel is Debian's own package of the suite or its backports, unpacked into the cache beside the lab images. KVM is
+used where a guest really starts under it, software emulation (QEMU's TCG, ten to thirty times slower) elsewhere.
 Debian: qemu-system-x86 or qemu-system-arm, busybox-static, kmod; virtme-ng is on PyPI. Sources: virtme-run --help,
 qemu(1), apt-get(8).
 """
@@ -12,12 +12,13 @@ import ctypes
 import mmap
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 from runner.data.cache import cache_dir
@@ -25,6 +26,7 @@ from runner.data.errors import CannotRunHere
 from runner.data.files import hold_lock
 from runner.lab.kernels.boot import AGENT, Attempt, Say, getting
 from runner.lab.kernels.guest import FILES
+from runner.lab.names import BACKPORTS
 from runner.lab.software.image import locate, open_image
 
 MEMORY = "2G"
@@ -40,11 +42,16 @@ RDTSC = bytes.fromhex("0f31 48c1e220 4809d0 c3")  # rdtsc; shl rdx, 32; or rax, 
 
 
 class Qemu:
-    """The kernel of one Debian suite, with all the cores of this machine: a ``Kernel``."""
+    """The kernel of one Debian suite or of its backports, with all the cores of this machine: a ``Kernel``."""
 
     def __init__(self, suite: str) -> None:
         self.suite = suite
         self.name = f"qemu:{suite}"
+
+    @property
+    def image_suite(self) -> str:
+        """The suite whose lab image says where packages come from."""
+        return self.suite.removesuffix(BACKPORTS)
 
     @property
     def folder(self) -> Path:
@@ -91,8 +98,9 @@ class Qemu:
         return getting(self.missing_packages()) + virtme
 
     def fetch(self, say: Say) -> None:
-        """Get the suite's kernel package with apt-get(8), from where the lab image's packages come, and unpack it."""
-        open_image(self.suite, say=say)
+        """Get the suite's kernel packages with apt-get(8), from where the lab image's packages come, and unpack them.
+        Raises CannotRunHere."""
+        open_image(self.image_suite, say=say)
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         with self.folder.with_suffix(".lock").open("w") as lock:
             hold_lock(lock)
@@ -100,12 +108,14 @@ class Qemu:
                 self._fetch(say)
 
     def _fetch(self, say: Say) -> None:
-        image, partial = locate(self.suite), self.folder.with_suffix(".partial")
+        image, partial = locate(self.image_suite), self.folder.with_suffix(".partial")
         shutil.rmtree(partial, ignore_errors=True)
         for name in ("lists", "archives", "root"):
             (partial / name / "partial").mkdir(parents=True)
-        options = {
-            "Dir::Etc::SourceList": image / "etc/apt/sources.list",
+        sources = (image / "etc/apt/sources.list").read_text()
+        (partial / "sources.list").write_text(sources + backports(sources, self.suite))
+        options: dict[str, str | Path] = {
+            "Dir::Etc::SourceList": partial / "sources.list",
             "Dir::Etc::SourceParts": image / "etc/apt/sources.list.d",
             "Dir::Etc::TrustedParts": image / "etc/apt/trusted.gpg.d",
             "Dir::State::Lists": partial / "lists",
@@ -113,21 +123,16 @@ class Qemu:
             "Dir::Cache": partial,
             "APT::Sandbox::User": "root",  # the cache need not be open to the user _apt
         }
+        if self.suite != self.image_suite:  # for a suite itself, this would pass over its security updates
+            options["APT::Default-Release"] = self.suite
         given = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
         say(f"vpneval fetches the kernel of Debian {self.suite}")
         _tool("apt-get", *given, "--quiet", "update")
-        current = f"linux-image-{ARCHITECTURES[platform.machine()]}"
-        depends = _tool("apt-cache", *given, "depends", "--important", current)
-        package = next(line.split()[1] for line in depends.splitlines() if "Depends: linux-image" in line)
-        _tool("apt-get", *given, "--quiet", "download", package, cwd=partial / "archives")
-        (archive,) = (partial / "archives").glob("*.deb")
+        wanted = packages(lambda name: _tool("apt-cache", *given, "depends", "--important", name))
+        _tool("apt-get", *given, "--quiet", "download", *wanted, cwd=partial / "archives")
         root = partial / "root"
         (root / "partial").rmdir()
-        _tool("dpkg", "--extract", str(archive), str(root))
-        if not (root / "lib").exists():  # since Debian 13
-            (root / "lib").symlink_to("usr/lib")
-        (version,) = (path.name for path in (root / "lib/modules").iterdir())
-        _tool("depmod", "-b", str(root), version)
+        version = unpack(sorted((partial / "archives").glob("*.deb")), root)
         root.rename(self.folder)
         shutil.rmtree(partial)
         say(f"kernel {version}: {self.folder}")
@@ -165,6 +170,54 @@ class Qemu:
         for boots_within_s, console_options in ((240, ()), (480, ("--show-boot-console",))):
             slow = [*argv, *faster, *console_options, "--disable-kvm", "--qemu-opts", *devices]
             yield Attempt("qemu-tcg", slow, boots_within_s, 8, environment, cached)
+
+
+def backports(sources: str, suite: str) -> str:
+    """The line of sources.list(5) that adds the suite, where it is the backports of the one that ``sources`` is of."""
+    if not suite.endswith(BACKPORTS):
+        return ""
+    base = suite.removesuffix(BACKPORTS)
+    if not (mirror := re.search(rf"^deb ((?:\[.*\] )?\S+) {base} ", sources, re.MULTILINE)):
+        raise CannotRunHere(f"the lab image's sources.list names no mirror of {base}, so vpneval finds no {suite}")
+    return f"\ndeb {mirror[1]} {suite} main\n"
+
+
+def packages(depends: Callable[[str], str]) -> list[str]:
+    """The packages of the current kernel: linux-image-*, and those that it needs. ``depends``: a package's name -> what
+    ``apt-cache depends`` says of it.
+
+    Since Linux 6.19 linux-image-* is empty. linux-binary-* has the kernel, linux-modules-* its modules, linux-base-*
+    the list of what is built in.
+    Raises CannotRunHere where there is none.
+    """
+    current = f"linux-image-{ARCHITECTURES[platform.machine()]}"
+    image = re.search(r"^ +Depends: (linux-image-\S+)", depends(current), re.MULTILINE)
+    if image is None:
+        raise CannotRunHere(f"{current} of this suite needs no linux-image, so vpneval finds no kernel in it")
+    return [image[1], *re.findall(r"^ +Depends: (linux-(?:base|binary|modules)-\S+)", depends(image[1]), re.MULTILINE)]
+
+
+def unpack(archives: Sequence[Path], root: Path) -> str:
+    """Unpack the packages of a kernel into the folder, so that it has boot/vmlinuz-VERSION and lib/modules/VERSION.
+    Returns the version. Raises CannotRunHere where they have no kernel or no modules."""
+    for archive in archives:
+        _tool("dpkg", "--extract", str(archive), str(root))
+    if not (root / "lib").exists():  # since Debian 13
+        (root / "lib").symlink_to("usr/lib")
+    for beside in root.glob("usr/lib/modules/*/vmlinuz"):  # where the kernel's package is not that of its modules
+        (root / "boot").mkdir(exist_ok=True)
+        beside.rename(root / "boot" / f"vmlinuz-{beside.parent.name}")
+    kernels = [path.name.removeprefix("vmlinuz-") for path in root.glob("boot/vmlinuz-*")]
+    builtin = {path.parent.name for path in root.glob("lib/modules/*/modules.builtin")}  # modprobe(8) reads it
+    versions = [name for name in kernels if name in builtin and any((root / "lib/modules" / name).rglob("*.ko*"))]
+    if len(versions) != 1:
+        what = f"kernels {', '.join(kernels) or 'none'}, with modules {', '.join(versions) or 'none'}"
+        raise CannotRunHere(
+            f"{', '.join(path.name for path in archives)} should have one kernel, its modules and their "
+            f"modules.builtin: {what}"
+        )
+    _tool("depmod", "-b", str(root), versions[0])
+    return versions[0]
 
 
 def cacheable(writable: Sequence[Path]) -> list[Path]:

@@ -34,6 +34,7 @@ from runner.lab.places.sent import PAYLOAD_SHARE, forget, sent
 from runner.lab.places.sites import CABLE, Gateway, Sites, described
 from runner.lab.places.ssh import Connection, Lent, SshNode
 from runner.lab.readings.path import RATE_S, look, nats_in_words, path_mtu
+from runner.lab.shape import congestion
 from runner.lab.shape.site import ENCAPSULATION_BYTES, BarePath, Site, peers_of
 from runner.lab.shape.site_to_site import HOST_TOOLS, Lab, batch
 from runner.lab.software.image import Image, open_image
@@ -229,6 +230,7 @@ class SiteRig:
                 f"link set eth0{mtu} up",
                 f"route add default via {site.lan_address}",
             )
+            congestion.use(host)
             if rate_bps := self.inventory.max_rate_bps:
                 # What a packet is on the path counts, inside of its tunnel; so each segment is a packet here already.
                 host.run("ip", "link", "set", "eth0", "gso_max_segs", "1")

@@ -4,9 +4,10 @@ usage: visit.py far PORT             serve; prints "ready" when it listens
        visit.py near ADDRESS PORT    prints "ready"; each line of standard input is a visit, answered by a line
 
     {"do": "tcp", "direction": "forward", "streams": 1, "warm_s": 0.1, "slice_s": 0.3}
-        one transfer, also with "rate_bps" (paced) or "payload" ("random", "zeros", or a file's path on the sender).
+        one transfer, also with "rate_bps" (paced), "payload" ("random", "zeros", or a file's path on the sender) or
+        "control" (the streams' congestion control; "" is the host's).
         {"bytes": between two marks at the receiver, "seconds": between them, "carried_bytes": all of the visit,
-         "retransmits": of the sender's segments}
+         "retransmits": of the sender's segments, "congestion_control": of the sender's streams}
     {"do": "rtt", "exchanges": 20}    one byte and its answer, one after another: {"ms": […]}; with "seconds" in place
         of "exchanges" as many as this time has room for
 
@@ -77,6 +78,7 @@ class Streams:
         self.sent = [0] * len(connections)
         self.received = [0] * len(connections)
         self.buffer = bytearray(BLOCK)
+        self.own_control = self.control() if connections else ""
         for connection in connections:
             connection.setblocking(False)
             connection.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES)
@@ -85,6 +87,17 @@ class Streams:
         """How many segments these connections have retransmitted so far."""
         info = [c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192) for c in self.connections]
         return sum(int.from_bytes(tcp_info[RETRANSMITS], sys.byteorder) for tcp_info in info)
+
+    def control(self) -> str:
+        """The congestion control of these connections."""
+        name = self.connections[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+        return name.rstrip(b"\0").decode()
+
+    def take_control(self, name: str) -> None:
+        """Give the connections this congestion control; "" is the one that they began with. Raises OSError."""
+        if self.control() != (wanted := name or self.own_control):
+            for connection in self.connections:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, wanted.encode())
 
     def pump(self, payload: bytes, rate_bps: float | None, go_on: Callable[[], bool]) -> None:
         """Send while ``go_on`` returns True. Raises OSError where no payload is taken any more, or the receiver does
@@ -237,9 +250,10 @@ class Far:
             line.say(received=mine.received)
         elif asked["do"] == "pump":
             before = mine.retransmits()
+            mine.take_control(asked["control"])
             mine.pump(payload_of(asked["payload"]), asked["rate_bps"], line.silent)
             line.hear()
-            line.say(sent=mine.sent, retransmits=mine.retransmits() - before)
+            line.say(sent=mine.sent, retransmits=mine.retransmits() - before, control=mine.control())
         else:
             line.say(go=True)  # only now may single bytes follow: what is a line and what is not stays clear
             line.connection.settimeout(PATIENCE_S)
@@ -271,22 +285,24 @@ class Near:
     def tcp(self, asked: dict[str, Any]) -> dict[str, Any]:
         """One transfer. Raises OSError."""
         line, mine = self.lines(asked["streams"])
-        payload, rate_bps = asked.get("payload", "random"), asked.get("rate_bps")
+        payload, rate_bps, control = asked.get("payload", "random"), asked.get("rate_bps"), asked.get("control", "")
         if asked["direction"] == "forward":
             before = sum(mine.sent), mine.retransmits()
+            mine.take_control(control)
             line.say(do="sink", warm_s=asked["warm_s"], slice_s=asked["slice_s"])
             mine.pump(payload_of(payload), rate_bps, line.silent)
             counts = line.hear()
             line.say(sent=mine.sent)
             line.hear()
-            carried, again = sum(mine.sent) - before[0], mine.retransmits() - before[1]
+            carried, again, used = sum(mine.sent) - before[0], mine.retransmits() - before[1], mine.control()
         else:
-            line.say(do="pump", payload=payload, rate_bps=rate_bps)
+            line.say(do="pump", payload=payload, rate_bps=rate_bps, control=control)
             counts = mine.sink(asked["warm_s"], asked["slice_s"])
             line.say(stop=True)
             totals = self.stopped(line, mine)
-            carried, again = sum(mine.received) - counts["since"], totals["retransmits"]
-        return {"bytes": counts["bytes"], "seconds": counts["seconds"], "carried_bytes": carried, "retransmits": again}
+            carried, again, used = sum(mine.received) - counts["since"], totals["retransmits"], totals["control"]
+        told = {"carried_bytes": carried, "retransmits": again, "congestion_control": used}
+        return {"bytes": counts["bytes"], "seconds": counts["seconds"]} | told
 
     def stopped(self, line: Line, mine: Streams) -> dict[str, Any]:
         """Receive until the sender says how much it has sent, then receive the rest. Returns what the sender said."""

@@ -14,6 +14,7 @@ from runner.lab.node import Node
 from runner.lab.node.answers import understood
 from runner.lab.node.iproute import objects
 from runner.lab.readings.hardware import cpu_name, hardware
+from runner.lab.shape import congestion
 from runner.lab.shape.site_to_site import Lab
 
 CPU_FLAGS = ("aes", "pclmulqdq", "avx2", "avx512f", "vaes", "vpclmulqdq", "sha_ni", "pmull", "sha2")
@@ -40,7 +41,6 @@ FILES = {
     "smt": "/sys/devices/system/cpu/smt/active",
     "vendor": "/sys/class/dmi/id/sys_vendor",
     "product": "/sys/class/dmi/id/product_name",
-    "congestion_control": "/proc/sys/net/ipv4/tcp_congestion_control",
     "rmem_max": "/proc/sys/net/core/rmem_max",
 }
 # Level -> openssl-speed(1)'s words for it. An AEAD is measured with its tag.
@@ -63,9 +63,9 @@ SPEED_BYTES = 1408  # a full packet's payload in most tunnels, in whole blocks
 def facts(lab: Lab) -> dict[str, Any]:
     """The facts about this lab: kernel, CPU, cores, memory, crypto, clock; offloads, MTU and queues of its links.
 
-    The links and ``machines`` are those of the whole lab; all else is the first gateway's, which in a namespace lab is
-    this machine. What a machine does not report is "unknown". Raises CannotRunHere
-    where a machine's answer cannot be read.
+    The links and ``machines`` are those of the whole lab, the congestion control is the near host's; all else is the
+    first gateway's, which in a namespace lab is this machine. What a machine does not report is "unknown". Raises
+    CannotRunHere where a machine's answer cannot be read.
     """
     with understood(lab.gateway(lab.sites[0]).name):
         return _facts(lab)
@@ -100,7 +100,7 @@ def _facts(lab: Lab) -> dict[str, Any]:
         "memory_bytes": int(texts["meminfo"].split()[1]) * 1024,  # MemTotal, proc_meminfo(5)
         "clock_source": texts["clock_source"] or "unknown",
         "kernel_crypto": crypto_drivers(texts["crypto"]) or "unknown",
-        "congestion_control": texts["congestion_control"] or "unknown",
+        "congestion_control": congestion.default(lab.host1) or "unknown",
         "rmem_max": texts["rmem_max"] or "unknown",
         "nodes_share_cores": lab.shared_kernel,
         "links": every,

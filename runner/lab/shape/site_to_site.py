@@ -23,6 +23,7 @@ from runner.data.errors import CannotRunHere, LabError, MeasurementError
 from runner.lab import machine
 from runner.lab.node import LabNode
 from runner.lab.node.namespaces import NamespaceNode
+from runner.lab.shape import congestion
 from runner.lab.shape.site import BarePath, Site
 from runner.lab.software.image import Image
 
@@ -162,7 +163,8 @@ def cable(nodes: dict[str, LabNode], say: Callable[[str], object], sites: tuple[
 
 
 def address(nodes: Mapping[str, LabNode], sites: tuple[Site, ...] = SITES) -> None:
-    """Give every interface its address, the hosts their route, and the WAN, if it is a node, its bridge."""
+    """Give every interface its address, the hosts their route, all their congestion control, and the WAN, if it is a
+    node, its bridge."""
     if "wan" in nodes:
         only_bridges(nodes["wan"])
         batch(
@@ -186,6 +188,8 @@ def address(nodes: Mapping[str, LabNode], sites: tuple[Site, ...] = SITES) -> No
             "link set eth0 up",
             f"route add default via {site.lan_address}",
         )
+    for node in (nodes[name] for site in sites for name in (site.name, f"host{site.number}")):
+        congestion.use(node)
 
 
 def only_bridges(node: LabNode) -> None:

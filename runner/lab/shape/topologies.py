@@ -26,6 +26,7 @@ from pathlib import Path
 from runner.data.errors import LabError, MeasurementError
 from runner.lab.node import LabNode
 from runner.lab.node.namespaces import NamespaceNode
+from runner.lab.shape import congestion
 from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import SITES, Lab, batch, forwards, only_bridges
 from runner.lab.software.image import Image
@@ -200,6 +201,8 @@ def lay_cables(topology: Topology, nodes: Mapping[str, LabNode], say: Callable[[
             only_bridges(node)
         elif name not in topology.default_routes:
             forwards(node, *(port.name for port in ports))
+    for name in (name for name in nodes if name not in topology.bridges):
+        congestion.use(nodes[name])
 
 
 def path(topology: Topology, lab: Lab, source: str, destination: str) -> list[str]:

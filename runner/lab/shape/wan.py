@@ -11,9 +11,6 @@ from runner.data.wan import Conditions
 from runner.lab.node import Node
 from runner.lab.shape.site_to_site import Lab
 
-PINGS = 1000
-PROBE_S = 1.0
-UNLIKELY = 1e-4  # a loss that chance brings about less often than this was not the one asked for
 CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 UML_TICK_S = 0.01  # its kernel's CONFIG_HZ is 100
 IN_ORDER = "40gbit"  # with a rate of its own, netem keeps the order of the packets that it delays unequally
@@ -56,6 +53,11 @@ def apply(lab: Lab, wanted: Conditions) -> None:
             sizes = ("burst", str(bucket_bytes(wanted, tick)), "limit", str(queue_bytes(wanted)))
             rate = ("tbf", "rate", f"{int(wanted.rate_bps)}bit", *sizes)
             lab.wan.run("tc", "qdisc", "add", "dev", port, *parent, *rate)
+    if wanted.rate_bps and lab.shared_kernel:
+        # A cable between namespaces hands packets on with the socket that sent them, and what waits in the queue would
+        # fill the socket's buffer and block the daemon. A promiscuous bridge keeps the packet, which frees the socket,
+        # and forwards a copy, which has none (br_forward in net/bridge).
+        lab.wan.run("ip", "link", "set", "dev", "br0", "promisc", "on")
     if wanted.mtu_bytes != Conditions.mtu_bytes:
         for port in ("gw1", "gw2"):
             lab.wan.run("ip", "link", "set", "dev", port, "mtu", str(wanted.mtu_bytes))
@@ -67,6 +69,7 @@ def clear(lab: Lab) -> None:
     """Take the queues of ``apply`` away again."""
     for port in ("gw1", "gw2"):
         lab.wan.run("tc", "qdisc", "del", "dev", port, "root", check=False)
+    lab.wan.run("ip", "link", "set", "dev", "br0", "promisc", "off", check=False)
 
 
 def bucket_bytes(wanted: Conditions, tick_s: float = 0.0) -> int:
