@@ -266,6 +266,7 @@ _LONGER = "a download with a failure takes {} longer than one without"
 def _finding(
     name: str, where: str, claim: str, judge: Callable[[Data], Judgement], counts: str, run: str = _WHOLE
 ) -> Finding:
+    """A finding with the basis of its name or of its section; one of a waiting time is decided by no run."""
     basis = BASES.get(name) or BASES.get(where, "ratio")
     no_run = _NO_MACHINES if basis == "time" else ""
     parts = CONTINUED if name == "continued" else {}

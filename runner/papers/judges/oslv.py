@@ -302,6 +302,7 @@ _OWN_MACHINES = "oslv --lab ssh:testbed.toml"
 def _of_traffic(
     name: str, claim: str, judge: Callable[[Data], Judgement], counts: str, basis: Basis = "time", run: str = _COUNTED
 ) -> Finding:
+    """A finding of the paper's section on network performance."""
     return Finding(name, "oslv", PERFORMANCE, claim, judge, basis, counts=counts, run=run)
 
 

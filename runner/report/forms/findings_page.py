@@ -34,13 +34,12 @@ from above; ?: neither.
 A conclusion holds if each of its findings is reproduced. It does not hold if one is not reproduced and no run
 contradicts that. All its parts and runs share one error of 5 % (Bonferroni).
 
-User Mode Linux is no scale between data planes: a system call costs 50 to 90 times as much there as on its host, and
-the kernel's own work costs the same. What stands there is the kernel's data plane against itself, one VPN's settings
+User Mode Linux is no scale between data planes: a system call costs 50 to 300 times as much there as on its host, and
+the kernel's own work about the same. What stands there is the kernel's data plane against itself, one VPN's settings
 against each other, counts, and what a timer sets. Its ciphers are generic C code. `--kernel qemu` needs KVM; on a
 Debian machine, whose kernel has ESP, leave it out. Anywhere on shared cores, a share of a link or of a CPU and a time
 of waiting do not stand, because generators and gateways take CPU from each other; a share that this can only lower
-does. On separate gateways a ratio would be that of the busiest thread (*What limits it* in a run's
-report).
+does. On separate gateways a ratio would be that of the busiest thread (*What limits it* in a run's report).
 """
 TIMES = (
     "Times of commands are those of the runs here, or `vpneval plan`'s, times {:.1f} in a guest kernel, as these runs "

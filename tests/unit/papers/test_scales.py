@@ -71,3 +71,28 @@ def test_ssh_from_the_gateway_foretells_nothing_of_ipsec_in_user_mode_linux() ->
     assert judge(finding("devices", "forecast"), run, trials).kind != "scale"
     assert judge(finding("devices", "forecast"), in_guest(run), trials).kind == "scale"
     assert judge(finding("devices", "services"), in_guest(run), trials).verdict == "reproduced", "the kernel's own"
+
+
+def calibrated(run: Run, here: tuple[float, float], host: tuple[float, float]) -> Run:
+    """The run with what a system call and a packet cost (µs), in its kernel and on its host."""
+    kernels = {
+        name: {"system_call_us": call, "packet_us": packet} for name, (call, packet) in (("here", here), ("host", host))
+    }
+    return run.model_copy(update={"lab": {**run.lab, "calibration": kernels}})
+
+
+@pytest.mark.parametrize(
+    ("here", "fair"),
+    [
+        ((40.0, 0.4), False),  # User Mode Linux
+        ((0.39, 17.0), False),  # software emulation: there, the packet is the dear one
+        ((3.0, 8.0), True),  # slower, and alike
+    ],
+)
+def test_what_was_measured_of_a_guest_says_whether_it_is_a_scale(here: tuple[float, float], fair: bool) -> None:
+    run, across = make_run(("ipsec", "openvpn")), ("ipsec", "openvpn")
+    for guest in ("uml", "qemu-tcg", "qemu-kvm"):
+        assert one_scale(calibrated(in_guest(run, guest), here, (0.15, 0.4)), across) == fair
+    assert not one_scale(in_guest(run, "qemu-tcg"), across), "by its kind, where nothing was measured"
+    alone = run.model_copy(update={"lab": {**run.lab, "calibration": {"here": {"system_call_us": 9.0}}}})
+    assert one_scale(alone, across), "a machine has no host"
