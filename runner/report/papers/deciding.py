@@ -144,7 +144,9 @@ def _on_a_fair_kernel(command: str, runs: Runs) -> Way:
 def _unmeasured(declared: Finding, mine: Rows, command: str, runs: Runs) -> Way:
     """Where no run has a number that could decide."""
     why = "incomparable in these runs" if any(row.value is not None for _, row in mine) else "not measured"
-    return Way(why, command, runs.told(command), here="qemu" not in command)
+    words = shlex.split(command)
+    emulated = "--kernel" in words and option_of(words, "--kernel")[1].startswith("qemu")
+    return Way(why, command, runs.told(command), here=not emulated)
 
 
 def _of_able(able: Rows, command: str, runs: Runs) -> Way:

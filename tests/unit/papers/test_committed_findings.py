@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from functools import cache
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 from runner.cli.planned import expected, requested
 from runner.data.store import load_run
+from runner.papers import judges
+from runner.papers.judges import findings_of
 from runner.papers.published import names, paper
 from runner.report.forms.findings_page import LONGEST_CELL, findings_text, lettered, rows_of, runs_of
 from runner.report.model import Report, build
@@ -102,6 +105,17 @@ def test_every_open_conclusion_names_a_command_that_vpneval_accepts_or_the_machi
             if way.here:
                 assert commands == [way.command]
                 assert "`, about " in way.told, "and how long it takes"
+
+
+def test_every_findings_command_is_one_that_vpneval_accepts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "testbed.toml").write_text(TESTBED)
+    monkeypatch.chdir(tmp_path)
+    declared = [one for module in pkgutil.iter_modules(judges.__path__) for one in findings_of(module.name)]
+    for command in dict.fromkeys(one.run for one in declared if one.run):
+        assert requested(command).cells, command
+    for one in declared:
+        for command in re.findall(r"`vpneval run ([^`]*)`", one.no_run):
+            assert requested(command).cells, command
 
 
 def test_no_cell_of_the_findings_is_longer_than_a_reader_takes_in() -> None:
