@@ -4,27 +4,24 @@ order, a spread; alone, of several parts, or with what another data plane measur
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
-from types import MappingProxyType
 
 import scipy  # loads scipy.stats at its first use
 
 from runner.data.levels import TUNNEL
 from runner.data.numbers import SAME, lead
-from runner.data.trials import Trial
 from runner.papers.findings import BOUNDS, Blocks, Data, Ends, Judgement, NotMeasured, Open, Verdict, open_ends
 from runner.ranking.estimates import Pooled, RoundValues
-from runner.ranking.stats import block_values, compare_blocks, compare_independent, summarise
+from runner.ranking.stats import compare_blocks, compare_independent, summarise
 
 KERNEL_ESP, USERSPACE_ESP = "ipsec", "ipsec_user"
 USERSPACE = f"userspace ESP ({USERSPACE_ESP})"
 BASELINE, PAYLOAD = "none", "payload"  # plain IP, and what it carries, which is one to it
 ROUNDS_OF_SEARCH = 40
+ERROR = 0.05  # of a conclusion, however many parts and runs it is made from
 IPSEC = (KERNEL_ESP, USERSPACE_ESP)  # every paper's IPsec is that of the kernel
 
 
@@ -50,7 +47,7 @@ def decide(
     """
     lower, upper = between
     verdict: Verdict = "undecided"
-    longer = None
+    longer = chance = None
     if value is None:
         reason = "there is no ratio, because a value is zero"
     elif low is None or high is None:
@@ -59,15 +56,39 @@ def decide(
         least, most = min(low, 0.0) if may[0] else low, math.inf if may[1] else high
         if lead(least, lower) >= 0 and lead(upper, most) >= 0:
             verdict, reason = "reproduced", f"the interval lies {_words(between)}"
+            chance = chance_of(value, low, high, between, blocks)
         elif lead(most, lower) < 0 or lead(upper, least) < 0:
             verdict, reason = "not reproduced", f"the interval does not lie {_words(between)}"
+            chance = chance_of(value, low, high, between, blocks)
         elif known := KNOWN.get(may):
             reason = f"{known}, which does not decide whether it lies {_words(between)}"
         else:
             reason = f"the interval reaches across the bound ({_words(between)})"
             longer = times_longer(value, low, high, between, blocks)
-    judgement = Judgement(verdict=verdict, reason=reason, value=value, low=low, high=high, longer=longer)
+    judgement = Judgement(verdict=verdict, reason=reason, value=value, low=low, high=high, longer=longer, chance=chance)
     return judgement.model_copy(update={"bound": BOUNDS[may]})
+
+
+def chance_of(value: float, low: float, high: float, between: Ends, blocks: int) -> float:
+    """How likely an interval lies so far on its side of the claim's bound where the truth lies on the bound: the
+    two-sided p value, by Student's t with the ``blocks`` (0: normal), on logarithms where all is positive. Of a value
+    between two bounds it is the larger one's; of one outside, that of the nearer bound."""
+    freedom = blocks - 1 if blocks > 1 else math.inf
+    quantile = float(scipy.stats.t.ppf(0.975, freedom))
+    inside = between[0] <= value <= between[1]
+    chances = []
+    for bound in between:
+        if math.isinf(bound) or (bound <= 0 < low):
+            continue  # no value lies beyond it
+        reach = _apart(value, low if bound < value else high)
+        away = _apart(value, bound)
+        chances.append(2 * float(scipy.stats.t.sf(quantile * away / reach, freedom)) if reach > 0 else 0.0)
+    return (max if inside else min)(chances, default=0.0)
+
+
+def sure(chance: float | None, among: int = 1) -> bool:
+    """Does a verdict with this ``chance`` of being wrong stand as one of so many that share one error (Bonferroni)?"""
+    return chance is None or chance * among <= ERROR
 
 
 def times_longer(value: float, low: float, high: float, between: tuple[float, float], blocks: int) -> float | None:
@@ -128,7 +149,7 @@ def apart(a: Blocks, b: Blocks, between: tuple[float, float], published: float |
     """The claim that ``a`` over ``b`` lies ``between`` two bounds, where the two took no turns with each other: one was
     measured in rounds, say, and the other in repetitions, so that their block numbers are unrelated."""
     ratio, _ = compare_independent([*b.values()], [*a.values()])
-    judged = decide(ratio.ratio, ratio.low, ratio.high, between, may=open_ends(a.values(), b.values()))
+    judged = decide(ratio.ratio, ratio.low, ratio.high, between, ratio.blocks, open_ends(a.values(), b.values()))
     return judged.model_copy(update={"published": published})
 
 
@@ -142,9 +163,7 @@ def single(values: Blocks, between: tuple[float, float], published: float | None
 
 def timed(values_s: Blocks, between_s: Ends, published_s: Ends | None = None) -> Judgement:
     """The claim that a time (s), one for each block, lies ``between_s`` two bounds; ``published_s``: the paper's."""
-    judgement = single(values_s, between_s)
-    reason = judgement.reason.replace(_words(between_s), f"{_words(between_s)} s")
-    return judgement.model_copy(update={"unit": "s", "published_range": published_s, "reason": reason})
+    return single(values_s, between_s).model_copy(update={"unit": "s", "published_range": published_s})
 
 
 MORE: tuple[float, float] = (1.0, math.inf)
@@ -158,40 +177,75 @@ def close(share: float) -> tuple[float, float]:
 
 def all_of(parts: Mapping[str, Callable[[], Judgement]]) -> Judgement:
     """A claim with several parts: reproduced if all are, not reproduced if one is not. The number is that of the
-    part that decides: the first that is not reproduced, else one without a verdict, else the first.
+    part that decides: of those that are not reproduced the surest, else one without a verdict, else the first.
 
-    Parts that were not measured are named and left out. Raises NotMeasured, with the first reason, where none was.
+    The parts share one error: of twenty parts of a true claim, one is not reproduced by chance. So the surest one has
+    to be as sure as their number asks for. Parts that were not measured are named and left out. Raises NotMeasured,
+    with the first reason, where none was.
     """
     judged: dict[str, Judgement] = {}
-    absent: dict[str, str] = {}
+    absent: dict[str, NotMeasured] = {}
     for name, part in parts.items():
         try:
             judged[name] = part()
         except NotMeasured as missing:
-            absent[name] = str(missing)
+            absent[name] = missing
     if not judged:
-        raise NotMeasured("; ".join(dict.fromkeys(absent.values())) or "nothing to compare")
-    order: tuple[Verdict, ...] = ("not reproduced", "undecided", "incomparable", "unmeasured", "reproduced")
-    # Of those that are undecided first one that no longer run decides in the same way.
-    decisive, result = min(judged.items(), key=lambda item: (order.index(item[1].verdict), not item[1].bound))
-    summary = "; ".join(
-        f"{name}: {judgement.verdict} {judgement.number}".rstrip() for name, judgement in judged.items()
-    )
-    summary += f"; not measured: {', '.join(absent)}" if absent else ""
-    result = result.of(*(system for judgement in judged.values() for system in judgement.systems))
-    result = result.model_copy(update={"part": decisive})
-    if result.verdict == "undecided":  # each of the undecided parts has to be decided
-        longer = [
-            judgement.longer
-            for judgement in judged.values()
-            if judgement.verdict == "undecided" and judgement.low is not None
-        ]
-        known = [times for times in longer if times is not None]
-        result = result.model_copy(update={"longer": max(known, default=None) if known == longer else None})
+        raise NotMeasured(*_first_of(absent.values()))
+    failed = {name: one for name, one in judged.items() if one.verdict == "not reproduced"}
+    if failed:
+        decisive = min(failed, key=lambda name: failed[name].chance or 0.0)
+        result = _shared(failed[decisive], len(judged))
+    else:
+        order: tuple[Verdict, ...] = ("undecided", "incomparable", "unmeasured", "reproduced")
+        # Of those that are undecided first one that no longer run decides in the same way.
+        decisive, result = min(judged.items(), key=lambda item: (order.index(item[1].verdict), not item[1].bound))
+    told = {name: f"{name}: {one.verdict} {one.number}".rstrip() for name, one in judged.items()}
+    summary = "; ".join([*told.values(), *([f"not measured: {', '.join(absent)}"] if absent else [])])
+    update: dict[str, object] = {"part": decisive, "summary": summary if len(parts) > 1 else ""}
+    update["reason"] = f"{decisive}: {result.reason}"
     if result.verdict == "reproduced":
-        return result.model_copy(update={"reason": summary})
-    return result.model_copy(
-        update={"reason": f"{decisive}: {result.reason}" + (f" ({summary})" if len(parts) > 1 else "")}
+        chances = [one.chance for one in judged.values() if one.chance is not None]
+        update["chance"] = max(chances, default=None)
+        update["reason"] = result.reason if len(parts) == 1 else f"each of {len(judged)} parts lies within the claim"
+    if result.verdict == "undecided" and result.kind != "shared":
+        update["longer"] = _longest([one for one in judged.values() if one.verdict == "undecided"])
+    systems = [system for one in judged.values() for system in one.systems]
+    return result.of(*systems).model_copy(update=update)
+
+
+def _first_of(missing: Iterable[NotMeasured]) -> tuple[str, str]:
+    """What several parts lack, each reason once, and the same in fewer words."""
+    reasons = list(missing)
+    long, short = (
+        list(dict.fromkeys(words for words in each if words))
+        for each in ([str(one) for one in reasons], [one.short or str(one) for one in reasons])
+    )
+    return ("; ".join(long) or "nothing to compare", "; ".join(short))
+
+
+def _longest(undecided: Sequence[Judgement]) -> float | None:
+    """How many times as much measuring decides each of these; None where that is not known of one."""
+    longer = [one.longer for one in undecided if one.low is not None]
+    known = [times for times in longer if times is not None]
+    return max(known, default=None) if known == longer else None
+
+
+def _shared(judgement: Judgement, among: int) -> Judgement:
+    """A part that is not reproduced, as one of ``among`` parts that share one error."""
+    if sure(judgement.chance, among) or judgement.chance is None:
+        chance = None if judgement.chance is None else min(1.0, judgement.chance * among)
+        return judgement.model_copy(update={"chance": chance})
+    needed, seen = (float(scipy.stats.norm.isf(p / 2)) for p in (ERROR / among, judgement.chance))
+    reason = f"{judgement.reason}, which one of {among} parts does by chance"
+    return judgement.model_copy(
+        update={
+            "verdict": "undecided",
+            "kind": "shared",
+            "reason": reason,
+            "longer": (needed / seen) ** 2,
+            "chance": None,
+        }
     )
 
 
@@ -211,8 +265,8 @@ def ratio_of(
     def judged(data: Data) -> Judgement:
         first, second = data.blocks(metric, a.vpn, **a.levels), data.blocks(metric, b.vpn, **b.levels)
         if first.keys() & second.keys():
-            return compare(first, second, between, published).of(a.vpn, b.vpn)
-        return by_plain_ip(data, metric, (a, b), between, published).of(a.vpn, b.vpn)
+            return data.of(compare(first, second, between, published), a.vpn, b.vpn)
+        return data.of(by_plain_ip(data, metric, (a, b), between, published), a.vpn, b.vpn)
 
     return judged
 
@@ -277,8 +331,8 @@ def beside(decisive: Part, others: Mapping[str, Part], note: str = "") -> Judgem
     except NotMeasured as missing:
         if not shown:
             raise
-        reason = f"the paper's system decides, and was not measured: {missing}"
-        return Judgement(verdict="unmeasured", reason=reason, beside="; ".join(shown))
+        without = "the paper's system decides, and was not measured"
+        return Judgement(verdict="unmeasured", reason=f"{without}: {missing}", short=without, beside="; ".join(shown))
 
 
 def measured_of(data: Data, metric: str, vpns: Sequence[str]) -> list[str]:
@@ -286,61 +340,10 @@ def measured_of(data: Data, metric: str, vpns: Sequence[str]) -> list[str]:
     return [vpn for vpn in vpns if vpn in data.vpns(metric)]
 
 
-def recovered(trials: Sequence[Trial], metric: str) -> dict[int, float]:
-    """Repetition -> the share of the failures of these trials after which ``metric`` came to its end."""
-    shares = defaultdict(list)
-    for trial in trials:
-        for measurement in trial.measurements:
-            if trial.status == "ok" and measurement.metric == metric and "unrecovered" in measurement.detail:
-                shares[trial.repetition].append(1 - measurement.detail["unrecovered"] / measurement.detail["failures"])
-    return {repetition: sum(of_repetition) / len(of_repetition) for repetition, of_repetition in shares.items()}
-
-
 def opposite(judgement: Judgement) -> Judgement:
     """The judgement of the opposite claim."""
     other: dict[Verdict, Verdict] = {"reproduced": "not reproduced", "not reproduced": "reproduced"}
     return judgement.model_copy(update={"verdict": other.get(judgement.verdict, judgement.verdict)})
-
-
-def order_held(
-    data: Data,
-    metric: str,
-    vpns: Sequence[str],
-    first: Mapping[str, str],
-    more: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
-) -> dict[int, float]:
-    """Block -> the share of pairs of VPNs that have the same order as in the cell ``first``, over all other cells of
-    ``metric`` and those of ``more`` (metric -> its levels); of the pairs that ``first`` tells apart.
-
-    Raises NotMeasured with fewer than three VPNs, and where no such pair was measured together in another cell.
-    """
-    able = measured_of(data, metric, vpns)
-    if len(able) < 3:
-        raise NotMeasured(f"an order needs three VPNs; measured: {', '.join(able) or 'none'}")
-    model = {vpn: data.blocks(metric, vpn, **first) for vpn in able}
-    factors = [*first]
-    tests = {
-        tuple(t.params[f] for f in factors) for t in data.trials if {*factors} <= t.params.keys() and t.vpn in able
-    }
-    held: dict[int, list[bool]] = {}
-    others = [(metric, dict(zip(factors, test, strict=True))) for test in sorted(tests - {tuple(first.values())})]
-    for measured, levels in [*others, *more.items()]:
-        values = {vpn: block_values(data.matching(vpn, levels), measured) for vpn in able}
-        for a, b in combinations(able, 2):
-            ahead = _ahead(model[a], model[b])
-            for block in values[a].keys() & values[b].keys() if ahead is not None else ():
-                held.setdefault(block, []).append((lead(values[a][block], values[b][block]) > 0) == ahead)
-    if not held:
-        raise NotMeasured("no two VPNs that the plain test tells apart were measured together in another test")
-    return {block: sum(pairs) / len(pairs) for block, pairs in sorted(held.items())}
-
-
-def _ahead(a: Blocks, b: Blocks) -> bool | None:
-    """Is ``a`` above ``b``? None where the blocks that they share do not tell the two apart."""
-    if not a.keys() & b.keys():
-        return None
-    ratio = compare_blocks(a, b)
-    return (ratio.ratio or 0) > 1 if ratio.significant else None
 
 
 def extreme(

@@ -8,20 +8,19 @@ from statistics import median
 
 from runner.data.levels import LEVELS, TCP
 from runner.papers.claims import BASELINE
-from runner.papers.findings import Blocks, Data, Judgement, NotMeasured
+from runner.papers.findings import Blocks, Data, Judgement, Kind, NotMeasured
+from runner.papers.scales import plane_of
 
 FILLED = 0.9  # of a link's rate: plain TCP that carries as much is limited by the link
 OTHER_DRIVERS = (
-    "the kernel and OpenSSL each chose a crypto driver of their own, which is part of this ratio: shown without a "
-    "verdict; --set driver=generic measures both by the same kind"
+    "the kernel and OpenSSL each chose a crypto driver of their own, which is part of this ratio; "
+    "--set driver=generic or driver=accelerated measures both by the same kind"
 )
 ALIKE = {
     "generic": "what encrypts does so by generic C code",
     "accelerated": "what encrypts does so by the CPU's instructions",
 }
-NO_INSTRUCTIONS = (
-    "the paper's CPUs had instructions for AES, for which User Mode Linux has no driver: shown without a verdict"
-)
+NO_INSTRUCTIONS = "the paper's CPUs had instructions for AES, for which User Mode Linux has no driver"
 NO_LINK = (
     "the link is not what limits plain IP here, as it was there: --set wan_rate_bps=1000000000, or machines with a "
     "link of their own (--lab ssh:)"
@@ -40,7 +39,7 @@ def by_one_driver(judge: Callable[[Data], Judgement]) -> Callable[[Data], Judgem
         try:
             natural = judge(data)
         except NotMeasured as missing:
-            natural = Judgement(verdict="unmeasured", reason=str(missing))
+            natural = missing.judgement
         if natural.systems and len(_planes(data, natural)) < 2:
             return natural
         measured = {trial.params.get("driver") for trial in data.trials}
@@ -48,17 +47,24 @@ def by_one_driver(judge: Callable[[Data], Judgement]) -> Callable[[Data], Judgem
             try:
                 alike = judge(data.with_driver(driver))
             except NotMeasured as missing:
-                natural = natural if natural.systems else natural.model_copy(update={"reason": str(missing)})
+                natural = natural if natural.systems else missing.judgement
                 continue
             if alike.systems:
                 own = f"each with its own driver {natural.number}" if natural.systems else ""
                 shown = {"beside": "; ".join(filter(None, (alike.beside, own)))}
-                return alike.model_copy(update={"note": ALIKE[driver], **shown})
-        if not natural.systems:
+                return alike.model_copy(update={"note": alike.note or ALIKE[driver], **shown})
+        if not natural.systems or natural.kind == "scale":
             return natural
-        return natural.model_copy(update={"verdict": "incomparable", "reason": OTHER_DRIVERS, "longer": None})
+        return unlike(natural, "drivers", OTHER_DRIVERS)
 
     return judged
+
+
+def unlike(judgement: Judgement, kind: Kind, reason: str) -> Judgement:
+    """The number without a verdict, because two studies cannot be compared in it."""
+    return judgement.model_copy(
+        update={"verdict": "incomparable", "kind": kind, "reason": reason, "longer": None, "chance": None}
+    )
 
 
 def with_instructions(judge: Callable[[str, Data], Judgement]) -> Callable[[str, Data], Judgement]:
@@ -69,15 +75,15 @@ def with_instructions(judge: Callable[[str, Data], Judgement]) -> Callable[[str,
         judgement = judge(vpn, data)
         if data.run.lab.get("guest") != "uml":
             return judgement
-        return judgement.model_copy(update={"verdict": "incomparable", "reason": NO_INSTRUCTIONS, "longer": None})
+        return unlike(judgement, "instructions", NO_INSTRUCTIONS)
 
     return judged
 
 
 def _planes(data: Data, judgement: Judgement) -> set[str]:
-    """The data planes of the systems that decide, and encrypt; what was measured without a VPN runs in userspace."""
-    planes = {name: record.dataplane for name, record in data.run.vpns.items() if not record.reference}
-    return {planes.get(name, "userspace") for name in judgement.systems if name in planes or name not in data.run.vpns}
+    """The data planes of the systems that decide, and encrypt."""
+    encrypting = [name for name in judgement.systems if name not in data.run.vpns or not data.run.vpns[name].reference]
+    return {plane_of(data.run, name) for name in encrypting}
 
 
 def link_bound(data: Data) -> dict[str, str]:

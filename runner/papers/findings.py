@@ -11,20 +11,26 @@ measured is shown beside it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
 from runner.data.levels import VARIANTS, WAN_FACTORS
 from runner.data.numbers import lead
 from runner.data.trials import Run, Strict, Trial
 from runner.papers.published import paper
+from runner.papers.scales import COSTS, NO_SCALE, Basis, one_scale
+from runner.ranking.estimates import RoundValues
 from runner.ranking.stats import block_values, lower_bounds
 
 # Undecided: measured, and the interval, or a bound from one side, reaches across the claim's bound. Unmeasured: the run
 # lacks what the claim needs. Incomparable: measured, but the two studies cannot be compared in this.
 Verdict = Literal["reproduced", "not reproduced", "answered", "undecided", "unmeasured", "incomparable"]
 DECIDED: tuple[Verdict, ...] = ("reproduced", "not reproduced", "answered")
-Basis = Literal["count", "ratio", "share", "time", "timer"]
+# Why there is no verdict, where something else than an interval is the reason: the run's kernel is no scale for these
+# systems; each had a crypto driver of its own; the paper's CPUs had instructions that this kernel does not use; several
+# parts or runs share one error; this project chose a level, or measures another thing, so that nothing can be compared.
+Kind = Literal["", "scale", "drivers", "instructions", "shared", "unlike"]
+Answer = Literal["", "yes", "no"]
 Blocks = Mapping[int, float]  # block -> value
 Ends = tuple[float, float]  # of a range or an interval, the lower first
 Open = tuple[bool, bool]  # may the truth be lower than the value, may it be higher?
@@ -34,6 +40,7 @@ BOUNDS: Mapping[Open, Literal["", "≥", "≤", "?"]] = {
     (True, False): "≤",
     (True, True): "?",
 }
+FIRST_ROUNDS = 2  # of a tunnel, in which it carried 5 to 98 of some 500 Mbit/s
 # Factors that a cell must not have, unless they are asked for.
 ELSEWHERE = (*WAN_FACTORS, *VARIANTS, "image", "fragmentation")
 
@@ -96,11 +103,19 @@ class Judgement(Strict):
     ``bound``: the value is known from below only (≥), from above only (≤), or from neither side (?).
     ``part``: of a claim with several parts, the one whose number this is. ``note``: what a reader of the number has to
     know, whatever the verdict. ``members``: the interval is over the VPNs of
-    a group, and more repetitions do not narrow it.
+    a group, and more repetitions do not narrow it. ``chance``: of a verdict, how likely an interval is to show it
+    wrongly (a two-sided p value against the claim's bound), by which several parts or runs share one error. ``kind``:
+    why there is no verdict. ``short``: the reason in fewer words, where it has many; ``summary``: of a claim with
+    several parts, what each came to. ``answer``: of a question.
     """
 
     verdict: Verdict
     reason: str
+    kind: Kind = ""
+    short: str = ""
+    summary: str = ""
+    answer: Answer = ""
+    chance: float | None = None
     value: float | None = None
     low: float | None = None
     high: float | None = None
@@ -126,14 +141,28 @@ class Judgement(Strict):
 
 
 class NotMeasured(Exception):
-    """The run has nothing to judge a finding by; the text says what is missing, and why."""
+    """The run has nothing to judge a finding by; the text says what is missing, and why, ``short`` in fewer words."""
+
+    def __init__(self, reason: str, short: str = "") -> None:
+        super().__init__(reason)
+        self.short = short
+
+    @property
+    def judgement(self) -> Judgement:
+        """No verdict, for this reason."""
+        return Judgement(verdict="unmeasured", reason=str(self), short=self.short)
 
 
 @dataclass(frozen=True)
 class Finding:
     """What ``paper`` (a file of results/published/) found at ``where``, and how a run's data is judged by it.
 
-    ``question``: the paper asks this, or this project does, and nobody claimed it: it gets an answer, not a verdict.
+    ``basis``: what its number is made from, which says on what machines a verdict stands. ``question``: the paper asks
+    this, or this project does, and nobody claimed it: it gets an answer, not a verdict. ``counts``: what its number is,
+    a sentence with ``{}`` for the number; ``counts_of``: the same where a part of the claim decides, by the part.
+    ``run``: the arguments of ``vpneval run`` that decide it, empty where its experiment's name is enough;
+    ``no_run``: why no single run decides it. ``today``: why it is not reproduced today, by the part that decides, or,
+    under "", whichever does.
     """
 
     id: str
@@ -141,8 +170,13 @@ class Finding:
     where: str
     found: str
     judge: Callable[[Data], Judgement]
-    basis: Basis = "ratio"  # what its number is made from, which says on what machines a verdict stands
+    basis: Basis = "ratio"
     question: bool = False
+    counts: str = "{}"
+    counts_of: Mapping[str, str] = field(default_factory=dict)
+    run: str = ""
+    no_run: str = ""
+    today: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def citation(self) -> str:
@@ -152,10 +186,21 @@ class Finding:
 
 @dataclass(frozen=True)
 class Data:
-    """The trials of one experiment of a run."""
+    """The trials of one experiment of a run, and what the number that is made from them is."""
 
     run: Run
     trials: Sequence[Trial]
+    basis: Basis = "ratio"
+
+    def of(self, judgement: Judgement, *systems: str) -> Judgement:
+        """The judgement, made from measurements of these systems, which are set against each other: without a verdict
+        where the run's kernel is no scale for them (runner/papers/scales.py)."""
+        judged = judgement.of(*systems)
+        if self.basis not in COSTS or one_scale(self.run, judged.systems):
+            return judged
+        return judged.model_copy(
+            update={"verdict": "incomparable", "kind": "scale", "reason": NO_SCALE, "longer": None, "chance": None}
+        )
 
     def vpns(self, metric: str = "") -> list[str]:
         """The VPNs with an ok trial (of ``metric``), in the run's order."""
@@ -180,7 +225,7 @@ class Data:
                 trials.append(trial.model_copy(update={"params": _but_driver(trial)[1]}))
             elif self.run.vpns[trial.vpn].reference and _but_driver(trial) not in driven:
                 trials.append(trial)
-        return Data(self.run, trials)
+        return replace(self, trials=trials)
 
     def matching(self, vpn: str, levels: Mapping[str, str]) -> list[Trial]:
         """The VPN's trials at these levels; a reference VPN has no tunnel levels to match."""
@@ -203,13 +248,25 @@ class Data:
         if not values:
             reason = next((trial.reason.splitlines()[0] for trial in trials if trial.reason), "not in this run")
             what = ", ".join(level for level in levels.values())
-            raise NotMeasured(f"{vpn} has no {metric} at {what}: {reason}")
+            raise NotMeasured(f"{vpn} has no {metric} at {what}: {reason}", reason)
         cells = {trial.cell for trial in trials if trial.status == "ok"}
         if len(cells) > 1:
             raise NotMeasured(f"{vpn} has {len(cells)} different trials of {metric} at these levels")
         for block in lower_bounds(trials, metric) & values.keys():
             values[block] = Bound(values[block], (False, True))
+        return settled(values)
+
+
+def settled(values: dict[int, float]) -> dict[int, float]:
+    """The values without the first rounds of each tunnel that was brought up: TCP's window and the daemon's buffers
+    are still small, and a few such slices decide a mean. A tunnel with hardly more rounds keeps them all."""
+    if not isinstance(values, RoundValues):
         return values
+    kept: dict[int, float] = {}
+    for instance in dict.fromkeys(values.instances[block] for block in values):
+        mine = [block for block in sorted(values) if values.instances[block] == instance]
+        kept |= {block: values[block] for block in mine[FIRST_ROUNDS if len(mine) > 2 * FIRST_ROUNDS else 0 :]}
+    return RoundValues(kept, {block: values.instances[block] for block in kept}, values.machines)
 
 
 def _but_driver(trial: Trial) -> tuple[str, dict[str, str]]:
@@ -221,13 +278,15 @@ def judge(finding: Finding, run: Run, trials: Sequence[Trial]) -> Judgement:
     """The finding's verdict on the trials of its experiment; a question's answer. What is missing leaves it
     unmeasured."""
     try:
-        judgement = finding.judge(Data(run, trials))
+        judgement = finding.judge(Data(run, trials, finding.basis))
     except NotMeasured as missing:
-        return Judgement(verdict="unmeasured", reason=str(missing))
+        return missing.judgement
     if not finding.question or judgement.verdict not in DECIDED:
         return judgement
     answer = "yes" if judgement.verdict == "reproduced" else "no"
-    return judgement.model_copy(update={"verdict": "answered", "reason": f"{answer}: {judgement.reason}"})
+    return judgement.model_copy(
+        update={"verdict": "answered", "answer": answer, "reason": f"{answer}: {judgement.reason}"}
+    )
 
 
 def trials_of(run: Run, trials: Sequence[Trial], experiment: str) -> list[Trial]:

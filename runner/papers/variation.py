@@ -58,8 +58,7 @@ def pooled_variation(data: Data, metric: str, vpns: Sequence[str], limit: float,
     of_any_length = any(m.metric == metric for own in mine.values() for trial in own for m in trial.measurements)
     if of_any_length and not any(tests.values()):
         raise NotMeasured(
-            f"the paper's are whole tests, and iPerf's last {seconds} s; these are shorter, and vary more: "
-            f"`vpneval run thesis --duration {seconds} --reps 10`"
+            f"the paper's are whole tests, and iPerf's last {seconds} s; these are shorter, and vary more"
         )
     cells = [(vpn, values) for vpn, own in tests.items() for values in own if len(values) >= FEWEST]
     if not cells:

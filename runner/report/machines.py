@@ -25,7 +25,8 @@ ABOUT_FACTS = (
 )
 ABOUT_LACKS = "Their blocks are without these, which other machines measured. Not all machines have the same software."
 ALIKE = 1.1  # the highest over the lowest: numbers nearer to each other have no row
-MOMENTARY = ("steal_ratio_since_boot", "bring_up_s", "frequency_mhz", "interrupts")  # they change while a machine runs
+# They change while a machine runs.
+MOMENTARY = ("steal_ratio_since_boot", "bring_up_s", "calibration", "frequency_mhz", "interrupts")
 HERE = "this machine"  # the name of the only machine in a lab of namespaces
 
 

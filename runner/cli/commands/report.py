@@ -133,7 +133,7 @@ def _write(folder: Path | None, made_of: Callable[[list[Path]], Report]) -> None
 
 
 def _print_findings(reports: list[Report], form: str) -> None:
-    """docs/findings.md, or its picture."""
+    """results/papers/findings.md, or its picture."""
     from runner.cli.planned import expected
     from runner.report.forms.findings_page import findings_text, lettered, rows_of
     from runner.report.plots.plots_findings import published_against_measured

@@ -22,6 +22,7 @@ from runner.data.streams import standard_error, standard_output
 from runner.lab.kernels.guest import Channel
 from runner.lab.node import ENVIRONMENT
 from runner.lab.node.commands import readable
+from runner.lab.readings.calibration import HOST, calibration
 
 Say = Callable[[str], None]  # tells the user what happens
 AGENT = str(Path(__file__).with_name("guest.py"))
@@ -214,6 +215,7 @@ def _spec(attempt: Attempt, kernel: Kernel, argv: Sequence[str], folders: Sequen
     environment |= {
         **ENVIRONMENT,
         GUEST: attempt.kind,
+        HOST: json.dumps(calibration()["here"]),
         "VPNEVAL_PATIENCE": f"{attempt.patience:g}",
         "PYTHONDONTWRITEBYTECODE": "1",
         "TMPDIR": "/run/tmp",

@@ -13,6 +13,7 @@ from runner.data.guest import inside
 from runner.lab.node import Node
 from runner.lab.node.answers import understood
 from runner.lab.node.iproute import objects
+from runner.lab.readings.calibration import calibration
 from runner.lab.readings.hardware import cpu_name, hardware
 from runner.lab.shape import congestion
 from runner.lab.shape.site_to_site import Lab
@@ -103,6 +104,7 @@ def _facts(lab: Lab) -> dict[str, Any]:
         "congestion_control": congestion.default(lab.host1) or "unknown",
         "rmem_max": texts["rmem_max"] or "unknown",
         "nodes_share_cores": lab.shared_kernel,
+        **({"calibration": calibration()} if lab.shared_kernel else {}),
         "links": every,
         "machines": hardware(lab),
         "wan_ip_version": lab.sites[0].path_version,

@@ -6,7 +6,6 @@ Its shortest packet of 64 bytes is an Ethernet frame: 1.488 million a second fil
 preamble and gap. That is an IP packet of 46 bytes. A run that measured 64 bytes of IP instead is judged by these.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
@@ -15,9 +14,11 @@ from itertools import combinations
 from runner.data.levels import AEAD, LEVELS, UNENCRYPTED
 from runner.papers import claims
 from runner.papers.claims import LESS, MORE, At, close, ratio_of
-from runner.papers.conditions import by_one_driver, with_instructions
-from runner.papers.findings import Basis, Blocks, Data, Finding, Judgement, NotMeasured, ahead
+from runner.papers.conditions import by_one_driver, unlike, with_instructions
+from runner.papers.findings import Blocks, Data, Finding, Judgement, NotMeasured
 from runner.papers.published import paper
+from runner.papers.scales import Basis
+from runner.papers.shares import share_of
 
 STATED, RATE = paper("router"), "packet_rate_both_ways"
 SHORTEST = "46"  # bytes of IP in a frame of 64
@@ -36,9 +37,17 @@ def shortest(vpn: str, data: Data) -> str:
     return SHORTEST if SHORTEST in data.levels("packet_bytes", vpn) else "64"
 
 
-def each(name: str, claim: str, judge: claims.Judge, basis: Basis = "ratio", other: str = "") -> Finding:
+def each(
+    name: str, claim: str, judge: claims.Judge, counts: str, basis: Basis = "ratio", other: str = "", no_run: str = ""
+) -> Finding:
     """A finding of §VI: the kernel's ESP decides, with userspace ESP beside it, and what makes that ``other``."""
-    return Finding(name, "router", "§VI", claim, claims.on_ipsec(judge, other), basis)
+    judged = claims.on_ipsec(judge, other)
+    return Finding(
+        *(name, "router", "§VI", claim, judged, basis),
+        counts=counts,
+        run="crypto_matrix --kernel uml --vpn ipsec",
+        no_run=no_run,
+    )
 
 
 def against(data: Data, pairs: Mapping[str, tuple[At, At]], between: tuple[float, float] = MORE) -> Judgement:
@@ -109,31 +118,29 @@ def chacha_long(vpn: str, data: Data) -> Judgement:
 
 def same_order(vpn: str, data: Data) -> Judgement:
     """Under each integrity, of all pairs of ciphers, 0.85 or more have the order that they have under SHA-256. A pair
-    whose order lower bounds do not tell is left out."""
+    that is not told apart, as where lower bounds leave its order open, is left out."""
 
     short = shortest(vpn, data)
 
-    def rates(integrity: str) -> dict[str, Blocks]:
+    def leads(integrity: str) -> dict[tuple[str, str], bool]:
         by_cipher: dict[str, Blocks] = {}
         for cipher in (CBC, *SEPARATE):
             with suppress(NotMeasured):
                 by_cipher[cipher] = data.blocks(RATE, vpn, **at(vpn, cipher, short, integrity).levels)
-        return by_cipher
+        verdicts = {}
+        for a, b in combinations(sorted(by_cipher), 2):
+            with suppress(NotMeasured):
+                verdicts[a, b] = claims.compare(by_cipher[a], by_cipher[b], MORE).verdict
+        return {pair: verdict == "reproduced" for pair, verdict in verdicts.items() if verdict != "undecided"}
 
-    model = rates("hmac-sha256")
-    held: dict[int, list[bool]] = defaultdict(list)
-    for integrity in data.levels("integrity", vpn):
-        mine = rates(integrity) if integrity not in ("hmac-sha256", "aead") else {}
-        for a, b in combinations(sorted(mine.keys() & model.keys()), 2):
-            for block in mine[a].keys() & mine[b].keys() & model[a].keys() & model[b].keys():
-                orders = [ahead(by_cipher[a][block], by_cipher[b][block]) for by_cipher in (mine, model)]
-                if None not in orders:
-                    held[block].append(orders[0] == orders[1])
+    model = leads("hmac-sha256")
+    others = [name for name in data.levels("integrity", vpn) if name not in ("hmac-sha256", "aead")]
+    held = [lead == model[pair] for name in others for pair, lead in leads(name).items() if pair in model]
     if not held:
         raise NotMeasured(
             f"{vpn}: no two ciphers whose order is known were measured under two hashes (--profile thesis does that)"
         )
-    return claims.single({block: sum(pairs) / len(pairs) for block, pairs in held.items()}, (0.85, 1.0)).of(vpn)
+    return share_of(sum(held), len(held), (0.85, 1.0)).of(vpn)
 
 
 def versions(vpn: str, data: Data) -> Judgement:
@@ -154,11 +161,11 @@ def step(vpn: str, data: Data) -> Judgement:
 
 def share(vpn: str, data: Data) -> Judgement:
     """Forwarded over offered packets with AES-GCM and the shortest packets. The paper: 10.8 % of 2.976 Mpacket/s."""
-    reason = "another generator offers another load: shown beside each other, without a verdict"
     cell = at(vpn, GCM, shortest(vpn, data)).levels
     measured = claims.single(data.blocks("forwarded_share", vpn, **cell), LESS).of(vpn)
     theirs = STATED["gcm.a.share"] / 100
-    return measured.model_copy(update={"verdict": "incomparable", "reason": reason, "published": theirs})
+    judged = unlike(measured, "unlike", "another generator offers another load")
+    return judged.model_copy(update={"published": theirs})
 
 
 def configurations(vpn: str, data: Data) -> Judgement:
@@ -170,59 +177,75 @@ def configurations(vpn: str, data: Data) -> Judgement:
 
 
 USERSPACE_STEP = "another mechanism: it fragments before it encrypts"
+_WITH_DRIVER = "`vpneval run crypto_matrix --vpn ipsec` where the kernel has ESP and such a driver"
+NEEDS_DRIVER = f"the paper's CPUs had instructions for AES, for which User Mode Linux has no driver: {_WITH_DRIVER}"
+_FASTER = "the packet rate with {} is {{}} times that with another cipher"
 FINDINGS = (
-    each("gcm-fastest", "AES-GCM is the fastest", with_instructions(fastest)),
-    each("aes-fastest", "of the ciphers with a separate integrity, AES is the fastest", with_instructions(aes_fastest)),
-    each("instructions", "the CPU's AES instructions are why AES is fast", instructions),
-    each("key-length", "the length of the key hardly matters", key_length),
-    each("md5", "MD5 is cheaper than SHA", md5),
-    each("same-order", "the ciphers have the same order under every hash", same_order),
-    each("versions", "strongSwan's version hardly matters", versions),
-    each("chacha-decline", "ChaCha20 falls more slowly with the packet's length than AES", decline),
     each(
-        "chacha-long", "with long packets only the AES AEADs are faster than ChaCha20", with_instructions(chacha_long)
+        *("gcm-fastest", "AES-GCM is the fastest", with_instructions(fastest)),
+        _FASTER.format("AES-128-GCM"),
+        no_run=NEEDS_DRIVER,
     ),
     each(
-        *("fragments", "the packet rate on the WAN doubles at 1500 bytes (here: for each packet sent)"),
-        step,
-        "count",
-        USERSPACE_STEP,
+        *("aes-fastest", "of the ciphers with a separate integrity, AES is the fastest"),
+        *(with_instructions(aes_fastest), _FASTER.format("AES-128-CBC")),
+        no_run=NEEDS_DRIVER,
     ),
-    Finding("kernel", "router", "§I", "IPsec in the kernel is faster than in userspace", by_one_driver(kernel)),
-    each("share", "AES-GCM forwards 10.8 % of the load (configuration A)", share, "share"),
-    each("configurations", "machine B is 3.04 times as fast as A by its CPU (AES-256, MD5)", configurations),
+    each(
+        *("instructions", "the CPU's AES instructions are why AES is fast", instructions),
+        "the packet rate with the CPU's instructions is {} times that without",
+        no_run="a kernel takes its fastest driver for everybody, so that no run has both; two runs side by side show "
+        "it without a verdict: `vpneval run crypto_matrix --vpn ipsec --kernel uml`, and with `--kernel qemu`",
+    ),
+    each(
+        *("key-length", "the length of the key hardly matters", key_length),
+        "the packet rate with a key of 256 bits is {} times that with 128 bits",
+    ),
+    each("md5", "MD5 is cheaper than SHA", md5, "the packet rate with MD5 is {} times that with a SHA"),
+    each(
+        *("same-order", "the ciphers have the same order under every hash", same_order),
+        "a share of {} of all pairs of ciphers has the same order under another hash",
+    ),
+    each(
+        *("versions", "strongSwan's version hardly matters", versions),
+        "the packet rate with one version is {} times that with another",
+    ),
+    each(
+        *("chacha-decline", "ChaCha20 falls more slowly with the packet's length than AES", decline),
+        "at 1400 bytes, the share of its rate of short packets that ChaCha20 keeps is {} times AES's",
+    ),
+    each(
+        *("chacha-long", "with long packets only the AES AEADs are faster than ChaCha20"),
+        with_instructions(chacha_long),
+        "at 1400 bytes, the packet rate of the one claimed to be faster is {} times that of the other",
+        no_run=NEEDS_DRIVER,
+    ),
+    each(
+        *("fragments", "the packet rate on the WAN doubles at 1500 bytes (here: for each packet sent)", step),
+        "the WAN carries {} times as many packets for each one sent, at 1500 bytes as at 1400",
+        *("count", USERSPACE_STEP),
+    ),
+    Finding(
+        *("kernel", "router", "§I", "IPsec in the kernel is faster than in userspace", by_one_driver(kernel)),
+        counts="the packet rate in the kernel is {} times that in userspace",
+        run="crypto_matrix --kernel qemu --vpn ipsec,ipsec_user --set driver=accelerated",
+    ),
+    each(
+        *("share", "AES-GCM forwards 10.8 % of the load (configuration A)", share),
+        *("a share of {} of the offered packets is forwarded", "share"),
+    ),
+    each(
+        *("configurations", "machine B is 3.04 times as fast as A by its CPU (AES-256, MD5)", configurations),
+        "the packet rate with 3.04 times the CPU is {} times as high",
+        no_run="no quota holds the kernel's ESP back: two pairs of machines are needed, and `vpneval run crypto_matrix "
+        "--vpn ipsec --lab ssh:testbed.toml` on each",
+    ),
     Finding(
         *("cpu", "router", "§VI", "our question: userspace ESP is 3.04 times as fast with 3.04 times the CPU"),
         partial(configurations, claims.USERSPACE_ESP),
         question=True,
+        counts="the packet rate with 3.04 times the CPU is {} times as high",
+        run="crypto_matrix --vpn ipsec_user --set "
+        f"gw2_cpu={CPUS[0]},gw2_cpu={CPUS[1]},cipher=aes-256-cbc,integrity=hmac-md5,packet_bytes={SHORTEST}",
     ),
 )
-RUNS = {
-    "": "crypto_matrix --kernel uml --vpn ipsec",
-    "cpu": "crypto_matrix --vpn ipsec_user "
-    f"--set gw2_cpu={CPUS[0]},gw2_cpu={CPUS[1]},cipher=aes-256-cbc,integrity=hmac-md5,packet_bytes={SHORTEST}",
-}
-NO_RUN = {
-    "configurations": "no quota holds the kernel's ESP back: two pairs of machines are needed, and `vpneval run "
-    "crypto_matrix --vpn ipsec --lab ssh:testbed.toml` on each",
-    "instructions": "a kernel takes its fastest driver for everybody, so that no run has both; two runs side by side "
-    "show it without a verdict: `vpneval run crypto_matrix --vpn ipsec --kernel uml`, and with `--kernel qemu`",
-    "gcm-fastest": "the paper's CPUs had instructions for AES, for which User Mode Linux has no driver: "
-    "`vpneval run crypto_matrix --vpn ipsec` where the kernel has ESP and such a driver",
-}
-COUNTS = {
-    "gcm-fastest": "the packet rate with AES-128-GCM is {} times that with another cipher",
-    "aes-fastest": "the packet rate with AES-128-CBC is {} times that with another cipher",
-    "instructions": "the packet rate with the CPU's instructions is {} times that without",
-    "key-length": "the packet rate with a key of 256 bits is {} times that with 128 bits",
-    "md5": "the packet rate with MD5 is {} times that with a SHA",
-    "same-order": "a share of {} of all pairs of ciphers has the same order under another hash",
-    "versions": "the packet rate with one version is {} times that with another",
-    "chacha-decline": "at 1400 bytes, the share of its rate of short packets that ChaCha20 keeps is {} times AES's",
-    "chacha-long": "at 1400 bytes, the packet rate of the one claimed to be faster is {} times that of the other",
-    "fragments": "the WAN carries {} times as many packets for each one sent, at 1500 bytes as at 1400",
-    "kernel": "the packet rate in the kernel is {} times that in userspace",
-    "share": "a share of {} of the offered packets is forwarded",
-    "configurations": "the packet rate with 3.04 times the CPU is {} times as high",
-    "cpu": "the packet rate with 3.04 times the CPU is {} times as high",
-}

@@ -12,6 +12,7 @@ from runner.papers.claims import LESS, MORE, At, all_of, apart, close, compare, 
 from runner.papers.conditions import by_one_driver
 from runner.papers.findings import Blocks, Data, Finding, Judgement, NotMeasured
 from runner.papers.published import devices
+from runner.papers.scales import PLAIN_IP
 
 LOAD = "50000000"  # bit/s, beside the gateway's service
 SSH = "ssh from the gateway (OpenSSL, user space)"  # no VPN, and so no plugin
@@ -35,7 +36,7 @@ def forecast(vpn: str, cipher: str, data: Data) -> Judgement:
     """IPsec's throughput over the rate of the ssh transfer, which took no turns with it."""
     measured = data.blocks("tcp_throughput", vpn, measure="tcp", streams="1", cipher=cipher, integrity="hmac-sha1")
     ssh_bps = data.blocks("ssh_rate", "none", measure="device", device_cipher=cipher)
-    return apart(measured, ssh_bps, close(0.25)).of(vpn, SSH)
+    return data.of(apart(measured, ssh_bps, close(0.25)), vpn, SSH)
 
 
 def predicted(vpn: str, data: Data) -> Judgement:
@@ -73,7 +74,7 @@ def services(load: str, vpn: str, data: Data) -> Judgement:
         return {block: loaded[block] / idle[block] for block in loaded.keys() & idle.keys()}
 
     tunnel = left(vpn, cipher="aes-128-cbc", integrity="hmac-sha1")
-    return compare(tunnel, left("none"), LESS).of(vpn, "plain IP")
+    return data.of(compare(tunnel, left("none"), LESS), vpn, PLAIN_IP)
 
 
 def names(vpn: str, data: Data) -> Judgement:
@@ -92,24 +93,33 @@ def names(vpn: str, data: Data) -> Judgement:
         return f"{', '.join(shown)}, {100 * lost:.3g} % unanswered"
 
     page = {"cipher": "aes-128-cbc", "integrity": "hmac-sha1"}
-    judgement = compare(loaded("dns_p95_loaded", vpn, **page), loaded("dns_p95_loaded", "none"), MORE).of(vpn)
+    judgement = compare(loaded("dns_p95_loaded", vpn, **page), loaded("dns_p95_loaded", "none"), MORE)
     told = f"beside it {quantiles(vpn, **page)}; beside plain IP {quantiles('none')}"
-    return judgement.of(vpn, "plain IP").model_copy(update={"reason": f"{judgement.reason}; {told}"})
+    return data.of(judgement.model_copy(update={"reason": f"{judgement.reason}; {told}"}), vpn, PLAIN_IP)
 
 
+_PAGE = "devices --kernel uml --vpn ipsec"
+_SERVICES = f"{_PAGE} --set measure=service"
+_LEFT = "a stream through IPsec leaves {} times the share of the exchanges that a stream without a VPN leaves"
 FINDINGS = (
     Finding(
         *("forecast", "devices", "Hardware performance", "100 MB through ssh foretells IPsec's speed"),
         by_one_driver(on_ipsec(predicted)),
+        counts="IPsec's TCP throughput is {} times the rate of the ssh transfer",
+        run="devices --kernel qemu --vpn ipsec",
     ),
     Finding(
         *("aes-256", "devices", "the benchmark table", "AES-256 costs ssh speed against AES-128"),
         key_length,
+        counts="the rate of the ssh transfer with AES-256 is {} times that with AES-128",
+        run="devices --vpn none",
     ),
     *(
         Finding(
             *(name, "devices", "IPsec security & speed", f"AES-128 with {title} is faster than AES-256 with SHA-256"),
             on_ipsec(partial(page_choice, integrity)),
+            counts=f"IPsec's TCP throughput with AES-128 and {title} is {{}} times that with AES-256 and SHA-256",
+            run=_PAGE,
         )
         for name, title, integrity in (("page-choice", "MD5", "hmac-md5"), ("page-sha1", "SHA-1", "hmac-sha1"))
     ),
@@ -118,37 +128,29 @@ FINDINGS = (
         "our question: the CPU's AES instructions make ssh faster",
         instructions,
         question=True,  # the page asks it of the kernel's drivers
+        counts="the rate of the ssh transfer with the CPU's instructions is {} times that without",
+        run="devices --vpn none",
     ),
     Finding(
         *("services", "devices", "Hardware performance", "a busy VPN harms the router's other services"),
         on_ipsec(partial(services, "full")),
+        counts=_LEFT,
+        run=_SERVICES,
     ),
     Finding(
         *("services-dns", "devices", "Hardware performance"),
         "our question: a busy VPN harms the router's DNS answers (here: 95 % come within), too",
         on_ipsec(names),
         question=True,  # the page names a web server
+        counts="95 % of the DNS answers come within {} times the time beside a stream without a VPN",
+        run=_SERVICES,
     ),
     Finding(
         *("services-spared", "devices", "Hardware performance"),
         "our question: a VPN at 50 Mbit/s, below the CPU's limit, harms them, too",
         on_ipsec(partial(services, LOAD)),
         question=True,
+        counts=f"{_LEFT}, at 50 Mbit/s",
+        run=_SERVICES,
     ),
 )
-SERVICES = "devices --kernel uml --vpn ipsec --set measure=service"
-RUNS = {
-    "": "devices --kernel uml --vpn ipsec",
-    **dict.fromkeys(("services", "services-dns", "services-spared"), SERVICES),
-}
-_LEFT = "a stream through IPsec leaves {} times the share of the exchanges that a stream without a VPN leaves"
-COUNTS = {
-    "page-choice": "IPsec's TCP throughput with AES-128 and MD5 is {} times that with AES-256 and SHA-256",
-    "page-sha1": "IPsec's TCP throughput with AES-128 and SHA-1 is {} times that with AES-256 and SHA-256",
-    "forecast": "IPsec's TCP throughput is {} times the rate of the ssh transfer",
-    "aes-256": "the rate of the ssh transfer with AES-256 is {} times that with AES-128",
-    "driver": "the rate of the ssh transfer with the CPU's instructions is {} times that without",
-    "services": _LEFT,
-    "services-dns": "95 % of the DNS answers come within {} times the time beside a stream without a VPN",
-    "services-spared": f"{_LEFT}, at 50 Mbit/s",
-}

@@ -2,18 +2,18 @@
 
 from functools import partial
 
-from runner.papers.claims import all_of, beside, single
+from runner.papers.claims import all_of, beside
 from runner.papers.findings import Data, Finding, Judgement, NotMeasured
+from runner.papers.shares import ALWAYS, NEVER, share_of, tries
 
 REACH = "overlap_reach"
-ALWAYS, NEVER = (0.5, 1.0), (0.0, 0.5)
 
 
 def reach(data: Data, translator: str, between: tuple[float, float]) -> Judgement:
     """The claim that by each VPN, hosts with the same address reach each other: ``ALWAYS`` or ``NEVER``."""
 
     def of(vpn: str) -> Judgement:
-        return single(data.blocks(REACH, vpn, translator=translator), between).of(vpn)
+        return share_of(*tries(data.blocks(REACH, vpn, translator=translator)), between).of(vpn)
 
     if not (able := [vpn for vpn in data.vpns(REACH) if translator in data.levels("translator", vpn)]):
         raise NotMeasured(f"no VPN was measured where the translator is the {translator}")
@@ -27,8 +27,10 @@ def none_does(data: Data) -> Judgement:
 
 
 FINDINGS = (
-    Finding("domains", "oslv", "Routing, Table 3", "no VPN routes domains whose addresses overlap", none_does, "count"),
+    Finding(
+        *("domains", "oslv", "Routing, Table 3", "no VPN routes domains whose addresses overlap", none_does, "count"),
+        counts="hosts with the same address reach each other in a share of {} of the tries",
+        run="domains --vpn openvpn,wireguard_go,tinc,ssh_tun,nebula,fastd,ipsec_user",
+        today={"openvpn": "OpenVPN translates addresses itself today (client-nat)"},
+    ),
 )
-RUNS = {"": "domains --vpn openvpn,wireguard_go,tinc,ssh_tun,nebula,fastd,ipsec_user"}
-TODAY = {("domains", "openvpn: "): "OpenVPN translates addresses itself today (client-nat)"}
-COUNTS = {"domains": "hosts with the same address reach each other in a share of {} of the tries"}

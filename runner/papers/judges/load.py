@@ -1,13 +1,17 @@
 """The thesis' open question of many flows, and its judges: rates of many streams or clients, one over another."""
 
+from functools import partial
+from math import inf
+
 from runner.data.trials import Trial
-from runner.papers.claims import At, close, on_ipsec, ratio_of
+from runner.papers.claims import At, on_ipsec, ratio_of
 from runner.papers.conditions import by_one_driver
 from runner.papers.findings import Data, Finding, Judgement, NotMeasured
 from runner.papers.published import paper
 
 STATED = paper("thesis")
 FEW, MANY = "1", "64"
+AS_HIGH = (1 / 1.1, inf)  # "as high as" has no upper bound
 
 
 def at(vpn: str, streams: str) -> At:
@@ -40,38 +44,44 @@ def idle_flows(trial: Trial) -> int:
     return max(map(int, idle), default=0)
 
 
-def with_flows(name: str, streams: str, claim: str, question: bool) -> Finding:
-    """SSH port forwarding over IPsec, the throughput of so many streams: within 10 % of 1."""
-
-    def against(vpn: str, data: Data) -> Judgement:
-        published = STATED["tcp.ssh_forward"] / STATED["tcp.ipsec"] if (vpn, streams) == ("ipsec", FEW) else None
-        ours, theirs = at("ssh_forward", streams), at(vpn, streams)
-        loaded(data, ours, theirs)
-        return ratio_of("flows_throughput", ours, theirs, close(0.1), published)(data)
-
-    return Finding(name, "thesis", "§6.2", claim, by_one_driver(on_ipsec(against)), question=question)
+def with_flows(streams: str, vpn: str, data: Data) -> Judgement:
+    """SSH port forwarding over IPsec, the throughput of so many streams: no more than 10 % below it."""
+    published = STATED["tcp.ssh_forward"] / STATED["tcp.ipsec"] if (vpn, streams) == ("ipsec", FEW) else None
+    ours, theirs = at("ssh_forward", streams), at(vpn, streams)
+    loaded(data, ours, theirs)
+    return ratio_of("flows_throughput", ours, theirs, AS_HIGH, published)(data)
 
 
 def clients(vpn: str, data: Data) -> Judgement:
     """The same with the downloads of MANY clients."""
     ours, theirs = from_clients("ssh_forward", MANY), from_clients(vpn, MANY)
     loaded(data, ours, theirs)
-    return ratio_of("clients_throughput", ours, theirs, close(0.1))(data)
+    return ratio_of("clients_throughput", ours, theirs, AS_HIGH)(data)
 
 
-FINDINGS = (
-    with_flows("keeps-up-1", FEW, "SSH port forwarding is as fast as IPsec with one flow", question=False),
-    with_flows("keeps-up-64", MANY, "open question: is it as fast with many flows? Here: 64", question=True),
+FINDINGS = tuple(
     Finding(
-        *("keeps-up-clients", "thesis", "§6.2"),
-        "open question: is it as fast with many clients? Here: 64, each with its own address",
-        by_one_driver(on_ipsec(clients)),
-        question=True,
-    ),
+        *(name, "thesis", "§6.2", claim),
+        by_one_driver(on_ipsec(judge)),
+        question=name != "keeps-up-1",
+        counts=f"SSH port forwarding carries {{}} times the throughput of IPsec, with {what}",
+        run="load --kernel qemu --vpn ipsec,ssh_forward --set driver=accelerated --duration 10",
+    )
+    for name, claim, judge, what in (
+        (
+            *("keeps-up-1", "SSH port forwarding is at least as fast as IPsec with one flow"),
+            *(partial(with_flows, FEW), "one flow"),
+        ),
+        (
+            *("keeps-up-64", "open question: is it as fast with many flows? Here: 64"),
+            *(partial(with_flows, MANY), "64 flows"),
+        ),
+        (
+            *(
+                "keeps-up-clients",
+                "open question: is it as fast with many clients? Here: 64, each with its own address",
+            ),
+            *(clients, "64 clients"),
+        ),
+    )
 )
-RUNS = {"": "load --kernel uml --vpn ipsec,ssh_forward --set driver=generic --duration 10"}
-COUNTS = {
-    "keeps-up-1": "SSH port forwarding carries {} times the throughput of IPsec, with one flow",
-    "keeps-up-64": "SSH port forwarding carries {} times the throughput of IPsec, with 64 flows",
-    "keeps-up-clients": "SSH port forwarding carries {} times the throughput of IPsec, with 64 clients",
-}

@@ -4,15 +4,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from runner.data.trials import Trial
-from runner.papers.claims import all_of, on_ipsec, recovered, single
-from runner.papers.findings import Blocks, Data, Finding, Judgement, NotMeasured
+from runner.papers.claims import all_of, on_ipsec
+from runner.papers.findings import Data, Finding, Judgement, NotMeasured
+from runner.papers.shares import MOSTLY, recovered, share_of
 
-ALL, NONE = (0.999, 1.0), (0.0, 0.001)
+SELDOM = (0.0, 0.5)
 
 
-def shares(trials: Sequence[Trial], how: str, uplinks: str = "two_routers", *, daemon: bool = True) -> Blocks:
-    """The share of failures after which the tunnel that ends on the dead link came through again, by repetition: with a
-    routing ``daemon``, or without one."""
+def again(trials: Sequence[Trial], how: str, uplinks: str = "two_routers", *, daemon: bool = True) -> tuple[int, int]:
+    """After how many failures the tunnel that ends on the dead link came through again, and of how many: with a routing
+    ``daemon``, or without one."""
     return recovered(
         [
             trial
@@ -26,51 +27,56 @@ def shares(trials: Sequence[Trial], how: str, uplinks: str = "two_routers", *, d
 
 
 def moved(how: str, vpn: str, data: Data) -> Judgement:
-    """The share of failures after which the tunnel that ends on the dead link came through again, by OSPF."""
+    """The tunnel that ends on the dead link comes through again by OSPF, more often than not."""
     mine = [trial for trial in data.trials if trial.vpn == vpn]
-    if not (by_ospf := shares(mine, how)):
+    by_ospf, failures = again(mine, how)
+    if not failures:
         reason = next((trial.reason.splitlines()[0] for trial in mine if trial.reason), "not in this run")
-        raise NotMeasured(f"no tunnel of {vpn} ended on the dead link ({how}): {reason}")
-    return single(by_ospf, ALL).of(vpn)
+        raise NotMeasured(f"no tunnel of {vpn} ended on the dead link ({how}): {reason}", reason)
+    return share_of(by_ospf, failures, MOSTLY).of(vpn)
 
 
 def redundant_links(vpn: str, data: Data) -> Judgement:
-    """Two links to one router (figure 3b), or to two providers (3c): when the first one loses carrier, no tunnel comes
-    through again without a routing daemon, and each does with one."""
+    """Two links to one router (figure 3b), or to two providers (3c): when the first one loses carrier, a tunnel comes
+    through again with a routing daemon, and not without one."""
     mine = [trial for trial in data.trials if trial.vpn == vpn]
     parts: dict[str, Callable[[], Judgement]] = {}
     for figure, uplinks in (("3b", "one_router"), ("3c", "two_routers")):
-        alone, by_ospf = (shares(mine, "carrier", uplinks, daemon=daemon) for daemon in (False, True))
-        if alone and by_ospf:
-            parts[f"figure {figure}, alone"] = partial(single, alone, NONE)
-            parts[f"figure {figure}, with OSPF"] = partial(single, by_ospf, ALL)
+        alone, by_ospf = (again(mine, "carrier", uplinks, daemon=daemon) for daemon in (False, True))
+        if alone[1] and by_ospf[1]:
+            parts[f"figure {figure}, alone"] = partial(share_of, *alone, SELDOM)
+            parts[f"figure {figure}, with OSPF"] = partial(share_of, *by_ospf, MOSTLY)
     if not parts:
         raise NotMeasured(f"{vpn}: needs a tunnel on the dead link without a routing daemon, and one with it")
     return all_of(parts).of(vpn)
 
 
-FINDINGS = (
+_RUN = "reroute --kernel uml --vpn ipsec --set endpoint=link,link_failure={}"
+FINDINGS = tuple(
     Finding(
-        *("moved.carrier", "router", "§V", "a tunnel that ends on the dead link moves"),
-        on_ipsec(partial(moved, "carrier")),
+        *(name, "router", where, claim),
+        on_ipsec(judge),
         "count",
-    ),
-    Finding(
-        *("moved.silent", "router", "§V", "our question: does it move when the link dies silently, too?"),
-        on_ipsec(partial(moved, "silent")),
-        "count",
-        question=True,  # the paper disabled the link; a silent death is our addition
-    ),
-    Finding(
-        *("redundant-links", "router", "§V, figure 3", "redundant links need a routing daemon beside strongSwan"),
-        on_ipsec(redundant_links),
-        "count",
-    ),
+        question=name == "moved.silent",  # the paper disabled the link; a silent death is our addition
+        counts=counts,
+        run=_RUN.format("silent" if name == "moved.silent" else "carrier"),
+    )
+    for name, where, claim, judge, counts in (
+        (
+            *("moved.carrier", "§V", "a tunnel that ends on a link without carrier moves"),
+            partial(moved, "carrier"),
+            "a share of {} of the tunnels comes through again after its link lost carrier, the only failure tried, "
+            "with Quagga's default to go on announcing that link's network (FRR's `no link-detect`)",
+        ),
+        (
+            *("moved.silent", "§V", "our question: does it move when the link dies silently, too?"),
+            partial(moved, "silent"),
+            "a share of {} of the tunnels comes through again within 60 s after its link died silently",
+        ),
+        (
+            *("redundant-links", "§V, figure 3", "redundant links need a routing daemon beside strongSwan"),
+            redundant_links,
+            "a share of {} of the tunnels comes through again (the reason says: alone, or with OSPF)",
+        ),
+    )
 )
-RUNS = {"": "reroute --kernel uml --vpn ipsec --set endpoint=link,link_failure=carrier"}
-COUNTS = {
-    "moved.carrier": "a share of {} of the tunnels comes through again after its link died, with Quagga's default to "
-    "go on announcing that link's network (FRR's `no link-detect`)",
-    "moved.silent": "a share of {} of the tunnels comes through again within 60 s after its link died silently",
-    "redundant-links": "a share of {} of the tunnels comes through again (the reason says: alone, or with OSPF)",
-}

@@ -57,24 +57,19 @@ def ranked(ipsec: str, data: Data) -> Judgement:
 
 FINDINGS = (
     Finding(
-        *(
-            "all-four",
-            "oslv",
-            "Security, Table 4",
-            "of VPNs with own protocols only OpenVPN and tinc have all four properties",
-        ),
+        *("all-four", "oslv", "Security, Table 4"),
+        "of VPNs with own protocols only OpenVPN and tinc have all four properties",
         all_four,
         "count",
+        counts="the VPN has {} of the four properties",
+        run=f"security --kernel uml --vpn {','.join((*WHOLE, *LACKING))}",
     ),
     Finding(
         *("ranked", "thesis", "§6.2", "open question: do the thesis' four VPNs differ in security? Here: in points"),
         on_ipsec(ranked),
         "count",
         question=True,
+        counts="the safest of the four is {} points above the least safe",
+        run="security --kernel uml --vpn ipsec,openvpn,ssh_forward,ssh_tun --set compression=off --reps 2",
     ),
 )
-COUNTS = {
-    "all-four": "the VPN has {} of the four properties",
-    "ranked": "the safest of the four is {} points above the least safe",
-}
-RUNS = {"ranked": "security --kernel uml --vpn ipsec,openvpn,ssh_forward,ssh_tun --set compression=off --reps 2"}

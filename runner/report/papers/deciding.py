@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from runner.papers.findings import Basis
-from runner.papers.judges import findings_of, no_run, run_for
+from runner.papers.claims import sure
+from runner.papers.findings import Finding
+from runner.papers.judges import finding as named
 from runner.papers.published import Conclusion
+from runner.papers.scales import Basis
 from runner.report.papers.findings import FindingRow
 from runner.report.text import roughly
 
 Rows = Sequence[tuple[str, FindingRow]]  # (the run's letter, a finding there)
 # Arguments of ``vpneval run`` -> the number of trials and their seconds by ``vpneval plan``; None where it has none.
 Planned = Callable[[str], tuple[int, float] | None]
-OPEN = "open: "  # how a reason begins where no experiment measures the finding
 UNSHARED: Mapping[Basis, str] = {
     "share": "a share of a link stands only where hosts and gateways are machines of their own",
     "time": "waiting times stand only where hosts and gateways are machines of their own",
 }
-OWN_MACHINES = "--lab ssh:testbed.toml"
-OTHERWISE = r" --(?:out|deadline|reps|profile) \S+| --quiet"  # what a longer run of the same command has otherwise
+OWN_MACHINES = ("--lab", "ssh:testbed.toml")
+GUESTS = ("--kernel", "--lab")
+OTHERWISE = ("--out", "--deadline", "--reps", "--profile")  # what a longer run of the same command has otherwise
 BOUNDED = "undecided, because rates are known from below only, and these searches for them go on longer"
 LONGER_SEARCHES = "thesis"  # the profile whose searches for a rate go on until a higher one fails
+ONE_OF = "undecided as one of several runs and parts, which share one error"
+DISAGREE = "runs disagree"
 
 
 @dataclass(frozen=True)
@@ -50,14 +54,30 @@ class Runs:
     def told(self, arguments: str, seconds: float | None = None) -> str:
         """The command and about how long it takes: ``seconds``, or what is planned; without where that is not known."""
         if seconds is None and (expected := self.planned(arguments)):
-            seconds = expected[1] * (self.guest_pace if "--kernel " in arguments else 1.0)
-        return f"`vpneval run {arguments}`" + (f" takes about {roughly(seconds)}" if seconds else "")
+            seconds = expected[1] * (self.guest_pace if "--kernel" in shlex.split(arguments) else 1.0)
+        return f"`vpneval run {arguments}`" + (f", about {roughly(seconds)}" if seconds else "")
 
-    def like(self, run: str, options: str) -> str:
-        """The arguments of a run, with these options instead of its repetitions, profile and deadline."""
-        command = self.commands[run]
-        profile = "" if "--profile" in options else "".join(re.findall(r" --profile \S+", command))
-        return f"{re.sub(OTHERWISE, '', command)}{profile} {options}"
+    def like(self, run: str, option: str, value: str) -> str:
+        """The arguments of a run, with this option instead of its repetitions, profile and deadline."""
+        command = shlex.split(self.commands[run])
+        kept = [] if option == "--profile" or "--profile" not in command else option_of(command, "--profile")
+        return shlex.join([*without(command, OTHERWISE), *kept, option, value])
+
+
+def without(command: Sequence[str], options: Collection[str], flags: Collection[str] = ("--quiet",)) -> list[str]:
+    """An argument list without these options, their values, and these flags."""
+    kept, skip = [], False
+    for word in command:
+        if not skip and word not in options and word not in flags:
+            kept.append(word)
+        skip = not skip and word in options
+    return kept
+
+
+def option_of(command: Sequence[str], option: str) -> list[str]:
+    """An option of an argument list, with its value."""
+    at = command.index(option)
+    return [*command[at : at + 2]]
 
 
 def of_finding(name: str, rows: Rows) -> Rows:
@@ -65,44 +85,84 @@ def of_finding(name: str, rows: Rows) -> Rows:
     return [(run, row) for run, row in rows if f"{row.experiment}/{row.id}" == name]
 
 
+def standing(rows: Rows) -> Rows:
+    """Those rows with a number that stands on its run's machines, and can be compared with the paper's."""
+    return [
+        (run, row)
+        for run, row in rows
+        if row.stands != "no" and row.value is not None and row.verdict not in ("incomparable", "unmeasured")
+    ]
+
+
+def surely(rows: Rows, verdict: str, among: int = 0) -> bool:
+    """Has one of these rows this verdict, as one of so many (0: as these are) that share one error?"""
+    mine = standing(rows)
+    return any(row.verdict == verdict and sure(row.chance, among or len(mine)) for _, row in mine)
+
+
 def ways(conclusion: Conclusion, rows: Rows, runs: Runs) -> list[Way]:
     """What would decide those findings of a conclusion that no run decides, each way once."""
     by_finding = {name: of_finding(name, rows) for name in conclusion.by}
-    left = [name for name, mine in by_finding.items() if not any(row.decided and row.stands != "no" for _, row in mine)]
+    left = [
+        name
+        for name, mine in by_finding.items()
+        if sum(surely(mine, verdict) for verdict in ("reproduced", "not reproduced", "answered")) != 1
+    ]
     return list(dict.fromkeys(_way(name, by_finding[name], runs) for name in left))
 
 
 def in_words(of_conclusion: Sequence[Way]) -> list[str]:
     """What decides a conclusion, a sentence without its full stop for each reason."""
-    told: dict[str, list[str]] = {}
+    commands_of: dict[str, list[str]] = {}
     for way in of_conclusion:
-        told.setdefault(way.why, []).append(way.told)
-    return [f"{why}: {'; '.join(commands)}" if any(commands) else why for why, commands in told.items()]
+        commands_of.setdefault(way.why, []).append(way.told)
+    return [f"{why}: {'; '.join(commands)}" if any(commands) else why for why, commands in commands_of.items()]
 
 
 def _way(name: str, mine: Rows, runs: Runs) -> Way:
     """What would decide a finding with these rows: by its nature where no run here does, else by its nearest run."""
-    experiment, finding = name.split("/")
-    if reason := no_run(experiment, finding):
-        return Way(reason, here=False)
-    if reasons := [row.reason for _, row in mine if row.reason.startswith(OPEN)]:
-        return Way(reasons[0].removeprefix(OPEN), here=False)
-    (basis,) = [declared.basis for declared in findings_of(experiment) if declared.id == finding]
-    standing = [(run, row) for run, row in mine if row.stands != "no" and row.value is not None]
-    if basis in UNSHARED and not standing:
-        command = re.sub(r" --(?:kernel|lab) \S+", "", run_for(experiment, finding)) + f" {OWN_MACHINES}"
-        return Way(UNSHARED[basis], command, f"`vpneval run {command}`", here=False)
-    if members := [row for _, row in standing if row.members and row.undecided]:
+    experiment, declared = named(name)
+    command = declared.run or experiment
+    if declared.no_run:
+        return Way(declared.no_run, here=False)
+    able = standing(mine)
+    if declared.basis in UNSHARED and not able:
+        own = shlex.join([*without(shlex.split(command), GUESTS), *OWN_MACHINES])
+        return Way(UNSHARED[declared.basis], own, f"`vpneval run {own}`", here=False)
+    if any(row.kind == "scale" for _, row in mine) and not able:
+        return _on_a_fair_kernel(command, runs)
+    return _of_able(able, command, runs) if able else _unmeasured(declared, mine, command, runs)
+
+
+def _on_a_fair_kernel(command: str, runs: Runs) -> Way:
+    """Where User Mode Linux alone has measured it."""
+    if "--kernel" not in shlex.split(command):
+        return Way("not measured outside of a guest", command, runs.told(command))
+    return Way("on a kernel with ESP", command, f"`vpneval run {command}`", here=False)
+
+
+def _unmeasured(declared: Finding, mine: Rows, command: str, runs: Runs) -> Way:
+    """Where no run has a number that could decide."""
+    why = "incomparable in these runs" if any(row.value is not None for _, row in mine) else "not measured"
+    words = shlex.split(command)
+    emulated = "--kernel" in words and option_of(words, "--kernel")[1].startswith("qemu")
+    return Way(why, command, runs.told(command), here=not emulated)
+
+
+def _of_able(able: Rows, command: str, runs: Runs) -> Way:
+    """Where runs have numbers that could decide, and do not."""
+    if surely(able, "reproduced") and surely(able, "not reproduced"):
+        return Way(DISAGREE, command, runs.told(command))
+    if members := [row for _, row in able if row.members and row.undecided]:
         return Way(f"undecided, {members[0].needs}", here=False)
-    if undecided := [(run, row) for run, row in standing if row.undecided]:
+    if undecided := [(run, row) for run, row in able if row.undecided]:
         run, row = min(undecided, key=lambda item: item[1].needed_s or math.inf)
-        command = runs.like(run, f"--reps {max(2, row.repetitions or 2)}")
-        why = "undecided" if row.repetitions else f"undecided, {row.needs}"
-        return Way(why, command, runs.told(command, row.needed_s))
-    if bounded := [(run, row) for run, row in standing if row.bound]:
+        longer = runs.like(run, "--reps", f"{max(2, row.repetitions or 2)}")
+        return Way(
+            "undecided" if row.repetitions else f"undecided, {row.needs}", longer, runs.told(longer, row.needed_s)
+        )
+    if bounded := [(run, row) for run, row in able if row.bound]:
         run, _ = min(bounded, key=lambda item: (item[1].high or math.inf) / (item[1].low or 1))  # the narrowest
-        command = runs.like(run, f"--profile {LONGER_SEARCHES}")
-        return Way(BOUNDED, command, runs.told(command))
-    command = run_for(experiment, finding)
-    why = "incomparable in these runs" if standing else "not measured"
-    return Way(why, command, runs.told(command))
+        longer = runs.like(run, "--profile", LONGER_SEARCHES)
+        return Way(BOUNDED, longer, runs.told(longer))
+    return Way(ONE_OF, command, runs.told(command))

@@ -9,12 +9,13 @@ from typing import Literal
 
 from runner.data.trials import Run, Strict, Trial
 from runner.papers.claims import BASELINE
-from runner.papers.findings import DECIDED, Basis, Finding, Judgement, Verdict, judge, number, trials_of
-from runner.papers.judges import counts, findings_of
+from runner.papers.findings import DECIDED, Answer, Finding, Judgement, Kind, Verdict, judge, number, trials_of
+from runner.papers.judges import findings_of
 from runner.papers.published import DeviceRow, device_row
+from runner.papers.scales import Basis
 from runner.ranking.stats import block_values
 from runner.report.blocks import Block, Heading, Link, Paragraph, Table
-from runner.report.text import NONE, counted, duration, roughly
+from runner.report.text import NONE, counted, roughly
 
 HEAD = ("finding", "published", "measured (95 % interval)", "verdict", "systems", "why")
 COLOUR = {
@@ -50,7 +51,8 @@ class FindingRow(Strict):
     decided, each with its data plane; ``beside``: another plane's number. ``basis``: what the number was made from, and
     so whether the verdict ``stands`` on the run's machines. ``longer``: how many times as long a run would decide what
     its interval leaves undecided; ``needs``: the same in words; ``repetitions`` and ``needed_s``: how many those are,
-    and how long they take.
+    and how long they take. ``today``: why it is not reproduced today, as far as that is known. The rest is the
+    judgement's (runner/papers/findings.py).
     """
 
     experiment: str
@@ -65,6 +67,12 @@ class FindingRow(Strict):
     high: float | None
     verdict: Verdict
     reason: str
+    kind: Kind = ""
+    short: str = ""
+    summary: str = ""
+    answer: Answer = ""
+    chance: float | None = None
+    today: str = ""
     published_range: tuple[float, float] | None = None
     unit: str = ""
     systems: list[str] = []
@@ -122,8 +130,8 @@ class FindingRow(Strict):
 
     @property
     def why(self) -> str:
-        """The reason, what would decide the finding, and the number beside it."""
-        reason = f"{self.reason}; {self.needs}" if self.needs else self.reason
+        """The reason, what each part came to, what would decide the finding, and the number beside it."""
+        reason = self.reason + f" ({self.summary})" * bool(self.summary) + f"; {self.needs}" * bool(self.needs)
         return f"{reason}; beside it: {self.beside}" if self.beside else reason
 
     @property
@@ -164,7 +172,7 @@ def findings(run: Run, trials: Sequence[Trial]) -> Findings:
 def _row(experiment: str, finding: Finding, run: Run, own: Sequence[Trial]) -> FindingRow:
     """The finding's verdict on the experiment's ``own`` trials, with all that a form shows of it."""
     judgement = judge(finding, run, own)
-    of_number, part = counts(experiment, finding.id, judgement.part)
+    of_part = finding.counts_of.get(judgement.part)
     # What was measured without a VPN has its trials under plain IP.
     made = repetitions_made(own, [name if name in run.vpns else BASELINE for name in judgement.systems])
     repetitions = repetitions_needed(judgement, made)
@@ -176,11 +184,12 @@ def _row(experiment: str, finding: Finding, run: Run, own: Sequence[Trial]) -> F
         where=finding.where,
         citation=finding.citation,
         found=finding.found,
-        counts=of_number,
-        part=part,
+        counts=of_part or finding.counts,
+        part="" if of_part else judgement.part,
+        today=finding.today.get(judgement.part, finding.today.get("", "")) * (judgement.verdict == "not reproduced"),
         systems=[f"{name} ({run.vpns[name].dataplane})" if name in run.vpns else name for name in judgement.systems],
         basis=finding.basis,
-        stands=stands(finding, run),
+        stands=stands(finding, run, judgement),
         needs=needs(judgement, run, made),
         repetitions=repetitions,
         needed_s=repetitions * _elapsed_s(run) / made if repetitions else None,
@@ -193,8 +202,11 @@ def _elapsed_s(run: Run) -> float:
     return sum(call.elapsed_s for call in run.invocations)
 
 
-def stands(finding: Finding, run: Run) -> Stands:
-    """What a verdict is worth on the machines of this run. It depends on what the number was made from."""
+def stands(finding: Finding, run: Run, judgement: Judgement) -> Stands:
+    """What a verdict is worth on the machines of this run. It depends on what the number was made from. A share that is
+    known from below only, because sharing cores lowers it, decides wherever that is enough."""
+    if finding.basis == "share" and judgement.bound == "≥" and judgement.verdict in DECIDED:
+        return "yes"
     return STANDS[finding.basis][0 if run.lab.get("nodes_share_cores", True) else 1]
 
 
@@ -214,18 +226,15 @@ def needs(judgement: Judgement, run: Run, made: int) -> str:
     if judgement.verdict != "undecided" or judgement.bound or judgement.value is None:
         return ""
     if judgement.members:
-        return (
-            "more repetitions do not decide it: its interval is over those of the paper's own VPNs that were measured"
-        )
+        return "its interval is over the paper's own VPNs that were measured, and no more repetitions narrow it"
     if judgement.low is None:
         return "two repetitions would tell, or more"
     if judgement.longer is None:
         return "it lies on the bound, and more repetitions may never tell"
     if (repetitions := repetitions_needed(judgement, made)) is None:
         return f"a run of more than {LONGEST} times the length would decide it"
-    seconds = _elapsed_s(run)
-    now = f"this run: {made}, {duration(seconds)}"
-    return f"about {repetitions} repetitions would decide it, {roughly(seconds * repetitions / made)} ({now})"
+    needed = roughly(_elapsed_s(run) * repetitions / made)
+    return f"about {repetitions} repetitions would decide it, {needed}"
 
 
 def repetitions_needed(judgement: Judgement, made: int) -> int | None:

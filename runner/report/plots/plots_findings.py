@@ -17,10 +17,10 @@ COLOURS = {
 
 def published_against_measured(rows: Sequence[tuple[str, FindingRow]]) -> Plot:
     """A point for each finding with a published and a measured ratio, with its 95 % interval. ``rows``: (the run's
-    letter, finding). Times are left out, because they need axes of their own."""
+    letter, finding). Left out are times, which need axes of their own, and what the run's kernel is no scale for."""
     points: list[Value] = []
     for run, row in rows:
-        if row.published and row.value and row.value > 0 and not row.unit:
+        if row.published and row.value and row.value > 0 and not row.unit and row.kind != "scale":
             name = f"{row.experiment}/{row.id} ({run})"
             point: Value = {"name": name, "published": row.published, "value": row.value, "verdict": row.verdict}
             if row.low is not None and row.high is not None:

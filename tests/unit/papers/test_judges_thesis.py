@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from runner.data.trials import Trial
 from runner.papers.findings import judge
 from runner.papers.judges import findings_of
 from tests.unit.findings_worlds import finding, made
@@ -30,11 +31,25 @@ def test_the_thesis_four_are_ranked_by_security(points: dict[str, float], reason
     assert (found.verdict == "answered") == reason.startswith(("yes", "no: "))
 
 
-def test_gre_is_compared_with_each_of_the_thesis_four() -> None:
+@pytest.mark.parametrize(("pace", "answer"), [(1.0, "yes"), (0.1, "no")])
+def test_gre_over_ipsec_is_compared_with_ipsec_and_what_does_not_encrypt_stands_beside_it(
+    pace: float, answer: str
+) -> None:
     run, trials = made("thesis")
-    without = [trial for trial in trials if trial.vpn != "openvpn"]
-    found = judge(finding("thesis", "gre"), run, without)
-    assert (found.verdict, found.reason) == ("unmeasured", "not measured beside gre: openvpn")
+    found = judge(finding("thesis", "gre_ipsec"), run, with_pace(trials, "gre_ipsec", pace))
+    assert (found.verdict, found.answer, found.systems) == ("answered", answer, ["gre_ipsec", "ipsec"])
+    assert found.beside.startswith("GRE without encryption 1.8")
+    without = judge(finding("thesis", "gre_ipsec"), run, [trial for trial in trials if trial.vpn != "gre_ipsec"])
+    assert without.verdict == "unmeasured", "GRE without encryption is no answer"
+
+
+def with_pace(trials: list[Trial], vpn: str, pace: float) -> list[Trial]:
+    return [
+        make_trial(t.vpn, t.params, t.repetition, {m.metric: m.value * pace for m in t.measurements})
+        if t.vpn == vpn
+        else t
+        for t in trials
+    ]
 
 
 @pytest.mark.parametrize(("sha1", "answer"), [(1.5, "yes: "), (1.0, "no: ")])
