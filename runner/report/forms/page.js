@@ -182,23 +182,40 @@ function listed(names) {
   return names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names.join("");
 }
 
+// runner/report/answer.py, nobody_leads.
+function nobody(basis, ranking) {
+  const placed = ranking.standings.filter((standing) => standing.place).map((standing) => standing.vpn);
+  const counted = new Set(ranking.weights.map(([metric]) => metric));
+  const mine = basis.pairs.filter((pair) => counted.has(pair.metric) && placed.includes(pair.a) && placed.includes(pair.b));
+  const alike = (pairs) => pairs.every((pair) => ["undecided", "same"].includes(pair.decision));
+  const first = mine.filter((pair) => pair.a === placed[0]);
+  const judged = new Set(mine.map((pair) => pair.metric));
+  if (judged.size < counted.size || !first.length || !alike(first)) return "";
+  return `No VPN leads by these weights: every pair${alike(mine) ? "" : ` of ${placed[0]}`} is undecided or the same.`;
+}
+
 // runner/report/answer.py, verdict.
-function verdict(standings) {
+function verdict(basis, ranking) {
+  const standings = ranking.standings;
   const placed = standings.filter((standing) => standing.place);
   if (!placed.length) return "No VPN could be ranked.";
   const first = placed[0], tied = placed.filter((standing) => first.ties.includes(standing.vpn));
   const names = (group) => listed(group.map((standing) => standing.vpn));
   if (first.best_probability === null) return `${names([first, ...tied])} cannot be told apart: too little was measured.`;
+  const alike = nobody(basis, ranking);
+  if (alike) return alike;
   const withChance = (standing) => `${standing.vpn} (${chance(standing.best_probability)})`;
-  if (!tied.length) return `${first.vpn} is the best (chance of that: ${chance(first.best_probability)}).`;
+  if (!tied.length) {
+    return `${first.vpn} ranks first by these weights (in ${chance(first.best_probability)} of the simulated rankings).`;
+  }
   const rivals = placed.slice(1).filter((standing) => standing.best_probability >= 0.01);
   const likely = placed.every((standing) => standing.best_probability <= first.best_probability);
   if (likely && first.best_probability >= data.probably && rivals.length) {
-    return `${first.vpn} is probably the best (${chance(first.best_probability)}). It may also be ${listed(rivals.map(withChance))}.`;
+    return `${first.vpn} probably ranks first (in ${chance(first.best_probability)} of the simulated rankings). It may also be ${listed(rivals.map(withChance))}.`;
   }
   const both = [first, ...tied].sort((a, b) => b.best_probability - a.best_probability);
   const chances = both.map((standing) => `${standing.vpn} ${chance(standing.best_probability)}`).join(", ");
-  return `${names(both)} cannot be told apart yet. Chance of being the best: ${chances}.`;
+  return `${names(both)} cannot be told apart yet. Share of the simulated rankings with each in first place: ${chances}.`;
 }
 
 // runner/report/answer.py, change.
@@ -337,8 +354,8 @@ function show(section, basis, ranking, name) {
 function answer(index, basis, ranking) {
   const card = document.getElementById(`answer-${index}`);
   if (!card) return;
-  card.querySelector(".who").textContent = verdict(ranking.standings);
-  card.querySelector(".change").textContent = change(ranking.slack) || "Nothing that can be told from one metric or one repetition.";
+  card.querySelector(".who").textContent = verdict(basis, ranking);
+  card.querySelector(".change").textContent = (!nobody(basis, ranking) && change(ranking.slack)) || "Nothing that can be told from one metric or one repetition.";
   const [first, second] = ranking.standings.filter((standing) => standing.place).map((standing) => standing.vpn);
   const weights = new Map(ranking.weights);
   const verdicts = basis.pairs.filter((pair) => pair.a === first && pair.b === second && weights.has(pair.metric) && pair.ratio);
@@ -426,7 +443,7 @@ function rerank(moving = false) {
 
 // With weights of the reader's own, who leads is said beside the sliders, too.
 function lead() {
-  document.getElementById("leader").textContent = chosen ? verdict(window.vpneval.rankings[visible].standings) : "";
+  document.getElementById("leader").textContent = chosen ? verdict(data.rankings[visible], window.vpneval.rankings[visible]) : "";
 }
 
 function choose(weights, keep = true, moving = false) {
