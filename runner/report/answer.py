@@ -1,5 +1,5 @@
-"""The answer of a ranking, as data for every form: the first VPN and how sure that is, the runner-up, the weights that would
-change the order, the VPNs that are not ranked and what would rank them, and how long a sure answer takes."""
+"""The answer of a ranking, as data for every form: the first VPN and how sure that is, the runner-up, the weights that
+would change the order, the VPNs that are not ranked and what would rank them, and how long a sure answer takes."""
 
 from __future__ import annotations
 
@@ -140,8 +140,8 @@ def verdict(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
     tied = sorted([first, *(standing for standing in others if standing.vpn in first.ties)], key=_unlikely)
     chances = ", ".join(f"{standing.vpn} {chance(standing.best_probability)}" for standing in tied)
     return (
-        f"{_listed([standing.vpn for standing in tied])} cannot be told apart yet. Share of the simulated rankings with "
-        f"each in first place: {chances}."
+        f"{_listed([standing.vpn for standing in tied])} cannot be told apart yet. "
+        f"Share of the simulated rankings with each in first place: {chances}."
     )
 
 

@@ -220,7 +220,7 @@ def _value(numbers: RankedNumber, vpn: str, scale: float) -> str:
 
 
 def ranked(ranking: Ranking) -> list[list[str]]:
-    """A row for each VPN that is ranked: place, VPN, configuration, average, places, how often it ranks first, its ranks."""
+    """A row for each VPN that is ranked: place, VPN, configuration, average, places, how often first, its ranks."""
     ranks = [text.ranks(ranking, metric) for metric in ranking.weights.counted]
     return [
         [
