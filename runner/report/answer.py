@@ -17,7 +17,7 @@ from runner.ranking.weights import PRESETS, Slack, of_run
 from runner.ranking.words import chance
 from runner.report import text
 from runner.report.breakdowns import of_ranked
-from runner.report.facts import FARM, Fact
+from runner.report.facts import BASELINE, FARM, Fact
 from runner.report.kinds import OTHERS
 from runner.report.model import Report
 from runner.report.ranked_numbers import RankedNumber
@@ -293,6 +293,12 @@ def sure(report: Report, answer: Answer) -> str:
         return f"{undecided}. {MORE_MACHINES}."
     minutes = minutes_more(report)
     return f"{undecided}; {more(60 * minutes)} would decide most of them." if minutes else f"{undecided}."
+
+
+def title(report: Report) -> str:
+    """What the run compares, and when it was made: ``5 VPNs, measured on 2026-10-01``."""
+    measured = {seen.vpn for seen in report.observations if seen.value is not None} - {*report.references, BASELINE}
+    return f"{text.counted(len(measured), 'VPN')}, measured on {report.created_at[:10]}"
 
 
 def machine(report: Report) -> str:

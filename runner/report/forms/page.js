@@ -1,5 +1,6 @@
 "use strict";
-// The report's page: rank anew by the reader's weights, compare two VPNs, and answer how much CPU a rate takes.
+// The report's page: rank anew by the reader's weights, compare two VPNs, and answer how much CPU a rate takes. needs.js
+// answers for the reader's needs.
 // The ranking is runner/ranking/ranking.py's arithmetic once more; tests/browser compares the numbers of both within a
 // tolerance. Every text goes in by textContent.
 
@@ -459,7 +460,7 @@ function choose(weights, keep = true, moving = false) {
     slider.nextElementSibling.textContent = short(weight, 6);
     if (weight) slider.closest("details")?.setAttribute("open", "");
   }
-  if (keep) history.replaceState(null, "", weights ? `#weights=${spelled(weights)}` : "#");
+  if (keep) address({weights: weights && spelled(weights)});
   rerank(moving);
 }
 
@@ -478,6 +479,16 @@ function decoded(text) {
   } catch {
     return text; // a stray % stays as it is, and what is wrong is said of it
   }
+}
+
+// Sets parts of the address, or takes them out where they are null; the others stay as they are.
+function address(changes) {
+  const parts = new Map(location.hash.slice(1).split("&").filter(Boolean).map((part) => [part.split("=")[0], part]));
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null) parts.delete(name);
+    else parts.set(name, `${name}=${value}`);
+  }
+  history.replaceState(null, "", `#${[...parts.values()].join("&")}`);
 }
 
 function fromAddress() {
@@ -551,7 +562,7 @@ async function copied(button) {
   }
 }
 
-function wire() {
+function wireWeights() {
   const controls = document.getElementById("weights");
   controls.hidden = false;
   controls.addEventListener("input", (event) => moved(event.target));
@@ -561,39 +572,44 @@ function wire() {
   for (const button of controls.querySelectorAll("[data-only]")) {
     button.addEventListener("click", () => choose([[button.dataset.only, 1]]));
   }
-  for (const button of document.querySelectorAll("[data-show]")) {
-    button.addEventListener("click", () => { reveal(Number(button.dataset.show)); lead(); });
-  }
-  document.querySelector(".toggle")?.removeAttribute("hidden");
-  reveal(Number(document.querySelector("[data-ranking]").dataset.ranking));
   const reference = document.getElementById("reference");
   if (reference) {
     reference.closest("p").hidden = false;
     reference.value = document.querySelector(`#ranking-${visible} tr[data-vpn]`)?.dataset.vpn;
     reference.addEventListener("change", () => rerank());
   }
-  const pair = document.getElementById("against");
-  if (pair) {
-    pair.hidden = false;
-    const [first, second] = [...document.querySelectorAll(`#ranking-${visible} tr[data-vpn]`)].map((row) => row.dataset.vpn);
-    for (const [id, vpn] of [["one", first], ["other", second]]) {
-      document.getElementById(id).value = vpn;
-      document.getElementById(id).addEventListener("change", against);
-    }
-    against();
-  }
   addEventListener("hashchange", fromAddress);
   fromAddress();
 }
 
+function wireRankings() {
+  for (const button of document.querySelectorAll("[data-show]")) {
+    button.addEventListener("click", () => { reveal(Number(button.dataset.show)); if (window.vpneval) lead(); });
+  }
+  document.querySelector(".toggle")?.removeAttribute("hidden");
+  reveal(Number(document.querySelector("[data-ranking]").dataset.ranking));
+  const asked = document.querySelector("#against .asked");
+  if (!asked) return;
+  asked.hidden = false;
+  const ranked = [...document.querySelectorAll(`#ranking-${visible} tr[data-vpn]`)].map((row) => row.dataset.vpn);
+  const [first, second] = ranked.length > 1 ? ranked : [...document.getElementById("one").options].map((one) => one.value);
+  for (const [id, vpn] of [["one", first], ["other", second]]) {
+    document.getElementById(id).value = vpn;
+    document.getElementById(id).addEventListener("change", against);
+  }
+  against();
+}
+
 async function start() {
-  for (const basis of data.rankings) {
+  for (const basis of data.rankings.filter((one) => one.drawn)) {
     const unpacked = await Promise.all(Object.entries(basis.drawn).map(async ([metric, packed]) => [metric, await unpack(packed)]));
     basis.drawn = new Map(unpacked);
   }
   document.addEventListener("click", clicked);
   for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
-  if (document.getElementById("weights") && data.rankings.length) wire();
+  if (data.rankings.length && document.querySelector("[data-ranking]")) wireRankings();
+  if (data.rankings.length && document.getElementById("weights")) wireWeights();
+  if (data.choice) await answering(data.choice, address);
   const question = document.getElementById("question");
   if (question) {
     question.hidden = false;
