@@ -1,5 +1,5 @@
-"""The answer of a run, as data for every form: the best VPN and how sure that is, the runner-up, the weights that would
-change the order, the VPNs that are not ranked and what would rank them, and how long a sure answer takes."""
+"""The answer of a ranking, as data for every form: the first VPN and how sure that is, the runner-up, the weights that
+would change the order, the VPNs that are not ranked and what would rank them, and how long a sure answer takes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from runner.ranking.weights import PRESETS, Slack, of_run
 from runner.ranking.words import chance
 from runner.report import text
 from runner.report.breakdowns import of_ranked
-from runner.report.facts import FARM, Fact
+from runner.report.facts import BASELINE, FARM, Fact
 from runner.report.kinds import OTHERS
 from runner.report.model import Report
 from runner.report.ranked_numbers import RankedNumber
@@ -113,8 +113,9 @@ def place_of(ranking: Ranking) -> dict[str, str]:
     return places
 
 
-def verdict(ranking: Ranking) -> str:
-    """The best VPN and how sure that is, in one or two sentences."""
+def verdict(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
+    """The VPN that these weights rank first and how sure that is, in one or two sentences. ``verdicts``: on the pairs
+    of the run."""
     placed = [standing for standing in ranking.standings if standing.place]
     if not placed:
         return "No VPN could be ranked."
@@ -122,17 +123,39 @@ def verdict(ranking: Ranking) -> str:
     names = [standing.vpn for standing in others if standing.vpn in first.ties]
     if first.best_probability is None:
         return f"{_listed([first.vpn, *names])} cannot be told apart: too little was measured."
+    if nobody := nobody_leads(ranking, verdicts):
+        return nobody
     if not names:
-        return f"{first.vpn} is the best (chance of that: {chance(first.best_probability)})."
+        return (
+            f"{first.vpn} ranks first by these weights (in {chance(first.best_probability)} of the simulated rankings)."
+        )
     likely = max(placed, key=lambda standing: standing.best_probability or 0.0)
     rivals = [standing for standing in others if (standing.best_probability or 0.0) >= 0.01]
     rival_chances = _listed([f"{standing.vpn} ({chance(standing.best_probability)})" for standing in rivals])
     if likely is first and first.best_probability >= text.PROBABLY and rivals:
-        return f"{first.vpn} is probably the best ({chance(first.best_probability)}). It may also be {rival_chances}."
+        return (
+            f"{first.vpn} probably ranks first (in {chance(first.best_probability)} of the simulated rankings). It may "
+            f"also be {rival_chances}."
+        )
     tied = sorted([first, *(standing for standing in others if standing.vpn in first.ties)], key=_unlikely)
     chances = ", ".join(f"{standing.vpn} {chance(standing.best_probability)}" for standing in tied)
     return (
-        f"{_listed([standing.vpn for standing in tied])} cannot be told apart yet. Chance of being the best: {chances}."
+        f"{_listed([standing.vpn for standing in tied])} cannot be told apart yet. "
+        f"Share of the simulated rankings with each in first place: {chances}."
+    )
+
+
+def nobody_leads(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
+    """The sentence where all pairs of the first VPN are undecided or the same in all metrics that count; else empty,
+    also where there is no verdict on one of these metrics."""
+    mine = of_ranking(verdicts, ranking)
+    placed = [standing.vpn for standing in ranking.standings if standing.place]
+    alike = [pair.decision in ("undecided", "same") for pair in mine if {pair.a, pair.b} <= {*placed}]
+    of_first = [pair.decision in ("undecided", "same") for pair in mine if pair.a == placed[0] and pair.b in placed]
+    if {pair.metric for pair in mine} < ranking.weights.counted.keys() or not of_first or not all(of_first):
+        return ""
+    return (
+        f"No VPN leads by these weights: every pair{'' if all(alike) else f' of {placed[0]}'} is undecided or the same."
     )
 
 
@@ -272,6 +295,12 @@ def sure(report: Report, answer: Answer) -> str:
     return f"{undecided}; {more(60 * minutes)} would decide most of them." if minutes else f"{undecided}."
 
 
+def title(report: Report) -> str:
+    """What the run compares, and when it was made: ``5 VPNs, measured on 2026-10-01``."""
+    measured = {seen.vpn for seen in report.observations if seen.value is not None} - {*report.references, BASELINE}
+    return f"{text.counted(len(measured), 'VPN')}, measured on {report.created_at[:10]}"
+
+
 def machine(report: Report) -> str:
     """The machine of a report; see ``machine_of``."""
     return machine_of(report.facts)
@@ -343,15 +372,16 @@ def _answer(report: Report, ranking: Ranking, number: int) -> Answer:
     guest = {fact.name: fact.value for fact in report.facts}.get("lab guest", "")
     ordered = groups(ranking)
     leaders = ordered[0] if ordered else []
+    nobody = leaders and nobody_leads(ranking, report.verdicts)
     others = [standing.vpn for standing in ranking.standings if standing.vpn not in leaders]
     return Answer(
         number=number,
         name=ranking_name(ranking),
         meaning=MEANINGS.get(ranking.configuration, ""),
         groups=ordered,
-        verdict=" ".join([verdict(ranking), *of_ranked(report.breakdowns, ranking, leaders)]),
+        verdict=" ".join([verdict(ranking, report.verdicts), *of_ranked(report.breakdowns, ranking, leaders)]),
         against=against(report.verdicts, ranking),
-        change=change(ranking),
+        change="" if nobody else change(ranking),
         broke=of_ranked(report.breakdowns, ranking, others),
         absent=[_absent(vpns, why, guest) for vpns, why in text.unranked(ranking)],
         open=sum(pair.decision == "undecided" for pair in mine),

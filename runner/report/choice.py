@@ -5,8 +5,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+from pydantic import Field, InstanceOf
+
 from runner.choice.answer import Answer, Band, Change, answer, bands, changes, unsettled
-from runner.choice.devices import devices
+from runner.choice.devices import Device, devices
 from runner.choice.musts import State, states, words_of
 from runner.data.needs import Must, Needs
 from runner.data.shipped import shipped_runs
@@ -27,7 +29,8 @@ class Choice(Strict):
     """The choice that a run allows. ``answer``: for the stated line, None where none is stated; ``bands``: for every
     line; ``unsettled``: the asked lines that more of the same measurements would settle, bit/s; ``states``: VPN -> must
     -> what is known of it; ``absent``: VPNs that were asked for and not measured here, the kernel's first; ``kin``: of
-    the named ones; ``stolen``: the share of the CPU time that the hypervisor took."""
+    those that were measured; ``stolen``: the share of the CPU time that the hypervisor took. ``devices`` are what all
+    of it was made from; they are not part of report.json."""
 
     needs: Needs
     answer: Answer | None
@@ -38,6 +41,17 @@ class Choice(Strict):
     absent: list[str]
     kin: list[Kin]
     stolen: float
+    devices: dict[str, InstanceOf[Device]] = Field(default={}, exclude=True)
+
+    @property
+    def calm(self) -> bool:
+        """Did the hypervisor leave the machine alone?"""
+        return self.stolen <= CALM
+
+    @property
+    def named(self) -> set[str]:
+        """The VPNs of the answer, or of all lines where none is stated."""
+        return {*self.answer.named} if self.answer else {vpn for band in self.bands for vpn in band.named}
 
 
 def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
@@ -51,7 +65,6 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
     stolen = statistics.median(steal) if steal else 0.0
     every = bands(measured, words, run.needs)
     said = answer(measured, words, run.needs, calm=stolen <= CALM) if run.needs.line_bps else None
-    named = {vpn for band in every for vpn in band.named} if said is None else {*said.named}
     return Choice(
         needs=run.needs,
         answer=said,
@@ -60,8 +73,9 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
         unsettled=unsettled(measured, words, run.needs, calm=stolen <= CALM),
         states=known,
         absent=_absent(run, trials),
-        kin=[Kin(vpn=vpn, kernel=other) for vpn in sorted(named) for other in _in_kernel(run, vpn)],
+        kin=[Kin(vpn=vpn, kernel=other) for vpn in sorted(measured) for other in _in_kernel(run, vpn)],
         stolen=stolen,
+        devices=measured,
     )
 
 

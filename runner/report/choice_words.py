@@ -128,8 +128,13 @@ def to_find_out(choice: Choice) -> list[str]:
 
 def what_changes(choice: Choice) -> str:
     """What would change the answer, in one sentence; empty where nothing does that was looked at."""
-    clauses = [clause for change in choice.changes if (clause := _change(change))]
+    clauses = changed(choice)
     return f"What changes it: {'; '.join(clauses)}." if clauses else ""
+
+
+def changed(choice: Choice) -> list[str]:
+    """A clause for each change of the needs that changes the answer."""
+    return [clause for change in choice.changes if (clause := _change(change))]
 
 
 def about_musts(choice: Choice) -> str:
@@ -143,9 +148,9 @@ def about_musts(choice: Choice) -> str:
 
 def kin(choice: Choice) -> str:
     """Which of the kernel's VPNs speak the protocols of the named ones; empty where there are none."""
-    if not choice.kin:
+    pairs = [f"{one.kernel} speaks {one.vpn}'s protocol" for one in choice.kin if one.vpn in choice.named]
+    if not pairs:
         return ""
-    pairs = [f"{one.kernel} speaks {one.vpn}'s protocol" for one in choice.kin]
     return f"In the kernel, {_listed(pairs, 'and')}: take it where both gateways have it."
 
 

@@ -107,7 +107,7 @@ def ranking(ranking_: Ranking) -> list[Block]:
     """The ranking as ranks: place, average rank and the rank in each metric of every ranked VPN; then the pairs whose
     order is not sure, and the VPNs that are not ranked."""
     rows = ranked(ranking_)
-    head = ["place", "VPN", "configuration", "average rank", "place (95 %)", "chance of best"]
+    head = ["place", "VPN", "configuration", "average rank", "place (95 %)", "ranks first"]
     head += [f"{text.SHORT.get(metric, metric)} ×{weight:g}" for metric, weight in ranking_.weights.counted.items()]
     notes = [Note(words) for words in (text.doubts(ranking_), change(ranking_, most=None)) if words]
     notes += [Note(f"is not ranked: {why}", lead=vpns) for vpns, why in text.unranked(ranking_)]
@@ -180,7 +180,7 @@ def _left_out(report: Report) -> list[Block]:
 
 
 def _values(report: Report, answer: Answer) -> list[Block]:
-    """The ranking as values, a row for each VPN that has a value: its place, its chance of being the best, and for each
+    """The ranking as values, a row for each VPN that has a value: its place, how often it ranks first, and for each
     metric that counts the median with its 95 % interval. VPNs that cannot be told apart share a place."""
     ranking = report.rankings[answer.number]
     numbers = numbers_of(report, answer.number)
@@ -191,7 +191,7 @@ def _values(report: Report, answer: Answer) -> list[Block]:
         for standing in ranking.standings
         if any(standing.vpn in numbers[metric].summaries for metric in counted)
     ]
-    head = ["place", "VPN", "configuration", "chance of best"]
+    head = ["place", "VPN", "configuration", "ranks first"]
     rows = [
         [
             places.get(standing.vpn, text.NONE),
@@ -220,7 +220,7 @@ def _value(numbers: RankedNumber, vpn: str, scale: float) -> str:
 
 
 def ranked(ranking: Ranking) -> list[list[str]]:
-    """A row for each VPN that is ranked: place, VPN, configuration, average, places, chance of best, its ranks."""
+    """A row for each VPN that is ranked: place, VPN, configuration, average, places, how often first, its ranks."""
     ranks = [text.ranks(ranking, metric) for metric in ranking.weights.counted]
     return [
         [

@@ -155,7 +155,7 @@ def test_d_only_latency_counts(reader: Callable[..., Reader], run: tuple[Run, li
     someone = reader()
     someone.click(someone.page.get_by_role("button", name="only Round-trip time counts"))
     only = rank(*run, configuration=SHOWN, weights=Weights(name="rtt=1", values={"rtt": 1.0}))
-    assert someone.read(".answer .who") == verdict(only)
+    assert someone.read(".answer .who") == verdict(only, look(*run))
     chances = {one.vpn: chance(one.best_probability) for one in only.standings if one.place}
     for vpn, said in chances.items():
         assert f" {said}" in someone.read(f"#ranking tr[data-vpn={vpn}]")

@@ -93,6 +93,7 @@ def test_the_page_ranks_as_the_command_line_does(
     page = open_page(report_page, f"#weights={weights}" if weights else "")
     made = page.evaluate("window.vpneval")
     told = from_the_command_line(report_page.parent, weights, capsys)
+    pairs = build(*realistic_run(3)).verdicts  # the page's own, whatever the weights
     assert len(made["rankings"]) == len(told) == 2
     for number, (ours, theirs) in enumerate(zip(made["rankings"], told, strict=True)):
         same = ("vpn", "average", "place", "best_probability", "place_interval", "ties", "ranks", "missing")
@@ -114,7 +115,7 @@ def test_the_page_ranks_as_the_command_line_does(
                     row.keys() - {"place", "chance", "average"}, key=list(ranking.weights.counted).index
                 )
         card = page.locator(f"#answer-{number}")
-        assert card.locator(".who").text_content() == verdict(ranking)
+        assert card.locator(".who").text_content() == verdict(ranking, pairs)
         notes = page.locator(f"#ranking-{number} .unranked li").all_text_contents()
         assert notes == [f"{vpns}: not ranked: {why}" for vpns, why in text.unranked(ranking)]
         assert page.locator(f"#ranking-{number} .doubts").text_content() == text.doubts(ranking)

@@ -21,7 +21,7 @@ from runner.report.blocks import Block, Heading, Paragraph, cell
 from runner.report.forms.explore import script_json
 from runner.report.plots.vega import script as vega
 
-TEMPLATES = ("base.html.j2", "report.html.j2", "blocks.html.j2")
+TEMPLATES = ("base.html.j2", "report.html.j2", "blocks.html.j2", "choice.html.j2")
 
 
 def page(title: str, *sections: Sequence[Block]) -> str:

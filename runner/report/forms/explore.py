@@ -51,7 +51,7 @@ def page_data(report: Report, where: str) -> dict[str, Any]:
         "presets": {
             name: list(preset.counted.items())
             for name, preset in ((name, of_run(preset, measured)) for name, preset in PRESETS.items())
-            if preset.counted.keys() <= set(measured)
+            if report.ranks_count and preset.counted.keys() <= set(measured)
         },
         # A report that was read from report.json has no bases, and its page no sliders.
         "rankings": [_ranking(report, basis, made) for basis, made in zip(report.bases, report.rankings, strict=False)],
@@ -97,6 +97,12 @@ def _ranking(report: Report, basis: Basis, made: Ranking) -> dict[str, Any]:
         "weights": {"name": made.weights.name, "counted": list(made.weights.counted.items())},
         "vpns": list(basis.levels),
         "pairs": _pairs(report, made),
+    } | (_ranks(basis) if report.ranks_count else {})
+
+
+def _ranks(basis: Basis) -> dict[str, Any]:
+    """What the page ranks anew from."""
+    return {
         "ranks": {metric: basis.ranks(metric) for metric in basis.values},
         "reasons": basis.reasons,
         "drawn": {metric: _packed(drawn) for metric in basis.values if (drawn := basis.drawn(metric))},

@@ -27,9 +27,11 @@ from runner.report.answer import (
     numbers_of,
     recipe,
     sure,
+    title,
 )
 from runner.report.blocks import Block, Link, Note, Paragraph, Plot, Table, TableCell
 from runner.report.experiments import ExperimentReport, MetricTable, Problem, Row, name_of, row_levels
+from runner.report.forms.choice_page import choice_page
 from runner.report.forms.elements import blocks_html, fill
 from runner.report.forms.explore import page_data, script_json, table_id, tables_of
 from runner.report.forms.matrix import matrix_of
@@ -38,6 +40,7 @@ from runner.report.limits import of_ranking
 from runner.report.model import Report
 from runner.report.observations import Observation
 from runner.report.plots.plots import plots_of
+from runner.report.plots.plots_choice import ladders
 from runner.report.plots.plots_machines import machine_plots
 from runner.report.plots.plotting import Samples
 from runner.report.plots.thinning import RANGE_HEAD, note, ranges, shown
@@ -57,14 +60,20 @@ def html_text(report: Report, folder: Path | None = None) -> str:
     samples = Samples(report)
     all_answers = answers(report)
     absent = _absent(report)
+    chosen = choice_page(report, report.choice, samples, where) if report.choice else None
+    if chosen and chosen["vpns"]:  # a report that was read from report.json has no draws, and its page no controls
+        data["choice"] = chosen["data"]
     return fill(
         "report.html.j2",
-        f"vpneval: {report.run_id}",
-        "page.js",
+        title(report),
+        *(("choice.js", "needs.js", "page.js") if chosen else ("page.js",)),
         report=report,
         machine=machine(report),
-        cards=[_card(report, answer, where) for answer in all_answers],
-        matrices=[matrix_of(report, answer) | {"more": _more(report, answer)} for answer in all_answers],
+        choice=chosen,
+        rates=blocks_html(ladders(report.choice.devices, samples)) if report.choice else "",
+        pairs=[(answer.number, answer.name, _more(report, answer)) for answer in all_answers],
+        cards=[_card(report, answer, where) for answer in all_answers if report.ranks_count],
+        matrices=[matrix_of(report, answer) for answer in all_answers if report.ranks_count],
         meanings=[(NAMES[name], MEANINGS[name]) for name in ("recommended", "comparable")],
         sliders=_sliders(data),
         presets=list(data["presets"]),

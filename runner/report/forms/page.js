@@ -1,5 +1,6 @@
 "use strict";
-// The report's page: rank anew by the reader's weights, compare two VPNs, and answer how much CPU a rate takes.
+// The report's page: rank anew by the reader's weights, compare two VPNs, and answer how much CPU a rate takes. needs.js
+// answers for the reader's needs.
 // The ranking is runner/ranking/ranking.py's arithmetic once more; tests/browser compares the numbers of both within a
 // tolerance. Every text goes in by textContent.
 
@@ -182,23 +183,40 @@ function listed(names) {
   return names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names.join("");
 }
 
+// runner/report/answer.py, nobody_leads.
+function nobody(basis, ranking) {
+  const placed = ranking.standings.filter((standing) => standing.place).map((standing) => standing.vpn);
+  const counted = new Set(ranking.weights.map(([metric]) => metric));
+  const mine = basis.pairs.filter((pair) => counted.has(pair.metric) && placed.includes(pair.a) && placed.includes(pair.b));
+  const alike = (pairs) => pairs.every((pair) => ["undecided", "same"].includes(pair.decision));
+  const first = mine.filter((pair) => pair.a === placed[0]);
+  const judged = new Set(mine.map((pair) => pair.metric));
+  if (judged.size < counted.size || !first.length || !alike(first)) return "";
+  return `No VPN leads by these weights: every pair${alike(mine) ? "" : ` of ${placed[0]}`} is undecided or the same.`;
+}
+
 // runner/report/answer.py, verdict.
-function verdict(standings) {
+function verdict(basis, ranking) {
+  const standings = ranking.standings;
   const placed = standings.filter((standing) => standing.place);
   if (!placed.length) return "No VPN could be ranked.";
   const first = placed[0], tied = placed.filter((standing) => first.ties.includes(standing.vpn));
   const names = (group) => listed(group.map((standing) => standing.vpn));
   if (first.best_probability === null) return `${names([first, ...tied])} cannot be told apart: too little was measured.`;
+  const alike = nobody(basis, ranking);
+  if (alike) return alike;
   const withChance = (standing) => `${standing.vpn} (${chance(standing.best_probability)})`;
-  if (!tied.length) return `${first.vpn} is the best (chance of that: ${chance(first.best_probability)}).`;
+  if (!tied.length) {
+    return `${first.vpn} ranks first by these weights (in ${chance(first.best_probability)} of the simulated rankings).`;
+  }
   const rivals = placed.slice(1).filter((standing) => standing.best_probability >= 0.01);
   const likely = placed.every((standing) => standing.best_probability <= first.best_probability);
   if (likely && first.best_probability >= data.probably && rivals.length) {
-    return `${first.vpn} is probably the best (${chance(first.best_probability)}). It may also be ${listed(rivals.map(withChance))}.`;
+    return `${first.vpn} probably ranks first (in ${chance(first.best_probability)} of the simulated rankings). It may also be ${listed(rivals.map(withChance))}.`;
   }
   const both = [first, ...tied].sort((a, b) => b.best_probability - a.best_probability);
   const chances = both.map((standing) => `${standing.vpn} ${chance(standing.best_probability)}`).join(", ");
-  return `${names(both)} cannot be told apart yet. Chance of being the best: ${chances}.`;
+  return `${names(both)} cannot be told apart yet. Share of the simulated rankings with each in first place: ${chances}.`;
 }
 
 // runner/report/answer.py, change.
@@ -337,8 +355,8 @@ function show(section, basis, ranking, name) {
 function answer(index, basis, ranking) {
   const card = document.getElementById(`answer-${index}`);
   if (!card) return;
-  card.querySelector(".who").textContent = verdict(ranking.standings);
-  card.querySelector(".change").textContent = change(ranking.slack) || "Nothing that can be told from one metric or one repetition.";
+  card.querySelector(".who").textContent = verdict(basis, ranking);
+  card.querySelector(".change").textContent = (!nobody(basis, ranking) && change(ranking.slack)) || "Nothing that can be told from one metric or one repetition.";
   const [first, second] = ranking.standings.filter((standing) => standing.place).map((standing) => standing.vpn);
   const weights = new Map(ranking.weights);
   const verdicts = basis.pairs.filter((pair) => pair.a === first && pair.b === second && weights.has(pair.metric) && pair.ratio);
@@ -426,7 +444,7 @@ function rerank(moving = false) {
 
 // With weights of the reader's own, who leads is said beside the sliders, too.
 function lead() {
-  document.getElementById("leader").textContent = chosen ? verdict(window.vpneval.rankings[visible].standings) : "";
+  document.getElementById("leader").textContent = chosen ? verdict(data.rankings[visible], window.vpneval.rankings[visible]) : "";
 }
 
 function choose(weights, keep = true, moving = false) {
@@ -442,7 +460,7 @@ function choose(weights, keep = true, moving = false) {
     slider.nextElementSibling.textContent = short(weight, 6);
     if (weight) slider.closest("details")?.setAttribute("open", "");
   }
-  if (keep) history.replaceState(null, "", weights ? `#weights=${spelled(weights)}` : "#");
+  if (keep) address({weights: weights && spelled(weights)});
   rerank(moving);
 }
 
@@ -461,6 +479,16 @@ function decoded(text) {
   } catch {
     return text; // a stray % stays as it is, and what is wrong is said of it
   }
+}
+
+// Sets parts of the address, or takes them out where they are null; the others stay as they are.
+function address(changes) {
+  const parts = new Map(location.hash.slice(1).split("&").filter(Boolean).map((part) => [part.split("=")[0], part]));
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null) parts.delete(name);
+    else parts.set(name, `${name}=${value}`);
+  }
+  history.replaceState(null, "", `#${[...parts.values()].join("&")}`);
 }
 
 function fromAddress() {
@@ -534,7 +562,7 @@ async function copied(button) {
   }
 }
 
-function wire() {
+function wireWeights() {
   const controls = document.getElementById("weights");
   controls.hidden = false;
   controls.addEventListener("input", (event) => moved(event.target));
@@ -544,39 +572,44 @@ function wire() {
   for (const button of controls.querySelectorAll("[data-only]")) {
     button.addEventListener("click", () => choose([[button.dataset.only, 1]]));
   }
-  for (const button of document.querySelectorAll("[data-show]")) {
-    button.addEventListener("click", () => { reveal(Number(button.dataset.show)); lead(); });
-  }
-  document.querySelector(".toggle")?.removeAttribute("hidden");
-  reveal(Number(document.querySelector("[data-ranking]").dataset.ranking));
   const reference = document.getElementById("reference");
   if (reference) {
     reference.closest("p").hidden = false;
     reference.value = document.querySelector(`#ranking-${visible} tr[data-vpn]`)?.dataset.vpn;
     reference.addEventListener("change", () => rerank());
   }
-  const pair = document.getElementById("against");
-  if (pair) {
-    pair.hidden = false;
-    const [first, second] = [...document.querySelectorAll(`#ranking-${visible} tr[data-vpn]`)].map((row) => row.dataset.vpn);
-    for (const [id, vpn] of [["one", first], ["other", second]]) {
-      document.getElementById(id).value = vpn;
-      document.getElementById(id).addEventListener("change", against);
-    }
-    against();
-  }
   addEventListener("hashchange", fromAddress);
   fromAddress();
 }
 
+function wireRankings() {
+  for (const button of document.querySelectorAll("[data-show]")) {
+    button.addEventListener("click", () => { reveal(Number(button.dataset.show)); if (window.vpneval) lead(); });
+  }
+  document.querySelector(".toggle")?.removeAttribute("hidden");
+  reveal(Number(document.querySelector("[data-ranking]").dataset.ranking));
+  const asked = document.querySelector("#against .asked");
+  if (!asked) return;
+  asked.hidden = false;
+  const ranked = [...document.querySelectorAll(`#ranking-${visible} tr[data-vpn]`)].map((row) => row.dataset.vpn);
+  const [first, second] = ranked.length > 1 ? ranked : [...document.getElementById("one").options].map((one) => one.value);
+  for (const [id, vpn] of [["one", first], ["other", second]]) {
+    document.getElementById(id).value = vpn;
+    document.getElementById(id).addEventListener("change", against);
+  }
+  against();
+}
+
 async function start() {
-  for (const basis of data.rankings) {
+  for (const basis of data.rankings.filter((one) => one.drawn)) {
     const unpacked = await Promise.all(Object.entries(basis.drawn).map(async ([metric, packed]) => [metric, await unpack(packed)]));
     basis.drawn = new Map(unpacked);
   }
   document.addEventListener("click", clicked);
   for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
-  if (document.getElementById("weights") && data.rankings.length) wire();
+  if (data.rankings.length && document.querySelector("[data-ranking]")) wireRankings();
+  if (data.rankings.length && document.getElementById("weights")) wireWeights();
+  if (data.choice) await answering(data.choice, address);
   const question = document.getElementById("question");
   if (question) {
     question.hidden = false;

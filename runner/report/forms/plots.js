@@ -46,7 +46,7 @@ function plots() {
   all.forEach((figure) => seen.observe(figure));
   document.documentElement.dataset.plots = "yes";
   const unfold = () => { // a folded plot has no width, and paper has no folds
-    document.querySelectorAll(":not(#ranking *).fold").forEach((fold) => { fold.open = true; });
+    document.querySelectorAll(".fold").forEach((fold) => { fold.open = true; });
     all.forEach(draw);
   };
   if (location.search === "?print") unfold(); // for headless Chromium, which does not wait for beforeprint
@@ -58,4 +58,13 @@ function plots() {
   });
 }
 
+// Where a table is wider than its place, the page says so.
+function wide() {
+  const seen = new ResizeObserver((entries) => {
+    for (const {target} of entries) target.toggleAttribute("data-wide", target.scrollWidth > target.clientWidth + 1);
+  });
+  document.querySelectorAll(".scroll").forEach((box) => seen.observe(box));
+}
+
 plots();
+wide();

@@ -122,7 +122,7 @@ def _whole(report: Report, answer: Answer, console: Console, tall: bool, sentenc
         not_ranked = " ".join(missing(answer.model_copy(update={"absent": left})))
         console.print(Text.assemble(("Not ranked: ", "yellow"), not_ranked))
     if by_preset:
-        console.print(_tcp_verdict(by_preset, whole=sentences))
+        console.print(_tcp_verdict(report, by_preset, whole=sentences))
 
 
 def _limits(report: Report, ranking: Ranking, console: Console, *, whole: bool) -> None:
@@ -159,9 +159,9 @@ def _kinds(rows: Sequence[LimitRow]) -> str:
     return ", ".join(f"{kind} ({', '.join(names)})" for kind, names in vpns.items())
 
 
-def _tcp_verdict(ranking: Ranking, *, whole: bool) -> Text:
+def _tcp_verdict(report: Report, ranking: Ranking, *, whole: bool) -> Text:
     """The verdict of the ranking that has every VPN, also those that carry TCP only."""
-    words = shown(verdict(ranking))
+    words = shown(verdict(ranking, report.verdicts))
     head = Text.assemble(("TCP only", "bold cyan"), (" (--weights tcp): ", "dim"))
     if not whole:
         return head.append(_first_sentence(words), "bold")

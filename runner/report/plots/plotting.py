@@ -30,7 +30,15 @@ DELAYS = (
     "dns_delay_loaded",
 )  # metrics whose exchanges have a distribution
 SHARED = ("tcp_throughput", "udp_throughput")  # metrics that share an axis
+# Colours that readers with any colour vision tell apart (Okabe and Ito, 2008), yellow last: it is pale on paper.
+PALETTE = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#8c6d31", "#f0e442")
+OF_BASELINE = "#888888"
 Value = dict[str, str | float | int]
+
+
+def colours(vpns: Sequence[str]) -> dict[str, str]:
+    """VPN -> its colour; with more VPNs than colours, some share one."""
+    return {vpn: PALETTE[at % len(PALETTE)] for at, vpn in enumerate(vpns)}
 
 
 class Samples:
@@ -50,8 +58,10 @@ class Samples:
             if seen.value is not None:
                 self.by_cell.setdefault((cell_key(seen.vpn, seen.params), seen.metric), []).append(seen)
         vpns = sorted({seen.vpn for seen in report.observations if seen.value is not None} - {BASELINE})
-        scheme = "tableau10" if len(vpns) < 10 else "tableau20"
-        scale = {"domain": [BASELINE, *vpns], "scheme": scheme}
+        self.colours = colours(vpns)
+        scale: Spec = {"domain": [BASELINE, *vpns]}
+        few = {"range": [OF_BASELINE, *self.colours.values()]}
+        scale |= few if len(vpns) <= len(PALETTE) else {"scheme": "tableau20"}
         self.colour: Spec = {"field": "vpn", "type": "nominal", "title": "VPN", "scale": scale}
 
     def of(self, row: Row, metric: str) -> list[Observation]:

@@ -65,11 +65,11 @@ def test_each_kind_of_machine_has_its_answer(two_kinds: Path, capsys: CapSys) ->
     assert "Made-up CPU @ 2.0 GHz, 2 cores, Linux 6.18.0, a farm of 3 machines" in first
     assert "(left out, of other kinds: m3, m4)" in first
     assert "wireguard_go leads on 3 of 3 machines." in first
-    assert "wireguard_go is the best" in first
+    assert "wireguard_go ranks first" in first
     assert "Another CPU @ 3.1 GHz, 4 cores, Linux 6.18.0, a farm of 2 machines" in second
     assert "(left out, of other kinds: m1, m2, m5)" in second
     assert "openvpn leads on 2 of 2 machines." in second
-    assert "openvpn is the best" in second
+    assert "openvpn ranks first" in second
     assert "one machine" not in text
     assert text.count(f"vpneval report {two_kinds} --across machines --full") == 2
     assert "report.html" not in text  # the page of the run is about the first kind alone

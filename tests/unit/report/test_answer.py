@@ -21,6 +21,7 @@ from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.terminal import render
 from runner.report.model import Report, build
+from runner.report.verdicts import of_ranking
 from tests.unit.reports import realistic
 from tests.unit.synthetic import CBC, TCP, make_run, make_trial, realistic_run
 
@@ -128,7 +129,7 @@ def test_one_ranking_has_those_that_carry_tcp_only_too() -> None:
         assert ranking is not None
         placed = [standing.vpn for standing in ranking.standings if standing.place]
         assert {"ssh_forward", "openvpn", "ssh_tun"} <= set(placed)
-        said = answers_of.verdict(ranking)
+        said = answers_of.verdict(ranking, report.verdicts)
         tall, low = (" ".join(shown(*size).split()) for size in ((200, 50), (80, 24)))
         assert f"TCP only (--weights tcp): {said.split('. ')[0]}" in tall
         if answer.number == answers(report)[0].number:
@@ -141,6 +142,27 @@ def test_given_weights_are_not_answered_with_others() -> None:
     run, trials = realistic_run(3)
     report = build(run, trials, weights=Weights(name="mine", values={"udp_throughput": 1.0}))
     assert [answers_of.by_tcp(report, answer) for answer in answers(report)] == [None, None]
+
+
+def test_nobody_leads_whose_pairs_are_all_undecided_or_the_same() -> None:
+    report = realistic(3)
+    ranking = next(one for one in report.rankings if one.configuration == "recommended")
+    first, second = [standing.vpn for standing in ranking.standings if standing.place][:2]
+    pairs = [pair.model_copy(update={"decision": "undecided"}) for pair in of_ranking(report.verdicts, ranking)]
+    said = "No VPN leads by these weights: every pair is undecided or the same."
+    assert answers_of.verdict(ranking, pairs) == said
+    others = [at for at, pair in enumerate(pairs) if first not in (pair.a, pair.b)]
+    of_first = [at for at, pair in enumerate(pairs) if {pair.a, pair.b} == {first, second}]
+
+    def decided(at: int) -> list[Verdict]:
+        return [*pairs[:at], pairs[at].model_copy(update={"decision": "better"}), *pairs[at + 1 :]]
+
+    assert answers_of.verdict(ranking, decided(others[0])) == said.replace("pair is", f"pair of {first} is")
+    assert first in answers_of.verdict(ranking, decided(of_first[0])).split(". ")[0]
+    assert "leads" not in answers_of.verdict(ranking, decided(of_first[0]))
+    none = [pair for pair in pairs if pair.metric != "rtt"]
+    assert "rtt" in ranking.weights.counted
+    assert "leads" not in answers_of.verdict(ranking, none)  # nobody knows
 
 
 def undecided(metric: str, a: str, b: str, seconds: float | None) -> Verdict:

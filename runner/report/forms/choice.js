@@ -1,0 +1,415 @@
+"use strict";
+// The rule of runner/choice and the sentences of runner/report/choice_words.py once more, for the needs that the reader
+// states on the page. tests/browser compares what both say on the same draws.
+
+const FITS = 0, LITTLE = 1, SHORT = 2, USELESS = 3, UNKNOWN = 4; // runner/choice/grade.py, Grade
+
+// runner/report/forms/choice_page.py, Packer: the draws as numbers; null where nothing was measured.
+async function unpackedDevices(data) {
+  const bytes = Uint8Array.from(atob(data.packed), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const planes = new Uint8Array(await new Response(stream).arrayBuffer()), count = planes.length / 3;
+  const bits = new Uint32Array(count);
+  for (let at = 0; at < count; at++) bits[at] = (planes[at] << 24) | (planes[count + at] << 16) | (planes[2 * count + at] << 8);
+  const single = new Float32Array(bits.buffer);
+  const drawn = (at) => (at === null ? null : Float64Array.from(single.subarray(at * data.draws, (at + 1) * data.draws)));
+  const curve = (given) => ({
+    rates: given.rates_bps, carried: given.carried,
+    ...Object.fromEntries(["cores", "loss_ratio", "delay_ms"].map((name) => [name, given[name].map(drawn)])),
+  });
+  return new Map(Object.entries(data.devices).map(([vpn, device]) => [vpn, {
+    ...device, vpn,
+    ...Object.fromEntries(["tcp_bps", "udp_bps", "rtt_added_ms", "setup_s"].map((name) => [name, drawn(device[name])])),
+    curves: Object.fromEntries(Object.entries(device.curves).map(([kind, given]) => [kind, curve(given)])),
+  }]));
+}
+
+// The rule for the VPNs of a run. Needs are runner/data/needs.py's, with the share of datagrams in mixed traffic.
+function choosing(data, devices) {
+  const DRAWS = data.draws, rule = data.rule;
+  const filled = (value) => new Float64Array(DRAWS).fill(value);
+  const unknown = filled(NaN);
+  const thresholdsOf = (needs) => ({...data.thresholds, ...(needs.share === undefined ? {} : {mixed: needs.share})});
+
+  // As numpy.median: the mean of the middle two, and no number where one has none.
+  function median(draws) {
+    const sorted = Float64Array.from(draws).sort(), half = sorted.length / 2; // what is no number comes last
+    if (Number.isNaN(sorted.at(-1))) return NaN;
+    return sorted.length % 2 ? sorted[Math.floor(half)] : (sorted[half - 1] + sorted[half]) / 2;
+  }
+
+  // The median of grades, towards the better one.
+  function middle(codes) {
+    const counts = [0, 0, 0, 0, 0];
+    for (const code of codes) counts[code]++;
+    const at = (rank) => { let seen = 0, code = 0; while ((seen += counts[code]) <= rank) code++; return code; };
+    return Math.trunc((at(Math.ceil(codes.length / 2) - 1) + at(Math.floor(codes.length / 2))) / 2);
+  }
+
+  const known = (draws) => { const value = median(draws); return Number.isFinite(value) ? value : null; };
+  const scaled = (draws, factor) => draws && draws.map((value) => value * factor);
+
+  function mixed(tcp, udp, share) {
+    const time = filled(0);
+    for (const [part, bps] of [[1 - share, tcp], [share, udp]]) {
+      if (part) for (let draw = 0; draw < DRAWS; draw++) time[draw] += part / (bps || unknown)[draw];
+    }
+    return time.map((value) => 1 / value);
+  }
+
+  const stepped = (draws, step) => draws.map((value) => (
+    Number.isNaN(value) ? UNKNOWN : value <= step.fits ? FITS : value <= step.little ? LITTLE : USELESS));
+
+  function capacityCodes(device, here, demand, share, thresholds) {
+    const bounded = (share < 1 && device.at_least.includes("tcp")) || (share > 0 && device.at_least.includes("udp"));
+    return here.map((value) => {
+      if (Number.isNaN(value)) return UNKNOWN;
+      if (value >= thresholds.headroom * demand) return FITS;
+      return value >= demand ? LITTLE : bounded ? UNKNOWN : SHORT;
+    });
+  }
+
+  // As numpy.searchsorted: the first rung that is not below the rate.
+  function rungAt(rates, rate) {
+    const at = rates.findIndex((one) => one >= rate);
+    return at < 0 ? rates.length : at;
+  }
+
+  function at(curve, name, rate, capacity) {
+    if (!curve) return unknown;
+    const {rates, carried} = curve, column = (rung) => curve[name][rung] || unknown;
+    const above = rungAt(rates, rate), below = above - 1;
+    if (above === 0 || rates[below] === rate) return column(Math.max(0, below));
+    if (above < rates.length && carried[above]) {
+      const part = Math.log(rate / rates[below]) / Math.log(rates[above] / rates[below]);
+      const [low, high] = [column(below), column(above)];
+      return low.map((value, draw) => (1 - part) * value + part * high[draw]);
+    }
+    const [full, beyond] = [column(below), column(Math.min(above, rates.length - 1))];
+    return full.map((value, draw) => (rate <= (capacity || unknown)[draw] ? value : beyond[draw]));
+  }
+
+  function coresOf(curve, rate) {
+    if (!curve) return unknown;
+    const carried = curve.carried.flatMap((yes, rung) => (yes ? [rung] : []));
+    const rungs = carried.length ? carried : [0];
+    const rates = rungs.map((rung) => curve.rates[rung]), cores = rungs.map((rung) => curve.cores[rung] || unknown);
+    const last = rates.length - 1;
+    if (rate <= rates[0]) return cores[0];
+    if (rate >= rates[last]) return cores[last].map((value) => value * rate / rates[last]);
+    const above = rungAt(rates, rate);
+    const part = Math.log(rate / rates[above - 1]) / Math.log(rates[above] / rates[above - 1]);
+    return cores[above - 1].map((value, draw) => Math.exp((1 - part) * Math.log(value) + part * Math.log(cores[above][draw])));
+  }
+
+  function costOf(device, rate, share) {
+    const cores = filled(0);
+    for (const [part, kind] of [[1 - share, "tcp"], [share, "datagrams"]]) {
+      const own = part ? coresOf(device.curves[kind], rate) : null;
+      if (own) for (let draw = 0; draw < DRAWS; draw++) cores[draw] += part * own[draw];
+    }
+    return cores;
+  }
+
+  // What a VPN carries of this traffic, which is the same for every line.
+  const carried = new Map();
+
+  function carriedBy(device, share, small) {
+    const key = `${device.vpn}/${share}/${small}`;
+    if (!carried.has(key)) {
+      const here = mixed(device.tcp_bps, scaled(device.udp_bps, small), share);
+      const most = mixed(
+        scaled(device.tcp_bps, device.growth.tcp ?? Infinity),
+        scaled(device.udp_bps, small * (device.growth.udp ?? Infinity)), share);
+      carried.set(key, {here, most, capacity: median(here), udp: median(device.udp_bps || unknown)});
+    }
+    return carried.get(key);
+  }
+
+  // runner/choice/grade.py, graded.
+  function graded(device, needs) {
+    const thresholds = thresholdsOf(needs), share = thresholds[needs.traffic];
+    const demand = thresholds.payload_share * needs.line_bps;
+    const small = needs.traffic === "calls" ? thresholds.call_bytes / device.payload_bytes : 1;
+    const {here, most, capacity, udp} = carriedBy(device, share, small);
+    const codes = {capacity: capacityCodes(device, here, demand, share, thresholds)}, values = {capacity: here};
+    const reached = Number.isFinite(capacity) ? Math.min(demand, capacity) : demand;
+    const judged = thresholds.load * reached / capacity * udp;
+    if (share) {
+      values.loss = at(device.curves.datagrams, "loss_ratio", judged, device.udp_bps);
+      codes.loss = stepped(values.loss, thresholds.loss_ratio);
+    }
+    if (needs.traffic === "calls") {
+      values.delay = at(device.curves.datagrams, "delay_ms", judged, device.udp_bps);
+      codes.delay = stepped(values.delay, thresholds.delay_ms);
+      values.mouth_to_ear = values.delay.map((value) => value + (needs.path_rtt_ms || 0) / 2);
+      codes.mouth_to_ear = stepped(values.mouth_to_ear, thresholds.mouth_to_ear_ms);
+    }
+    if (needs.traffic === "mixed" || needs.traffic === "transactions") {
+      const floor = needs.traffic === "mixed" ? thresholds.mixed_rtt_ms : thresholds.transactions_rtt_ms;
+      values.rtt = device.rtt_added_ms || unknown;
+      codes.rtt = stepped(values.rtt, {fits: Math.max(floor, thresholds.rtt_share * (needs.path_rtt_ms || 0)), little: Infinity});
+    }
+    values.setup = device.setup_s || unknown;
+    codes.setup = stepped(values.setup, thresholds.setup_s);
+    const lossy = needs.path_loss_ratio === null || needs.path_loss_ratio >= thresholds.tcp_in_tcp_loss_ratio;
+    if (device.tcp_in_tcp && lossy) codes.tcp_in_tcp = filled(LITTLE);
+    if (share && device.breakdown_bps !== null) {
+      codes.breakdown = filled(device.breakdown_bps <= needs.line_bps ? USELESS : FITS);
+      values.breakdown = filled(device.breakdown_bps);
+    }
+    if (device.failed) codes.failures = filled(2 * device.failed >= device.trials ? UNKNOWN : LITTLE);
+    const cores = costOf(device, reached / small, share);
+    codes.cost = cores.map((value) => (Number.isNaN(value) ? UNKNOWN : FITS));
+    values.cost = cores;
+    const grade = filled(0);
+    for (const one of Object.values(codes)) for (let draw = 0; draw < DRAWS; draw++) if (one[draw] > grade[draw]) grade[draw] = one[draw];
+    return {device, codes, values, here, most, cores, grade, capacity, get middle() { return middle(grade); }};
+  }
+
+  // runner/choice/rule.py, chosen: how often each is chosen.
+  function chancesOf(candidates, thresholds) {
+    const counts = candidates.map(() => 0);
+    for (let draw = 0; draw < DRAWS; draw++) {
+      let best = UNKNOWN, most = 0, cheapest = Infinity;
+      for (const one of candidates) if (one.grade[draw] <= SHORT && one.grade[draw] < best) best = one.grade[draw];
+      if (best === UNKNOWN) continue;
+      let among = candidates.map((_, index) => index).filter((index) => candidates[index].grade[draw] === best);
+      for (const index of among) most = Math.max(most, candidates[index].here[draw]);
+      if (best === SHORT) among = among.filter((index) => candidates[index].here[draw] >= thresholds.short * most);
+      for (const index of among) cheapest = Math.min(cheapest, candidates[index].cores[draw]);
+      const dear = Math.max(cheapest + thresholds.cost_cores, cheapest * thresholds.cost_ratio);
+      for (const index of among) if (candidates[index].cores[draw] <= dear) counts[index]++;
+    }
+    return counts.map((count) => count / DRAWS);
+  }
+
+  const wordOf = (vpn, must) => data.states[data.words[vpn]?.[must] ?? data.states.indexOf("unknown")];
+  const lacking = (vpn, needs) => needs.must.filter((must) => !rule.fulfilled.includes(wordOf(vpn, must)));
+
+  // runner/choice/answer.py, _judged and _named.
+  function judge(needs) {
+    const every = [...devices.values()].map((device) => Object.assign(graded(device, needs), {vpn: device.vpn, chance: 0}));
+    const able = every.filter((one) => !lacking(one.vpn, needs).length);
+    chancesOf(able, thresholdsOf(needs)).forEach((chance, index) => { able[index].chance = chance; });
+    const least = able.some((one) => one.chance >= rule.EQUAL) ? rule.EQUAL : rule.POSSIBLE;
+    const place = (one) => [
+      one.chance < rule.SURE ? 1 : 0, needs.must.some((must) => wordOf(one.vpn, must) === "declared") ? 1 : 0, -one.capacity];
+    const named = able.filter((one) => one.chance >= least).map((one) => ({one, key: place(one)}));
+    named.sort((a, b) => a.key.reduce((order, value, index) => order || value - b.key[index], 0) || (a.one.vpn < b.one.vpn ? -1 : 1));
+    return {every, named: named.map(({one}) => one)};
+  }
+
+  const reservationsOf = (one) => Object.entries(one.codes).filter(([, codes]) => middle(codes) === LITTLE).map(([name]) => name);
+  const shareOf = (draws, test) => draws.filter(test).length / DRAWS;
+
+  function carries(one, demand) {
+    if (one.here.some(Number.isNaN)) return "depends";
+    if (shareOf(one.here, (value) => value >= demand) >= rule.SURE) return "yes";
+    return data.calm && shareOf(one.most, (value) => value < demand) >= rule.SURE ? "no" : "depends";
+  }
+
+  function reasonsOf(one, needs, best) {
+    const without = lacking(one.vpn, needs);
+    if (without.length) {
+      const open = without.filter((must) => wordOf(one.vpn, must) === "unknown");
+      const surely = without.filter((must) => !open.includes(must));
+      return [{criterion: null, value: null, musts: surely.length ? surely : open, unknown: !surely.length}];
+    }
+    const reason = (criterion) => ({criterion, value: one.values[criterion] ? known(one.values[criterion]) : null, musts: [], unknown: false});
+    if (one.middle <= best && best !== UNKNOWN) return [reason("cost")];
+    const grades = Object.entries(one.codes).map(([name, codes]) => [name, middle(codes)]);
+    let worse = grades.filter(([, grade]) => grade > best);
+    if (!worse.length) worse = grades.filter(([, grade]) => grade === one.middle);
+    if (middle(one.codes.capacity) === SHORT) worse = [["capacity", SHORT]];
+    return worse.map(([name]) => reason(name));
+  }
+
+  function candidateOf(one, needs, named, best) {
+    return {
+      vpn: one.vpn, chance: one.chance, grade: one.middle,
+      carries: carries(one, thresholdsOf(needs).payload_share * needs.line_bps),
+      here_bps: known(one.here), most_bps: known(one.most), cores: known(one.cores),
+      reasons: named.includes(one) ? [] : reasonsOf(one, needs, best), reservations: reservationsOf(one),
+      musts: Object.fromEntries(needs.must.map((must) => [must, wordOf(one.vpn, must)])),
+      trials: one.device.trials, failed: one.device.failed,
+    };
+  }
+
+  const certaintyOf = (named) => {
+    const chance = Math.max(0, ...named.map((one) => one.chance));
+    return chance >= rule.SURE ? "sure" : chance >= rule.PROBABLE ? "probably" : "open";
+  };
+
+  // runner/choice/answer.py, answer.
+  function answer(needs) {
+    const {every, named} = judge(needs), grade = named.length ? named[0].middle : UNKNOWN;
+    const place = (one) => (named.includes(one) ? named.indexOf(one) : named.length);
+    const ordered = [...every].sort((a, b) => place(a) - place(b) || b.chance - a.chance);
+    return {
+      needs, named: named.map((one) => one.vpn), certainty: certaintyOf(named), grade,
+      candidates: ordered.map((one) => candidateOf(one, needs, named, grade)),
+    };
+  }
+
+  // What a cell of the map needs, and no more.
+  function glance(needs) {
+    const {named} = judge(needs), first = named[0];
+    const there = first ? carries(first, thresholdsOf(needs).payload_share * needs.line_bps) : "no";
+    return {named: named.map((one) => one.vpn), certainty: certaintyOf(named), grade: first ? first.middle : UNKNOWN, carries: there};
+  }
+
+  // runner/choice/answer.py, bands.
+  function bands(needs) {
+    const low = Math.log10(rule.rates[0]), decades = Math.log10(rule.rates.at(-1) / rule.rates[0]);
+    const steps = Math.round(rule.GRID * decades), found = [];
+    for (let step = 0; step <= steps; step++) {
+      const line = 10 ** (low + decades * step / steps);
+      const {named} = judge({...needs, line_bps: line}), first = named[0], last = found.at(-1);
+      const now = {
+        named: named.map((one) => one.vpn), grade: first ? first.middle : UNKNOWN, reservations: first ? reservationsOf(first) : [],
+      };
+      const same = last && last.grade === now.grade && last.named.length === now.named.length &&
+        now.named.every((vpn) => last.named.includes(vpn));
+      if (same) Object.assign(last, {high_bps: line, reservations: now.reservations});
+      else found.push({low_bps: line, high_bps: line, ...now, here_bps: first ? known(first.here) : null, most_bps: first ? known(first.most) : null});
+    }
+    return found;
+  }
+
+  // runner/choice/answer.py, changes.
+  function changes(said, every) {
+    const {needs} = said, found = [];
+    const above = every.find((band) => band.low_bps > needs.line_bps);
+    if (above) found.push({line_bps: above.low_bps, named: above.named, grade: above.grade, reservations: above.reservations});
+    const changed = (must, about) => {
+      const then = answer({...needs, must});
+      if (!then.named.length || then.named[0] === said.named[0]) return;
+      const {reservations} = then.candidates.find((one) => one.vpn === then.named[0]);
+      found.push({...about, named: then.named, grade: then.grade, reservations});
+    };
+    for (const must of rule.changing) if (!needs.must.includes(must)) changed([...needs.must, must], {must});
+    for (const must of needs.must) changed(needs.must.filter((other) => other !== must), {without: must});
+    return found;
+  }
+
+  return {answer, bands, changes, glance, wordOf};
+}
+
+// The sentences: runner/report/choice_words.py, with the numbers of runner/report/text.py
+function saying(data) {
+  const PREFIXES = [[1e9, "Gbit/s"], [1e6, "Mbit/s"], [1e3, "kbit/s"]];
+  const prefix = (value) => PREFIXES.find(([scale]) => value >= scale * 0.9995) || [1, "bit/s"];
+  const digits = (value) => value.toFixed(value === 0 ? 3 : Math.min(6, Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value) * 1.0005)))));
+  const quantity = (bps) => { const [scale, unit] = prefix(bps); return `${digits(bps / scale)} ${unit}`; };
+  const three = (value) => String(Number(value.toPrecision(3)));
+  const rate = (bps) => { const [scale, unit] = prefix(bps); return `${three(bps / scale)} ${unit}`; };
+  const span = (low, high) => { const [scale, unit] = prefix(high); return `${three(low / scale)} – ${three(high / scale)} ${unit}`; };
+  const listed = (names, word) => (names.length > 1 ? `${names.slice(0, -1).join(", ")} ${word} ${names.at(-1)}` : names[0]);
+  const reserved = (names) => names.map((name) => data.say.reserved[name]);
+  const cores = (candidate) => (candidate.cores === null ? "an unknown part" : `${candidate.cores.toFixed(2)} of a core`);
+
+  function upTo(here, most) {
+    if (here === null) return "an unknown rate";
+    const more = most !== null && most > here ? `, up to ${quantity(most)} on gateways of their own` : "";
+    return `${quantity(here)} on these shared cores${more}`;
+  }
+
+  function traffic(needs) {
+    const usual = needs.traffic !== "mixed" || needs.share === undefined || needs.share === data.thresholds.mixed;
+    return usual ? data.say.traffic[needs.traffic] : `${Math.round(100 * (1 - needs.share))} of 100 bytes in TCP`;
+  }
+
+  function askedFor(needs) {
+    const more = needs.must.filter((must) => must !== "maintained");
+    const without = data.usual.filter((must) => !needs.must.includes(must)).map((must) => `not ${must}`);
+    return `for ${[...more, ...without].join(", ") || "any VPN"}; ${traffic(needs)}`;
+  }
+
+  function headline(said, needs) {
+    if (!said) return `Which VPN suits depends on your line. Here, ${askedFor(needs)}:`;
+    const line = rate(needs.line_bps);
+    if (!said.named.length) return `No VPN that was measured here suits ${line}, ${askedFor(needs)}.`;
+    const first = said.candidates.find((one) => one.vpn === said.named[0]), others = said.named.slice(1);
+    if (said.grade === SHORT) {
+      return `No VPN that was measured here carries ${line} on this machine. ${first.vpn} carries most: ${upTo(first.here_bps, first.most_bps)}.`;
+    }
+    if (said.certainty === "open" && others.length) {
+      return `Take ${listed(said.named, "or")}: the measurements do not decide between them yet.`;
+    }
+    const equals = others.length ? ` (${listed(others, "and")} ${others.length === 1 ? "is" : "are"} equally good for you)` : "";
+    const kept = reserved(first.reservations).map((words) => `, ${words}`).join("");
+    const take = said.certainty === "probably" ? "Take probably" : "Take", sure = said.certainty === "sure" ? " Sure." : "";
+    return `${take} ${first.vpn}${equals}: it carries your ${line} and takes ${cores(first)} of each gateway${kept}.${sure}`;
+  }
+
+  function ofBand(band) {
+    if (!band.named.length) return "nothing that was measured here suits";
+    if (band.grade === SHORT) return `nothing here carries it; ${band.named[0]} carries most, ${upTo(band.here_bps, band.most_bps)}`;
+    const kept = band.reservations.length ? ` (${reserved(band.reservations).join(", ")})` : "";
+    return `${listed(band.named, "or")}${band.named.length > 2 ? ": equally good" : ""}${kept}`;
+  }
+
+  function lines(bands) {
+    const rows = [];
+    bands.forEach((band, at) => {
+      const before = bands[at - 1];
+      const same = before && before.named.length && before.named.length === band.named.length && before.named.every((vpn) => band.named.includes(vpn));
+      if (same && before.grade < band.grade && band.grade < SHORT) {
+        const kept = reserved(band.reservations.filter((name) => !before.reservations.includes(name))).join(" and ");
+        const vpns = `${rows.at(-1).vpns} (from ${rate(band.low_bps)} on ${kept || "with a reservation"})`;
+        rows[rows.length - 1] = {lines: span(before.low_bps, band.high_bps), vpns, grade: before.grade};
+      } else {
+        rows.push({lines: span(band.low_bps, band.high_bps), vpns: ofBand(band), grade: band.grade});
+      }
+    });
+    return rows;
+  }
+
+  const REASONS = {
+    capacity: (value, candidate) => (
+      candidate.grade < SHORT ? `carries it with little room: ${quantity(value)}`
+        : candidate.carries === "no" ? `does not carry it: ${quantity(value)}`
+          : `depends: ${upTo(candidate.here_bps, candidate.most_bps)}`),
+    loss: (value) => `loses ${(100 * value).toFixed(1)} % of the datagrams at ${Math.round(100 * data.thresholds.load)}% of the line`,
+    delay: (value) => `adds ${digits(value)} ms to one packet in twenty`,
+    mouth_to_ear: (value) => `a call takes ${digits(value)} ms from end to end`,
+    rtt: (value) => `adds ${digits(value)} ms to the round trip`,
+    setup: (value) => `takes ${digits(value)} s to come up`,
+    tcp_in_tcp: () => "TCP in TCP: a lost packet stops everything for a round trip",
+    breakdown: (value) => `broke down at ${rate(value)}`,
+    failures: (value, candidate) => `${candidate.failed} of ${candidate.trials} trials gave no number`,
+  };
+
+  function because(reason, candidate) {
+    if (reason.musts.length) return `${reason.unknown ? "it is not known whether it has" : "no"} ${reason.musts.join(", ")}`;
+    if (reason.criterion === "cost" && reason.value !== null) return `costs more: ${cores(candidate)}`;
+    if (candidate.grade === UNKNOWN) return `${data.say.what[reason.criterion]} not measured`;
+    return REASONS[reason.criterion](reason.value || 0, candidate);
+  }
+
+  const whyNot = (said) => said.candidates.filter((one) => !said.named.includes(one.vpn)).map(
+    (one) => `not ${one.vpn}: ${one.reasons.map((reason) => because(reason, one)).join("; ")}.`);
+
+  function change(then) {
+    let words = then.named.length ? listed(then.named, "or") : "nothing that was measured here";
+    let kept = then.reservations.length ? ` (${reserved(then.reservations).join(", ")})` : "";
+    if (then.line_bps !== undefined) {
+      if (then.grade === SHORT) [words, kept] = ["nothing here carries it", ""];
+      return `from ${rate(then.line_bps)} on ${words}${kept}`;
+    }
+    if (then.grade === SHORT) kept = " (does not carry it here)";
+    if (then.must) return `if ${data.say.must[then.must] || then.must}, ${words}${kept}`;
+    return then.without === "networks" ? `if forwarding TCP ports is enough, ${words}${kept}` : "";
+  }
+
+  function kin(named) {
+    const pairs = data.kin.filter(([vpn]) => named.includes(vpn)).map(([vpn, kernel]) => `${kernel} speaks ${vpn}'s protocol`);
+    return pairs.length ? `In the kernel, ${listed(pairs, "and")}: take it where both gateways have it.` : "";
+  }
+
+  const failed = (said) => said.candidates.filter((one) => one.failed).map(
+    (one) => `${one.vpn} gave no number in ${one.failed} of ${one.trials} trials.`);
+
+  return {headline, lines, whyNot, changed: (found) => found.map(change).filter(Boolean), kin, failed, rate, listed, three, prefix};
+}

@@ -1,0 +1,156 @@
+"""The data with which the page answers anew for other needs, as JSON: a part of the draws of each VPN, what is known of
+its musts, and the words. choice.js repeats the rule of runner/choice and the sentences of choice_words.py;
+tests/browser compares both on the same draws."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import math
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from runner.choice import answer as rule
+from runner.choice.devices import DRAWS, Curve, Device
+from runner.choice.musts import WORDS
+from runner.choice.thresholds import USUAL
+from runner.data import needs
+from runner.ranking.intervals import Array
+from runner.report import choice_words, musts, text
+from runner.report.choice import Choice
+from runner.report.forms.terminal_choice import next_steps
+from runner.report.model import Report
+from runner.report.plots.plotting import Samples, colours
+
+DRAWN = 400  # of the DRAWS, every tenth: a share of 95 % is known to 1 %
+LARGEST = 3e38  # in single precision
+SHARES = (0.0, 0.1, 0.3, 0.6, 1.0)  # of datagrams: the rows of one map
+PATHS_MS = (0.2, 0.5, 1.0, 2.0, 5.0, 20.0, 50.0)  # round trips: the rows of the other
+
+
+def choice_page(report: Report, choice: Choice, samples: Samples, where: str) -> dict[str, Any]:
+    """The card of the choice, for readers without a script, and the ``data`` for the script. ``where``: the run folder,
+    as commands name it."""
+    said = choice.answer
+    steps = dict(next_steps(choice, where))
+    first = said.of(said.named[0]) if said and said.named else None
+    return {
+        "headline": choice_words.headline(choice),
+        "lines": choice_words.lines(choice),
+        "stated": said is not None,
+        "why_not": choice_words.why_not(said) if said else [],
+        "changed": choice_words.changed(choice),
+        "first": first.vpn if first else "",
+        "musts": list(first.musts.items()) if first else [],
+        "kin": choice_words.kin(choice),
+        "failed": choice_words.failed(choice),
+        "absent": choice.absent,
+        "recipe": steps.get("Set it up", ""),
+        "more": steps.get("Be surer", ""),
+        "known": [(must, [choice.states[vpn][must].word for vpn in choice.devices]) for must in needs.MUSTS],
+        "vpns": list(choice.devices),
+        "traffics": needs.TRAFFICS,
+        "all_musts": needs.MUSTS,
+        "map_lines": [_rate(line) for line in rule.RATES_BPS],
+        "drawn": f"{DRAWN} of {DRAWS}",
+        "data": _data(report, choice, where) | {"colours": colours([*choice.devices]) | samples.colours},
+    }
+
+
+def _data(report: Report, choice: Choice, where: str) -> dict[str, Any]:
+    packer = Packer()
+    packed = {vpn: _device(device, packer) for vpn, device in choice.devices.items()}
+    known = {vpn: choice.states.get(vpn, {}) for vpn in choice.devices}
+    logs = {seen.trial: seen.log for seen in report.observations if seen.log}
+    return {
+        "folder": shlex.quote(where),
+        "draws": DRAWN,
+        "packed": packer.packed(),
+        "devices": packed,
+        "needs": choice.needs.model_dump(mode="json"),
+        "calm": choice.calm,
+        "thresholds": asdict(USUAL),
+        "rule": {name: getattr(rule, name) for name in ("SURE", "PROBABLE", "EQUAL", "POSSIBLE", "GRID")}
+        | {"rates": rule.RATES_BPS, "fulfilled": rule.FULFILLED, "changing": rule.CHANGING},
+        "musts": needs.MUSTS,
+        "usual": needs.USUAL,
+        "traffics": needs.TRAFFICS,
+        "words": {vpn: {must: WORDS.index(state.word) for must, state in own.items()} for vpn, own in known.items()},
+        "states": WORDS,
+        "shows": {
+            vpn: {
+                must: [
+                    musts.sentence(vpn, must, state),
+                    musts.command(vpn, must) if state.word == "unknown" else "",
+                    f"./{logs[state.trial]}/commands.log" if state.trial in logs and not state.run else "",
+                ]
+                for must, state in own.items()
+            }
+            for vpn, own in known.items()
+        },
+        "kin": [[one.vpn, one.kernel] for one in choice.kin],
+        "say": {
+            "traffic": choice_words.TRAFFIC,
+            "reserved": choice_words.RESERVED,
+            "must": choice_words.MUST_CHANGED,
+            "what": choice_words.WHAT,
+        },
+        "shares": SHARES,
+        "paths": PATHS_MS,
+    }
+
+
+def _rate(rate_bps: float) -> str:
+    scale, unit = text.prefix(rate_bps, "bit/s")
+    return f"{rate_bps / scale:g} {unit}"
+
+
+class Packer:
+    """Draws as floating-point numbers of 24 bits: what single precision has, without the last 8 bits."""
+
+    def __init__(self) -> None:
+        self.arrays: list[np.ndarray[Any, np.dtype[np.uint32]]] = []
+
+    def add(self, draws: Array | None) -> int | None:
+        """Keep every tenth draw; return the number of the array, None where there are none."""
+        if draws is None:
+            return None
+        single = np.clip(draws[:: DRAWS // DRAWN], -LARGEST, LARGEST).astype("<f4")
+        self.arrays.append(single.view("<u4") >> 8)
+        return len(self.arrays) - 1
+
+    def packed(self) -> str:
+        """All arrays, their first bytes, then their second, then their third, as gzip in base64."""
+        bits = np.concatenate(self.arrays) if self.arrays else np.zeros(0, "<u4")
+        planes = b"".join((bits >> shift & 255).astype(np.uint8).tobytes() for shift in (16, 8, 0))
+        return base64.b64encode(gzip.compress(planes, 9, mtime=0)).decode()
+
+
+def _device(device: Device, packer: Packer) -> dict[str, Any]:
+    return {
+        "tcp_bps": packer.add(device.tcp_bps),
+        "udp_bps": packer.add(device.udp_bps),
+        "rtt_added_ms": packer.add(device.rtt_added_ms),
+        "setup_s": packer.add(device.setup_s),
+        "payload_bytes": device.payload_bytes,
+        "at_least": sorted(device.at_least),
+        "growth": {kind: factor for kind, factor in device.growth.items() if math.isfinite(factor)},
+        "breakdown_bps": device.breakdown_bps,
+        "tcp_in_tcp": device.tcp_in_tcp,
+        "trials": device.trials,
+        "failed": device.failed,
+        "curves": {kind: _curve(curve, packer) for kind, curve in device.curves.items()},
+    }
+
+
+def _curve(curve: Curve, packer: Packer) -> Mapping[str, Any]:
+    drawn = {name: getattr(curve, name) for name in ("cores", "loss_ratio", "delay_ms")}
+    return {
+        "rates_bps": [float(rate) for rate in curve.rates_bps],
+        "carried": [bool(carried) for carried in curve.carried],
+        **{name: [packer.add(column) for column in draws.T] for name, draws in drawn.items()},
+    }

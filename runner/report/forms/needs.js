@@ -1,0 +1,312 @@
+"use strict";
+// The reader's needs: the controls, the address that carries them, the card that answers them, and the map.
+
+// data: what choice_page.py gives; address: sets parts of the page's address and leaves the others.
+async function answering(data, address) {
+  const rule = choosing(data, await unpackedDevices(data)), say = saying(data);
+  const own = {...data.needs, share: data.thresholds.mixed};
+  const find = (id) => document.getElementById(id);
+  const LINE = {low: 1e7, steps: 20, unit: "bit/s"}, PATH = {low: 0.1, steps: 20};
+  let needs = own, later = 0;
+
+  // What is written: 100M, 20ms, 0.1%
+  const short = (value, count = 6) => String(Number(value.toPrecision(count)));
+  const lineWords = (bps) => { const [scale, unit] = say.prefix(bps); return `${short(bps / scale)}${{G: "G", M: "M", k: "k"}[unit[0]] || ""}`; };
+
+  function lineOf(text) {
+    const [, count, unit] = /^([0-9.]+)\s*([kMG]?)(?:bit\/s)?$/.exec(text.trim()) || [];
+    const bps = Number(count) * {"": 1, k: 1e3, M: 1e6, G: 1e9}[unit];
+    if (!(bps > 0 && bps < 1e15)) throw new Error(`${text} is not a rate like 100M or 1G`);
+    return bps;
+  }
+
+  function pathOf(text) {
+    const [, count, unit] = /^([0-9.]+)\s*(ms|s|)$/.exec(text.trim()) || [];
+    const ms = Number(count) * (unit === "s" ? 1000 : 1);
+    if (!(ms >= 0 && ms <= 1e5)) throw new Error(`${text} is not a round-trip time like 20ms`);
+    return ms;
+  }
+
+  function shareOf(text) {
+    const [, count, percent] = /^([0-9.]+(?:e-?[0-9]+)?)\s*(%?)$/i.exec(text.trim()) || [];
+    const share = Number(count) / (percent ? 100 : 1);
+    if (!(share >= 0 && share <= 1)) throw new Error(`${text} is not a share like 0.1%`);
+    return share;
+  }
+
+  // runner/choice/stated.py, _musts
+  function mustsOf(text) {
+    const words = text.split(",").filter(Boolean);
+    const wrong = words.find((word) => !data.musts.includes(word.replace(/^-/, "")));
+    if (wrong) throw new Error(`there is no must ${wrong}`);
+    return data.musts.filter((must) => (data.usual.includes(must) || words.includes(must)) && !words.includes(`-${must}`));
+  }
+
+  function trafficOf(text) {
+    if (!data.traffics.includes(text)) throw new Error(`there is no traffic ${text}`);
+    return text;
+  }
+
+  // What the address says of the needs; what it does not say is as the run has it.
+  const READ = {
+    line: (text) => ({line_bps: text ? lineOf(text) : null}),
+    rtt: (text) => ({path_rtt_ms: text ? pathOf(text) : null}),
+    loss: (text) => ({path_loss_ratio: text && text !== "unknown" ? shareOf(text) : null}),
+    traffic: (text) => ({traffic: trafficOf(text)}),
+    share: (text) => ({share: shareOf(text)}),
+    must: (text) => ({must: mustsOf(text)}),
+  };
+
+  function written() {
+    const named = needs.must.filter((must) => !data.usual.includes(must));
+    const out = data.usual.filter((must) => !needs.must.includes(must)).map((must) => `-${must}`);
+    const other = (name) => JSON.stringify(needs[name]) !== JSON.stringify(own[name]);
+    return {
+      line: other("line_bps") ? (needs.line_bps ? lineWords(needs.line_bps) : "") : null,
+      rtt: other("path_rtt_ms") ? (needs.path_rtt_ms === null ? "" : `${short(needs.path_rtt_ms)}ms`) : null,
+      loss: other("path_loss_ratio") ? (needs.path_loss_ratio === null ? "unknown" : `${short(100 * needs.path_loss_ratio)}%`) : null,
+      traffic: other("traffic") ? needs.traffic : null,
+      share: other("share") ? `${short(100 * needs.share)}%` : null,
+      must: other("must") ? [...named, ...out].join(",") : null,
+    };
+  }
+
+  // The same answer in a terminal, which keeps what the run has where an option says nothing.
+  function command() {
+    if (!needs.line_bps) return "";
+    const said = written(), options = [`--line ${lineWords(needs.line_bps)}`];
+    if (needs.path_rtt_ms !== null || said.rtt !== null) options.push(`--path-rtt ${short(needs.path_rtt_ms || 0)}ms`);
+    if (needs.path_loss_ratio !== null) options.push(`--path-loss ${short(100 * needs.path_loss_ratio)}%`);
+    if (needs.traffic !== "mixed" || said.traffic !== null) options.push(`--traffic ${needs.traffic}`);
+    if (said.must !== null) options.push(`--must=${said.must || data.usual.join(",")}`);
+    return `vpneval report ${data.folder} ${options.join(" ")}`;
+  }
+
+  function read() {
+    const parts = new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B")), wrong = [];
+    needs = {...own};
+    for (const [name, reads] of Object.entries(READ)) {
+      if (!parts.has(name)) continue;
+      try {
+        needs = {...needs, ...reads(parts.get(name))};
+      } catch (error) {
+        wrong.push(`The link's ${name} is not used: ${error.message}.`);
+      }
+    }
+    find("wrong-needs").textContent = wrong.join(" ");
+    show();
+  }
+
+  function set(changes) {
+    needs = {...needs, ...changes};
+    find("wrong-needs").textContent = "";
+    address(written());
+    show();
+  }
+
+  // The card
+
+  const card = find("card"), printed = card.cloneNode(true);
+  const items = (words) => words.map((sentence) => element("li", sentence));
+
+  function copyOf(words) {
+    const made = element("span", "", {class: "copy"});
+    made.append(element("code", words), element("button", "copy", {type: "button", "data-copy": words}));
+    return made;
+  }
+
+  function told(id, ...children) {
+    const place = card.querySelector(`[data-fact="${id}"]`);
+    place.querySelector("[data-into]").replaceChildren(...children);
+    place.hidden = !children.length || children.every((child) => !(child.textContent ?? child));
+  }
+
+  function wordButton(vpn, must, words) {
+    return element("button", words, {type: "button", class: "word", "data-vpn": vpn, "data-must": must, "aria-expanded": "false"});
+  }
+
+  function enliven(root) {
+    for (const word of root.querySelectorAll("span.word")) word.replaceWith(wordButton(word.dataset.vpn, word.dataset.must, word.textContent));
+    for (const button of root.querySelectorAll("[data-copy]")) button.hidden = false;
+  }
+
+  // A click on a must says what shows it.
+  function unfolded(button) {
+    const open = button.getAttribute("aria-expanded") === "true";
+    button.setAttribute("aria-expanded", String(!open));
+    if (open) return button.nextElementSibling.remove();
+    const [sentence, shows, log] = data.shows[button.dataset.vpn][button.dataset.must];
+    const made = element("span", `${sentence} `, {class: "shows"});
+    if (log) made.append(element("a", "commands", {href: log}));
+    if (shows) made.append("To try it: ", copyOf(shows));
+    button.after(made);
+  }
+
+  function tell(bands) {
+    const said = needs.line_bps ? rule.answer(needs) : null;
+    const named = said ? said.named : [...new Set(bands.flatMap((band) => band.named))];
+    card.querySelector("#said").textContent = say.headline(said, needs);
+    const rows = card.querySelector("#lines tbody");
+    rows.replaceChildren(...say.lines(bands).map((row) => {
+      const made = element("tr");
+      made.append(element("th", row.lines, {scope: "row"}), element("td", row.vpns));
+      return made;
+    }));
+    card.querySelector('[data-fact="lines"] dt').textContent = said ? "Other lines" : "Your line";
+    told("why-not", ...items(said ? say.whyNot(said) : []));
+    told("changed", ...items(said ? say.changed(rule.changes(said, bands)) : []));
+    const first = said && said.named[0];
+    told("musts", ...(first ? needs.must.map((must) => wordButton(first, must, `${must} ${rule.wordOf(first, must)}`)) : []));
+    card.querySelector('[data-fact="musts"] dt').textContent = `Musts of ${first || ""}`;
+    told("kin", say.kin(named));
+    told("failed", ...items(said ? say.failed(said) : []));
+    told("recipe", ...(first && said.grade < SHORT ? [copyOf(`vpneval recipe ${first} --run ${data.folder}`)] : []));
+    return said;
+  }
+
+  function show() {
+    controls();
+    const mine = JSON.stringify(needs) === JSON.stringify(own);
+    clearTimeout(later);
+    later = setTimeout(maps, 80);
+    if (mine) card.replaceChildren(...printed.cloneNode(true).childNodes);
+    enliven(card);
+    if (!mine) tell(rule.bands(needs));
+    document.documentElement.dataset.answered = mine ? "as reported" : "anew";
+  }
+
+  function controls() {
+    const at = (scale, value) => Math.round(scale.steps * Math.log10(value / scale.low));
+    find("need-line").value = needs.line_bps ? lineWords(needs.line_bps) : "";
+    find("line-slider").value = String(needs.line_bps ? at(LINE, needs.line_bps) : 0);
+    find("line-slider").setAttribute("aria-valuetext", needs.line_bps ? say.rate(needs.line_bps) : "every line");
+    find("need-rtt").value = needs.path_rtt_ms === null ? "" : `${short(needs.path_rtt_ms)}ms`;
+    find("rtt-slider").value = String(needs.path_rtt_ms ? Math.max(1, 1 + at(PATH, needs.path_rtt_ms)) : 0);
+    find("rtt-slider").setAttribute("aria-valuetext", needs.path_rtt_ms === null ? "not stated" : `${short(needs.path_rtt_ms)} ms`);
+    find("share-slider").value = String(Math.round(100 * needs.share));
+    find("share-words").textContent = `${Math.round(100 * needs.share)} %`;
+    find("share").hidden = needs.traffic !== "mixed";
+    const press = (button, on) => button.setAttribute("aria-pressed", String(on));
+    const loss = needs.path_loss_ratio === null ? "unknown" : needs.path_loss_ratio < data.thresholds.tcp_in_tcp_loss_ratio ? "none" : "some";
+    for (const button of document.querySelectorAll("[data-traffic]")) press(button, button.dataset.traffic === needs.traffic);
+    for (const button of document.querySelectorAll("[data-loss]")) press(button, button.dataset.loss === loss);
+    for (const button of document.querySelectorAll("#needs [data-toggle]")) press(button, needs.must.includes(button.dataset.toggle));
+    find("ask").replaceChildren(...(command() ? [copyOf(command())] : ["Say a line."]));
+    find("every-line").hidden = !needs.line_bps;
+    find("as-run").hidden = JSON.stringify(needs) === JSON.stringify(own);
+    const usual = needs.traffic !== "mixed" || needs.share === own.share;
+    find("ask-note").textContent = usual ? "" : `In the terminal, mixed traffic has ${Math.round(100 * own.share)} % datagrams.`;
+  }
+
+  // The map
+
+  const codes = codesOf([...Object.keys(data.devices)]);
+  const tint = (colour, strength) => `#${[1, 3, 5].map((at) => (
+    Math.round(255 - strength * (255 - parseInt(colour.slice(at, at + 2), 16))).toString(16).padStart(2, "0"))).join("")}`;
+
+  // The shortest beginnings of the names that differ.
+  function codesOf(vpns) {
+    const length = (vpn) => {
+      for (let count = 1; count < vpn.length; count++) {
+        if (!vpns.some((other) => other !== vpn && other.slice(0, count) === vpn.slice(0, count))) return count;
+      }
+      return vpn.length;
+    };
+    return Object.fromEntries(vpns.map((vpn) => [vpn, vpn[0].toUpperCase() + vpn.slice(1, length(vpn))]));
+  }
+
+  function cellOf(here, where) {
+    const seen = rule.glance(here), first = seen.named[0], others = seen.named.length - 1;
+    const nobody = !first || (seen.grade >= SHORT && seen.carries === "no");
+    const depends = !nobody && seen.carries === "depends", sure = seen.certainty === "sure";
+    const cell = element("td", "", {class: nobody ? "nobody" : ""});
+    if (nobody) {
+      cell.append(element("span", "–", {title: `${where}: nothing that was measured here carries it`}));
+      return [cell, null];
+    }
+    const colour = data.colours[first], pale = tint(colour, sure ? 0.55 : 0.22);
+    const hatch = `repeating-linear-gradient(45deg, ${tint(colour, 0.3)} 0 3px, #fff 3px 8px)`;
+    cell.style.background = depends ? hatch : pale;
+    cell.classList.toggle("hatched", depends);
+    const doubt = depends ? "it depends on the gateways" : {sure: "sure", probably: "probably", open: "not decided yet"}[seen.certainty];
+    const mark = depends ? "~" : sure ? "" : "?", more = others ? `+${others}` : "";
+    cell.append(
+      element("span", [first, more, mark].filter(Boolean).join("\u00a0"), {class: "name"}),
+      element("span", `${codes[first]}${others ? "+" : ""}${mark}`, {class: "code", "aria-hidden": "true"}));
+    cell.title = `${where}: ${say.listed(seen.named, "or")}, ${doubt}`;
+    return [cell, first];
+  }
+
+  function mapOf(table, rows, needsOf, chosen) {
+    const seen = new Set();
+    const lines = data.rule.rates;
+    const nearest = needs.line_bps && lines.reduce((a, b) => (Math.abs(Math.log(b / needs.line_bps)) < Math.abs(Math.log(a / needs.line_bps)) ? b : a));
+    const body = rows.map((row) => {
+      const made = element("tr");
+      made.append(element("th", row.words, {scope: "row"}));
+      for (const line of lines) {
+        const changes = needsOf(row.value), [cell, first] = cellOf({...needs, ...changes, line_bps: line}, `${say.rate(line)}, ${row.words}`);
+        if (first) seen.add(first);
+        if (line === nearest && row.value === chosen) cell.classList.add("chosen");
+        cell.addEventListener("click", () => set({...changes, line_bps: line}));
+        made.append(cell);
+      }
+      return made;
+    });
+    table.querySelector("tbody").replaceChildren(...body);
+    return seen;
+  }
+
+  function maps() {
+    const percent = data.shares.toReversed().map((share) => ({value: share, words: `${Math.round(100 * share)} %`}));
+    const paths = data.paths.toReversed().map((ms) => ({value: ms, words: `${ms} ms`}));
+    const chosen = {mixed: needs.share, files: 0}[needs.traffic];
+    const seen = new Set([
+      ...mapOf(find("map-share"), percent, (share) => ({traffic: "mixed", share}), chosen),
+      ...mapOf(find("map-path"), paths, (ms) => ({traffic: "transactions", path_rtt_ms: ms}), needs.traffic === "transactions" ? needs.path_rtt_ms : undefined),
+    ]);
+    find("map-key").replaceChildren(...[...seen].map((vpn) => {
+      const item = element("li"), swatch = element("span", codes[vpn], {class: "swatch"});
+      swatch.style.background = tint(data.colours[vpn], 0.55);
+      item.append(swatch, ` ${vpn}`);
+      return item;
+    }));
+    document.documentElement.dataset.mapped = JSON.stringify(needs);
+  }
+
+  // Events
+
+  const typed = (box, name, reads) => box.addEventListener("change", () => {
+    try {
+      set({[name]: box.value.trim() ? reads(box.value) : null});
+    } catch (error) {
+      find("wrong-needs").textContent = `${error.message}.`;
+    }
+  });
+  const slid = (scale, step) => Number((scale.low * 10 ** (step / scale.steps)).toPrecision(2));
+  typed(find("need-line"), "line_bps", lineOf);
+  typed(find("need-rtt"), "path_rtt_ms", pathOf);
+  find("line-slider").addEventListener("input", (event) => set({line_bps: slid(LINE, Number(event.target.value))}));
+  find("rtt-slider").addEventListener("input", (event) => {
+    const step = Number(event.target.value);
+    set({path_rtt_ms: step ? slid(PATH, step - 1) : null});
+  });
+  find("share-slider").addEventListener("input", (event) => set({share: Number(event.target.value) / 100}));
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (!button) return;
+    const {traffic, loss, toggle} = button.dataset;
+    if (traffic) set({traffic});
+    if (loss) set({path_loss_ratio: {unknown: null, none: 0, some: 0.001}[loss]});
+    if (toggle) set({must: data.musts.filter((must) => (must === toggle) !== needs.must.includes(must))});
+    if (button.id === "every-line") set({line_bps: null});
+    if (button.id === "as-run") set({...own});
+    if (button.classList.contains("word")) unfolded(button);
+  });
+  enliven(document);
+  for (const part of document.querySelectorAll("#needs, #map")) part.hidden = false;
+  addEventListener("hashchange", read);
+  read();
+  maps();
+  window.vpnevalChoice = {rule, say, own}; // for the tests, and for the curious
+}
