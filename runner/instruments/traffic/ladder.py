@@ -27,6 +27,7 @@ from runner.instruments.tools.generator import Arrived, Load, generator
 from runner.instruments.tools.recovery import broke_down, emptied
 from runner.instruments.tools.visits import WARM_S, visits
 from runner.lab.node.probing import ProbeSaidError
+from runner.lab.readings.kernel_threads import KernelThreads
 from runner.lab.shape.site_to_site import Lab
 from runner.search.settings import LOSS_RATIO
 from runner.tunnel.bring_up import Bench
@@ -43,6 +44,7 @@ CAREFUL, LOOK_S = 1.25, 0.2
 FEWEST = 3  # visits, after which a VPN that never carried the lowest rung has no more
 MEMORY = "ladder"  # its place in Asked.memory
 SHARED = ("stamped sender", "echo beside")
+KERNEL_THREADS = KernelThreads()
 
 
 @dataclass
@@ -212,13 +214,14 @@ def rungs(asked: Asked) -> list[float]:
 
 
 def spent_s(lab: Lab) -> float | None:
-    """CPU seconds so far: of all nodes where they share a kernel, for all VPNs alike, because the kernel charges its
-    work on a packet to the process that sends it; else of both gateways. None where nobody counts them."""
+    """CPU seconds so far: of all nodes and of the kernel's threads where they share a kernel, for all VPNs alike,
+    because the kernel charges its work on a packet to the process that sends it, or to a thread of its own; else of
+    both gateways. None where nobody counts them."""
     if not lab.shared_kernel:
         return sum(machines(lab)[0].values())
     by_node = [node.cpu_s() for node in lab.nodes.values()]
     known = [seconds for seconds in by_node if seconds is not None]
-    return sum(known) if len(known) == len(by_node) else None
+    return sum(known) + KERNEL_THREADS.seconds() if len(known) == len(by_node) else None
 
 
 def with_cpu(before_s: float | None, after_s: float | None) -> dict[str, float]:
