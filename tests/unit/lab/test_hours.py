@@ -102,7 +102,9 @@ def test_the_deadlines_clock_starts_after_the_wait_and_ends_with_the_hours(
 
     monkeypatch.setattr(SiteRig, "image", image)
     monkeypatch.setattr(session, "Conductor", PaperLoop)
-    monkeypatch.setattr(session, "_look", lambda *_: SimpleNamespace(seed=1, metrics={}, invocations=[], experiments=[]))
+    monkeypatch.setattr(
+        session, "_look", lambda *_: SimpleNamespace(seed=1, metrics={}, invocations=[], experiments=[])
+    )
     monkeypatch.setattr(session, "save_packages", lambda *_: None)
     monkeypatch.setattr(session, "membership", lambda run: {})
     monkeypatch.setattr(session, "_written_down", written_down)
