@@ -54,6 +54,7 @@ class _Attributes(BaseModel):
     ports: str
     outer_ipv6: bool
     inner_ipv6: bool
+    one_end_first: bool
     modules: str
     software: Software
     offers: Offers

@@ -88,6 +88,9 @@ class Vpn(ABC):
     outer_ipv6: ClassVar[bool] = False  # do its files and commands take IPv6 addresses of the gateways?
     # Does its tunnel carry IPv6 between the sites, once that is routed through its device? ``params`` says ``inner``.
     inner_ipv6: ClassVar[bool] = False
+    # Does a tunnel fail whose two ends begin at the same moment? Then the second is started when the first's packets
+    # have arrived.
+    one_end_first: ClassVar[bool] = False
     modules: ClassVar[str] = ""  # the kernel's, as modprobe(8) calls them: of its data path
     software: ClassVar[Software] = Software()
     offers: ClassVar[Offers] = Offers()
