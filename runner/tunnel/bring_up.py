@@ -193,8 +193,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", address, str(ANSWER_PORT), str(UP_WITHIN_S))
     first_payload = lab.host1.spawn(*ask, log="first-payload")
     started = time.monotonic()
-    for site in reversed(sites):
-        vpn.start(lab.gateway(site), site, peers_of(site, sites), params)
+    start(lab, vpn, params)
     if first_payload.wait(UP_WITHIN_S + 5) != 0:
         if renew_answering(lab):
             raise InstrumentError("the far host's answering probe had died before the tunnel was up")
@@ -219,6 +218,16 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     evidence = evidence.model_copy(update={"key_exchange": told})
     proof = prove(lab, address, confidential=confidential(params), judged=judged)
     return Tunnel(address, setup_s, evidence, proof, timers)
+
+
+def start(lab: Lab, vpn: Vpn, params: Params) -> None:
+    """Start the VPN on every gateway, the last site's first. Where one end must be first, the next one waits until
+    what the last one has sent is there: a ping comes behind it. Without an answer, 2 s."""
+    for site in reversed(lab.sites):
+        gateway, peers = lab.gateway(site), peers_of(site, lab.sites)
+        vpn.start(gateway, site, peers, params)
+        for peer in peers if vpn.one_end_first and site is not lab.sites[0] else ():
+            gateway.run("ping", "-q", "-c1", "-W2", peer.wan_address, check=False, timeout=15)
 
 
 def _states(lab: Lab, vpn: Vpn) -> str:

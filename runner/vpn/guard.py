@@ -55,6 +55,7 @@ class _Attributes(BaseModel):
     outer_ipv6: bool
     inner_ipv6: bool
     devices: str
+    one_end_first: bool
     modules: str
     software: Software
     offers: Offers

@@ -91,6 +91,9 @@ class Vpn(ABC):
     # The tunnel's network devices that daemons make and no command of ``start`` names, for a recipe, which lets what is
     # for the other sites leave by nothing else: "tun{peer.number}", "oc*". "*": it leaves by any, unprotected.
     devices: ClassVar[str] = ""
+    # Does a tunnel fail whose two ends begin at the same moment? Then the second is started when the first's packets
+    # have arrived.
+    one_end_first: ClassVar[bool] = False
     modules: ClassVar[str] = ""  # the kernel's, as modprobe(8) calls them: of its data path
     software: ClassVar[Software] = Software()
     offers: ClassVar[Offers] = Offers()
