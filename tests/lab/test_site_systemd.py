@@ -14,7 +14,7 @@ from runner.lab.software.image import Image
 from runner.vpn.deploy import UNIT
 from tests.lab.by_hand import copied
 from tests.lab.commands import vpneval
-from tests.lab.sites import BOXES, TwoSites, two_sites
+from tests.lab.sites import BOXES, OWN_FIREWALL, TwoSites, two_sites
 from tests.lab.test_ssh_lab import settled
 
 LANS = {"gw1": "10.20.0.1", "gw2": "10.30.0.1"}
@@ -143,7 +143,7 @@ def test_the_unit_of_a_written_recipe(image: Image, tmp_path: Path, name: str) -
                 box.off()
                 box.boot()
             up("the tunnel, after a start of both machines")
-            near.run("nft", "flush", "ruleset")
+            near.node.run("nft", "-f", "-", input=f"flush ruleset\n{OWN_FIREWALL}")
             assert "flags owner" in near.node.run("nft", "list", "table", "ip", "vpneval_closed").stdout
             assert near.run("systemctl", "kill", "--signal=KILL", "vpneval-closed").code == 0
             held = ("nft", "list", "table", "ip", "vpneval_closed")

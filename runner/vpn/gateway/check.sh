@@ -72,11 +72,14 @@ watch() { # for the marker: where it comes in, leaves, and where its answer come
 table $table {
     counter sent {}
     counter left {}
+    counter sent_tcp {}
+    counter left_tcp {}
     counter answered {}
     counter answered_bare {}
     chain prerouting {
         type filter hook prerouting priority -310;
         iifname "$port" ip daddr $far icmp type echo-request @th,64,64 0x$marker counter name sent meta nftrace set 1
+        iifname "$port" ip daddr $far tcp dport $tcp_port counter name sent_tcp meta nftrace set 1
 $(echo "$inside" | while read -r words; do
     echo "$words ip saddr $far icmp type echo-reply @th,64,64 0x$marker counter name answered accept"
 done)
@@ -85,6 +88,7 @@ done)
     chain postrouting {
         type filter hook postrouting priority 190;
         ip daddr $far icmp type echo-request @th,64,64 0x$marker counter name left
+        ip daddr $far tcp dport $tcp_port counter name left_tcp
     }
 }
 END
@@ -111,6 +115,8 @@ send() { # from a namespace, into the LAN's port, as if a host had sent it
     ip -n vpneval-check neigh add "$far" lladdr "$mac" dev eth0
     tc qdisc add dev vpneval-check clsact
     tc filter add dev vpneval-check ingress protocol ip u32 match u32 0 0 action mirred ingress redirect dev "$port"
+    # Many firewalls let pings through, and no TCP.
+    ip netns exec vpneval-check timeout 0.3 bash -c ": < /dev/tcp/$far/$tcp_port" 2> /dev/null || true
     for _ in {1..10}; do
         ip netns exec vpneval-check ping -c 1 -W 0.3 -s 8 -p "$marker" -I "$host" "$far" > /dev/null || true
         if [ "$(counted answered)" != 0 ]; then return 0; fi
@@ -154,6 +160,7 @@ as_a_host() { # a marker that only this check knows
     local tracing= notes
     notes=$(mktemp -d)
     trap clean EXIT
+    tcp_port=$((40000 + RANDOM % 9999))
     marker=$(od -An -N8 -tx1 /dev/urandom | tr -d ' \n')
     if ! watch 2> "$notes/said"; then
         echo "Not tried: packets as from a host ($(head -n 1 "$notes/said")). Try one: ping $far"
@@ -172,7 +179,8 @@ judge() { # where has the marker been?
     local dropped lines mark
     if bare; then
         problem "Packets to $lans leave $wan_port in the clear."
-    elif [ "$(counted answered)" != 0 ]; then return 0
+    elif [ "$(counted answered)" != 0 ] && { [ "$(counted left_tcp)" != 0 ] || [ "$(counted sent_tcp)" = 0 ]; }; then
+        return 0
     elif [ "$(counted answered_bare)" != 0 ]; then
         problem "The other gateway's answers come past the tunnel. Run check.sh there."
     else
@@ -182,7 +190,7 @@ judge() { # where has the marker been?
             mark=$(grep -o 'meta mark 0x[0-9a-f]*' "$notes/trace" | tail -n 1 | cut -d' ' -f3)
             route_of_hosts ${mark:+mark "$mark"}
             [ -n "$wrong" ] || problem "What hosts send to $lans does not enter the tunnel, and is dropped."
-        elif [ -n "$dropped" ] || [ "$(counted left)" = 0 ]; then
+        elif [ -n "$dropped" ] || [ "$(counted left)" = 0 ] || [ "$(counted left_tcp)" = 0 ]; then
             mapfile -t lines < <(permit $dropped)
             problem "This gateway's firewall drops what hosts send to the other site${dropped:+ (chain ${dropped##* } of \
 table ${dropped% *})}. Let it through, and write the lines to where your firewall keeps its own:" "${lines[@]}"
