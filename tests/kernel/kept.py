@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 from runner.catalogue import load_experiment, load_vpn
@@ -38,7 +39,8 @@ class Kept:
         run = make_run((), (asked,)).model_copy(update={"vpns": {vpn.name: record_of(vpn) for vpn in vpns}})
         store.save_run(run)
         self._records = Records(store, PlainProgress(err, run.metrics), membership(run))
-        self._context = RunContext(store, {}, cast(Any, None), self._records.watcher, self._records)
+        settings = cast(Any, SimpleNamespace(rig=SimpleNamespace(stands=1)))  # what a failure asks for
+        self._context = RunContext(store, {}, settings, self._records.watcher, self._records)
 
     def secrets(self, name: str, made: Mapping[str, str]) -> None:
         """These are in use."""

@@ -353,6 +353,16 @@ def test_what_cannot_be_undone_is_said(unchanged: TwoSites, tmp_path: Path) -> N
         lab.nodes["gw2"].defer("tc", "qdisc", "bogus")
 
 
+@pytest.mark.smoke
+def test_what_somebody_reverts_is_seen(unchanged: TwoSites) -> None:
+    """The positive control of the tests beside others at work."""
+    box = unchanged.nodes["gw1"]
+    with others_at_work(box, "10.0.0.1", routes=5, each=0) as others:
+        box.run("ip", "route", "del", "100.64.0.3", "proto", "bgp")
+        box.run("ip", "route", "add", "100.64.0.9", "via", "10.0.0.1", "dev", "ens0", "proto", "bgp", "mtu", "1300")
+    assert others.reverted == ["routes: 100.64.0.3 mtu 1400 is gone", "routes: 100.64.0.9 mtu 1300 is back"]
+
+
 @pytest.mark.parametrize(
     ("routes", "least"),
     [

@@ -103,8 +103,10 @@ class Owned:
         for path in sorted(want, key=urgency):
             if values([path]).get(path) != want[path]:
                 put(path, want[path])
-        after = values(want)
-        return [f"{path}: should be {want[path]!r}, is {after[path]!r}" for path in after if after[path] != want[path]]
+        after = values(path for path in self.was if path in want)
+        return [
+            f"{path}: should be {want[path]!r}, is {there!r}" for path, there in after.items() if there != want[path]
+        ]
 
     def before(self, path: str, now: str) -> str:
         """What the sysctl would be without vpneval. A port that came meanwhile has the default that vpneval had set."""
