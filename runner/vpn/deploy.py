@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatch
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 
@@ -141,7 +142,7 @@ def devices_of(vpn: Vpn, peers: Sequence[Site], script: Script) -> list[str]:
     naming = r"\b(?:dev|link set|link show|tuntap add) (\S+)"
     found = {name for line in script.lines for name in re.findall(naming, line)} - {WAN_PORT}
     declared = {name.format(peer=peer) for name in vpn.devices.split() for peer in peers}
-    return sorted(found | declared)
+    return sorted(declared | {name for name in found if not any(fnmatch(name, pattern) for pattern in declared)})
 
 
 def packages(vpn: Vpn) -> list[tuple[str, ...]]:

@@ -51,7 +51,7 @@ def test_nothing_leaves_in_the_clear(image: Image, tmp_path: Path, name: str) ->
         holds(lab, near, name, EVENTS)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["ipsec"])  # of a tunnel that is a device, a route alone closes it there
 def test_a_policy_closes_it_without_nftables(image: Image, tmp_path: Path, name: str) -> None:
     """The gateway masquerades what is between the sites: that is dropped until the line of check.sh was run."""
     with in_use(image, tmp_path, name, FILES) as (lab, near):
@@ -81,7 +81,8 @@ def main() -> int:
     (kernel,) = kernels.parse(wanted.kernel, several=False)
     names = wanted.names or (NAMES if wanted.kernel == "uml" else DEBIANS)
     tests = [f"{__file__}::test_a_recipe_by_hand[{form}-{name}]" for name in names for form in FORMS]
-    tests += [f"{__file__}::{CLOSED[wanted.kernel.partition(':')[0]]}[{name}]" for name in names]
+    closed = CLOSED[wanted.kernel.partition(":")[0]]
+    tests += [f"{__file__}::{closed}[{name}]" for name in names if wanted.kernel != "uml" or name == "ipsec"]
     options = ["-q", "-rA", "--timeout=1800", *(["-k", wanted.only] if wanted.only else [])]
     return in_guest(wanted.folder, [*options, *tests], kernel=kernel)
 

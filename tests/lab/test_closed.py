@@ -55,7 +55,11 @@ EVENTS = {
         {DEFAULT_ROUTE}
     """,
     "daemons killed": "true",  # below
-    "device deleted": "for device in $(. /etc/vpneval/gateway.sh; echo $tunnel); do ip link del $device; done",
+    "device deleted": """
+        . /etc/vpneval/gateway.sh
+        cd /sys/class/net
+        for device in $tunnel; do ip link del $device; done
+    """,
     "firewall loaded anew": """
         nft flush ruleset
         nft 'table inet mine { chain nat { type nat hook postrouting priority 100; oifname "wan0" masquerade; }; }'
