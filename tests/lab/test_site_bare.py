@@ -129,7 +129,10 @@ def test_check_says_the_line_that_lets_hosts_through(bare: TwoSites, tmp_path: P
     # ufw lets pings through. Nobody listens there: who is reached refuses at once.
     to = ": < /dev/tcp/10.30.0.2/7777"
     connects = ("ip", "netns", "exec", "pc", "timeout", "2", "bash", "-c", to)
-    reached = lambda: "refused" in near.run(*connects, check=False).stderr  # noqa: E731
+
+    def reached() -> bool:
+        return "refused" in near.run(*connects, check=False).stderr
+
     assert reached()
     near.run("sh", "-c", f"{INSTALL} {manager}", timeout=120)
     start, reload = RELOADS[manager]
