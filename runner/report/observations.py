@@ -16,7 +16,8 @@ class Observation:
     ``log`` is its folder of commands and logs, relative to the run folder; ``tunnel`` what was negotiated, in the
     daemon's words; ``search`` has (offered rate, loss ratio) of each trial of a search, in bit/s or packet/s;
     ``layers`` those of one packet on the WAN, by the closed form (name -> bytes, the outermost first), where it is
-    known; ``proof`` is the number of its row of evidence (runner.report.proofs), 0 where there is none."""
+    known; ``rounds`` says that its samples are those of its rounds, one each; ``proof`` is the number of its row of
+    evidence (runner.report.proofs), 0 where there is none."""
 
     trial: str
     experiments: list[str]
@@ -35,6 +36,7 @@ class Observation:
     tunnel: str = ""
     search: list[tuple[float, float]] = field(default_factory=list)
     layers: dict[str, int] | None = None
+    rounds: bool = False
     proof: int = 0
 
 
@@ -64,6 +66,7 @@ def _each(trials: Sequence[Trial], proofs: Mapping[str, int]) -> Iterable[Observ
             yield Observation(**common)
         for m in trial.measurements:
             own: dict[str, Any] = {"metric": m.metric, "unit": m.unit, "value": m.value, "samples": m.samples}
+            own["rounds"] = bool(m.rounds)
             yield Observation(**common, **own, search=_search(m.detail.get("trials")), layers=_layers(m.detail))
 
 

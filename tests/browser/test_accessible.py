@@ -6,11 +6,13 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
+from runner.data.needs import Needs
 from runner.report.compare import compare_runs
 from runner.report.forms.comparison import comparison_html, history_html, trends
 from runner.report.forms.html import html_text
 from runner.report.model import build
 from tests.browser.conftest import Open
+from tests.unit.choice.runs import chosen_run
 from tests.unit.synthetic import realistic_run
 
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"], "resultTypes": ["violations"]}
@@ -22,6 +24,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     later = (other[0].model_copy(update={"run_id": "later", "created_at": "2026-02-01T00:00:00+00:00"}), other[1])
     texts = {
         "report": html_text(build(*one)),
+        "choice": html_text(build(*chosen_run(needs=Needs(line_bps=1e9, path_rtt_ms=20)))),
         "compare": comparison_html(compare_runs(one, other)),
         "history": history_html(trends([one, later])),
     }
@@ -43,7 +46,7 @@ def violations(page: Page) -> dict[str, list[str]]:
     return {one["id"]: [str(node["html"])[:200] for node in one["nodes"][:3]] for one in found["violations"]}
 
 
-@pytest.mark.parametrize("name", ["report", "compare", "history"])
+@pytest.mark.parametrize("name", ["report", "choice", "compare", "history"])
 @pytest.mark.parametrize(("width", "dark"), [(1200, False), pytest.param(390, True, marks=pytest.mark.slow)])
 def test_axe_finds_nothing(name: str, width: int, dark: bool, pages: dict[str, Path], open_page: Open) -> None:
     assert violations(open_page(pages[name], width=width, dark=dark)) == {}

@@ -2,6 +2,8 @@
 
 import base64
 import gzip
+import re
+import shlex
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -9,17 +11,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import BrowserContext, Page
 
-from runner.choice.answer import answer, bands, changes
+from runner.choice.answer import RATES_BPS, answer, bands, changes
 from runner.choice.devices import DRAWS, Curve, Device
 from runner.choice.musts import State
+from runner.choice.stated import Given, stated
 from runner.choice.thresholds import USUAL
 from runner.data.needs import MUSTS, TRAFFICS, Must, Needs, Traffic
 from runner.ranking.intervals import Array
+from runner.ranking.weights import PRESETS
 from runner.report import choice_words
+from runner.report import musts as musts_words
 from runner.report.choice import Choice
-from runner.report.forms.choice_page import choice_page
+from runner.report.forms.choice_page import PATHS_MS, SHARES, choice_page
 from runner.report.forms.html import html_text
 from runner.report.model import Report, build
 from runner.report.plots.plotting import Samples
@@ -75,16 +80,19 @@ def unpacked(report: Report) -> dict[str, Device]:
     def curve(vpn: str, kind: str, given: dict[str, Any]) -> Curve:
         known = report.choice.devices[vpn].curves[kind] if report.choice else None
         assert known
-        columns = {
-            name: np.column_stack([np.tile(whole[at], DRAWS // data["draws"]) for at in given[name]])
+        cores, loss, delay = (
+            np.column_stack([np.tile(whole[at], DRAWS // data["draws"]) for at in given[name]])
             for name in ("cores", "loss_ratio", "delay_ms")
-        }
-        return replace(known, **columns)
+        )
+        return replace(known, cores=cores, loss_ratio=loss, delay_ms=delay)
 
     return {
         vpn: replace(
             report.choice.devices[vpn],
-            **{name: drawn(given[name]) for name in ("tcp_bps", "udp_bps", "rtt_added_ms", "setup_s")},
+            tcp_bps=drawn(given["tcp_bps"]),
+            udp_bps=drawn(given["udp_bps"]),
+            rtt_added_ms=drawn(given["rtt_added_ms"]),
+            setup_s=drawn(given["setup_s"]),
             curves={kind: curve(vpn, kind, one) for kind, one in given["curves"].items()},
         )
         for vpn, given in data["devices"].items()
@@ -190,3 +198,171 @@ def test_other_needs_give_another_answer(report: Report, path: Path, open_page: 
     page = open_page(path)
     headlines = {asked(page, Needs(line_bps=line_bps, path_rtt_ms=20))["headline"] for line_bps in LINES}
     assert len(headlines) == len(LINES)
+
+
+def test_the_address_carries_the_needs(report: Report, path: Path, open_page: Open) -> None:
+    page, devices = open_page(path, "#line=1G&rtt=5ms&traffic=files&must=udp-blocked"), unpacked(report)
+    needs = Needs(line_bps=1e9, path_rtt_ms=5, traffic="files", must=musts("udp-blocked"))
+    assert page.locator("#said").inner_text() == told(report, devices, needs)["headline"]
+    assert page.locator("#need-line").input_value() == "1G"
+    assert page.get_by_role("button", name="udp-blocked", exact=True).get_attribute("aria-pressed") == "true"
+    page.get_by_role("button", name="calls").click()
+    page.locator("#line-slider").focus()
+    page.keyboard.press("Home")
+    again = open_page(path, page.evaluate("location.hash"))
+    later = Needs(line_bps=1e7, path_rtt_ms=5, traffic="calls", must=musts("udp-blocked"))
+    for one in (page, again):
+        assert one.locator("#said").inner_text() == told(report, devices, later)["headline"]
+    assert stated_by(again.locator("#ask code").inner_text(), report) == later
+
+
+def stated_by(command: str, report: Report) -> Needs:
+    """The needs that a command of the page states, as vpneval reads it."""
+    assert report.choice
+    program, name, folder, *options = shlex.split(command)
+    assert (program, name, folder) == ("vpneval", "report", report.run_id)
+    words = [word for option in options for word in option.split("=", 1)]
+    given = dict(zip(words[::2], words[1::2], strict=True))
+    line, path_rtt, path_loss, traffic, must = (
+        given.get(f"--{name}", "") for name in ("line", "path-rtt", "path-loss", "traffic", "must")
+    )
+    return stated(Given(None, line, path_rtt, path_loss, traffic, must), report.choice.needs)
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    ["#rtt=", "#loss=0.05%", "#line=155M&loss=0", "#must=-networks,nat", "#must=", "#traffic=transactions&rtt=0.5ms"],
+)
+def test_the_command_states_what_the_page_does(fragment: str, report: Report, path: Path, open_page: Open) -> None:
+    page = open_page(path, fragment)
+    needs = page.evaluate("window.vpnevalChoice.needs()")
+    asked_for = stated_by(page.locator("#ask code").inner_text(), report)
+    same = asked_for.model_dump(mode="json") | {"path_rtt_ms": asked_for.path_rtt_ms or None}
+    assert {name: needs[name] for name in same} == same  # a path of 0 ms is judged as one that nobody stated
+
+
+def test_the_run_s_own_needs_are_answered_by_all_draws(report: Report, path: Path, open_page: Open) -> None:
+    assert report.choice
+    page = open_page(path)
+    assert page.locator("#said").inner_text() == choice_words.headline(report.choice)
+    page.get_by_role("button", name="files").click()
+    page.get_by_role("button", name="as the run was asked").click()
+    assert page.locator("#said").inner_text() == choice_words.headline(report.choice)
+    assert page.evaluate("location.hash") == ""
+
+
+def test_without_a_line_there_are_bands_and_nobody_is_named(report: Report, path: Path, open_page: Open) -> None:
+    page = open_page(path, "#line=")
+    theirs = told_of_every_line(report, unpacked(report), Needs(path_rtt_ms=20, line_bps=1e8))
+    page.wait_for_function(
+        "rows => document.querySelectorAll('#lines tbody tr').length === rows", arg=len(theirs["lines"])
+    )
+    assert page.locator("#said").inner_text() == theirs["headline"]
+    rows = page.locator("#lines tbody tr").all_inner_texts()
+    assert rows == [f"{row['lines']}\t{row['vpns']}" for row in theirs["lines"]]
+    assert page.locator("[data-fact=why-not]").is_hidden()
+
+
+@pytest.mark.parametrize(
+    ("fragment", "says"),
+    [
+        ("#line=fast", "fast is not a rate"),
+        ("#traffic=video", "no traffic video"),
+        ("#must=cheap", "no must cheap"),
+        ("#rtt=-1", "is not a round-trip time"),
+        ("#loss=2", "is not a share"),
+        ("#line=%3Cscript%3E", "<script> is not a rate"),
+    ],
+)
+def test_a_bad_link_is_said_and_not_guessed(fragment: str, says: str, path: Path, open_page: Open) -> None:
+    page = open_page(path, fragment)
+    assert says in page.locator("#wrong-needs").inner_text()
+    assert page.locator("#need-line").input_value() == "100M"
+
+
+def test_a_cell_of_the_map_is_the_answer_for_its_needs(report: Report, path: Path, open_page: Open) -> None:
+    page, devices = open_page(path), unpacked(report)
+    page.wait_for_selector("html[data-mapped]", state="attached")
+    seen = set()
+    for table, rows in (("map-share", SHARES), ("map-path", PATHS_MS)):
+        cells = page.locator(f"#{table} tbody tr")
+        for at, value in enumerate(reversed(rows)):
+            found = cells.nth(at).locator("td").evaluate_all("all => all.map((one) => [one.className, one.innerText])")
+            for (kind, words), line_bps in list(zip(found, RATES_BPS, strict=True))[::3]:
+                share = value if table == "map-share" else None
+                needs = (
+                    Needs(line_bps=line_bps, path_rtt_ms=20)
+                    if share is not None
+                    else Needs(line_bps=line_bps, path_rtt_ms=value, traffic="transactions")
+                )
+                said = told(report, devices, needs, share)["answer"]
+                first = said["candidates"][0]
+                nobody = not said["named"] or (said["grade"] >= 2 and first["carries"] == "no")
+                depends = not nobody and first["carries"] == "depends"
+                assert ("nobody" in kind, "hatched" in kind) == (nobody, depends)
+                if not nobody:
+                    assert words.replace("\u00a0", " ").split(" ")[0] == said["named"][0]
+                    assert ("?" in words) is (not depends and said["certainty"] != "sure")
+                seen.add((nobody, depends, "?" in words))
+    assert len(seen) >= 3
+
+
+def test_a_click_on_the_map_states_its_needs(path: Path, open_page: Open) -> None:
+    page = open_page(path)
+    page.wait_for_selector("html[data-mapped]", state="attached")
+    page.locator("#map-path tbody tr").nth(0).locator("td").nth(1).click()
+    assert page.evaluate("location.hash") == "#line=20M&rtt=50ms&traffic=transactions"
+    page.locator("#map-share tbody tr").nth(1).locator("td").nth(0).click()
+    assert "share=60%" in page.evaluate("location.hash")
+    assert page.locator("#share-words").inner_text() == "60 %"
+
+
+def test_a_click_on_a_must_says_what_shows_it(report: Report, path: Path, open_page: Open) -> None:
+    assert report.choice
+    page = open_page(path)
+    vpn = page.locator("[data-fact=musts] button").first.get_attribute("data-vpn") or ""
+    page.get_by_role("button", name="networks shown").click()
+    said = page.locator("[data-fact=musts] .shows").inner_text()
+    assert musts_words.sentence(vpn, "networks", report.choice.states[vpn]["networks"]) in said
+    page.get_by_role("button", name="networks shown").click()
+    assert page.locator("[data-fact=musts] .shows").count() == 0
+
+
+def test_ranks_are_shown_where_they_count_alone(path: Path, tmp_path: Path, open_page: Open) -> None:
+    page = open_page(path)
+    assert page.locator("#ranking").count() == page.locator("#weights").count() == 0
+    assert page.locator("#pair li").count() > 2  # one against another stays
+    run, trials = chosen_run(MADE, needs=Needs(line_bps=1e8))
+    weighed = tmp_path / "weighed.html"
+    weighed.write_text(html_text(build(run, trials, weights=PRESETS["balanced"])))
+    both = open_page(weighed, "#line=1G&weights=tcp_throughput=1")
+    assert both.locator("#ranking tbody tr").count() > 2
+    both.get_by_role("button", name="only Round-trip time counts").click()
+    assert both.evaluate("location.hash") == "#line=1G&weights=rtt=1"
+    for one in (path, weighed):
+        assert "the best" not in re.sub(r"<script.*?</script>", "", one.read_text(), flags=re.DOTALL)
+
+
+def test_the_card_reads_without_a_script(report: Report, path: Path, chromium: BrowserContext) -> None:
+    assert report.choice
+    assert report.choice.answer
+    page = chromium.new_page()
+    chromium.new_cdp_session(page).send("Emulation.setScriptExecutionDisabled", {"value": True})
+    page.goto(path.as_uri())
+    assert page.locator("#said").inner_text() == choice_words.headline(report.choice)
+    assert page.locator("[data-fact=why-not] li").all_inner_texts() == choice_words.why_not(report.choice.answer)
+    assert page.locator("#needs").is_hidden()
+    assert page.locator("#map").is_hidden()
+    page.close()
+
+
+def test_it_fits_a_phone_and_paper(path: Path, open_page: Open) -> None:
+    page = open_page(path, width=390)
+    page.wait_for_selector("html[data-mapped]", state="attached")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.locator("#map-share td .code").first.is_visible()
+    paper = open_page(path, "?print", width=718)
+    paper.emulate_media(media="print")
+    paper.wait_for_selector("html[data-mapped]", state="attached")
+    assert paper.locator("#map-share td .name").first.is_visible()
+    assert paper.locator("#needs").is_hidden()

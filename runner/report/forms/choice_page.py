@@ -120,7 +120,7 @@ class Packer:
         if draws is None:
             return None
         single = np.clip(draws[:: DRAWS // DRAWN], -LARGEST, LARGEST).astype("<f4")
-        self.arrays.append(single.view("<u4") >> 8)
+        self.arrays.append((single.view("<u4") >> 8).astype("<u4"))
         return len(self.arrays) - 1
 
     def packed(self) -> str:

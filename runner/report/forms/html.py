@@ -274,8 +274,12 @@ def _metric(metric: MetricTable, name: str, samples: Samples | None) -> list[Blo
 
 
 def _measured(row: Row, metric: MetricTable, samples: Samples | None) -> list[str | TableCell]:
-    """A row of a table. The number of repetitions unfolds the trials: value, what was negotiated, commands and logs."""
+    """A row of a table. The number of repetitions unfolds what was negotiated and the trials: value, commands, logs."""
     seen = samples.of(row, metric.metric) if samples else []
+    tunnels, proofs_of = {one.tunnel for one in seen}, {one.proof for one in seen}
+    alike = len(tunnels) == len(proofs_of) == 1  # said once
+    evidence = [_evidence(seen[0])] if alike and seen[0].tunnel else []
+    trials = [_trial(one, metric, alike=alike) for one in seen]
     median, share, repetitions, variation = document.measured(row, metric)
     tone = " ".join(["reference"] * row.reference + ["plain"] * row.not_encrypted)
     status = f"{row.status}: {row.reason}" if row.reason else row.status
@@ -283,18 +287,26 @@ def _measured(row: Row, metric: MetricTable, samples: Samples | None) -> list[st
         TableCell(row.vpn, small=row_levels(row), tone=tone),
         median,
         share,
-        TableCell(repetitions, opens=[_trial(observation, metric) for observation in seen]),
+        TableCell(repetitions, opens=[*evidence, *trials]),
         variation,
         TableCell(status, tone=f"{_class(row.status)} why" if row.reason else ""),
     ]
 
 
-def _trial(seen: Observation, metric: MetricTable) -> Note:
+def _trial(seen: Observation, metric: MetricTable, *, alike: bool) -> Note:
+    """A trial. ``alike``: all trials of the row had the same tunnel, which is said before them."""
     where = f"{seen.repetition}" + (f" {seen.position}" if seen.position != "within" else "")
     value = text.quantity(seen.value or 0.0, metric.unit)
     logs = [Link("commands", file=f"{seen.log}/commands.log"), Link("logs", file=f"{seen.log}/")] if seen.log else []
-    evidence = [Link("evidence", name=proofs.name_of(seen.proof))] if seen.proof else []
-    return Note(f"{where}: {value}" + (f"; {seen.tunnel}" if seen.tunnel else ""), links=[*logs, *evidence])
+    if alike:
+        return Note(f"{where}: {value}", links=logs)
+    own = _evidence(seen)
+    return Note(f"{where}: {value}" + (f"; {own.words}" if own.words else ""), links=[*logs, *own.links])
+
+
+def _evidence(seen: Observation) -> Note:
+    """What was negotiated, and the row of evidence."""
+    return Note(seen.tunnel, links=[Link("evidence", name=proofs.name_of(seen.proof))] if seen.proof else [])
 
 
 def _class(status: str) -> str:

@@ -106,7 +106,7 @@ async function answering(data, address) {
 
   // The card
 
-  const card = find("card"), printed = card.cloneNode(true);
+  const card = find("card"), printed = card.cloneNode(true), printedWords = find("said").textContent;
   const items = (words) => words.map((sentence) => element("li", sentence));
 
   function copyOf(words) {
@@ -142,37 +142,44 @@ async function answering(data, address) {
     button.after(made);
   }
 
-  function tell(bands) {
-    const said = needs.line_bps ? rule.answer(needs) : null;
-    const named = said ? said.named : [...new Set(bands.flatMap((band) => band.named))];
-    card.querySelector("#said").textContent = say.headline(said, needs);
-    const rows = card.querySelector("#lines tbody");
+  // What the line decides is said at once, what all lines decide a moment later.
+  function tell() {
+    const said = needs.line_bps ? rule.answer(needs) : null, first = said && said.named[0];
+    find("said").textContent = say.headline(said, needs);
+    told("why-not", ...items(said ? say.whyNot(said) : []));
+    told("musts", ...(first ? needs.must.map((must) => wordButton(first, must, `${must} ${rule.wordOf(first, must)}`)) : []));
+    card.querySelector('[data-fact="musts"] dt').textContent = `Musts of ${first || ""}`;
+    told("failed", ...items(said ? say.failed(said) : []));
+    told("recipe", ...(first && said.grade < SHORT ? [copyOf(`vpneval recipe ${first} --run ${data.folder}`)] : []));
+    return said;
+  }
+
+  function tellEveryLine(said) {
+    const bands = rule.bands(needs), rows = card.querySelector("#lines tbody");
     rows.replaceChildren(...say.lines(bands).map((row) => {
       const made = element("tr");
       made.append(element("th", row.lines, {scope: "row"}), element("td", row.vpns));
       return made;
     }));
     card.querySelector('[data-fact="lines"] dt').textContent = said ? "Other lines" : "Your line";
-    told("why-not", ...items(said ? say.whyNot(said) : []));
     told("changed", ...items(said ? say.changed(rule.changes(said, bands)) : []));
-    const first = said && said.named[0];
-    told("musts", ...(first ? needs.must.map((must) => wordButton(first, must, `${must} ${rule.wordOf(first, must)}`)) : []));
-    card.querySelector('[data-fact="musts"] dt').textContent = `Musts of ${first || ""}`;
-    told("kin", say.kin(named));
-    told("failed", ...items(said ? say.failed(said) : []));
-    told("recipe", ...(first && said.grade < SHORT ? [copyOf(`vpneval recipe ${first} --run ${data.folder}`)] : []));
-    return said;
+    told("kin", say.kin(said ? said.named : [...new Set(bands.flatMap((band) => band.named))]));
   }
 
   function show() {
     controls();
     const mine = JSON.stringify(needs) === JSON.stringify(own);
     clearTimeout(later);
-    later = setTimeout(maps, 80);
-    if (mine) card.replaceChildren(...printed.cloneNode(true).childNodes);
+    if (mine) {
+      card.replaceChildren(...printed.cloneNode(true).childNodes);
+      find("said").textContent = printedWords;
+    }
     enliven(card);
-    if (!mine) tell(rule.bands(needs));
-    document.documentElement.dataset.answered = mine ? "as reported" : "anew";
+    const said = mine ? null : tell();
+    later = setTimeout(() => {
+      if (!mine) tellEveryLine(said);
+      maps();
+    }, 80);
   }
 
   function controls() {
@@ -204,15 +211,15 @@ async function answering(data, address) {
   const tint = (colour, strength) => `#${[1, 3, 5].map((at) => (
     Math.round(255 - strength * (255 - parseInt(colour.slice(at, at + 2), 16))).toString(16).padStart(2, "0"))).join("")}`;
 
-  // The shortest beginnings of the names that differ.
+  // The initials of each name; where another has them, as many of its letters as it takes.
   function codesOf(vpns) {
-    const length = (vpn) => {
-      for (let count = 1; count < vpn.length; count++) {
-        if (!vpns.some((other) => other !== vpn && other.slice(0, count) === vpn.slice(0, count))) return count;
-      }
-      return vpn.length;
-    };
-    return Object.fromEntries(vpns.map((vpn) => [vpn, vpn[0].toUpperCase() + vpn.slice(1, length(vpn))]));
+    const found = {};
+    for (const vpn of vpns) {
+      const initials = vpn.split("_").map((part) => part.slice(0, 1)).join("").toUpperCase();
+      const longer = [...vpn].map((_, at) => vpn.slice(0, at + 2));
+      found[vpn] = [initials, ...longer].find((code) => !Object.values(found).includes(code)) || vpn;
+    }
+    return found;
   }
 
   function cellOf(here, where) {
@@ -308,5 +315,5 @@ async function answering(data, address) {
   addEventListener("hashchange", read);
   read();
   maps();
-  window.vpnevalChoice = {rule, say, own}; // for the tests, and for the curious
+  window.vpnevalChoice = {rule, say, own, needs: () => needs}; // for the tests, and for the curious
 }

@@ -40,7 +40,7 @@ from runner.report.plots.vega import Spec
 
 QUANTILES = 60  # of a distribution: enough for a line, whatever the number of samples
 LOSS_BOUND = 0.01
-TOLD = 12  # of a cell's trials, in a tooltip
+TOLD = 12  # of a cell's values, in a tooltip
 
 
 def plots_of(report: Report, experiment: ExperimentReport, samples: Samples) -> list[Plot]:
@@ -91,8 +91,9 @@ def _of_tcp_throughput(
 
 
 def _intervals(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot | None:
-    """Median, 95 % interval and every trial of each cell; the baseline is a dashed line through all. The axis follows
-    the points: an interval that is longer ends in an arrow. None for a single cell."""
+    """Median and 95 % interval of each cell, and the values that both are made from: those of its rounds, where it was
+    measured by rounds, else of its trials. The baseline is a dashed line through all. The axis follows the points: an
+    interval that is longer ends in an arrow. None for a single cell."""
     if sum(row.vpn != BASELINE for row in table.measured) < 2:
         return None
     scale, unit = unit_of(table)
@@ -104,9 +105,9 @@ def _intervals(experiment: ExperimentReport, table: MetricTable, samples: Sample
         low, high = (_scaled(v, scale) for v in (row.summary.low, row.summary.high))
         median = float(f"{row.summary.median / scale:.6g}")
         interval = text.with_interval(row.summary, table.unit, row.at_least > 0)
-        mine = [_point(seen, label, scale) for seen in samples.of(row, table.metric)]
+        mine = [point for seen in samples.of(row, table.metric) for point in _of_trial(seen, label, scale)]
         cell: Value = {"cell": label, "vpn": row.vpn, "median": median, "n": row.summary.n, "says": interval}
-        cell["trials"] = _raw(mine, unit)
+        cell["values"] = _raw(mine, unit)
         cells.append(cell if low is None or high is None else cell | {"low": low, "high": high})
         points += mine
     low_end, high_end = axis_ends([float(p["value"]) for p in points] + [float(c["median"]) for c in cells])
@@ -131,7 +132,7 @@ def _intervals(experiment: ExperimentReport, table: MetricTable, samples: Sample
     best = text.with_interval(table.measured[0].summary, table.unit) if table.measured[0].summary else ""
     return Plot(
         key=key_of(experiment, table.metric),
-        title=f"{table.title} ({table.better} is better): median, 95 % interval and every trial",
+        title=f"{table.title} ({table.better} is better): median, 95 % interval and the values behind them",
         alt=f"{table.title} of {text.counted(len(cells), 'cell')}; best: {labels[0]}, {best}. The table says it all.",
         spec=spec_of(
             {"height": (STEP_OF_TWO if two else STEP) * len(labels), "layer": layers},
@@ -145,7 +146,7 @@ def _medians(
 ) -> list[Spec]:
     """The layers of the medians and their intervals, with an arrow where one is longer than the axis."""
     tooltip = [{"field": "cell", "title": "cell"}, {"field": "says", "title": "median (95 %)"}, {"field": "n"}]
-    tooltip.append({"field": "trials", "title": "trials"})
+    tooltip.append({"field": "values", "title": "values"})
     return [
         {
             "data": {"values": [cell for cell in cells if "low" in cell]},
@@ -331,10 +332,8 @@ def _by_length(experiment: ExperimentReport, table: MetricTable, samples: Sample
 
 def _points(points: Sequence[Value], x: Spec, y: Spec, colour: Spec) -> Spec:
     tooltip = [
-        {"field": "trial", "title": "trial"},
         {"field": "repetition", "title": "repetition"},
         {"field": "value", "title": "value", "format": ".4~g"},
-        {"field": "tunnel", "title": "negotiated"},
     ]
     return {
         "data": {"values": points},
@@ -344,15 +343,17 @@ def _points(points: Sequence[Value], x: Spec, y: Spec, colour: Spec) -> Spec:
 
 
 def _raw(points: Sequence[Value], unit: str) -> str:
-    """The values of the trials, as many as a tooltip holds."""
+    """The values, as many as a tooltip holds."""
     more = f" and {len(points) - TOLD} more" if len(points) > TOLD else ""
     return ", ".join(f"{point['value']:.4g}" for point in points[:TOLD]) + f"{more} {unit}"
 
 
-def _point(seen: Observation, label: str, scale: float) -> Value:
+def _of_trial(seen: Observation, label: str, scale: float) -> list[Value]:
+    """The values of a trial: one for each round, or its own."""
     assert seen.value is not None
-    point: Value = {"cell": label, "vpn": seen.vpn, "trial": seen.trial, "repetition": seen.repetition}
-    return point | {"value": _scaled(seen.value, scale) or 0.0, "tunnel": seen.tunnel} | _log(seen)
+    values = seen.samples if seen.rounds else [seen.value]
+    point: Value = {"cell": label, "vpn": seen.vpn, "repetition": seen.repetition}
+    return [point | {"value": _scaled(value, scale) or 0.0} | _log(seen) for value in values]
 
 
 def _log(seen: Observation) -> Value:

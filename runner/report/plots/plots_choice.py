@@ -10,7 +10,7 @@ import numpy as np
 from runner.choice.devices import Device
 from runner.report import text
 from runner.report.blocks import Plot
-from runner.report.plots.plotting import Samples, Value, spec_of
+from runner.report.plots.plotting import Samples, Value, colours, spec_of
 from runner.report.plots.vega import Spec
 
 QUANTILES = (0.025, 0.5, 0.975)
@@ -61,7 +61,7 @@ def _ladder(devices: Mapping[str, Device], samples: Samples, kind: str, quantity
         title=f"{title}, against the rate, in {SAYS[kind]}",
         alt=f"{title}, against the offered rate in {SAYS[kind]}, a line for each of "
         f"{text.counted(len(devices), 'VPN')}, with 95 % intervals.",
-        spec=spec_of({"height": 260, "layer": _layers(values, quantity, samples)}, "Hollow: the rate was not carried."),
+        spec=spec_of({"height": 260, "layer": _layers(values, quantity, samples)}),
     )
 
 
@@ -82,7 +82,10 @@ def _layers(values: list[Value], quantity: Quantity, samples: Samples) -> list[S
         {"field": "says", "title": f"{'cores' if log else 'ms'} (95 %)"},
         {"field": "carried", "title": "was it carried?"},
     ]
-    shared = {"x": x, "color": samples.colour, "tooltip": tooltip}
+    vpns = list(dict.fromkeys(str(value["vpn"]) for value in values))
+    known = colours(vpns) | samples.colours
+    colour = samples.colour | {"scale": {"domain": vpns, "range": [known[vpn] for vpn in vpns]}}
+    shared = {"x": x, "color": colour, "tooltip": tooltip}
     fill = {"condition": {"test": "datum.carried == 'carried'", "value": 1}, "value": 0}
     data = {"values": values}
     return [
