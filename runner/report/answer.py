@@ -141,7 +141,7 @@ def verdict(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
     chances = ", ".join(f"{standing.vpn} {chance(standing.best_probability)}" for standing in tied)
     return (
         f"{_listed([standing.vpn for standing in tied])} cannot be told apart yet. "
-        f"Share of the simulated rankings with each in first place: {chances}."
+        f"First in the simulated rankings: {chances}."
     )
 
 

@@ -364,5 +364,6 @@ def test_it_fits_a_phone_and_paper(path: Path, open_page: Open) -> None:
     paper = open_page(path, "?print", width=718)
     paper.emulate_media(media="print")
     paper.wait_for_selector("html[data-mapped]", state="attached")
-    assert paper.locator("#map-share td .name").first.is_visible()
+    assert paper.locator("#map-share td .code").first.is_visible()
+    assert paper.evaluate("document.querySelector('#map-share').scrollWidth") <= 718
     assert paper.locator("#needs").is_hidden()

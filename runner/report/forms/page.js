@@ -216,7 +216,7 @@ function verdict(basis, ranking) {
   }
   const both = [first, ...tied].sort((a, b) => b.best_probability - a.best_probability);
   const chances = both.map((standing) => `${standing.vpn} ${chance(standing.best_probability)}`).join(", ");
-  return `${names(both)} cannot be told apart yet. Share of the simulated rankings with each in first place: ${chances}.`;
+  return `${names(both)} cannot be told apart yet. First in the simulated rankings: ${chances}.`;
 }
 
 // runner/report/answer.py, change.

@@ -104,9 +104,9 @@ def _whole(report: Report, answer: Answer, console: Console, tall: bool, sentenc
     if tall:
         console.print()
     console.print(_verdict(answer, tall))
-    if answer.against:
-        first, second = answer.against[0].a, answer.against[0].b
-        ratios = "; ".join(f"{_short(pair.metric)} {_ratio(pair)}" for pair in answer.against)
+    if pairs := [pair for pair in answer.against if tall or pair.decision != "undecided"]:
+        first, second = pairs[0].a, pairs[0].b
+        ratios = "; ".join(f"{_short(pair.metric)} {_ratio(pair)}" for pair in pairs)
         console.print(Text(f"{first} over {second}: {ratios}."))
     if answer.broke:
         console.print(Text(" ".join(answer.broke), "yellow"))
@@ -185,7 +185,7 @@ def values_table(
     table = Table(box=lines, padding=(0, int(wide or not ruled), 0, 0), show_edge=False, header_style="bold")
     table.add_column("#", justify="right")
     table.add_column("VPN", no_wrap=True, min_width=11)
-    table.add_column("best", justify="right", no_wrap=True)
+    table.add_column("first", justify="right", no_wrap=True)
     units = {}
     for metric in counted:
         units[metric] = unit_of(numbers[metric], metrics[metric].unit)

@@ -18,8 +18,8 @@ APART = 1.02  # times the rate, from one VPN to the next, so that intervals do n
 SAYS = {"tcp": "TCP", "datagrams": "datagrams"}
 Quantity = Literal["cores", "delay_ms"]
 TITLES: dict[Quantity, str] = {
-    "cores": "Cores of a gateway, beyond plain IP",
-    "delay_ms": "Delay added to one packet in twenty (p95), beyond plain IP (ms)",
+    "cores": "Cores of a gateway beyond plain IP",
+    "delay_ms": "p95 of the delay beyond plain IP",
 }
 
 
@@ -58,7 +58,7 @@ def _ladder(devices: Mapping[str, Device], samples: Samples, kind: str, quantity
     title = TITLES[quantity]
     return Plot(
         key=f"ladder-{kind}-{quantity.split('_', maxsplit=1)[0]}",
-        title=f"{title}, against the rate, in {SAYS[kind]}",
+        title=f"{title} against the rate, in {SAYS[kind]}",
         alt=f"{title}, against the offered rate in {SAYS[kind]}, a line for each of "
         f"{text.counted(len(devices), 'VPN')}, with 95 % intervals.",
         spec=spec_of({"height": 260, "layer": _layers(values, quantity, samples)}),

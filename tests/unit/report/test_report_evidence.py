@@ -57,10 +57,14 @@ def test_the_marker_in_words(update: dict[str, bool], says: str) -> None:
     assert says in rows[0].marker
 
 
-def test_every_trial_leads_to_its_evidence() -> None:
+def test_trials_lead_to_their_evidence() -> None:
+    """Once for all trials of a row, where it is the same."""
     trials = [seen("openvpn", block, "2.6", "1 %") for block in range(3)]
     page = html_text(build(one_experiment(trials), trials))
-    assert page.count('href="#evidence-1"') == 3
+    assert page.count('href="#evidence-1"') == 1
+    other = seen("openvpn", 3, "2.7", "1 %")
+    mixed = html_text(build(one_experiment([*trials, other]), [*trials, other]))
+    assert (mixed.count('href="#evidence-1"'), mixed.count('href="#evidence-2"')) == (3, 1)
     assert page.count('id="evidence-1"') == 1
     assert "kernel: ESP; 2.6" in markdown_text(build(one_experiment(trials), trials))
 
