@@ -223,14 +223,14 @@ ELSEWHERE = {
 
 # On gw1, in the place of the Python that would be the agent.
 NO_AGENT = {
-    "talks": ("yes", "gw1 (gw1) did not come up: it says 'y'"),
-    "hangs": ("sleep 300", "gw1 (gw1) did not come up within "),
-    "answers with noise": ("echo 1; yes", "gw1 (gw1) answers 'y\\n', which is no agent's answer"),
-    "answers nothing": ("echo 1; sleep 300", "gw1 (gw1)"),
+    "talks": ("yes", ") did not come up: it says 'y'"),
+    "hangs": ("sleep 300", ") did not come up within "),
+    "answers with noise": ("echo 1; yes", "which is no agent's answer"),
+    "answers nothing": ("echo 1; sleep 300", "vpneval: gw1 ("),
 }
 
 
-@pytest.mark.parametrize("what", [pytest.param("answers with noise", marks=pytest.mark.smoke), *NO_AGENT])
+@pytest.mark.parametrize("what", NO_AGENT)
 def test_an_agent_that_is_none(what: str, testbed: Machines, tmp_path: Path) -> None:
     does, says = NO_AGENT[what]
     gateway = testbed.nodes["gw1"]
