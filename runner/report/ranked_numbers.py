@@ -119,7 +119,7 @@ def section(
         about = f"{known.better} is better; {number.traffic}"
         metric = TableCell(known.title, small=about, name=row_id(ranking, number.metric), link=link)
         rows.append([metric, *[_number(number, vpn, known.unit) for vpn in vpns]])
-    title = "The numbers behind the ranks"
+    title = "Each VPN's numbers"
     table = Table(ABOUT, ["metric", *vpns], rows, numbers=range(1, len(vpns) + 1), named=True)
     return [Heading(title, f"behind-{ranking}", level=3, fold=title), table]
 

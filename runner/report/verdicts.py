@@ -85,7 +85,7 @@ def about(verdicts: Sequence[Verdict], titles: dict[str, str]) -> str:
 
 
 def words(verdict: Verdict) -> str:
-    """``openvpn is better than ssh_tun``, ``openvpn and ssh_tun: undecided; measuring both for about 3 min more would
+    """``openvpn is better than ssh_tun``, or ``openvpn and ssh_tun: undecided; about 3 min more of both would
     decide``."""
     sentence = f"{verdict.a} {DECIDED[verdict.decision]} {verdict.b}"
     return sentence if verdict.decision != "undecided" else f"{sentence}: undecided; {why(verdict)}"
@@ -95,7 +95,7 @@ def why(verdict: Verdict) -> str:
     """Why a pair is undecided, and what would decide it."""
     if verdict.seconds is None:
         return verdict.reason or NO_INTERVAL
-    return f"measuring both for {more(verdict.seconds)} would decide"
+    return f"{more(verdict.seconds)} of both would decide"
 
 
 def more(seconds: float) -> str:
@@ -145,7 +145,7 @@ def section(verdicts: Sequence[Verdict], spread: Sequence[Spread], ranking: Rank
     mine = of_ranking(verdicts, ranking)
     if not mine:
         return []
-    title = "Each pair of VPNs in each metric that counts in the ranking as reported"
+    title = "Each pair of VPNs in each metric that counts"
     return [
         Heading("Verdicts", "verdicts", level=3, fold="The verdict on each pair"),
         Paragraph(f"{about(mine, ranking.titles)} {spread_words(spread, ranking)}".rstrip()),

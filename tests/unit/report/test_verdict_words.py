@@ -68,7 +68,7 @@ def test_words() -> None:
     verdict = Verdict(configuration="c", image="", metric="rtt", a="a", b="b", decision="undecided", margin=1.1)
     assert words(verdict) == "a and b: undecided; too few measurements in common"
     asked = verdict.model_copy(update={"seconds": 150.2, "reason": ""})
-    assert words(asked) == "a and b: undecided; measuring both for about 3 min more would decide"
+    assert words(asked) == "a and b: undecided; about 3 min more of both would decide"
     assert [more(seconds) for seconds in (0.2, 40.1, 91, 9000)] == [
         "about 1 s more",
         "about 41 s more",
