@@ -103,9 +103,14 @@ def report(run: tuple[Run, list[Trial]]) -> Report:
 
 @pytest.fixture
 def reader(report: Report, tmp_path: Path, open_page: Open) -> Callable[..., Reader]:
-    path = tmp_path / "report.html"
-    path.write_text(html_text(report))
-    return lambda width=1400: Reader(open_page(path, width=width))
+    """Somebody at the page as it is, or at the one that has ranks because somebody asked for weights."""
+
+    def opened(width: int = 1400, *, weighed: bool = False) -> Reader:
+        path = tmp_path / "report.html"
+        path.write_text(html_text(report.model_copy(update={"weighed": weighed})))
+        return Reader(open_page(path, width=width))
+
+    return opened
 
 
 def numbers(report: Report, metric: str) -> RankedNumber:
@@ -152,7 +157,7 @@ def test_c_two_vpns_at_udp(reader: Callable[..., Reader], run: tuple[Run, list[T
 
 
 def test_d_only_latency_counts(reader: Callable[..., Reader], run: tuple[Run, list[Trial]]) -> None:
-    someone = reader()
+    someone = reader(weighed=True)
     someone.click(someone.page.get_by_role("button", name="only Round-trip time counts"))
     only = rank(*run, configuration=SHOWN, weights=Weights(name="rtt=1", values={"rtt": 1.0}))
     assert someone.read(".answer .who") == verdict(only, look(*run))
@@ -176,7 +181,7 @@ def test_e_what_exactly_was_configured(reader: Callable[..., Reader], run: tuple
 
 
 def test_f_tcp_only_vpns_are_ranked(reader: Callable[..., Reader], run: tuple[Run, list[Trial]]) -> None:
-    someone = reader()
+    someone = reader(weighed=True)
     assert "ssh_forward" in someone.read("#ranking .unranked")
     someone.click(someone.page.get_by_role("button", name="TCP only"))
     tcp = rank(*run, configuration=SHOWN, weights=of_run(PRESETS["tcp"], METRICS))
@@ -187,7 +192,7 @@ def test_f_tcp_only_vpns_are_ranked(reader: Callable[..., Reader], run: tuple[Ru
 
 
 def test_g_how_long_a_sure_answer_takes(reader: Callable[..., Reader], report: Report) -> None:
-    someone = reader()
+    someone = reader(weighed=True)
     said = someone.read(".answer .sure")
     undecided = [one for one in report.verdicts if (one.configuration, one.decision) == (SHOWN, "undecided")]
     assert said.startswith(f"{len(undecided)} of ")
