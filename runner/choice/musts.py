@@ -173,7 +173,10 @@ def _networks(seen: Seen) -> Found | None:
 
 
 def _udp_blocked(seen: Seen) -> Found | None:
-    """A tunnel that the capture saw in TCP alone passes; one of which it saw anything else does not."""
+    """A tunnel that the capture saw in TCP alone passes; one of which it saw anything else does not. Plain IP is what
+    it carries, and the marker is TCP."""
+    if seen.record.transport == "ip":
+        return Found(False, "plugin", seen.record.transport)
     wires = [(trial, trial.proof.outer) for trial in seen.ok if trial.proof and trial.proof.outer]
     for trial, outer in sorted(wires, key=lambda wire: wire[1] == ["tcp"]):
         return Found(outer == ["tcp"], "wire", " and ".join(outer), trial.id)

@@ -129,6 +129,11 @@ def test_permitted_cryptography_is_of_all_three_parts() -> None:
         assert (found.word, found.sources) == (word, ["BSI TR-02102-3"])
 
 
+def test_plain_ip_in_which_the_marker_travelled_passes_no_firewall() -> None:
+    plain = {"none": record_of(load_vpn("none"))}
+    assert states(run_of(plain), [trial_of("none", proof=travelled("tcp"))])["none"]["udp-blocked"].word == "no"
+
+
 def test_who_forwards_ports_joins_no_networks_whatever_came_through() -> None:
     found = states(run_of({"ssh_forward": record_of(load_vpn("ssh_forward"))}), [trial_of("ssh_forward")])
     assert found["ssh_forward"]["networks"].model_dump(include={"word", "how"}) == {"word": "no", "how": "ports"}
