@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from runner.ranking.ranking import Ranking
 from runner.ranking.words import chance
 from runner.report import choice_words, proofs, text, verdicts
-from runner.report.answer import Answer, answers, change, machine, missing, numbers_of, place_of, sure, surer, unit_of
+from runner.report.answer import Answer, answers, change, missing, numbers_of, place_of, sure, surer, unit_of
 from runner.report.blocks import Block, Heading, Note, Paragraph, Plot, Table, TableCell
 from runner.report.choice import Choice
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_levels, row_repetitions, row_share
 from runner.report.facts import BASELINE, interval_method
+from runner.report.headings import machine
 from runner.report.model import Report
 from runner.report.plots.thinning import note, shown
 from runner.report.ranked_numbers import RankedNumber

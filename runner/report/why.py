@@ -13,9 +13,9 @@ from runner.ranking.doubts import look
 from runner.ranking.verdicts import Verdict, turned
 from runner.ranking.weights import default_weights
 from runner.report import text
-from runner.report.answer import machine_of
 from runner.report.breakdowns import breakdowns
 from runner.report.facts import facts
+from runner.report.headings import machine_of
 from runner.report.kinds import by_kind
 from runner.report.verdicts import interval
 

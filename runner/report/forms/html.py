@@ -22,12 +22,10 @@ from runner.report.answer import (
     Answer,
     answers,
     go_on,
-    machine,
     missing,
     numbers_of,
     recipe,
     sure,
-    title,
 )
 from runner.report.blocks import Block, Link, Note, Paragraph, Plot, Table, TableCell
 from runner.report.experiments import ExperimentReport, MetricTable, Problem, Row, name_of, row_levels
@@ -35,6 +33,7 @@ from runner.report.forms.choice_page import choice_page
 from runner.report.forms.elements import blocks_html, fill
 from runner.report.forms.explore import page_data, script_json, table_id, tables_of
 from runner.report.forms.matrix import matrix_of
+from runner.report.headings import machine, title
 from runner.report.limits import ABOUT as ABOUT_LIMITS
 from runner.report.limits import of_ranking
 from runner.report.model import Report

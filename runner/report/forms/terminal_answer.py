@@ -28,7 +28,6 @@ from runner.report.answer import (
     by_tcp,
     go_on,
     groups,
-    machine,
     missing,
     numbers_of,
     order,
@@ -40,6 +39,7 @@ from runner.report.answer import (
     verdict,
 )
 from runner.report.forms.terminal_choice import render_choice, render_next
+from runner.report.headings import machine
 from runner.report.kinds import OTHERS
 from runner.report.limits import LimitRow, changed_order, of_ranking
 from runner.report.machines import holds

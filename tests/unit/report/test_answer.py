@@ -20,6 +20,7 @@ from runner.report.facts import Fact
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.terminal import render
+from runner.report.headings import machine
 from runner.report.model import Report, build
 from runner.report.verdicts import of_ranking
 from tests.unit.reports import realistic
@@ -227,5 +228,5 @@ def test_one_vpn_and_one_repetition_crown_nobody() -> None:
 def test_one_core_is_not_cores() -> None:
     run, trials = realistic_run(2)
     report = build(run.model_copy(update={"lab": run.lab | {"cores": 1}}), trials)
-    assert ", 1 core, " in answers_of.machine(report)
+    assert ", 1 core, " in machine(report)
     assert not re.search(r"\b1 cores", report.model_dump_json())

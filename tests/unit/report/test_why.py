@@ -10,7 +10,7 @@ from runner.cli.folders import latest
 from runner.cli.guest_runs import add_to_index
 from runner.data.errors import UsageError
 from runner.data.store import load_run
-from runner.report.answer import machine
+from runner.report.headings import machine
 from runner.report.model import build
 from runner.report.why import why
 from tests.unit.synthetic import realistic_run
