@@ -82,8 +82,8 @@ def lines(choice: Choice) -> list[Row]:
     for at, band in enumerate(choice.bands):
         before = choice.bands[at - 1] if at else None
         if before and before.named and set(before.named) == set(band.named) and before.grade < band.grade < Grade.SHORT:
-            kept = " and ".join(RESERVED[name] for name in band.reservations if name not in before.reservations)
-            vpns = f"{rows[-1].vpns} (from {_rate(band.low_bps)} on {kept or 'with a reservation'})"
+            kept = RESERVED["capacity"] if "capacity" in band.reservations else "with a reservation"
+            vpns = f"{rows[-1].vpns} (from {_rate(band.low_bps)} on {kept})"
             rows[-1] = Row(_span(before.low_bps, band.high_bps), vpns, before.grade)
         else:
             rows.append(Row(_span(band.low_bps, band.high_bps), _band(band), band.grade))

@@ -356,8 +356,8 @@ function saying(data) {
       const before = bands[at - 1];
       const same = before && before.named.length && before.named.length === band.named.length && before.named.every((vpn) => band.named.includes(vpn));
       if (same && before.grade < band.grade && band.grade < SHORT) {
-        const kept = reserved(band.reservations.filter((name) => !before.reservations.includes(name))).join(" and ");
-        const vpns = `${rows.at(-1).vpns} (from ${rate(band.low_bps)} on ${kept || "with a reservation"})`;
+        const kept = band.reservations.includes("capacity") ? data.say.reserved.capacity : "with a reservation";
+        const vpns = `${rows.at(-1).vpns} (from ${rate(band.low_bps)} on ${kept})`;
         rows[rows.length - 1] = {lines: span(before.low_bps, band.high_bps), vpns, grade: before.grade};
       } else {
         rows.push({lines: span(band.low_bps, band.high_bps), vpns: ofBand(band), grade: band.grade});
