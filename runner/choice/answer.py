@@ -323,16 +323,16 @@ def _value(one: Graded, criterion: Criterion) -> float | None:
 
 
 def _reasons(one: Graded, own: Mapping[Must, str], needs: Needs, grade: int, best: int) -> list[Reason]:
-    """The musts that it lacks; else the criteria by which it is worse; else what it costs."""
+    """The musts that it lacks; else that it does not carry the line; else the criteria by which it is worse; else what
+    it costs."""
     if lacking := _lacking(own, needs):
         unknown = [must for must in lacking if own.get(must, "unknown") == "unknown"]
         surely = [must for must in lacking if must not in unknown]
         return [Reason(musts=surely or unknown, unknown=not surely)]
+    middle = {name: int(np.median(codes)) for name, codes in one.codes.items()}
+    if middle["capacity"] == Grade.SHORT:  # a tunnel that is full does worse in all else
+        return [Reason(criterion="capacity", value=_value(one, "capacity"))]
     if grade > best or best == Grade.UNKNOWN:
-        middle = {name: int(np.median(codes)) for name, codes in one.codes.items()}
         worse = [name for name in middle if middle[name] > best] or [name for name in middle if middle[name] == grade]
-        worse = ["capacity"] if middle["capacity"] == Grade.SHORT else worse  # a tunnel that is full does worse in all
-        return [
-            Reason(criterion=name, value=_known(one.values[name]) if name in one.values else None) for name in worse
-        ]
+        return [Reason(criterion=name, value=_value(one, name)) for name in worse]
     return [Reason(criterion="cost", value=_known(one.cores))]

@@ -57,8 +57,8 @@ def report_on(
         err.print(f"--until-significant: {outcome.separation}", highlight=False, soft_wrap=True)
     if outcome.passed_over and not quiet:
         err.print(
-            f"{outcome.passed_over} of the planned trials were left out because the pairs of VPNs that they compare "
-            "were decided before, or needed more time than was left.",
+            f"{outcome.passed_over} of the planned trials were left out because what they decide was decided before, "
+            "or needed more time than was left.",
             soft_wrap=True,
         )
     if outcome.trimmed and not quiet:

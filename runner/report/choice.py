@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pydantic import Field, InstanceOf
 
-from runner.choice.answer import Answer, Band, Change, answer, bands, changes, unsettled
+from runner.choice.answer import FULFILLED, Answer, Band, Change, answer, bands, changes, unsettled
 from runner.choice.devices import Device, devices
 from runner.choice.musts import State, states, words_of
 from runner.data.needs import Must, Needs
@@ -28,8 +28,9 @@ class Kin(Strict):
 class Choice(Strict):
     """The choice that a run allows. ``answer``: for the stated line, None where none is stated; ``bands``: for every
     line; ``unsettled``: the asked lines that more of the same measurements would settle, bit/s; ``states``: VPN -> must
-    -> what is known of it; ``absent``: VPNs that were asked for and not measured here, the kernel's first; ``kin``: of
-    those that were measured; ``stolen``: the share of the CPU time that the hypervisor took. ``devices`` are what all
+    -> what is known of it; ``absent``: VPNs that were asked for and not measured here, the kernel's first; ``others``:
+    VPNs that nobody asked for and that have the musts, as far as shipped runs and declarations tell; ``kin``: of those
+    that were measured; ``stolen``: the share of the CPU time that the hypervisor took. ``devices`` are what all
     of it was made from; they are not part of report.json."""
 
     needs: Needs
@@ -39,6 +40,7 @@ class Choice(Strict):
     unsettled: list[float]
     states: dict[str, dict[Must, State]]
     absent: list[str]
+    others: list[str] = []
     kin: list[Kin]
     stolen: float
     devices: dict[str, InstanceOf[Device]] = Field(default={}, exclude=True)
@@ -73,10 +75,24 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
         unsettled=unsettled(measured, words, run.needs, calm=stolen <= CALM),
         states=known,
         absent=_absent(run, trials),
+        others=_others(run),
         kin=[Kin(vpn=vpn, kernel=other) for vpn in sorted(measured) for other in _in_kernel(run, vpn)],
         stolen=stolen,
         devices=measured,
     )
+
+
+def _others(run: Run) -> list[str]:
+    """The VPNs that the run was not asked for and that have every must in force. None in User Mode Linux."""
+    if run.lab.get("guest") == "uml":
+        return []
+    found: dict[str, bool] = {}
+    for shipped, trials in shipped_runs():
+        for vpn, own in words_of(states(shipped, trials)).items():
+            able = all(own[must] in FULFILLED for must in run.needs.must)
+            if vpn not in run.vpns and not shipped.vpns[vpn].reference:
+                found.setdefault(vpn, able)
+    return sorted(vpn for vpn, able in found.items() if able)
 
 
 def _absent(run: Run, trials: Sequence[Trial]) -> list[str]:

@@ -20,6 +20,7 @@ TRAFFIC = {
     "calls": "calls, in packets of 200 bytes",
     "transactions": "transactions in TCP",
 }
+OTHERS = 5  # VPNs that may suit, of which a sentence names so many
 TRIED = 2  # commands that show what is not known
 RESERVED: Mapping[Criterion, str] = {
     "capacity": "with little room",
@@ -155,8 +156,13 @@ def kin(choice: Choice) -> str:
 
 
 def not_measured(choice: Choice) -> str:
-    """Which VPNs were asked for and not measured; empty where all were."""
-    return f"Not measured here: {', '.join(choice.absent)}." if choice.absent else ""
+    """Which VPNs were asked for and not measured, and which others may suit; empty where there are none."""
+    absent = f"Not measured here: {', '.join(choice.absent)}." if choice.absent else ""
+    if not choice.others or choice.answer is None:
+        return absent
+    more = " and others" * (len(choice.others) > OTHERS)
+    others = f"Not asked for, and may suit you: {', '.join(choice.others[:OTHERS])}{more}."
+    return f"{absent} {others}".strip()
 
 
 def failed(choice: Choice) -> list[str]:

@@ -64,8 +64,8 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
         sentences.append(f"vpneval left out {counted(trimmed, 'trial')} to keep the deadline.")
     if run.invocations and (passed_over := run.invocations[-1].passed_over):
         sentences.append(
-            f"vpneval left out {counted(passed_over, 'trial')} because the pairs of VPNs that they compare were "
-            "decided, or needed more time than was left."
+            f"vpneval left out {counted(passed_over, 'trial')} because what they decide was decided before, or "
+            "needed more time than was left."
         )
     if run.lab.get("nodes_share_cores") or run.lab.get("kind") == "netns":
         cores = counted(run.lab["cores"], "core") if "cores" in run.lab else "cores"

@@ -217,11 +217,11 @@ function choosing(data, devices) {
       return [{criterion: null, value: null, musts: surely.length ? surely : open, unknown: !surely.length}];
     }
     const reason = (criterion) => ({criterion, value: one.values[criterion] ? known(one.values[criterion]) : null, musts: [], unknown: false});
+    if (middle(one.codes.capacity) === SHORT) return [reason("capacity")];
     if (one.middle <= best && best !== UNKNOWN) return [reason("cost")];
     const grades = Object.entries(one.codes).map(([name, codes]) => [name, middle(codes)]);
     let worse = grades.filter(([, grade]) => grade > best);
     if (!worse.length) worse = grades.filter(([, grade]) => grade === one.middle);
-    if (middle(one.codes.capacity) === SHORT) worse = [["capacity", SHORT]];
     return worse.map(([name]) => reason(name));
   }
 

@@ -110,7 +110,7 @@ def test_a_line_that_is_wrong_is_found(tmp_path: Path) -> None:
 
 READS = ("report", "why", "compare", "history", "watch", "list", "plan", "recipe")
 # What a run must have measured, where the example has not.
-RUN_WITH = {"operations": "papers/operations", "security": "papers/security"}
+RUN_WITH = {"operations": "papers/operations", "security": "papers/security", "--line": "choice/two-cores"}
 LAB = "vagrant"  # of which the plan knows without asking it
 EXAMPLE = next((ROOT / "results" / "examples").glob("*/run.json")).parent
 
@@ -146,7 +146,10 @@ def test_what_only_reads_does_what_the_page_says(
     command, behind = command_of(words)
     run = next((ROOT / "results" / where for weights, where in RUN_WITH.items() if weights in words), EXAMPLE)
     params = command.make_context(command.name, behind).params
-    folders = [*(params.get("folders") or ()), *filter(None, map(params.get, ("folder", "before", "after", "out_dir")))]
+    folders = [
+        *(params.get("folders") or ()),
+        *filter(None, map(params.get, ("folder", "before", "after", "out_dir", "of_run"))),
+    ]
     for number, folder in enumerate(folders or [Path("results/mine")]):
         give(folder / "mine" if folder == Path("results") else folder, run, less=number)
     with pytest.raises(SystemExit) as ended:

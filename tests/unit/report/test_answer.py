@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from runner.data.needs import Needs
 from runner.data.store import load_run
 from runner.ranking.verdicts import Verdict
 from runner.ranking.weights import Weights
@@ -27,6 +28,7 @@ from tests.unit.reports import realistic
 from tests.unit.synthetic import CBC, TCP, make_run, make_trial, realistic_run
 
 EXAMPLE = Path(__file__).parents[3] / "results" / "examples" / "two-cores-quick"
+CHOICE = EXAMPLE.parents[1] / "choice" / "two-cores"
 
 
 def console_of(width: int, height: int, full: bool = False) -> Console:
@@ -41,11 +43,13 @@ def shown(width: int, height: int, full: bool = False) -> str:
 
 
 def picture(width: int, height: int) -> str:
-    """Of the example, as the README shows it."""
+    """Of the choice that came with vpneval: on a small terminal for a line, as the README shows it, else for each."""
     console = Console(width=width, height=height, file=io.StringIO(), force_terminal=True, record=True)
-    report = build(*load_run(EXAMPLE)) if EXAMPLE.exists() else realistic(3)
-    render(report, console, folder=Path("results") / EXAMPLE.name)
-    made = console.export_svg(title=f"vpneval report results/{EXAMPLE.name}")
+    run, trials = load_run(CHOICE)
+    needs = Needs(line_bps=1e8, path_rtt_ms=20) if width < 100 else Needs()
+    render(build(run.model_copy(update={"needs": needs}), trials), console, folder=Path("results") / CHOICE.name)
+    options = " --line 100M --path-rtt 20ms" * (width < 100)
+    made = console.export_svg(title=f"vpneval report results/{CHOICE.name}{options}")
     return re.sub(r"\s*@font-face \{.*?\n    \}\n", "\n", made, flags=re.DOTALL)  # its fonts are on a network
 
 

@@ -174,7 +174,7 @@ def test_trimmed_and_stopped_runs_say_so() -> None:
     )
     for text in everywhere(build(run.model_copy(update={"invocations": [call]}), trials)).values():
         assert "vpneval left out 12 trials to keep the deadline" in text
-        assert "vpneval left out 9 trials because the pairs of VPNs that they compare were decided, or needed" in text
+        assert "vpneval left out 9 trials because what they decide was decided before, or needed" in text
         assert "stopped: no space left" in text
         assert "Only 27 % of the time was spent measuring" in text
 

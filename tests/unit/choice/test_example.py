@@ -1,0 +1,96 @@
+"""The run that came with vpneval, a ``make compare`` on two quiet cores: what an expert would say of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runner.choice.answer import Answer
+from runner.choice.grade import Grade
+from runner.data.needs import Needs
+from runner.data.store import load_run
+from runner.report.choice import Choice, choice
+
+RUN, TRIALS = load_run(Path(__file__).parents[3] / "results" / "choice" / "two-cores")
+
+
+def chosen(**needs: object) -> Choice:
+    found = choice(RUN.model_copy(update={"needs": Needs.model_validate(needs)}), TRIALS)
+    assert found is not None
+    return found
+
+
+def said(**needs: object) -> Answer:
+    found = chosen(**needs).answer
+    assert found is not None
+    return found
+
+
+def test_two_offices_may_take_any_that_costs_little() -> None:
+    found = said(line_bps=1e8, path_rtt_ms=20)
+    assert (found.named[0], found.certainty, found.grade) == ("wireguard_go", "sure", Grade.FITS)
+    assert "openvpn" in found.named
+    assert [reason.criterion for reason in found.of("ssh_tun").reasons] == ["tcp_in_tcp"]
+    assert found.of("ssh_forward").reasons[0].musts == ["networks"]
+    assert (found.of("wireguard_go").cores or 9) < 0.2
+
+
+def test_nothing_here_carries_ten_gigabits() -> None:
+    found = said(line_bps=1e10, path_rtt_ms=0.5)
+    assert (found.named, found.grade) == (["wireguard_go"], Grade.SHORT)
+    assert found.of("openvpn").reasons[0].criterion == "capacity"
+    assert found.of("wireguard_go").carries in ("no", "depends")
+
+
+def test_calls_take_what_costs_little_for_each_packet() -> None:
+    """Of packets of 200 bytes 20 Mbit/s are 12,500 a second: as many as of 120 Mbit/s in full packets."""
+    found = said(line_bps=2e7, path_rtt_ms=40, traffic="calls")
+    assert (found.named[0], found.certainty) == ("openvpn", "sure")
+    assert "ipsec_user" in found.named
+
+
+def test_a_backup_over_a_gigabit_takes_what_carries_it() -> None:
+    found = said(line_bps=1e9, path_rtt_ms=20, traffic="files")
+    assert (found.named, found.certainty) == (["wireguard_go"], "sure")
+    assert found.of("openvpn").carries == "depends"
+    without = next(c for c in chosen(line_bps=1e9, path_rtt_ms=20, traffic="files").changes if c.without == "networks")
+    assert without.named[:1] == ["ssh_forward"]
+
+
+def test_where_udp_is_blocked_there_is_a_reservation() -> None:
+    found = chosen(line_bps=5e7, path_rtt_ms=30, must=("networks", "maintained", "udp-blocked"))
+    assert found.answer is not None
+    assert (found.answer.named, found.answer.of("ssh_tun").reservations) == (["ssh_tun"], ["tcp_in_tcp"])
+    assert {"openvpn_tcp", "openconnect_tls"} <= {*found.others}
+
+
+def test_ipv6_and_post_quantum_are_both_shown() -> None:
+    must = ("networks", "maintained", "ipv6-inside", "post-quantum")
+    found = said(line_bps=1e8, path_rtt_ms=20, must=must)
+    assert found.named == ["openvpn"]
+    assert found.of("openvpn").musts == dict.fromkeys(must, "shown") | {"maintained": "declared"}
+
+
+def test_without_a_line_each_band_has_its_vpns() -> None:
+    found = chosen()
+    assert not found.unsettled
+    assert [band.named[:1] for band in found.bands] == [["wireguard_go"]] * len(found.bands)
+    sizes = [len(band.named) for band in found.bands]
+    assert sizes == sorted(sizes, reverse=True)
+    assert found.bands[-1].grade == Grade.SHORT
+    assert found.absent == ["gre_ipsec", "ipsec", "wireguard"]
+
+
+@pytest.mark.parametrize("traffic", ["files", "mixed", "calls", "transactions"])
+def test_leaving_out_what_is_not_chosen_changes_nothing(traffic: str) -> None:
+    for line_bps in (2e7, 1e8, 1e9):
+        before = said(line_bps=line_bps, path_rtt_ms=20, traffic=traffic)
+        for vpn in [candidate.vpn for candidate in before.candidates if not candidate.chance]:
+            vpns = {name: known for name, known in RUN.vpns.items() if name != vpn}
+            needs = Needs.model_validate({"line_bps": line_bps, "path_rtt_ms": 20, "traffic": traffic})
+            rest = [trial for trial in TRIALS if trial.vpn != vpn]
+            found = choice(RUN.model_copy(update={"needs": needs, "vpns": vpns}), rest)
+            assert found is not None
+            assert found.answer is not None
+            assert found.answer.named == before.named
