@@ -80,8 +80,13 @@ def about(verdicts: Sequence[Verdict], titles: dict[str, str]) -> str:
     return (
         f"The same: the two surely differ by less than the margin ({listed}). A false verdict or more among all pairs "
         "of the run has a probability of at most 5 %. So the interval that decides a pair is "
-        "wider than a 95 % interval."
+        f"one at {confidence(verdicts)}."
     )
+
+
+def confidence(verdicts: Sequence[Verdict]) -> str:
+    """The level of the intervals that decide, ``99.96 %``: the highest of these verdicts'."""
+    return f"{100 * (1 - min(verdict.level for verdict in verdicts)):.4g} %"
 
 
 def words(verdict: Verdict) -> str:

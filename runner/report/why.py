@@ -17,7 +17,7 @@ from runner.report.breakdowns import breakdowns
 from runner.report.facts import facts
 from runner.report.headings import machine_of
 from runner.report.kinds import by_kind
-from runner.report.verdicts import interval
+from runner.report.verdicts import confidence, interval
 
 
 def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
@@ -31,8 +31,8 @@ def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
         raise UsageError(f"why takes two VPNs, and both are {a}")
     lines = [machine_of(facts(run, trials))]
     traffic = {(basis.configuration, basis.image): basis.traffic for basis in bases(run, trials)}
-    heading, broken = "", breakdowns(trials)
-    for verdict in look(run, trials):
+    heading, broken, judged = "", breakdowns(trials), look(run, trials)
+    for verdict in judged:
         if {verdict.a, verdict.b} != {a, b}:
             continue
         where = " ".join(filter(None, (verdict.configuration, verdict.image)))
@@ -49,7 +49,7 @@ def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
         lines.append(sentence(run.metrics[verdict.metric], verdict if verdict.a == a else turned(verdict)))
     if not heading:
         raise UsageError(f"this run compares {a} and {b} in nothing: {_nothing(trials, (a, b))}")
-    return lines
+    return [*lines, "", f"In brackets is the interval that decides, at {confidence(judged)}."]
 
 
 def _nothing(trials: Sequence[Trial], pair: Sequence[str]) -> str:

@@ -38,9 +38,9 @@ def why(
 ) -> None:
     """Print by what factor one VPN is better or worse than another.
 
-    Each metric has one sentence, which gives the factor and its 95 % interval. The heading names the machine and the
-    tunnels. A farm with several kinds of machines gives an answer for each kind. With --line it says first how each of
-    them suits that line.
+    Each metric has one sentence, which gives the factor and the interval that decides; its level stands below. The
+    heading names the machine and the tunnels. A farm with several kinds of machines gives an answer for each kind. With
+    --line it says first how each of them suits that line.
     """
     begin("vpneval reads the run.")
     from runner.data.store import load_run
