@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -194,9 +195,11 @@ def _with_line(levels: str, needs: Needs) -> str:
 
 def _needs(options: Options) -> Needs:
     """What the user needs: by this call, and where it does not say, by those before it on the same folder."""
-    given = Given(*(getattr(options, name) for name in Given._fields))
-    there = options.out is not None and is_there(options.out / "run.json")
-    return stated(given, read_run(options.out / "run.json").needs if options.out and there else None)
+    given, before = Given(*(getattr(options, name) for name in Given._fields)), None
+    if options.out and is_there(options.out / "run.json"):
+        with suppress(UsageError):  # whoever opens the folder says what is wrong with it
+            before = read_run(options.out / "run.json").needs
+    return stated(given, before)
 
 
 def site_limits(lab: str, max_rate: str, between: str) -> dict[str, Any]:
