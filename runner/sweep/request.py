@@ -196,8 +196,8 @@ def _with_line(levels: str, needs: Needs) -> str:
 def _needs(options: Options) -> Needs:
     """What the user needs: by this call, and where it does not say, by those before it on the same folder."""
     given, before = Given(*(getattr(options, name) for name in Given._fields)), None
-    if options.out and is_there(options.out / "run.json"):
-        with suppress(UsageError):  # whoever opens the folder says what is wrong with it
+    with suppress(UsageError):  # whoever opens the folder says what is wrong with it
+        if options.out and is_there(options.out / "run.json"):
             before = read_run(options.out / "run.json").needs
     return stated(given, before)
 
