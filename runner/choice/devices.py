@@ -55,8 +55,8 @@ class Device:
     ``tcp_bps``, ``udp_bps``: what it carries here, the latter of datagrams of ``payload_bytes``; ``at_least``: which of
     them (``tcp``, ``udp``) are only known from below. ``growth``: by kind, by what factor gateways with cores of their
     own may carry more at most; infinite where nobody knows. ``rtt_added_ms``: beyond plain IP. ``breakdown_bps``: the
-    lowest rate under which the tunnel broke down. ``trials``: how many the run has of it, or should have, as others
-    have them; ``failed``: how many of them gave no number. ``curves``: by kind of the ladder (``tcp``, ``datagrams``).
+    lowest rate under which the tunnel broke down. ``trials``: how many the run has of it, or should have, as plain
+    IP has them; ``failed``: those without a number. ``curves``: by kind of the ladder (``tcp``, ``datagrams``).
     """
 
     vpn: str
@@ -84,7 +84,7 @@ def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
         own = {vpn: _own(usual, vpn, levels) for vpn, levels in basis.levels.items() if levels}
         if any(trial.curve for mine in own.values() for trial in mine):
             plain = [trial for trial in usual if trial.vpn == BASELINE and trial.status == "ok"]
-            planned = {where(trial) for mine in own.values() for trial in mine if trial.status in TRIED}
+            planned = {where(trial) for trial in plain}  # which no VPN's own trials change
             tried = {vpn: mine for vpn, mine in own.items() if any(trial.status in TRIED for trial in mine)}
             return {vpn: _device(run, basis, vpn, mine, plain, planned) for vpn, mine in tried.items()}
     return {}

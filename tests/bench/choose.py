@@ -20,7 +20,7 @@ from tests.unit.choice.runs import PLAIN, Truth, chosen_run
 
 MACHINES = 150
 PASSES = (4, 12)
-NOISES = (0.05, 0.12, 0.25)  # of a slice's logarithm: a quiet machine, a shared one, one with 25 % steal
+NOISES = (0.05, 0.12, 0.25)  # the standard deviation of a slice's logarithm
 LINES_BPS = (2e7, 1e8, 3e8, 1e9)
 NAMES = ("wireguard_go", "openvpn", "ipsec_user", "ssh_tun", "boringtun", "fastd")
 RIGHT = 0.95

@@ -100,7 +100,7 @@ def place(run: Run, trials: list[Trial], vpn: str) -> tuple[int, float]:
     return (2 if found.named[:1] == [vpn] else 1 if vpn in found.named else 0), -found.of(vpn).grade
 
 
-@pytest.mark.parametrize("how", ["dropped", "failed", "cut"])
+@pytest.mark.parametrize("how", ["dropped", "failed", "cut", "repeated"])
 @pytest.mark.parametrize("vpn", ["wireguard_go", "openvpn", "ipsec_user", "ssh_tun"])
 def test_what_happens_to_its_own_trials_never_improves_a_vpns_answer(how: str, vpn: str) -> None:
     for line_bps, repetition in product((2e7, 1e8, 1e9), (1, 2)):
