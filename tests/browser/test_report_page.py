@@ -216,7 +216,7 @@ def test_all_plots_are_drawn_and_nothing_overflows(
     for plot in page.locator("figure").all():
         plot.scroll_into_view_if_needed()
     page.wait_for_selector("figure:not([data-drawn])", state="detached")
-    assert page.locator("figure").count() > 8
+    assert page.locator("figure").count() > 10
     widths = page.eval_on_selector_all("figure", "all => all.map(one => one.querySelector('svg').clientWidth)")
     assert min(widths) > 0.6 * min(width, 640)  # one of no width is drawn, too, and shows nothing
     assert page.evaluate("document.documentElement.scrollWidth") <= width
