@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from runner.data.errors import UsageError, require_known
-from runner.data.files import from_toml, read_bytes
+from runner.data.files import from_toml, read_text
 from runner.data.needs import MUSTS, TRAFFICS, USUAL, Must, Needs
 from runner.data.numbers import number, rate_bps
 
@@ -40,7 +40,7 @@ def stated(options: Given, before: Needs | None = None) -> Needs:
 
 def _of_file(path: Path) -> dict[str, Any]:
     try:
-        given = from_toml(read_bytes(path))
+        given = from_toml(read_text(path))
     except ValueError as wrong:
         raise UsageError(f"--needs {path} is not TOML: {wrong}") from None
     for key in given:

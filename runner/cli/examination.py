@@ -73,8 +73,9 @@ def hours_check(hours: Hours) -> list[Check]:
     """A warning where tests may not run at this hour; the doctor does not wait."""
     if hours.opens_in_s() == 0:
         return []
-    says = f"it is not {hours.between} now. The doctor does not wait: it sends TCP each way for {RATE_S:g} s"
-    return [Check("hours", "warning", says)]
+    now = f"{hours.now():%H:%M} {hours.zone}"
+    says = f"it is not {hours.between} now ({now}). The doctor does not wait"
+    return [Check("hours", "warning", f"{says}: it sends TCP each way for {RATE_S:g} s")]
 
 
 def vpn_checks(lab: Lab, plugins: Sequence[Vpn]) -> list[Check]:
@@ -91,10 +92,12 @@ def vpn_checks(lab: Lab, plugins: Sequence[Vpn]) -> list[Check]:
 
 
 def module_checks(rig: SiteRig, lab: Lab, plugins: Sequence[Vpn], of_vpns: Sequence[Check]) -> list[Check]:
-    """Which kernel modules each machine lacks for the VPNs that the path allows and that cannot run there."""
+    """Which kernel modules each machine lacks for the VPNs that the path allows and that cannot run there. What a VPN
+    that runs there uses is there, whatever the kernel tells of its modules."""
     refusals = {check.what.split()[1] for check in of_vpns if check.level != "ok"}
+    used = {module for vpn in plugins if vpn.name not in refusals for module in vpn.modules.split()}
     vpns = [vpn for vpn in plugins if vpn.name in refusals and not refused(lab, vpn)]
-    modules = sorted({module for vpn in vpns for module in vpn.modules.split()})
+    modules = sorted({module for vpn in vpns for module in vpn.modules.split()} - used)
     says = {name: lacking(connection, modules) for name, connection in rig.gateways.items()}
     return [Check(f"modules {name}", "warning", text) for name, text in says.items() if text]
 

@@ -77,7 +77,12 @@ MaxRate = Annotated[
     str, typer.Option("--max-rate", metavar="RATE", help="site lab: no test sends faster than this, as 200M or 1.5G")
 ]
 Between = Annotated[
-    str, typer.Option("--between", metavar="01:00-05:00", help="site lab: measure in these hours only, local time")
+    str,
+    typer.Option(
+        "--between",
+        metavar="01:00-05:00",
+        help="site lab: measure in these hours only, this machine's time, or: '01:00-05:00 UTC'",
+    ),
 ]
 SearchRates = Annotated[
     str,

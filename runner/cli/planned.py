@@ -20,6 +20,7 @@ from runner.data.levels import TUNNEL_FACTORS
 from runner.data.store import load_run
 from runner.data.streams import document
 from runner.data.trials import Trial
+from runner.lab.places.hours import Hours
 from runner.report.answer import answers, minutes_more, sure
 from runner.report.model import Report, build
 from runner.sweep.plan import any_turns
@@ -114,10 +115,11 @@ def limits(request: Request) -> list[str]:
         )
     if rate_bps := request.limits.get("max_rate_bps"):
         sentences.append(f"--max-rate: no test sends faster than {rate_bps / 1e6:g} Mbit/s.")
-    if hours := request.limits.get("between"):
-        from_to = " to ".join(hours.split("-"))
+    if between := request.limits.get("between"):
+        begin, _, end = between.partition("-")
+        zone = "" if " " in end else f" {Hours(between).zone}"
         sentences.append(
-            f"--between: tests run from {from_to} only. The run waits until then, and the deadline counts from then. "
-            "No tunnel begins that would last longer than these hours."
+            f"--between: tests run from {begin} to {end}{zone} only. The run waits until then, and the deadline counts "
+            "from then. No tunnel begins that would last longer than these hours."
         )
     return sentences

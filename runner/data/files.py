@@ -47,13 +47,16 @@ def is_folder(path: Path) -> bool:
 
 
 def open_to_read(path: Path) -> IO[bytes]:
-    """Open a file as ``path.open("rb")`` does. Raises UsageError where ``path`` is no file, does not exist, or may not
-    be read."""
+    """Open a file as ``path.open("rb")`` does. Raises UsageError where ``path`` is no file, does not exist, may not be
+    read, or is what Git LFS leaves in a file's place."""
     with _told(path):
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         kind = os.fstat(opened).st_mode
         if stat.S_ISREG(kind):
-            return open(opened, "rb")
+            if os.pread(opened, len(LFS), 0) != LFS:
+                return open(opened, "rb")
+            os.close(opened)
+            raise UsageError(f"{short(path)} is a pointer of Git LFS, not the file itself. Get it with: git lfs pull")
         os.close(opened)
         raise UsageError(f"{short(path)} is {KINDS.get(stat.S_IFMT(kind), 'no file')}; a file is needed here")
 
@@ -64,6 +67,12 @@ def read_bytes(path: Path) -> bytes:
         return file.read()
 
 
+def read_text(path: Path) -> str:
+    """Read a text that a user has written: UTF-8, with or without a byte order mark. Raises as ``read_bytes`` does, and
+    UnicodeDecodeError."""
+    return read_bytes(path).decode("utf-8-sig")
+
+
 def from_json(text: str | bytes) -> Any:
     """Parse as ``json.loads`` does. Raises ValueError, and nothing else, for malformed text."""
     try:
@@ -72,10 +81,10 @@ def from_json(text: str | bytes) -> Any:
         raise ValueError("it is nested too deep") from None
 
 
-def from_toml(text: bytes) -> dict[str, Any]:
-    """Parse UTF-8 as ``tomllib.loads`` does. Raises ValueError, and nothing else, for malformed text."""
+def from_toml(text: str) -> dict[str, Any]:
+    """Parse as ``tomllib.loads`` does. Raises ValueError, and nothing else, for malformed text."""
     try:
-        return tomllib.loads(text.decode())
+        return tomllib.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
 
@@ -103,6 +112,7 @@ def word(path: Path | str) -> str:
     return shlex.quote(str(path))
 
 
+LFS = b"version https://git-lfs.github.com/spec/"
 LONGEST = 300  # characters of a path in a message
 KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device"}
 HELP = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.data.errors import UsageError, require_known
-from runner.data.files import from_json, from_toml, read_bytes
+from runner.data.files import from_json, from_toml, read_text
 from runner.data.numbers import SAME, real
 from runner.data.trials import Strict
 
@@ -192,7 +192,7 @@ def _pairs(text: str) -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        text = read_bytes(path)
+        text = read_text(path)
         data = from_toml(text) if path.suffix == ".toml" else from_json(text)
     except UsageError as error:
         raise UsageError(f"weights file {error}") from None

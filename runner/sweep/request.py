@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,7 @@ from runner.design.profile import PROFILES, Profile, between_rates, changed, in_
 from runner.lab.machine import LEAST_LABS
 from runner.lab.names import DEFAULT_IMAGE, image_names
 from runner.lab.places import check_spec
-from runner.lab.places.sites import HOURS
+from runner.lab.places.hours import checked
 from runner.ranking.basis import measured_metrics
 from runner.ranking.weights import Weights, parse_weights
 from runner.sweep.going_on import measured
@@ -208,9 +207,10 @@ def site_limits(lab: str, max_rate: str, between: str) -> dict[str, Any]:
     given = [name for name, text in (("--max-rate", max_rate), ("--between", between)) if text]
     if given and not lab.startswith("site:"):
         raise UsageError(f"{given[0]} protects the path of a site lab: give --lab site:SITES.toml, too")
-    if between and not re.fullmatch(HOURS, between):
-        raise UsageError(f"--between must be hours like 01:00-05:00, not {between!r:.60}")
-    limits: dict[str, Any] = {"between": between} if between else {}
+    try:
+        limits: dict[str, Any] = {"between": checked(between)} if between else {}
+    except ValueError as wrong:
+        raise UsageError(f"--between {wrong}") from None
     return limits | ({"max_rate_bps": rate_bps(max_rate)} if max_rate else {})
 
 

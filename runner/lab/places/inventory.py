@@ -21,7 +21,7 @@ from typing import Annotated, Any, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from runner.data.errors import UsageError
-from runner.data.files import at_home, from_toml, read_bytes
+from runner.data.files import at_home, from_toml, read_text
 from runner.lab.node.answers import INTERFACE
 
 # Neither may look like an option to ssh or ip.
@@ -148,8 +148,8 @@ def read_model(path: Path, model: type[Read], lab: str) -> Read:
     """The contents of the file of ``--lab LAB:FILE``. Raises UsageError with every mistake: file, line, what is
     valid."""
     try:
-        content = read_bytes(path)
-        data, text = from_toml(content), content.decode()
+        text = read_text(path)
+        data = from_toml(text)
     except UsageError as error:
         raise UsageError(f"--lab {lab}:FILE: the inventory {error}") from None
     except ValueError as error:

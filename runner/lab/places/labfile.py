@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from runner.data.errors import UsageError
-from runner.data.files import read_bytes
+from runner.data.files import read_text
 
 DRIVERS = ("auto", "kvm", "qemu")
 BOXES = ("box", "public_box")
@@ -120,7 +120,7 @@ def _loaded(path: Path) -> tuple[dict[Any, Any], dict[str, int]]:
     """The file's contents, and the line of each key and of each node's name. Raises UsageError for what is not YAML."""
     valid = "Valid: 'key: value', and under 'nodes:' '  node: [network, network]'"
     try:
-        text = read_bytes(path).decode()
+        text = read_text(path)
         root, content = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
     except UsageError as error:
         raise UsageError(f"the lab's file {error}") from None

@@ -15,7 +15,8 @@ LOOK = r"""
 folder=$1/$(uname -r); shift
 for module in "$@"; do
     file="/$(echo "$module" | sed 's/[-_]/[-_]/g')[.]ko"
-    if test -e "/sys/module/$(echo "$module" | tr - _)" || grep -qs "$file" "$folder/modules.builtin"; then
+    if test -e "/sys/module/$(echo "$module" | tr - _)" || grep -qs "$file" "$folder/modules.builtin" ||
+        grep -qsw "$module" /proc/misc; then # of a kernel that tells of no built-in modules
         echo "$module loaded"
     elif grep -qs "$file[^ ]*:" "$folder/modules.dep"; then
         echo "$module there"

@@ -1,7 +1,7 @@
 """The inventory of a site lab: two machines, how to reach them, and what their addresses are; and perhaps two hosts.
 
 max_rate_bps = 200e6             # optional: no test sends faster
-between = "01:00-05:00"          # optional: tests run in these hours only, this machine's time
+between = "01:00-05:00"          # optional: tests run in these hours only, this machine's time, or "01:00-05:00 UTC"
 keepalive_s = 15                 # optional: how often a tunnel sends something, so that no NAT forgets it
 
 [gw1]
@@ -43,6 +43,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from runner.lab.places import hours
 from runner.lab.places.inventory import MachineEntry, Port, beside, read_model
 from runner.lab.shape.site import Site
 
@@ -61,8 +62,7 @@ def _port(forward: str) -> str:
 
 Forward = Annotated[str, StringConstraints(pattern=r"^(udp|tcp)/[1-9][0-9]{0,4}$"), AfterValidator(_port)]
 CABLE = "vpneval0"  # the gateway's end of the cable to a host that is a namespace on it
-HOURS = r"^([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d$"
-Hours = Annotated[str, StringConstraints(pattern=HOURS)]
+Hours = Annotated[str, AfterValidator(hours.checked)]
 
 
 def _address(value: object) -> IPv4Address | IPv6Address:

@@ -31,6 +31,7 @@ from runner.lab.node.answers import own_words
 from runner.lab.node.commands import TOO_MUCH, Dialogue, SaidTooMuch, outputs
 from runner.lab.node.held import HeldNode, shown
 from runner.lab.node.namespaces import NSENTER, kill_group
+from runner.lab.places import keys
 from runner.lab.places.agent import Agent, AgentGoneError, AgentProcess, RemoteCommand
 from runner.lab.places.inventory import MachineEntry
 from runner.lab.redaction import hide
@@ -49,6 +50,7 @@ def read(n):
     return text
 exec(read(int(read(8))), {"__name__": "agent"})"""
 
+TELLS = ("-o", "LogLevel=INFO")  # whatever a configuration says: QUIET would hide why it fails
 OLDEST_PYTHON = (3, 10)  # on the other machines: mypy checks the probes by it (tests/unit/lab/test_probes_python.py)
 APART_S = 60.0  # clocks; what is made here is valid from now on
 MARK = "vpneval-begins"
@@ -97,7 +99,7 @@ class Connection:
         with self._said.open("wb") as log_file:
             self._master = subprocess.Popen(
                 [
-                    *("setpriv", "--pdeathsig", "KILL", "ssh", *self._options, "-o", "ControlMaster=yes", "-N"),
+                    *("setpriv", "--pdeathsig", "KILL", "ssh", *TELLS, *self._options, "-o", "ControlMaster=yes", "-N"),
                     *("-o", "ConnectTimeout=10"),
                     *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=6"),
                     machine.address,
@@ -111,20 +113,28 @@ class Connection:
     def wait_ready(self) -> None:
         """Wait until ssh has logged in and may become root. Raises CannotRunHere with ssh's or sudo's own words."""
         end = time.monotonic() + 20 * PATIENCE
+        if lack := keys.missing(self.machine):
+            self.close()
+            raise CannotRunHere(f"{self.name}: {lack}")
         while not self._socket.exists():
             if self._master.poll() is not None or time.monotonic() > end:
                 self.close()
-                by_hand = shlex.join(["ssh", *self.machine.options_of_ssh(), self.machine.address])
-                raise CannotRunHere(f"{self.name} cannot be reached: {self.said()}. Try: {by_hand} true")
+                words = [*self.machine.options_of_ssh(), self.machine.address]
+                why = keys.trouble(words, self._said.read_text(errors="replace"))
+                hint = why or f"Try: {shlex.join(['ssh', *TELLS, *words])} true"
+                raise CannotRunHere(f"{self.name} cannot be reached: {self.said()}. {hint}")
             time.sleep(0.02)
         user = self._introduction()
         if user != "root":
             self.sudo = ("sudo", "-n")
             done = self.run("true")
             if done.code != 0:
+                allow = [f"{user} ALL=(ALL) NOPASSWD: ALL"]
+                if re.search(r"\btty\b", done.stderr, re.IGNORECASE):  # sudoers(5), requiretty
+                    allow.append(f"Defaults:{user} !requiretty")
                 raise CannotRunHere(
                     f"{self.name}: {user} may not become root: {own_words(done.stderr)}. Allow it there, as root: "
-                    f"echo '{user} ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/vpneval (and: apt-get install sudo)"
+                    f"printf '%s\\n' {shlex.join(allow)} > /etc/sudoers.d/vpneval (and: apt-get install sudo)"
                 )
 
     def _introduction(self) -> str:

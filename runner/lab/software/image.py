@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -83,8 +84,8 @@ def locate(name: str) -> Path:
     return cache_dir() / "images" / f"{name}-{hashlib.sha256(wanted.encode()).hexdigest()[:12]}"
 
 
-def open_image(name: str = DEFAULT, *, say: Callable[[str], None] | None = None) -> Image:
-    """Image ``name``, built first if it is missing and ``say`` is given to tell of it.
+def open_image(name: str = DEFAULT, *, say: Callable[[str], None] | None = None, mirror: str = "") -> Image:
+    """Image ``name``, built first if it is missing and ``say`` is given to tell of it; ``mirror``: not Debian's own.
 
     Raises UsageError for an unknown name, CannotRunHere where the image is missing, damaged or cannot be built.
     """
@@ -96,7 +97,7 @@ def open_image(name: str = DEFAULT, *, say: Callable[[str], None] | None = None)
     if not is_there(root.with_suffix(".json")):
         if say is None:
             raise CannotRunHere(f"the lab image {name!r} is not built yet. Build it with: vpneval image {name}")
-        build(name, root, say)
+        build(name, root, say, mirror)
     return check(name, root)
 
 
@@ -191,7 +192,17 @@ def installed_packages(root: Path) -> dict[str, str]:
     return versions
 
 
-def build(name: str, root: Path, say: Callable[[str], None]) -> None:
+def check_mirror(mirror: str) -> None:
+    """Raise UsageError for what mmdebstrap(1) does not take as a mirror."""
+    is_file = mirror.startswith("/") and is_there(Path(mirror))
+    if not is_file and not re.fullmatch(r"(https?|ftp|file|copy)://\S+", mirror):
+        raise UsageError(
+            f"--mirror {mirror!r:.80} is no mirror. Valid: a URL, as http://mirror.example/debian, or the whole path "
+            "of a file with the lines of sources.list(5)"
+        )
+
+
+def build(name: str, root: Path, say: Callable[[str], None], mirror: str = "") -> None:
     """Build the image atomically: in a mount namespace of its own, renamed when whole.
 
     Killed at any point it leaves a ``.partial`` folder, which the next build removes, and no mount or process.
@@ -227,7 +238,7 @@ def build(name: str, root: Path, say: Callable[[str], None]) -> None:
                     *("setpriv", "--pdeathsig", "KILL"),
                     *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
                     *("mmdebstrap", "--variant=minbase", "--include=" + ",".join(package_list(name))),
-                    *(name, str(partial)),
+                    *(name, str(partial), *([mirror] if mirror else [])),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -238,7 +249,8 @@ def build(name: str, root: Path, say: Callable[[str], None]) -> None:
             )
         if done.returncode != 0:
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-8:])
-            raise CannotRunHere(f"mmdebstrap could not build the image {name} (whole log: {log}):\n{tail}")
+            other = "" if mirror else f"\nTo use another Debian mirror: vpneval image {name} --mirror URL"
+            raise CannotRunHere(f"mmdebstrap could not build the image {name} (whole log: {log}):\n{tail}{other}")
         for key in (partial / "etc/ssh").glob("ssh_host_*"):
             key.unlink()  # host keys are made fresh for each run
         manifest = Manifest(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.choice.stated import Given, stated
 from runner.cli.guest_runs import indexed
 from runner.cli.main import main
 from runner.data.errors import UsageError
@@ -130,6 +131,31 @@ def test_trials_without_their_run_are_not_mixed_with_new_ones(folder: Path) -> N
     (folder / "trials.jsonl").write_bytes(b"")
     with open_store(folder) as store:
         assert store.trials == []
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_git_lfs_left_in_a_files_place(folder: Path, name: str) -> None:
+    (folder / name).write_text(POINTER)
+    with pytest.raises(UsageError, match=f"{name} is a pointer of Git LFS, not the file itself. Get it with: git lfs"):
+        load_run(folder)
+    (folder / "w.toml").write_text(POINTER)
+    with pytest.raises(UsageError, match="is a pointer of Git LFS"):
+        parse_weights(str(folder / "w.toml"), METRICS)
+
+
+def test_what_windows_has_saved_begins_with_a_byte_order_mark(tmp_path: Path) -> None:
+    weights, needs, lab, machines = (tmp_path / name for name in ("w.toml", "n.toml", "lab.yml", "machines.toml"))
+    for path, text in ((weights, "rtt = 2"), (needs, 'line = "100M"'), (lab, "nodes: 3"), (machines, "[gw1]\nlan = 3")):
+        path.write_text(text, encoding="utf-8-sig")
+    assert parse_weights(str(weights), METRICS).values["rtt"] == 2
+    assert stated(Given(needs=needs)).line_bps == 100e6
+    with pytest.raises(UsageError, match=r"lab.yml:1: nodes"):  # not: unknown key '\ufeffnodes'
+        read_lab_file(lab)
+    with pytest.raises(UsageError, match=r"machines.toml:2: \[gw1\] lan: Input should be a valid string"):
+        read_inventory(machines)
 
 
 def test_the_command_says_it_in_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """The hours in which a site lab may measure, with a clock that is given."""
 
 import math
+import time
 from contextlib import contextmanager, nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ from runner.sweep import run as session
 from runner.sweep.settings import Outcome, Settings, Watcher
 from tests.unit.on_paper import THREE, on_paper
 
+ZONE = time.tzname[0]
 MIDNIGHT = datetime(2026, 11, 23)
 
 
@@ -59,11 +61,18 @@ def test_who_waits_is_told_until_when(hour: int, need_s: float, slept_s: float, 
     clock, said = Clock(hour), list[str]()
     clock.hours("01:00-05:00").wait(said.append, need_s)
     assert clock.slept_s == slept_s
-    assert [line.startswith(f"vpneval waits until {until} (--between 01:00-05:00): ") for line in said] == [True] * (
-        slept_s > 0
-    )
+    assert len(said) == (slept_s > 0)
+    assert all(line.startswith(f"vpneval waits until {until} {ZONE} (--between 01:00-05:00): ") for line in said)
     clock.hours("01:00-05:00").wait(said.append, need_s)
     assert clock.slept_s == slept_s, "then the hours are there"
+
+
+def test_the_hours_may_be_those_of_a_zone() -> None:
+    in_india, in_line = Hours("10:00-11:00 Asia/Kolkata"), Hours("04:30-05:30 UTC")  # no summer time in either
+    assert (in_india.zone, in_line.zone, Hours("01:00-05:00").zone) == ("IST", "UTC", ZONE)
+    assert abs(in_india.opens_in_s() - in_line.opens_in_s()) < 5
+    assert abs(in_india.opens_in_s() - Hours("10:00-11:00 UTC").opens_in_s()) > 5, "the control"
+    assert in_india._ends() == (36000, 39600)
 
 
 def test_no_hours_are_no_wait() -> None:
@@ -126,7 +135,7 @@ def test_the_deadlines_clock_starts_after_the_wait_and_ends_with_the_hours(
     waited_s = 1800.0 if hour == 0 else 0.0
     assert settings.deadline == waited_s + left_s
     assert images == [waited_s], "the image is sent after the wait"
-    assert [line.partition(" (")[0] for line in said] == ["vpneval waits until 2026-11-23 01:00"] * (hour == 0)
+    assert [line.partition(" (")[0] for line in said] == [f"vpneval waits until 2026-11-23 01:00 {ZONE}"] * (hour == 0)
 
 
 def test_rounds_end_with_the_hours_and_the_next_tunnel_waits_for_the_next_night(
@@ -154,5 +163,5 @@ def test_the_doctor_does_not_wait_and_says_so() -> None:
     clock = Clock(12)
     (check,) = hours_check(clock.hours("01:00-05:00"))
     assert (check.level, clock.slept_s) == ("warning", 0)
-    assert "it is not 01:00-05:00 now. The doctor does not wait" in check.says
+    assert f"it is not 01:00-05:00 now (12:30 {ZONE}). The doctor does not wait" in check.says
     assert hours_check(Clock(3).hours("01:00-05:00")) == hours_check(Hours()) == []

@@ -85,7 +85,8 @@ def test_every_wrong_line_is_named_at_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as wrong:
         check_spec(f"site:{written(tmp_path, text)}")
     said = str(wrong.value)
-    assert ":2: between: cannot be '1 to 5'. Valid here: gw1, gw2, path_mtu, max_rate_bps, between, keep_image" in said
+    assert ":2: between: must be hours like 01:00-05:00, or" in said
+    assert "not '1 to 5'. Valid here: gw1, gw2, path_mtu, max_rate_bps, between, keep_image" in said
     assert ":5: [gw1] adress: is not known. Valid here: address, user, port" in said
     assert ":4: [gw1] address: is missing" in said
     assert ":7: [gw1] wan: cannot be '-x'" in said
@@ -170,7 +171,7 @@ lan_port = "eth0"
         "10: [gw2] forwards.0: cannot be 'udp/99999': th",
         "13: [gw2] lan_port: cannot be 'a/b'",
         "14: [gw2] colour: is not known",
-        "1: between: cannot be 'never'",
+        "1: between: must be hours like 01:00-05:00, or ",
         "16: [host1] address: gw2 and host1 are the same",
         "5: [gw1] lan: 10.8.0.0/24 overlaps 10.8.0.0/16,",
         "11: [gw2] network_address: is the gateway's add",
@@ -231,12 +232,14 @@ def test_a_missing_inventory_is_named() -> None:
 
 def test_limits_of_the_command_line() -> None:
     assert site_limits("site:x.toml", "200M", "01:00-05:00") == {"max_rate_bps": 200e6, "between": "01:00-05:00"}
+    assert site_limits("site:x.toml", "", "01:00-05:00 UTC") == {"between": "01:00-05:00 UTC"}
     assert [rate_bps(text) for text in ("500k", "1.5G", "1e6")] == [500e3, 1.5e9, 1e6]
     for lab, rate, hours, complaint in (
         ("netns", "200M", "", "--max-rate protects the path of a site lab"),
         ("site:x.toml", "fast", "", "--max-rate must be a rate"),
         ("site:x.toml", "1", "", "--max-rate must be a rate"),
         ("site:x.toml", "", "one to five", "--between must be hours like 01:00-05:00"),
+        ("site:x.toml", "", "01:00-05:00 Europe/Atlantis", "--between has the time zone 'Europe/Atlantis', which"),
     ):
         with pytest.raises(UsageError, match=complaint):
             site_limits(lab, rate, hours)
