@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import count
 from pathlib import Path
 
 from runner.data.errors import LabError, Unsupported
-from runner.lab.node import wait_until
+from runner.lab.node import groups, wait_until
 from runner.lab.shape.site_to_site import Lab
 from runner.vpn.plugin import Vpn
 
 PERIOD_US = 20000  # of the CPU quota: short, so that no queue waits long; the kernel's least quota is 1000
 GROUPS = Path("/sys/fs/cgroup")
 Hold = Callable[[Lab], dict[str, str]]
-_NUMBERS = count(1)
 
 
 def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
@@ -53,12 +51,8 @@ def quota(params: Mapping[str, str]) -> Iterator[Hold]:
         yield lambda lab: {}
         return
     share = float(params["gw2_cpu"])
-    folder = _cpu_hierarchy() / f"vpneval-{os.getpid()}-{next(_NUMBERS)}"  # several may stand at once
-    for old in folder.parent.glob("vpneval-*"):  # of a run that was killed
-        if not Path(f"/proc/{old.name.split('-')[1]}").exists():
-            with suppress(OSError):
-                old.rmdir()
-    folder.mkdir(exist_ok=True)
+    group = groups.claim(_cpu_hierarchy(), "quota")  # several may stand at once
+    folder = group.folder
     try:
         if (folder / "cpu.max").exists():  # version 2
             (folder / "cpu.max").write_text(f"{round(share * PERIOD_US)} {PERIOD_US}")
@@ -69,6 +63,7 @@ def quota(params: Mapping[str, str]) -> Iterator[Hold]:
     finally:
         with suppress(TimeoutError):
             wait_until(lambda: _removed(folder), "the control group empty", deadline_s=3)
+        group.remove()
 
 
 def _cpu_hierarchy() -> Path:

@@ -26,12 +26,12 @@ from runner.data.trials import Noise, Slice
 from runner.instruments.instrument import Asked, Go, Measuring
 from runner.instruments.result import Measured
 from runner.lab.node.logs import tail
-from runner.lab.node.probing import was_killed
+from runner.lab.node.probing import own_fault
 from runner.lab.readings import noise
 from runner.lab.shape.site_to_site import check_alive
 from runner.sweep.plan import Planned
 from runner.sweep.records import Records
-from runner.tunnel.bring_up import Bench, Tunnel
+from runner.tunnel.bring_up import Bench, Tunnel, refuse_damage
 
 ATTEMPTS = 2  # a trial that takes turns is begun again after its first failure
 REPAIRS = 2  # any trial is begun again after what measures has died, so often
@@ -212,8 +212,9 @@ class RunningTrial:
         check_alive(self.bench.lab)
         if isinstance(error, InstrumentError):
             raise error
-        if isinstance(error, CommandError) and was_killed(error.code) and error.node not in self.gateways:
+        if own_fault(error, self.gateways):
             raise InstrumentError(str(error)) from error
+        refuse_damage(self.bench.lab, self.asked.vpn)
         reason, self.usable = str(error), self._carries_payload()
         if not self.usable:
             check_alive(self.bench.lab)  # that a node is gone shows at its interfaces first, then at its process
@@ -239,6 +240,7 @@ class RunningTrial:
         elif self.turning and self.rows:
             self._ended_early(str(died), noise.since(self._quiet))
         else:
+            self.usable = False  # the next trial gets another lab
             self._write(status="lab_error", reason=str(died))
 
     @property

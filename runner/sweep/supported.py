@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from runner.catalogue import blamed, instruments
-from runner.data.errors import PluginError, Unsupported, UsageError, VpnevalError
+from runner.data.errors import InstrumentError, PluginError, Unsupported, UsageError, VpnevalError
 from runner.data.levels import tunnel_levels
 from runner.data.store import Store
 from runner.data.trials import Cell, Status
@@ -22,8 +22,8 @@ from runner.vpn.plugin import Vpn
 def refusals(
     cells: Sequence[Cell], vpns: Mapping[str, Vpn], settings: Settings, store: Store
 ) -> Iterator[tuple[Cell, Status, str]]:
-    """The cells that cannot be measured here, each with its reason: ``unsupported``, or ``failed`` where the plugin is
-    broken. One lab for each image of the gateways."""
+    """The cells that cannot be measured here, each with its reason: ``unsupported``, ``failed`` where the plugin is
+    broken, ``lab_error`` where the lab's software is. One lab for each image of the gateways."""
     for name, image in settings.images.items():
         mine = [cell for cell in cells if cell.params.get("image", "") == name]
         if not mine:
@@ -35,6 +35,8 @@ def refusals(
                     no = asking.refused(vpns[cell.vpn], cell)
                 except PluginError as broken:
                     yield cell, "failed", str(broken)
+                except InstrumentError as own:
+                    yield cell, "lab_error", str(own)
                 else:
                     if no:
                         yield cell, "unsupported", no.reason
@@ -45,7 +47,7 @@ class _Asking:
 
     def __init__(self, lab: Lab, settings: Settings) -> None:
         self.lab, self.rate_bps = lab, settings.profile.wan_rate_bps
-        self.tunnels: dict[tuple[str, ...], Unsupported | PluginError | None] = {}
+        self.tunnels: dict[tuple[str, ...], Unsupported | PluginError | InstrumentError | None] = {}
         self.wans: dict[Conditions, Unsupported | None] = {}
 
     def refused(self, vpn: Vpn, cell: Cell) -> Unsupported | None:
@@ -57,9 +59,9 @@ class _Asking:
         if key not in self.tunnels:
             try:
                 self.tunnels[key] = unsupported(self.lab, vpn, levels)
-            except PluginError as broken:
+            except (PluginError, InstrumentError) as broken:
                 self.tunnels[key] = broken
-        if isinstance(no := self.tunnels[key], PluginError):
+        if isinstance(no := self.tunnels[key], PluginError | InstrumentError):
             raise no
         underlay = conditions(cell.params, self.rate_bps)
         if underlay not in self.wans:

@@ -17,6 +17,7 @@ from runner.data.wan import Conditions, conditions
 from runner.instruments.instrument import Asked, at_once
 from runner.lab.machine import confined
 from runner.lab.node.logs import tail
+from runner.lab.node.probing import own_fault
 from runner.lab.readings.wan import verify
 from runner.lab.redaction import hide, is_public
 from runner.lab.shape import wan
@@ -29,7 +30,7 @@ from runner.sweep.plan import Planned, PlannedTunnel
 from runner.sweep.records import Records
 from runner.sweep.running_trial import RunningTrial
 from runner.sweep.settings import Settings, Watcher
-from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
+from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, refuse_damage, start_services
 from runner.vpn.page import recipe
 from runner.vpn.plugin import Vpn
 
@@ -120,8 +121,11 @@ class TunnelBuilder:
         try:
             self._keep_files(lab, levels, keys)
             up = bring_up(lab, self.vpn, levels, keys, judged=self.judged)
-        except (VpnevalError, TimeoutError):
+        except (VpnevalError, TimeoutError) as error:
             check_alive(lab)  # where a node is gone, whatever follows from that is no fault of the VPN's
+            if own_fault(error, [site.name for site in lab.sites]):
+                raise InstrumentError(str(error)) from error
+            refuse_damage(lab, self.vpn)
             raise
         varied = crypto_driver.driver_said(lab, self.vpn, self.params) | self._hold(lab)
         facts = up.evidence.facts | self._underlay | varied

@@ -9,20 +9,21 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from runner.data.errors import InstrumentError, ProofError, Unsupported
+from runner.data.errors import InstrumentError, ProofError, Unsupported, VpnevalError
 from runner.data.levels import Params
 from runner.data.trials import Evidence, Proof
 from runner.lab import probes
 from runner.lab.machine import confined, modules_gone
-from runner.lab.node import PATIENCE, Node, wait_until
+from runner.lab.node import PATIENCE, Node, Process, wait_until
 from runner.lab.redaction import KNOWN
 from runner.lab.shape.site import TCP_PORTS, Site, peers_of
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.shape.topologies import Topology
 from runner.lab.software import layers
+from runner.lab.software.checksums import damage
 from runner.tunnel.contradiction import refuse_contradiction
 from runner.tunnel.path import refused
-from runner.tunnel.proof import ANSWER_PORT, prove, renew_answering, start_answering
+from runner.tunnel.proof import ANSWER_PORT, answered, answers, prove, renew_answering, start_answering
 from runner.vpn.plugin import Secrets, Vpn, confidential, entry
 
 UP_WITHIN_S = 15.0 * PATIENCE
@@ -101,15 +102,11 @@ class Bench:
     def carries_payload(self) -> bool:
         """Does the far host still answer through the tunnel, within a second? Raises InstrumentError where it was not
         the tunnel's fault that it did not."""
-        if self._is_answered():
+        if answers(self.lab.host1, self.address):
             return True
-        if renew_answering(self.lab) and self._is_answered():
+        if renew_answering(self.lab) and answers(self.lab.host1, self.address):
             raise InstrumentError("the far host's answering probe had died")
         return False
-
-    def _is_answered(self) -> bool:
-        ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", self.address, str(ANSWER_PORT), "1")
-        return self.lab.host1.run(*ask, check=False, timeout=10).code == 0
 
 
 def make_secrets(vpn: Vpn, alone: AbstractContextManager[Node], sites: Sequence[Site]) -> dict[str, str]:
@@ -162,15 +159,27 @@ def missing_tools(node: Node, vpn: Vpn) -> list[str]:
 
 def unsupported(lab: Lab, vpn: Vpn, params: Params) -> Unsupported | None:
     """Why the VPN cannot run in this lab, by the path, the tools, or the plugin's live probe on a gateway; else
-    None."""
+    None. Raises InstrumentError where the lab's software is damaged."""
     if no := refused(lab, vpn):
         return no
     for site in lab.sites:
         gateway = lab.gateway(site)
-        if no := equip(gateway, vpn) or vpn.supports(gateway, params):
+        try:
+            no = equip(gateway, vpn) or vpn.supports(gateway, params)
+        except VpnevalError:
+            refuse_damage(lab, vpn)
+            raise
+        if no:
+            refuse_damage(lab, vpn)
             why = modules_gone() if no.reason.startswith("the kernel has no") else confined(no.reason)
             return Unsupported(f"{no.reason} ({why})") if why and lab.shared_kernel else no
     return None
+
+
+def refuse_damage(lab: Lab, vpn: Vpn) -> None:
+    """Raise InstrumentError where the VPN's software in the lab is damaged. Ask when something has failed there."""
+    if lab.images and (why := damage(lab.images, vpn.software.packages, vpn.software.layer)):
+        raise InstrumentError(why)
 
 
 def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, judged: bool = True) -> Tunnel:
@@ -194,7 +203,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     first_payload = lab.host1.spawn(*ask, log="first-payload")
     started = time.monotonic()
     start(lab, vpn, params)
-    if first_payload.wait(UP_WITHIN_S + 5) != 0:
+    if not answered(lab.host1, _ended(first_payload)):
         if renew_answering(lab):
             raise InstrumentError("the far host's answering probe had died before the tunnel was up")
         raise TimeoutError(f"no payload came through the tunnel within {UP_WITHIN_S:g} s: {_states(lab, vpn)}")
@@ -218,6 +227,16 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     evidence = evidence.model_copy(update={"key_exchange": told})
     proof = prove(lab, address, confidential=confidential(params), judged=judged)
     return Tunnel(address, setup_s, evidence, proof, timers)
+
+
+def _ended(first_payload: Process) -> int:
+    """The exit code of the program that asks for the first payload. Raises InstrumentError where it does not end in its
+    time, because somebody stopped it."""
+    try:
+        return first_payload.wait(UP_WITHIN_S + 5)
+    except TimeoutError as late:
+        first_payload.stop()
+        raise InstrumentError(f"the probe ask on host1 did not end in its time: {late}") from late
 
 
 def start(lab: Lab, vpn: Vpn, params: Params) -> None:

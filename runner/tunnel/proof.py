@@ -10,10 +10,11 @@ import secrets
 from contextlib import ExitStack
 from typing import Any
 
-from runner.data.errors import InstrumentError, MeasurementError, ProofError
+from runner.data.errors import CommandError, InstrumentError, MeasurementError, ProofError
 from runner.data.trials import Proof
 from runner.lab import probes
-from runner.lab.node import LabNode, Process, wait_until
+from runner.lab.node import LabNode, Node, Process, wait_until
+from runner.lab.node.held import how_it_ended
 from runner.lab.node.probing import answer, probe
 from runner.lab.shape.site import TCP_PORTS
 from runner.lab.shape.site_to_site import Lab
@@ -22,6 +23,7 @@ MARKER_BYTES = 1024
 ANSWER_PORT = TCP_PORTS[1]
 COMPLEMENT = bytes(255 - byte for byte in range(256))
 PROTOCOLS = {4: "ipip", 6: "tcp", 17: "udp", 47: "gre", 50: "esp", 51: "ah", 115: "l2tp"}  # IANA
+NO_ANSWER = 3  # ask.py's exit code, as the path's fault
 CAPTURES = 3  # a busy machine may let the watcher wait while frames come: that capture proves nothing, the next one may
 
 
@@ -66,7 +68,7 @@ def send_marker(
         reports = [answer(watch, "watch", both, timeout_s=15) for watch in watchers]
     proof = Proof(
         confidential_promised=confidential,
-        delivered=sent.code == 0,
+        delivered=answered(lab.host1, sent.code),
         marker_on_wan=any(seen for report in reports for seen in report["seen"]),
         sent_bytes=2 * MARKER_BYTES,
         captured_bytes=sum(report["bytes"] for report in reports),
@@ -91,14 +93,33 @@ def renew_answering(lab: Lab) -> bool:
     does not listen.
     """
     lab.host2.write(f"{probes.FOLDER}/ask.py", probes.source("ask"), mode=0o644)
-    ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", "127.0.0.1", str(ANSWER_PORT), "1")
-    if lab.host2.run(*ask, check=False, timeout=10).code == 0:
+    if answers(lab.host2, "127.0.0.1"):
         return False
     lab.host2.run("pkill", "-KILL", "-f", f"answer.py {ANSWER_PORT}", check=False)
     wait_until(lambda: not answering(lab), "the end of the hung answering probe")
     start_answering(lab)
     wait_until(lambda: answering(lab), "a new answering probe listening")
     return True
+
+
+def answers(host: Node, address: str) -> bool:
+    """Does the far host's answering probe answer ``host`` at this address, within a second? Raises InstrumentError
+    where the program that asks has died."""
+    ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", address, str(ANSWER_PORT), "1")
+    try:
+        return answered(host, host.run(*ask, check=False, timeout=10).code)
+    except CommandError as stuck:  # it ends by itself, if nobody stops it
+        raise InstrumentError(f"the probe ask does not work: {stuck}") from stuck
+
+
+def answered(host: Node, code: int) -> bool:
+    """What ask.py's exit code on ``host`` says: was there an answer? Raises InstrumentError where it has died, which
+    says nothing of the path."""
+    if code not in (0, NO_ANSWER):
+        raise InstrumentError(
+            f"the probe ask on {host.name} has died ({how_it_ended(code)}): it says nothing of the path"
+        )
+    return code == 0
 
 
 def answering(lab: Lab) -> bool:

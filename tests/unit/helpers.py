@@ -84,6 +84,7 @@ class PaperLab:
     shared_kernel: bool = True
     path: None = None
     hosts_on_gateways: bool = False
+    images: tuple[Any, ...] = ()
 
     @property
     def host1(self) -> Any:

@@ -2,33 +2,73 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
+from tempfile import mkdtemp
 
 GROUPS = Path("/sys/fs/cgroup")
-_numbers = count(1)
+TRIES = 9
 
 
-def make_group(node: str) -> Path | None:
+@dataclass(frozen=True)
+class Group:
+    """A control group's folder, which no other run removes as long as the descriptor ``lock`` is open."""
+
+    folder: Path
+    lock: int
+
+    def remove(self) -> None:
+        """Remove a group whose processes have gone; one that still has some is left to the next run."""
+        with suppress(OSError):
+            self.folder.rmdir()
+        with suppress(OSError):
+            os.close(self.lock)
+
+
+def make_group(node: str) -> Group | None:
     """Make a control group below the runner's own. A process joins it by writing 0 to its ``cgroup.procs``.
 
-    Returns its folder, None where the kernel does not allow one. Groups that killed runners have left are removed on
-    the way.
+    Returns None where the kernel does not allow one.
     """
     for parent in _own():
-        for old in parent.glob("vpneval.*.*.*"):
-            if not Path("/proc", old.name.split(".")[1]).exists():
-                with suppress(OSError):
-                    old.rmdir()
-        folder = parent / f"vpneval.{os.getpid()}.{next(_numbers)}.{node}"
         with suppress(OSError):
-            folder.mkdir()
-            return folder
+            return claim(parent, node)
     return None
+
+
+def claim(parent: Path, name: str) -> Group:
+    """Make a group below ``parent`` that is this process's own until it ends. Groups that killed runs have left are
+    removed on the way. Raises OSError.
+
+    A lock tells them apart (flock(2)): a process number says nothing to a run in another PID namespace.
+    """
+    for old in parent.glob("vpneval.*"):
+        with suppress(OSError), _locked(old, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            old.rmdir()
+    for _ in range(TRIES):
+        folder = Path(mkdtemp(prefix=f"vpneval.{os.getpid()}.{name}.", dir=parent))
+        with suppress(FileNotFoundError):  # another run has removed it, before it was locked
+            lock = os.open(folder, os.O_RDONLY)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if folder.exists():
+                return Group(folder, lock)
+            os.close(lock)
+    raise OSError(errno.EBUSY, "other runs remove each control group that is made", str(parent))
+
+
+@contextmanager
+def _locked(folder: Path, how: int) -> Iterator[None]:
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, how)
+        yield
+    finally:
+        os.close(lock)
 
 
 def _own() -> Iterator[Path]:
@@ -81,9 +121,3 @@ def holds(group: Path, pid: int) -> bool:
     with suppress(OSError):
         return f"/{group.name}\n" in Path(f"/proc/{pid}/cgroup").read_text()
     return False
-
-
-def remove(group: Path) -> None:
-    """Remove a group whose processes have gone; one that still has some is left to the next run."""
-    with suppress(OSError):
-        group.rmdir()

@@ -23,6 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from runner.data.errors import InstrumentError
 from runner.lab import probes
 from runner.lab.node import ENVIRONMENT, PATIENCE, Completed, groups
 from runner.lab.node.commands import KILLED, TOO_MUCH, AgentLine, Command, Dialogue, SaidTooMuch, file_of
@@ -48,7 +49,7 @@ class NamespaceNode(HeldNode):
         """Start the process that holds the node, until its standard input ends."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._line = AgentLine(ours)
-        node = json.dumps({"name": name, "root": str(root), "group": str(self._group or "")})
+        node = json.dumps({"name": name, "root": str(root), "group": str(self._group.folder if self._group else "")})
         with theirs:
             return subprocess.Popen(
                 # Die with the runner; kill PID 1, and with it the node, when unshare dies.
@@ -158,10 +159,17 @@ class NamespaceNode(HeldNode):
         return spent.all_s if spent else None
 
     def spent(self) -> groups.Spent | None:
-        """The same CPU seconds, divided into user mode and kernel."""
-        if self._group is None or not groups.holds(self._group, self.pid):
+        """The same CPU seconds, divided into user mode and kernel. Raises InstrumentError where somebody has removed
+        the group."""
+        if self._group is None:
             return None
-        return groups.spent(self._group)
+        try:
+            os.stat(self._group.folder)
+            return groups.spent(self._group.folder) if groups.holds(self._group.folder, self.pid) else None
+        except OSError as gone:
+            raise InstrumentError(
+                f"the control group of the node {self.name} is gone, so its CPU time is unknown: {gone}"
+            ) from gone
 
     def lost(self) -> str:
         """The sentence that says why the node has ended; empty while the process that holds it is there."""
@@ -184,7 +192,7 @@ class NamespaceNode(HeldNode):
         for process in self.background:
             process.stop()
         if self._group is not None:
-            groups.remove(self._group)
+            self._group.remove()
 
 
 class NamespaceProcess:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from runner.data.errors import InstrumentError, MeasurementError
+from runner.data.errors import CommandError, InstrumentError, MeasurementError
 from runner.lab import probes
 from runner.lab.node import PATIENCE, LabNode
 from runner.lab.node.commands import MOST_BYTES, TOO_MUCH, Dialogue, SaidTooMuch, first_line, last_words, readable
@@ -66,6 +66,11 @@ def failed(code: int) -> type[MeasurementError]:
 def was_killed(code: int | None) -> bool:
     """Is this the exit code of a process that a signal ended, as Popen reports it, or as a shell or ssh(1) does?"""
     return code is not None and (code < 0 or code in (128 + signal.SIGKILL, 128 + signal.SIGTERM))
+
+
+def own_fault(error: Exception, gateways: Sequence[str]) -> bool:
+    """Is it about a command of ours, on a node that is no gateway, and a signal ended that command?"""
+    return isinstance(error, CommandError) and was_killed(error.code) and error.node not in gateways
 
 
 def asked(running: Dialogue, name: str, question: dict[str, Any], timeout_s: float) -> dict[str, Any]:

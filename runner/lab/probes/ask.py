@@ -1,9 +1,11 @@
 """Near host: ask the answering host, through the tunnel.
 
-usage: ask.py first  ADDRESS PORT SECONDS   try until the first payload is answered; exit 1 if it never is
+usage: ask.py first  ADDRESS PORT SECONDS   try until the first payload is answered; exit 3 if it never is
        ask.py rtt    ADDRESS PORT SECONDS [AT_LEAST]   one byte and its answer, again and again; JSON list of ms.
                                             Goes on to three times SECONDS until AT_LEAST exchanges were done
-       ask.py marker ADDRESS PORT SECONDS   send the hex on standard input; exit 1 unless all comes back
+       ask.py marker ADDRESS PORT SECONDS   send the hex on standard input; exit 3 unless all comes back
+
+Any other exit code says that this program has failed, and nothing of the path.
 """
 
 import json
@@ -13,6 +15,7 @@ import sys
 import threading
 import time
 
+NO_ANSWER = 3
 COMPLEMENT = bytes(255 - byte for byte in range(256))
 
 
@@ -29,7 +32,7 @@ def exchange(connection: socket.socket, data: bytes) -> bytes:
 
 
 def first(address: str, port: int, seconds: float) -> int:
-    """Exit code 0 as soon as one byte has come back as its complement, 1 if none has within ``seconds``."""
+    """Exit code 0 as soon as one byte has come back as its complement, NO_ANSWER if none has within ``seconds``."""
     # A new attempt every 10 ms beside those that wait: the first packets into a tunnel that is not up are
     # lost, and TCP would repeat a SYN after a whole second only. Who has waited for long asks less often, to a
     # hundredth of that time, and with more patience: a slow machine drowns in what it cannot answer.
@@ -48,7 +51,7 @@ def first(address: str, port: int, seconds: float) -> int:
         threading.Thread(target=attempt, args=(2 + waited_s / 10,), daemon=True).start()
         if answered.wait(max(0.01, waited_s / 100)):
             return 0
-    return 1
+    return NO_ANSWER
 
 
 def rtt(address: str, port: int, seconds: float) -> int:
@@ -70,11 +73,18 @@ def rtt(address: str, port: int, seconds: float) -> int:
 
 
 def marker(address: str, port: int, seconds: float) -> int:
-    """Exit code 0 if the bytes on standard input (hex) came back as their complement, 1 if others came."""
+    """Exit code 0 if the bytes on standard input (hex) came back as their complement, else NO_ANSWER and the reason on
+    standard error."""
     data = bytes.fromhex(sys.stdin.read())
-    with socket.create_connection((address, port), timeout=seconds) as connection:
-        connection.settimeout(seconds)
-        return 0 if exchange(connection, data) == data.translate(COMPLEMENT) else 1
+    try:
+        with socket.create_connection((address, port), timeout=seconds) as connection:
+            connection.settimeout(seconds)
+            if exchange(connection, data) == data.translate(COMPLEMENT):
+                return 0
+            print("other bytes came back", file=sys.stderr)
+    except OSError as error:
+        print(error, file=sys.stderr)
+    return NO_ANSWER
 
 
 WHAT = {"first": first, "rtt": rtt, "marker": marker}

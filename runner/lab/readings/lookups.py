@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 
 from runner.data.errors import MeasurementError
 
@@ -53,9 +54,8 @@ def traced(tos: int) -> Iterator[Callable[[], list[Lookup]]]:
     """Trace this kernel's lookups for this type of service, and those for what a node sends itself, while the block
     runs; the function that it gets returns those so far, and raises MeasurementError where they were too many to be
     kept. Raises MeasurementError where it cannot trace."""
-    own = TRACEFS / "instances" / f"vpneval-{os.getpid()}"
     try:
-        own.mkdir(exist_ok=True)
+        own = Path(mkdtemp(prefix="vpneval-", dir=TRACEFS / "instances"))
         (own / "buffer_size_kb").write_text(BUFFER_KB)
         (own / EVENT / "filter").write_text(f"tos == {tos} || iif == {LOOPBACK_INDEX}")
         (own / EVENT / "enable").write_text("1")

@@ -59,6 +59,7 @@ class Lab:
     path: BarePath | None = None  # between two machines, where the lab has only those
     measure_path: Callable[[], BarePath] | None = None  # the same with its rates, which takes some seconds
     hosts_on_gateways: bool = False  # do the machines that are the gateways hold the hosts, too?
+    images: tuple[Image, ...] = ()  # what the nodes run, where that is not their own
 
     @property
     def host1(self) -> LabNode:
@@ -128,7 +129,7 @@ def namespace_lab(
             if logs is not None:
                 node.log_to(logs)
         cable(nodes, say, sites)
-        yield Lab(nodes, sites, time.monotonic() - started, commands)
+        yield Lab(nodes, sites, time.monotonic() - started, commands, images=(image, gateway_image or image))
     finally:
         for node in nodes.values():
             node.release()

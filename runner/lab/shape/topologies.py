@@ -169,7 +169,8 @@ def topology_lab(
             if logs is not None:
                 node.log_to(logs)
         lay_cables(topology, nodes, say)
-        yield Lab(nodes, topology.sites, time.monotonic() - started, commands)
+        images = (image, gateway_image or image)
+        yield Lab(nodes, topology.sites, time.monotonic() - started, commands, images=images)
     finally:
         for node in nodes.values():
             node.release()

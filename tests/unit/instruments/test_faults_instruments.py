@@ -105,7 +105,7 @@ class Far:
     def run(self, *argv: str, **_: object) -> Completed:
         if argv[0] == "ss":
             return Completed(0, "LISTEN" if self.alive else "", "")
-        return Completed(0 if self.alive else 1, "", "")
+        return Completed(0 if self.alive else proof.NO_ANSWER, "", "")
 
     def spawn(self, *_: object, **__: object) -> None:
         self.alive = True
@@ -116,7 +116,7 @@ class Far:
 )
 def test_a_dead_tunnel_is_told_from_a_dead_probe(answers: bool, tunnel: bool, outcome: bool) -> None:
     far = Far(answers)
-    near: Any = SimpleNamespace(run=lambda *_, **__: Completed(0 if tunnel and far.alive else 1, "", ""))
+    near: Any = SimpleNamespace(run=lambda *_, **__: Completed(0 if tunnel and far.alive else proof.NO_ANSWER, "", ""))
     lab: Any = SimpleNamespace(host1=near, host2=far)
     bench = Bench(lab, SimpleNamespace(address="10.2.0.2"), lambda: None)  # type: ignore[arg-type, return-value]
     assert bench.carries_payload() is outcome
@@ -125,7 +125,7 @@ def test_a_dead_tunnel_is_told_from_a_dead_probe(answers: bool, tunnel: bool, ou
 
 def test_a_dead_probe_behind_a_whole_tunnel_is_renewed_and_said() -> None:
     far = Far(alive=False)
-    near: Any = SimpleNamespace(run=lambda *_, **__: Completed(0 if far.alive else 1, "", ""))
+    near: Any = SimpleNamespace(run=lambda *_, **__: Completed(0 if far.alive else proof.NO_ANSWER, "", ""))
     lab: Any = SimpleNamespace(host1=near, host2=far)
     bench = Bench(lab, SimpleNamespace(address="10.2.0.2"), lambda: None)  # type: ignore[arg-type, return-value]
     with pytest.raises(InstrumentError, match="answering probe had died"):

@@ -105,7 +105,7 @@ def test_without_a_hierarchy_of_the_cpu_there_is_no_quota(tmp_path: Path, monkey
     assert "no control group hierarchy" in cpu_quota.no_quota()
     (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
     (tmp_path / "cgroup.subtree_control").write_text("")
-    left = tmp_path / "vpneval-0"  # of a process that is not there
+    left = tmp_path / "vpneval.7.quota.x"  # which no process holds
     left.mkdir()
     with quota({"gw2_cpu": "0.5"}):
         assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpu"
