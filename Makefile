@@ -27,7 +27,7 @@ comma := ,
 COMMANDS := bash ip mmdebstrap nsenter setpriv unshare $(PYTHON)
 PACKAGES := bash iproute2 mmdebstrap python3 python3-venv util-linux
 
-.PHONY: compare papers announced doctor test test-all test-unit test-flaky coverage mutants campaign lint rooms image setup lock bench-lab bench-labs bench-search bench-generator bench-limits bench-truth bench-engines bench-slices bench-widths bench-decide bench-decide-real bench-report bench-farm box test-abilities test-ciphers test-vagrant clean
+.PHONY: compare papers announced doctor test test-all test-unit test-flaky coverage mutants campaign lint rooms image setup setup-dev lock bench-lab bench-labs bench-search bench-generator bench-limits bench-truth bench-engines bench-slices bench-widths bench-decide bench-decide-real bench-report bench-farm box test-abilities test-ciphers test-vagrant clean
 
 compare: announced doctor image
 	$(VPNEVAL) run choose --vpn $(COMPARED) --profile $(PROFILE) --deadline $(DEADLINE) $(NEEDS) \
@@ -49,40 +49,40 @@ announced:
 test test-all test-unit test-flaky test-vagrant: export PYTHONDONTWRITEBYTECODE =
 
 # The gate of each change: unit and browser tests, and of those with real daemons one for each rule.
-test: setup
+test: setup-dev
 	$(TESTS) $(SIDE_BY_SIDE) -m $(GATE) $(ARGS)
 
 # The watch of each night: every test but those of the virtual machines, which test-vagrant has.
-test-all: setup
+test-all: setup-dev
 	$(TESTS) $(SIDE_BY_SIDE) -m "not vagrant" $(ARGS)
 
-test-unit: setup
+test-unit: setup-dev
 	.venv/bin/pytest $(SIDE_BY_SIDE) tests/unit $(ARGS)
 
 # The gate's lab tests three times in random order, on a machine that is busy besides.
-test-flaky: setup
+test-flaky: setup-dev
 	failed=0; for seed in $(SEEDS); do \
 		tests/tools/busy.sh .venv/bin/pytest $(SIDE_BY_SIDE) tests/lab -m "smoke and not alone" --random-order-bucket=global \
 			--random-order-seed=$$seed $(ARGS) || failed=1; \
 	done; exit $$failed
 
 # Branch coverage of the gate's unit and lab tests together.
-coverage: setup
+coverage: setup-dev
 	.venv/bin/coverage erase
 	.venv/bin/coverage run -m pytest $(SIDE_BY_SIDE) tests/unit tests/lab -m $(GATE) $(ARGS)
 	.venv/bin/coverage combine --quiet
 	.venv/bin/coverage report
 
 # Small changes in the code of runner/ranking and runner/search: which of them does no unit test notice?
-mutants: setup
+mutants: setup-dev
 	.venv/bin/python -m tests.tools.mutants $(ARGS)
 
 # Random command lines, and run folders that something happened to, through every command; and small runs with labs in
 # which something goes wrong. Another seed each time; ARGS="--seed S --case N" repeats a case.
-campaign: image
+campaign: image setup-dev
 	.venv/bin/python -m tests.campaign $(ARGS)
 
-lint: setup
+lint: setup-dev
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
@@ -90,7 +90,7 @@ lint: setup
 	.venv/bin/python -m tests.tools.rooms --check
 
 # The picture of the rooms in docs/README.md, drawn from the imports.
-rooms: setup
+rooms: setup-dev
 	.venv/bin/python -m tests.tools.rooms
 
 image: setup
@@ -101,21 +101,28 @@ box: image
 	vagrant/box.sh "$$(.venv/bin/python -c 'from runner.lab.software.image import locate; print(locate("trixie"))')" vagrant/box
 
 # Every cipher level of the VPNs of a guest kernel, up and proven in one; VPN="ipsec macsec" for some of them.
-test-ciphers: image
+test-ciphers: image setup-dev
 	.venv/bin/python -m tests.kernel.levels_inside $$(mktemp -d) $(VPN)
 
 # What the VPNs of a guest kernel declare that they can do, tried in one; KERNEL=qemu for what User Mode Linux lacks,
 # VPN="ipsec nat-l2tp" for some of it.
-test-abilities: image
+test-abilities: image setup-dev
 	.venv/bin/python -m tests.kernel.abilities_inside $(if $(KERNEL),--kernel $(KERNEL)) $$(mktemp -d) $(VPN)
 
 # The whole Vagrant lab under software emulation, in namespaces of its own.
-test-vagrant: setup
+test-vagrant: setup-dev
 	tests/vagrant/install.sh
 	$(MAKE) box
 	SITES=$(SITES) $(TESTS) -n 2 tests/vagrant --timeout 3600 $(ARGS)
 
+# What a use of vpneval needs, and beside it what tests, linters and benchmarks need: three times as much.
 setup: .venv/ready
+
+setup-dev: .venv/ready-dev
+
+.venv/ready-dev: .venv/ready requirements-dev.txt
+	.venv/bin/pip --quiet install --require-hashes --no-deps -r requirements-dev.txt
+	touch .venv/ready-dev
 
 .venv/ready: requirements.txt pyproject.toml
 	@missing=""; for command in $(COMMANDS); do command -v $$command >/dev/null || missing="$$missing $$command"; done; \
@@ -130,61 +137,62 @@ setup: .venv/ready
 	.venv/bin/pip --quiet install --no-deps --no-build-isolation --editable .
 	touch .venv/ready
 
-# Dependencies with hashes for every Python from 3.11 on; needs uv.
+# Dependencies with hashes for every Python from 3.11 on; needs uv, outside of .venv: pipx run uv, or python3 -m venv …
+lock: LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate pyproject.toml
 lock:
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-		--extra dev pyproject.toml --output-file requirements.txt
+	$(LOCK) --all-extras --output-file requirements-dev.txt
+	$(LOCK) --extra build --constraint requirements-dev.txt --output-file requirements.txt
 
-bench-lab bench-labs: setup
+bench-lab bench-labs: setup-dev
 	.venv/bin/python -m tests.bench.lab
 
-bench-search: setup
+bench-search: setup-dev
 	.venv/bin/python -m tests.bench.search
 
 # The packet generator at full speed over plain IP; exit code 1 where it offers less than it must. Half a minute, quiet.
-bench-generator: image
+bench-generator: image setup-dev
 	.venv/bin/python -m tests.bench.generator
 
 # What a gateway with a core of its own would carry: predicted on shared cores, and found. Exit code 1 where the prediction
 # of OpenVPN or wireguard-go is wrong by more than a tenth. A few minutes, quiet.
-bench-limits: image
+bench-limits: image setup-dev
 	.venv/bin/python -m tests.bench.limits
 
 # Found against true on links of a known rate; the plot goes to truth.svg. About a quarter of an hour.
-bench-truth: image
+bench-truth: image setup-dev
 	.venv/bin/python -m tests.bench.truth
 
 # The search engines side by side on one real tunnel, five times each. About half an hour.
-bench-engines: image
+bench-engines: image setup-dev
 	.venv/bin/python -m tests.bench.engines
 
 # Is the choice right where it is sure? Exit code 1 where not in 95 %. Then coverage, false verdicts and power of the
 # verdicts on pairs, of 2,000 simulated runs each. Some twelve minutes.
-bench-decide: setup
+bench-decide: setup-dev
 	.venv/bin/python -m tests.bench.choose
 	.venv/bin/python -m tests.bench.decide
 
 # Real runs whose answer is known: equal copies, links of 90 and 100 Mbit/s, a machine busy now and then, a gateway with
 # nine tenths of its CPU, five searches of one tunnel. 75 minutes on a quiet machine. For a part of it, say which, and how
 # many runs from which seed on: ARGS="equal --runs 5 --first 6".
-bench-decide-real: image
+bench-decide-real: image setup-dev
 	.venv/bin/python -u -m tests.bench.decide_real $(ARGS)
 
 # How sure a ratio is after how many seconds, in turns and in blocks; the plot goes to docs/pictures. Some five minutes.
-bench-widths: image
+bench-widths: image setup-dev
 	.venv/bin/python -m tests.bench.widths $(ARGS)
 
 # Slices of TCP beside iperf3 on each VPN that this machine supports. Some 50 s a VPN.
-bench-slices: image
+bench-slices: image setup-dev
 	.venv/bin/python -m tests.bench.slices $(ARGS)
 
 # 100,000 generated trials, loaded and reported: seconds, memory, the page's size; the example's page in a browser: its
 # first paint and a slider's answer. About five minutes.
-bench-report: setup
+bench-report: setup-dev
 	.venv/bin/python -m tests.bench.report
 
 # 10,000 blocks on 200 simulated workers in one process, and a report over their 1,000,000 slices. Some ten minutes.
-bench-farm: setup
+bench-farm: setup-dev
 	.venv/bin/python -m tests.bench.farm $(ARGS)
 
 clean:

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from runner.data.errors import CannotRunHere, LabError, UsageError
+from runner.data.extras import pip_install
 from runner.farm import block
 from runner.farm.coordinator import JobResult, SchedulerLost
 
@@ -148,7 +149,8 @@ def _distributed() -> Any:
     try:
         import distributed
     except ImportError:
-        raise CannotRunHere("--farm needs Dask distributed: pip install 'vpneval[farm]'") from None
+        got = pip_install("distributed", "bokeh")
+        raise CannotRunHere(f"--farm needs Dask distributed: {got}, and the same on the farm's machines") from None
     return distributed
 
 
@@ -203,7 +205,7 @@ def _local(count: int, say: Callable[[str], None]) -> Iterator[str]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="vpneval-farm-")))
         here = {"host": LOOPBACK, "dashboard_address": f"{LOOPBACK}:0"}
-        lacks = "" if find_spec("bokeh") else " (it needs the package bokeh: pip install bokeh)"
+        lacks = "" if find_spec("bokeh") else f" (it needs the package bokeh: {pip_install('bokeh')})"
         own = {"local_directory": str(folder)}
         cluster = stack.enter_context(
             distributed.LocalCluster(n_workers=0, silence_logs=50, scheduler_kwargs=own, **here)

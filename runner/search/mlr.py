@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 from runner.data.errors import CannotRunHere, MeasurementError
+from runner.data.extras import pip_install
 from runner.search.model import Account, BudgetSpent, Flag, Goal, SearchResult
 
 POOL = 10  # trials whose mean counts as one: MLRsearch judges the median trial, the thesis the mean
@@ -59,7 +60,7 @@ def load() -> Any:
     try:
         return importlib.import_module("MLRsearch")
     except ImportError as error:
-        raise CannotRunHere("the mlrsearch engine needs the package MLRsearch: pip install MLRsearch") from error
+        raise CannotRunHere(f"the mlrsearch engine needs the package MLRsearch: {pip_install('MLRsearch')}") from error
 
 
 def _measurer(library: Any, account: Account) -> Any:

@@ -1,12 +1,15 @@
-"""vpneval as a user has it who never saw the checkout: a wheel, installed into an environment of its own."""
+"""vpneval as a user has it who never saw the checkout: a wheel, installed into an environment of its own, with the
+packages of requirements.txt alone."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -25,7 +28,7 @@ FILES = ("pyproject.toml", "README.md", "LICENSE")
 def install(folder: Path) -> Path:
     """Build a wheel of the checkout and install it below ``folder``; returns the environment's ``vpneval``.
 
-    Nothing is downloaded: what vpneval depends on comes from the environment that the tests run in.
+    Nothing is downloaded: what requirements.txt names is linked from the environment that the tests run in.
     """
     source, wheels, environment = folder / "source", folder / "wheels", folder / "environment"
     for name in SOURCES:  # a copy, because a build folder that an older build left behind would hide what is missing
@@ -41,9 +44,20 @@ def install(folder: Path) -> Path:
     done(*pip, "--python", str(python), "install", "--no-deps", "--no-index", str(wheel))
     shutil.rmtree(source)
     site = done(str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip()
-    # A folder that a .pth file adds has no say in what else is added: the checkout's own .pth file is not read there.
-    (Path(site) / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    for package in sorted(set(re.findall(r"^([\w-]+)==", (PROJECT / "requirements.txt").read_text(), re.MULTILINE))):
+        for entry in _entries(package):
+            (Path(site) / entry.name).symlink_to(entry)
     return environment / "bin" / "vpneval"
+
+
+def _entries(package: str) -> set[Path]:
+    """The files and folders in site-packages that a package brings; none of one for other systems."""
+    try:
+        brought = files(package) or []
+    except PackageNotFoundError:
+        return set()
+    names = {path.parts[0] for path in brought} - {"..", "__pycache__"}
+    return {Path(sysconfig.get_path("purelib"), name) for name in names}
 
 
 def done(*argv: str, folder: Path | None = None, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:

@@ -23,9 +23,10 @@ from runner.cli.options import (
     begin,
     needs_of,
 )
-from runner.cli.output import out
+from runner.cli.output import err, out
 from runner.cli.reading import of_kinds, report_of, reports_of
 from runner.data.errors import UsageError, require_known
+from runner.data.extras import pip_install
 from runner.data.streams import document, standard_output
 
 if TYPE_CHECKING:
@@ -130,6 +131,8 @@ def _write(folder: Path | None, made_of: Callable[[list[Path]], Report]) -> None
     except OSError as error:
         raise UsageError(f"the report cannot be written: {error}") from None
     document("".join(f"{path}\n" for path in paths))
+    if folder / "report.parquet" not in paths:
+        err.print(f"report.parquet was not written: it needs the package polars ({pip_install('polars')}).")
 
 
 def _print_findings(reports: list[Report], form: str) -> None:

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from runner.data.cache import cache_dir
 from runner.data.errors import CannotRunHere
+from runner.data.extras import pip_install
 from runner.data.files import hold_lock
 from runner.lab.kernels.boot import AGENT, Attempt, Say, getting
 from runner.lab.kernels.guest import FILES
@@ -94,7 +95,7 @@ class Qemu:
 
     def commands(self) -> list[str]:
         """The commands that get all that it needs and this machine lacks."""
-        virtme = [] if virtme_run() else [f"{sys.executable} -m pip install virtme-ng"]
+        virtme = [] if virtme_run() else [pip_install("virtme-ng")]
         return getting(self.missing_packages()) + virtme
 
     def fetch(self, say: Say) -> None:

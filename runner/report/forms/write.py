@@ -28,7 +28,7 @@ def write_reports(run_dir: Path, report: Report) -> list[Path]:
 
 
 def write_everything(run_dir: Path, report: Report) -> list[Path]:
-    """Write the same files, each plot as SVG and PNG, report.md with these SVGs, and report.parquet where polars is
+    """Write the same files, each plot as SVG and PNG, report.md with these SVGs, and report.parquet if polars is
     installed. A picture takes half a second, so ``vpneval run`` makes none."""
     paths = write_reports(run_dir, report)
     samples = Samples(report)

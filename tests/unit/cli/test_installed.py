@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
+import typer
 
+from runner.cli.app import app
 from runner.data.shipped import shipped_runs
 from tests.tools.installed import PROJECT, done
 
@@ -47,6 +51,38 @@ def test_the_shipped_runs_are_those_of_the_checkout(installed: Path, tmp_path: P
 )
 def test_a_command_works(installed: Path, tmp_path: Path, argv: tuple[str, ...], says: str) -> None:
     assert says in done(str(installed), *argv, folder=tmp_path).stdout
+
+
+def test_only_what_a_use_needs_is_there(installed: Path) -> None:
+    """The control of the tests here: what single commands, tests or linters need is not found."""
+    ask = "from importlib.util import find_spec; print(*filter(find_spec, %r))"
+    extras = ("bokeh", "distributed", "duckdb", "mypy", "pandas", "playwright", "polars", "MLRsearch", "scipy")
+    assert done(str(installed.with_name("python")), "-c", ask % (extras,)).stdout.split() == ["scipy"]
+
+
+@pytest.mark.parametrize("command", [*typer.main.get_command(app).commands])  # type: ignore[attr-defined]
+def test_every_command_helps_itself(installed: Path, tmp_path: Path, command: str) -> None:
+    assert f"Usage: vpneval {command}" in done(str(installed), command, "--help", folder=tmp_path).stdout
+
+
+def test_a_farm_names_what_it_lacks_and_how_to_get_it(installed: Path, tmp_path: Path) -> None:
+    argv = (installed, "run", "transport", "--farm", "local:2", "--out", "run")
+    ended = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 3
+    assert f"{installed.with_name('python')} -m pip install distributed bokeh" in " ".join(ended.stderr.split())
+
+
+def test_every_form_but_parquet_is_written(installed: Path, tmp_path: Path) -> None:
+    (example,) = (PROJECT / "results" / "examples").iterdir()
+    for name in ("run.json", "trials.jsonl", "slices.jsonl"):
+        shutil.copy(example / name, tmp_path)
+    ended = subprocess.run(
+        [installed, "report", tmp_path, "--write"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ended.returncode == 0
+    assert (tmp_path / "report.md").exists()
+    assert not (tmp_path / "report.parquet").exists()
+    assert f"{installed.with_name('python')} -m pip install polars" in " ".join(ended.stderr.split())
 
 
 def test_a_stored_run_is_reported(installed: Path, tmp_path: Path) -> None:
