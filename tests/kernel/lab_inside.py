@@ -20,7 +20,7 @@ from tests.contract import contract, this_machine
 from tests.kernel.inside import in_guest
 from tests.lab.test_packets import set_mtu, test_every_packet_is_counted, test_fragments_are_counted
 from tests.lab.test_wan import (
-    test_a_kernel_without_netem_says_so,
+    test_a_kernel_without_netem_is_told_which_rate_it_can_have,
     test_a_known_delay_is_the_round_trip_time,
     test_a_shaped_wan_is_verified_and_a_faster_one_refused,
     test_a_smaller_mtu_is_verified,
@@ -29,7 +29,7 @@ from tests.lab.test_wan import (
 )
 
 __all__ = [
-    "test_a_kernel_without_netem_says_so",
+    "test_a_kernel_without_netem_is_told_which_rate_it_can_have",
     "test_a_known_delay_is_the_round_trip_time",
     "test_a_shaped_wan_is_verified_and_a_faster_one_refused",
     "test_a_smaller_mtu_is_verified",
@@ -63,7 +63,7 @@ def lab(one_lab: Lab) -> Iterator[Lab]:
 
 
 @pytest.fixture
-def netem_lab(lab: Lab) -> Lab:
+def far_lab(lab: Lab) -> Lab:
     return lab
 
 

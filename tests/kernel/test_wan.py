@@ -13,7 +13,7 @@ TESTS = (
     "test_a_known_delay_is_the_round_trip_time",
     "test_a_shaped_wan_is_verified_and_a_faster_one_refused",
     "test_a_smaller_mtu_is_verified",
-    "test_a_kernel_without_netem_says_so",
+    "test_a_kernel_without_netem_is_told_which_rate_it_can_have",
     "test_every_packet_is_counted",
     "test_fragments_are_counted",
     *(f"test_contract[{name}]" for name in CONTRACT),

@@ -1,19 +1,26 @@
 """The WAN's conditions: delay, jitter, loss, rate, queue and MTU between the gateways, set on the WAN node.
 
 Delay, jitter and loss are tc-netem(8)'s, for each direction; the rate is a token bucket's, tc-tbf(8), behind it,
-with a queue of its own. ``runner/lab/readings/wan.py`` probes what was asked for before any VPN is started.
+with a queue of its own. Where the kernel has no netem, a program on gw1's cable does the same (probes/distance.py).
+``runner/lab/readings/wan.py`` probes what was asked for before any VPN is started.
 """
 
 from __future__ import annotations
 
+import math
+
 from runner.data.errors import Unsupported
 from runner.data.wan import Conditions
-from runner.lab.node import Node
+from runner.lab import probes
+from runner.lab.node import Node, wait_until
 from runner.lab.shape.site_to_site import Lab
 
 CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 UML_TICK_S = 0.01  # its kernel's CONFIG_HZ is 100
 IN_ORDER = "40gbit"  # with a rate of its own, netem keeps the order of the packets that it delays unequally
+RELAYED_BPS = 100e6  # that the program in netem's place carries with a tenth of a core, of full packets
+NETEM = ("netem", "delay", "1ms")
+PROGRAM = f"{probes.FOLDER}/distance.py"
 
 
 def unsupported(lab: Lab, wanted: Conditions) -> Unsupported | None:
@@ -22,13 +29,22 @@ def unsupported(lab: Lab, wanted: Conditions) -> Unsupported | None:
         return None
     if not lab.has_wan:
         return Unsupported("this lab has no WAN node, which sets the WAN's conditions")
-    for discipline in ["netem"] * wanted.impaired + ["tbf"] * bool(wanted.rate_bps):
-        options = ("delay", "1ms") if discipline == "netem" else ("rate", "1mbit", "burst", "4096", "limit", "4096")
-        tried = lab.wan.run("tc", "qdisc", "add", "dev", "lo", "root", discipline, *options, check=False)
-        lab.wan.run("tc", "qdisc", "del", "dev", "lo", "root", check=False)
-        if tried.code != 0:
-            return Unsupported(f"the WAN node's kernel has no {discipline}: {tried.stderr.strip().splitlines()[-1]}")
+    if wanted.rate_bps and (lack := _lacks(lab.wan, "tbf", "rate", "1mbit", "burst", "4096", "limit", "4096")):
+        return Unsupported(f"the WAN node's kernel has no tbf: {lack}")
+    if wanted.impaired and (lack := _lacks(lab.wan, *NETEM)):
+        if not lab.shared_kernel:
+            return Unsupported(f"the WAN node's kernel has no netem: {lack}")
+        if not wanted.rate_bps or wanted.rate_bps > RELAYED_BPS:
+            most = f"wan_rate_bps={RELAYED_BPS:.0f}"
+            return Unsupported(f"the WAN node's kernel has no netem, and what takes its place needs {most} or less")
     return None
+
+
+def _lacks(node: Node, *discipline: str) -> str:
+    """What the kernel says where it has no such queue; empty where it has."""
+    tried = node.run("tc", "qdisc", "add", "dev", "lo", "root", *discipline, check=False)
+    node.run("tc", "qdisc", "del", "dev", "lo", "root", check=False)
+    return tried.stderr.strip().splitlines()[-1] if tried.code != 0 else ""
 
 
 def apply(lab: Lab, wanted: Conditions) -> None:
@@ -37,17 +53,20 @@ def apply(lab: Lab, wanted: Conditions) -> None:
     The rate counts Ethernet frames without preamble, gap and checksum: 14 bytes more than the IP packet.
     """
     tick = tick_s(lab.wan) if wanted.rate_bps else 0.0
+    netem = wanted.impaired and not _lacks(lab.wan, *NETEM)
+    if wanted.impaired and not netem:
+        _put_apart(lab, wanted)
     for port in ("gw1", "gw2"):
         parent: tuple[str, ...] = ("root", "handle", "1:")
-        if wanted.impaired:
+        if netem:
             delay: tuple[str, ...] = ("delay", f"{wanted.delay_ms}ms")
             if wanted.jitter_ms:
                 delay += (f"{wanted.jitter_ms}ms", "distribution", "normal")
             loss = ("loss", "random", f"{100 * wanted.loss_ratio}%") if wanted.loss_ratio else ()
             order = ("rate", IN_ORDER) if wanted.jitter_ms else ()
             # Whatever is on its way waits here: far more packets than any rate puts into any delay.
-            netem = ("netem", "limit", "1000000", *delay, *loss, *order)
-            lab.wan.run("tc", "qdisc", "add", "dev", port, *parent, *netem)
+            queue = ("netem", "limit", "1000000", *delay, *loss, *order)
+            lab.wan.run("tc", "qdisc", "add", "dev", port, *parent, *queue)
             parent = ("parent", "1:1", "handle", "2:")
         if wanted.rate_bps:
             sizes = ("burst", str(bucket_bytes(wanted, tick)), "limit", str(queue_bytes(wanted)))
@@ -63,6 +82,27 @@ def apply(lab: Lab, wanted: Conditions) -> None:
             lab.wan.run("ip", "link", "set", "dev", port, "mtu", str(wanted.mtu_bytes))
         for site in lab.sites:
             lab.gateway(site).run("ip", "link", "set", "dev", site.wan_interface, "mtu", str(wanted.mtu_bytes))
+
+
+def _put_apart(lab: Lab, wanted: Conditions) -> None:
+    """Lead gw1's cable through the program that delays and loses. The gateways then cut their segments and finish
+    their checksums themselves: the program handles frames as they are on a cable."""
+    for site in lab.sites:
+        off = (word for feature in ("tx", "tso", "gso") for word in (feature, "off"))
+        lab.gateway(site).run("ethtool", "-K", site.wan_interface, *off)
+    wan = lab.wan
+    wan.run("ip", "link", "add", "far", "type", "veth", "peer", "name", "far-br")
+    wan.run("ip", "link", "set", "gw1", "nomaster")
+    wan.run("ip", "link", "set", "far", "up")
+    wan.run("ip", "link", "set", "far-br", "up", "master", "br0")
+    wan.write(PROGRAM, probes.source("distance"), mode=0o644)
+    conditions = (f"{value:g}" for value in (wanted.delay_ms, wanted.jitter_ms, wanted.loss_ratio))
+    wan.spawn("python3", "-IS", PROGRAM, "gw1", "far", *conditions, log="distance")
+    wait_until(lambda: "far apart" in wan.logged("distance"), "the WAN's distance")
+    # A new port passes its first packets up to a second later than ip(8) says (net/core/link_watch.c).
+    ping = ("ping", "-c1", f"-W{math.ceil(1 + 2 * wanted.delay_ms / 1e3)}", lab.sites[-1].wan_address)
+    gateway = lab.gateway(lab.sites[0])
+    wait_until(lambda: gateway.run(*ping, check=False).code == 0, "a ping over the WAN", deadline_s=60)
 
 
 def clear(lab: Lab) -> None:
