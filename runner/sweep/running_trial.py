@@ -28,6 +28,7 @@ from runner.instruments.result import Measured
 from runner.lab.node.logs import tail
 from runner.lab.node.probing import own_fault
 from runner.lab.readings import noise
+from runner.lab.readings.pauses import PAUSES
 from runner.lab.shape.site_to_site import check_alive
 from runner.sweep.plan import Planned
 from runner.sweep.records import Records
@@ -131,9 +132,10 @@ class RunningTrial:
         return rows
 
     def _attempt(self, go: Go, round_: int) -> None:
-        started, ended = time.monotonic(), False
+        started, ended, paused_s = time.monotonic(), False, PAUSES.seconds()
         try:
             result, ended = self._next(go)
+            PAUSES.refuse(paused_s)
             if ended:
                 self._finish(result)
             elif go is Go.END:
@@ -145,6 +147,7 @@ class RunningTrial:
             self._write(status="unsupported", reason=str(refused))
         except (MeasurementError, CommandError, TimeoutError) as error:
             try:
+                PAUSES.refuse(paused_s)  # whatever failed then
                 self._failed(error, no_result=ended or go is Go.END)
             except InstrumentError as died:
                 self._repaired(died, ending=go is Go.END)

@@ -13,24 +13,27 @@ from runner.data.errors import InstrumentError, LabError, ProofError, VpnevalErr
 from runner.data.files import open_file, write_text
 from runner.data.levels import Params, tunnel_levels
 from runner.data.store import FULL, Store
+from runner.data.trials import Cell
 from runner.data.wan import Conditions, conditions
 from runner.instruments.instrument import Asked, at_once
 from runner.lab.machine import confined
 from runner.lab.node.logs import tail
 from runner.lab.node.probing import own_fault
+from runner.lab.readings.pauses import PAUSES
 from runner.lab.readings.wan import verify
 from runner.lab.redaction import hide, is_public
 from runner.lab.shape import wan
 from runner.lab.shape.site import Site, peers_of
 from runner.lab.shape.site_to_site import SITES, Lab, check_alive
 from runner.lab.shape.topologies import Topology, topology_lab
+from runner.lab.software.checksums import damage
 from runner.lab.software.image import Image
 from runner.sweep import cpu_quota, crypto_driver
 from runner.sweep.plan import Planned, PlannedTunnel
 from runner.sweep.records import Records
 from runner.sweep.running_trial import RunningTrial
 from runner.sweep.settings import Settings, Watcher
-from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, refuse_damage, start_services
+from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
 from runner.vpn.page import recipe
 from runner.vpn.plugin import Vpn
 
@@ -117,15 +120,16 @@ class TunnelBuilder:
         lab = self._lab()
         beside = {factor: self.params[factor] for factor in ("ike", "driver") if factor in self.params}
         levels = tunnel_levels(self.params) | beside | self.instrument.asks(self.params)
-        keys = self._keys()
+        keys, paused_s = self._keys(), PAUSES.seconds()
         try:
             self._keep_files(lab, levels, keys)
             up = bring_up(lab, self.vpn, levels, keys, judged=self.judged)
+            PAUSES.refuse(paused_s)
         except (VpnevalError, TimeoutError) as error:
             check_alive(lab)  # where a node is gone, whatever follows from that is no fault of the VPN's
+            PAUSES.refuse(paused_s)
             if own_fault(error, [site.name for site in lab.sites]):
                 raise InstrumentError(str(error)) from error
-            refuse_damage(lab, self.vpn)
             raise
         varied = crypto_driver.driver_said(lab, self.vpn, self.params) | self._hold(lab)
         facts = up.evidence.facts | self._underlay | varied
@@ -218,6 +222,8 @@ class RunContext:
     def fail(self, waiting: Sequence[Planned], error: BaseException, folder: Path) -> None:
         """Write the lines of trials for which there is no tunnel, or no longer. Raises LabError where the lab is
         broken."""
+        if waiting and not isinstance(error, LabError) and (why := self._damage(waiting[0].cell)):
+            error = InstrumentError(why)
         if isinstance(error, InstrumentError):
             for planned in waiting:
                 self.records.write(planned, status="lab_error", reason=str(error), log=self.log(folder))
@@ -235,6 +241,12 @@ class RunContext:
         proof = error.proof if isinstance(error, ProofError) else None
         for planned in waiting:
             self.records.write(planned, status="failed", reason=reason, log=self.log(folder), proof=proof)
+
+    def _damage(self, cell: Cell) -> str:
+        """What is damaged of the software that the VPN of this cell ran; "" where nothing is."""
+        software = self.vpns[cell.vpn].software
+        images = self.settings.image, self.settings.images[cell.params.get("image", "")]
+        return damage(images, software.packages, software.layer)
 
     def on_paper(self, tunnel: PlannedTunnel, folder: Path) -> None:
         """Measure trials that count what a plugin writes down, and need no tunnel; the recipe is their log."""

@@ -37,11 +37,15 @@ def test_a_damaged_image_is_told_and_no_vpn_is_blamed(
             victim.chmod(0o755)
         asked = ("--profile", "smallest", "--vpn", "openvpn", "--set", "measure=idle")
         monkeypatch.setenv("VPNEVAL_CACHE", str(cache))
-        done = vpneval("run", "comparable", *asked, "--out", tmp_path / "run")
-        trials = {trial.vpn: trial for trial in load_run(tmp_path / "run")[1]}
-        assert (done.returncode, trials["openvpn"].status) == (1, "lab_error"), done.stdout + done.stderr
-        assert victim.name in trials["openvpn"].reason
-        assert "vpneval image trixie --rebuild" in trials["openvpn"].reason
-        assert victim.name in done.stdout + done.stderr
+        done = vpneval("run", "transport", *asked, "--out", tmp_path / "run")
+        said = " ".join((done.stdout + done.stderr).split())
+        assert victim.name in said
+        assert "vpneval image trixie --rebuild" in said
+        if file == "libcrypto.so.3":  # no lab can be made without it
+            assert done.returncode == 4, said
+        else:
+            trials = {trial.vpn: trial for trial in load_run(tmp_path / "run")[1]}
+            assert (done.returncode, trials["openvpn"].status) == (1, "lab_error"), said
+            assert victim.name in trials["openvpn"].reason
     finally:
         shutil.rmtree(cache, ignore_errors=True)

@@ -178,7 +178,7 @@ class Run:
         **settings: Any,
     ) -> Outcome:
         profile = replace(PROFILES["quick"], rounds=rounds)
-        image: Any = SimpleNamespace(name="paper")
+        image: Any = SimpleNamespace(name="paper", root=Path("/"))
         rig: Any = SimpleNamespace(stands=stands)
         deadline = None if deadline_s is None else self.world.now + deadline_s
         given = Settings(profile, repetitions, seed, image, {}, deadline=deadline, rig=rig, **settings)

@@ -25,6 +25,7 @@ from runner.lab.node import LabNode
 from runner.lab.node.namespaces import NamespaceNode
 from runner.lab.shape import congestion
 from runner.lab.shape.site import BarePath, Site
+from runner.lab.software.checksums import damage_told
 from runner.lab.software.image import Image
 
 
@@ -124,11 +125,12 @@ def namespace_lab(
         for name in ("host1", "gw1", "wan", *reversed(names[2:4]), *names[4:]):
             root = (gateway_image or image) if name.startswith("gw") else image
             nodes[name] = NamespaceNode(name, root.root, say)
-        for node in nodes.values():
-            node.wait_ready()
-            if logs is not None:
-                node.log_to(logs)
-        cable(nodes, say, sites)
+        with damage_told(image, gateway_image):
+            for node in nodes.values():
+                node.wait_ready()
+                if logs is not None:
+                    node.log_to(logs)
+            cable(nodes, say, sites)
         yield Lab(nodes, sites, time.monotonic() - started, commands, images=(image, gateway_image or image))
     finally:
         for node in nodes.values():

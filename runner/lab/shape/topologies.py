@@ -29,6 +29,7 @@ from runner.lab.node.namespaces import NamespaceNode
 from runner.lab.shape import congestion
 from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import SITES, Lab, batch, forwards, only_bridges
+from runner.lab.software.checksums import damage_told
 from runner.lab.software.image import Image
 
 
@@ -164,11 +165,12 @@ def topology_lab(
             nodes[name] = kind(name, root.root, say)
         if isinstance(active := nodes["gw1"], Twin):
             active.other = nodes["gw1b"]
-        for node in nodes.values():
-            node.wait_ready()
-            if logs is not None:
-                node.log_to(logs)
-        lay_cables(topology, nodes, say)
+        with damage_told(image, gateway_image):
+            for node in nodes.values():
+                node.wait_ready()
+                if logs is not None:
+                    node.log_to(logs)
+            lay_cables(topology, nodes, say)
         images = (image, gateway_image or image)
         yield Lab(nodes, topology.sites, time.monotonic() - started, commands, images=images)
     finally:

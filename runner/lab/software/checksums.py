@@ -8,12 +8,15 @@ import hashlib
 import re
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from runner.data.errors import LabError, VpnevalError
 from runner.lab.software import layers
 from runner.lab.software.image import NODE_TOOLS, Image, inside
 
+STATUS = "var/lib/dpkg/status"
 SHOWN = 3  # damaged files in a sentence
 CHUNK = 1 << 20
 
@@ -23,7 +26,7 @@ def damage(images: Iterable[Image], packages: Iterable[str], layer: str = "") ->
     command that mends it; "" where nothing is. The host's own root is the user's, and is not looked at."""
     wanted = tuple(sorted({*packages, *NODE_TOOLS.values()}))
     for image in images:
-        if image.root == Path("/"):
+        if image.root == Path("/") or not (image.root / STATUS).is_file():  # the latter: it is on another machine
             continue
         mended = f"Rebuild it with: vpneval image {image.name} --rebuild"
         if found := _damaged(image.root, wanted):
@@ -32,6 +35,18 @@ def damage(images: Iterable[Image], packages: Iterable[str], layer: str = "") ->
         if layer and not _unpacks(tar := layers.locate(layer, image.name)):
             return f"the layer at {tar} is damaged. Remove it and run: vpneval image {image.name} --layer {layer}"
     return ""
+
+
+@contextmanager
+def damage_told(*images: Image | None) -> Iterator[None]:
+    """For a block that makes a lab of these images. Where it fails and one of them is damaged, the LabError says
+    that."""
+    try:
+        yield
+    except VpnevalError as error:
+        if why := damage(filter(None, images), ()):
+            raise LabError(why) from error
+        raise
 
 
 @cache
@@ -73,7 +88,7 @@ def _md5(file: Path) -> str:
 def _with_dependencies(root: Path, packages: Iterable[str]) -> list[str]:
     """The packages with all that they depend on, as far as it is installed (deb-control(5))."""
     needs, provides = {}, dict[str, set[str]]()
-    for entry in (root / "var/lib/dpkg/status").read_text(errors="replace").split("\n\n"):
+    for entry in (root / STATUS).read_text(errors="replace").split("\n\n"):
         fields = dict(re.findall(r"^(Package|Depends|Pre-Depends|Provides): (.*)$", entry, re.MULTILINE))
         if name := fields.get("Package"):
             needs[name] = {*_names(fields.get("Depends", "")), *_names(fields.get("Pre-Depends", ""))}

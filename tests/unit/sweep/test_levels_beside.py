@@ -110,7 +110,8 @@ def test_without_a_hierarchy_of_the_cpu_there_is_no_quota(tmp_path: Path, monkey
     with quota({"gw2_cpu": "0.5"}):
         assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpu"
         assert not left.exists(), "what a killed run left is removed"
-        (group,) = tmp_path.glob("vpneval-*")
+        (group,) = tmp_path.glob("vpneval.*")
+        assert group.is_dir()
         files = {file.name: file.read_text() for file in group.iterdir()}
         for name in files:  # the kernel's go with their group
             (group / name).unlink()
