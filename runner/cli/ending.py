@@ -63,8 +63,8 @@ def report_on(
         )
     if outcome.trimmed and not quiet:
         err.print(
-            f"The {'deadline' if request.deadline_s else 'end of the hours'} was reached, and {outcome.trimmed} trials "
-            f"were left out. To measure them: the same command with --out {word(folder)}",
+            f"The {'deadline' if request.asked.deadline_s else 'end of the hours'} was reached, and {outcome.trimmed} "
+            f"trials were left out. To measure them: the same command with --out {word(folder)}",
             soft_wrap=True,
         )
     if outcome.stopped:

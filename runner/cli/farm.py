@@ -15,6 +15,7 @@ from typing import Any
 
 from runner.cli.live import watching
 from runner.cli.output import err
+from runner.data.asked import AskedRun
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError
 from runner.data.files import from_json, is_there, no_link, read_bytes, word, write_text
 from runner.data.numbers import seconds
@@ -27,7 +28,7 @@ from runner.farm.keep import Keeper
 from runner.farm.machine import differences, most_frequent, parse_equal
 from runner.lab.software.image import Image
 from runner.sweep.plan import blocks
-from runner.sweep.request import Options, Request, ask
+from runner.sweep.request import Request, resolve
 from runner.sweep.run import on_disk, run
 from runner.sweep.run_record import describe, measured_vpns, save_packages
 from runner.sweep.settings import Outcome
@@ -62,7 +63,7 @@ class FarmRequest:
         belongs to another run.
         """
 
-        folder = request.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{request.profile.name}"
+        folder = request.asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{request.profile.name}"
         with ExitStack() as stack:
             # A farm that is not there leaves no empty run folder behind.
             workers = None if is_there(folder / "run.json") else stack.enter_context(connected(self.farm, say))
@@ -86,7 +87,7 @@ class FarmRequest:
         """Have the blocks ``todo`` measured, and write into run.json how that ended. Raises Interrupted."""
         store, keeper, outcome, say = call.store, call.keeper, call.keeper.outcome, call.say
         key = _key(store)
-        images = [request.image, *request.gateway_images]
+        images = [request.asked.image, *request.asked.gateway_images]
         coordinator = Coordinator(
             workers,
             key,
@@ -138,7 +139,9 @@ class _Call:
     def __post_init__(self) -> None:
         self.started = time.monotonic()
         self.call = Invocation(
-            command_line=list(self.command_line), started_at=datetime.now(UTC).isoformat(timespec="seconds")
+            command_line=list(self.command_line),
+            asked=self.request.asked,
+            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         if not COMPARED.issubset(self.spread.equal_names):
             self.shared = Counter()
@@ -227,11 +230,11 @@ def missing(request: Request, store: Store) -> list[int]:
     """The numbers of the blocks that the run folder does not have whole. Each is measured as a whole, on one
     machine."""
     trials = store.trials
-    done = {trial.id for trial in trials if trial.status in ("ok", "unsupported") or not request.retry_failed}
+    done = {trial.id for trial in trials if trial.status in ("ok", "unsupported") or not request.asked.retry_failed}
     done -= {trial.id for trial in trials if trial.status == "lab_error"}
     hopeless = {trial.cell for trial in trials if trial.status == "unsupported"}
     begun = {trial.repetition for trial in trials if trial.id in done and trial.status != "unsupported"}
-    plan = blocks(request.cells, request.repetitions, request.seed, done, hopeless, request.profile)
+    plan = blocks(request.cells, request.repetitions, request.asked.seed, done, hopeless, request.profile)
     return [number for number in range(1, request.repetitions + 1) if number not in begun or plan.block(number).tunnels]
 
 
@@ -248,11 +251,11 @@ def measure_block(path: Path) -> int:
     try:
         options: dict[str, Any] = from_json(read_bytes(path))
         repetition, out = int(options.pop("repetition")), Path(options.pop("out"))
-        request = ask(Options(options.pop("experiments"), **options, out=out))
+        request = resolve(AskedRun.model_validate(options | {"out": out}))
     except (ValueError, KeyError, TypeError, AttributeError) as wrong:
         raise UsageError(f"{path} is not what a coordinator asks for: {wrong}") from None
-    request.first = request.repetitions = repetition
-    _, outcome = run(request, ["vpneval", "block"], lambda text: None, watching(err, True, None))
+    one = replace(request, first=repetition, repetitions=repetition)
+    _, outcome = run(one, ["vpneval", "block"], lambda text: None, watching(err, True, None))
     if outcome.stopped:
         raise LabError(outcome.stopped)
     return 0
@@ -261,7 +264,7 @@ def measure_block(path: Path) -> int:
 def _seeded(request: Request, store: Store) -> Request:
     """The request with the seed of the folder's first call. Raises UsageError where its run.json cannot be read."""
     path = store.folder / "run.json"
-    return replace(request, seed=read_run(path).seed) if is_there(path) else request
+    return replace(request, asked=request.asked.changed(seed=read_run(path).seed)) if is_there(path) else request
 
 
 def _as_before(image: Image, run: Run) -> Image:
@@ -283,15 +286,9 @@ def _key(store: Store) -> str:
 def _portable(request: Request) -> dict[str, Any]:
     """The request for each machine. Files of the user are named by their whole path, under which every machine has
     them."""
-    options = request.options
-    same = ("levels", "profile", "duration_s", "rounds", "slice_s", "image", "gateway_images")
-    return {
-        "experiments": [*map(_path, options.experiments)],
-        "instruments": [*map(_path, options.instruments)],
-        "vpns": ",".join(map(_path, options.vpns.split(","))),
-        "seed": request.seed,
-        **{name: getattr(options, name) for name in same},
-    }
+    asked = request.asked
+    whole = {name: [*map(_path, getattr(asked, name))] for name in ("experiments", "instruments", "vpns")}
+    return asked.changed(**whole).model_dump(mode="json", exclude={"out"})
 
 
 def _path(name: str) -> str:

@@ -14,8 +14,10 @@ from typing import Any
 from runner.catalogue import load_vpn
 from runner.cli.options import tell
 from runner.cli.survey import TITLES, survey
+from runner.data.asked import AskedRun
 from runner.data.errors import CannotRunHere, LabError, UsageError, VpnevalError
 from runner.data.files import from_json, is_there, no_link, read_bytes, word, write_text
+from runner.data.invocation import words
 from runner.data.store import Store, load_run, open_store, read_run
 from runner.data.streams import document, output_to, standard_output
 from runner.lab.kernels.boot import Kernel, Say, run_in
@@ -45,12 +47,12 @@ def run_under(
     for kernel in kernels:
         if kernel is not None:
             kernel.prepare(say)
-    for name in dict.fromkeys([request.image, *request.gateway_images]):
+    for name in request.images:
         open_image(name, say=say)  # a guest cannot build one: to it, the image is read-only
-    folder = request.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{request.profile.name}"
+    folder = request.asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{request.profile.name}"
     own = sys.argv[1:]
     if len(kernels) == 1 and kernels[0] is not None:
-        return _guest_run(kernels[0], folder, say, own if request.out else [*own, "--out", str(folder)])
+        return _guest_run(kernels[0], folder, say, own if request.asked.out else [*own, "--out", str(folder)])
     check_parent(folder)
     # Of several, one list is printed at the end.
     stdout = io.TextIOWrapper(io.BytesIO()) if as_json else standard_output()
@@ -77,20 +79,19 @@ def run_with_rest(
     request: Request,
     here: Callable[[Path], int],
     say: Say,
-    weights: str = "",
     flags: Sequence[str] = (),
     install: bool = False,
 ) -> int:
     """Run on the machine's own kernel by ``here``; then, under ``rest``, those of the VPNs that it lacks.
 
-    Before that everything is probed, and ``say`` is told what will run where; ``weights`` and ``flags`` are those of
-    the command line, for the second run; ``install``: packages that ``rest`` needs may be installed. ``--out`` is a
+    Before that everything is probed, and ``say`` is told what will run where; ``flags`` are those of the command
+    line, for the second run; ``install``: packages that ``rest`` needs may be installed. ``--out`` is a
     parent folder of both runs, whose answers are told once more at the end. Where ``rest`` cannot be started, that is
     said in a line, and another kernel may take its place.
     """
     check_machine()
     second_kernel = survey(request, rest, REST_S, install, say)
-    parent = request.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{request.profile.name}"
+    parent = request.asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{request.profile.name}"
     check_parent(parent)
     code = _one_of_several(HOST, parent, here, say)
     lacking = lacks(parent / HOST) if code in (0, 1) else []
@@ -103,42 +104,23 @@ def run_with_rest(
     except CannotRunHere as lack:
         say(f"The second run is left out: {lack}")
         return code
-    argv = [*rest_argv(request, lacking, weights), *flags]
-    argv += ["--kernel", rest.name, "--out", str(parent / folder_of(rest.name))]
+    asked = of_rest(request, lacking).changed(kernel=rest.name, out=parent / folder_of(rest.name))
+    argv = ["run", *words(asked), *flags]
     second = _one_of_several(rest.name, parent, partial(_guest_run, rest, say=say, argv=argv), say)
     for line in told_again(parent):
         say(line)
     return max(code, second)
 
 
-def rest_argv(request: Request, lacking: Sequence[str], weights: str) -> list[str]:
-    """The second run's command line, without its kernel and its folder: what was asked for, of the VPNs that the first
-    kernel lacks, in less time."""
-    given = request.options
-    files = {load_vpn(word).name: word for word in given.vpns.split(",") if word.endswith(".py")}
-    options = {
-        "--vpn": ",".join(files.get(vpn, vpn) for vpn in lacking),
-        "--set": given.levels,
-        "--profile": request.profile.name,
-        "--reps": str(request.given_repetitions or ""),
-        "--duration": str(given.duration_s or ""),
-        "--slice": str(given.slice_s or ""),
-        "--seed": str(request.seed),
-        "--image": request.image,
-        "--gateway-image": ",".join(request.gateway_images),
-        "--weights": weights,
-        "--needs": str(given.needs or ""),
-        "--line": given.line,
-        "--path-rtt": given.path_rtt,
-        "--path-loss": given.path_loss,
-        "--traffic": given.traffic,
-        "--must": given.must,
-    }
-    argv = ["run", *given.experiments]
-    for option, value in options.items():
-        argv += [option, value] if value else []
-    argv += [f"--{'' if request.until_significant else 'no-'}until-significant", "--deadline", f"{REST_S}s"]
-    return argv + ["--retry-failed"] * request.retry_failed
+def of_rest(request: Request, lacking: Sequence[str]) -> AskedRun:
+    """What the second run is asked for: the same of the VPNs that the first kernel lacks, in less time."""
+    files = {load_vpn(word).name: word for word in request.asked.vpns if word.endswith(".py")}
+    return request.asked.changed(
+        vpns=[files.get(vpn, vpn) for vpn in lacking],
+        rounds=None,  # the deadline says how many there are
+        deadline_s=REST_S,
+        until_significant=request.until_significant,
+    )
 
 
 def told_again(parent: Path) -> list[str]:

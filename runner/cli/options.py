@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import fields
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,11 +20,12 @@ from runner.cli.output import err
 from runner.data.errors import UsageError, nearest, unfinished
 from runner.data.guest import inside
 from runner.data.needs import MUSTS, TRAFFICS, USUAL, Needs
+from runner.data.numbers import seconds
 from runner.data.streams import output_to, shown, standard_error, standard_output
 from runner.lab.names import LAB_FORMS, image_names, kernel_names
 
 if TYPE_CHECKING:
-    from runner.sweep.request import Options as RunOptions
+    from runner.data.asked import AskedRun
 
 PROFILE_NAMES = "quick, site, thesis, smallest"  # runner.design.profile has them; a test compares
 MOST_REPETITIONS = 30  # runner.sweep.stopping's; a test compares
@@ -244,16 +244,31 @@ def joined(given: Sequence[str] | None) -> str:
     return text
 
 
-def asked_for(context: typer.Context) -> RunOptions:
-    """The values of the options of ``run`` and ``plan``, by their names."""
-    from runner.sweep.request import Options
+def asked_for(context: typer.Context) -> AskedRun:
+    """What the options of ``run`` and ``plan`` ask for. Raises UsageError for a malformed time, or malformed needs."""
+    from runner.data.asked import AskedFarm, AskedRun
 
     given = context.params
-    lists = {name: joined(given[name]) for name in ("vpns", "levels", "must")} | {
-        "instruments": given["instruments"] or ()
-    }
-    known = {option.name for option in fields(Options)}
-    return Options(**{name: value for name, value in given.items() if name in known} | lists)
+    found = {name: given[name] for name in AskedRun.model_fields if name in given}
+    found |= {name: joined(given[name]) for name in ("vpns", "levels")} | {"instruments": given["instruments"] or ()}
+    found["deadline_s"] = seconds(given["deadline"]) if given["deadline"] else None
+    found["needs"] = needs_of(context, _needs_before(given["out"]))
+    found["farm"] = None
+    if given.get("farm"):
+        names = {"equal": "farm_equal", "timeout": "farm_timeout", "insecure": "farm_insecure"}
+        found["farm"] = AskedFarm(address=given["farm"], **{name: given[option] for name, option in names.items()})
+    return AskedRun(**found)
+
+
+def _needs_before(folder: Path | None) -> Needs:
+    """What the earlier calls on this folder stated."""
+    from runner.data.files import is_there
+    from runner.data.store import read_run
+
+    with suppress(UsageError):  # whoever opens the folder says what is wrong with it
+        if folder and is_there(folder / "run.json"):
+            return read_run(folder / "run.json").needs
+    return Needs()
 
 
 def needs_of(context: typer.Context, before: Needs) -> Needs:

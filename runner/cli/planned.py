@@ -24,7 +24,7 @@ from runner.lab.places.hours import Hours
 from runner.report.answer import answers, minutes_more, sure
 from runner.report.model import Report, build
 from runner.sweep.plan import any_turns
-from runner.sweep.request import Request, ask
+from runner.sweep.request import Request, resolve
 from runner.sweep.stopping import MOST_REPETITIONS
 
 ONE_AT_A_TIME = (
@@ -60,7 +60,7 @@ def show(request: Request, as_json: bool) -> None:
         ]
         table.add_row(cell.vpn, ", ".join(tunnel), ", ".join(traffic))
     out.print(table)
-    lacks = f" that {request.out} lacks" if seen else ""
+    lacks = f" that {request.asked.out} lacks" if seen else ""
     out.print(
         f"\n{len(request.cells)} cells × {request.repetitions} repetitions, with the baseline: {trials} trials{lacks}, "
         f"about {roughly(expected_s)} if every VPN can run here. {request.profile.note}",
@@ -80,7 +80,7 @@ def requested(arguments: str) -> Request:
 
     group: Any = get_command(app)
     with group.commands["run"].make_context("run", shlex.split(arguments)) as context:
-        return ask(asked_for(context))
+        return resolve(asked_for(context))
 
 
 def expected(arguments: str) -> tuple[int, float] | None:
@@ -95,24 +95,23 @@ def expected(arguments: str) -> tuple[int, float] | None:
 def so_far(request: Request) -> tuple[Report | None, list[Trial]]:
     """The trials of the run in the folder of ``request``, and its report by the same weights if the run goes on until
     all is decided."""
-    if request.out is None or not is_there(request.out / "run.json"):
+    if request.asked.out is None or not is_there(request.asked.out / "run.json"):
         return None, []
-    run, trials = load_run(request.out)
+    run, trials = load_run(request.asked.out)
     return build(run, trials, weights=request.weights) if request.until_significant else None, trials
 
 
 def limits(request: Request) -> list[str]:
     """Sentences on how the options change that time."""
-    sentences = [ONE_AT_A_TIME] if request.lab != "netns" and any_turns(request.cells, request.profile) else []
+    deadline_s = request.asked.deadline_s
+    sentences = [ONE_AT_A_TIME] if request.asked.lab != "netns" and any_turns(request.cells, request.profile) else []
     if request.until_significant:
-        most = MOST_REPETITIONS if request.deadline_s is None else request.repetitions
+        most = MOST_REPETITIONS if deadline_s is None else request.repetitions
         _, longest_s = replace(request, repetitions=max(most, request.repetitions)).expected()
-        end = "until the deadline" if request.deadline_s else f"up to {most} repetitions, at most {roughly(longest_s)}"
+        end = "until the deadline" if deadline_s else f"up to {most} repetitions, at most {roughly(longest_s)}"
         sentences.append(f"--until-significant then repeats what is undecided: {end}.")
-    if request.deadline_s:
-        sentences.append(
-            f"--deadline ends the run after {roughly(request.deadline_s)}; trials that do not fit are left out."
-        )
+    if deadline_s:
+        sentences.append(f"--deadline ends the run after {roughly(deadline_s)}; trials that do not fit are left out.")
     if rate_bps := request.limits.get("max_rate_bps"):
         sentences.append(f"--max-rate: no test sends faster than {rate_bps / 1e6:g} Mbit/s.")
     if between := request.limits.get("between"):

@@ -19,13 +19,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from runner.cli.live import roughly
+from runner.data.asked import AskedRun
 from runner.data.errors import CannotRunHere, VpnevalError
 from runner.data.levels import BASELINE
 from runner.data.streams import output_to
 from runner.lab import kernels
 from runner.lab.kernels.boot import Kernel, Say, run_in
 from runner.lab.places import open_rig
-from runner.sweep.request import Options, Request, ask
+from runner.sweep.request import Request, resolve
 from runner.tunnel.bring_up import unsupported
 from runner.vpn.plugin import Vpn
 
@@ -47,7 +48,7 @@ def survey(request: Request, rest: Kernel, rest_s: float, install: bool, say: Sa
     say(f"This machine (Linux {platform.release()}) runs: {_names(vpn for vpn in vpns if not here[vpn.name])}.")
     for vpn in other:
         say(f"This machine cannot run {vpn.name}: {here[vpn.name]}")
-    here_s = max(60, request.deadline_s or request.expected()[1])
+    here_s = max(60, request.asked.deadline_s or request.expected()[1])
     if not lacking:
         say(f"This kernel has them all. The run takes at most {roughly(here_s)}.")
         return None
@@ -73,9 +74,9 @@ def _names(vpns: Iterable[Vpn]) -> str:
 def ask_here(request: Request) -> Answers:
     """Ask every VPN's own probe in a lab on this machine's kernel. Raises CannotRunHere where there can be no lab."""
     with ExitStack() as stack:
-        rig = stack.enter_context(open_rig(request.lab, lambda text: None))
+        rig = stack.enter_context(open_rig(request.asked.lab, lambda text: None))
         logs = Path(stack.enter_context(TemporaryDirectory()))
-        lab = stack.enter_context(rig.lab(rig.image(request.image), logs=logs))
+        lab = stack.enter_context(rig.lab(rig.image(request.asked.image), logs=logs))
         reasons = {}
         for vpn in request.vpns:
             no = unsupported(lab, vpn, vpn.comparable)
@@ -112,8 +113,8 @@ def _instead_of(rest: Kernel) -> list[Kernel]:
 
 def ask_under(kernel: Kernel, request: Request) -> Answers:
     """Ask every VPN's own probe under a guest kernel. Raises CannotRunHere where the guest does not answer."""
-    names = request.options.vpns or ",".join(vpn.name for vpn in request.vpns)  # a plugin's file by its path
-    argv = [sys.executable, "-m", "runner", "doctor", "--json", "--image", request.image, "--vpn", names]
+    names = ",".join(request.asked.vpns or (vpn.name for vpn in request.vpns))  # a plugin's file by its path
+    argv = [sys.executable, "-m", "runner", "doctor", "--json", "--image", request.asked.image, "--vpn", names]
     printed = io.BytesIO()
     with output_to(io.TextIOWrapper(printed, write_through=True)) as _:
         run_in(kernel, argv)
@@ -146,12 +147,17 @@ def what_would(vpns: Sequence[Vpn], request: Request, rest: Kernel) -> str:
     commands = " && ".join(kernels.Qemu("trixie").commands())
     first = f" It needs what this machine lacks; get it with: {commands}." if commands else ""
     kvm = "has a /dev/kvm, which may be refused" if os.access("/dev/kvm", os.R_OK | os.W_OK) else "has no /dev/kvm"
-    names = request.options.vpns or ",".join(vpn.name for vpn in vpns)
-    asked = list(request.options.experiments)
-    once = ask(Options(asked, vpns=names, profile=request.profile.name, repetitions=1))
+    asked = AskedRun(
+        experiments=request.asked.experiments,
+        vpns=request.asked.vpns or [vpn.name for vpn in vpns],
+        profile=request.profile.name,
+        repetitions=1,
+    )
+    once = resolve(asked)
     minutes = math.ceil(SLOWER * once.expected()[1] / 60)
     return (
-        f"Debian's own kernel in QEMU may, with all of them in one run: vpneval run {' '.join(asked)} --vpn {names} "
+        f"Debian's own kernel in QEMU may, with all of them in one run: vpneval run {' '.join(asked.experiments)} "
+        f"--vpn {','.join(asked.vpns)} "
         f"--profile {request.profile.name} --kernel qemu --deadline {minutes}m. This takes at most "
         f"{minutes} minutes, because without KVM everything in it takes 10 to {SLOWER} times as long; this machine "
         f"{kvm}.{first}"

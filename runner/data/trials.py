@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
+from runner.data.asked import AskedRun
 from runner.data.declaration import Declaration
 from runner.data.loads import Limit, MachineLoad
 from runner.data.metric import BOUNDS, Metric
@@ -323,6 +324,7 @@ class Invocation(Strict):
     """One call of ``vpneval run`` on this folder."""
 
     command_line: list[str]
+    asked: AskedRun | None = Field(default=None, description="what it asked for; None in older runs")
     started_at: str
     ended_at: str = ""
     outcome: str = ""

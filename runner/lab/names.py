@@ -1,12 +1,14 @@
-"""What ``--image``, ``--kernel`` and ``--lab`` take. It imports nothing, so that ``--help`` answers at once."""
+"""What ``--image``, ``--kernel`` and ``--lab`` take. It imports little, so that ``--help`` answers at once."""
 
 from __future__ import annotations
+
+from runner.data import asked
 
 SUITES = {"trixie": "Debian 13", "bookworm": "Debian 12"}
 BACKPORTS = "-backports"
 NEWER = f"trixie{BACKPORTS}"  # whose kernel is a year or two newer than its suite's
-DEFAULT_IMAGE = "trixie"
-HOST = "host"
+DEFAULT_IMAGE = asked.IMAGE
+HOST = asked.HOST
 LAB_FORMS = "netns, vagrant, vagrant:up, ssh:INVENTORY.toml, site:SITES.toml"
 
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from runner.catalogue import add_instrument, expand, load_experiment, load_vpn, metrics, parse_levels, vpn_names
-from runner.choice.stated import Given, stated
+from runner.data.asked import AskedRun
 from runner.data.errors import UsageError, require_known
 from runner.data.files import is_there
 from runner.data.levels import BASELINE
-from runner.data.needs import Needs
-from runner.data.numbers import rate_bps, seconds
-from runner.data.store import load_run, read_run
+from runner.data.numbers import rate_bps
+from runner.data.store import load_run
 from runner.data.trials import Cell, ExperimentRecord, Trial
 from runner.design.experiment import Experiment
 from runner.design.profile import PROFILES, Profile, between_rates, changed, in_turns
 from runner.lab.machine import LEAST_LABS
-from runner.lab.names import DEFAULT_IMAGE, image_names
+from runner.lab.names import image_names
 from runner.lab.places import check_spec
 from runner.lab.places.hours import checked
 from runner.ranking.basis import measured_metrics
@@ -38,68 +35,29 @@ MOST_BLOCKS = 100_000  # repetitions on a farm
 
 
 @dataclass(frozen=True)
-class Options:
-    """What the options of ``run`` and ``plan`` say, not checked yet. ``many``: the repetitions are a farm's.
-    ``until_significant``: None leaves it to the profile, unless repetitions are given."""
-
-    experiments: Sequence[str]
-    vpns: str = ""
-    levels: str = ""
-    profile: str = "quick"
-    repetitions: int | None = None
-    duration_s: int | None = None
-    rounds: int | None = None
-    slice_s: float | None = None
-    seed: int = 1
-    image: str = DEFAULT_IMAGE
-    gateway_images: str = ""
-    out: Path | None = None
-    deadline: str = ""
-    retry_failed: bool = False
-    until_significant: bool | None = None
-    weights: str = ""
-    lab: str = "netns"
-    instruments: Sequence[str] = ()
-    many: bool = False
-    max_rate: str = ""
-    between: str = ""
-    search_rates: str = ""
-    needs: Path | None = None
-    line: str = ""
-    path_rtt: str = ""
-    path_loss: str = ""
-    traffic: str = ""
-    must: str = ""
-
-
-@dataclass
 class Request:
-    """The run that a command line describes, every name of it known to exist."""
+    """The run that was asked for, every name of it known to exist. ``repetitions``: as many as it is planned with."""
 
+    asked: AskedRun
     experiments: list[Experiment]
     vpns: list[Vpn]
     profile: Profile
     chosen: dict[str, list[str]]
     repetitions: int
-    seed: int = 1
-    given_repetitions: int | None = None  # by --reps
-    first: int = 1  # the repetition to begin with
-    image: str = DEFAULT_IMAGE
-    gateway_images: list[str] = field(default_factory=list)
-    out: Path | None = None
-    deadline_s: float | None = None
-    retry_failed: bool = False
     until_significant: bool = False
+    first: int = 1  # the repetition to begin with
     weights: Weights | None = None  # of the ranking that until_significant goes by
-    lab: str = "netns"
-    options: Options = field(default_factory=lambda: Options([]))  # to ask the same on another machine
-    needs: Needs = field(default_factory=Needs)
     limits: dict[str, Any] = field(default_factory=dict)  # of a site lab, before those of its inventory
+
+    @property
+    def images(self) -> list[str]:
+        """The lab images that it needs, that of the nodes first."""
+        return list(dict.fromkeys([self.asked.image, *self.asked.gateway_images]))
 
     @property
     def cells(self) -> list[Cell]:
         """Every cell of these experiments, VPNs and levels, once."""
-        return all_cells(self.experiments, self.vpns, self.profile, self.chosen, self.gateway_images)
+        return all_cells(self.experiments, self.vpns, self.profile, self.chosen, self.asked.gateway_images)
 
     @property
     def records(self) -> list[ExperimentRecord]:
@@ -107,15 +65,15 @@ class Request:
         records = []
         for experiment in self.experiments:
             record = experiment.record(self.vpns, self.profile, self.chosen)
-            cells = all_cells([experiment], self.vpns, self.profile, self.chosen, self.gateway_images)
+            cells = all_cells([experiment], self.vpns, self.profile, self.chosen, self.asked.gateway_images)
             records.append(record.model_copy(update={"cells": cells}))
         return records
 
     def expected(self, seen: Sequence[Trial] = ()) -> tuple[int, float]:
         """The number of trials beside those in ``seen``, and the seconds they will take if every VPN is supported."""
-        done = measured(seen, self.retry_failed)
+        done = measured(seen, self.asked.retry_failed)
         hopeless = {trial.cell for trial in seen if trial.status == "unsupported"}
-        sums = blocks(self.cells, self.repetitions, self.seed, done, hopeless, self.profile).sums
+        sums = blocks(self.cells, self.repetitions, self.asked.seed, done, hopeless, self.profile).sums
         return sums.trials, sums.expected_s
 
     @property
@@ -129,76 +87,57 @@ class Request:
         return TUNNEL_S + min(expected_trial_s(Planned(cell, 1), self.profile) for cell in self.cells)
 
 
-def ask(options: Options) -> Request:
+def resolve(asked: AskedRun) -> Request:
     """Check everything that a user can get wrong. Raises UsageError; starts nothing."""
-    for path in options.instruments:
+    for path in asked.instruments:
         add_instrument(path)
-    needs = _needs(options)
-    levels = _with_line(options.levels, needs)
-    chosen_profile = _profile(options.profile, options.duration_s, options.lab, options.search_rates)
-    if options.rounds is not None or options.slice_s is not None:
-        chosen_profile = _in_turns(chosen_profile, options.rounds, options.slice_s, options.deadline)
-    until_significant = options.until_significant
+    levels = _with_line(asked)
+    profile = _profile(asked.profile, asked.duration_s, asked.lab, asked.search_rates)
+    if asked.rounds is not None or asked.slice_s is not None:
+        profile = _in_turns(profile, asked.rounds, asked.slice_s, asked.deadline_s)
+    until_significant, many = asked.until_significant, asked.farm is not None
     if until_significant is None:
-        until_significant = chosen_profile.until_significant and options.repetitions is None and not options.many
-    most = MOST_BLOCKS if options.many else MOST_REPS
-    if options.repetitions is not None and not 1 <= options.repetitions <= most:
-        raise UsageError(f"--reps must be from 1 to {most}, not {options.repetitions}")
-    check_spec(options.lab)
-    require_known("image", options.image, image_names())
-    gateways = [name.strip() for name in options.gateway_images.split(",") if name.strip()]
-    for name in gateways:
+        until_significant = profile.until_significant and asked.repetitions is None and not many
+    most = MOST_BLOCKS if many else MOST_REPS
+    if asked.repetitions is not None and not 1 <= asked.repetitions <= most:
+        raise UsageError(f"--reps must be from 1 to {most}, not {asked.repetitions}")
+    check_spec(asked.lab)
+    require_known("image", asked.image, image_names())
+    for name in asked.gateway_images:
         require_known("image", name, image_names())
-    wanted = [name.strip() for name in options.vpns.split(",") if name.strip()] or vpn_names()
-    plugins = [load_vpn(name) for name in dict.fromkeys([BASELINE, *wanted])]  # none: to be compared with
+    wanted = [BASELINE, *(asked.vpns or vpn_names())]  # the baseline: to be compared with
+    plugins = [load_vpn(name) for name in dict.fromkeys(wanted)]
     twice = sorted({vpn.name for vpn in plugins if [other.name for other in plugins].count(vpn.name) > 1})
     if twice:
         raise UsageError(f"--vpn names two plugins called {', '.join(twice)}. Rename your file")
+    repetitions = asked.repetitions or profile.repetitions
     request = Request(
-        [load_experiment(name) for name in expand(options.experiments)],
+        asked,
+        [load_experiment(name) for name in expand(asked.experiments)],
         plugins,
-        chosen_profile,
-        parse_levels(levels, plugins[1:] if options.vpns else ()),
-        options.repetitions or chosen_profile.repetitions,
-        options.seed,
-        options.repetitions,
-        1,
-        options.image,
-        gateways,
-        options.out,
-        None,
-        options.retry_failed,
+        profile,
+        parse_levels(levels, plugins[1:] if asked.vpns else ()),
+        max(repetitions, INITIAL_REPETITIONS) if until_significant else repetitions,
         until_significant,
-        lab=options.lab,
-        options=replace(options, levels=levels),
-        needs=needs,
-        limits=site_limits(options.lab, options.max_rate, options.between),
+        limits=site_limits(asked.lab, asked.max_rate, asked.between),
     )
-    if until_significant:
-        request.repetitions = max(request.repetitions, INITIAL_REPETITIONS)
     if not request.cells:
-        narrowed = [f"--profile {options.profile}"]
-        narrowed += [f"--vpn {options.vpns}"] * bool(options.vpns) + [f"--set {levels}"] * bool(levels)
-        raise UsageError(f"{' '.join(narrowed)} leaves nothing to measure in {', '.join(options.experiments)}")
-    request.deadline_s = _deadline_s(options.deadline, request)
-    request.repetitions = max(request.repetitions, 1 if options.many else _instances(request))
-    request.weights = _weights(options.weights, request)
-    return request
+        narrowed = [f"--profile {asked.profile}"]
+        narrowed += [f"--vpn {','.join(asked.vpns)}"] * bool(asked.vpns) + [f"--set {levels}"] * bool(levels)
+        raise UsageError(f"{' '.join(narrowed)} leaves nothing to measure in {', '.join(asked.experiments)}")
+    if asked.deadline_s is not None and asked.deadline_s < request.shortest_s:
+        raise UsageError(
+            f"--deadline {asked.deadline_s:g}s is too short: the shortest trial of this run takes about "
+            f"{request.shortest_s:.1f} s"
+        )
+    tunnels = 1 if many else _instances(request)
+    return replace(request, repetitions=max(request.repetitions, tunnels), weights=_weights(request))
 
 
-def _with_line(levels: str, needs: Needs) -> str:
+def _with_line(asked: AskedRun) -> str:
     """``--set`` with the stated line, whose shares the ladder then climbs to."""
-    line = [f"line_bps={needs.line_bps:.0f}"] if needs.line_bps and "line_bps=" not in levels else []
-    return ",".join(filter(None, (levels, *line)))
-
-
-def _needs(options: Options) -> Needs:
-    """What the user needs: by this call, and where it does not say, by those before it on the same folder."""
-    given, before = Given(*(getattr(options, name) for name in Given._fields)), None
-    with suppress(UsageError):  # whoever opens the folder says what is wrong with it
-        if options.out and is_there(options.out / "run.json"):
-            before = read_run(options.out / "run.json").needs
-    return stated(given, before)
+    line_bps, given = asked.needs.line_bps, any(level.partition("=")[0] == "line_bps" for level in asked.levels)
+    return ",".join([*asked.levels, *([f"line_bps={line_bps:.0f}"] if line_bps and not given else [])])
 
 
 def site_limits(lab: str, max_rate: str, between: str) -> dict[str, Any]:
@@ -225,13 +164,13 @@ def _profile(name: str, duration_s: int | None, lab: str, search_rates: str) -> 
     return between_rates(profile, *_search_rates(lab, search_rates)) if search_rates else profile
 
 
-def _in_turns(profile: Profile, rounds: int | None, slice_s: float | None, deadline: str) -> Profile:
+def _in_turns(profile: Profile, rounds: int | None, slice_s: float | None, deadline_s: float | None) -> Profile:
     """The profile with other rounds, or slices of TCP. Raises UsageError for too few or many, and where the VPNs do not
     take turns, or a deadline decides how many rounds there are."""
     option = "--rounds" if rounds is not None else "--slice"
     if not profile.rounds:
         raise UsageError(f"{option} is for profiles whose VPNs take turns (quick, site), and without --duration")
-    if rounds is not None and deadline:
+    if rounds is not None and deadline_s is not None:
         raise UsageError("--rounds and --deadline both say how many rounds there are: give one of them")
     if rounds is not None and not 1 <= rounds <= MOST_ROUNDS:
         raise UsageError(f"--rounds must be from 1 to {MOST_ROUNDS}, not {rounds}")
@@ -256,34 +195,23 @@ def _instances(request: Request) -> int:
     """How many tunnels of each VPN, one after another, a deadline has time for. It is 1 where ``--reps`` says the
     number, where some measurements are not made in slices and so need their own time, and where the deadline is for the
     undecided pairs of a run in the folder, which get new tunnels."""
-    goes_on = request.until_significant and request.out is not None and is_there(request.out / "trials.jsonl")
-    if request.given_repetitions or goes_on or not request.deadline_s or not all_turn(request.cells, request.profile):
+    asked = request.asked
+    goes_on = request.until_significant and asked.out is not None and is_there(asked.out / "trials.jsonl")
+    if asked.repetitions or goes_on or not asked.deadline_s or not all_turn(request.cells, request.profile):
         return 1
-    return instances(request.deadline_s)
+    return instances(asked.deadline_s)
 
 
-def _deadline_s(text: str, request: Request) -> float | None:
-    """The deadline ``text`` in seconds. Raises UsageError for a malformed time, and for one in which nothing can be
-    measured."""
-    if not text:
-        return None
-    deadline_s, shortest_s = seconds(text), request.shortest_s
-    if deadline_s < shortest_s:
-        raise UsageError(
-            f"--deadline {text} is too short: the shortest trial of this run takes about {shortest_s:.1f} s"
-        )
-    return deadline_s
-
-
-def _weights(text: str, request: Request) -> Weights | None:
+def _weights(request: Request) -> Weights | None:
     """The weights of the run. Raises UsageError where they count a metric that the run will not measure."""
+    text, out = request.asked.weights, request.asked.out
     if not text:
         return None
     kinds = {cell.params["measure"] for cell in request.cells}
     known = metrics()
     there = {metric.name for metric in known.values() if metric.measure in kinds}
-    if request.out and is_there(request.out / "run.json"):  # by earlier calls
-        run, trials = load_run(request.out)
+    if out and is_there(out / "run.json"):  # by earlier calls
+        run, trials = load_run(out)
         known, there = known | run.metrics, there | set(measured_metrics(trials))
     weights = parse_weights(text, known, there)
     return weights if request.until_significant else None

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from runner.catalogue import load_vpn
+from runner.data.asked import AskedRun
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError, unfinished
 from runner.data.files import is_there, word
 from runner.data.levels import BASELINE
@@ -45,7 +46,7 @@ def run(request: Request, command_line: list[str], say: Callable[[str], None], w
     ``say`` gets what the user is told before the first trial, the watcher all that comes after. Raises Interrupted on
     Ctrl-C, after the invocation has been written down.
     """
-    with open_rig(request.lab, say, request.limits) as rig:
+    with open_rig(request.asked.lab, say, request.limits) as rig:
         if rig.stands != 1 and (few := machine.few_descriptors(request.labs)):
             raise CannotRunHere(few)
         return _run_on(rig, request, command_line, say, watch)
@@ -54,17 +55,18 @@ def run(request: Request, command_line: list[str], say: Callable[[str], None], w
 def _run_on(
     rig: Rig, request: Request, command_line: list[str], say: Callable[[str], None], watch: Watch
 ) -> tuple[Path, Outcome]:
+    asked = request.asked
     hours = rig.hours if isinstance(rig, SiteRig) else Hours()
     if isinstance(rig, SiteRig):
-        for name in (request.image, *request.gateway_images):
+        for name in request.images:
             rig.check_user(name)
     hours.wait(say)  # before anything is sent, and before the deadline's clock starts
-    image = rig.image(request.image, say)
-    gateway_images = {name: rig.image(name, say) for name in request.gateway_images}
+    image = rig.image(asked.image, say)
+    gateway_images = {name: rig.image(name, say) for name in asked.gateway_images}
     started = time.monotonic()
-    folder = request.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{request.profile.name}"
+    folder = asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{request.profile.name}"
     with open_store(folder) as store, on_disk(store):
-        record = _look(rig, request, store, image, gateway_images, say)
+        record, request = _look(rig, request, store, image, gateway_images, say)
         save_packages(store, [image, *gateway_images.values()])
         settings = Settings(
             request.profile,
@@ -72,9 +74,9 @@ def _run_on(
             record.seed,
             image,
             gateway_images,
-            request.retry_failed,
-            started + min(request.deadline_s, hours.left_s()) if request.deadline_s else None,
-            None if request.deadline_s else MOST_REPETITIONS,
+            asked.retry_failed,
+            started + min(asked.deadline_s, hours.left_s()) if asked.deadline_s else None,
+            None if asked.deadline_s else MOST_REPETITIONS,
             rig,
             request.first,
             hours,
@@ -85,9 +87,9 @@ def _run_on(
             conductor = Conductor(store, vpns, request.cells, settings, watcher, membership(record))
             conductor.until_significant = request.until_significant
             conductor.before_s = sum(call.elapsed_s for call in record.invocations)
-            if request.until_significant or (request.profile.rounds and request.deadline_s):
+            if request.until_significant or (request.profile.rounds and asked.deadline_s):
                 conductor.look = partial(_look_at, folder, request)
-            with _written_down(record, command_line, conductor, started):
+            with _written_down(record, command_line, asked, conductor, started):
                 return folder, conductor.run()
 
 
@@ -107,9 +109,10 @@ def _look(
     image: Image,
     gateway_images: Mapping[str, Image],
     say: Callable[[str], None],
-) -> Run:
-    """Look at the lab before anything is measured in it, and return what it is. Raises CannotRunHere where it lacks
-    something, and UsageError where the run folder belongs to another lab."""
+) -> tuple[Run, Request]:
+    """Look at the lab before anything is measured in it. Returns what it is, and the request for its path.
+
+    Raises CannotRunHere where it lacks something, and UsageError where the run folder belongs to another lab."""
     with rig.lab(image) as lab:
         if request.profile.wan_rate_bps:  # so that the facts show the queues that will be there
             if not lab.has_wan:
@@ -117,7 +120,7 @@ def _look(
                     "this profile shapes the WAN, which needs a machine between the gateways, and this lab has none"
                 )
             wan.apply(lab, conditions({}, request.profile.wan_rate_bps))
-        fit_path(lab, rig, request, say)
+        request = for_path(lab, rig, request, say)
         iperf3 = {node.name: check_version(node) for node in (lab.host1, lab.host2)}
         if is_there(store.folder / "run.json") and read_run(store.folder / "run.json").machines:
             raise UsageError(f"{store.folder} was measured with --farm. Continue it so, or choose another --out")
@@ -125,7 +128,7 @@ def _look(
         levels = {cell.params[factor] for cell in request.cells for factor in ("cipher", "integrity")}
         run.lab["openssl_bps"] = openssl_bps(lab, levels, run.lab.get("openssl_bps", {}))
         _calibrate(lab, request, run)
-    return run
+    return run, request
 
 
 def _calibrate(lab: Lab, request: Request, run: Run) -> None:
@@ -141,18 +144,19 @@ def _calibrate(lab: Lab, request: Request, run: Run) -> None:
         run.lab["generator"] = [limit.model_dump() for limit in limits]
 
 
-def fit_path(lab: Lab, rig: Rig, request: Request, say: Callable[[str], None]) -> None:
-    """In a site lab: adapt the rates of the searches, and of the ladder, to what the path carries."""
+def for_path(lab: Lab, rig: Rig, request: Request, say: Callable[[str], None]) -> Request:
+    """The request with the rates of the searches, and of the ladder, as high as the path of a site lab carries; for any
+    other lab the same."""
     if not lab.measure_path or not request.profile.from_path:
-        return
+        return request
     most_bps = rig.inventory.max_rate_bps if isinstance(rig, SiteRig) else None
     path = lab.measure_path()
-    request.profile = from_path(request.profile, path, most_bps)
     if not path.rates_bps and not most_bps:
         say(
             "The rate of the bare path was not measured, because no TCP port of gw2 comes through. So the searches "
             "offer up to 10 Gbit/s. To limit them, give --max-rate."
         )
+    return replace(request, profile=from_path(request.profile, path, most_bps))
 
 
 def from_path(profile: Profile, path: BarePath, most_bps: float | None = None) -> Profile:
@@ -178,13 +182,16 @@ def on_disk(store: Store) -> Iterator[None]:
 
 
 @contextmanager
-def _written_down(run: Run, command_line: list[str], conductor: Conductor, started: float) -> Iterator[None]:
+def _written_down(
+    run: Run, command_line: list[str], asked: AskedRun, conductor: Conductor, started: float
+) -> Iterator[None]:
     """Write the beginning of this call into run.json at once, and at its end how it ended.
 
     Raises Interrupted on Ctrl-C, SIGTERM and SIGHUP, and OSError where the run folder cannot be written any more.
     """
     store, outcome = conductor.store, "interrupted"
-    call = Invocation(command_line=command_line, started_at=datetime.now(UTC).isoformat(timespec="seconds"))
+    begun = datetime.now(UTC).isoformat(timespec="seconds")
+    call = Invocation(command_line=command_line, asked=asked, started_at=begun)
     store.save_run(run.model_copy(update={"invocations": [*run.invocations, call]}))
     try:
         yield

@@ -43,9 +43,9 @@ def describe(
         created_at=now.isoformat(timespec="seconds"),
         profile=request.profile.name,
         profile_note=request.profile.note,
-        seed=request.seed,
+        seed=request.asked.seed,
         repetitions=request.repetitions,
-        needs=request.needs,
+        needs=request.asked.needs,
         lab=lab_facts,
         image={
             "name": image.name,

@@ -72,7 +72,6 @@ def plan(
     """
     begin("vpneval plans the trials.")
     from runner.cli.planned import show
-    from runner.sweep.request import ask
+    from runner.sweep.request import resolve
 
-    asked = ask(asked_for(context))
-    show(asked, as_json)
+    show(resolve(asked_for(context)), as_json)

@@ -109,7 +109,7 @@ def run(
     from runner.cli.ending import report_on
     from runner.lab import kernels
     from runner.lab.places import rootless
-    from runner.sweep.request import ask
+    from runner.sweep.request import resolve
 
     spread = _farm_of(context) if farm else None
     under = kernels.parse(kernel, lab)
@@ -118,7 +118,7 @@ def run(
         raise UsageError("--rest cannot be used with --kernel or --json: it makes two runs, the first on this kernel")
     if install and not second:
         raise UsageError("--install installs what --rest needs: give --rest KERNEL, too")
-    request = ask(replace(asked_for(context), many=bool(spread)))
+    request = resolve(asked_for(context))
     report = partial(report_on, weights=weights, quiet=quiet, as_json=as_json, strict=strict, full=full)
     if spread:
         raise typer.Exit(report(request, spread=spread))
@@ -153,11 +153,11 @@ def _in_guests(
     given = context.params
 
     def here(folder: Path) -> int:
-        return report(replace(request, out=folder))
+        return report(replace(request, asked=request.asked.changed(out=folder)))
 
     say = (lambda text: None) if given["quiet"] else tell
     vega.script()  # kept for the guests' pages, which cannot make it
     if second:
         flags = [f"--{name}" for name in ("strict", "quiet", "full") if given[name]]
-        return run_with_rest(second, request, here, say, given["weights"], flags, given["install"])
+        return run_with_rest(second, request, here, say, flags, given["install"])
     return run_under(under, request, here, say, given["as_json"])

@@ -26,8 +26,8 @@ from runner.lab.names import image_names
 from runner.lab.places import rootless
 from runner.lab.shape import site_to_site as lab
 from runner.ranking.weights import PRESETS
-from runner.sweep.request import Options, ask
 from runner.sweep.stopping import MOST_REPETITIONS
+from tests.unit.asking import request
 
 CapSys = pytest.CaptureFixture[str]
 
@@ -302,12 +302,12 @@ def test_search_rates_that_are_none(capsys: CapSys, tmp_path: Path, rates: str, 
 def test_rounds_and_slices_are_options(tmp_path: Path) -> None:
     sites = tmp_path / "sites.toml"
     sites.write_text('[gw1]\naddress = "192.0.2.1"\n[gw2]\naddress = "192.0.2.2"\n')
-    asked = ask(Options(["transport"], vpns="openvpn", profile="site", lab=f"site:{sites}", rounds=4, slice_s=0.5))
+    asked = request("transport", vpns="openvpn", profile="site", lab=f"site:{sites}", rounds=4, slice_s=0.5)
     assert (asked.profile.rounds, asked.profile.slice_s) == (4, 0.5)
     assert asked.profile.note.endswith("; changed: 4 rounds in each tunnel; changed: slices of TCP of 0.5 s")
-    usual = ask(Options(["transport"], vpns="openvpn", profile="site", lab=f"site:{sites}"))
+    usual = request("transport", vpns="openvpn", profile="site", lab=f"site:{sites}")
     assert asked.expected()[1] < usual.expected()[1]
-    hurried = ask(Options(["transport"], vpns="openvpn", slice_s=0.5, deadline="6m")).profile
+    hurried = request("transport", vpns="openvpn", slice_s=0.5, deadline_s=360).profile
     assert (hurried.rounds, hurried.slice_s) == (PROFILES["quick"].rounds, 0.5)
     assert "rounds in each tunnel" not in hurried.note
 

@@ -9,7 +9,8 @@ from runner.cli import ending
 from runner.data.store import open_store
 from runner.data.trials import Cell, Trial
 from runner.sweep.plan import ranked_cells
-from runner.sweep.request import Options, Request, ask
+from runner.sweep.request import Request
+from tests.unit.asking import request
 from tests.unit.synthetic import make_run, make_trial
 
 Status = Literal["ok", "failed", "unsupported"]
@@ -24,7 +25,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def asked() -> Request:
-    return ask(Options(["transport"], vpns="openvpn,wireguard"))
+    return request("transport", vpns="openvpn,wireguard")
 
 
 def cells_of(asked: Request) -> list[Cell]:

@@ -14,8 +14,9 @@ from runner.data.store import open_store
 from runner.farm.dask import DaskWorkers, check_farm
 from runner.farm.machine import differences, most_frequent, parse_equal
 from runner.sweep.plan import blocks
-from runner.sweep.request import Options, Request, ask
+from runner.sweep.request import Request
 from tests.bench.made_up_farm import MACHINE, run_of
+from tests.unit.asking import FARM, request
 from tests.unit.synthetic import make_trial
 
 
@@ -81,12 +82,12 @@ def test_an_image_of_another_day_comes_with_its_cure() -> None:
 
 def asked_of(folder: Path, **options: Any) -> Request:
     chosen = {"vpns": "openvpn", "levels": "measure=tcp,streams=1,direction=forward", "profile": "smallest"}
-    return ask(Options(["transport"], **chosen, out=folder, many=True, **options))  # type: ignore[arg-type]
+    return request("transport", **chosen, out=folder, farm=FARM, **options)
 
 
 def fill(folder: Path, asked: Request, statuses: dict[tuple[int, str], str]) -> None:
     """Every trial of its blocks, as it was planned, ``ok`` but for those of a repetition and a VPN in ``statuses``."""
-    plan = blocks(asked.cells, asked.repetitions, asked.seed, set(), set(), asked.profile)
+    plan = blocks(asked.cells, asked.repetitions, asked.asked.seed, set(), set(), asked.profile)
     with open_store(folder) as store:
         store.save_run(run_of(asked.repetitions))
         for block in plan:
@@ -121,4 +122,4 @@ def test_a_block_that_lacks_a_trial_is_measured_again(
 def test_a_farm_has_more_repetitions_than_a_machine(tmp_path: Path) -> None:
     assert asked_of(tmp_path, repetitions=10_000).repetitions == 10_000
     with pytest.raises(UsageError, match="--reps must be from 1 to 1000, not"):
-        ask(Options(["transport"], repetitions=10_000))
+        request("transport", repetitions=10_000)

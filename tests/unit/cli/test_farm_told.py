@@ -16,9 +16,10 @@ from runner.data.errors import CannotRunHere, UsageError
 from runner.data.store import load_run, read_run
 from runner.farm import block, coordinator, machine
 from runner.sweep.plan import blocks
-from runner.sweep.request import Options, Request, ask
+from runner.sweep.request import Request
 from runner.sweep.settings import Outcome
 from tests.bench.made_up_farm import MACHINE, Fake, PaperWorkers, packed
+from tests.unit.asking import FARM, request
 from tests.unit.synthetic import make_trial
 
 
@@ -54,26 +55,24 @@ def called(
 
 def of_two(out: Path, repetitions: int) -> Request:
     """A run of openvpn and plain IP in one cell each."""
-    return ask(
-        Options(
-            ["transport"],
-            vpns="openvpn",
-            profile="smallest",
-            levels="measure=tcp,streams=1,direction=forward",
-            out=out,
-            many=True,
-            repetitions=repetitions,
-        )
+    return request(
+        "transport",
+        vpns="openvpn",
+        profile="smallest",
+        levels="measure=tcp,streams=1,direction=forward",
+        out=out,
+        farm=FARM,
+        repetitions=repetitions,
     )
 
 
 def measuring(asked: Request, name: str, digest: str = "0123") -> Told:
     """A machine with this lab image that measures what is asked for."""
-    assert asked.out
-    folder = asked.out
+    assert asked.asked.out
+    folder = asked.asked.out
 
     def answer(number: int) -> bytes:
-        planned = blocks(asked.cells, asked.repetitions, asked.seed, set(), set(), asked.profile).block(number)
+        planned = blocks(asked.cells, asked.repetitions, asked.asked.seed, set(), set(), asked.profile).block(number)
         trials = [
             make_trial(one.cell.vpn, one.cell.params, one.repetition, {"tcp_throughput": 1e9}).model_copy(
                 update={"id": one.id, "position": one.position}
@@ -148,9 +147,7 @@ def test_run_json_says_which_machines_were_left_out(tmp_path: Path, monkeypatch:
     workers = Told({f"tcp://{name}": Fake(name, says=lambda block: "no lab", images=images) for name in names})
     workers.machines["tcp://m1"].machine = MACHINE.model_copy(update={"kernel": "6.1.0"})
 
-    asked = ask(
-        Options(["transport"], vpns="openvpn", profile="smallest", out=tmp_path / "run", many=True, repetitions=1)
-    )
+    asked = request("transport", vpns="openvpn", profile="smallest", out=tmp_path / "run", farm=FARM, repetitions=1)
     folder, outcome = called(monkeypatch, workers, asked, "kernel,image")
     assert outcome.stopped == "block 1 was given up: it broke 3 times on m2 and m3, the last time on m2: no lab"
     (call,) = json.loads((folder / "run.json").read_text())["invocations"]

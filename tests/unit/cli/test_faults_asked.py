@@ -26,9 +26,9 @@ from runner.lab.software import image
 from runner.lab.software.image import Image, Manifest
 from runner.sweep import run as session
 from runner.sweep.plan import blocks, expected_s
-from runner.sweep.request import Options, ask
 from runner.sweep.run_record import describe, measured_vpns
 from runner.vpn import guard
+from tests.unit.asking import request
 from tests.unit.cli.test_faults_output import MINE, code_of
 from tests.unit.data.test_store import RUN, trial
 
@@ -39,15 +39,15 @@ def test_a_deadline_in_which_nothing_can_be_measured() -> None:
     with pytest.raises(
         UsageError, match=r"--deadline 1s is too short: the shortest trial of this run takes about [1-9]"
     ):
-        ask(Options(["transport"], vpns="openvpn", deadline="1s"))
-    assert ask(Options(["transport"], vpns="openvpn", deadline="60s")).deadline_s == 60
+        request("transport", vpns="openvpn", deadline_s=1)
+    assert request("transport", vpns="openvpn", deadline_s=60).asked.deadline_s == 60
 
 
 def test_weights_that_the_run_will_not_measure_are_refused_before_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"this run does not measure udp_throughput \(it measures: .*tcp_throughput"):
-        ask(Options(["cipher"], vpns="openvpn", weights="udp_throughput=1,tcp_throughput=1"))
-    assert ask(Options(["cipher"], vpns="openvpn", weights="tcp_throughput=1")).weights is None
-    asked = ask(Options(["cipher"], vpns="openvpn", weights="tcp_throughput=1", until_significant=True))
+        request("cipher", vpns="openvpn", weights="udp_throughput=1,tcp_throughput=1")
+    assert request("cipher", vpns="openvpn", weights="tcp_throughput=1").weights is None
+    asked = request("cipher", vpns="openvpn", weights="tcp_throughput=1", until_significant=True)
     assert asked.weights is not None
 
 
@@ -56,7 +56,7 @@ def test_weights_may_count_what_an_earlier_call_has_measured(tmp_path: Path) -> 
     with open_store(tmp_path / "run") as store:
         store.save_run(RUN)
         store.append(trial("a").model_copy(update={"measurements": [found]}))
-    ask(Options(["cipher"], vpns="openvpn", weights="udp_throughput=1", out=tmp_path / "run"))
+    request("cipher", vpns="openvpn", weights="udp_throughput=1", out=tmp_path / "run")
 
 
 def test_the_report_is_written_where_what_the_weights_count_failed(
@@ -103,7 +103,7 @@ def test_the_plan_of_a_thousand_blocks_is_no_work(capsys: CapSys) -> None:
 
 
 def described(store: Store, mine: Path) -> Any:
-    asked = ask(Options(["reference"], vpns=str(mine)))
+    asked = request("reference", vpns=str(mine))
     facts = dict.fromkeys(("kernel", "kind", "cpu"), "x")
     return describe(asked, store, facts, Image("trixie", Path("/"), "abc", {}), {}, measured_vpns(store))
 
@@ -127,14 +127,14 @@ def test_another_plugin_of_the_same_name_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
 @pytest.mark.parametrize("duration_s", [None, 3])
 def test_a_profile_noted_in_earlier_words_goes_on(tmp_path: Path, profile: Profile, duration_s: int | None) -> None:
-    asked = ask(Options(["reference"], vpns="ipip", profile=profile.name, duration_s=duration_s))
+    asked = request("reference", vpns="ipip", profile=profile.name, duration_s=duration_s)
     with open_store(tmp_path / "run") as store:
         run = describe(asked, store, {}, Image("trixie", Path("/"), "abc", {}), {}, measured_vpns(store))
         before = changed(profile, duration_s) if duration_s else profile
         assert before.noted_before != before.note
         store.save_run(run.model_copy(update={"profile_note": before.noted_before}))
         describe(asked, store, {}, Image("trixie", Path("/"), "abc", {}), {}, measured_vpns(store))
-        other = ask(Options(["reference"], vpns="ipip", profile=profile.name, duration_s=4))
+        other = request("reference", vpns="ipip", profile=profile.name, duration_s=4)
         with pytest.raises(UsageError, match="was measured with profile"):
             describe(other, store, {}, Image("trixie", Path("/"), "abc", {}), {}, measured_vpns(store))
 
@@ -249,7 +249,10 @@ def test_what_every_node_needs_is_looked_at_before_a_lab_is_made(tmp_path: Path)
 
 
 def test_a_thousand_repetitions_of_the_papers_are_planned_when_their_turn_comes() -> None:
-    asked, started = ask(Options(["papers"], vpns="openvpn,ipsec", repetitions=1000)), time.process_time()
+    asked, started = (
+        request("papers", vpns="openvpn,ipsec", repetitions=1000),
+        time.process_time(),
+    )
     plan = blocks(asked.cells, 1000, 1, set(), set(), asked.profile)
     first, rest = plan.block(1), plan.after(1).sums
     assert (len(first.tunnels) > 0, rest.blocks, rest.trials) == (True, 999, plan.sums.trials // 1000 * 999)
@@ -264,7 +267,7 @@ def test_the_command_that_plans_a_thousand_repetitions_of_the_papers_is_no_work(
 
 
 def test_the_sums_of_a_plan_are_those_of_its_blocks() -> None:
-    asked = ask(Options(["thesis"], vpns="openvpn"))
+    asked = request("thesis", vpns="openvpn")
     plan = blocks(asked.cells, 6, 1, set(), set(), asked.profile)
     some = {trial.id for block in list(plan)[:3] for tunnel in block.tunnels[::2] for trial in tunnel.trials}
     plan = blocks(asked.cells, 6, 1, some, set(), asked.profile)

@@ -80,7 +80,7 @@ def test_it_goes_on_as_the_run_was_asked_for(
     assert [one.name for one in now.experiments] == ["transport", "cipher"]
     assert [vpn.name for vpn in now.vpns] == ["none", "openvpn", "wireguard_go"]
     assert {cell.params["cipher"] for cell in now.cells if cell.vpn == "openvpn"} == {"aes-128-cbc"}
-    assert (now.out, now.deadline_s, now.until_significant, now.seed) == (folder, 90, True, 7)
+    assert (now.asked.out, now.asked.deadline_s, now.until_significant, now.asked.seed) == (folder, 90, True, 7)
     assert conducted.weights == "tcp"
     assert conducted.command_line == [
         *("run", "transport", "cipher", "--vpn", "openvpn", "--vpn", "wireguard_go", "--set", "cipher=aes-128-cbc"),
@@ -97,7 +97,7 @@ def test_it_takes_the_time_that_the_report_names(
     code, said = more(capsys, monkeypatch, str(folder))
     assert code == 0
     assert f"are undecided; about {minutes} min more would decide most of them." in said
-    assert conducted.asked.deadline_s == 60 * minutes
+    assert conducted.asked.asked.deadline_s == 60 * minutes
     assert more(capsys, monkeypatch, str(folder), "--quiet") == (0, "")
 
 
@@ -129,7 +129,7 @@ def test_the_plan_says_the_same(capsys: CapSys, monkeypatch: pytest.MonkeyPatch,
 def test_a_run_may_have_been_moved(capsys: CapSys, monkeypatch: pytest.MonkeyPatch, conducted: Conducted) -> None:
     stored(realistic_run(3), "vpneval run transport --out results/mine").rename("elsewhere")
     assert more(capsys, monkeypatch, "elsewhere", "--deadline", "5m")[0] == 0
-    assert conducted.asked.out == Path("elsewhere")
+    assert conducted.asked.asked.out == Path("elsewhere")
 
 
 def test_rounds_that_were_given_go_on_without_a_deadline(
@@ -138,7 +138,7 @@ def test_rounds_that_were_given_go_on_without_a_deadline(
     """A profile with so many rounds has no deadline, and another profile would be another run."""
     folder = stored(realistic_run(3), "vpneval run transport --rounds=4")
     assert more(capsys, monkeypatch, str(folder))[0] == 0
-    assert (conducted.asked.profile.rounds, conducted.asked.deadline_s) == (4, None)
+    assert (conducted.asked.profile.rounds, conducted.asked.asked.deadline_s) == (4, None)
     assert conducted.asked.until_significant
 
 

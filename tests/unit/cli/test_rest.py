@@ -11,10 +11,12 @@ import pytest
 from runner.catalogue import load_vpn
 from runner.cli import guest_runs as other_kernels
 from runner.cli import survey
-from runner.cli.guest_runs import rest_argv, run_with_rest, told_again
+from runner.cli.guest_runs import REST_S, of_rest, run_with_rest, told_again
+from runner.data.needs import Needs
 from runner.data.store import load_run
 from runner.lab import kernels
-from runner.sweep.request import Options, Request, ask
+from runner.sweep.request import Request
+from tests.unit.asking import request
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = next((ROOT / "results" / "examples").glob("*/run.json")).parent
@@ -25,31 +27,24 @@ def option(argv: Sequence[str], name: str) -> str:
 
 
 def test_the_second_run_is_what_was_asked_for() -> None:
-    asked = ask(
-        Options(
-            ["reference"],
-            vpns="ipsec,openvpn",
-            levels="cipher=aes-128-cbc",
-            seed=7,
-            repetitions=5,
-            duration_s=4,
-            image="bookworm",
-            deadline="350s",
-            until_significant=True,
-            retry_failed=True,
-        )
+    first = request(
+        "reference",
+        vpns="ipsec,openvpn",
+        levels="cipher=aes-128-cbc",
+        seed=7,
+        repetitions=5,
+        duration_s=4,
+        image="bookworm",
+        weights="tcp_throughput=2",
+        needs=Needs(line_bps=1e8),
+        deadline_s=350,
+        until_significant=True,
+        retry_failed=True,
     )
-    argv = rest_argv(asked, ["ipsec"], "rtt=2")
-    assert argv[:2] == ["run", "reference"]
-    wanted = {"--vpn": "ipsec", "--seed": "7", "--reps": "5", "--duration": "4", "--image": "bookworm"}
-    wanted |= {"--weights": "rtt=2", "--set": "cipher=aes-128-cbc", "--profile": "quick"}
-    assert {name: option(argv, name) for name in wanted} == wanted
-    assert {"--until-significant", "--retry-failed"} <= set(argv)
-    stated = ask(Options(["choose"], vpns="ipsec,openvpn", line="100M", must="nat"))
-    again = rest_argv(stated, ["ipsec"], "")
-    assert (option(again, "--line"), option(again, "--must")) == ("100M", "nat")
-    assert {"--no-until-significant"} <= set(again)
-    assert "--reps" not in again
+    second = of_rest(first, ["ipsec"])
+    assert second == first.asked.changed(vpns=["ipsec"], deadline_s=REST_S)
+    rounds = of_rest(request("choose", vpns="ipsec,openvpn", rounds=4), ["ipsec"])
+    assert (rounds.rounds, rounds.until_significant) == (None, False), "the deadline says how many there are"
 
 
 def own_plugin(folder: Path) -> Path:
@@ -61,8 +56,8 @@ def own_plugin(folder: Path) -> Path:
 def test_a_plugin_that_is_a_file_is_handed_on_as_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The guest has this machine's files and this folder: by its name alone it would know no such plugin."""
     path = own_plugin(tmp_path)
-    asked = ask(Options(["reference"], vpns=f"{path},openvpn"))
-    assert option(rest_argv(asked, ["mine"], ""), "--vpn") == f"{path}"
+    asked = request("reference", vpns=f"{path},openvpn")
+    assert of_rest(asked, ["mine"]).vpns == (f"{path}",)
     commands: list[Sequence[str]] = []
 
     def run_in(kernel: Any, argv: Sequence[str], **how: Any) -> int:
@@ -78,7 +73,14 @@ def test_a_plugin_that_is_a_file_is_handed_on_as_its_file(tmp_path: Path, monkey
 
 @pytest.fixture
 def asked(tmp_path: Path) -> Request:
-    return ask(Options(["reference"], vpns="ipsec,openvpn", deadline="350s", out=tmp_path / "both"))
+    return request(
+        "reference",
+        vpns="ipsec,openvpn",
+        weights="tcp_throughput=1",
+        until_significant=True,
+        deadline_s=350,
+        out=tmp_path / "both",
+    )
 
 
 def test_both_verdicts_and_both_pages_are_the_end(asked: Request, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,15 +99,15 @@ def test_both_verdicts_and_both_pages_are_the_end(asked: Request, monkeypatch: p
     monkeypatch.setattr(other_kernels, "_guest_run", guest)
     monkeypatch.setattr(kernels.Uml, "prepare", lambda self, say: None)
     said: list[str] = []
-    assert run_with_rest(kernels.Uml(), asked, here, said.append, "rtt=1", ["--strict", "--quiet", "--full"]) == 0
+    assert run_with_rest(kernels.Uml(), asked, here, said.append, ["--strict", "--quiet", "--full"]) == 0
     assert {"--strict", "--quiet", "--full"} <= set(commands[0])
-    assert option(commands[0], "--weights") == "rtt=1"
-    assert asked.out is not None
-    pages = [f"Read {asked.out / kernel / 'report.html'}" for kernel in ("host", "uml")]
+    assert option(commands[0], "--weights") == "tcp_throughput=1"
+    assert asked.asked.out is not None
+    pages = [f"Read {asked.asked.out / kernel / 'report.html'}" for kernel in ("host", "uml")]
     assert said[-2:] == pages
     assert said[-3].startswith("Under User Mode Linux")
-    (asked.out / "uml" / "report.json").unlink()
-    assert told_again(asked.out)[-1:] == pages[:1]
+    (asked.asked.out / "uml" / "report.json").unlink()
+    assert told_again(asked.asked.out)[-1:] == pages[:1]
 
 
 def test_own_plugins_in_the_kernel_are_lacking_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

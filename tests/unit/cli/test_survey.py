@@ -11,7 +11,8 @@ import pytest
 from runner.cli import survey
 from runner.data.errors import CannotRunHere
 from runner.lab import kernels
-from runner.sweep.request import Options, Request, ask
+from runner.sweep.request import Request
+from tests.unit.asking import request
 
 ROOT = Path(__file__).parents[3]
 # apt-get --quiet install --simulate, Debian 12: what is new, and what has another version already, in brackets.
@@ -28,7 +29,7 @@ DOCTOR = """[{"what": "kernel", "level": "ok", "says": "6.1.0"},
 
 @pytest.fixture
 def asked() -> Request:
-    return ask(Options(["reference"], vpns="ipsec,wireguard,openvpn", deadline="350s"))
+    return request("reference", vpns="ipsec,wireguard,openvpn", deadline_s=350)
 
 
 def told(
@@ -68,7 +69,7 @@ def test_what_lacks_is_said_with_where_it_runs_and_what_would_run_the_rest(
     assert "Its kernel lacks what these VPNs need: ipsec, wireguard." in said
     assert "User Mode Linux runs: ipsec." in said
     assert "Nothing here runs wireguard: the kernel has no WireGuard" in said
-    command = f"run {' '.join(asked.options.experiments)} --vpn ipsec,wireguard,openvpn --profile quick --kernel qemu"
+    command = f"run {' '.join(asked.asked.experiments)} --vpn ipsec,wireguard,openvpn --profile quick --kernel qemu"
     (minutes,) = re.findall(rf"vpneval {command} --deadline (\d+)m\.", said)
     assert f"This takes at most {minutes} minutes" in said
     assert 5 < int(minutes) < 120

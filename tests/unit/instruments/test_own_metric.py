@@ -22,8 +22,8 @@ from runner.report.forms.html import html_text
 from runner.report.forms.registry import FORMS
 from runner.report.forms.tables import csv_text, json_text
 from runner.report.model import Report, build
-from runner.sweep.request import Options, ask
 from runner.sweep.run_record import metrics_of
+from tests.unit.asking import request
 from tests.unit.reports import everywhere
 from tests.unit.synthetic import CBC, make_run, make_trial
 
@@ -141,7 +141,7 @@ def test_a_weight_for_what_the_run_lacks_ranks_nobody() -> None:
 
 
 def test_a_run_of_some_traffic_defines_all_that_its_experiments_name() -> None:
-    asked = ask(Options(["transport"], vpns="openvpn", levels="measure=tcp"))
+    asked = request("transport", vpns="openvpn", levels="measure=tcp")
     assert {name for experiment in asked.experiments for name in experiment.metrics} <= metrics_of(asked).keys()
 
 

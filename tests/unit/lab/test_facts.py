@@ -13,8 +13,8 @@ from runner.data.store import Store
 from runner.lab.readings.facts import FILES, SPEED, crypto_drivers, openssl_bps, read, steal_ratio
 from runner.lab.shape.site_to_site import SITES, Lab
 from runner.lab.software.image import Image
-from runner.sweep.request import Options, ask
 from runner.sweep.run_record import describe, measured_vpns, save_packages
+from tests.unit.asking import request
 from tests.unit.helpers import Answers, captured
 from tests.unit.synthetic import make_run
 
@@ -83,7 +83,7 @@ def image(name: str, digest: str) -> Image:
 
 
 def test_a_folder_keeps_to_its_gateway_images(tmp_path: Path) -> None:
-    asked = ask(Options(["reference"], vpns="openvpn", profile="smallest"))
+    asked = request("reference", vpns="openvpn", profile="smallest")
     store = Store(tmp_path)
     run = describe(asked, store, {}, image("trixie", "a"), {"bookworm": image("bookworm", "b")}, measured_vpns(store))
     assert run.image["gateways"] == {"bookworm": "b"}

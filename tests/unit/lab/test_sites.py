@@ -28,9 +28,10 @@ from runner.lab.readings.path import nat_in_words, nats_in_words
 from runner.lab.shape.site import BarePath, Site, peers_of
 from runner.lab.shape.site_to_site import Lab
 from runner.search import Loss
-from runner.sweep.request import Options, Request, ask, site_limits
-from runner.sweep.run import fit_path, from_path
+from runner.sweep.request import Request, site_limits
+from runner.sweep.run import for_path, from_path
 from runner.tunnel.path import refused
+from tests.unit.asking import request
 from tests.unit.helpers import named_secrets
 
 TWO = """\
@@ -459,10 +460,9 @@ def test_without_a_measured_rate_the_searches_go_by_the_limit(tmp_path: Path) ->
 def asked_on_a_path(rates_bps: tuple[float, ...]) -> tuple[Request, list[str]]:
     """What is asked of a site lab whose path carries that, once the path was looked at; and what the user is told."""
     said: list[str] = []
-    asked = ask(Options(["choose"], vpns="wireguard_go", profile="site"))
+    asked = request("choose", vpns="wireguard_go", profile="site")
     lab = Lab({}, measure_path=lambda: BarePath(1500, on_link=True, rates_bps=rates_bps))
-    fit_path(lab, NamespaceRig(), asked, said.append)
-    return asked, said
+    return for_path(lab, NamespaceRig(), asked, said.append), said
 
 
 def test_what_the_path_carries_limits_the_searches_and_the_ladder() -> None:
@@ -475,11 +475,9 @@ def test_what_the_path_carries_limits_the_searches_and_the_ladder() -> None:
 
 def test_the_searches_rates_can_be_set_and_then_the_path_does_not_change_them(tmp_path: Path) -> None:
     inventory = written(tmp_path, TWO)
-    asked = ask(
-        Options(["transport"], vpns="wireguard_go", profile="site", lab=f"site:{inventory}", search_rates="2M-50M")
-    )
+    asked = request("transport", vpns="wireguard_go", profile="site", lab=f"site:{inventory}", search_rates="2M-50M")
     lab = Lab({}, measure_path=lambda: BarePath(1500, on_link=True, rates_bps=(9e9, 9e9)))
-    fit_path(lab, NamespaceRig(), asked, print)
+    asked = for_path(lab, NamespaceRig(), asked, print)
     for search in (asked.profile.udp, asked.profile.packets, asked.profile.duplex):
         assert (search.min_rate_bps, search.max_rate_bps) == (2e6, 50e6)
     assert asked.profile.note.endswith("; changed: the searches offer from 2 to 50 Mbit/s")

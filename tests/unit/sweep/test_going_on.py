@@ -9,8 +9,8 @@ import pytest
 
 from runner.data.levels import AES_CBC
 from runner.data.store import load_run
-from runner.sweep.request import Options, ask
 from runner.sweep.stopping import Going
+from tests.unit.asking import request
 from tests.unit.instruments.test_own_instrument import Watcher
 from tests.unit.on_paper import OTHER_CIPHER, Run, cells, on_paper
 
@@ -99,6 +99,6 @@ def test_without_until_significant_the_same_command_measures_what_is_missing(run
 
 
 def test_a_long_time_for_what_is_undecided_asks_for_no_more_of_the_sweeps(run: Run) -> None:
-    given = {"deadline": "19m", "until_significant": True}
-    assert ask(Options(["transport"], **given)).repetitions == 7  # type: ignore[arg-type]
-    assert ask(Options(["transport"], out=run.folder, **given)).repetitions == 3  # type: ignore[arg-type]
+    given = {"deadline_s": 1140, "until_significant": True}
+    assert request("transport", **given).repetitions == 7
+    assert request("transport", out=run.folder, **given).repetitions == 3

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from runner.data.asked import AskedRun
 from runner.data.errors import UsageError
 from runner.data.store import open_store, read_run
 from runner.data.trials import MOST_LOOKS, Cell, Run, Trial
@@ -19,9 +20,9 @@ from runner.ranking.weights import Weights
 from runner.sweep import run as session
 from runner.sweep.conductor import Conductor
 from runner.sweep.plan import Planned
-from runner.sweep.request import Options, ask
 from runner.sweep.settings import Outcome, Settings
 from runner.sweep.stopping import Going, going, next_look
+from tests.unit.asking import FARM, request
 from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, UDP, make_run, make_trial
 
 VPNS = ("none", "openvpn", "ssh_tun", "ipsec_user")
@@ -116,37 +117,36 @@ def test_repeating_what_is_in_doubt_separates_it() -> None:
 
 
 def test_what_is_asked_is_checked_before_anything_starts() -> None:
-    assert ask(Options(["transport"], profile="smallest")).repetitions == 1
-    asked = ask(Options(["transport"], profile="smallest", until_significant=True, weights="rtt=1"))
+    assert request("transport", profile="smallest").repetitions == 1
+    asked = request("transport", profile="smallest", until_significant=True, weights="rtt=1")
     assert asked.repetitions == 3
     assert asked.weights is not None
     assert asked.weights.counted == {"rtt": 1}
-    assert ask(Options(["transport"], repetitions=7, until_significant=True)).repetitions == 7
+    assert request("transport", repetitions=7, until_significant=True).repetitions == 7
     with pytest.raises(UsageError, match="does not measure rtt"):
-        ask(Options(["cipher"], until_significant=True, weights="rtt=1"))
+        request("cipher", until_significant=True, weights="rtt=1")
 
 
 def test_a_long_deadline_has_more_instances() -> None:
     found = {
-        text: ask(Options(["transport"], deadline=text)).repetitions for text in ("350s", "6m", "9m", "1190s", "20h")
+        deadline_s: request("transport", deadline_s=deadline_s).repetitions
+        for deadline_s in (350, 360, 540, 1190, 72_000)
     }
-    assert found == {"350s": 3, "6m": 3, "9m": 4, "1190s": 7, "20h": 30}
-    assert ask(Options(["transport"])).repetitions == 3
-    assert ask(Options(["transport"], deadline="20m", repetitions=2)).repetitions == 2
-    assert ask(Options(["transport"], deadline="20m", many=True)).repetitions == 3
-    assert ask(Options(["transport"], deadline="20m", profile="smallest")).repetitions == 1, (
-        "whole tests, one after another"
-    )
-    assert ask(Options(["transport", "handover"], deadline="20m")).repetitions == 3, "some of them"
+    assert found == {350: 3, 360: 3, 540: 4, 1190: 7, 72_000: 30}
+    assert request("transport").repetitions == 3
+    assert request("transport", deadline_s=1200, repetitions=2).repetitions == 2
+    assert request("transport", deadline_s=1200, farm=FARM).repetitions == 3
+    assert request("transport", deadline_s=1200, profile="smallest").repetitions == 1, "whole tests, one after another"
+    assert request("transport", "handover", deadline_s=1200).repetitions == 3, "some of them"
 
 
 def test_the_site_profile_repeats_what_is_undecided_unless_it_is_told_otherwise() -> None:
-    assert ask(Options(["transport"], profile="site")).until_significant
-    assert not ask(Options(["transport"], profile="site", until_significant=False)).until_significant
-    assert not ask(Options(["transport"], profile="site", repetitions=1)).until_significant
-    assert ask(Options(["transport"], profile="site", repetitions=4, until_significant=True)).until_significant
-    assert not ask(Options(["transport"], profile="quick")).until_significant
-    assert not ask(Options(["transport"], profile="site", many=True)).until_significant
+    assert request("transport", profile="site").until_significant
+    assert not request("transport", profile="site", until_significant=False).until_significant
+    assert not request("transport", profile="site", repetitions=1).until_significant
+    assert request("transport", profile="site", repetitions=4, until_significant=True).until_significant
+    assert not request("transport", profile="quick").until_significant
+    assert not request("transport", profile="site", farm=FARM).until_significant
 
 
 class Silent:
@@ -236,7 +236,7 @@ def test_the_looks_of_all_calls_on_a_folder_are_counted(tmp_path: Path) -> None:
         with open_store(tmp_path) as store:
             run = read_run(tmp_path / "run.json") if call > 1 else RUN.model_copy(update={"invocations": []})
             loop = SimpleNamespace(store=store, outcome=Outcome(looks=6))
-            with session._written_down(run, [], cast(Any, loop), time.monotonic()):
+            with session._written_down(run, [], AskedRun(experiments=[]), cast(Any, loop), time.monotonic()):
                 pass
         assert read_run(tmp_path / "run.json").looks == 1 + 5 * call
 

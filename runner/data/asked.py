@@ -1,0 +1,74 @@
+"""What a user asks of a run, as data: run.json keeps it, and guests and the machines of a farm get it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
+
+from runner.data.needs import Needs
+
+IMAGE = "trixie"
+HOST = "host"  # this machine's own kernel
+
+
+def _listed(given: object) -> object:
+    """``a,b`` as a list; what is a list already as it is."""
+    return [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given
+
+
+Listed = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+
+
+class AskedFarm(BaseModel):
+    """The farm that a run is spread over: its scheduler's address, and what its machines must have in common.
+    ``timeout``: how long a repetition may take, in the option's notation; ``insecure``: without TLS."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    address: str
+    equal: str = "kernel,image,versions"
+    timeout: str = ""
+    insecure: bool = False
+
+
+class AskedRun(BaseModel):
+    """What one call of ``vpneval run`` asks for, not checked against the catalogue.
+
+    Experiments, VPNs and instruments are names, or paths of the user's files; ``levels`` are ``factor=level``;
+    ``weights``, ``max_rate``, ``between`` and ``search_rates`` are in the notation of their options. ``kernel``: the
+    one that it runs under. ``until_significant``: None leaves it to the profile, unless repetitions are given.
+    ``farm``: None where this machine measures it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    experiments: Listed
+    vpns: Listed = ()
+    instruments: tuple[str, ...] = ()
+    levels: Listed = ()
+    profile: str = "quick"
+    repetitions: int | None = None
+    duration_s: int | None = None
+    rounds: int | None = None
+    slice_s: float | None = None
+    seed: int = 1
+    lab: str = "netns"
+    kernel: str = HOST
+    image: str = IMAGE
+    gateway_images: Listed = ()
+    out: Path | None = Field(default=None, description="the run folder, where one was named")
+    deadline_s: FiniteFloat | None = None
+    retry_failed: bool = False
+    until_significant: bool | None = None
+    weights: str = ""
+    max_rate: str = ""
+    between: str = ""
+    search_rates: str = ""
+    needs: Needs = Needs()
+    farm: AskedFarm | None = None
+
+    def changed(self, **what: object) -> AskedRun:
+        """The same with other values of these fields, checked as those of a new one."""
+        return AskedRun.model_validate(dict(self) | what)
