@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_vpn
-from runner.lab.node import LabNode, wait_until
+from runner.lab.node import PATIENCE, LabNode, wait_until
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import Image
 from tests.contract import OLDER
-from tests.lab.by_hand import answers, bare_packets, daemons, script, two_gateways, write_and_run
+from tests.lab.by_hand import answers, bare_packets, daemons, script, two_gateways, up, write_and_run
 from tests.lab.test_recipe_by_hand import NAMES, Tunnel
 
 # Not those that only Debian 12 has: after a gateway has begun to masquerade everything, vtund finds its own device busy
@@ -41,11 +41,11 @@ END
     echo 0123456789abcdef0123456789abcdef > /etc/machine-id
     mkdir -p /run/systemd/netif
     chown -R systemd-network:systemd-network /run/systemd/netif
-    manage='mount -o remount,bind,ro /sys; exec timeout 4 /lib/systemd/systemd-networkd'
+    manage='mount -o remount,bind,ro /sys; exec timeout SECONDS /lib/systemd/systemd-networkd'
     unshare --mount sh -c "$manage" || test $? = 124
     rm -r /run/systemd
     ip route replace default via 192.168.0.2
-"""
+""".replace("SECONDS", f"{4 * PATIENCE:g}")
 # What happens on the near gateway -> the commands.
 EVENTS = {
     "masquerading": "iptables -t nat -A POSTROUTING -o wan0 -j MASQUERADE",
@@ -68,7 +68,28 @@ EVENTS = {
     """,
     "networkd started anew": NETWORKD,
     "closing killed": "kill -KILL $(pgrep -x nft)",
+    "rebooted": "true",  # below
 }
+# What a machine has forgotten when it boots. The network comes after vpneval-closed, as its unit says; the old rules
+# and a sysctl of the gateway's own are there before.
+FORGOTTEN = """
+    ip link set wan0 down
+    ip link set lan0 down
+    kill -KILL -1
+    rm -f /run/vpneval*
+    . /etc/vpneval/gateway.sh
+    for device in $(cd /sys/class/net; echo $tunnel); do ip link del $device || true; done
+    nft flush ruleset || true
+    ip xfrm state flush || true
+    ip xfrm policy flush || true
+    ip rule flush
+    ip rule add lookup main priority 32766
+    ip rule add lookup default priority 32767
+    ip route flush table main
+    iptables -t nat -F
+    iptables -t nat -A POSTROUTING -o wan0 -j MASQUERADE
+    sysctl -qw net.ipv4.ip_forward=1
+"""
 LEAKING = ("policy routing", "routes flushed", "networkd started anew")  # where a route alone closes the way
 BACK = "ip rule del iif lan0; ip rule del to 10.2.0.0/24 || true"  # of policy routing
 pytestmark = pytest.mark.timeout(900)
@@ -96,7 +117,19 @@ def happens(near: LabNode, event: str) -> None:
     """Let it happen on the gateway."""
     if event == "daemons killed" and (killed := daemons(near)):
         near.run("kill", "-KILL", *killed)
+    if event == "rebooted":
+        reboots(near)
     near.run("bash", "-ec", f"exec < /dev/null; {IPTABLES}{EVENTS[event]}", timeout=60)
+
+
+def reboots(near: LabNode) -> None:
+    """Let the gateway forget what is not in a file, and begin anew as systemd would: the closing, the network, the
+    tunnel."""
+    near.run("bash", "-ec", f"exec < /dev/null; {IPTABLES}{FORGOTTEN}", timeout=60)
+    up(near)
+    closed = ("nft list chain ip vpneval_closed past", "ip route show exact 10.2.0.0/24 type unreachable")
+    wait_until(lambda: any(near.run(*line.split(), check=False).stdout for line in closed), "the closing", 30)
+    near.run("sh", "-ec", f"ip link set lan0 up; ip link set wan0 up; {DEFAULT_ROUTE}")
 
 
 def stays_closed(lab: Lab, near: LabNode, name: str, event: str) -> None:
@@ -135,7 +168,7 @@ def stays_closed_while_stopped(lab: Lab, near: LabNode) -> None:
     """The tunnel is stopped, and all of it happens; then, without the closing, the control."""
     seen = bare_packets(lab)
     stop(near)
-    for event in (event for event in EVENTS if event not in ("daemons killed", "device deleted")):
+    for event in (event for event in EVENTS if event not in ("daemons killed", "device deleted", "rebooted")):
         happens(near, event)
         time.sleep(0.5)
         assert bare_packets(lab) == seen, f"stopped, {event}: in the clear"

@@ -8,7 +8,9 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.cli.examination import path_checks
+from runner.lab.node import wait_until
 from runner.lab.places import open_rig
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import unsupported
 from tests.lab.sites import NAT, TwoSites
 from tests.lab.test_site import tunnelled
@@ -62,3 +64,37 @@ def test_a_tunnel_through_a_nat_that_changes_ports(unchanged: TwoSites, tmp_path
             "10.0.0.2 is seen as 203.0.113.1; the NAT changes the port; another mapping for each port"
         )
         assert tunnelled(rig, lab, name) > 1e6
+
+
+PEER = "import socket; s = socket.create_server(('', 7788)); c, peer = s.accept(); print(peer[0], flush=True)"
+NAT_RULES = ("-o ens0 -j MASQUERADE", "-j MASQUERADE", "-s 198.18.0.0/15 -j SNAT --to-source 10.0.0.2")
+
+
+@pytest.mark.parametrize("rule", NAT_RULES)
+def test_a_gateway_that_is_a_nat_leaves_what_is_between_the_hosts_as_it_is(
+    unchanged: TwoSites, tmp_path: Path, rule: str
+) -> None:
+    """Kernel IPsec would send it in the clear, and other VPNs from an address that is not the host's."""
+    gateway = unchanged.nodes["gw1"]
+
+    def seen_from(lab: Lab, log: str) -> str:
+        """The address that the far host sees; empty where nothing comes back."""
+        hearing = lab.host2.spawn("python3", "-uc", PEER, log=log)
+        wait_until(lambda: ":7788 " in lab.host2.run("ss", "-Hltn").stdout, "a listener", 10)
+        to = (lab.sites[1].host_address, 7788)
+        lab.host1.run("python3", "-c", f"import socket; socket.create_connection({to}, 3)", check=False)
+        hearing.stop()
+        return lab.host2.logged(log).strip()
+
+    gateway.run("sh", "-c", f"iptables -t nat -A POSTROUTING {rule}")
+    try:
+        with open_rig(f"site:{unchanged.sites()}", print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
+            assert tunnelled(rig, lab, "openvpn") > 1e6
+            assert seen_from(lab, "exempted") == lab.sites[0].host_address
+            gateway.run("nft", "delete", "table", "ip", "vpneval_site")
+            if "-o ens0" not in rule:  # it is for the tunnel's device, too
+                assert seen_from(lab, "changed") != lab.sites[0].host_address, "the control"
+    finally:
+        gateway.run("iptables", "-t", "nat", "-F")
+        for table in ("nat", "filter"):
+            gateway.run("nft", "delete", "table", "ip", table, check=False)

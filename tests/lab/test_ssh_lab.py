@@ -326,6 +326,20 @@ def test_a_port_that_is_in_use_is_not_taken(unchanged: Machines, make: str, undo
         unchanged.nodes["gw2"].run("sh", "-c", undo)
 
 
+@pytest.mark.parametrize("kind", ["bridge", "bond", "team", "vrf table 7"])
+def test_a_port_that_cannot_be_moved_is_refused_before_anything_changes(unchanged: Machines, kind: str) -> None:
+    gateway, own = unchanged.nodes["gw2"], f"{kind.split()[0]}7"
+    if "Unknown device type" in gateway.run("ip", "link", "add", own, "type", *kind.split(), check=False).stderr:
+        pytest.skip(f"this kernel has no {kind.split()[0]}")
+    before = settled(unchanged)
+    try:
+        with pytest.raises(CannotRunHere, match=f"gw2: {own} is a {kind.split()[0]}, which cannot be lent to a lab"):
+            open_rig(f"ssh:{unchanged.inventory(gw2={'wan': own})}", print).__enter__()
+        as_before(unchanged, before)
+    finally:
+        gateway.run("ip", "link", "del", own)
+
+
 # --- ends ----------------------------------------------------------------------------------------------------
 
 

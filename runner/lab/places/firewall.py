@@ -1,15 +1,24 @@
-"""Does a gateway's firewall let traffic to and from its test host pass? If not: the commands that allow it."""
+"""Does a gateway's firewall let traffic to and from its test host pass? If not: the commands that allow it. And does it
+translate addresses?"""
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator, Mapping, Sequence
 
 from runner.lab.places.sites import CABLE
 
 IPTABLES, IP6TABLES = "ip filter FORWARD", "ip6 filter FORWARD"  # their chains, as nftables names them
+COUNTED = r"(?:counter packets \d+ bytes \d+ )?"
+COMMENTED = r'(?:-m comment --comment (?:"[^"]*"|\S+) )?'  # of iptables; nftables has its own at a rule's end
 # A chain's last rule that drops whatever came so far, as if that were its policy.
-NFT_DROPS_THE_REST = r"^\s+(?:counter packets \d+ bytes \d+ )?(?:drop|reject(?: with [^\n]*)?)\s*\Z"
+DROPS_THE_REST = rf"{COUNTED}(?:drop|reject(?: with .*)?)|{COMMENTED}-j (?:REJECT|DROP)\b.*"
+# A rule that hands every packet on to another chain, as to Docker's DOCKER-USER, and to ufw's for routes.
+JUMPS = rf"(?:{COUNTED}(?:jump|goto)|{COMMENTED}-j) (\S+)"
+# A rule that accepts all that comes in from a port, goes out to it, or is between two networks.
+BY_PORT = rf'%sname (?:"%s"|\{{[^}}]*"%s"[^}}]*\}}) {COUNTED}accept\b|-%s %s {COMMENTED}-j ACCEPT\b'
+BY_NETWORK = rf"ip saddr %s ip daddr %s {COUNTED}accept\b|-s %s -d %s {COMMENTED}-j ACCEPT\b"
 MANAGERS = {  # what is seen when it is at work, the chain in which it forwards, and what ends it
     "firewalld": (r"^running$", "inet firewalld filter_FORWARD", "systemctl stop firewalld"),
     # Its chain, as `ufw status` has it, which would leave a file in /run.
@@ -17,42 +26,84 @@ MANAGERS = {  # what is seen when it is at work, the chain in which it forwards,
 }
 # A table that only its owner may change: nft(8), the flag owner.
 NFT_OWNED = r"^table (\S+ \S+) \{ # progname "
-# A rule that accepts all that comes in from a port, or goes out to it.
-NFT_ACCEPTS = r'^\s+%sname (?:"%s"|\{[^}]*"%s"[^}]*\}) (?:counter packets \d+ bytes \d+ )?accept\b'
+# A rule that changes packets' source, as nftables and iptables tell it.
+TRANSLATES = r"^(?:\s.*\b(?:masquerade|snat)\b|-A .*-j (?:MASQUERADE|SNAT)\b)"
+# Leaves packets between the test hosts as they are: of a connection's NATs, the first decides.
+UNTRANSLATED = """table ip {0} {{
+    chain whole {{
+        type nat hook postrouting priority 90;
+        ip saddr {1} ip daddr {2} snat to ip saddr
+        ip saddr {2} ip daddr {1} snat to ip saddr
+    }}
+}}
+"""
+Chains = Mapping[str, Sequence[str]]  # table and chain, as nftables names them -> its hook, policy and rules
 
 
-def closed(firewall: str, managers: str = "", port: str = CABLE) -> list[str]:
+def closed(firewall: str, managers: str = "", port: str = CABLE, lans: tuple[str, str] = ("", "")) -> list[str]:
     """Sentences about the rules (``firewall``) that drop what the gateway forwards to and from its host behind
-    ``port``, and about firewall managers at work (by their own words in ``managers``) that do not accept it yet.
-    vpneval changes no rule."""
+    ``port``, or between ``lans``, and about firewall managers at work (by their own words in ``managers``) that do not
+    accept it yet. vpneval changes no rule."""
     commands, accepting = [], set()
-    for table, chains in re.findall(r"^table (\S+ \S+) \{\n(.*?)^\}", firewall, re.MULTILINE | re.DOTALL):
-        for chain, rules in re.findall(r"^\s+chain (\S+) \{\n(.*?)^\s+\}", chains, re.MULTILINE | re.DOTALL):
-            forwards = re.search(r"hook forward ", rules)
-            shut = re.search(r"policy drop", rules) or re.search(NFT_DROPS_THE_REST, rules, re.MULTILINE)
-            named = re.escape(port)
-            if all(re.search(NFT_ACCEPTS % (way, named, named), rules, re.MULTILINE) for way in ("iif", "oif")):
-                accepting.add(f"{table} {chain}")
-            elif forwards and shut:
-                commands.append(_accepting(f"{table} {chain}", port))
-    if all(f"-A FORWARD -{way} {port} -j ACCEPT" in firewall for way in "io"):
-        accepting.add(IPTABLES)
-    elif ":FORWARD DROP" in firewall or re.search(r"^-A FORWARD -j (REJECT|DROP)\b", firewall, re.MULTILINE):
-        commands.append(_accepting(IPTABLES, port))
+    for chains in _rulesets(firewall):
+        for name, rules in chains.items():
+            if _accepted(chains, name, port, lans):
+                accepting.add(name)
+            elif rules and "hook forward" in rules[0]:
+                shut = "policy drop" in rules[0] or re.fullmatch(DROPS_THE_REST, rules[-1])
+                commands += [_accepting(name, port)] if shut else []
     problems = [
         "its firewall drops what it forwards (policy drop, or a last rule that drops the rest), and vpneval changes no "
         f"firewall rule. Allow it meanwhile: {command}"
         for command in dict.fromkeys(commands)
     ]
-    for name, (at_work, chain, end) in MANAGERS.items():
+    for manager, (at_work, chain, end) in MANAGERS.items():
         asks = re.search(at_work, f"{managers}\n{firewall}", re.MULTILINE) and chain not in accepting
         if asks and _accepting(chain, port) not in commands:
-            sentence = f"{name} is at work, and vpneval changes no firewall rule. End it meanwhile ({end})"
+            sentence = f"{manager} is at work, and vpneval changes no firewall rule. End it meanwhile ({end})"
             owned = any(chain.startswith(f"{table} ") for table in re.findall(NFT_OWNED, firewall, re.MULTILINE))
             problems.append(
                 sentence if owned else f"{sentence}, or, if its rules are to stay: {_accepting(chain, port)}"
             )
     return problems
+
+
+def translates(firewall: str) -> bool:
+    """Does a rule change the source of packets? Some are for other packets; what exempts the hosts' does no harm."""
+    return re.search(TRANSLATES, firewall, re.MULTILINE) is not None
+
+
+def _rulesets(firewall: str) -> Iterator[Chains]:
+    """The chains as ``nft list ruleset`` has told them, without tables that have an owner; and as ``iptables-save``
+    has."""
+    yield {
+        f"{table} {chain}": [line.strip() for line in rules.splitlines()]
+        for table, chains in re.findall(r"^table (\S+ \S+) \{\n(.*?)^\}", firewall, re.MULTILINE | re.DOTALL)
+        for chain, rules in re.findall(r"^\s+chain (\S+) \{\n(.*?)^\s+\}", chains, re.MULTILINE | re.DOTALL)
+    }
+    filters = re.sub(r"^\*(?!filter)\w+\n.*?(?:^COMMIT$|\Z)", "", firewall, flags=re.MULTILINE | re.DOTALL)
+    policies = dict(re.findall(r"^:(\S+) (\S+)", filters, re.MULTILINE))
+    saved = {"FORWARD": [f"hook forward policy {policies.get('FORWARD', '').lower()}"]}
+    for chain, rule in re.findall(r"^-A (\S+) (.*)", filters, re.MULTILINE):
+        saved.setdefault(chain, [""]).append(rule)
+    yield {f"ip filter {chain}": rules for chain, rules in saved.items()}
+
+
+def _accepted(chains: Chains, name: str, port: str, lans: tuple[str, str]) -> bool:
+    """Does the chain, or one to which it hands all packets on, accept what is forwarded, both ways?"""
+    named, (here, there) = re.escape(port), map(re.escape, lans)
+    by_port = [BY_PORT % (f"{way}if", named, named, way, named) for way in "io"]
+    by_network = [BY_NETWORK % (*ends, *ends) for ends in ((here, there), (there, here))]
+    rules, names = [], [name]
+    for reached in names:
+        for rule in chains.get(reached, ()):
+            rules.append(rule)
+            if (jump := re.match(JUMPS, rule)) and (to := f"{name.rpartition(' ')[0]} {jump[1]}") not in names:
+                names.append(to)
+    return any(
+        all(any(re.match(pattern, rule) for rule in rules) for pattern in patterns)
+        for patterns in (by_port, by_network)
+    )
 
 
 def _accepting(chain: str, port: str) -> str:

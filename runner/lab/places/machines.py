@@ -34,6 +34,8 @@ TOOLS = {**HOST_TOOLS, **NODE_TOOLS, "bridge": "iproute2", "ping": "iputils-ping
 PACKAGE = re.compile(
     r"[a-z0-9][a-z0-9+.-]* ([A-Za-z0-9][A-Za-z0-9.+~:-]*)?"
 )  # with its version: Debian policy 5.6.1, 5.6.12
+# Kinds of devices that stay in their network namespace (NETIF_F_NETNS_LOCAL).
+STAYING = ("bridge", "bond", "team", "vrf", "openvswitch", "batadv", "hsr")
 PARTS = ("/usr", "/etc", "/var")  # of which LOOK_AT_MACHINE asks
 # One command each, because in an emulated VM every process takes its time. Their sections end with a separator.
 # $1: the ssh client's address; the rest: tools.
@@ -247,21 +249,31 @@ def examine(connection: Connection, machine: MachineEntry, tools: Mapping[str, s
     restore, restore6 = [], []
     for nth, own in enumerate(owns):
         qdisc, routes4, routes6, neighbours = shown[4 * nth : 4 * nth + 4]
-        if own in reserved:
-            problems.append(f"{own} {reserved[own]}: the lab would cut the machine off")
-        elif "master" in there[own]:
-            problems.append(f"{own} is a part of {there[own]['master']}: take it out of it")
-        elif len(words := qdisc.split()) > 2 and words[2] != "0:":
-            problems.append(
-                f"{own} has a queueing discipline of its own ({shlex.quote(words[1])}), which the lab could not restore"
-            )
-        elif re.search(r"\b(nexthop|nhid)\b", routes4 + routes6):
-            problems.append(f"{own} has multipath routes, which the lab could not restore")
+        if why := _not_to_lend(there[own], reserved, qdisc, routes4 + routes6):
+            problems.append(f"{own} {why}")
         restore += link_lines(there[own]) + route_lines(own, routes4) + neighbour_lines(own, neighbours)
         restore6 += route_lines(own, routes6)
     if problems:
         raise CannotRunHere("\n".join(f"{name}: {problem}" for problem in problems))
     return Lent(ports, "\n".join(restore), "\n".join(restore6), "\n".join(sysctl_lines(settings)))
+
+
+def _not_to_lend(link: Link, reserved: Mapping[str, str], qdisc: str, routes: str) -> str:
+    """Why a port cannot be moved into a node and back, as words after its name; empty where it can."""
+    own = link["ifname"]
+    if own in reserved:
+        return f"{reserved[own]}: the lab would cut the machine off"
+    if (kind := link.get("linkinfo", {}).get("info_kind", "")) in STAYING:
+        cable = f"ip link add lab0 type veth peer name lab1; ip link set lab1 master {own} up"
+        instead = f"a cable to it ({cable}), and lab0 in the inventory" if kind == "bridge" else "another port"
+        return f"is a {kind}, which cannot be lent to a lab: it stays where it is. Use {instead}"
+    if "master" in link:
+        return f"is a part of {link['master']}: take it out of it"
+    if len(words := qdisc.split()) > 2 and words[2] != "0:":
+        return f"has a queueing discipline of its own ({shlex.quote(words[1])}), which the lab could not restore"
+    if re.search(r"\b(nexthop|nhid)\b", routes):
+        return "has multipath routes, which the lab could not restore"
+    return ""
 
 
 def link_lines(link: Link) -> list[str]:

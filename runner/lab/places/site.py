@@ -26,7 +26,7 @@ from runner.lab.names import HOST
 from runner.lab.node.answers import Link, Route, links, number, routes, sections
 from runner.lab.places import hosts, machines
 from runner.lab.places.conflicts import VPN_PORTS, in_use, listeners
-from runner.lab.places.firewall import closed
+from runner.lab.places.firewall import UNTRANSLATED, closed, translates
 from runner.lab.places.hours import Hours
 from runner.lab.places.others import in_words
 from runner.lab.places.private import private_folder
@@ -41,6 +41,7 @@ from runner.lab.software.image import Image, open_image
 
 ETHERNET_MTU = 1500
 BURST_S = 0.005
+TABLE = "vpneval_site"  # of nftables, on a gateway that is a NAT
 TOOLS = {
     **HOST_TOOLS,
     "python3": "python3",
@@ -69,12 +70,13 @@ printf '\036'; firewall-cmd --state 2> /dev/null
 @dataclass(frozen=True)
 class Own:
     """What a gateway has of its own: its port and address on the path, the program that listens on each port
-    (``taken``), and its port to the host."""
+    (``taken``), its port to the host, and whether it is a NAT (``translates``)."""
 
     port: str
     address: str
     taken: Mapping[str, str]
     lan_port: str = CABLE
+    translates: bool = False
 
 
 @dataclass
@@ -222,6 +224,10 @@ class SiteRig:
             mtu = f" mtu {min(fits, longest)}" if self.path.mtu_bytes < ETHERNET_MTU else ""
             forwarding = ("net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.default.rp_filter=0")
             gateway.run("sysctl", "-qw", *forwarding)
+            if self.owns[site.name].translates:
+                (other,) = (peer.lan for peer in peers_of(site, self.sites))
+                gateway.defer("nft", "delete", "table", "ip", TABLE)
+                gateway.run("nft", "-f", "-", input=UNTRANSLATED.format(TABLE, site.lan, other), check=False)
             gateway.defer("ip", "addr", "del", f"{site.lan_address}/{site.lan_prefix}", "dev", port)
             batch(gateway, f"addr add {site.lan_address}/{site.lan_prefix} dev {port}", f"link set {port} up")
             batch(
@@ -354,8 +360,10 @@ def _fit_gateway(connection: Connection, name: str, inventory: Sites, only_look:
             own = replace(own, lan_port=hosts.lan_port(machine, there, own.port))
         except CannotRunHere as lack:
             problems.append(str(lack))
+        own = replace(own, translates=translates(firewall))
+        lan, other = (str(inventory.lans[site]) for site in (name, *(inventory.machines.keys() - {name})))
         conflicts = in_use(there, ways, (policies, states), taken, inventory)
-        problems = [*conflicts, *closed(firewall, managers, own.lan_port), *problems]
+        problems = [*conflicts, *closed(firewall, managers, own.lan_port, (lan, other)), *problems]
     if problems:
         raise CannotRunHere("\n".join(f"{name}: {problem}" for problem in problems))
     return own

@@ -1,6 +1,8 @@
 """What a gateway's firewall lets its test host do, from what nftables, iptables and their managers say."""
 
-from runner.lab.places.firewall import closed
+import pytest
+
+from runner.lab.places.firewall import closed, translates
 
 # Captured from nft list ruleset (nftables 1.1.3) and iptables-save (1.8.11), after the commands of the refusal.
 NFT = """\
@@ -97,3 +99,74 @@ def test_a_firewall_that_accepts_the_hosts_cable_both_ways_may_drop_the_rest() -
     assert "nft insert rule inet mine forward iifname eth1 accept" in closed(with_rules(NFT_RULES), port="eth1")[0]
     assert not closed(with_rules(NFT_RULES.replace("vpneval0", "eth1")), port="eth1")
     assert "iptables -I FORWARD -i eth1 -j ACCEPT" in closed(SAVED + "".join(SAVED_RULES), port="eth1")[0]
+
+
+# As Docker 20.10 and ufw 0.36 write them, shortened; and as nft list ruleset tells Docker's.
+DOCKER = """\
+*nat
+:POSTROUTING ACCEPT [0:0]
+-A POSTROUTING -s 172.17.0.0/16 ! -o docker0 -j MASQUERADE
+COMMIT
+*filter
+:FORWARD DROP [0:0]
+:DOCKER-USER - [0:0]
+-A FORWARD -j DOCKER-USER
+-A FORWARD -j DOCKER-ISOLATION-STAGE-1
+-A FORWARD -o docker0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+MINE
+-A DOCKER-USER -j RETURN
+COMMIT
+"""
+DOCKER_NFT = """\
+table ip filter {
+	chain DOCKER-USER {
+MINE
+		counter packets 0 bytes 0 return
+	}
+
+	chain FORWARD {
+		type filter hook forward priority filter; policy drop;
+		counter packets 0 bytes 0 jump DOCKER-USER
+	}
+}
+"""
+UFW = """\
+*filter
+:FORWARD DROP [0:0]
+:ufw-user-input - [0:0]
+-A FORWARD -j ufw-before-logging-forward
+-A FORWARD -j ufw-before-forward
+-A ufw-before-forward -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A ufw-before-forward -j ufw-user-forward
+MINE
+COMMIT
+"""
+BY_PORT = '-A {0} -i vpneval0 -j ACCEPT\n-A {0} -o vpneval0 -m comment --comment "to the host" -j ACCEPT'
+BY_NETWORK = "-A {0} -s 198.18.1.0/24 -d 198.18.2.0/24 -j ACCEPT\n-A {0} -s 198.18.2.0/24 -d 198.18.1.0/24 -j ACCEPT"
+LANS = ("198.18.1.0/24", "198.18.2.0/24")
+
+
+@pytest.mark.parametrize(("firewall", "chain"), [(DOCKER, "DOCKER-USER"), (UFW, "ufw-user-forward")])
+@pytest.mark.parametrize("rules", [BY_PORT, BY_NETWORK])
+def test_what_a_chain_of_the_users_own_permits_is_permitted(firewall: str, chain: str, rules: str) -> None:
+    assert closed(firewall.replace("MINE\n", ""), lans=LANS), "the control"
+    assert not closed(firewall.replace("MINE", rules.format(chain)), lans=LANS)
+    assert closed(firewall.replace("MINE", rules.format(chain).partition("\n")[0]), lans=LANS), "one way only"
+    assert closed(firewall.replace("MINE", rules.format("NOBODY-GOES-THERE")), lans=LANS)
+    assert closed(firewall.replace("MINE", rules.format(chain)), lans=("10.1.0.0/24", LANS[1]), port="eth1")
+    only_some = firewall.replace(f"-j {chain}", f"-p tcp -j {chain}")
+    assert closed(only_some.replace("MINE", rules.format(chain)), lans=LANS), "not all that is forwarded goes there"
+
+
+def test_what_dockers_chain_permits_is_permitted_in_nftables_words() -> None:
+    rules = '\t\tiifname "vpneval0" counter packets 0 bytes 0 accept\n\t\toifname "vpneval0" accept'
+    assert closed(DOCKER_NFT.replace("MINE\n", ""))
+    assert not closed(DOCKER_NFT.replace("MINE", rules))
+    assert closed(DOCKER_NFT.replace("MINE", rules).replace("jump DOCKER-USER", "tcp dport 1 jump DOCKER-USER"))
+
+
+def test_a_nat_is_a_rule_that_changes_where_packets_come_from() -> None:
+    for rule in ('oifname "wan0" masquerade', "counter packets 1 bytes 2 masquerade", "snat to 192.0.2.1"):
+        assert translates(NFT.replace("\t\tct state", f"\t\t{rule}\n\t\tct state"))
+    assert translates("*nat\n-A POSTROUTING -j MASQUERADE\n")
+    assert not translates(NFT + SAVED + "-A INPUT -m comment --comment masquerade -j ACCEPT\n")
