@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import replace
 from typing import Any
 
 from rich.table import Table
-from typer.exceptions import TyperException
-from typer.main import get_command
 
 from runner.cli.live import roughly
-from runner.cli.options import asked_for
 from runner.cli.output import out
+from runner.data.asked import AskedRun
 from runner.data.errors import VpnevalError
 from runner.data.files import is_there
 from runner.data.levels import TUNNEL_FACTORS
@@ -74,21 +71,12 @@ def show(request: Request, as_json: bool) -> None:
             out.print(sentence, highlight=False)
 
 
-def requested(arguments: str) -> Request:
-    """What ``vpneval run`` with these ``arguments`` asks for. Raises what the command line raises for wrong ones."""
-    from runner.cli.app import app
-
-    group: Any = get_command(app)
-    with group.commands["run"].make_context("run", shlex.split(arguments)) as context:
-        return resolve(asked_for(context))
-
-
-def expected(arguments: str) -> tuple[int, float] | None:
-    """The trials of ``vpneval run`` with these ``arguments`` and their seconds, if every VPN can run; None where the
-    command cannot be planned here, as one that names a file of another machine."""
+def expected(asked: AskedRun) -> tuple[int, float] | None:
+    """The trials of a run that is asked for so, and their seconds, if every VPN can run; None where it cannot be
+    planned here, as one that names a file of another machine."""
     try:
-        return requested(arguments).expected()
-    except (VpnevalError, TyperException, ValueError):  # ValueError: quotes that the recorded line has lost
+        return resolve(asked).expected()
+    except VpnevalError:
         return None
 
 

@@ -13,9 +13,8 @@ from rich.live import Live
 from rich.text import Text
 
 from runner.cli.live import HEAD, clock, last_results, levels_of, rankings_that_fit, result_of
-from runner.data.errors import UsageError
 from runner.data.files import open_to_read
-from runner.data.numbers import seconds
+from runner.data.invocation import asked_of
 from runner.data.store import check_run_folder, load_run
 from runner.data.streams import printable
 from runner.data.trials import Invocation, Run, Slice, Trial, trial_id
@@ -91,7 +90,8 @@ def view(
     head = Text.assemble((f"{run.run_id}: {state}", "bold cyan"))
     head.append(f" · {counted(len(trials), 'trial')}, {counted(blocks, 'repetition')}")
     head.append(f" · {bad} failed" if bad else "", "red")
-    head.append(f" · {_time(call, over)}" if call else "")
+    asked = asked_of(run, -1)
+    head.append(f" · {_time(call, asked.deadline_s if asked else None, over)}" if call else "")
     going = [] if over else going_on(run, trials, last)
     lines = console.height - HEAD if console.is_terminal else ENDLESS
     (own, its), *others = by_kind(run, trials)
@@ -136,17 +136,15 @@ def last_slice(folder: Path) -> Slice | None:
         return None
 
 
-def _time(call: Invocation, over: bool) -> str:
+def _time(call: Invocation, deadline_s: float | None, over: bool) -> str:
     """How long the call took; or how long it has been running, and how much time its deadline leaves."""
     if over:
         return f"{clock(call.elapsed_s)} min"
-    words = [word for part in call.command_line for word in part.split("=")]
-    given = words[words.index("--deadline") + 1 :][:1] if "--deadline" in words else []
     try:
         gone = (datetime.now(UTC) - datetime.fromisoformat(call.started_at)).total_seconds()
-        left = f", {clock(max(0.0, seconds(given[0]) - gone))} to its deadline" if given else ""
-    except (ValueError, TypeError, UsageError):  # a folder that something happened to
+    except (ValueError, TypeError):  # a folder that something happened to
         return ""
+    left = f", {clock(max(0.0, deadline_s - gone))} to its deadline" if deadline_s else ""
     return f"{clock(max(0.0, gone))} gone{left}"
 
 

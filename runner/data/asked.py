@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
 from runner.data.needs import Needs
 
 IMAGE = "trixie"
+SITE = "site:"
 HOST = "host"  # this machine's own kernel
 
 
@@ -68,6 +69,11 @@ class AskedRun(BaseModel):
     search_rates: str = ""
     needs: Needs = Needs()
     farm: AskedFarm | None = None
+
+    @property
+    def sites(self) -> str:
+        """The inventory of a run between two sites; empty for any other lab."""
+        return self.lab.removeprefix(SITE) if self.lab.startswith(SITE) else ""
 
     def changed(self, **what: object) -> AskedRun:
         """The same with other values of these fields, checked as those of a new one."""

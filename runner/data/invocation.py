@@ -16,25 +16,25 @@ from runner.data.numbers import seconds
 from runner.data.trials import Run
 
 OPTIONS: Mapping[str, str] = {  # with a value -> the field that has it
+    "--lab": "lab",
+    "--kernel": "kernel",
     "--vpn": "vpns",
     "--instrument": "instruments",
     "--set": "levels",
     "--profile": "profile",
-    "--reps": "repetitions",
     "--duration": "duration_s",
     "--rounds": "rounds",
     "--slice": "slice_s",
-    "--lab": "lab",
-    "--kernel": "kernel",
+    "--reps": "repetitions",
+    "--seed": "seed",
     "--image": "image",
     "--gateway-image": "gateway_images",
-    "--seed": "seed",
-    "--weights": "weights",
     "--max-rate": "max_rate",
     "--between": "between",
     "--search-rates": "search_rates",
-    "--deadline": "deadline_s",
+    "--weights": "weights",
     "--out": "out",
+    "--deadline": "deadline_s",
 }
 SWITCHES: Mapping[str, tuple[str, bool]] = {
     "--retry-failed": ("retry_failed", True),
@@ -78,7 +78,9 @@ def command(asked: AskedRun) -> str:
 def _text(field: str, value: Any) -> str:
     if field in MANY:
         return ",".join(value)
-    return f"{value:.12g}s" if field == "deadline_s" else f"{value:g}" if field == "slice_s" else str(value)
+    if field == "deadline_s":
+        return f"{value / 60:.12g}m" if value % 60 == 0 else f"{value:.12g}s"
+    return f"{value:g}" if field == "slice_s" else str(value)
 
 
 def _of_needs(needs: Needs) -> list[str]:

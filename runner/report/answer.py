@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
+from runner.data.asked import AskedRun
 from runner.data.files import word
 from runner.data.trials import Strict
 from runner.ranking.ranking import Ranking, Standing, weigh
@@ -309,25 +310,14 @@ def unit_of(numbers: RankedNumber, unit: str) -> tuple[float, str]:
     return text.prefix(medians[len(medians) // 2], unit)
 
 
-def recipe(vpn: str, levels: Mapping[str, str], command_line: str = "") -> str:
+def recipe(vpn: str, levels: Mapping[str, str], asked: AskedRun | None = None) -> str:
     """The command that prints how this tunnel is set up. For a run between two sites, the command that writes the
     tunnel's files for these sites."""
     usual = {"image": levels.get("image"), "integrity": "aead", "compression": "off"}
     settings = ",".join(f"{factor}={level}" for factor, level in levels.items() if usual.get(factor) != level)
-    sites = _site(command_line)
+    sites = asked.sites if asked else ""
     command = ["vpneval", "recipe", vpn, *(["--set", settings] if settings else [])]
     return shlex.join([*command, *(["--site", sites, "--write", "tunnel"] if sites else [])])
-
-
-def _site(command_line: str) -> str:
-    """The inventory of a run between two sites, as its command line names it; or ""."""
-    try:
-        words = shlex.split(command_line)
-    except ValueError:  # of a report.json of an older vpneval, which did not quote
-        words = command_line.split()
-    labs = [*words, ""][1:]
-    named = [after if word == "--lab" else word.removeprefix("--lab=") for word, after in zip(words, labs, strict=True)]
-    return next((lab.removeprefix("site:") for lab in named if lab.startswith("site:")), "")
 
 
 def _answer(report: Report, ranking: Ranking, number: int) -> Answer:

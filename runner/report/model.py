@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from pydantic import Field, InstanceOf
 
+from runner.data.asked import AskedRun
 from runner.data.checks import check
+from runner.data.invocation import asked_of
 from runner.data.metric import Metric
 from runner.data.store import uncollected
 from runner.data.trials import Run, Strict, Trial, cell_key
@@ -51,12 +53,14 @@ class Report(Strict):
     numbers. ``metrics``: what each metric of the run is, by its
     name. ``cores``: of the machine, or of one of them; ``cpu_of``: whose CPU time the CPU cost is. ``missing`` and
     ``bases`` are what the rankings were made with, and the page makes them anew from; ``ladders``: of each ranking,
-    the cores that each rate takes. ``bases`` and ``ladders`` are not part of report.json."""
+    the cores that each rate takes. ``bases`` and ``ladders`` are not part of report.json.
+    ``asked``: by the first call; None where nothing says it."""
 
     run_id: str
     created_at: str
     vpneval_version: str
     command_line: str
+    asked: AskedRun | None = None
     profile: str
     profile_note: str
     repetitions: int
@@ -147,6 +151,7 @@ def build(
         created_at=run.created_at,
         vpneval_version=run.vpneval_version,
         command_line=shlex.join(run.invocations[0].command_line) if run.invocations else "",
+        asked=asked_of(run),
         profile=run.profile,
         profile_note=run.profile_note,
         repetitions=run.repetitions,

@@ -3,26 +3,26 @@ it."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import combinations, groupby
 from statistics import median
 from string import ascii_uppercase
 
+from runner.data.asked import HOST, AskedRun
+from runner.data.invocation import command
 from runner.papers.published import names, paper
 from runner.report.forms.markdown import fitted, table_lines
 from runner.report.model import Report
 from runner.report.papers.conclusions import HEAD as CONCLUSIONS_HEAD
 from runner.report.papers.conclusions import lines_of, opening
-from runner.report.papers.deciding import Planned, Rows, Runs, without
+from runner.report.papers.deciding import Planned, Rows, Runs
 from runner.report.papers.findings import FindingRow
 from runner.report.text import NONE, counted, duration
 
 LONGEST_CELL = 200  # characters, of the tables of findings and of runs
 PICTURE = "![Published ratio against measured ratio, with 95 % intervals](findings.svg)"
 HEAD = ("finding", "published; run: measured (95 % interval)", "verdict: why")
-MADE_HERE = ("--out",)  # names a folder of the machine that a run was made on
 INTRODUCTION = """\
 A *finding* is one number that a conclusion comes down to: a ratio of two systems side by side, a share of 1, or a
 time. Absolute rates are not compared, because the papers' machines were ten to twenty years older. Its verdict:
@@ -98,17 +98,17 @@ def rows_of(reports: Mapping[str, Report]) -> list[tuple[str, FindingRow]]:
 
 
 def runs_of(reports: Mapping[str, Report], planned: Planned) -> Runs:
-    """The runs' commands, and what new ones would take: in guest kernels as many times as long as planned as the median
-    of these runs, each by the share of its trials that it made."""
-    commands, paces = {}, []
+    """What the runs were asked for, and what new ones would take: in guest kernels as many times as long as planned as
+    the median of these runs, each by the share of its trials that it made."""
+    asked, paces = {}, []
     for run, report in reports.items():
-        words = without(shlex.split(report.command_line), MADE_HERE)[2:]  # vpneval run
-        commands[run] = shlex.join(words)
+        named = [experiment.name for experiment in report.experiments]
+        asked[run] = (report.asked or AskedRun(experiments=named)).changed(out=None)  # a folder of the run's machine
         made = sum(report.trials.values())
-        if "--kernel" in words and made and (expected := planned(commands[run])):
+        if asked[run].kernel != HOST and made and (expected := planned(asked[run])):
             trials, seconds = expected
             paces.append(report.elapsed_s / (seconds * made / trials))
-    return Runs(planned, commands, median(paces or [1.0]))
+    return Runs(planned, asked, median(paces or [1.0]))
 
 
 def _paper(name: str, rows: Rows) -> list[str]:
@@ -207,7 +207,7 @@ def _runs(reports: Mapping[str, Report], runs: Runs) -> list[str]:
         machines.setdefault(f"{'host' if guest in ('', 'none') else guest}, {where}", []).append(run)
         made = report.findings.repetitions
         repetitions = f"{f'{made} of ' * (0 < made < report.repetitions)}{report.repetitions}"
-        lines.append(f"- {run}: `{fit(runs.commands[run])}` ({repetitions})")
+        lines.append(f"- {run}: `{fit(command(runs.asked[run]))}` ({repetitions})")
     seconds = sum(report.elapsed_s for report in reports.values())
     days = sorted({report.created_at[:10] for report in reports.values()})
     when = f", {' to '.join(dict.fromkeys((days[0], days[-1])))}" if days else ""

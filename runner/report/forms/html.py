@@ -109,7 +109,7 @@ def _card(report: Report, answer: Answer, where: str) -> dict[str, Any]:
         "sure": sure(report, answer),
         "again": go_on(report, answer, where),
         "missing": missing(answer),
-        "recipe": recipe(leader, levels[leader], report.command_line) if leader else "",
+        "recipe": recipe(leader, levels[leader], report.asked) if leader else "",
         "leader": leader,
     }
 
@@ -340,7 +340,7 @@ def _setups(report: Report, samples: Samples) -> list[dict[str, Any]]:
                     "number": number,
                     "vpn": standing.vpn,
                     "levels": ", ".join(f"{factor}={level}" for factor, level in standing.levels.items()),
-                    "recipe": recipe(standing.vpn, standing.levels, report.command_line),
+                    "recipe": recipe(standing.vpn, standing.levels, report.asked),
                     "log": Link("commands", file=f"{mine[0].log}/commands.log") if mine else None,
                 }
             )

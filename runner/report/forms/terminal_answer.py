@@ -274,7 +274,7 @@ def _next(
         levels = next(
             standing.levels for standing in report.rankings[all_answers[0].number].standings if standing.vpn == leader
         )
-        grid.add_row("Set it up", recipe(leader, levels, report.command_line))
+        grid.add_row("Set it up", recipe(leader, levels, report.asked))
     unsure = next((answer for answer in all_answers if answer.open), None)
     if unsure and go_on(report, unsure, where):
         grid.add_row("Be surer", surer(report, unsure, where))

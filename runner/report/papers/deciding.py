@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from runner.data.asked import HOST, AskedRun
+from runner.data.invocation import command, read
 from runner.papers.claims import sure
 from runner.papers.findings import Finding
 from runner.papers.judges import finding as named
@@ -16,15 +19,13 @@ from runner.report.papers.findings import FindingRow
 from runner.report.text import roughly
 
 Rows = Sequence[tuple[str, FindingRow]]  # (the run's letter, a finding there)
-# Arguments of ``vpneval run`` -> the number of trials and their seconds by ``vpneval plan``; None where it has none.
-Planned = Callable[[str], tuple[int, float] | None]
+# What is asked for -> the number of trials and their seconds by ``vpneval plan``; None where it has none.
+Planned = Callable[[AskedRun], tuple[int, float] | None]
 UNSHARED: Mapping[Basis, str] = {
     "share": "a share of a link stands only where hosts and gateways are machines of their own",
     "time": "waiting times stand only where hosts and gateways are machines of their own",
 }
-OWN_MACHINES = ("--lab", "ssh:testbed.toml")
-GUESTS = ("--kernel", "--lab")
-OTHERWISE = ("--out", "--deadline", "--reps", "--profile")  # what a longer run of the same command has otherwise
+OWN_MACHINES = "ssh:testbed.toml"
 BOUNDED = "undecided, because rates are known from below only, and these searches for them go on longer"
 LONGER_SEARCHES = "thesis"  # the profile whose searches for a rate go on until a higher one fails
 ONE_OF = "undecided as one of several runs and parts, which share one error"
@@ -33,51 +34,37 @@ DISAGREE = "runs disagree"
 
 @dataclass(frozen=True)
 class Way:
-    """What decides a finding. ``why``: why no run has; ``command``: the arguments of ``vpneval run`` that decide it,
-    empty where no run does; ``told``: the command with its time. ``here``: do a host and its guest kernels suffice?"""
+    """What decides a finding. ``why``: why no run has; ``command``: what ``vpneval run`` is asked for to decide it,
+    None where no run does; ``told``: the command with its time. ``here``: do a host and its guest kernels suffice?"""
 
     why: str
-    command: str = ""
+    command: AskedRun | None = None
     told: str = ""
     here: bool = True
 
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs that the page is made from, and what new ones take. ``commands``: letter -> the arguments of its
-    command. ``guest_pace``: how many times as long as planned the runs in guest kernels took."""
+    """The runs that the page is made from, and what new ones take. ``asked``: letter -> what it
+    was asked for. ``guest_pace``: how many times as long as planned the runs in guest kernels took."""
 
     planned: Planned
-    commands: Mapping[str, str] = field(default_factory=dict)
+    asked: Mapping[str, AskedRun] = field(default_factory=dict)
     guest_pace: float = 1.0
 
-    def told(self, arguments: str, seconds: float | None = None) -> str:
+    def told(self, asked: AskedRun, seconds: float | None = None) -> str:
         """The command and about how long it takes: ``seconds``, or what is planned; without where that is not known."""
-        if seconds is None and (expected := self.planned(arguments)):
-            seconds = expected[1] * (self.guest_pace if "--kernel" in shlex.split(arguments) else 1.0)
-        return f"`vpneval run {arguments}`" + (f", about {roughly(seconds)}" if seconds else "")
+        if seconds is None and (expected := self.planned(asked)):
+            seconds = expected[1] * (self.guest_pace if asked.kernel != HOST else 1.0)
+        return _command(asked) + (f", about {roughly(seconds)}" if seconds else "")
 
-    def like(self, run: str, option: str, value: str) -> str:
-        """The arguments of a run, with this option instead of its repetitions, profile and deadline."""
-        command = shlex.split(self.commands[run])
-        kept = [] if option == "--profile" or "--profile" not in command else option_of(command, "--profile")
-        return shlex.join([*without(command, OTHERWISE), *kept, option, value])
+    def like(self, run: str, **otherwise: Any) -> AskedRun:
+        """What a run was asked for, with this instead of its repetitions and its deadline."""
+        return self.asked[run].changed(**{"repetitions": None, "deadline_s": None} | otherwise)
 
 
-def without(command: Sequence[str], options: Collection[str], flags: Collection[str] = ("--quiet",)) -> list[str]:
-    """An argument list without these options, their values, and these flags."""
-    kept, skip = [], False
-    for word in command:
-        if not skip and word not in options and word not in flags:
-            kept.append(word)
-        skip = not skip and word in options
-    return kept
-
-
-def option_of(command: Sequence[str], option: str) -> list[str]:
-    """An option of an argument list, with its value."""
-    at = command.index(option)
-    return [*command[at : at + 2]]
+def _command(asked: AskedRun) -> str:
+    return f"`vpneval run {command(asked)}`"
 
 
 def of_finding(name: str, rows: Rows) -> Rows:
@@ -122,47 +109,45 @@ def in_words(of_conclusion: Sequence[Way]) -> list[str]:
 def _way(name: str, mine: Rows, runs: Runs) -> Way:
     """What would decide a finding with these rows: by its nature where no run here does, else by its nearest run."""
     experiment, declared = named(name)
-    command = declared.run or experiment
+    asked = read(shlex.split(declared.run)) or AskedRun(experiments=[experiment])
     if declared.no_run:
         return Way(declared.no_run, here=False)
     able = standing(mine)
     if declared.basis in UNSHARED and not able:
-        own = shlex.join([*without(shlex.split(command), GUESTS), *OWN_MACHINES])
-        return Way(UNSHARED[declared.basis], own, f"`vpneval run {own}`", here=False)
+        own = asked.changed(kernel=HOST, lab=OWN_MACHINES)
+        return Way(UNSHARED[declared.basis], own, _command(own), here=False)
     if any(row.kind == "scale" for _, row in mine) and not able:
-        return _on_a_fair_kernel(command, runs)
-    return _of_able(able, command, runs) if able else _unmeasured(declared, mine, command, runs)
+        return _on_a_fair_kernel(asked, runs)
+    return _of_able(able, asked, runs) if able else _unmeasured(declared, mine, asked, runs)
 
 
-def _on_a_fair_kernel(command: str, runs: Runs) -> Way:
+def _on_a_fair_kernel(asked: AskedRun, runs: Runs) -> Way:
     """Where User Mode Linux alone has measured it."""
-    if "--kernel" not in shlex.split(command):
-        return Way("not measured outside of a guest", command, runs.told(command))
-    return Way("on a kernel with ESP", command, f"`vpneval run {command}`", here=False)
+    if asked.kernel == HOST:
+        return Way("not measured outside of a guest", asked, runs.told(asked))
+    return Way("on a kernel with ESP", asked, _command(asked), here=False)
 
 
-def _unmeasured(declared: Finding, mine: Rows, command: str, runs: Runs) -> Way:
+def _unmeasured(declared: Finding, mine: Rows, asked: AskedRun, runs: Runs) -> Way:
     """Where no run has a number that could decide."""
     why = "incomparable in these runs" if any(row.value is not None for _, row in mine) else "not measured"
-    words = shlex.split(command)
-    emulated = "--kernel" in words and option_of(words, "--kernel")[1].startswith("qemu")
-    return Way(why, command, runs.told(command), here=not emulated)
+    return Way(why, asked, runs.told(asked), here=asked.kernel in (HOST, "uml"))  # QEMU would be an emulation
 
 
-def _of_able(able: Rows, command: str, runs: Runs) -> Way:
+def _of_able(able: Rows, asked: AskedRun, runs: Runs) -> Way:
     """Where runs have numbers that could decide, and do not."""
     if surely(able, "reproduced") and surely(able, "not reproduced"):
-        return Way(DISAGREE, command, runs.told(command))
+        return Way(DISAGREE, asked, runs.told(asked))
     if members := [row for _, row in able if row.members and row.undecided]:
         return Way(f"undecided, {members[0].needs}", here=False)
     if undecided := [(run, row) for run, row in able if row.undecided]:
         run, row = min(undecided, key=lambda item: item[1].needed_s or math.inf)
-        longer = runs.like(run, "--reps", f"{max(2, row.repetitions or 2)}")
+        longer = runs.like(run, repetitions=max(2, row.repetitions or 2))
         return Way(
             "undecided" if row.repetitions else f"undecided, {row.needs}", longer, runs.told(longer, row.needed_s)
         )
     if bounded := [(run, row) for run, row in able if row.bound]:
         run, _ = min(bounded, key=lambda item: (item[1].high or math.inf) / (item[1].low or 1))  # the narrowest
-        longer = runs.like(run, "--profile", LONGER_SEARCHES)
+        longer = runs.like(run, profile=LONGER_SEARCHES)
         return Way(BOUNDED, longer, runs.told(longer))
-    return Way(ONE_OF, command, runs.told(command))
+    return Way(ONE_OF, asked, runs.told(asked))

@@ -80,11 +80,3 @@ def test_what_is_copied_from_a_foreign_run_has_the_words_that_it_seems_to_have(w
 def test_a_recipe_of_a_vpn_and_levels_that_only_a_foreign_run_has(word: str) -> None:
     command = recipe(word, {"cipher": word})
     assert shlex.split(command) == ["vpneval", "recipe", word, "--set", f"cipher={word}"]
-
-
-def test_an_older_reports_command_line_is_read() -> None:
-    assert (
-        recipe("tinc", {}, "vpneval run x --lab site:it's.toml")
-        == """vpneval recipe tinc --site 'it'"'"'s.toml' --write tunnel"""
-    )
-    assert recipe("tinc", {}, "vpneval run x --lab netns") == "vpneval recipe tinc"

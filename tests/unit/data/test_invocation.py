@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
-from runner.cli.app import app
-from runner.cli.options import asked_for
 from runner.data.asked import AskedFarm, AskedRun
 from runner.data.invocation import asked_of, command, read, words
 from runner.data.needs import Needs
 from runner.data.store import load_run
+from tests.unit.asking import by_the_command
 from tests.unit.synthetic import make_run
 
 # Every field with another value than its usual one.
@@ -44,12 +42,6 @@ EVERY = AskedRun(
     needs=Needs(line_bps=1.25e8, path_rtt_ms=20.25, path_loss_ratio=0.0005, traffic="calls", must=("networks", "nat")),
     farm=AskedFarm(address="tls://lab:8786", equal="kernel", timeout="2h", insecure=True),
 )
-
-
-def by_the_command(line: str) -> AskedRun:
-    group: Any = get_command(app)
-    with group.commands["run"].make_context("run", shlex.split(line)) as context:
-        return asked_for(context)
 
 
 def test_every_field_has_its_option() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.cli.planned import expected, requested
+from runner.cli.planned import expected
 from runner.data.store import load_run
 from runner.papers import judges
 from runner.papers.judges import findings_of
@@ -20,6 +20,8 @@ from runner.report.papers.conclusions import decidable, outcome, put_to_the_test
 from runner.report.papers.deciding import Way, in_words, ways
 from runner.report.plots.plots_findings import published_against_measured
 from runner.report.plots.vega import svg
+from runner.sweep.request import resolve
+from tests.unit.asking import by_the_command
 from tests.unit.findings_worlds import ROOT
 
 RESULTS = ROOT / "results" / "papers"
@@ -101,9 +103,10 @@ def test_every_open_conclusion_names_a_command_that_vpneval_accepts_or_the_machi
             commands = re.findall(r"`vpneval run ([^`]*)`", f"{way.why}: {way.told}")
             assert commands or (way.why and not way.here), way
             for command in commands:
-                assert requested(command).cells, command
+                assert resolve(by_the_command(command)).cells, command
             if way.here:
-                assert commands == [way.command]
+                assert way.command
+                assert [by_the_command(command) for command in commands] == [way.command]
                 assert "`, about " in way.told, "and how long it takes"
 
 
@@ -112,10 +115,10 @@ def test_every_findings_command_is_one_that_vpneval_accepts(tmp_path: Path, monk
     monkeypatch.chdir(tmp_path)
     declared = [one for module in pkgutil.iter_modules(judges.__path__) for one in findings_of(module.name)]
     for command in dict.fromkeys(one.run for one in declared if one.run):
-        assert requested(command).cells, command
+        assert resolve(by_the_command(command)).cells, command
     for one in declared:
         for command in re.findall(r"`vpneval run ([^`]*)`", one.no_run):
-            assert requested(command).cells, command
+            assert resolve(by_the_command(command)).cells, command
 
 
 def test_no_cell_of_the_findings_is_longer_than_a_reader_takes_in() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from runner.data.asked import AskedRun
 from runner.data.needs import Needs
 from runner.data.store import load_run
 from runner.ranking.verdicts import Verdict
@@ -53,15 +54,14 @@ def picture(width: int, height: int) -> str:
     return re.sub(r"\s*@font-face \{.*?\n    \}\n", "\n", made, flags=re.DOTALL)  # its fonts are on a network
 
 
-@pytest.mark.parametrize("lab", ["--lab site:mine/sites.toml", "--lab=site:mine/sites.toml"])
-def test_a_run_between_two_sites_ends_with_the_command_that_makes_the_tunnel_for_them(lab: str) -> None:
+def test_a_run_between_two_sites_ends_with_the_command_that_makes_the_tunnel_for_them() -> None:
     levels = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}
     usual = "vpneval recipe openvpn --set cipher=aes-128-gcm"
-    command = f"vpneval run transport {lab} --profile site"
-    assert answers_of.recipe("openvpn", levels, command) == f"{usual} --site mine/sites.toml --write tunnel"
-    assert answers_of.recipe("openvpn", levels, "vpneval run transport --lab ssh:testbed.toml") == usual
+    asked = AskedRun(experiments=["transport"], lab="site:mine/sites.toml", profile="site")
+    assert answers_of.recipe("openvpn", levels, asked) == f"{usual} --site mine/sites.toml --write tunnel"
+    assert answers_of.recipe("openvpn", levels, asked.changed(lab="ssh:testbed.toml")) == usual
     console = Console(width=200, height=50, file=io.StringIO(), force_terminal=True, record=True)
-    render(realistic(3).model_copy(update={"command_line": command}), console, folder=Path("results/mine"))
+    render(realistic(3).model_copy(update={"asked": asked}), console, folder=Path("results/mine"))
     assert " --site mine/sites.toml --write tunnel" in console.export_text()
 
 
