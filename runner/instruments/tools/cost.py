@@ -11,10 +11,12 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from runner.data.errors import MeasurementError
 from runner.data.trials import Value
@@ -24,6 +26,9 @@ from runner.lab.shape.site_to_site import Lab
 
 PACKET_BYTES = 1448  # payload of a full TCP segment at 1500 bytes MTU: less IP, TCP and its timestamps option
 TICK_S = 0.01  # USER_HZ is 100 on every Linux
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+BACKGROUND_S = 1.0
+MORE, TICKS_S = 1.1, 0.1  # what the clocks of two machines, read one after the other, may add
 GONE = (FileNotFoundError, ProcessLookupError)  # a process that ended while we looked
 FOREIGN = (*GONE, PermissionError)  # or one that is in no node of ours
 CALLS = ("perf", "stat", "-x", ",", "-e", "raw_syscalls:sys_enter", "-p")
@@ -44,14 +49,23 @@ class DaemonState:
     pss_bytes: int
 
 
-@dataclass(frozen=True)
-class CostSnapshot:
-    """Counters since boot. ``cpu_s``: CPU seconds by kind, and ``switches``: context switches, of the machines
-    that ``counted`` names. ``daemons``: by gateway and PID. ``wan_frames``: through the first gateway's WAN
-    interface, both ways."""
+class Spent(NamedTuple):
+    """``cpu_s``: CPU seconds since boot by kind, less what the machines that ``counted`` names spend without a test;
+    ``switches``: their context switches. ``at_s``: when, by a clock of no meaning. ``cores``: theirs together; 0 where
+    nobody has counted them."""
 
     cpu_s: dict[str, float]
     switches: int
+    at_s: float = 0.0
+    cores: int = 0
+
+
+@dataclass(frozen=True)
+class CostSnapshot:
+    """Counters since boot. ``daemons``: by gateway and PID. ``wan_frames``: through the first gateway's WAN interface,
+    both ways."""
+
+    spent: Spent
     daemons: dict[tuple[str, int], DaemonState]
     wan_frames: int
 
@@ -63,14 +77,42 @@ def counted(lab: Lab) -> str:
     return "the whole lab" if lab.shared_kernel else "both gateways"
 
 
-def machines(lab: Lab) -> tuple[dict[str, float], int]:
-    """CPU seconds by kind and context switches since boot, of the machines that ``counted`` names."""
+def machines(lab: Lab) -> Spent:
+    """What the machines that ``counted`` names have spent. Of machines that others use, too, it is measured first, for
+    BACKGROUND_S, what they spend without a test."""
     if lab.shared_kernel:
-        stats = [Path("/proc/stat").read_text()]
-    else:
-        stats = [lab.gateway(site).run("cat", "/proc/stat").stdout for site in lab.sites]
-    spent = [cpu_seconds(stat) for stat in stats]
-    return {kind: sum(each[kind] for each in spent) for kind in spent[0]}, sum(map(context_switches, stats))
+        return _spent([Path("/proc/stat").read_text()])
+    if lab.background is None:
+        before = _spent(_stats(lab))
+        time.sleep(BACKGROUND_S)
+        after = _spent(_stats(lab))
+        passed_s = after.at_s - before.at_s
+        lab.background = {kind: (after.cpu_s[kind] - before.cpu_s[kind]) / passed_s for kind in after.cpu_s}
+    spent = _spent(_stats(lab))
+    cpu_s = {kind: seconds - spent.at_s * lab.background[kind] for kind, seconds in spent.cpu_s.items()}
+    return spent._replace(cpu_s=cpu_s)
+
+
+def _stats(lab: Lab) -> list[str]:
+    """/proc/stat of the gateways; once where they are one machine, as two containers are, which show it whole."""
+    said = [lab.gateway(site).run("cat", "/proc/stat", BOOT_ID).stdout for site in lab.sites]
+    return list({text.split()[-1]: text for text in said}.values())
+
+
+def _spent(stats: Sequence[str]) -> Spent:
+    each = [cpu_seconds(stat) for stat in stats]
+    cpu_s = {kind: sum(spent[kind] for spent in each) for kind in each[0]}
+    cores = len(re.findall(r"^cpu\d", "\n".join(stats), re.MULTILINE))
+    return Spent(cpu_s, sum(map(context_switches, stats)), time.monotonic(), cores)
+
+
+def impossible(before: Spent, after: Spent) -> str:
+    """The sentence about CPU time that the machines cannot have spent between two readings; empty where they can."""
+    cpu_s, passed_s = sum(after.cpu_s.values()) - sum(before.cpu_s.values()), after.at_s - before.at_s
+    if not after.cores or cpu_s <= MORE * after.cores * passed_s + TICKS_S:
+        return ""
+    spent = f"{cpu_s:.1f} s of CPU time within {passed_s:.1f} s"
+    return f"no CPU cost: the machines say that they spent {spent}, and they have {after.cores} cores together"
 
 
 def snapshot(lab: Lab) -> CostSnapshot:
@@ -87,14 +129,14 @@ def snapshot(lab: Lab) -> CostSnapshot:
             for pid, process in seen_daemons(look).items()
         }
         network = looks[0]
-    cpu_s, switches = machines(lab)
-    return CostSnapshot(cpu_s, switches, running, frames(network, lab.sites[0].wan_interface))
+    return CostSnapshot(machines(lab), running, frames(network, lab.sites[0].wan_interface))
 
 
 def costs(lab: Lab, before: CostSnapshot, after: CostSnapshot, received_bytes: int) -> list[Value]:
     """What it cost, between two snapshots, to carry ``received_bytes`` of TCP payload from host to host."""
-    cpu = {kind: round(after.cpu_s[kind] - before.cpu_s[kind], 3) for kind in after.cpu_s}
-    total = sum(cpu.values())
+    spent, was = after.spent, before.spent
+    cpu = {kind: round(spent.cpu_s[kind] - was.cpu_s[kind], 3) for kind in spent.cpu_s}
+    total = max(0.0, sum(cpu.values()))
     packets = received_bytes / PACKET_BYTES
     of = counted(lab)
     own = sum(
@@ -102,10 +144,9 @@ def costs(lab: Lab, before: CostSnapshot, after: CostSnapshot, received_bytes: i
         for key, process in after.daemons.items()
     )
     costs = [
-        measurement("cpu_per_gigabyte", total / (received_bytes / 1e9), of=of, cpu_seconds=cpu),
         measurement(
             "context_switches_per_packet",
-            (after.switches - before.switches) / packets,
+            (spent.switches - was.switches) / packets,
             of=of,
             of_daemons=round(own / packets, 4),
             packets=round(packets),
@@ -113,8 +154,10 @@ def costs(lab: Lab, before: CostSnapshot, after: CostSnapshot, received_bytes: i
         ),
         memory(after),
     ]
-    if total > 0:  # not in a test shorter than a tick of the clock
-        costs.append(measurement("throughput_per_core", received_bytes * 8 / total, of=of))
+    if not impossible(was, spent):
+        costs.insert(0, measurement("cpu_per_gigabyte", total / (received_bytes / 1e9), of=of, cpu_seconds=cpu))
+        if total > 0:  # not in a test shorter than a tick of the clock
+            costs.append(measurement("throughput_per_core", received_bytes * 8 / total, of=of))
     return costs
 
 
@@ -126,17 +169,15 @@ def memory(now: CostSnapshot) -> Value:
     return measurement("memory_bytes", float(sum(by_daemon.values())), by_daemon=by_daemon)
 
 
-def of_slice(
-    before: tuple[dict[str, float], int], after: tuple[dict[str, float], int], carried: int
-) -> dict[str, float]:
+def of_slice(before: Spent, after: Spent, carried: int) -> dict[str, float]:
     """The costs of ``carried`` bytes of payload between two readings of ``machines``, by their metrics' names."""
-    cpu_s = sum(after[0].values()) - sum(before[0].values())
-    if cpu_s <= 0:  # shorter than a tick of the clock
+    cpu_s = sum(after.cpu_s.values()) - sum(before.cpu_s.values())
+    if cpu_s <= 0 or impossible(before, after):  # shorter than a tick of the clock
         return {}
     return {
         "cpu_per_gigabyte": cpu_s / (carried / 1e9),
         "throughput_per_core": carried * 8 / cpu_s,
-        "context_switches_per_packet": (after[1] - before[1]) / (carried / PACKET_BYTES),
+        "context_switches_per_packet": (after.switches - before.switches) / (carried / PACKET_BYTES),
     }
 
 

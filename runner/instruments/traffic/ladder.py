@@ -218,7 +218,7 @@ def spent_s(lab: Lab) -> float | None:
     because the kernel charges its work on a packet to the process that sends it, or to a thread of its own; else of
     both gateways. None where nobody counts them."""
     if not lab.shared_kernel:
-        return sum(machines(lab)[0].values())
+        return sum(machines(lab).cpu_s.values())
     by_node = [node.cpu_s() for node in lab.nodes.values()]
     known = [seconds for seconds in by_node if seconds is not None]
     return sum(known) + KERNEL_THREADS.seconds() if len(known) == len(by_node) else None

@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from runner.data.errors import CommandError, MeasurementError
@@ -15,7 +14,7 @@ from runner.data.trials import Trial
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Instrument, Measuring
 from runner.instruments.result import Measured, measurement
-from runner.instruments.tools.cost import cpu_seconds
+from runner.instruments.tools.cost import machines
 from runner.instruments.tools.counters import fragments_created
 from runner.instruments.tools.factors import BURST_PACKETS, FRAGMENTATION, PACKET_BYTES
 from runner.instruments.tools.fragments import may_fragment
@@ -164,11 +163,7 @@ def stream(
 
 def cpu_spent(lab: Lab) -> float:
     """CPU seconds so far, of both gateways; of the whole lab where its nodes share a kernel."""
-    if lab.shared_kernel:
-        stats = [Path("/proc/stat").read_text()]
-    else:
-        stats = [lab.gateway(site).run("cat", "/proc/stat").stdout for site in lab.sites]
-    return sum(sum(cpu_seconds(stat).values()) for stat in stats)
+    return sum(machines(lab).cpu_s.values())
 
 
 def best_passing(streams: Sequence[Counted]) -> Counted | None:

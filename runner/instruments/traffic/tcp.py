@@ -16,7 +16,7 @@ from runner.data.trials import Position
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Go, Instrument, Measuring, whole
 from runner.instruments.result import Measured, measurement
-from runner.instruments.tools.cost import costs, machines, memory, of_slice, snapshot
+from runner.instruments.tools.cost import costs, impossible, machines, memory, of_slice, snapshot
 from runner.instruments.tools.factors import CONGESTION, STREAMS
 from runner.instruments.tools.fragments import fitting
 from runner.instruments.tools.iperf import THREADS_SINCE, iperf3, version_of
@@ -96,6 +96,7 @@ def tcp(
     ratio = measurement("wire_bytes_per_payload_byte", wire_bytes / received["bytes"], wan_ip_bytes=wire_bytes)
     measured.measurements.append(ratio)
     measured.measurements += costs(lab, before, after, received["bytes"])
+    measured.warnings += filter(None, [impossible(before.spent, after.spent)])
     if streams > 1 and (version := version_of(report["start"]["version"])) < THREADS_SINCE:
         have, need = (".".join(map(str, number)) for number in (version, THREADS_SINCE))
         measured.warnings.append(f"iperf3 {have} sends all streams from one thread; it has threads since {need}")
@@ -104,7 +105,7 @@ def tcp(
 
 def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring:
     """TCP throughput and its cost, in slices of ``slice_s`` seconds, until told to end. Raises MeasurementError."""
-    started, retransmits, limits = time.monotonic(), 0, Limits()
+    started, retransmits, refused, limits = time.monotonic(), 0, "", Limits()
     payload, direction, go, taken = params["payload"], params["direction"], Go.ON, 0
     while go is Go.ON:
         if payload == "text":
@@ -118,6 +119,7 @@ def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring
                 streams, control = int(params["streams"]), params.get("congestion", "")
                 transfer = via.tcp(slice_s, direction=direction, streams=streams, payload=sent, control=control)
             after, carried = machines(bench.lab), transfer["carried_bytes"]
+            refused = refused or impossible(before, after)
             piece.carried_bytes = carried
         values = {"tcp_throughput": transfer["bytes"] * 8 / transfer["seconds"]} | of_slice(before, after, carried)
         if wire is not None:
@@ -126,6 +128,7 @@ def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring
         taken += 1
         go = yield values
     measured = Measured([memory(snapshot(bench.lab))], time.monotonic() - started)
+    measured.warnings += filter(None, [refused])
     detail = {"retransmits": retransmits, "congestion_control": transfer["congestion_control"]}
     measured.measurements.append(measurement("tcp_throughput", 0.0, **detail))
     return limits.told(bench, measured)
@@ -225,7 +228,8 @@ class Tcp(Instrument):
             unit="s/GB",
             better="lower",
             definition="CPU seconds (user, system, interrupt, softirq) of all machines of the lab per 10^9 payload "
-            "bytes received, during the TCP test.",
+            "bytes received, during the TCP test. Of machines of their own, what they spent before without a test is "
+            "taken off.",
             source="proc_stat(5); includes the hosts' generators where the lab's nodes share one kernel",
         ),
         Metric(

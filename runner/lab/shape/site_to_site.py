@@ -59,6 +59,8 @@ class Lab:
     shared_kernel: bool = True  # do the nodes share the runner's kernel, its CPUs and its /proc?
     path: BarePath | None = None  # between two machines, where the lab has only those
     measure_path: Callable[[], BarePath] | None = None  # the same with its rates, which takes some seconds
+    # CPU seconds by kind that machines of their own spend in a second without a test; None: not measured yet
+    background: Mapping[str, float] | None = None
     hosts_on_gateways: bool = False  # do the machines that are the gateways hold the hosts, too?
     images: tuple[Image, ...] = ()  # what the nodes run, where that is not their own
 

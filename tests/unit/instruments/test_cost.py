@@ -3,17 +3,23 @@
 import pytest
 
 from runner.data.errors import MeasurementError
+from runner.instruments.tools import cost
 from runner.instruments.tools.cost import (
     CostSnapshot,
     DaemonState,
+    Spent,
     context_switches,
     costs,
     counted_calls,
     cpu_seconds,
     daemon,
     frames,
+    impossible,
+    machines,
+    of_slice,
     seen_daemons,
 )
+from runner.lab.node import Completed
 from runner.lab.shape.site_to_site import Lab
 from tests.unit.helpers import captured
 
@@ -28,7 +34,7 @@ def snap(
     frames: int = 0,
 ) -> CostSnapshot:
     running = {("gw1", pid): DaemonState("vpnd", count, 1000 * pid) for pid, count in (daemons or {}).items()}
-    return CostSnapshot({"user": user_s, "softirq": softirq_s}, switches, running, frames)
+    return CostSnapshot(Spent({"user": user_s, "softirq": softirq_s}, switches), running, frames)
 
 
 def test_costs_are_differences_for_each_unit_that_arrived() -> None:
@@ -98,3 +104,69 @@ def test_daemons_that_never_ran_made_no_call() -> None:
 )
 def test_what_perf_cannot_count_is_a_reason(said: str, reason: str) -> None:
     assert reason in str(counted_calls(said, 0.2))
+
+
+class Gateway:
+    """A machine of two cores that says of itself what a test tells it: CPU seconds until now."""
+
+    def __init__(self, boot: str, spent_s: float) -> None:
+        self.boot, self.spent_s = boot, spent_s
+
+    def run(self, *argv: str) -> Completed:
+        assert argv == ("cat", "/proc/stat", cost.BOOT_ID)
+        cpus = f"cpu  {self.spent_s * 100:.0f} 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0\n"
+        return Completed(0, f"{cpus}ctxt 1000\n{self.boot}\n", "")
+
+
+def on_two(monkeypatch: pytest.MonkeyPatch, *boots: str, busy: float = 0.5) -> tuple[list[Gateway], Lab, list[float]]:
+    """Two gateways, on which others keep ``busy`` cores busy, their lab, and its clock."""
+    gateways, now = [Gateway(boot, 7e5) for boot in boots], [1e4]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+        for gateway in gateways:
+            gateway.spent_s += busy * seconds
+
+    monkeypatch.setattr(cost.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(cost.time, "sleep", sleep)
+    nodes = {f"gw{number}": gateway for number, gateway in enumerate(gateways, 1)}
+    return gateways, Lab(nodes, shared_kernel=False), now  # type: ignore[arg-type]
+
+
+def test_what_others_spend_on_a_machine_is_not_the_vpns(monkeypatch: pytest.MonkeyPatch) -> None:
+    gateways, lab, _ = on_two(monkeypatch, "one", "another")
+    before = machines(lab)
+    cost.time.sleep(4.0)
+    for gateway in gateways:
+        gateway.spent_s += 1.0  # the VPN's
+    after = machines(lab)
+    assert after.cores == 4
+    assert sum(after.cpu_s.values()) - sum(before.cpu_s.values()) == pytest.approx(2.0)
+    assert of_slice(before, after, 10**9)["cpu_per_gigabyte"] == pytest.approx(2.0)
+
+
+def test_two_containers_on_one_machine_show_its_time_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    gateways, lab, _ = on_two(monkeypatch, "one", "one", busy=0.0)
+    before = machines(lab)
+    cost.time.sleep(4.0)
+    for gateway in gateways:
+        gateway.spent_s += 3.0
+    after = machines(lab)
+    assert after.cores == 2
+    assert of_slice(before, after, 10**9)["cpu_per_gigabyte"] == pytest.approx(3.0)
+
+
+def test_time_that_the_machines_cannot_have_spent_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    gateways, lab, _ = on_two(monkeypatch, "one", "another", busy=0.0)
+    before = machines(lab)
+    cost.time.sleep(1.0)
+    for gateway in gateways:
+        gateway.spent_s += 1.9
+    full = machines(lab)
+    assert not impossible(before, full), "nearly all of four cores"
+    gateways[0].spent_s += 2.0
+    said = impossible(before, machines(lab))
+    assert "the machines say that they spent 5.8 s of CPU time within 1.0 s, and they have 4 cores" in said
+    assert of_slice(before, machines(lab), 10**9) == {}
+    both = (CostSnapshot(before, {}, 0), CostSnapshot(machines(lab), {}, 0))
+    assert [found.metric for found in costs(lab, *both, 10**9)] == ["context_switches_per_packet", "memory_bytes"]

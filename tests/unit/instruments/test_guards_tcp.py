@@ -31,7 +31,7 @@ from tests.unit.helpers import Iperf, edited, lab_with, report
 
 @pytest.fixture(autouse=True)
 def _free_of_cost(monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing = cost.CostSnapshot({"user": 1.0}, 5, {}, 7)
+    nothing = cost.CostSnapshot(cost.Spent({"user": 1.0}, 5), {}, 7)
     monkeypatch.setattr(tcp, "snapshot", lambda lab: nothing)
     monkeypatch.setattr(tcp, "wan_bytes", lambda lab: 0)
 

@@ -20,6 +20,7 @@ from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.tools import beside, generator, limits, visits
 from runner.instruments.tools.beside import Delays, Stamped
+from runner.instruments.tools.cost import Spent
 from runner.instruments.tools.generator import Arrived, Generator, Load
 from runner.instruments.traffic import duplex, packets, tcp, udp, udp_sockets
 from runner.lab.node import Completed
@@ -88,7 +89,7 @@ def open_(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     monkeypatch.setattr(Generator, "finish", arrived)
     monkeypatch.setattr(Generator, "variations_ms", lambda *_: [0.1, 0.2])
     monkeypatch.setattr(limits, "_read", lambda bench: None)
-    monkeypatch.setattr(tcp, "machines", lambda lab: ({}, 0))
+    monkeypatch.setattr(tcp, "machines", lambda lab: Spent({}, 0))
     monkeypatch.setattr(tcp, "of_slice", lambda *_: {"cpu_per_gigabyte": 1.0})
     monkeypatch.setattr(tcp, "wan_bytes", lambda lab: 0)
     for name, value in {"begin": None, "sent": 1, "delays": Delays([0.1])}.items():
