@@ -35,9 +35,9 @@ def test_the_page_adds_an_instrument_and_an_experiment(image: Image, tmp_path: P
     run, trials = load_run(tmp_path / "run")
     assert run.metrics["connect_time"].unit == "ms"
     assert run.metrics["connect_time"].measure == "connect"
-    assert len(trials) == 4
+    assert len(trials) == 6
     assert {(trial.vpn, trial.params["at_once"]) for trial in trials} == {
-        (vpn, at_once) for vpn in ("none", "wireguard_go") for at_once in ("1", "8")
+        (vpn, at_once) for vpn in ("none", "openvpn", "wireguard_go") for at_once in ("1", "8")
     }
     slices = read_slices(tmp_path / "run")
     for trial in trials:
@@ -53,7 +53,9 @@ def test_the_page_adds_an_instrument_and_an_experiment(image: Image, tmp_path: P
     assert "weights: connect_time=1" in said
     assert "Connection time  lower is better · connect" in said
     assert re.search(r"not encrypted, at_once 8 .* (µs|ms) ", said)
-    assert "not ranked wireguard_go: a ranking needs two VPNs" in said
+    ranking = said.split("Ranking: recommended")[1].split("not ranked")[0]
+    assert "wireguard_go" in ranking, "as the page says, the VPNs are ranked by the new metric"
+    assert "openvpn" in ranking
 
 
 def follow(command: str, folder: Path) -> str:

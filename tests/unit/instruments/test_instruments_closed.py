@@ -31,14 +31,15 @@ from tests.unit.helpers import PaperLab, report
 EVIDENCE = Evidence(cipher="none", integrity="none", compression="off", data_path="paper", version="1")
 PROOF = Proof(confidential_promised=False, delivered=True, marker_on_wan=False, sent_bytes=1, captured_bytes=1)
 LEVELS = {"fragmentation": "allow", "payload_bytes": "1300", "packet_bytes": "512"}
+PRINTED: dict[str, str] = {}  # instrument -> what its own program prints on a node, where that is not "1"
 BY_ITSELF = {"failover": "test_handovers.py"}  # Whole, but for its many handovers
 
 
 class Node:
     """A node that says yes, and keeps count of what was started on it."""
 
-    def __init__(self, name: str, open_: Counter[str]) -> None:
-        self.name, self.open, self.run = name, open_, MagicMock(return_value=Completed(0, "1", ""))
+    def __init__(self, name: str, open_: Counter[str], printed: str = "1") -> None:
+        self.name, self.open, self.run = name, open_, MagicMock(return_value=Completed(0, printed, ""))
         self.write, self.defer, self.log, self.cpu_s = MagicMock(), MagicMock(), MagicMock(), lambda: 1.0
 
     def spawn(self, *argv: str, log: str) -> Any:
@@ -123,7 +124,8 @@ def test_an_instrument_that_is_closed_early_cleans_up(open_: Counter[str], name:
     params = (
         {"measure": name} | defaults | {factor: LEVELS[factor] for factor in LEVELS if factor in instrument.factors}
     )
-    lab: Any = PaperLab({node: Node(node, open_) for node in ("host1", "gw1", "wan", "gw2", "host2")})
+    printed, nodes = PRINTED.get(name, "1"), ("host1", "gw1", "wan", "gw2", "host2")
+    lab: Any = PaperLab({node: Node(node, open_, printed) for node in nodes})
     bench = Bench(lab, Tunnel("10.2.0.2", 0.1, EVIDENCE, PROOF), renewal=lambda: (lab, bench.tunnel))
     measuring = instrument.measure(bench, Asked(load_vpn("openvpn"), params, PROFILES[profile], seed=1))
     found = next(measuring)
