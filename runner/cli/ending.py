@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ from runner.data.streams import document
 from runner.report.text import counted
 from runner.sweep.plan import ranked_cells
 from runner.sweep.request import Request
+
+NOTHING_MEASURED = 5
 
 if TYPE_CHECKING:
     from runner.cli.farm import FarmRequest
@@ -91,7 +94,7 @@ def _measured(request: Request, quiet: bool, spread: FarmRequest | None) -> tupl
 def without_number(request: Request, folder: Path, strict: bool) -> int:
     """Print which measurements gave no number. Returns 1 where a VPN that can run here has no number in a metric that
     ranks it, because its trials failed or the deadline left no time (with ``strict``: also where any other measurement
-    gave none), else 0."""
+    gave none), NOTHING_MEASURED where no VPN gave a number, else 0."""
     run, trials = load_run(folder)
     tried = [trial for trial in trials if trial.status != "unsupported"]
     failed = [trial for trial in tried if trial.status != "ok"]
@@ -116,7 +119,18 @@ def without_number(request: Request, folder: Path, strict: bool) -> int:
             f"There was no time to measure a metric of the ranking for these VPNs: {', '.join(left_out)}. "
             f"To measure it: the same command with --out {word(folder)}"
         )
-    return 1 if without or left_out or (failed and strict) else 0
+    if without or left_out or (failed and strict):
+        return 1
+    asked = {vpn.name for vpn in request.vpns} - {BASELINE}
+    if not asked or any(trial.vpn in asked and trial.status == "ok" for trial in trials):
+        return 0
+    _say("Nothing was measured: no VPN that was asked for can run here. The reasons stand in the report.")
+    return NOTHING_MEASURED
+
+
+def together(codes: Sequence[int]) -> int:
+    """The exit code of several runs: the worst one. That one of them measured nothing is no failure of the others."""
+    return max([code for code in codes if code != NOTHING_MEASURED] or codes)
 
 
 def _say(text: str) -> None:

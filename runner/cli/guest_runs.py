@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.catalogue import load_vpn
+from runner.cli.ending import NOTHING_MEASURED, together
 from runner.cli.options import tell
 from runner.cli.survey import TITLES, survey
 from runner.data.asked import AskedRun
@@ -71,7 +72,7 @@ def run_under(
         document(json.dumps(reports, indent=1) + "\n")
     else:
         say(f"The runs are in {folder}. To print all reports again: vpneval report {word(folder)}")
-    return max(codes)
+    return together(codes)
 
 
 def run_with_rest(
@@ -94,7 +95,7 @@ def run_with_rest(
     parent = request.asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{request.profile.name}"
     check_parent(parent)
     code = _one_of_several(HOST, parent, here, say)
-    lacking = lacks(parent / HOST) if code in (0, 1) else []
+    lacking = lacks(parent / HOST) if code in (0, 1, NOTHING_MEASURED) else []
     if second_kernel is None or not lacking:
         return code
     rest = second_kernel
@@ -109,7 +110,7 @@ def run_with_rest(
     second = _one_of_several(rest.name, parent, partial(_guest_run, rest, say=say, argv=argv), say)
     for line in told_again(parent):
         say(line)
-    return max(code, second)
+    return together([code, second])
 
 
 def of_rest(request: Request, lacking: Sequence[str]) -> AskedRun:

@@ -40,20 +40,18 @@ def reports_of(
 ) -> Iterator[Report]:
     """A report for each kind of machine of runs that belong together. ``needs``: makes the run's needs what this
     command states. Raises as `report_of` does."""
+    from runner.data.irregular import load_told
     from runner.data.merge import merge_runs
-    from runner.data.store import incomplete, load_run
     from runner.ranking.basis import measured_metrics
     from runner.ranking.margins import with_margins
     from runner.report.kinds import by_kind
     from runner.report.model import build
 
-    loaded = [load_run(folder) for folder in folders]
-    lacks = [
-        sentence for folder, (_, trials) in zip(folders, loaded, strict=True) for sentence in incomplete(folder, trials)
-    ]
+    read = [load_told(folder) for folder in folders]
+    lacks = [sentence for _, _, told in read for sentence in told]
     for sentence in lacks:
         tell(f"Warning: {sentence}")
-    whole, every = merge_runs(loaded)
+    whole, every = merge_runs([(run, trials) for run, trials, _ in read])
     whole = whole.model_copy(update={"needs": needs(whole.needs)}) if needs else whole
     for run, trials in by_kind(with_margins(whole, margin), every):
         made = build(

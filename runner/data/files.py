@@ -15,6 +15,7 @@ import stat
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
@@ -62,8 +63,11 @@ def open_to_read(path: Path) -> IO[bytes]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a file as ``path.read_bytes()`` does. Raises as ``open_to_read`` does."""
+    """Read a file as ``path.read_bytes()`` does. Raises as ``open_to_read`` does, and UsageError for one larger than
+    MOST_BYTES."""
     with open_to_read(path) as file, _told(path):
+        if (size := os.fstat(file.fileno()).st_size) > MOST_BYTES:
+            raise UsageError(f"{short(path)} has {size} bytes; at most {MOST_BYTES} are read. Is it the right file?")
         return file.read()
 
 
@@ -71,6 +75,39 @@ def read_text(path: Path) -> str:
     """Read a text that a user has written: UTF-8, with or without a byte order mark. Raises as ``read_bytes`` does, and
     UnicodeDecodeError."""
     return read_bytes(path).decode("utf-8-sig")
+
+
+def lines_of(path: Path) -> Iterator[bytes]:
+    """The lines of a file, whatever its size. Raises as ``open_to_read`` does, and UsageError for a line longer than
+    MOST_BYTES, as of a file with a hole (lseek(2))."""
+    with open_to_read(path) as file:
+        for number in count(1):
+            with _told(path):
+                line = file.readline(MOST_BYTES + 1)
+            if len(line) > MOST_BYTES:
+                raise UsageError(
+                    f"{short(path)}, line {number}: it is longer than {MOST_BYTES} bytes. No run writes such lines: "
+                    "take that line out, or measure again"
+                )
+            if not line:
+                return
+            yield line
+
+
+def cut_torn(path: Path) -> None:
+    """Cut off a last line that was not written whole."""
+    with open_file(path, "r+b") as file:
+        end = size = file.seek(0, os.SEEK_END)
+        while end > 0:
+            begin = max(0, end - CHUNK)
+            file.seek(begin)
+            part = file.read(end - begin)
+            if (newline := part.rfind(b"\n")) >= 0:
+                end = begin + newline + 1
+                break
+            end = begin
+        if end != size:
+            file.truncate(end)
 
 
 def from_json(text: str | bytes) -> Any:
@@ -113,6 +150,8 @@ def word(path: Path | str) -> str:
 
 
 LFS = b"version https://git-lfs.github.com/spec/"
+MOST_BYTES = 1 << 28  # of a file that is read as a whole, and of a line
+CHUNK = 1 << 16
 LONGEST = 300  # characters of a path in a message
 KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device"}
 HELP = {

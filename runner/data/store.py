@@ -14,10 +14,12 @@ from pydantic import ValidationError
 
 from runner.data.errors import UsageError
 from runner.data.files import (
+    cut_torn,
     from_json,
     hold_lock,
     is_folder,
     is_there,
+    lines_of,
     no_link,
     open_file,
     open_to_read,
@@ -29,7 +31,10 @@ from runner.data.slices import curve_of, values_of
 from runner.data.trials import SCHEMA_VERSION, Measurement, Run, Slice, Trial, impossible
 
 BLOCK_NOTE = ".block"  # how long the files were before a block of a farm was added
+ENDED = ("ok", "unsupported")  # trials that are not measured again
 FULL = (errno.ENOSPC, errno.EDQUOT)
+NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM)
+DISK = (*FULL, errno.EROFS, errno.EIO)
 
 
 class Store:
@@ -58,13 +63,20 @@ class Store:
         missing = error.filename if error.errno == errno.ENOENT else None
         return not self.is_there() or (isinstance(missing, str | Path) and Path(missing).is_relative_to(self.folder))
 
+    def is_own(self, error: OSError) -> bool:
+        """Is the error about this folder, or its disk? It says nothing of what was being measured."""
+        names = [name for name in (error.filename, error.filename2) if isinstance(name, str | Path)]
+        about = any(Path(name).is_relative_to(self.folder) for name in names)
+        return error.errno in DISK or about or self.removed_by(error)
+
     def trouble(self, error: OSError) -> str:
         """Why the folder cannot be written, and what to do, as a sentence."""
         if self.removed_by(error):
             return f"the run folder {self.folder} is gone: somebody removed or moved it; start again"
         if error.errno in FULL:
             return f"the disk of {self.folder} is full ({error.strerror}): make room there"
-        return f"the run folder cannot be written: {error}"
+        mend = "make it writable" if error.errno in NOT_WRITABLE else "see what is wrong with its disk"
+        return f"the run folder {self.folder} cannot be written any more ({error.strerror}): {mend}"
 
     def save_run(self, run: Run) -> None:
         """Replace run.json in one step."""
@@ -183,12 +195,8 @@ def is_being_written(folder: Path) -> bool:
 
 def repair(path: Path) -> None:
     """Cut off a last line that was not written whole."""
-    if not path.exists():
-        return
-    with open_file(path, "r+b") as file:
-        data = file.read()
-        if data and not data.endswith(b"\n"):
-            file.truncate(data.rfind(b"\n") + 1)
+    if path.exists():
+        cut_torn(path)
 
 
 def undo_block(folder: Path) -> None:
@@ -210,37 +218,13 @@ def _size(path: Path) -> int:
     return path.stat().st_size if is_there(path) else 0
 
 
-def load_run(folder: Path) -> tuple[Run, list[Trial]]:
-    """A run folder as data, read only. Raises UsageError that says what is wrong, and where."""
+def load_run(folder: Path, told: list[str] | None = None) -> tuple[Run, list[Trial]]:
+    """A run folder as data, read only. ``told`` gets what ``read_trials`` tells. Raises UsageError that says what is
+    wrong, and where."""
     check_run_folder(folder)
     run = read_run(folder / "run.json")
     path = folder / "trials.jsonl"
-    return run, completed(folder, read_trials(path), run) if is_there(path) else []
-
-
-def incomplete(folder: Path, trials: Sequence[Trial]) -> list[str]:
-    """Sentences on what the files of a run folder lack; ``trials``: as they were read from it."""
-    problems = []
-    if not is_there(folder / "trials.jsonl"):
-        problems.append(f"{folder}/trials.jsonl is missing, so nothing that was measured is known.")
-    for name, what in (("trials.jsonl", "a trial"), ("slices.jsonl", "a slice")):
-        if is_cut(folder / name):
-            problems.append(f"The last line of {folder}/{name} is cut off, so {what} is missing from this run.")
-    if not is_there(folder / "slices.jsonl") and last_round(trials):
-        problems.append(
-            f"{folder}/slices.jsonl is missing. The numbers are those of trials.jsonl; trials that were under way when "
-            "the run ended are lost."
-        )
-    return problems
-
-
-def is_cut(path: Path) -> bool:
-    """Has the file a last line that does not end?"""
-    if not _size(path):
-        return False
-    with open_to_read(path) as file:
-        file.seek(-1, os.SEEK_END)
-        return bool(file.read() != b"\n")
+    return run, completed(folder, read_trials(path, told), run) if is_there(path) else []
 
 
 def completed(folder: Path, trials: Sequence[Trial], run: Run) -> list[Trial]:
@@ -311,11 +295,12 @@ def other_version(where: str, text: bytes) -> str:
     return f"{where} has schema version {version}; this vpneval reads {SCHEMA_VERSION}: {newer}"
 
 
-def read_trials(path: Path) -> list[Trial]:
-    """All whole lines of trials.jsonl; of lines with the same id (a trial measured again) the last."""
+def read_trials(path: Path, told: list[str] | None = None) -> list[Trial]:
+    """All whole lines of trials.jsonl; of lines with the same id (a trial measured again) the last. ``told`` gets
+    sentences on lines of trials that were well before: nothing measures those again."""
     trials: dict[str, Trial] = {}
-    with uncollected(), open_to_read(path) as lines:
-        for number, line in enumerate(lines, start=1):
+    with uncollected():
+        for number, line in enumerate(lines_of(path), start=1):
             if not line.endswith(b"\n"):  # torn: only the last can be
                 break
             try:
@@ -328,7 +313,12 @@ def read_trials(path: Path) -> list[Trial]:
             for model in (trial, trial.evidence, trial.proof, trial.noise, *trial.measurements):
                 if model is not None:  # nobody asks which fields were given: of 100,000 trials that is 400 MB
                     model.model_fields_set.clear()
-            trials.pop(trial.id, None)
+            before = trials.pop(trial.id, None)
+            if told is not None and before and before.status in ENDED:
+                told.append(
+                    f"{path}, line {number}: the trial {trial.id} had ended before ({before.status}), and has another "
+                    "line, which counts: the file was edited, or two programs wrote it."
+                )
             trials[trial.id] = trial
     return list(trials.values())
 
@@ -341,19 +331,18 @@ def read_slices(folder: Path, metrics: Mapping[str, Metric] | None = None) -> di
     path, slices = folder / "slices.jsonl", dict[str, list[Slice]]()
     if not is_there(path):
         return slices
-    with open_to_read(path) as rows:
-        for number, row in enumerate(rows, start=1):
-            if not row.endswith(b"\n"):
-                break
-            try:
-                slice_ = Slice.model_validate_json(row)
-            except ValidationError as wrong:
-                raise UsageError(f"{path}, line {number}: {_first(wrong)}") from None
-            if why := _impossible(slice_, metrics or {}):
-                raise UsageError(f"{path}, line {number}: {why}")
-            if slice_.number == 1:
-                slices[slice_.trial] = []
-            slices.setdefault(slice_.trial, []).append(slice_)
+    for number, row in enumerate(lines_of(path), start=1):
+        if not row.endswith(b"\n"):
+            break
+        try:
+            slice_ = Slice.model_validate_json(row)
+        except ValidationError as wrong:
+            raise UsageError(f"{path}, line {number}: {_first(wrong)}") from None
+        if why := _impossible(slice_, metrics or {}):
+            raise UsageError(f"{path}, line {number}: {why}")
+        if slice_.number == 1:
+            slices[slice_.trial] = []
+        slices.setdefault(slice_.trial, []).append(slice_)
     return slices
 
 

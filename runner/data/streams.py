@@ -17,8 +17,9 @@ from typing import Any, TextIO, cast
 
 from runner.data.errors import VpnevalError
 
-# All control characters but the ends of lines and tabs; what turns the direction of writing; what UTF-8 does not have.
-CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)")
+# All control characters but the ends of lines and tabs; what ends a line in JavaScript; what turns the direction of
+# writing; what UTF-8 does not have.
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)")
 
 PLAIN = "vpneval.plain"  # what codecs call plain() by
 SIGNS = str.maketrans({

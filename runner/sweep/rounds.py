@@ -20,7 +20,7 @@ from runner.data.levels import outside_of_tunnel
 from runner.lab import machine
 from runner.sweep.plan import PlannedTunnel
 from runner.sweep.running_trial import RunningTrial
-from runner.sweep.tunnels import RunContext, is_full
+from runner.sweep.tunnels import RunContext, is_of_disk
 from runner.tunnel.bring_up import Bench
 
 MOST_STANDING = 30  # of the VPNs' tunnels at once
@@ -48,7 +48,7 @@ class StandingTunnel:
         the VPN: raises LabError, and the trials are measured again."""
         waiting = [trial for trial in self.trials if not trial.over]
         for trial in waiting:
-            if not isinstance(error, LabError | ProofError) and not is_full(error):
+            if not isinstance(error, LabError | ProofError) and not is_of_disk(error):
                 trial.end_without(f"the tunnel did not come up again: {error}")
             trial.close()
         waiting = [trial for trial in waiting if not trial.over]

@@ -15,7 +15,7 @@ from runner.data.asked import AskedRun
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError, unfinished
 from runner.data.files import is_there, word
 from runner.data.levels import BASELINE
-from runner.data.store import FULL, Store, load_run, open_store, read_run
+from runner.data.store import Store, load_run, open_store, read_run
 from runner.data.trials import Invocation, Run, generator_limits
 from runner.data.wan import conditions
 from runner.design.profile import Profile
@@ -175,9 +175,10 @@ def on_disk(store: Store) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in FULL and not store.removed_by(error):
+        if not store.is_own(error):
             raise
-        go_on = f". To continue: the same command with --out {word(store.folder)}" if error.errno in FULL else ""
+        gone = store.removed_by(error)
+        go_on = "" if gone else f". To continue: the same command with --out {word(store.folder)}"
         raise LabError(store.trouble(error) + go_on) from error
 
 

@@ -21,7 +21,7 @@ from runner.data.errors import (
     TooLongError,
 )
 from runner.data.slices import curve_of, values_of, with_values
-from runner.data.store import FULL
+from runner.data.store import DISK
 from runner.data.trials import Noise, Slice
 from runner.instruments.instrument import Asked, Go, Measuring
 from runner.instruments.result import Measured
@@ -157,7 +157,7 @@ class RunningTrial:
             self._measuring = None
             raise
         except BaseException as error:
-            if isinstance(error, OSError) and error.errno in FULL:
+            if isinstance(error, OSError) and error.errno in DISK:
                 raise
             check_alive(self.bench.lab)  # where a node is gone, whatever follows from that is no fault of theirs
             self.usable = False  # nobody knows what it left behind: the next trial gets another tunnel

@@ -12,7 +12,7 @@ from typing import Any, cast
 from runner.data.errors import InstrumentError, LabError, ProofError, VpnevalError
 from runner.data.files import open_file, write_text
 from runner.data.levels import Params, tunnel_levels
-from runner.data.store import FULL, Store
+from runner.data.store import DISK, Store
 from runner.data.trials import Cell
 from runner.data.wan import Conditions, conditions
 from runner.instruments.instrument import Asked, at_once
@@ -232,7 +232,7 @@ class RunContext:
             for planned in waiting:
                 self.records.write(planned, status="lab_error", reason=str(error), log=self.log(folder))
             raise error
-        if isinstance(error, OSError) and (is_full(error) or not self.store.is_there()):
+        if isinstance(error, OSError) and self.store.is_own(error):
             raise LabError(self.store.trouble(error)) from error
         what = str(error) or repr(error)
         reason = (what if isinstance(error, VpnevalError | TimeoutError) else repr(error)) + tail(folder)
@@ -268,6 +268,6 @@ class RunContext:
         return str(folder.relative_to(self.store.folder))
 
 
-def is_full(error: BaseException) -> bool:
-    """Does this error say that the disk is full?"""
-    return isinstance(error, OSError) and error.errno in FULL
+def is_of_disk(error: BaseException) -> bool:
+    """Does this error say that the disk is full, or takes nothing any more?"""
+    return isinstance(error, OSError) and error.errno in DISK

@@ -312,3 +312,23 @@ def test_proof_tells_a_dead_capture_from_a_silent_wan(image: Image, tmp_path: Pa
             *("sh", "-c", "ip link set idle0 up; (sleep 1; echo 00) | python3 /run/vpneval/watch.py idle0"), timeout=10
         )
         assert json.loads(watch.stdout.splitlines()[-1])["bytes"] < 2048
+
+
+def test_a_folder_that_becomes_read_only_in_the_middle_stops_the_run(
+    interrupted: tuple[subprocess.Popen[str], Path],
+) -> None:
+    process, out = interrupted
+    kept = lines(out)
+    done = subprocess.run(["chattr", "-R", "+i", out], capture_output=True, text=True, check=False)
+    try:
+        if done.returncode:
+            pytest.skip(f"no file can be made immutable here: {done.stderr.strip()[-200:]}")
+        said, errors = process.communicate(timeout=120)
+    finally:
+        subprocess.run(["chattr", "-R", "-i", out], capture_output=True, check=False)
+    assert process.returncode == 4, said + errors
+    assert "make it writable" in errors
+    assert f"--out {out}" in errors
+    assert "Traceback" not in errors
+    assert {trial.status for trial in load_run(out)[1]} <= {"ok", "interrupted", "lab_error"}
+    complete(out, kept)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from runner.cli.folders import one_run
-from runner.cli.options import Json, Margin, begin
+from runner.cli.options import Json, Margin, begin, tell
 from runner.cli.output import out
 from runner.cli.reading import of_kinds
 from runner.data.errors import UsageError, require_known
@@ -27,7 +27,7 @@ def compare(
     Of farms with several kinds of machines, each kind is compared with the same kind in the other run.
     """
     begin("vpneval reads both runs and compares them.")
-    from runner.data.store import load_run
+    from runner.data.irregular import load_told
     from runner.ranking.margins import with_margins
     from runner.report.compare import compare_kinds
     from runner.report.forms.comparison import comparison_html
@@ -37,7 +37,9 @@ def compare(
     before, after = one_run(before), one_run(after)
     if before.resolve() == after.resolve():
         raise UsageError(f"compare takes two runs, and both are {before}: before the change, and after it")
-    (first, trials), (second, later) = load_run(before), load_run(after)
+    (first, trials, lacks), (second, later, too) = load_told(before), load_told(after)
+    for sentence in lacks + too:
+        tell(f"Warning: {sentence}")
     if trials and trials == later:
         raise UsageError(f"{before} and {after} hold the same measurements: nothing was measured in between")
     comparisons = compare_kinds((with_margins(first, margin), trials), (with_margins(second, margin), later))

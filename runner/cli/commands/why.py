@@ -17,6 +17,7 @@ from runner.cli.options import (
     TrafficName,
     begin,
     needs_of,
+    tell,
 )
 from runner.cli.output import out
 from runner.cli.reading import of_kinds
@@ -43,12 +44,14 @@ def why(
     --line it says first how each of them suits that line.
     """
     begin("vpneval reads the run.")
-    from runner.data.store import load_run
+    from runner.data.irregular import load_told
     from runner.report.choice import choice
     from runner.report.choice_words import suits
     from runner.report.why import why_each
 
-    run, trials = load_run(one_run(folder) if folder else latest(a, b))
+    run, trials, lacks = load_told(one_run(folder) if folder else latest(a, b))
+    for sentence in lacks:
+        tell(f"Warning: {sentence}")
     run = run.model_copy(update={"needs": needs_of(context, run.needs)})
     for sentence in suits(choice(run, trials), a, b):
         out.print(sentence, markup=False, highlight=False, soft_wrap=True)

@@ -133,7 +133,7 @@ def namespace_lab(
                 if logs is not None:
                     node.log_to(logs)
             cable(nodes, say, sites)
-        yield Lab(nodes, sites, time.monotonic() - started, commands, images=(image, gateway_image or image))
+            yield Lab(nodes, sites, time.monotonic() - started, commands, images=(image, gateway_image or image))
     finally:
         for node in nodes.values():
             node.release()

@@ -171,8 +171,8 @@ def topology_lab(
                 if logs is not None:
                     node.log_to(logs)
             lay_cables(topology, nodes, say)
-        images = (image, gateway_image or image)
-        yield Lab(nodes, topology.sites, time.monotonic() - started, commands, images=images)
+            images = (image, gateway_image or image)
+            yield Lab(nodes, topology.sites, time.monotonic() - started, commands, images=images)
     finally:
         for node in nodes.values():
             node.release()

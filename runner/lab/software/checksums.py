@@ -39,8 +39,8 @@ def damage(images: Iterable[Image], packages: Iterable[str], layer: str = "") ->
 
 @contextmanager
 def damage_told(*images: Image | None) -> Iterator[None]:
-    """For a block that makes a lab of these images. Where it fails and one of them is damaged, the LabError says
-    that."""
+    """For a block in a lab of these images, whose trials' failures do not leave it. Where it fails and an image is
+    damaged, the LabError says that."""
     try:
         yield
     except VpnevalError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import tempfile
 from contextlib import suppress
@@ -16,7 +17,7 @@ from runner.data.cache import cache_dir
 from runner.data.errors import UsageError
 from runner.data.files import open_to_read
 from runner.data.guest import inside
-from runner.data.streams import printable
+from runner.data.streams import shown
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.4.json"
 VEGA_LITE = "6.4"
@@ -64,18 +65,30 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
 
 
+def drawable(value: Any) -> Any:
+    """A specification whose texts Vega draws as they are: on one line, control characters as text, and another sign
+    for a backslash: Vega-Lite writes them into its expressions."""
+    if isinstance(value, str):
+        return shown(re.sub(r"[\t\r\n]+", " ", value)).replace("\\", "\u29f9")
+    if isinstance(value, list | tuple):
+        return [drawable(inner) for inner in value]
+    if isinstance(value, dict):
+        return {drawable(name): drawable(inner) for name, inner in value.items()}
+    return value
+
+
 def svg(spec: Spec) -> str:
     """The plot as a picture, on white. Raises ValueError for a specification that Vega-Lite refuses."""
     import vl_convert
 
-    return vl_convert.vegalite_to_svg(printable(spec) | {"background": "white"}, VEGA_LITE)
+    return vl_convert.vegalite_to_svg(drawable(spec) | {"background": "white"}, VEGA_LITE)
 
 
 def png(spec: Spec) -> bytes:
     """The plot as PNG with twice as many pixels as units, for slides."""
     import vl_convert
 
-    return vl_convert.vegalite_to_png(printable(spec) | {"background": "white"}, VEGA_LITE, scale=2)
+    return vl_convert.vegalite_to_png(drawable(spec) | {"background": "white"}, VEGA_LITE, scale=2)
 
 
 def _keep(path: Path, text: str) -> None:

@@ -1,11 +1,13 @@
 """The exit code of a run: 0 where every VPN has its numbers, 1 where one is left without, and what is said of it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from runner.cli import ending
+from runner.data.levels import BASELINE
 from runner.data.store import open_store
 from runner.data.trials import Cell, Trial
 from runner.sweep.plan import ranked_cells
@@ -134,3 +136,25 @@ def test_without_a_deadline_nothing_was_left_out(tmp_path: Path, asked: Request,
     folder = stored(tmp_path / "run", others(asked, [])[:-1], trimmed=0)
     assert ending.without_number(asked, folder, strict=True) == 0
     assert said == []
+
+
+def test_where_nothing_was_measured_that_is_no_success(tmp_path: Path, asked: Request, said: list[str]) -> None:
+    nothing = [trial(cell, 0, "unsupported") for cell in asked.cells if cell.vpn != BASELINE]
+    plain = [trial(cell, 0) for cell in asked.cells if cell.vpn == BASELINE]
+    folder = stored(tmp_path / "run", [*nothing, *plain])
+    for strict in (False, True):
+        assert ending.without_number(asked, folder, strict=strict) == ending.NOTHING_MEASURED == 5
+    assert said[-1].startswith("Nothing was measured: no VPN that was asked for can run here.")
+
+
+def test_plain_ip_alone_may_be_asked_for(tmp_path: Path, asked: Request, said: list[str]) -> None:
+    only = replace(asked, vpns=[vpn for vpn in asked.vpns if vpn.name == BASELINE])
+    folder = stored(tmp_path / "run", [trial(cell, 0) for cell in asked.cells if cell.vpn == BASELINE], trimmed=0)
+    assert ending.without_number(only, folder, strict=False) != ending.NOTHING_MEASURED
+
+
+@pytest.mark.parametrize(
+    ("codes", "together"), [((5, 0), 0), ((5, 5), 5), ((5, 1), 1), ((1, 0), 1), ((4, 5), 4), ((5, 130), 130)]
+)
+def test_of_several_runs_one_that_measured_nothing_is_no_failure(codes: tuple[int, int], together: int) -> None:
+    assert ending.together(codes) == together
