@@ -9,7 +9,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from runner.catalogue import add_instrument, expand, load_experiment, load_vpn, metrics, parse_levels, vpn_names
+from runner.catalogue import (
+    add_instrument,
+    expand,
+    load_experiment,
+    load_vpn,
+    metrics,
+    parse_levels,
+    record_of,
+    vpn_names,
+)
+from runner.choice.candidates import candidates
 from runner.choice.stated import Given, stated
 from runner.data.errors import UsageError, require_known
 from runner.data.files import is_there
@@ -35,6 +45,7 @@ LONGEST_S = 86400  # iperf3's own limit for a test
 MOST_REPS = 1000
 MOST_ROUNDS = 1000
 SLICES_S = (0.1, 10.0)
+FEW = 4  # VPNs that begin where none of an experiment's first ones has the musts
 MOST_BLOCKS = 100_000  # repetitions on a farm
 
 
@@ -96,6 +107,7 @@ class Request:
     options: Options = field(default_factory=lambda: Options([]))  # to ask the same on another machine
     needs: Needs = field(default_factory=Needs)
     limits: dict[str, Any] = field(default_factory=dict)  # of a site lab, before those of its inventory
+    later: list[Vpn] = field(default_factory=list)  # candidates that come in when the answer for ``vpns`` is settled
 
     @property
     def cells(self) -> list[Cell]:
@@ -150,13 +162,17 @@ def ask(options: Options) -> Request:
     gateways = [name.strip() for name in options.gateway_images.split(",") if name.strip()]
     for name in gateways:
         require_known("image", name, image_names())
-    wanted = [name.strip() for name in options.vpns.split(",") if name.strip()] or vpn_names()
+    experiments = [load_experiment(name) for name in expand(options.experiments)]
+    wanted = [name.strip() for name in options.vpns.split(",") if name.strip()]
+    later: list[Vpn] = []
+    if not wanted:
+        wanted, later = _candidates(experiments, needs, in_turn=bool(options.deadline) and not options.many)
     plugins = [load_vpn(name) for name in dict.fromkeys([BASELINE, *wanted])]  # none: to be compared with
     twice = sorted({vpn.name for vpn in plugins if [other.name for other in plugins].count(vpn.name) > 1})
     if twice:
         raise UsageError(f"--vpn names two plugins called {', '.join(twice)}. Rename your file")
     request = Request(
-        [load_experiment(name) for name in expand(options.experiments)],
+        experiments,
         plugins,
         chosen_profile,
         parse_levels(levels, plugins[1:] if options.vpns else ()),
@@ -174,6 +190,7 @@ def ask(options: Options) -> Request:
         options=replace(options, levels=levels),
         needs=needs,
         limits=site_limits(options.lab, options.max_rate, options.between),
+        later=later,
     )
     if until_significant:
         request.repetitions = max(request.repetitions, INITIAL_REPETITIONS)
@@ -185,6 +202,18 @@ def ask(options: Options) -> Request:
     request.repetitions = max(request.repetitions, 1 if options.many else _instances(request))
     request.weights = _weights(options.weights, request)
     return request
+
+
+def _candidates(experiments: Sequence[Experiment], needs: Needs, *, in_turn: bool) -> tuple[list[str], list[Vpn]]:
+    """The VPNs that are measured where none is named: all; for a choice those that have the musts. ``in_turn``: only
+    its first ones at once, and then those that come in later."""
+    first = [name for experiment in experiments for name in experiment.first]
+    if not first:
+        return vpn_names(), []
+    every = {name: load_vpn(name) for name in vpn_names()}
+    able = candidates({name: record_of(vpn) for name, vpn in every.items()}, needs, ports=True)
+    begin = [name for name in first if name in able] or able[:FEW]
+    return (begin, [every[name] for name in able if name not in begin]) if in_turn else (able, [])
 
 
 def _with_line(levels: str, needs: Needs) -> str:
