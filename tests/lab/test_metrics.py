@@ -256,7 +256,7 @@ def test_a_spinning_process_is_seen_in_the_cpu_seconds_and_is_a_daemon_of_its_ga
     started = time.monotonic()
     wait_until(lambda: time.monotonic() - started > 1.0, "a second")
     after = snapshot(lab)
-    assert after.cpu_s["user"] - before.cpu_s["user"] > 0.3  # of a core that others use as well
+    assert after.spent.cpu_s["user"] - before.spent.cpu_s["user"] > 0.3  # of a core that others use as well
     assert [(node, daemon.name) for (node, _), daemon in after.daemons.items()] == [("gw1", "sh")]
     spinning.stop()
     wait_until(lambda: not processes([gw1]), "the process gone")

@@ -111,7 +111,7 @@ def undisturbed(bench: Bench, vpn: Vpn, params: Mapping[str, str]) -> Measured:
     after, own = snapshot(lab), since(own, by_node(lab, threads))
     if isinstance(took, str):
         raise MeasurementError(f"the download broke off although nothing failed: {took}")
-    cpu = {kind: round(after.cpu_s[kind] - before.cpu_s[kind], 3) for kind in after.cpu_s}
+    cpu = {kind: round(after.spent.cpu_s[kind] - before.spent.cpu_s[kind], 3) for kind in after.spent.cpu_s}
     detail: dict[str, Any] = {"file_bytes": file_bytes, "limit_bytes_per_s": params.get("download_limit", "off")}
     detail |= {"cpu_seconds": cpu, "of": counted(lab), "cpus": params.get("cpus", "all")}
     measured = {"ha_download_s": took}

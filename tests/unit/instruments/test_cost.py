@@ -1,5 +1,7 @@
 """Costs from what the real tools and files said; a wrong or missing count is never a number."""
 
+import time
+
 import pytest
 
 from runner.data.errors import MeasurementError
@@ -127,8 +129,8 @@ def on_two(monkeypatch: pytest.MonkeyPatch, *boots: str, busy: float = 0.5) -> t
         for gateway in gateways:
             gateway.spent_s += busy * seconds
 
-    monkeypatch.setattr(cost.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(cost.time, "sleep", sleep)
+    monkeypatch.setattr("runner.instruments.tools.cost.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("runner.instruments.tools.cost.time.sleep", sleep)
     nodes = {f"gw{number}": gateway for number, gateway in enumerate(gateways, 1)}
     return gateways, Lab(nodes, shared_kernel=False), now  # type: ignore[arg-type]
 
@@ -136,7 +138,7 @@ def on_two(monkeypatch: pytest.MonkeyPatch, *boots: str, busy: float = 0.5) -> t
 def test_what_others_spend_on_a_machine_is_not_the_vpns(monkeypatch: pytest.MonkeyPatch) -> None:
     gateways, lab, _ = on_two(monkeypatch, "one", "another")
     before = machines(lab)
-    cost.time.sleep(4.0)
+    time.sleep(4.0)
     for gateway in gateways:
         gateway.spent_s += 1.0  # the VPN's
     after = machines(lab)
@@ -148,7 +150,7 @@ def test_what_others_spend_on_a_machine_is_not_the_vpns(monkeypatch: pytest.Monk
 def test_two_containers_on_one_machine_show_its_time_once(monkeypatch: pytest.MonkeyPatch) -> None:
     gateways, lab, _ = on_two(monkeypatch, "one", "one", busy=0.0)
     before = machines(lab)
-    cost.time.sleep(4.0)
+    time.sleep(4.0)
     for gateway in gateways:
         gateway.spent_s += 3.0
     after = machines(lab)
@@ -159,7 +161,7 @@ def test_two_containers_on_one_machine_show_its_time_once(monkeypatch: pytest.Mo
 def test_time_that_the_machines_cannot_have_spent_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     gateways, lab, _ = on_two(monkeypatch, "one", "another", busy=0.0)
     before = machines(lab)
-    cost.time.sleep(1.0)
+    time.sleep(1.0)
     for gateway in gateways:
         gateway.spent_s += 1.9
     full = machines(lab)
