@@ -101,7 +101,9 @@ def test_a_port_in_use_refuses_the_vpns_that_need_it_and_no_other(
     try:
         wait_until(lambda: ":1194" in unchanged.nodes[gateway].run("ss", "-Hlun").stdout, "the listener")
         with open_rig(f"site:{unchanged.sites()}", print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
-            refused, free = (unsupported(lab, load_vpn(name), {}) for name in ("openvpn", "wireguard_go"))
+            refused, free = (
+                unsupported(lab, load_vpn(name), load_vpn(name).comparable) for name in ("openvpn", "wireguard_go")
+            )
             assert refused
             assert refused.reason == f"udp/1194 (socat) is in use on {gateway}: stop what listens there"
             assert free is None
