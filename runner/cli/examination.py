@@ -6,7 +6,7 @@ import io
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,8 @@ from runner.tunnel.bring_up import unsupported
 from runner.tunnel.path import refused
 from runner.vpn.plugin import Vpn
 
+FULL = 0.75  # share of the rate that a test may send at: a path that carries it may carry more
+
 
 @dataclass(frozen=True)
 class Check:
@@ -42,9 +44,16 @@ class Check:
     says: str
 
 
-def examine(image_name: str, lab_spec: str = "netns", vpns: str = "", max_rate: str = "") -> list[Check]:
+def examine(
+    image_name: str,
+    lab_spec: str = "netns",
+    vpns: str = "",
+    max_rate: str = "",
+    say: Callable[[str], None] = lambda text: None,
+) -> list[Check]:
     """Check this machine, or another lab's: tools, image, lab, and every VPN (or those in ``vpns``) by its own probe at
-    both ranked configurations. In a site lab check the path, too, no faster than ``max_rate``."""
+    both ranked configurations. In a site lab check the path, too, no faster than ``max_rate``. ``say``: it is
+    told of what takes long."""
     check_spec(lab_spec)
     limits = site_limits(lab_spec, max_rate, "")
     plugins = [load_vpn(name) for name in [name for name in vpns.split(",") if name] or vpn_names()]
@@ -54,7 +63,7 @@ def examine(image_name: str, lab_spec: str = "netns", vpns: str = "", max_rate: 
         with ExitStack() as stack:
             rig = stack.enter_context(open_rig(lab_spec, lambda text: None, limits))
             checks += hours_check(rig.hours) if isinstance(rig, SiteRig) else []
-            image = rig.image(image_name)
+            image = rig.image(image_name, say if isinstance(rig, SiteRig) else None)
             checks.append(Check(f"image {image.name}", "ok", f"{image.root} ({len(image.packages)} packages)"))
             lab = stack.enter_context(rig.lab(image, logs=Path(stack.enter_context(TemporaryDirectory()))))
             lab_facts = facts(lab)
@@ -126,7 +135,10 @@ def path_checks(path: BarePath, sites: Sequence[Site]) -> list[Check]:
     else:
         lines.append(("RTT", False, _not_measured(path, "udp", far, "nor are loss, DSCP, ECN and the clocks")))
     for way, rate_bps in zip(ways, path.rates_bps, strict=False):
-        lines.append(("rate", True, f"{rate_bps / 1e6:.4g} Mbit/s {way}, in one TCP connection without a VPN"))
+        found = f"{rate_bps / 1e6:.4g} Mbit/s {way}, in one TCP connection without a VPN"
+        if path.most_bps and rate_bps > FULL * path.most_bps:
+            found = f"at least {found}: no test may send faster than {path.most_bps / 1e6:.4g} Mbit/s (--max-rate)"
+        lines.append(("rate", True, found))
     if not path.rates_bps:
         consequence = "so --profile site searches up to --max-rate, if you give it, and up to 10 Gbit/s if not"
         lines.append(("rate", False, _not_measured(path, "tcp", far, consequence)))

@@ -35,6 +35,7 @@ MORE_MACHINES = "On a farm, more machines decide them soonest, then more repetit
 BY_TCP = "--weights tcp ranks it"
 BY_KERNEL = {"uml": "--kernel qemu has it", "qemu-kvm": "", "qemu-tcg": ""}  # by the guest that the run was in
 BY_ANY_KERNEL = "--kernel uml or qemu has it"
+BY_THEIRS = "the machines' kernels need its modules: vpneval doctor --lab names them"
 KERNELS_OWN = re.compile(r"kernel|netlink|Operation not supported|Unknown device", re.IGNORECASE)
 ESTIMATED = 0.9  # share of the undecided pairs: those that are decided soonest
 # Of 30 simulated runs that continue for the estimated time, 60 % decide two thirds of their pairs; for 1.4 times: 77 %.
@@ -322,7 +323,10 @@ def recipe(vpn: str, levels: Mapping[str, str], asked: AskedRun | None = None) -
 
 def _answer(report: Report, ranking: Ranking, number: int) -> Answer:
     mine = of_ranking(report.verdicts, ranking)
-    guest = {fact.name: fact.value for fact in report.facts}.get("lab guest", "")
+    facts = {fact.name: fact.value for fact in report.facts}
+    # Only the namespace lab has guests: the machines of the others have kernels of their own.
+    own = facts.get("lab kind", "netns") != "netns"
+    by_kernel = BY_THEIRS if own else BY_KERNEL.get(facts.get("lab guest", ""), BY_ANY_KERNEL)
     ordered = groups(ranking)
     leaders = ordered[0] if ordered else []
     nobody = leaders and nobody_leads(ranking, report.verdicts)
@@ -336,7 +340,7 @@ def _answer(report: Report, ranking: Ranking, number: int) -> Answer:
         against=against(report.verdicts, ranking),
         change="" if nobody else change(ranking),
         broke=of_ranked(report.breakdowns, ranking, others),
-        absent=[_absent(vpns, why, guest) for vpns, why in text.unranked(ranking)],
+        absent=[_absent(vpns, why, by_kernel) for vpns, why in text.unranked(ranking)],
         open=sum(pair.decision == "undecided" for pair in mine),
         pairs=len(mine),
     )
@@ -350,13 +354,12 @@ def missing(answer: Answer) -> list[str]:
     return [f"{', '.join(names)}: {short}{f' ({how})' if how else ''}." for (short, how), names in vpns.items()]
 
 
-def _absent(vpns: str, why: str, guest: str) -> Absent:
+def _absent(vpns: str, why: str, by_kernel: str) -> Absent:
     flat = " ".join(why.split())
     if "TCP only" in flat:
         return Absent(vpns=vpns, why=flat, short="carries TCP only", how=BY_TCP)
     if flat.startswith("unsupported: ") and KERNELS_OWN.search(flat):
-        other = BY_KERNEL.get(guest, BY_ANY_KERNEL)
-        return Absent(vpns=vpns, why=flat, short="this kernel lacks what it needs", how=other)
+        return Absent(vpns=vpns, why=flat, short="this kernel lacks what it needs", how=by_kernel)
     first = re.split(r"; |\. |\n", why)[0]
     short = first if len(first) <= LONG else f"{first.split(':')[0][:LONG]}, the tables say why"
     return Absent(vpns=vpns, why=flat, short=" ".join(short.split()), how="")

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from runner.catalogue import load_vpn
 from runner.data.errors import CannotRunHere
 from runner.lab.node import wait_until
 from runner.lab.places import open_rig
+from runner.tunnel.bring_up import unsupported
 from tests.lab.commands import vpneval
 from tests.lab.sites import BOXES, TwoSites
 from tests.lab.test_site import tunnelled
@@ -91,13 +93,20 @@ def test_a_firewall_that_drops_is_accepted_once_the_refusals_commands_were_run(
 
 
 @pytest.mark.smoke
-def test_a_vpn_port_in_use_is_refused(unchanged: TwoSites) -> None:
-    listener = unchanged.nodes["gw1"].spawn("socat", "UDP-LISTEN:51820", "STDOUT", log="listener")
+@pytest.mark.parametrize("gateway", ["gw1", "gw2"])
+def test_a_port_in_use_refuses_the_vpns_that_need_it_and_no_other(
+    unchanged: TwoSites, tmp_path: Path, gateway: str
+) -> None:
+    listener = unchanged.nodes[gateway].spawn("socat", "UDP-LISTEN:1194", "STDOUT", log="listener")
     try:
-        wait_until(lambda: "51820" in unchanged.nodes["gw1"].run("ss", "-Hlun").stdout, "the listener")
-        complaint = "gw1: socat listens on udp/51820, which VPNs need: stop it first"
-        with pytest.raises(CannotRunHere, match=complaint), open_rig(f"site:{unchanged.sites()}", print):
-            pass
+        wait_until(lambda: ":1194" in unchanged.nodes[gateway].run("ss", "-Hlun").stdout, "the listener")
+        with open_rig(f"site:{unchanged.sites()}", print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
+            refused, free = (
+                unsupported(lab, load_vpn(name), load_vpn(name).comparable) for name in ("openvpn", "wireguard_go")
+            )
+            assert refused
+            assert refused.reason == f"udp/1194 (socat) is in use on {gateway}: stop what listens there"
+            assert free is None
     finally:
         listener.stop()
 

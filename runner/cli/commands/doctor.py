@@ -31,11 +31,14 @@ def doctor(
     and --kernel a guest kernel.
     """
     more = "" if only_machine else " It then starts a lab and asks each VPN in it, which takes some seconds."
+    if lab.startswith("site:"):
+        more = " It then asks both gateways, which takes a minute; the first time, it sends them the lab image."
     begin(f"vpneval looks at this machine.{more}")
     from rich.table import Table
     from rich.text import Text
 
     from runner.cli.examination import examine, this_machine
+    from runner.cli.examined import none_of, rows
     from runner.cli.guest_runs import this_command_under
     from runner.lab import kernels
 
@@ -43,16 +46,15 @@ def doctor(
     require_known("image", image, image_names())
     if under and not inside():
         raise typer.Exit(this_command_under(under, image, tell))
-    checks = this_machine() if only_machine else examine(image, lab, joined(vpns), max_rate)
+    checks = this_machine() if only_machine else examine(image, lab, joined(vpns), max_rate, tell)
     if as_json:
         document(json.dumps([vars(check) for check in checks], indent=1) + "\n")
     else:
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for _ in range(3):
             table.add_column(overflow="fold")
-        for check in checks:
-            mark = Text(*MARKS[check.level])
-            table.add_row(mark, check.what, check.says)
+        for level, what, says in rows(checks):
+            table.add_row(Text(*MARKS[level]), what, says)
         out.print(table)
-    if any(check.level == "error" for check in checks):
+    if any(check.level == "error" for check in checks) or none_of(checks):
         raise typer.Exit(3)

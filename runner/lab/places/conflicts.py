@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from ipaddress import IPv4Network
 
 from runner.lab.node.answers import Link, Route
 from runner.lab.places.sites import CABLE, INNER, Sites
 
-# Somebody who listens here has a VPN at work; the plugins' ports, but for those that other servers have as well.
+# The plugins' ports, but for those that other servers have as well.
 VPN_PORTS = ("udp/500", "udp/4500", "udp/1194", "tcp/1194", "udp/1701", "tcp/655", "udp/655", "udp/4242", "udp/51820")
 TUNNELS = ("wireguard", "tun", "ipip", "gre", "gretap", "vti", "xfrm", "sit", "ip6tnl", "l2tp", "ppp", "ovpn")
 
@@ -25,9 +25,7 @@ def listeners(shown: str) -> dict[str, str]:
     return programs
 
 
-def in_use(
-    there: Sequence[Link], ways: Sequence[Route], xfrm: tuple[str, str], taken: Mapping[str, str], inventory: Sites
-) -> list[str]:
+def in_use(there: Sequence[Link], ways: Sequence[Route], xfrm: tuple[str, str], inventory: Sites) -> list[str]:
     """Sentences about what the machine does already and a lab would disturb, each with what to do. ``xfrm``: the
     policies that ip-xfrm(8) lists, and its count of states."""
     (policies, states), problems = xfrm, []
@@ -40,9 +38,6 @@ def in_use(
         problems.append(f"a tunnel is at work ({', '.join(up)}): end it first, for example: ip link set {up[0]} down")
     if any(link["ifname"] == CABLE for link in there):
         problems.append(f"{CABLE} is there: another run of vpneval holds this machine, or: ip link del {CABLE}")
-    for port in VPN_PORTS:
-        if port in taken:
-            problems.append(f"{taken[port]} listens on {port}, which VPNs need: stop it first")
     networks = [IPv4Network(route["dst"], strict=False) for route in ways if re.match(r"[\d.]+(/|$)", route["dst"])]
     for network in networks:
         if any(network.subnet_of(inner) for inner in INNER):

@@ -34,7 +34,14 @@ def sent(connection: Connection, image: Image, say: Callable[[str], None], max_r
     there = f"{FOLDER}/{image.root.name}"
     is_there = connection.run("sha256sum", f"{there}/{STATUS}").stdout.startswith(image.digest)
     if not is_there:
-        say(f"vpneval sends the image {image.name} to {connection.name} (once; remove it there with: rm -r {FOLDER})")
+        size, limit = size_bytes(image.root), ""
+        if max_rate_bps:
+            least_s = size * 8 / PAYLOAD_SHARE / max_rate_bps
+            limit = f", which takes {least_s:.0f} s at least, at no more than {max_rate_bps / 1e6:.4g} Mbit/s"
+        say(
+            f"vpneval sends the image {image.name} to {connection.name}: {size / 1e6:.0f} MB{limit} (once; remove it "
+            f"there with: rm -r {FOLDER})"
+        )
         _send(connection, image.root, f"{there}.partial", max_rate_bps)
         if connection.run("test", "-d", there).code == 0:  # another one
             connection.run("rm", "-rf", there, timeout=GONE_WITHIN_S)
@@ -42,6 +49,12 @@ def sent(connection: Connection, image: Image, say: Callable[[str], None], max_r
         if moved.code != 0:
             raise LabError(f"{connection.name}: the image could not be put in place: {own_words(moved.stderr)}")
     return replace(image, root=Path(there))
+
+
+def size_bytes(root: Path) -> int:
+    """The size of the files below ``root``."""
+    every = (os.lstat(Path(folder, name)) for folder, _, names in os.walk(root) for name in names)
+    return sum(found.st_size for found in every)
 
 
 def forget(connection: Connection) -> None:

@@ -280,6 +280,7 @@ class SiteRig:
             loss_ratio=facts.get("loss_ratio"),
             clock_ahead_s=facts.get("clock_ahead_s"),
             rates_bps=tuple(facts[name] for name in ("forward_bps", "reverse_bps") if name in facts),
+            most_bps=self.inventory.max_rate_bps if rate_s else None,
             seen_as=seen,
             taken={name: own.taken for name, own in self.owns.items()},
             **{name: tuple(facts.get(name, ())) for name in names},
@@ -362,7 +363,7 @@ def _fit_gateway(connection: Connection, name: str, inventory: Sites, only_look:
             problems.append(str(lack))
         own = replace(own, translates=translates(firewall))
         lan, other = (str(inventory.lans[site]) for site in (name, *(inventory.machines.keys() - {name})))
-        conflicts = in_use(there, ways, (policies, states), taken, inventory)
+        conflicts = in_use(there, ways, (policies, states), inventory)
         problems = [*conflicts, *closed(firewall, managers, own.lan_port, (lan, other)), *problems]
     if problems:
         raise CannotRunHere("\n".join(f"{name}: {problem}" for problem in problems))

@@ -61,7 +61,8 @@ class BarePath:
     """What is between the gateways of a site lab, without a VPN. ``on_link``: one network, without a router or a NAT?
 
     ``tried``, ``open``: ports of the last gateway, "udp/51820". ``nat``: in words, empty where there is none.
-    ``rtt_ms``: shortest, median, 95th percentile. Pairs are forward and reverse. ``taken``: gateway -> port -> program.
+    ``rtt_ms``: shortest, median, 95th percentile. Pairs are forward and reverse. ``most_bps``: no faster was it allowed
+    to measure ``rates_bps``. ``taken``: gateway -> port -> program.
     """
 
     mtu_bytes: int
@@ -75,6 +76,7 @@ class BarePath:
     ecn_kept: tuple[bool, ...] = ()
     clock_ahead_s: float | None = None
     rates_bps: tuple[float, ...] = ()
+    most_bps: float | None = None
     seen_as: str = ""
     taken: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 

@@ -297,7 +297,7 @@ def test_the_port_to_a_host_of_its_own(tmp_path: Path, port: str, complaint: str
 
 def test_what_is_in_use_is_named_with_what_to_do(tmp_path: Path) -> None:
     inventory = read_sites(written(tmp_path, TWO))
-    assert in_use(LINKS, ROUTES, ("", "\t SAD count 0\n"), {"tcp/22": "sshd", "tcp/443": "nginx"}, inventory) == []
+    assert in_use(LINKS, ROUTES, ("", "\t SAD count 0\n"), inventory) == []
     tunnel: Any = {"ifname": "wg7", "flags": ["UP"], "addr_info": [], "linkinfo": {"info_kind": "wireguard"}}
     routes: list[Any] = [
         *ROUTES,
@@ -305,11 +305,10 @@ def test_what_is_in_use_is_named_with_what_to_do(tmp_path: Path) -> None:
         {"dst": "10.9.0.1", "dev": "eth0"},
         {"dst": "10.0.0.0/8"},
     ]
-    said = in_use([*LINKS, tunnel], routes, ("src 1.2.3.4 dst …", "\t SAD count 2\n"), {"udp/51820": "wg"}, inventory)
+    said = in_use([*LINKS, tunnel], routes, ("src 1.2.3.4 dst …", "\t SAD count 2\n"), inventory)
     assert [line[:30] for line in said] == [
         "it has XFRM policies, so IPsec",
         "a tunnel is at work (wg7): end",
-        "wg listens on udp/51820, which",
         "its route to 10.20.7.0/24 is w",
         "its route to 10.9.0.1/32 is wh",
     ]
@@ -317,7 +316,7 @@ def test_what_is_in_use_is_named_with_what_to_do(tmp_path: Path) -> None:
 
 def test_xfrm_states_without_policies_are_in_use_too(tmp_path: Path) -> None:
     """They may be made by hand, or belong to a program's own sockets. The undo could not put them back."""
-    (said,) = in_use(LINKS, ROUTES, ("", "\t SAD count 10\n"), {}, read_sites(written(tmp_path, TWO)))
+    (said,) = in_use(LINKS, ROUTES, ("", "\t SAD count 10\n"), read_sites(written(tmp_path, TWO)))
     assert said == "it has XFRM states, so IPsec is at work: end it first (ip xfrm state shows them)"
 
 

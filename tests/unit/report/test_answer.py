@@ -127,6 +127,16 @@ def test_no_kernel_is_named_that_the_run_had_already() -> None:
         assert f"wireguard: this kernel lacks what it needs{how}." in said
 
 
+def test_a_lab_of_other_machines_has_their_kernels() -> None:
+    report = realistic(3)
+    facts = [fact for fact in report.facts if fact.name != "lab kind"]
+    for kind in ("site", "ssh"):
+        there = report.model_copy(update={"facts": [*facts, Fact(name="lab kind", value=kind)]})
+        (said, *_) = [" ".join(missing(one)) for one in answers(there) if one.name == "on equal terms"]
+        assert "--kernel" not in said
+        assert "wireguard: this kernel lacks what it needs (the machines' kernels need its modules: vpneval" in said
+
+
 def test_one_ranking_has_those_that_carry_tcp_only_too() -> None:
     report = realistic(3)
     for answer in answers(report):
