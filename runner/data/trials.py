@@ -392,6 +392,7 @@ class Run(Strict):
 
     schema_version: int = SCHEMA_VERSION
     vpneval_version: str
+    commit: str = Field(default="", description="of vpneval's tree, with + where files differ from it; empty: no tree")
     run_id: str
     created_at: str
     profile: str

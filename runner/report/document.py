@@ -168,6 +168,7 @@ def provenance(report: Report) -> list[Block]:
         *([f"Until significant: {report.separation}"] if report.separation else []),
     ]
     profile = Paragraph(report.profile_note, lead=f"Profile {report.profile}")
+    made += [f"To cite it: {report.citation}"]
     return [Heading("Where this comes from"), profile, list(map(Note, made))]
 
 

@@ -52,6 +52,18 @@ def facts(run: Run, trials: Sequence[Trial]) -> list[Fact]:
     return [*listed, Fact(name="seed", value=str(run.seed))]
 
 
+def citation(run: Run) -> str:
+    """How to cite a run, in a line: what made it, and with which image and seed. CITATION.cff has vpneval itself."""
+    parts = [
+        f"vpneval {run.vpneval_version}",
+        f"commit {run.commit}" if run.commit else "",
+        f"run {run.run_id} of {run.created_at[:10]}",
+        f"image {run.image['name']} {run.image['digest']}" if "digest" in run.image else "",
+        f"seed {run.seed}",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
 def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> list[str]:
     """The caveats of the run, a sentence each, the gravest first."""
     ok = [trial for trial in trials if trial.status == "ok"]

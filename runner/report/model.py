@@ -59,6 +59,7 @@ class Report(Strict):
     run_id: str
     created_at: str
     vpneval_version: str
+    citation: str = Field(default="", description="how to cite this run: version, commit, image digest, seed")
     command_line: str
     asked: AskedRun | None = None
     profile: str
@@ -150,6 +151,7 @@ def build(
         run_id=run.run_id,
         created_at=run.created_at,
         vpneval_version=run.vpneval_version,
+        citation=facts.citation(run),
         command_line=shlex.join(run.invocations[0].command_line) if run.invocations else "",
         asked=asked_of(run),
         profile=run.profile,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Mapping, Sequence, Set
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from runner.catalogue import metrics, record_of
@@ -39,6 +41,7 @@ def describe(
     vpns = {vpn.name: record_of(vpn) for vpn in request.vpns}
     fresh = Run(
         vpneval_version=version("vpneval"),
+        commit=commit_of(Path(__file__)),
         run_id=store.folder.name,
         created_at=now.isoformat(timespec="seconds"),
         profile=request.profile.name,
@@ -64,6 +67,19 @@ def describe(
     _same_lab(store, old, fresh, request.profile.noted_before)
     _same_plugins(store, old, fresh, measured_vpns(store) if measured is None else measured)
     return _with_more(old, fresh)
+
+
+def commit_of(file: Path) -> str:
+    """The git commit of the tree that has this file, with + where the tree differs from it. Empty where git knows no
+    such file: in an installed package, or without git."""
+    git = ("git", "-c", "safe.directory=*", "-C", str(file.parent))  # root may run what another user cloned
+    named = ("describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+")
+    try:
+        for command in (("ls-files", "--error-unmatch", file.name), named):
+            done = subprocess.run([*git, *command], capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
 
 
 def _same_lab(store: Store, old: Run, fresh: Run, noted_before: str) -> None:

@@ -42,7 +42,8 @@ def _is_number(text: str) -> bool:
 def _csv(report: Report, fit: Callable[[str], str]) -> str:
     """Tidy CSV (RFC 4180): a line for the ``value`` of each measurement of each trial, one for each of its
     ``sample``s, and one of kind ``none`` for a trial without a measurement; then the summaries of each cell, a
-    line for each of SUMMARY. Values are in ``unit``, unscaled; the coefficient of variation is a ratio."""
+    line for each of SUMMARY; last, of kind ``citation``, how to cite the run, as ``reason``. Values are in ``unit``,
+    unscaled; the coefficient of variation is a ratio."""
     factors = list(TUNNEL_FACTORS + TRAFFIC_ORDER)
     factors += sorted({name for seen in report.observations for name in seen.params} - set(factors))
     out = io.StringIO()
@@ -109,6 +110,8 @@ def _summaries(report: Report, factors: Sequence[str], writer: _Writer) -> None:
             value = getattr(row.summary, kind)
             unit = {"n": "", "variation": "1"}.get(kind, table.unit)
             writer.writerow([*cell, table.metric, unit, kind, "", "" if value is None else repr(value)])
+    cited = [report.run_id, *[""] * (len(factors) + 6), report.citation, "", "", "", "citation", "", ""]
+    writer.writerow(cited)
 
 
 def json_text(report: Report) -> str:

@@ -145,6 +145,7 @@ def _header(report: Report, console: Console) -> None:
     versions = [fact.value for fact in report.facts if fact.name.startswith("version of ")]
     if versions:
         console.print(_labelled("versions", " · ".join(dict.fromkeys(versions))))
+    console.print(_labelled("cite", report.citation))
     _remarks(report.caveats, console)
 
 

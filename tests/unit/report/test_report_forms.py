@@ -13,6 +13,7 @@ from runner.report.forms.html import html_text
 from runner.report.forms.latex import latex_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.pdf import pdf_bytes
+from runner.report.forms.registry import FORMS
 from runner.report.forms.tables import csv_text
 from runner.report.model import build
 from runner.report.plots import vega
@@ -20,8 +21,8 @@ from runner.report.plots.plots import plots_of
 from runner.report.plots.plotting import Samples
 from runner.report.plots.thinning import ranges, shown
 from runner.report.why import sentence
-from tests.unit.reports import one_experiment, realistic
-from tests.unit.synthetic import CBC, PLAIN, TCP, make_trial
+from tests.unit.reports import everywhere, one_experiment, realistic
+from tests.unit.synthetic import CBC, PLAIN, TCP, make_trial, realistic_run
 
 
 def test_latex_escapes_what_is_special_and_has_every_row() -> None:
@@ -176,3 +177,21 @@ def test_the_drawn_failures_are_few_and_have_both_ends(number: int) -> None:
     assert found == sorted(set(found))
     assert len(found) == min(number, DRAWN)
     assert {0, number - 1} <= set(found)
+
+
+def test_every_form_says_how_to_cite_the_run() -> None:
+    """By what another needs to find code, software and order again: version, commit, image and seed."""
+    run, trials = realistic_run()
+    image = {"name": "trixie", "digest": "0123456789ab"}
+    cited = run.model_copy(update={"commit": "fedcba987654+", "image": image, "seed": 46})
+    report = build(cited, trials)
+    assert report.citation == (
+        f"vpneval {run.vpneval_version}, commit fedcba987654+, run {run.run_id} of {run.created_at[:10]}, "
+        "image trixie 0123456789ab, seed 46"
+    )
+    others = {name: form.text(report, None) for name, form in FORMS.items()}
+    for form, text in (everywhere(report) | others).items():
+        assert all(part in " ".join(text.split()) for part in ("fedcba987654", "0123456789ab", "seed 46")), form
+    older = build(run.model_copy(update={"image": {}}), trials)
+    assert "commit" not in older.citation
+    assert "image" not in older.citation
