@@ -10,11 +10,11 @@ PROFILE ?= quick
 DEADLINE ?= 160s
 # what you need: --line, --path-rtt, --path-loss, --traffic, --must
 NEEDS ?=
+# the VPNs, with commas; empty: all that have what you need and run here, as far as the time goes
+VPNS ?=
 # the guest kernel for what this machine's kernel lacks: a second, short run, whose packages are installed; empty: none
 REST ?= uml
 VPNEVAL := .venv/bin/vpneval
-# the thesis' systems and their descendants
-COMPARED := ipsec,ipsec_user,gre_ipsec,openvpn,ssh_forward,ssh_tun,wireguard,wireguard_go
 # Labs are isolated and mostly wait: that many tests at a time (tests/conftest.py).
 SIDE_BY_SIDE ?= -n 6
 # The tests of the gate, by their marks (pyproject.toml).
@@ -30,7 +30,7 @@ PACKAGES := bash iproute2 mmdebstrap python3 python3-venv util-linux
 .PHONY: compare papers announced doctor test test-all test-unit test-flaky coverage mutants campaign lint rooms image setup setup-dev lock bench-lab bench-labs bench-search bench-generator bench-limits bench-truth bench-engines bench-slices bench-widths bench-decide bench-decide-real bench-report bench-farm box test-abilities test-ciphers test-vagrant clean
 
 compare: announced doctor image
-	$(VPNEVAL) run choose --vpn $(COMPARED) --profile $(PROFILE) --deadline $(DEADLINE) $(NEEDS) \
+	$(VPNEVAL) run choose $(if $(VPNS),--vpn $(VPNS)) --profile $(PROFILE) --deadline $(DEADLINE) $(NEEDS) \
 		$(if $(REST),--rest $(REST) --install) $(if $(OUT),--out $(OUT))
 
 papers: image

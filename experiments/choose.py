@@ -19,4 +19,6 @@ EXPERIMENT = Experiment(
         measuring("ladder", carried="datagrams"),
     ),
     base="recommended",
+    # What led in results/choice, its kin in the kernel, and what goes over TCP or forwards ports only.
+    first=("gre_ipsec", "ipsec", "ipsec_user", "openvpn", "ssh_forward", "ssh_tun", "wireguard", "wireguard_go"),
 )

@@ -21,6 +21,7 @@ from runner.data.errors import UsageError, require_known
 from runner.data.levels import LEVELS, SHARES, Levels
 from runner.data.metric import Metric
 from runner.data.numbers import number, real
+from runner.data.trials import VpnRecord
 from runner.data.wan import FACTORS as WAN_RANGES
 from runner.data.wan import in_range
 from runner.design.experiment import Experiment
@@ -209,6 +210,23 @@ def digest_of(vpn: Vpn) -> str:
     of."""
     files = sorted({*files_of(type(vpn))})
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
+def record_of(vpn: Vpn) -> VpnRecord:
+    """What run.json keeps of a plugin."""
+    return VpnRecord(
+        title=vpn.title,
+        dataplane=vpn.dataplane,
+        transport=vpn.transport,
+        reference=vpn.reference,
+        carries=vpn.carries,
+        configurations={"comparable": dict(vpn.comparable), "recommended": dict(vpn.recommended)},
+        note=vpn.note,
+        digest=digest_of(vpn),
+        speaks=vpn.speaks,
+        family=vpn.family,
+        declared=vpn.declared.record,
+    )
 
 
 def experiment_names() -> list[str]:

@@ -104,7 +104,8 @@ def _device(
 ) -> Device:
     record, own = run.vpns[vpn], [trial for trial in every if trial.status == "ok"]
     kinds = {where(trial)[0] for trial in every if trial.status in TRIED}
-    asked = {place for place in planned if place[0] in kinds}
+    others = min((other.after for other in run.vpns.values() if other.after > record.after), default=math.inf)
+    asked = {place for place in planned if place[0] in kinds and record.after < place[1] <= others}
     tcp, udp = basis.values.get("tcp_throughput", {}).get(vpn), basis.values.get("udp_throughput", {}).get(vpn)
     payload = basis.traffic.get("udp_throughput", {}).get("payload_bytes")
     bounds = {"tcp": "tcp_throughput", "udp": "udp_throughput"}

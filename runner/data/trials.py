@@ -318,6 +318,7 @@ class VpnRecord(Strict):
     speaks: str = Field(default="", description="the protocol on the WAN, the same for all VPNs that speak it")
     family: str = ""
     declared: Declaration | None = None
+    after: int = Field(default=0, description="the repetitions that the run had when this VPN came in")
 
 
 class Invocation(Strict):

@@ -42,6 +42,8 @@ class Experiment:
     vary: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     vary_traffic: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     only: tuple[str, ...] = ()  # VPNs it is about; empty: all that are asked for
+    # Where a user names no VPN and gives a deadline: those that begin; the others come in when their answer is sure.
+    first: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()  # factors whose levels are the question itself: a profile leaves none of them out
     own: bool = False  # each VPN's own levels beside those that are varied
     sensible: Callable[[Mapping[str, str]], bool] | None = None  # which combinations can be measured at all

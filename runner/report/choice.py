@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from pydantic import Field, InstanceOf
 
-from runner.choice.answer import FULFILLED, Answer, Band, Change, answer, bands, changes, unsettled
+from runner.choice.answer import Answer, Band, Change, answer, bands, changes, unsettled
+from runner.choice.candidates import candidates
 from runner.choice.devices import Device, devices
 from runner.choice.musts import State, states, words_of
 from runner.data.needs import Must, Needs
@@ -86,13 +87,8 @@ def _others(run: Run) -> list[str]:
     """The VPNs that the run was not asked for and that have every must in force. None in User Mode Linux."""
     if run.lab.get("guest") == "uml":
         return []
-    found: dict[str, bool] = {}
-    for shipped, trials in shipped_runs():
-        for vpn, own in words_of(states(shipped, trials)).items():
-            able = all(own[must] in FULFILLED for must in run.needs.must)
-            if vpn not in run.vpns and not shipped.vpns[vpn].reference:
-                found.setdefault(vpn, able)
-    return sorted(vpn for vpn, able in found.items() if able)
+    records = {name: record for shipped, _ in reversed(shipped_runs()) for name, record in shipped.vpns.items()}
+    return sorted(vpn for vpn in candidates(records, run.needs) if vpn not in run.vpns)
 
 
 def _absent(run: Run, trials: Sequence[Trial]) -> list[str]:

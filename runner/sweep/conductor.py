@@ -32,7 +32,7 @@ from runner.sweep.rounds import Rounds, StandingTunnel, conditions, most_standin
 from runner.sweep.running_trial import RunningTrial
 from runner.sweep.settings import Outcome, Settings, Watcher
 from runner.sweep.shares import Shares, parts, side_share
-from runner.sweep.stopping import MOST_REPETITIONS, Going, instances, next_look
+from runner.sweep.stopping import FEWEST_INSTANCES, MOST_REPETITIONS, Going, instances, next_look
 from runner.sweep.supported import refusals
 from runner.sweep.tunnels import RunContext
 from runner.tunnel.bring_up import Bench
@@ -62,6 +62,7 @@ class Conductor:
     look: Look | None = None
     until_significant: bool = False  # then block after block as long as something is in doubt
     before_s: float = 0.0  # what earlier calls on the same folder took
+    come_in: bool = False  # the cells are of VPNs that come in later: in tunnels after those that the run has
     outcome: Outcome = field(default_factory=Outcome)
     _rest: list[PlannedTunnel] = field(default_factory=list)  # of this block, and not begun
     _later: Sums = field(default_factory=Sums)  # of the blocks after it
@@ -99,6 +100,8 @@ class Conductor:
             done = measured(self.store.trials, settings.retry_failed)
             every = blocks(self.cells, settings.repetitions, settings.seed, done, hopeless, settings.profile)
             plan = every.after(settings.first - 1)
+            if self.come_in:
+                plan = after_all(seen, self.cells, hopeless, settings, FEWEST_INSTANCES)
             if settings.deadline is None or time.monotonic() < settings.deadline:
                 self._expect([], plan.sums)
                 self._work_through(plan)

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from runner.catalogue import add_instrument, expand, load_experiment, load_vpn, metrics, parse_levels, vpn_names
+from runner.catalogue import (
+    add_instrument,
+    expand,
+    load_experiment,
+    load_vpn,
+    metrics,
+    parse_levels,
+    record_of,
+    vpn_names,
+)
+from runner.choice.candidates import candidates
 from runner.data.asked import AskedRun
 from runner.data.errors import UsageError, require_known
 from runner.data.files import is_there
@@ -31,6 +41,7 @@ LONGEST_S = 86400  # iperf3's own limit for a test
 MOST_REPS = 1000
 MOST_ROUNDS = 1000
 SLICES_S = (0.1, 10.0)
+FEW = 4  # VPNs that begin where none of an experiment's first ones has the musts
 MOST_BLOCKS = 100_000  # repetitions on a farm
 
 
@@ -48,6 +59,7 @@ class Request:
     first: int = 1  # the repetition to begin with
     weights: Weights | None = None  # of the ranking that until_significant goes by
     limits: dict[str, Any] = field(default_factory=dict)  # of a site lab, before those of its inventory
+    later: list[Vpn] = field(default_factory=list)  # candidates that come in when the answer for ``vpns`` is settled
 
     @property
     def images(self) -> list[str]:
@@ -105,21 +117,23 @@ def resolve(asked: AskedRun) -> Request:
     require_known("image", asked.image, image_names())
     for name in asked.gateway_images:
         require_known("image", name, image_names())
-    wanted = [BASELINE, *(asked.vpns or vpn_names())]  # the baseline: to be compared with
-    plugins = [load_vpn(name) for name in dict.fromkeys(wanted)]
+    experiments = [load_experiment(name) for name in expand(asked.experiments)]
+    wanted, later = (asked.vpns, []) if asked.vpns else _candidates(experiments, asked)
+    plugins = [load_vpn(name) for name in dict.fromkeys([BASELINE, *wanted])]  # the baseline: to be compared with
     twice = sorted({vpn.name for vpn in plugins if [other.name for other in plugins].count(vpn.name) > 1})
     if twice:
         raise UsageError(f"--vpn names two plugins called {', '.join(twice)}. Rename your file")
     repetitions = asked.repetitions or profile.repetitions
     request = Request(
         asked,
-        [load_experiment(name) for name in expand(asked.experiments)],
+        experiments,
         plugins,
         profile,
         parse_levels(levels, plugins[1:] if asked.vpns else ()),
         max(repetitions, INITIAL_REPETITIONS) if until_significant else repetitions,
         until_significant,
         limits=site_limits(asked.lab, asked.max_rate, asked.between),
+        later=later,
     )
     if not request.cells:
         narrowed = [f"--profile {asked.profile}"]
@@ -132,6 +146,19 @@ def resolve(asked: AskedRun) -> Request:
         )
     tunnels = 1 if many else _instances(request)
     return replace(request, repetitions=max(request.repetitions, tunnels), weights=_weights(request))
+
+
+def _candidates(experiments: Sequence[Experiment], asked: AskedRun) -> tuple[Sequence[str], list[Vpn]]:
+    """The VPNs that are measured where none is named: all; for a choice those that have the musts. Under a deadline
+    its first ones begin, and the others come in later."""
+    first = [name for experiment in experiments for name in experiment.first]
+    if not first:
+        return vpn_names(), []
+    every = {name: load_vpn(name) for name in vpn_names()}
+    able = candidates({name: record_of(vpn) for name, vpn in every.items()}, asked.needs, ports=True)
+    begin = [name for name in first if name in able] or able[:FEW]
+    in_turn = asked.deadline_s is not None and asked.farm is None
+    return (begin, [every[name] for name in able if name not in begin]) if in_turn else (able, [])
 
 
 def _with_line(asked: AskedRun) -> str:

@@ -30,14 +30,14 @@ from runner.lab.shape import wan
 from runner.lab.shape.site import BarePath
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import Image
+from runner.sweep.coming_in import bring_in, look_at
 from runner.sweep.conductor import Conductor
 from runner.sweep.request import Request
 from runner.sweep.run_record import describe, membership, save_packages, wanted
 from runner.sweep.settings import Outcome, Settings, Watch
-from runner.sweep.stopping import MOST_REPETITIONS, Going, choosing, going
+from runner.sweep.stopping import MOST_REPETITIONS
 
 HEADROOM = 2.0
-LADDER = "ladder"  # the instrument that a choice needs
 
 
 def run(request: Request, command_line: list[str], say: Callable[[str], None], watch: Watch) -> tuple[Path, Outcome]:
@@ -88,18 +88,12 @@ def _run_on(
             conductor.until_significant = request.until_significant
             conductor.before_s = sum(call.elapsed_s for call in record.invocations)
             if request.until_significant or (request.profile.rounds and asked.deadline_s):
-                conductor.look = partial(_look_at, folder, request)
+                conductor.look = partial(look_at, folder, request)
             with _written_down(record, command_line, asked, conductor, started):
-                return folder, conductor.run()
-
-
-def _look_at(folder: Path, request: Request, left_s: float, share: float) -> Going:
-    """Which cells go on: until every asked line has its answer where ladders are measured, else until the pairs of VPNs
-    are decided."""
-    run, trials = load_run(folder)
-    if any(cell.params["measure"] == LADDER for cell in request.cells):
-        return choosing(run, trials, request.cells)
-    return going(run, trials, request.cells, request.weights, left_s, share)
+                conductor.run()
+                if request.later and conductor.look:
+                    bring_in(conductor, request, record, image, gateway_images)
+                return folder, conductor.outcome
 
 
 def _look(

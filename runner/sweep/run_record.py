@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
-from runner.catalogue import digest_of, metrics
+from runner.catalogue import metrics, record_of
 from runner.data.errors import UsageError
 from runner.data.files import from_json, is_there, no_link, read_bytes, write_text
 from runner.data.metric import Metric
@@ -102,11 +102,15 @@ def _with_more(old: Run, fresh: Run) -> Run:
             "experiments": list(experiments.values()),
             "needs": fresh.needs,
             "metrics": old.metrics | fresh.metrics,
-            "vpns": old.vpns | fresh.vpns,
+            "vpns": old.vpns | {name: _came_in(old.vpns.get(name), now) for name, now in fresh.vpns.items()},
             "image": old.image | {"gateways": _gateways(old, fresh), "packages": packages},
             "repetitions": max(old.repetitions, fresh.repetitions),
         }
     )
+
+
+def _came_in(before: VpnRecord | None, now: VpnRecord) -> VpnRecord:
+    return now.model_copy(update={"after": before.after}) if before else now
 
 
 def measured_vpns(store: Store) -> set[str]:
@@ -137,23 +141,6 @@ def metrics_of(request: Request) -> dict[str, Metric]:
 def shown_packages(vpns: Sequence[Vpn]) -> list[str]:
     """The Debian packages whose versions run.json has: those of these VPNs, and what every run needs."""
     return sorted({*ALWAYS_SHOWN, *(package for vpn in vpns for package in vpn.software.packages)})
-
-
-def record_of(vpn: Vpn) -> VpnRecord:
-    """What run.json keeps of a plugin."""
-    return VpnRecord(
-        title=vpn.title,
-        dataplane=vpn.dataplane,
-        transport=vpn.transport,
-        reference=vpn.reference,
-        carries=vpn.carries,
-        configurations={"comparable": dict(vpn.comparable), "recommended": dict(vpn.recommended)},
-        note=vpn.note,
-        digest=digest_of(vpn),
-        speaks=vpn.speaks,
-        family=vpn.family,
-        declared=vpn.declared.record,
-    )
 
 
 def membership(run: Run) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from runner.catalogue import load_experiment, load_vpn
+from runner.catalogue import load_experiment, load_vpn, record_of
 from runner.cli.live import PlainProgress
 from runner.cli.output import err
 from runner.data.store import Store, open_store
@@ -19,7 +19,7 @@ from runner.design.profile import PROFILES
 from runner.instruments.result import Measured
 from runner.sweep.plan import Planned
 from runner.sweep.records import Records
-from runner.sweep.run_record import membership, record_of
+from runner.sweep.run_record import membership
 from runner.sweep.tunnels import RunContext
 from runner.tunnel.bring_up import Tunnel
 from tests.unit.synthetic import make_run

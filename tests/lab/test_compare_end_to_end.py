@@ -23,7 +23,7 @@ def compared(image: Image, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     done = subprocess.run(
         [
             *("make", "--no-print-directory", "compare", "PROFILE=smallest", "REST=", f"OUT={out}"),
-            f"COMPARED={','.join(COMPARED)}",
+            f"VPNS={','.join(COMPARED)}",
         ],
         cwd=REPOSITORY,
         capture_output=True,

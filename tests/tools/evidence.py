@@ -5,10 +5,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from runner.catalogue import load_vpn, vpn_names
+from runner.catalogue import load_vpn, record_of, vpn_names
 from runner.data.store import load_run
 from runner.data.trials import Measurement, Run, Trial
-from runner.sweep.run_record import record_of
 
 LAB = ("kind", "kernel", "guest", "wan_ip_version")
 METRICS = ("fail_closed", "outage_ms", "udp_throughput")

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-from runner.catalogue import load_experiment, load_vpn
+from runner.catalogue import load_experiment, load_vpn, record_of
 from runner.data.metric import BOUNDS
 from runner.data.trials import Run, Trial
 from runner.design.profile import PROFILES
 from runner.papers.findings import Finding
 from runner.papers.judges import findings_of
-from runner.sweep.run_record import record_of
 from runner.vpn.closed_form import ESP_ICV, HMAC
 from tests.unit.synthetic import METRICS, make_run, make_trial
 

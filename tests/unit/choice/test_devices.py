@@ -62,6 +62,16 @@ def test_a_failed_or_missing_repetition_is_counted() -> None:
         assert (found["ipsec_user"].trials, found["ipsec_user"].failed) == (10, 0)
 
 
+def test_who_came_in_later_has_not_missed_what_was_before_and_the_others_not_what_came_after() -> None:
+    run, trials = chosen_run()
+    late = run.vpns["openvpn"].model_copy(update={"after": 1})
+    came_in = run.model_copy(update={"vpns": run.vpns | {"openvpn": late}})
+    kept = [trial for trial in trials if trial.vpn == "none" or (trial.vpn == "openvpn") == (trial.repetition > 1)]
+    found = devices(came_in, kept)
+    assert (found["openvpn"].trials, found["openvpn"].failed) == (5, 0)
+    assert (found["ipsec_user"].trials, found["ipsec_user"].failed) == (5, 0)
+
+
 def test_a_run_without_ladders_has_no_devices() -> None:
     run, trials = chosen_run()
     assert not devices(run, [trial for trial in trials if not trial.curve])

@@ -1,10 +1,9 @@
 """The shipped runs that show musts: they load, they are about today's plugins, and they are small."""
 
-from runner.catalogue import load_vpn, vpn_names
+from runner.catalogue import load_vpn, record_of, vpn_names
 from runner.choice.musts import states
 from runner.data.needs import Must
 from runner.data.shipped import shipped, shipped_runs
-from runner.sweep.run_record import record_of
 from tests.unit.synthetic import make_run
 
 

@@ -15,7 +15,7 @@ import pytest
 import typer
 from typer.exceptions import TyperException
 
-from runner.catalogue import experiment_names, load_vpn, vpn_names
+from runner.catalogue import experiment_names, load_experiment, load_vpn, vpn_names
 from runner.cli.app import app
 from runner.cli.main import main
 from runner.ranking.weights import PRESETS
@@ -215,12 +215,11 @@ def test_the_experiments_and_presets_are_those_that_there_are() -> None:
 
 
 def test_the_method_names_what_keeps_each_compared_tunnel_alive() -> None:
-    compared = re.search(r"^COMPARED := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert compared
+    compared = load_experiment("choose").first
     rows = {row[0]: row for row in table_of("what keeps the tunnel alive")}
     said = {name.strip(): " ".join(row) for names, row in rows.items() for name in names.split(",")}
-    assert {*compared[1].split(",")} <= said.keys()
-    for name in compared[1].split(","):
+    assert {*compared} <= said.keys()
+    for name in compared:
         timers = load_vpn(name).lifecycle().timers
         assert (f"`{timers[0].lines}`" in said[name]) if timers else ("nothing" in said[name])
 

@@ -1,0 +1,89 @@
+"""Looks at a run that goes on, and brings in VPNs that nobody named, when the answer for others is settled."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from runner.data.errors import LabError, PluginError
+from runner.data.levels import BASELINE
+from runner.data.store import load_run
+from runner.data.trials import Run
+from runner.lab.software.image import Image
+from runner.sweep.conductor import Conductor
+from runner.sweep.request import Request
+from runner.sweep.run_record import describe, measured_vpns, membership, wanted
+from runner.sweep.stopping import Going, choosing, going
+from runner.tunnel.bring_up import unsupported
+from runner.vpn.plugin import Vpn
+
+LADDER = "ladder"  # the instrument that a choice needs
+EACH_S = 20.0  # that the passes of one VPN's ladders take, with its tunnels, before anything is sure of it
+
+
+def look_at(folder: Path, request: Request, left_s: float, share: float) -> Going:
+    """Which cells go on: until every asked line has its answer where ladders are measured, else until the pairs of VPNs
+    are decided."""
+    run, trials = load_run(folder)
+    if any(cell.params["measure"] == LADDER for cell in request.cells):
+        return choosing(run, trials, request.cells)
+    return going(run, trials, request.cells, request.weights, left_s, share)
+
+
+def bring_in(
+    before: Conductor, request: Request, record: Run, image: Image, gateway_images: Mapping[str, Image]
+) -> None:
+    """Measure more of the candidates that the request has for later, beside plain IP, as many at a time as there is
+    time for, while the answer is settled. ``record`` and the outcome of ``before`` then have them, too."""
+    store, settings, deadline = before.store, before.settings, before.settings.deadline
+    later = [vpn for vpn in request.later if vpn.name not in measured_vpns(store)]
+    plain = next(vpn for vpn in request.vpns if vpn.name == BASELINE)
+    while later and deadline and not before.outcome.stopped and not look_at(store.folder, request, 0, 1).doubts:
+        room = int((deadline - time.monotonic()) / EACH_S)
+        try:
+            group, later = _that_run_here(before, later, room)
+        except LabError as broken:
+            before.outcome.stopped = str(broken)
+            return
+        if not group:
+            return
+        names = ", ".join(vpn.name for vpn in group)
+        before.watcher.say(f"The answer is settled. The time that is left goes to VPNs that may suit as well: {names}.")
+        request = replace(request, vpns=[plain, *group], later=later)
+        more = describe(request, store, record.lab, image, gateway_images)
+        begun = max(trial.repetition for trial in store.trials)
+        more.vpns.update({vpn.name: more.vpns[vpn.name].model_copy(update={"after": begun}) for vpn in group})
+        store.save_run(more)
+        record.vpns.update(more.vpns)
+        record.experiments[:] = more.experiments
+        record.image.update(more.image)
+        then = Conductor(
+            store,
+            {vpn.name: vpn for vpn in request.vpns},
+            request.cells,
+            replace(settings, wanted=wanted(more)),
+            before.watcher,
+            membership(more),
+            look=partial(look_at, store.folder, request),
+            outcome=before.outcome,
+            come_in=True,
+        )
+        then.run()
+
+
+def _that_run_here(conductor: Conductor, later: Sequence[Vpn], room: int) -> tuple[list[Vpn], list[Vpn]]:
+    """The first of these VPNs that run here, at most ``room``, and those behind them. Raises LabError."""
+    settings, group, left = conductor.settings, list[Vpn](), list(later)
+    with settings.rig.lab(settings.image, logs=conductor.store.logs("probe")) as lab:
+        while left and len(group) < room:
+            vpn = left.pop(0)
+            try:
+                no = unsupported(lab, vpn, vpn.recommended)
+            except PluginError as broken:
+                conductor.watcher.say(f"{vpn.name} is left out: {broken}")
+                continue
+            group += [] if no else [vpn]
+    return group, left
