@@ -15,7 +15,7 @@ from runner.data.asked import AskedRun
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError, unfinished
 from runner.data.files import is_there, word
 from runner.data.levels import BASELINE
-from runner.data.store import Store, load_run, open_store, read_run
+from runner.data.store import Store, open_store, read_run
 from runner.data.trials import Invocation, Run, generator_limits
 from runner.data.wan import conditions
 from runner.design.profile import Profile
