@@ -59,13 +59,15 @@ class Candidate(Strict):
 
 class Answer(Strict):
     """The answer for ``needs``. ``named``: the VPNs that are equally good, the first one to take; empty where no VPN
-    fulfils the musts and was measured. ``grade``: of the first; SHORT: it carries most, and not the line."""
+    fulfils the musts and was measured. ``grade``: of the first; SHORT: it carries most, and not the line. ``unknown``:
+    the VPNs that have the musts, and of which what counts was not measured."""
 
     needs: Needs
     named: list[str]
     certainty: Certainty
     grade: int
     candidates: list[Candidate]
+    unknown: list[str] = []
 
     def of(self, vpn: str) -> Candidate:
         """The candidate of this name."""
@@ -75,7 +77,7 @@ class Answer(Strict):
 class Band(Strict):
     """The lines, from ``low_bps`` to ``high_bps``, for which the same VPNs are named, at the same grade.
     ``reservations``: about the first, on the highest of these lines. ``here_bps``, ``most_bps``: what the first
-    carries; see Candidate."""
+    carries; see Candidate. ``unknown``: see Answer; of the lowest of these lines."""
 
     low_bps: float
     high_bps: float
@@ -84,6 +86,7 @@ class Band(Strict):
     reservations: list[Criterion] = []
     here_bps: float | None = None
     most_bps: float | None = None
+    unknown: list[str] = []
 
 
 class Change(Strict):
@@ -100,11 +103,13 @@ class Change(Strict):
 
 @dataclass(frozen=True)
 class _Judged:
-    """What the rule says of a line: VPN -> its grades and its chance of being chosen; and who is named."""
+    """What the rule says of a line: VPN -> its grades and its chance of being chosen; who is named, and who has the
+    musts."""
 
     every: Mapping[str, Graded]
     chances: Mapping[str, float]
     named: list[str]
+    able: list[str]
 
     @property
     def grade(self) -> int:
@@ -112,19 +117,26 @@ class _Judged:
         return _middle(self.every[self.named[0]]) if self.named else Grade.UNKNOWN
 
     @property
+    def unknown(self) -> list[str]:
+        """Those that have the musts, and of which what counts was not measured."""
+        return [vpn for vpn in self.able if _middle(self.every[vpn]) == Grade.UNKNOWN]
+
+    @property
     def reservations(self) -> list[Criterion]:
         """About the first that is named."""
         return _reservations(self.every[self.named[0]]) if self.named else []
 
 
-def _judged(devices: Mapping[str, Device], words: Words, needs: Needs, thresholds: Thresholds) -> _Judged:
-    every = {vpn: graded(device, needs, thresholds) for vpn, device in devices.items()}
+def _judged(
+    devices: Mapping[str, Device], words: Words, needs: Needs, thresholds: Thresholds, own_cores: bool = False
+) -> _Judged:
+    every = {vpn: graded(device, needs, thresholds, own_cores=own_cores) for vpn, device in devices.items()}
     able = [vpn for vpn in every if not _lacking(words.get(vpn, {}), needs)]
     chances = dict.fromkeys(every, 0.0)
     if able:
         shares = chosen([every[vpn] for vpn in able], thresholds).mean(axis=0)
         chances |= {vpn: float(share) for vpn, share in zip(able, shares, strict=True)}
-    return _Judged(every, chances, _named(able, chances, every, words, needs))
+    return _Judged(every, chances, _named(able, chances, every, words, needs), able)
 
 
 def answer(
@@ -133,11 +145,12 @@ def answer(
     needs: Needs,
     *,
     calm: bool = True,
+    own_cores: bool = False,
     thresholds: Thresholds = USUAL,
 ) -> Answer:
     """The answer for the line ``needs.line_bps``. ``calm``: did the machine do nothing else meanwhile? Else a VPN that
-    does not carry the line here may carry it elsewhere."""
-    judged = _judged(devices, words, needs, thresholds)
+    does not carry the line here may carry it elsewhere. ``own_cores``: of gateways with cores of their own."""
+    judged = _judged(devices, words, needs, thresholds, own_cores)
     named, chances, grade = judged.named, judged.chances, judged.grade
     candidates = [
         _candidate(one, words.get(vpn, {}), needs, chances[vpn], vpn in named, grade, calm, thresholds)
@@ -149,6 +162,7 @@ def answer(
         certainty=_certainty(max((chances[vpn] for vpn in named), default=0.0)),
         grade=grade,
         candidates=sorted(candidates, key=lambda candidate: (*_place(named, candidate.vpn), -candidate.chance)),
+        unknown=judged.unknown,
     )
 
 
@@ -173,6 +187,7 @@ def bands(devices: Mapping[str, Device], words: Words, needs: Needs, thresholds:
                 reservations=judged.reservations,
                 here_bps=_known(first.capacity_bps) if first else None,
                 most_bps=_known(first.most_bps) if first else None,
+                unknown=judged.unknown,
             )
         )
     return found
@@ -218,11 +233,17 @@ def _changed(
 
 
 def unsettled(devices: Mapping[str, Device], words: Words, needs: Needs, *, calm: bool = True) -> list[float]:
-    """The lines, of those that an answer is for, that more of the same measurements would settle: no VPN is named for
-    sure, and that is not because it depends on the gateways whether one of them carries the line. ``needs`` without a
-    line: RATES_BPS."""
+    """The lines, of those that an answer is for, that more of the same measurements would settle: here, or on gateways
+    with cores of their own, no VPN is named for sure, and that is not because it depends on the gateways whether one of
+    them carries the line. ``needs`` without a line: RATES_BPS."""
     asked = [needs.line_bps] if needs.line_bps else RATES_BPS
-    return [line for line in asked if not _settled(answer(devices, words, _on(needs, line), calm=calm))]
+    return [
+        line
+        for line in asked
+        if not all(
+            _settled(answer(devices, words, _on(needs, line), calm=calm, own_cores=own)) for own in (False, True)
+        )
+    ]
 
 
 def _settled(said: Answer) -> bool:

@@ -54,8 +54,9 @@ class Graded:
         return worst
 
 
-def graded(device: Device, needs: Needs, thresholds: Thresholds) -> Graded:
-    """The device on a line of ``needs.line_bps``, which is given."""
+def graded(device: Device, needs: Needs, thresholds: Thresholds, *, own_cores: bool = False) -> Graded:
+    """The device on a line of ``needs.line_bps``, which is given. ``own_cores``: with as much as gateways with cores of
+    their own carry at most, where that is known."""
     assert needs.line_bps is not None
     share, demand_bps = thresholds.share(needs.traffic), thresholds.demand_bps(needs.line_bps)
     # Voice is limited by its packets: so many as of the payload that the ladder and the search had.
@@ -66,6 +67,8 @@ def graded(device: Device, needs: Needs, thresholds: Thresholds) -> Graded:
         _scaled(device.udp_bps, small * device.growth.get("udp", math.inf)),
         share,
     )
+    if own_cores:
+        here_bps = np.where(np.isfinite(most_bps), most_bps, here_bps)
     codes: dict[Criterion, Codes] = {"capacity": _capacity(device, here_bps, demand_bps, share, thresholds)}
     values: dict[Criterion, Array] = {}
     # What does not carry the line is judged at what it carries.

@@ -47,6 +47,9 @@ def headline(choice: Choice) -> str:
     said = choice.answer
     if said is None:
         return f"Which VPN suits depends on your line. Here, {asked_for(choice.needs)}:"
+    if not said.named and said.unknown:
+        line, vpns = _rate(said.needs.line_bps or 0), _listed(said.unknown, "and")
+        return f"Which VPN suits {line} is not known here: what was measured of {vpns} ends below."
     if not said.named:
         return f"No VPN that was measured here suits {_rate(said.needs.line_bps or 0)}, {asked_for(choice.needs)}."
     first, line = said.of(said.named[0]), _rate(said.needs.line_bps or 0)
@@ -190,7 +193,7 @@ def say_yours(where: str) -> str:
 
 
 def _change(change: Change) -> str:
-    then = _either(change.named) if change.named else "nothing that was measured here"
+    then = _either(change.named) if change.named else "nothing that is known here"
     kept = f" ({', '.join(RESERVED[name] for name in change.reservations)})" if change.reservations else ""
     if change.line_bps is not None:
         if change.grade == Grade.SHORT:
@@ -204,6 +207,8 @@ def _change(change: Change) -> str:
 
 
 def _band(band: Band) -> str:
+    if not band.named and band.unknown:
+        return "not known here: no more was offered to them"
     if not band.named:
         return "nothing that was measured here suits"
     if band.grade == Grade.SHORT:

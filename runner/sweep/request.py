@@ -21,7 +21,6 @@ from runner.data.asked import AskedRun
 from runner.data.errors import UsageError, require_known
 from runner.data.files import is_there
 from runner.data.levels import BASELINE
-from runner.data.needs import Needs
 from runner.data.numbers import rate_bps
 from runner.data.store import load_run
 from runner.data.trials import Cell, ExperimentRecord, Trial
@@ -119,10 +118,8 @@ def resolve(asked: AskedRun) -> Request:
     for name in asked.gateway_images:
         require_known("image", name, image_names())
     experiments = [load_experiment(name) for name in expand(asked.experiments)]
-    wanted, later = list(asked.vpns), list[Vpn]()
-    if not wanted:
-        wanted, later = _candidates(experiments, asked.needs, in_turn=asked.deadline_s is not None and not many)
-    plugins = [load_vpn(name) for name in dict.fromkeys([BASELINE, *wanted])]  # none: to be compared with
+    wanted, later = (asked.vpns, []) if asked.vpns else _candidates(experiments, asked)
+    plugins = [load_vpn(name) for name in dict.fromkeys([BASELINE, *wanted])]  # the baseline: to be compared with
     twice = sorted({vpn.name for vpn in plugins if [other.name for other in plugins].count(vpn.name) > 1})
     if twice:
         raise UsageError(f"--vpn names two plugins called {', '.join(twice)}. Rename your file")
@@ -151,15 +148,16 @@ def resolve(asked: AskedRun) -> Request:
     return replace(request, repetitions=max(request.repetitions, tunnels), weights=_weights(request))
 
 
-def _candidates(experiments: Sequence[Experiment], needs: Needs, *, in_turn: bool) -> tuple[list[str], list[Vpn]]:
-    """The VPNs that are measured where none is named: all; for a choice those that have the musts. ``in_turn``: only
-    its first ones at once, and then those that come in later."""
+def _candidates(experiments: Sequence[Experiment], asked: AskedRun) -> tuple[Sequence[str], list[Vpn]]:
+    """The VPNs that are measured where none is named: all; for a choice those that have the musts. Under a deadline
+    its first ones begin, and the others come in later."""
     first = [name for experiment in experiments for name in experiment.first]
     if not first:
         return vpn_names(), []
     every = {name: load_vpn(name) for name in vpn_names()}
-    able = candidates({name: record_of(vpn) for name, vpn in every.items()}, needs, ports=True)
+    able = candidates({name: record_of(vpn) for name, vpn in every.items()}, asked.needs, ports=True)
     begin = [name for name in first if name in able] or able[:FEW]
+    in_turn = asked.deadline_s is not None and asked.farm is None
     return (begin, [every[name] for name in able if name not in begin]) if in_turn else (able, [])
 
 

@@ -30,7 +30,7 @@ def iperf3(lab: Lab, address: str, duration_s: int, *options: str) -> dict[str, 
     argv += [] if "--bytes" in options else ["--time", str(duration_s)]
     end = time.monotonic() + FREE_WITHIN_S * PATIENCE
     try:
-        while "the server is busy" in (done := lab.host1.run(*argv, check=False, timeout=duration_s + 4)).stdout:
+        while "the server is busy" in (done := lab.host1.run(*argv, check=False, timeout=2 * duration_s + 4)).stdout:
             if time.monotonic() > end:
                 break
             time.sleep(0.1)  # the test before ended here, and not there yet

@@ -197,7 +197,8 @@ function choosing(data, devices) {
       one.chance < rule.SURE ? 1 : 0, needs.must.some((must) => wordOf(one.vpn, must) === "declared") ? 1 : 0, -one.capacity];
     const named = able.filter((one) => one.chance >= least).map((one) => ({one, key: place(one)}));
     named.sort((a, b) => a.key.reduce((order, value, index) => order || value - b.key[index], 0) || (a.one.vpn < b.one.vpn ? -1 : 1));
-    return {every, named: named.map(({one}) => one)};
+    const unknown = able.filter((one) => one.middle === UNKNOWN).map((one) => one.vpn);
+    return {every, named: named.map(({one}) => one), unknown};
   }
 
   const reservationsOf = (one) => Object.entries(one.codes).filter(([, codes]) => middle(codes) === LITTLE).map(([name]) => name);
@@ -243,11 +244,11 @@ function choosing(data, devices) {
 
   // runner/choice/answer.py, answer.
   function answer(needs) {
-    const {every, named} = judge(needs), grade = named.length ? named[0].middle : UNKNOWN;
+    const {every, named, unknown} = judge(needs), grade = named.length ? named[0].middle : UNKNOWN;
     const place = (one) => (named.includes(one) ? named.indexOf(one) : named.length);
     const ordered = [...every].sort((a, b) => place(a) - place(b) || b.chance - a.chance);
     return {
-      needs, named: named.map((one) => one.vpn), certainty: certaintyOf(named), grade,
+      needs, named: named.map((one) => one.vpn), certainty: certaintyOf(named), grade, unknown,
       candidates: ordered.map((one) => candidateOf(one, needs, named, grade)),
     };
   }
@@ -265,9 +266,10 @@ function choosing(data, devices) {
     const steps = Math.round(rule.GRID * decades), found = [];
     for (let step = 0; step <= steps; step++) {
       const line = 10 ** (low + decades * step / steps);
-      const {named} = judge({...needs, line_bps: line}), first = named[0], last = found.at(-1);
+      const {named, unknown} = judge({...needs, line_bps: line}), first = named[0], last = found.at(-1);
       const now = {
         named: named.map((one) => one.vpn), grade: first ? first.middle : UNKNOWN, reservations: first ? reservationsOf(first) : [],
+        unknown,
       };
       const same = last && last.grade === now.grade && last.named.length === now.named.length &&
         now.named.every((vpn) => last.named.includes(vpn));
@@ -329,6 +331,9 @@ function saying(data) {
   function headline(said, needs) {
     if (!said) return `Which VPN suits depends on your line. Here, ${askedFor(needs)}:`;
     const line = rate(needs.line_bps);
+    if (!said.named.length && said.unknown.length) {
+      return `Which VPN suits ${line} is not known here: what was measured of ${listed(said.unknown, "and")} ends below.`;
+    }
     if (!said.named.length) return `No VPN that was measured here suits ${line}, ${askedFor(needs)}.`;
     const first = said.candidates.find((one) => one.vpn === said.named[0]), others = said.named.slice(1);
     if (said.grade === SHORT) {
@@ -344,6 +349,7 @@ function saying(data) {
   }
 
   function ofBand(band) {
+    if (!band.named.length && band.unknown.length) return "not known here: no more was offered to them";
     if (!band.named.length) return "nothing that was measured here suits";
     if (band.grade === SHORT) return `nothing here carries it; ${band.named[0]} carries most, ${upTo(band.here_bps, band.most_bps)}`;
     const kept = band.reservations.length ? ` (${reserved(band.reservations).join(", ")})` : "";
@@ -392,7 +398,7 @@ function saying(data) {
     (one) => `not ${one.vpn}: ${one.reasons.map((reason) => because(reason, one)).join("; ")}.`);
 
   function change(then) {
-    let words = then.named.length ? listed(then.named, "or") : "nothing that was measured here";
+    let words = then.named.length ? listed(then.named, "or") : "nothing that is known here";
     let kept = then.reservations.length ? ` (${reserved(then.reservations).join(", ")})` : "";
     if (then.line_bps !== undefined) {
       if (then.grade === SHORT) [words, kept] = ["nothing here carries it", ""];

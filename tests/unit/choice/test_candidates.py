@@ -2,15 +2,19 @@
 
 from runner.catalogue import load_experiment, load_vpn, record_of, vpn_names
 from runner.choice.candidates import candidates
+from runner.data.asked import AskedRun
 from runner.data.needs import Needs
-from runner.sweep.request import Request
-from tests.unit.asking import request
+from runner.sweep.request import Request, resolve
 
 RECORDS = {name: record_of(load_vpn(name)) for name in vpn_names()}
 
 
-def names(asked: Request) -> set[str]:
-    return {vpn.name for vpn in asked.vpns} - {"none"}
+def asked(**options: object) -> Request:
+    return resolve(AskedRun.model_validate({"experiments": "choose", **options}))
+
+
+def names(request: Request) -> set[str]:
+    return {vpn.name for vpn in request.vpns} - {"none"}
 
 
 def test_candidates_have_the_musts() -> None:
@@ -23,18 +27,18 @@ def test_candidates_have_the_musts() -> None:
 
 
 def test_the_first_ones_begin_and_the_others_come_in_under_a_deadline() -> None:
-    begins = request("choose", deadline_s=160)
+    begins = asked(deadline_s=160)
     assert names(begins) == {*load_experiment("choose").first}
     assert "fastd" in {vpn.name for vpn in begins.later}
-    assert names(request("choose")) == names(begins) | {vpn.name for vpn in begins.later}
+    assert names(asked()) == names(begins) | {vpn.name for vpn in begins.later}
 
 
 def test_where_no_first_one_has_the_musts_others_begin() -> None:
-    begins = request("choose", deadline_s=160, needs=Needs(must=("ethernet",)))
+    begins = asked(deadline_s=160, needs=Needs(must=("ethernet",)))
     assert names(begins)
     assert not names(begins) & {*load_experiment("choose").first}
 
 
 def test_who_is_named_is_measured_whatever_the_musts_are() -> None:
-    assert names(request("choose", vpns=("tinc",), deadline_s=160)) == {"tinc"}
-    assert not request("choose", vpns=("tinc",), deadline_s=160).later
+    assert names(asked(vpns="tinc", deadline_s=160)) == {"tinc"}
+    assert not asked(vpns="tinc", deadline_s=160).later

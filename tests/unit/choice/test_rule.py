@@ -180,6 +180,28 @@ def test_what_is_known_from_below_only_is_not_called_short() -> None:
     assert found.of("slow").grade == Grade.SHORT
 
 
+def test_where_all_are_known_from_below_only_it_is_not_known_and_not_that_nothing_suits() -> None:
+    """The generator's own limit, which a guest kernel reaches first."""
+    below = {"light": replace(LIGHT, at_least=frozenset({"tcp"}))}
+    found, every = said(5e9, below, traffic="files"), bands(below, ALL, needs(None, traffic="files"))
+    assert (found.named, found.unknown) == ([], ["light"])
+    assert (every[-1].named, every[-1].unknown) == ([], ["light"])
+    useless = said(5e9, {"light": device("light", 8e9, setup_s=100.0)})
+    assert (useless.named, useless.unknown) == ([], [])
+
+
+def test_who_is_not_sure_on_cores_of_their_own_is_not_settled() -> None:
+    """Here the fast one is sure; with what the other carries on cores of its own, more measurement would tell."""
+    wide = device("wide", 4e8, 4e8, growth=3.0, spread=0.25)
+    both = {"fast": device("fast", 3e9, 3e9, 30.0, growth=1.5), "wide": wide}
+    states, at = words("fast", "wide"), needs(9.3e8, traffic="files")
+    assert answer(both, states, at).certainty == "sure"
+    assert answer(both, states, at, own_cores=True).certainty != "sure"
+    assert unsettled(both, states, at)
+    known = {**both, "wide": device("wide", 4e8, 4e8, growth=3.0)}
+    assert not unsettled(known, states, at)
+
+
 def test_a_line_is_refused_only_where_gateways_of_their_own_would_not_carry_it_either() -> None:
     bound = {"slow": device("slow", 4e8, 4e8, growth=2.0, spread=0.01), "fast": FAST}
     at_1g = answer(bound, ALL, needs(1e9, traffic="files"))
