@@ -357,8 +357,8 @@ def _absent(vpns: str, why: str, guest: str) -> Absent:
     if flat.startswith("unsupported: ") and KERNELS_OWN.search(flat):
         other = BY_KERNEL.get(guest, BY_ANY_KERNEL)
         return Absent(vpns=vpns, why=flat, short="this kernel lacks what it needs", how=other)
-    first = re.split(r"; |\. |\n", why)[0]
-    short = first if len(first) <= LONG else f"{first.split(':')[0][:LONG]}, the tables say why"
+    first = text.closed(re.split(r"; |\. |\n", why)[0])
+    short = first if len(first) <= LONG else f"{text.closed(first.split(':')[0][:LONG])}, the tables say why"
     return Absent(vpns=vpns, why=flat, short=" ".join(short.split()), how="")
 
 
