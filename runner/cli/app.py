@@ -28,7 +28,7 @@ app = typer.Typer(
     help="Measure site-to-site VPNs against each other on this machine, and rank them.",
     cls=Words,
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rich takes a third of the time
 )

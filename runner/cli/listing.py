@@ -19,7 +19,8 @@ EXTINCT = json.loads((shipped("published") / "extinct.json").read_text())
 
 
 def tables(whole: bool) -> dict[str, list[dict[str, str]]]:
-    """Name of the listing -> its rows, column -> text. ``whole``: every level of every VPN, instead of their number."""
+    """Name of the listing -> its rows, column -> text. ``whole``: all that is known, also what
+    80 columns have no room for: every level of every VPN, what it carries and declares, sources."""
     return {
         "vpns": [_vpn_row(load_vpn(name), whole) for name in vpn_names()],
         "extinct": [
@@ -27,15 +28,16 @@ def tables(whole: bool) -> dict[str, list[dict[str, str]]]:
             for system in EXTINCT["systems"]
         ],
         "experiments": [
-            {"name": e.name, "question": e.question, "source": e.source}
+            {"name": e.name, "question": e.question} | ({"source": e.source} if whole else {})
             for e in map(load_experiment, experiment_names())
         ]
         + [
-            {"name": name, "question": f"all of: {', '.join(members)}", "source": ""}
+            {"name": name, "question": f"all of: {', '.join(members)}"} | ({"source": ""} if whole else {})
             for name, members in GROUPS.items()
         ],
         "metrics": [
-            {"name": m.name, "unit": m.unit, "better": m.better, "definition": m.definition, "source": m.source}
+            {"name": m.name, "unit": m.unit, "better": m.better, "definition": m.definition}
+            | ({"source": m.source} if whole else {})
             for m in metrics().values()
         ],
         "presets": [
@@ -73,17 +75,21 @@ def _declared(vpn: Vpn) -> dict[str, str]:
 
 
 def _vpn_row(vpn: Vpn, whole: bool) -> dict[str, str]:
-    row = {
+    if whole:
+        return {
+            "name": vpn.name,
+            "title": vpn.title,
+            "data path": vpn.dataplane,
+            "carried in": vpn.transport,
+            "carries": vpn.carries,
+            "ciphers": ", ".join(vpn.offers.ciphers),
+            "compression": ", ".join(vpn.offers.compressions),
+        } | _declared(vpn)
+    return {
         "name": vpn.name,
-        "title": vpn.title,
         "data path": vpn.dataplane,
         "carried in": vpn.transport,
-        "carries": vpn.carries,
-        "ciphers": ", ".join(vpn.offers.ciphers),
-        "compression": ", ".join(vpn.offers.compressions),
+        "ciphers": str(len(vpn.offers.ciphers)) if vpn.offers.ciphers != {"none": "none"} else "none",
+        "compression": ", ".join(vpn.offers.compressions).removeprefix("off, "),
+        "title": vpn.title,
     }
-    return (
-        row | _declared(vpn)
-        if whole
-        else row | {"ciphers": str(len(vpn.offers.ciphers)) if vpn.offers.ciphers != {"none": "none"} else "none"}
-    )

@@ -140,12 +140,15 @@ class PlainProgress:
 
     def __init__(self, console: Console, metrics: Mapping[str, Metric], quiet: bool = False) -> None:
         self.console, self.metrics, self.quiet = console, metrics, quiet
-        self.told: set[tuple[str, str]] = set()
+        self.lacking: dict[str, None] = {}
         self.done = self.total = 0
 
     def planned(self, trials: int, expected_s: float) -> None:
-        """Print how many trials are ahead, and for how long (s)."""
+        """Print what this machine cannot run, how many trials are ahead, and for how long (s)."""
         self.total = self.done + trials
+        if self.lacking:
+            self.say(f"Not supported here, at all or at some levels: {', '.join(self.lacking)} (why: vpneval doctor)")
+            self.lacking.clear()
         self.say(f"{trials} trials will be measured, in about {clock(expected_s)} min")
 
     def tunnel(self, repetition: int, vpn: str, params: Mapping[str, str]) -> None:
@@ -167,13 +170,11 @@ class PlainProgress:
         self.done += trial.status != "unsupported"
         if self.quiet and trial.status in ("ok", "unsupported"):
             return
-        if trial.status == "unsupported":  # once for each reason, however many cells it costs
-            if (trial.vpn, trial.reason) in self.told:
-                return
-            self.told.add((trial.vpn, trial.reason))
-        where = f"[{self.done}/{self.total}]" if trial.status != "unsupported" else "[probe]"
+        if trial.status == "unsupported":  # told together, once
+            self.lacking[trial.vpn] = None
+            return
         self.console.print(
-            f"{where} {trial.vpn} {levels_of(trial.params)}: {result_of(trial, self.metrics)}",
+            f"[{self.done}/{self.total}] {trial.vpn} {levels_of(trial.params)}: {result_of(trial, self.metrics)}",
             highlight=False,
             soft_wrap=True,
         )

@@ -42,6 +42,10 @@ Vpns = Annotated[
         "--vpn", metavar="A,B", help="measure only these VPNs; a file of your own: ./mine.py. Default: all VPNs"
     ),
 ]
+AskedVpns = Annotated[
+    list[str] | None,
+    typer.Option("--vpn", metavar="A,B", help="ask only these VPNs; a file of your own: ./mine.py. Default: all VPNs"),
+]
 Instruments = Annotated[
     list[str] | None, typer.Option("--instrument", metavar="FILE", help="use an instrument of your own: ./mine.py")
 ]
@@ -50,6 +54,10 @@ Levels = Annotated[
     typer.Option(
         "--set", metavar="FACTOR=LEVEL,…", help="measure only these levels; `vpneval list factors` names them"
     ),
+]
+TunnelLevels = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FACTOR=LEVEL,…", help="levels of the tunnel; `vpneval list factors` names them"),
 ]
 ProfileName = Annotated[
     str, typer.Option("--profile", metavar="NAME", help=f"how long and how often to measure: {PROFILE_NAMES}")

@@ -360,8 +360,8 @@ def _absent(vpns: str, why: str, by_kernel: str) -> Absent:
         return Absent(vpns=vpns, why=flat, short="carries TCP only", how=BY_TCP)
     if flat.startswith("unsupported: ") and KERNELS_OWN.search(flat):
         return Absent(vpns=vpns, why=flat, short="this kernel lacks what it needs", how=by_kernel)
-    first = re.split(r"; |\. |\n", why)[0]
-    short = first if len(first) <= LONG else f"{first.split(':')[0][:LONG]}, the tables say why"
+    first = text.closed(re.split(r"; |\. |\n", why)[0])
+    short = first if len(first) <= LONG else f"{text.closed(first.split(':')[0][:LONG])}, the tables say why"
     return Absent(vpns=vpns, why=flat, short=" ".join(short.split()), how="")
 
 

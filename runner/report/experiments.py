@@ -15,6 +15,7 @@ from runner.ranking.basis import why_absent
 from runner.ranking.stats import Ratio, Summary, block_values, lower_bounds
 from runner.ranking.ties import in_order
 from runner.report import text
+from runner.report.effects import Effect, effects
 from runner.report.facts import BASELINE
 from runner.report.numbers import Baseline, Numbers, numbers_of
 from runner.report.text import bound, share
@@ -101,6 +102,7 @@ class ExperimentReport(Strict):
     source: str
     tables: list[MetricTable]
     problems: list[Problem]
+    effects: list[Effect] = []
 
 
 def name_of(number: int) -> str:
@@ -159,6 +161,12 @@ def experiment_report(
         source=record.source,
         tables=[table for table in tables if table.rows],
         problems=problems,
+        effects=effects(
+            record,
+            by_cell,
+            {table.metric: table.better for table in tables},
+            [table.metric for table in tables if table.measured],
+        ),
     )
 
 

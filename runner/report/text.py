@@ -42,6 +42,11 @@ def lower(title: str) -> str:
     return title if title[:2].isupper() else title[:1].lower() + title[1:]
 
 
+def closed(cut: str) -> str:
+    """The beginning of a sentence without a bracket that its cut left open."""
+    return cut[: cut.rindex("(")].rstrip() if cut.count("(") > cut.count(")") else cut
+
+
 def digits(value: float) -> str:
     """Three digits, and never an exponent for what is large: ``0.0123``, ``341``, ``2660``."""
     return f"{value:.{_digits(value)}f}"

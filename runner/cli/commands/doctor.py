@@ -6,7 +6,18 @@ import json
 
 import typer
 
-from runner.cli.options import ImageName, Json, KernelName, LabSpec, MaxRate, OnlyMachine, Vpns, begin, joined, tell
+from runner.cli.options import (
+    AskedVpns,
+    ImageName,
+    Json,
+    KernelName,
+    LabSpec,
+    MaxRate,
+    OnlyMachine,
+    begin,
+    joined,
+    tell,
+)
 from runner.cli.output import out
 from runner.data.errors import require_known
 from runner.data.guest import inside
@@ -20,7 +31,7 @@ def doctor(
     image: ImageName = DEFAULT_IMAGE,
     lab: LabSpec = "netns",
     kernel: KernelName = HOST,
-    vpns: Vpns = None,
+    vpns: AskedVpns = None,
     max_rate: MaxRate = "",
     only_machine: OnlyMachine = False,
     as_json: Json = False,

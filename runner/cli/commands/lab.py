@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.options import ImageName, LabSpec, Levels, MaxRate, begin, joined, tell
+from runner.cli.options import ImageName, LabSpec, MaxRate, TunnelLevels, begin, joined, tell
 from runner.data.errors import require_known
 from runner.lab.names import DEFAULT_IMAGE
 
@@ -16,7 +16,7 @@ def lab_shell(
     vpn: Annotated[
         str, typer.Option("--vpn", metavar="NAME", help="bring this VPN up first; a file of your own: ./mine.py")
     ] = "none",
-    levels: Levels = None,
+    levels: TunnelLevels = None,
     image: ImageName = DEFAULT_IMAGE,
     where: LabSpec = "netns",
     max_rate: MaxRate = "",

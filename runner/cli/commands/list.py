@@ -12,6 +12,8 @@ from runner.cli.output import out
 from runner.data.errors import require_known
 from runner.data.streams import document
 
+WORD = 17  # characters: a column of such words stays whole
+
 
 def list_(
     what: Annotated[
@@ -22,7 +24,10 @@ def list_(
     ] = "vpns",
     as_json: Json = False,
 ) -> None:
-    """List the VPNs, experiments, metrics, presets and factors."""
+    """List the VPNs, experiments, metrics, presets and factors.
+
+    With --json it prints all that is known of them: every cipher, sources, and what a VPN carries and declares.
+    """
     begin("vpneval reads the plugins and the experiments.")
     from rich.table import Table
 
@@ -35,7 +40,8 @@ def list_(
         return
     table = Table(box=None, header_style="bold", padding=(0, 1), pad_edge=False, collapse_padding=True)
     for column in listings[what][0]:
-        table.add_column(column.replace(" ", "\n"), overflow="fold", no_wrap=column == "name")
+        longest = max(len(row[column]) for row in listings[what])
+        table.add_column(column.replace(" ", "\n"), overflow="fold", no_wrap=column == "name" or longest <= WORD)
     for row in listings[what]:
         table.add_row(*row.values())
     out.print(table)

@@ -9,7 +9,6 @@ import typer
 
 from runner.cli.options import (
     Days,
-    Levels,
     Line,
     MustHaves,
     NeedsFile,
@@ -18,6 +17,7 @@ from runner.cli.options import (
     PathRtt,
     SiteFile,
     TrafficName,
+    TunnelLevels,
     WriteTo,
     begin,
     joined,
@@ -33,7 +33,7 @@ def recipe(
     vpn: Annotated[
         str, typer.Argument(metavar="[VPN]", help="a name from `vpneval list`, or a file; default: what --run names")
     ] = "",
-    levels: Levels = None,
+    levels: TunnelLevels = None,
     site: SiteFile = None,
     of_run: OfRun = None,
     folder: WriteTo = None,

@@ -15,12 +15,13 @@ from rich.text import Text
 from runner.data.streams import printable
 from runner.ranking.ranking import Ranking
 from runner.report import blocks, text, verdicts
-from runner.report.answer import answers, change
+from runner.report.answer import change
 from runner.report.blocks import Block, Heading, Paragraph, TableCell, cell
 from runner.report.document import measured, opening, ranked, warnings
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_levels
 from runner.report.facts import interval_method
 from runner.report.forms.terminal_answer import NOTHING_TO_RANK, render_answer
+from runner.report.forms.terminal_experiments import render_experiments
 from runner.report.model import Report
 
 WIDE = 100
@@ -36,12 +37,12 @@ def render(
     report: Report, console: Console, *, full: bool = False, folder: Path | None = None, across: bool = False
 ) -> None:
     """Print the report to ``console``, in its width and colours: the answer, and with ``full`` every table before it.
-    The tables are also printed where nothing could be ranked, because then they are the answer. ``folder``, ``across``:
+    ``folder``, ``across``:
     see ``render_answer``."""
     bases = report.bases
     report = Report.model_validate(printable(report.model_dump(exclude={"observations"})) | {"observations": []})
     report = report.model_copy(update={"bases": bases})  # the dump has none, and the answer weighs them anew
-    if full or not any(answer.groups for answer in answers(report)):
+    if full or not (report.experiments or report.choice):
         _tables(report, console)
     render_answer(report, console, folder, across=across)
 
@@ -49,6 +50,7 @@ def render(
 def _tables(report: Report, console: Console) -> None:
     """Print the tables that the answer is made from."""
     _header(report, console)
+    render_experiments(report, console)
     previous: list[tuple[str, str]] = []
     for ranking in report.rankings:
         _ranking(ranking, console)

@@ -39,6 +39,7 @@ from runner.report.answer import (
     verdict,
 )
 from runner.report.forms.terminal_choice import render_choice, render_next
+from runner.report.forms.terminal_experiments import answered_by_ranking, render_experiments
 from runner.report.headings import machine
 from runner.report.kinds import OTHERS
 from runner.report.limits import LimitRow, changed_order, of_ranking
@@ -74,8 +75,11 @@ def render_answer(report: Report, console: Console, folder: Path | None = None, 
         console.print(Text(holds(report.machines[0])))
     if report.choice:
         render_choice(report.choice, console)
-    all_answers = answers(report) if report.ranks_count else []
-    if not all_answers and not report.choice:
+    whole = not report.experiments or any(answered_by_ranking(asked, report) for asked in report.experiments)
+    if not whole and not report.choice:
+        render_experiments(report, console)
+    all_answers = answers(report) if report.weighed or (whole and report.ranks_count) else []
+    if not all_answers and not report.choice and not report.experiments:
         console.print(NOTHING_TO_RANK)
     for at, answer in enumerate(all_answers):
         if not answer.groups and any(other.groups for other in all_answers):

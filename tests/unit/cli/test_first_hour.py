@@ -1,0 +1,64 @@
+"""What somebody meets who uses vpneval for the first time: lists, help and progress that can be read."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+
+import pytest
+from rich.console import Console
+
+from runner.catalogue import vpn_names
+from runner.cli.live import PlainProgress
+from runner.cli.main import main
+from tests.unit.synthetic import CBC, IDLE, make_trial
+
+CapSys = pytest.CaptureFixture[str]
+LISTS = ("vpns", "extinct", "experiments", "metrics", "presets", "factors", "profiles")
+
+
+def printed(capsys: CapSys, *argv: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main([*argv])
+    assert not ended.value.code
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("what", LISTS)
+def test_no_word_of_a_list_is_broken_at_80_columns(capsys: CapSys, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    whole = set(printed(capsys, "list", what, "--json").replace('"', " ").replace("\\n", " ").split())
+    monkeypatch.setattr("runner.cli.output.out._width", 80)
+    text = printed(capsys, "list", what)
+    assert max(map(len, text.splitlines())) <= 80
+    known = {part for word in whole for part in re.split(r"[^\w]+", word)} | {"data", "path", "carried", "in"}
+    assert {part for word in text.split() for part in re.split(r"[^\w]+", word) if not part.isdigit()} <= known
+
+
+@pytest.mark.parametrize("command", [(), ("run",), ("report",), ("lab", "shell")])
+def test_h_is_help(capsys: CapSys, command: tuple[str, ...]) -> None:
+    assert printed(capsys, *command, "-h") == printed(capsys, *command, "--help")
+
+
+@pytest.mark.parametrize("command", ["recipe", "doctor", "lab"])
+def test_what_measures_nothing_offers_to_measure_nothing(capsys: CapSys, command: str) -> None:
+    assert "measure only" not in " ".join(printed(capsys, *[command, "shell"][: 1 + (command == "lab")], "-h").split())
+
+
+def test_a_shell_completes_a_command(capsys: CapSys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["vpneval"])
+    for name, value in (("_VPNEVAL_COMPLETE", "complete_bash"), ("COMP_WORDS", "vpneval hist"), ("COMP_CWORD", "1")):
+        monkeypatch.setenv(name, value)
+    assert printed(capsys) == "history\n"
+
+
+def test_what_is_not_supported_takes_a_line_before_the_first_number() -> None:
+    console = Console(file=io.StringIO(), width=80, record=True)
+    progress = PlainProgress(console, {})
+    for vpn in vpn_names()[:20]:
+        progress.finished(make_trial(vpn, CBC | IDLE, 0, {}, status="unsupported", reason=f"no {vpn} here"), 0)
+    progress.planned(3, 14)
+    progress.planned(3, 14)
+    said = console.export_text().splitlines()
+    assert [vpn for vpn in vpn_names()[:20] if vpn not in said[0]] == []
+    assert len(said) == 3
