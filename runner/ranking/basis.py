@@ -126,8 +126,7 @@ def basis_of(run: Run, trials: Sequence[Trial], configuration: str, metrics: Col
         values=values,
         bounds=bounds,
         lost={
-            metric: {vpn: lost for vpn in by_vpn if (lost := lost_of(run, ranked[metric][vpn], whole))}
-            for metric, by_vpn in values.items()
+            metric: lost_of({vpn: ranked[metric][vpn] for vpn in by_vpn}, whole) for metric, by_vpn in values.items()
         },
         seconds={metric: {vpn: _seconds(ranked[metric][vpn]) for vpn in by_vpn} for metric, by_vpn in values.items()},
         reasons={
@@ -248,14 +247,19 @@ def is_whole(run: Run) -> bool:
     return bool(calls) and not stopped_early and not run.machines
 
 
-def lost_of(run: Run, trials: Sequence[Trial], whole: bool) -> int:
-    """How many repetitions of one cell failed, and have no other value, or are missing from a ``whole`` run. What the
-    lab is to blame for is not among them."""
-    ok = {trial.repetition for trial in trials if trial.status == "ok"}
-    lost = {trial.repetition for trial in trials if trial.status == "failed"} - ok
-    if whole and ok:
-        lost |= set(range(1, run.repetitions + 1)) - {trial.repetition for trial in trials}
-    return len(lost)
+def lost_of(trials: Mapping[str, Sequence[Trial]], whole: bool) -> dict[str, int]:
+    """VPN -> how many repetitions of a metric's trials failed, and have no other value, or are missing from a ``whole``
+    run in which every other VPN has them; without VPNs that lost none. What the lab is to blame for is not lost."""
+    ok = {vpn: {trial.repetition for trial in own if trial.status == "ok"} for vpn, own in trials.items()}
+    lost = {}
+    for vpn, own in trials.items():
+        gone = {trial.repetition for trial in own if trial.status == "failed"}
+        others = [repetitions for other, repetitions in ok.items() if other != vpn]
+        if whole and others:
+            gone |= set.intersection(*others) - {trial.repetition for trial in own}
+        if gone := gone - ok[vpn]:
+            lost[vpn] = len(gone)
+    return lost
 
 
 def _seconds(trials: Sequence[Trial]) -> float:
