@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,7 @@ def reports_of(
     """A report for each kind of machine of runs that belong together. ``needs``: makes the run's needs what this
     command states. Raises as `report_of` does."""
     from runner.data.irregular import load_told
-    from runner.data.merge import merge_runs
+    from runner.data.merge import distinct, merge_runs
     from runner.ranking.basis import measured_metrics
     from runner.ranking.margins import with_margins
     from runner.report.kinds import by_kind
@@ -49,9 +50,14 @@ def reports_of(
 
     read = [load_told(folder) for folder in folders]
     lacks = [sentence for _, _, told in read for sentence in told]
+    for (a, (_, ours, _)), (b, (_, theirs, _)) in combinations(zip(folders, read, strict=True), 2):
+        if ours and ours == theirs:
+            raise UsageError(f"{a} and {b} hold the same measurements, which would count twice. Name one of them")
     for sentence in lacks:
         tell(f"Warning: {sentence}")
-    whole, every = merge_runs([(run, trials) for run, trials, _ in read])
+    whole, every = merge_runs(
+        [*zip(distinct([run for run, _, _ in read], folders), (trials for _, trials, _ in read), strict=True)]
+    )
     whole = whole.model_copy(update={"needs": needs(whole.needs)}) if needs else whole
     for run, trials in by_kind(with_margins(whole, margin), every):
         made = build(

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from runner.data.errors import UsageError
 from runner.data.trials import Run, Trial
+from runner.data.wan import PRESETS
 
-NUMBERS = ("file_bytes", "wan_rate_bps")  # the levels that a report reads as numbers
+# A factor whose name has a unit has numbers as levels, and so have counts; those of the second group are whole.
+NUMBERS = re.compile(
+    r"(?:\w+_(?:bps|ms|s|ratio|cpu))|(\w+_(?:bytes|packets)|streams|clients|sites|flows|labs|cpus|dscp)"
+)
 
 
 def check(run: Run, trials: Sequence[Trial]) -> None:
@@ -42,13 +47,15 @@ def _known(run: Run, where: str, metric: str) -> None:
 
 
 def _levels(where: str, params: dict[str, str]) -> None:
-    for factor in NUMBERS:
-        if factor in params and not _is_number(params[factor]):
-            raise UsageError(f"{where}: the level {params[factor]!r} of {factor} is not a number")
+    for factor, level in params.items():
+        if (a_number := NUMBERS.fullmatch(factor)) and not _is_number(level, whole=bool(a_number[1])):
+            raise UsageError(f"{where}: the level {level!r} of {factor} is not a {'whole ' * bool(a_number[1])}number")
+    if (wan := params.get("wan", "lan")) not in PRESETS:
+        raise UsageError(f"{where}: the level {wan!r} of wan is none of {', '.join(PRESETS)}")
 
 
-def _is_number(level: str) -> bool:
+def _is_number(level: str, *, whole: bool) -> bool:
     try:
-        return math.isfinite(float(level))
-    except ValueError:
+        return math.isfinite(int(level) if whole else float(level))
+    except (ValueError, OverflowError):
         return False

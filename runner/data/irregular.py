@@ -3,21 +3,110 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from runner.data.files import is_there, open_to_read
+from runner.data.files import is_there, lines_of, open_to_read
 from runner.data.store import last_round, load_run
 from runner.data.trials import Run, Trial
 
+ROW = re.compile(rb'"trial":"([^"]+)","number":(\d+),"round":(\d+)')  # as pydantic writes a slice
 MOST_TOLD = 3  # sentences of one kind about a file
 
 
 def load_told(folder: Path) -> tuple[Run, list[Trial], list[str]]:
-    """A run folder as data, as ``load_run`` has it, with sentences on what its files lack and what they have twice."""
-    twice: list[str] = []
-    run, trials = load_run(folder, twice)
-    return run, trials, incomplete(folder, trials) + _some(twice) + _some(repeated(folder, trials))
+    """A run folder as data, as ``load_run`` has it, with sentences on what its files lack and what they have twice.
+
+    slices.jsonl tells what trials.jsonl should have. A trial whose line was taken out or cut counts as failed, and what
+    is there twice counts once: nobody gains from an edited file.
+    """
+    told: list[str] = []
+    run, trials = load_run(folder, told)
+    lacks = incomplete(folder, trials)
+    trials, cut = _restored(folder, run, trials)
+    trials, twice = _once(folder, trials)
+    return run, trials, [*lacks, *_some(told), *_some(cut), *_some(twice)]
+
+
+def _restored(folder: Path, run: Run, trials: list[Trial]) -> tuple[list[Trial], list[str]]:
+    """The trials with those whose line is missing or cut, as failed ones; and a sentence on each of these."""
+    if not run.invocations or run.invocations[-1].outcome != "complete":  # killed between a slice and its trial's line
+        return trials, []
+    whole, rounds, told = list(trials), _rounds_of(folder / "slices.jsonl"), list[str]()
+    at = {trial.id: number for number, trial in enumerate(trials)}
+    alike = {_cell_of(trial.id): trial for trial in trials}
+    for id_, played in rounds.items():
+        if (own := at.get(id_)) is not None:
+            kept = {number for measurement in trials[own].measurements for number in measurement.rounds}
+            if trials[own].status == "ok" and kept and played - kept:
+                why = f"its line has {len(kept)} of its {len(played)} rounds"
+                whole[own] = _edited(trials[own], why)
+                told.append(f"{folder}/trials.jsonl: the trial {id_} counts as failed: {why}, so the file was edited.")
+        elif (other := alike.get(_cell_of(id_))) and (number := re.search(r"-r(\d+)(?:-\w+)?$", id_)):
+            whole.append(
+                _edited(other, "its line is missing").model_copy(update={"id": id_, "repetition": int(number[1])})
+            )
+            told.append(
+                f"{folder}/trials.jsonl: the line of the trial {id_} is missing, whose slices are there: the file was "
+                "edited. It counts as failed."
+            )
+    return whole, told
+
+
+def _edited(trial: Trial, why: str) -> Trial:
+    update = {"status": "failed", "measurements": [], "curve": [], "timelines": [], "loads": [], "attempt": {}}
+    return trial.model_copy(update=update | {"reason": f"trials.jsonl was edited: {why}"})
+
+
+def _cell_of(id_: str) -> str:
+    return id_.rpartition("-r")[0]
+
+
+def _rounds_of(path: Path) -> dict[str, set[int]]:
+    """The rounds of each trial in slices.jsonl, of its last attempt; without those that belong to none."""
+    found: dict[str, set[int]] = {}
+    for line in lines_of(path) if is_there(path) else ():
+        if row := ROW.search(line):
+            name = row[1].decode(errors="replace")
+            if row[2] == b"1":
+                found[name] = set()
+            found.setdefault(name, set()).add(int(row[3]))
+    return {name: rounds for name, rounds in found.items() if any(rounds)}
+
+
+def _once(folder: Path, trials: Sequence[Trial]) -> tuple[list[Trial], list[str]]:
+    """The trials without what is there twice: the same trial under another name, and rounds, which no run plays again;
+    and a sentence on each."""
+    kept, told = list[Trial](), list[str]()
+    first: dict[tuple[str, str, str], dict[int, str]] = {}
+    began: dict[str, Trial] = {}
+    for trial in trials:
+        where = f"{folder}/trials.jsonl: the trial {trial.id}"
+        cell, other = (trial.cell, trial.position), began.get(trial.started_at)
+        if trial.duration_s and other and trial == other.model_copy(update=_name_of(trial)):
+            told.append(f"{where} is {other.id} once more: the file was edited. It counts once.")
+            continue
+        measurements, shared = [], ""
+        for measurement in trial.measurements:
+            seen = first.setdefault((*cell, measurement.metric), {})
+            shared = shared or next((seen[number] for number in measurement.rounds if number in seen), "")
+            fresh = {number: sample for number, sample in measurement.blocks if number not in seen}
+            seen |= dict.fromkeys(fresh, trial.id)
+            measurements.append(
+                measurement.model_copy(update={"rounds": [*fresh], "samples": [*fresh.values()]})
+                if len(fresh) < len(measurement.rounds)
+                else measurement
+            )
+        if shared:
+            told.append(f"{where} has rounds that {shared} has, too: the file was edited. They count once.")
+            continue
+        if any(len(new.rounds) < len(old.rounds) for new, old in zip(measurements, trial.measurements, strict=True)):
+            told.append(f"{where} has a round twice: the file was edited. It counts once.")
+            trial = trial.model_copy(update={"measurements": measurements})
+        began[trial.started_at] = trial
+        kept.append(trial)
+    return kept, told
 
 
 def incomplete(folder: Path, trials: Sequence[Trial]) -> list[str]:
@@ -45,23 +134,9 @@ def is_cut(path: Path) -> bool:
         return bool(file.read() != b"\n")
 
 
-def repeated(folder: Path, trials: Sequence[Trial]) -> list[str]:
-    """Sentences on rounds that a trial has twice, or that two trials of one cell share: no run plays a round again."""
-    problems, first = [], dict[tuple[str, str, str], dict[int, str]]()
-    for trial in trials:
-        for measurement in trial.measurements:
-            seen = first.setdefault((trial.cell, trial.position, measurement.metric), {})
-            fresh = set(measurement.rounds)
-            others = sorted({seen[number] for number in fresh & seen.keys()})
-            seen |= dict.fromkeys(fresh, trial.id)
-            if len(fresh) < len(measurement.rounds) or others:
-                whose = f"that {others[0]} has, too" if others else "twice"
-                problems.append(
-                    f"{folder}/trials.jsonl: the trial {trial.id} has rounds of {measurement.metric} {whose}, so the "
-                    "intervals are narrower than what was measured allows: the file was edited."
-                )
-                break
-    return problems
+def _name_of(trial: Trial) -> dict[str, object]:
+    """What tells a trial from a copy of it under another name."""
+    return {"id": trial.id, "repetition": trial.repetition}
 
 
 def _some(sentences: list[str]) -> list[str]:

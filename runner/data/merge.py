@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from runner.data.errors import UsageError
@@ -17,6 +19,7 @@ def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial
     Raises UsageError, saying what differs, unless lab, kernel, machine, image, profile and the VPNs' configurations are
     the same, and the metrics mean the same: numbers from different labs are never ranked together.
     """
+    runs = [*zip(distinct([run for run, _ in runs]), (trials for _, trials in runs), strict=True)]
     same_estimands(runs)
     merged, trials = runs[0]
     if len(runs) > 1:
@@ -57,6 +60,20 @@ def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial
             }
         )
     return merged, trials
+
+
+def distinct(runs: Sequence[Run], folders: Sequence[Path] = ()) -> list[Run]:
+    """The runs with names of their own: where two have one name, as the folders ``host`` of two calls have, each is
+    named by its folder, seen from where all of them are; or by a number."""
+    if len({run.run_id for run in runs}) == len(runs):
+        return list(runs)
+    if folders:
+        whole = [folder.resolve() for folder in folders]
+        top = os.path.commonpath([folder.parent for folder in whole])
+        names = [os.path.relpath(folder, top) for folder in whole]
+    else:
+        names = [f"{run.run_id} ({number})" for number, run in enumerate(runs, 1)]
+    return [run.model_copy(update={"run_id": name}) for run, name in zip(runs, names, strict=True)]
 
 
 def merge_machines(a: Run, b: Run) -> dict[str, Machine]:

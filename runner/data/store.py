@@ -299,6 +299,7 @@ def read_trials(path: Path, told: list[str] | None = None) -> list[Trial]:
     """All whole lines of trials.jsonl; of lines with the same id (a trial measured again) the last. ``told`` gets
     sentences on lines of trials that were well before: nothing measures those again."""
     trials: dict[str, Trial] = {}
+    failures: dict[str, list[str]] = {}
     with uncollected():
         for number, line in enumerate(lines_of(path), start=1):
             if not line.endswith(b"\n"):  # torn: only the last can be
@@ -314,6 +315,11 @@ def read_trials(path: Path, told: list[str] | None = None) -> list[Trial]:
                 if model is not None:  # nobody asks which fields were given: of 100,000 trials that is 400 MB
                     model.model_fields_set.clear()
             before = trials.pop(trial.id, None)
+            if trial.status == "failed":
+                failures.setdefault(trial.id, []).append(trial.reason.partition("\n")[0])
+            elif trial.status == "ok" and (failed := failures.get(trial.id)):
+                first = f"failed {'once' if len(failed) == 1 else f'{len(failed)} times'}, then ok: {failed[0]}"
+                trial = trial.model_copy(update={"warnings": [*trial.warnings, first]})
             if told is not None and before and before.status in ENDED:
                 told.append(
                     f"{path}, line {number}: the trial {trial.id} had ended before ({before.status}), and has another "

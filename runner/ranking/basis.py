@@ -24,7 +24,8 @@ Levels = tuple[tuple[str, str], ...]  # factors with their levels, as what can b
 class Basis:
     """What a ranking of one configuration is made from, whatever the weights. ``metrics``: what each metric of the run
     is, in the order that all else here has, too; ``values``: metric -> VPN -> block -> value; ``bounds``: the blocks in
-    which it is a lower bound; ``seconds``: metric -> VPN -> how long it was measured; ``levels``: VPN -> its tunnel, of
+    which it is a lower bound; ``lost``: the repetitions in which it has no value although it was measured or was to be,
+    where there are some; ``seconds``: metric -> VPN -> how long it was measured; ``levels``: VPN -> its tunnel, of
     all that are not references; ``reasons``: VPN -> metric -> why it has no value."""
 
     configuration: str
@@ -35,6 +36,7 @@ class Basis:
     traffic: Mapping[str, dict[str, str]]
     values: Mapping[str, Mapping[str, Blocks]]
     bounds: Mapping[str, Mapping[str, Set[int]]]
+    lost: Mapping[str, Mapping[str, int]]
     seconds: Mapping[str, Mapping[str, float]]
     reasons: Mapping[str, Mapping[str, str]]
     _drawn: dict[str, DrawnRanks | None] = field(default_factory=dict)
@@ -58,7 +60,9 @@ class Basis:
         if metric not in self._drawn:
             bounded = {vpn for vpn, blocks in self.bounds[metric].items() if blocks}
             values, pairs = self.values[metric], self.pairs(metric)
-            self._drawn[metric] = draw_ranks(self.metrics[metric], values, bounded, self.seed, pairs)
+            self._drawn[metric] = draw_ranks(
+                self.metrics[metric], values, bounded, self.seed, pairs, self.lost[metric].keys()
+            )
         return self._drawn[metric]
 
     def ranks(self, metric: str) -> dict[str, float]:
@@ -109,6 +113,7 @@ def basis_of(run: Run, trials: Sequence[Trial], configuration: str, metrics: Col
     ranked = {name: _ranked_trials(run.metrics[name], traffic, selected) for name, traffic in traffics.items()}
     values = _measurements(ranked)
     bounds = _bounds(ranked, values)
+    whole = is_whole(run)
     weighed = [*run.metrics, *sorted(set(metrics) - run.metrics.keys())]
     candidates = comparable(run)
     return Basis(
@@ -120,6 +125,9 @@ def basis_of(run: Run, trials: Sequence[Trial], configuration: str, metrics: Col
         traffic={metric: traffics[metric] for metric in values},
         values=values,
         bounds=bounds,
+        lost={
+            metric: lost_of({vpn: ranked[metric][vpn] for vpn in by_vpn}, whole) for metric, by_vpn in values.items()
+        },
         seconds={metric: {vpn: _seconds(ranked[metric][vpn]) for vpn in by_vpn} for metric, by_vpn in values.items()},
         reasons={
             vpn: {
@@ -230,6 +238,28 @@ def _bounds(
     return {
         metric: {vpn: lower_bounds(ranked[metric][vpn], metric) for vpn in by_vpn} for metric, by_vpn in values.items()
     }
+
+
+def is_whole(run: Run) -> bool:
+    """Did the run measure all that it planned? Then a trial without a line was taken out of its file."""
+    calls = run.invocations
+    stopped_early = any(call.outcome != "complete" or call.trimmed or call.passed_over for call in calls)
+    return bool(calls) and not stopped_early and not run.machines
+
+
+def lost_of(trials: Mapping[str, Sequence[Trial]], whole: bool) -> dict[str, int]:
+    """VPN -> how many repetitions of a metric's trials failed, and have no other value, or are missing from a ``whole``
+    run in which every other VPN has them; without VPNs that lost none. What the lab is to blame for is not lost."""
+    ok = {vpn: {trial.repetition for trial in own if trial.status == "ok"} for vpn, own in trials.items()}
+    lost = {}
+    for vpn, own in trials.items():
+        gone = {trial.repetition for trial in own if trial.status == "failed"}
+        others = [repetitions for other, repetitions in ok.items() if other != vpn]
+        if whole and others:
+            gone |= set.intersection(*others) - {trial.repetition for trial in own}
+        if gone := gone - ok[vpn]:
+            lost[vpn] = len(gone)
+    return lost
 
 
 def _seconds(trials: Sequence[Trial]) -> float:

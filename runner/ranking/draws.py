@@ -8,7 +8,7 @@ that comes out the same there to the last bit: additions in the order of the wei
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -23,6 +23,7 @@ from runner.ranking.ties import ranks
 
 DRAWS = 20_000
 CONFIDENCE = 0.95
+BEHIND = 1e6  # beyond any logarithm of a ratio
 TAIL = DRAWS // 40  # draws outside a place's interval, on each side: 2.5 %
 NORMAL = 1000  # degrees of freedom from which Student's t is a normal distribution
 Ranks = np.ndarray[tuple[int, int], np.dtype[np.uint16]]
@@ -83,13 +84,15 @@ def draw_ranks(
     bounded: Set[str],
     seed: int,
     pairs: Mapping[tuple[str, str], Estimate] | None = None,
+    failed: Collection[str] = (),
 ) -> DrawnRanks | None:
     """The ranks of all VPNs that were measured in ``metric``. None where no VPN has two blocks, unless the metric is
     exact: then the ranks are the same in every draw.
 
     ``values``: VPN -> block -> value; ``bounded``: the VPNs with lower bounds only, which no VPN outranks; ``pairs``:
-    the log ratios that are known (made from the values if not given). Each metric has a stream of random numbers of its
-    own, so that its ranks do not depend on the other metrics that count.
+    the log ratios that are known (made from the values if not given); ``failed``: the VPNs that failed in a repetition:
+    they stand behind all others, because nobody knows how bad the values are that they did not give. Each metric has a
+    stream of random numbers of its own, so that its ranks do not depend on the other metrics that count.
     """
     higher = metric.better == "higher"
     rng = np.random.default_rng([seed, zlib.crc32(metric.name.encode())])
@@ -100,9 +103,12 @@ def draw_ranks(
     for (one, a), (other, b) in combinations(enumerate(values.values()), 2):
         if _equal(a, b):
             means[:, other] = means[:, one]
-    placed = ranks(-means if higher else means, scale)
+    signed = -means if higher else means
+    last = [vpn in failed for vpn in values]
+    signed[:, last] = signed.max(axis=1, keepdims=True) + BEHIND
+    placed = ranks(signed, scale)
     if higher:
-        placed[:, [vpn in bounded for vpn in values]] = 1.0
+        placed[:, [vpn in bounded and vpn not in failed for vpn in values]] = 1.0
     doubled: Ranks = (2 * placed).astype(np.uint16)
     return DrawnRanks(tuple(values), doubled)
 

@@ -28,7 +28,8 @@ class Standing(Strict):
     average; it, ``place`` and ``best_probability`` are None where the VPN is not ranked. ``missing`` maps the weighted
     metrics that it lacks to the reason; ``at_least`` are those known from below only, in one
     block or more. ``place_interval``: from which to which place 95 % of the draws put it; ``ties``: the ranked VPNs
-    that may as well stand before it as behind."""
+    that may as well stand before it as behind. ``lost``: metric -> repetitions in which it failed, or which its file
+    lacks; there it stands behind the others."""
 
     vpn: str
     levels: dict[str, str]
@@ -41,6 +42,7 @@ class Standing(Strict):
     ties: list[str] = []
     at_least: list[str] = []
     missing: dict[str, str] = {}
+    lost: dict[str, int] = {}
 
 
 class Pair(Strict):
@@ -124,6 +126,7 @@ def weigh(basis: Basis, weights: Weights) -> Ranking:
                 blocks={metric: len(by_vpn[vpn]) for metric, by_vpn in basis.values.items() if vpn in by_vpn},
                 average=average,
                 at_least=[metric for metric, by_vpn in basis.bounds.items() if by_vpn.get(vpn)],
+                lost={metric: by_vpn[vpn] for metric, by_vpn in basis.lost.items() if vpn in by_vpn},
                 missing={metric: basis.reasons[vpn][metric] for metric in absent},
             )
         )

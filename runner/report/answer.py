@@ -17,7 +17,7 @@ from runner.ranking.verdicts import Verdict
 from runner.ranking.weights import PRESETS, Slack, of_run
 from runner.ranking.words import chance
 from runner.report import text
-from runner.report.breakdowns import of_ranked
+from runner.report.breakdowns import of_lost, of_ranked
 from runner.report.facts import FARM
 from runner.report.model import Report
 from runner.report.ranked_numbers import RankedNumber
@@ -57,7 +57,8 @@ class Answer(Strict):
     """The answer of one ranking. ``number``: the ranking's number in the report; ``groups``: the ranked VPNs in their
     order, where neighbours that cannot be told apart are one group; ``against``: the verdicts on the first VPN against
     the second, in the three metrics that count most; ``broke``: a sentence for each tunnel outside the first group that
-    broke down under load; ``open``: how many of the ``pairs`` are undecided."""
+    broke down under load, and for each VPN that failed in a metric; ``open``: how many of the ``pairs`` are
+    undecided."""
 
     number: int
     name: str
@@ -339,7 +340,7 @@ def _answer(report: Report, ranking: Ranking, number: int) -> Answer:
         verdict=" ".join([verdict(ranking, report.verdicts), *of_ranked(report.breakdowns, ranking, leaders)]),
         against=against(report.verdicts, ranking),
         change="" if nobody else change(ranking),
-        broke=of_ranked(report.breakdowns, ranking, others),
+        broke=of_ranked(report.breakdowns, ranking, others) + of_lost(ranking),
         absent=[_absent(vpns, why, by_kernel) for vpns, why in text.unranked(ranking)],
         open=sum(pair.decision == "undecided" for pair in mine),
         pairs=len(mine),

@@ -61,6 +61,20 @@ def of_ranked(rows: Sequence[Breakdown], ranking: Ranking, vpns: Sequence[str]) 
     return [row.sentence for row in rows if (row.image, row.levels) == (ranking.image, levels.get(row.vpn))]
 
 
+def of_lost(ranking: Ranking, vpns: Sequence[str] = ()) -> list[str]:
+    """A sentence for each ranked VPN (of ``vpns``, if given) that failed in repetitions of a metric that counts."""
+    return [
+        f"{standing.vpn} gave no number in "
+        + " and in ".join(
+            f"{text.counted(times, 'repetition')} of {ranking.titles[name]}" for name, times in lost.items()
+        )
+        + ", so it stands behind the others there."
+        for standing in ranking.standings
+        if standing.place and (standing.vpn in vpns or not vpns)
+        if (lost := {name: times for name, times in standing.lost.items() if name in ranking.weights.counted})
+    ]
+
+
 def _tells(warning: str) -> bool:
     return LOST in warning or bool(UNDER.search(warning))
 

@@ -11,6 +11,7 @@ from runner.ranking.basis import Basis, comparable, for_metric, unusual
 from runner.ranking.ranking import Ranking
 from runner.ranking.stats import Drift, Summary, drift
 from runner.ranking.weights import PRESETS
+from runner.report.breakdowns import of_lost
 from runner.report.text import change, counted, levels, percent, quantity, traffic
 
 BASELINE = "none"  # the name of the trials without a VPN: plain IP
@@ -116,6 +117,7 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
         for ranking in rankings
         for sentence in (
             *_lost(run, ranking, trials),
+            *(f"Ranking {ranking.configuration}: {sentence}" for sentence in of_lost(ranking)),
             *_thin(ranking, blocks),
             *_from_below(ranking),
         )

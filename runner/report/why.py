@@ -10,10 +10,11 @@ from runner.data.metric import Metric
 from runner.data.trials import Run, Trial
 from runner.ranking.basis import bases
 from runner.ranking.doubts import look
+from runner.ranking.ranking import weigh
 from runner.ranking.verdicts import Verdict, turned
 from runner.ranking.weights import default_weights
 from runner.report import text
-from runner.report.breakdowns import breakdowns
+from runner.report.breakdowns import breakdowns, of_lost
 from runner.report.facts import facts
 from runner.report.headings import machine_of
 from runner.report.kinds import by_kind
@@ -30,7 +31,7 @@ def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
     if a == b:
         raise UsageError(f"why takes two VPNs, and both are {a}")
     lines = [machine_of(facts(run, trials))]
-    traffic = {(basis.configuration, basis.image): basis.traffic for basis in bases(run, trials)}
+    based = {(basis.configuration, basis.image): basis for basis in bases(run, trials)}
     heading, broken, judged = "", breakdowns(trials), look(run, trials)
     for verdict in judged:
         if {verdict.a, verdict.b} != {a, b}:
@@ -38,7 +39,9 @@ def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
         where = " ".join(filter(None, (verdict.configuration, verdict.image)))
         if where != heading:
             lines += ["", f"{where}: {_levels(run, verdict, a)} against {_levels(run, verdict, b)}"]
-            lines.append(f"Traffic: {_traffic(run, traffic[verdict.configuration, verdict.image])}.")
+            basis = based[verdict.configuration, verdict.image]
+            lines.append(f"Traffic: {_traffic(run, basis.traffic)}.")
+            lines += of_lost(weigh(basis, default_weights(basis.values)), (a, b))
             heading = where
             tunnels = {(vpn, verdict.image): run.vpns[vpn].configurations.get(verdict.configuration) for vpn in (a, b)}
             lines += [

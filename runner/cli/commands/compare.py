@@ -28,6 +28,7 @@ def compare(
     """
     begin("vpneval reads both runs and compares them.")
     from runner.data.irregular import load_told
+    from runner.data.merge import distinct
     from runner.ranking.margins import with_margins
     from runner.report.compare import compare_kinds
     from runner.report.forms.comparison import comparison_html
@@ -40,6 +41,7 @@ def compare(
     (first, trials, lacks), (second, later, too) = load_told(before), load_told(after)
     for sentence in lacks + too:
         tell(f"Warning: {sentence}")
+    first, second = distinct([first, second], [before, after])
     if trials and trials == later:
         raise UsageError(f"{before} and {after} hold the same measurements: nothing was measured in between")
     comparisons = compare_kinds((with_margins(first, margin), trials), (with_margins(second, margin), later))

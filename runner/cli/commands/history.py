@@ -23,9 +23,12 @@ def history(
     of a farm.
     """
     begin("vpneval reads the runs.")
+    from runner.data.merge import distinct
     from runner.data.store import load_run
     from runner.report.forms.comparison import history_html, trends
     from runner.report.kinds import by_kind
 
-    runs = [load_run(run) for run in runs_in(folders)]
-    document(history_html(trends([kind for run in runs for kind in by_kind(*run)])))
+    named = runs_in(folders)
+    loaded = [load_run(folder) for folder in named]
+    runs = zip(distinct([run for run, _ in loaded], named), (trials for _, trials in loaded), strict=True)
+    document(history_html(trends([kind for run, trials in runs for kind in by_kind(run, trials)])))

@@ -1,5 +1,6 @@
 """Folders on a command line that are no run folder: what they hold is read, and what holds nothing is passed over."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -7,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from runner.cli.main import main
+from runner.data.errors import UsageError
+from runner.data.merge import distinct, merge_runs
+from runner.data.store import load_run
 
 RUN = Path(__file__).parents[3] / "results" / "papers" / "reroute"  # a small one
 CapSys = pytest.CaptureFixture[str]
@@ -69,9 +73,43 @@ def test_beside_runs_of_ones_own_those_that_came_with_vpneval_are_passed_over(ca
 
 def test_runs_that_are_named_make_one_report(capsys: CapSys) -> None:
     shutil.copytree(RUN, "results/first")
-    code, out, err = vpneval(capsys, "report", "results/first", "results/papers/reroute")
+    code, _, err = vpneval(capsys, "report", "results/first", "results/papers/reroute")
+    assert code == 2
+    assert "results/first and results/papers/reroute hold the same measurements" in err
+    for name in ("one/host", "other/host", "third/host"):  # of equal names, as make compare makes them
+        another(Path("results") / name)
+    code, out, err = vpneval(capsys, "report", *(f"results/{name}/host" for name in ("one", "other", "third")))
     assert (code, err) == (0, "")
     assert headings(out) == []
+    assert "one/host + other/host + third/host" in out
+
+
+def another(folder: Path) -> None:
+    """The same run at another time."""
+    shutil.copytree(RUN, folder)
+    run = json.loads((folder / "run.json").read_text()) | {"run_id": folder.name}
+    (folder / "run.json").write_text(json.dumps(run))
+    trials = [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
+    for trial in trials:
+        trial["started_at"] = trial["started_at"].replace("202", f"2{len(folder.parent.name)}2")
+    (folder / "trials.jsonl").write_text("".join(json.dumps(trial) + "\n" for trial in trials))
+
+
+def test_trials_of_runs_of_one_name_stay_apart(tmp_path: Path) -> None:
+    names = [tmp_path / name / "host" for name in ("one", "other", "third")]
+    for name in names:
+        another(name)
+    loaded = [load_run(name) for name in names]
+    for folders, logs in ((names, "other/host/logs/"), ([], "host (2)/logs/")):
+        runs = distinct([run for run, _ in loaded], folders)
+        merged, trials = merge_runs([(run, its) for run, (_, its) in zip(runs, loaded, strict=True)])
+        assert len({trial.id for trial in trials}) == len(trials) == sum(len(its) for _, its in loaded)
+        assert any(trial.log.startswith(logs) for trial in trials)
+        assert len({trial.log for trial in trials if trial.log}) == 3 * len({t.log for t in loaded[0][1] if t.log})
+        assert merged.run_id.count(" + ") == 2
+    runs = distinct([loaded[0][0], loaded[1][0].model_copy(update={"profile": "full"})], names[:2])
+    with pytest.raises(UsageError, match=r"runs one/host and other/host cannot be ranked together: profile differs"):
+        merge_runs([(run, []) for run in runs])
 
 
 @pytest.mark.parametrize("several", [False, True])

@@ -8,17 +8,18 @@ from typing import Any
 import pytest
 
 from runner.catalogue import metrics, parse_levels
+from runner.data.checks import check
 from runner.data.errors import UsageError
 from runner.data.metric import BOUNDS
 from runner.data.numbers import number, real, seconds
 from runner.data.store import load_run, open_store
-from runner.data.trials import NEVER_NEGATIVE
+from runner.data.trials import NEVER_NEGATIVE, Cell, ExperimentRecord
 from runner.ranking.weights import parse_weights
 from runner.report.compare import compare_runs
 from runner.report.model import build
 from runner.report.why import why
 from tests.unit.data.test_store import RUN, trial
-from tests.unit.synthetic import METRICS, realistic_run
+from tests.unit.synthetic import METRICS, make_run, realistic_run
 
 HUGE = "9" * 400
 
@@ -167,3 +168,33 @@ def test_one_number_far_from_the_others_is_compared_all_the_same(value: float) -
     text = " ".join(why(run, odd, "openvpn", "wireguard_go") + why(run, odd, "wireguard_go", "openvpn"))
     text += build(run, odd).model_dump_json() + compare_runs((run, trials), (run, odd)).model_dump_json()
     assert not re.search(r"\b(nan|inf|Infinity|NaN)\b", text)
+
+
+@pytest.mark.parametrize(
+    ("factor", "level"),
+    [
+        ("cost_rate_bps", "fast"),
+        ("line_bps", "100M"),
+        ("packet_bytes", "64.5"),
+        ("payload_bytes", ""),
+        ("streams", "four"),
+        ("sites", "1e3"),
+        ("wan_delay_ms", "nan"),
+        ("wan_loss_ratio", "inf"),
+        ("outage_limit_s", "١٢x"),
+        ("gw2_cpu", "half"),
+        ("wan", "moon"),
+        ("own_rate_bps", "much"),
+    ],
+)
+def test_a_level_that_a_number_is_expected_in(factor: str, level: str) -> None:
+    """Of any factor whose name has a unit, a stranger's instrument's among them."""
+    cell = Cell(vpn="openvpn", params={"measure": "tcp", factor: level})
+    said = dict.fromkeys(("question", "method", "source"), "")
+    record = ExperimentRecord(name="mine", factors={}, cells=[cell], metrics=[], **said)
+    run = make_run(("none", "openvpn")).model_copy(update={"experiments": [record]})
+    with pytest.raises(UsageError, match=f"the level {re.escape(repr(level))} of {factor} is "):
+        check(run, [])
+    known = Cell(vpn="openvpn", params={"tunnel_load": "full", "packet_bytes": "64", "wan": "lte"})
+    fine = record.model_copy(update={"cells": [known]})
+    check(run.model_copy(update={"experiments": [fine]}), [])
