@@ -108,8 +108,9 @@ class Connection:
                 start_new_session=True,
             )
 
-    def wait_ready(self) -> None:
-        """Wait until ssh has logged in and may become root. Raises CannotRunHere with ssh's or sudo's own words."""
+    def wait_ready(self, *, as_root: bool = True) -> None:
+        """Wait until ssh has logged in and may become root; unless ``as_root``, it then stays whoever it is. Raises
+        CannotRunHere with ssh's or sudo's own words."""
         end = time.monotonic() + 20 * PATIENCE
         while not self._socket.exists():
             if self._master.poll() is not None or time.monotonic() > end:
@@ -121,7 +122,9 @@ class Connection:
         if user != "root":
             self.sudo = ("sudo", "-n")
             done = self.run("true")
-            if done.code != 0:
+            if done.code != 0 and not as_root:
+                self.sudo = ()
+            elif done.code != 0:
                 raise CannotRunHere(
                     f"{self.name}: {user} may not become root: {own_words(done.stderr)}. Allow it there, as root: "
                     f"echo '{user} ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/vpneval (and: apt-get install sudo)"
