@@ -77,6 +77,9 @@ IKE = {
 }
 IKE_PROPOSAL = "aes128-sha256-ecp256"  # unless another is asked for
 PROBE = "/run/vpneval-esp-probe.conf"
+CHARON = ("charon", "charon-systemd")
+LIST_SAS = ("swanctl", "--list-sas")  # without keys
+SAS = ("*",)  # it has no secret
 TABLE = "220"  # charon's routes, strongswan.conf(5) charon.routing_table
 
 

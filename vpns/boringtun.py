@@ -13,6 +13,7 @@ from vpns.wireguard_go import WireGuardGo
 
 class BoringTun(WireGuardGo):
     title = "WireGuard (boringtun)"
+    sign = replace(WireGuardGo.sign, programs=("boringtun-cli", "boringtun"))
     modules = "tun"
     software = replace(
         WireGuardGo.software, tools={"wg": "wireguard-tools", "boringtun-cli": "boringtun-cli"}, layer="boringtun"

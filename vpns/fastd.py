@@ -15,6 +15,7 @@ from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from runner.vpn.sign import Sign
 from vpns._links import exists
 
 HOME = "/etc/fastd/vpneval"
@@ -23,6 +24,11 @@ STATUS = "/run/fastd-vpneval.status"
 
 class Fastd(Vpn):
     title = "fastd"
+    sign = Sign(
+        ("fastd",),
+        tells=("mode", "mtu", "bind", "method", "peer", "remote", "float", "interface", "offload"),
+        config=dict.fromkeys(("config", "c"), ("{}",)),
+    )
     dataplane = "userspace"
     transport = "udp"
     ports = "udp/10000"

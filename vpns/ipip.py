@@ -10,11 +10,13 @@ from runner.lab.shape.site import Site
 from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Vpn
+from runner.vpn.sign import Sign
 from vpns._links import kernel_link
 
 
 class IpIp(Vpn):
     title = "IPIP"
+    sign = Sign(link="ipip")
     dataplane = "kernel"
     modules = "ipip"
     transport = "ipip"

@@ -17,13 +17,17 @@ from runner.vpn import closed_form
 from runner.vpn.declared import SWEET32, Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn
+from runner.vpn.sign import Sign
 from vpns._certificates import certificates
 from vpns._esp import (
+    CHARON,
     CIPHERS,
     IKE,
     IKE_PROPOSAL,
     INTEGRITIES,
+    LIST_SAS,
     NEGOTIATED,
+    SAS,
     TABLE,
     daemon_esp,
     negotiated,
@@ -58,6 +62,7 @@ TIMERS = (
 
 class Ipsec(Vpn):
     title = "IPsec (strongSwan, kernel ESP)"
+    sign = Sign(CHARON, esp="esp tunnel", tells=SAS, asks=(LIST_SAS,))
     family = "IPsec"
     dataplane = "kernel"
     speaks = "ikev2-esp"

@@ -14,6 +14,7 @@ from vpns.ipsec import Ipsec
 
 class IpsecAh(Ipsec):
     title = "IPsec with AH (strongSwan, kernel)"
+    sign = replace(Ipsec.sign, esp="ah tunnel")
     speaks = ""
     modules = "ah4"
     transport = "ip"

@@ -15,6 +15,7 @@ from runner.vpn import closed_form
 from runner.vpn.declared import SWEET32, Abilities, Declared, Security
 from runner.vpn.kernel_crypto import KERNEL
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn
+from runner.vpn.sign import Sign
 from vpns._xfrm import ICV_BITS, forget_afterwards, kernel_xfrm
 
 FILE = "/etc/vpneval/xfrm.batch"
@@ -26,6 +27,7 @@ ALONE = "AH has the integrity, and ESP a cipher without one"
 
 class IpsecAhEsp(Vpn):
     title = "IPsec with AH around ESP (kernel, static keys)"
+    sign = Sign(esp="esp tunnel, ah transport", marks=("^state ",))
     family = "IPsec"
     dataplane = "kernel"
     transport = "ip"

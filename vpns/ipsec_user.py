@@ -17,6 +17,7 @@ from vpns.ipsec import Ipsec
 
 class IpsecUser(Ipsec):
     title = "IPsec (strongSwan, userspace ESP)"
+    sign = replace(Ipsec.sign, esp="")
     dataplane = "userspace"
     modules = "tun"
     outer_ipv6 = True

@@ -15,6 +15,7 @@ from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Timer
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn
+from runner.vpn.sign import Sign
 from vpns import _ppp
 from vpns._keys import pair_keys
 
@@ -35,6 +36,7 @@ TIMERS = (
 
 class L2tp(Vpn):
     title = "L2TP (xl2tpd)"
+    sign = Sign(("xl2tpd",), link="ppp")
     dataplane = "kernel"
     transport = "udp"
     ports = "udp/1701"

@@ -14,10 +14,12 @@ from runner.lab.shape.site import Site, pair_number
 from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Vpn
+from runner.vpn.sign import Sign
 
 
 class L2tpv3(Vpn):
     title = "L2TPv3 (kernel, static)"
+    sign = Sign(link="l2tpeth")
     dataplane = "kernel"
     transport = "udp"
     ports = "udp/17010"

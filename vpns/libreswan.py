@@ -16,6 +16,7 @@ from runner.vpn import closed_form
 from runner.vpn.declared import SWEET32, Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn
+from runner.vpn.sign import Sign
 from vpns._keys import pair_keys, shared
 from vpns._xfrm import forget_afterwards, kernel_esp, never_bare
 
@@ -41,6 +42,7 @@ NEGOTIATED = {
 
 class Libreswan(Vpn):
     title = "IPsec (Libreswan, kernel ESP)"
+    sign = Sign(("pluto",), esp="esp tunnel", asks=(("ipsec", "trafficstatus"),), tells=("006",))
     family = "IPsec"
     dataplane = "kernel"
     speaks = "ikev2-esp"

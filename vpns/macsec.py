@@ -12,6 +12,7 @@ from runner.lab.node import Node
 from runner.lab.shape.site import Site
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn
+from runner.vpn.sign import Sign
 from vpns._links import PROBE
 
 SUITE = "MACsec has the cipher suites GCM-AES-128 and GCM-AES-256 (IEEE 802.1AE-2018 clause 14)"
@@ -20,6 +21,7 @@ KEYS = "/etc/vpneval/macsec.batch"
 
 class MacSec(Vpn):
     title = "MACsec (kernel, static keys)"
+    sign = Sign(link="macsec", asks=(("ip", "macsec", "show", "{device}"),), tells=("cipher", "protect"))
     dataplane = "kernel"
     modules = "macsec"
     transport = "ethernet"

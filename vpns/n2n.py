@@ -13,6 +13,7 @@ from runner.lab.node import Node
 from runner.lab.shape.site import Site, higher_numbered
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from runner.vpn.sign import Sign
 
 HOME = "/etc/n2n/vpneval"
 ONE_CIPHER = "n2n 1 has Twofish alone"
@@ -20,6 +21,7 @@ ONE_CIPHER = "n2n 1 has Twofish alone"
 
 class N2n(Vpn):
     title = "n2n 1"
+    sign = Sign(("edge",), tells=("M", "l", "a", "A", "z", "p", "S", "S1", "S2"))
     dataplane = "userspace"
     modules = "tun"
     transport = "udp"

@@ -15,6 +15,7 @@ from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from runner.vpn.sign import Sign
 from vpns._certificates import days_of
 
 HOME = "/etc/nebula/vpneval"
@@ -22,6 +23,22 @@ HOME = "/etc/nebula/vpneval"
 
 class Nebula(Vpn):
     title = "Nebula"
+    sign = Sign(
+        ("nebula",),
+        tells=(
+            "cipher",
+            "mtu",
+            "dev",
+            "routines",
+            "tx_queue",
+            "read_buffer",
+            "write_buffer",
+            "am_relay",
+            "use_relays",
+            "tun_disabled",
+        ),
+        config={"config": ("{}", "{}/*.yml", "{}/*.yaml")},
+    )
     dataplane = "userspace"
     transport = "udp"
     devices = "nebula0"

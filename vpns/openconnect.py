@@ -15,6 +15,7 @@ from runner.lab.shape.site import Site, higher_numbered, lower_numbered
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, told
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from runner.vpn.sign import Sign
 from vpns._certificates import certificates
 
 HOME = "/etc/ocserv/vpneval"
@@ -29,8 +30,23 @@ GNUTLS = {
 }
 
 
+CONFIG = dict.fromkeys(("config", "c"), ("{}",))
+TOLD = (
+    "tcp-port",
+    "udp-port",
+    "mtu",
+    "no-dtls",
+    "dtls-ciphers",
+    "tls-priorities",
+    "compression",
+    "device",
+    "ipv4-network",
+)
+
+
 class OpenConnect(Vpn):
     title = "OpenConnect (DTLS)"
+    sign = Sign(("openconnect", "ocserv", "ocserv-worker", "ocserv-main"), tells=TOLD, config=CONFIG)
     family = "OpenConnect"
     dataplane = "userspace"
     transport = "udp"

@@ -3,11 +3,14 @@
 TCP inside TCP repeats what is lost twice; the experiment `wan` measures what that costs.
 """
 
+from dataclasses import replace
+
 from vpns.openconnect import OpenConnect
 
 
 class OpenConnectTls(OpenConnect):
     title = "OpenConnect (TLS)"
+    sign = replace(OpenConnect.sign, marks=("^no-dtls",))  # as the end says that dials
     transport = "tcp"
     ports = "tcp/443"
     note = "TCP inside the tunnel runs over TCP: losses on the WAN are repaired twice"

@@ -17,13 +17,35 @@ from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Standby, Timer, told
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from runner.vpn.sign import Sign
 from vpns._certificates import certificates
 
+CONFIG = {"config": ("{}",), "": ("{}",)}
+TOLD = (
+    *(
+        "proto",
+        "dev",
+        "dev-type",
+        "port",
+        "lport",
+        "rport",
+        "remote",
+        "local",
+        "cipher",
+        "data-ciphers",
+        "auth",
+        "mode",
+    ),
+    *("data-ciphers-fallback", "ncp-ciphers", "compress", "comp-lzo", "tun-mtu", "link-mtu", "fragment", "mssfix"),
+    *("sndbuf", "rcvbuf", "txqueuelen", "fast-io", "disable-dco", "keepalive", "reneg-sec", "float", "topology"),
+    *("server", "ifconfig", "route", "tls-client", "tls-server", "client", "shaper", "multihome", "nice"),
+)
 LEGACY = ("blowfish-128-cbc",)
 
 
 class OpenVpn(Vpn):
     title = "OpenVPN (UDP)"
+    sign = Sign(("openvpn",), tells=TOLD, config=CONFIG)
     family = "OpenVPN"
     dataplane = "userspace"
     speaks = "openvpn"

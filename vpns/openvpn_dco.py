@@ -22,6 +22,7 @@ AEAD_ONLY = "OpenVPN's data-channel offload has AEAD ciphers only (README.dco.md
 
 class OpenVpnDco(OpenVpn):
     title = "OpenVPN (UDP, data-channel offload)"
+    sign = replace(OpenVpn.sign, link="ovpn-dco")
     dataplane = "kernel"
     modules = "ovpn-dco-v2"
     software = replace(OpenVpn.software, openssl=False)

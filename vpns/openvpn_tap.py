@@ -18,6 +18,7 @@ from vpns.openvpn import OpenVpn
 
 class OpenVpnTap(OpenVpn):
     title = "OpenVPN (UDP, TAP)"
+    sign = replace(OpenVpn.sign, marks=(r"^dev(-type)? tap",))
     speaks = ""
     device = "tap"
     devices = "tap{peer.number}"

@@ -4,6 +4,7 @@ TCP inside TCP repeats what is lost twice; the experiment `wan` measures what th
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from runner.data.levels import Params
 from runner.lab.shape.site import Site
@@ -13,6 +14,7 @@ from vpns.openvpn import OpenVpn
 
 class OpenVpnTcp(OpenVpn):
     title = "OpenVPN (TCP)"
+    sign = replace(OpenVpn.sign, marks=(r"^proto tcp",))
     speaks = ""
     transport = "tcp"
     ports = "tcp/1194"

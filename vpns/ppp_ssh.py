@@ -14,12 +14,14 @@ from runner.lab.node import Node
 from runner.lab.shape.site import Site, higher_numbered, lower_numbered
 from runner.vpn.declared import Declared
 from runner.vpn.plugin import Secrets
+from runner.vpn.sign import Sign
 from vpns import _ppp
 from vpns.ssh_forward import HOME, SshForward
 
 
 class PppSsh(SshForward):
     title = "PPP over SSH"
+    sign = Sign(("pppd", "ssh", "sshd"), link="ppp", marks=("^program pppd$", "^program ssh"))
     modules = "ppp_generic"
     devices = _ppp.DEVICE
     carries = "ip"

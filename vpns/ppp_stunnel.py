@@ -13,6 +13,7 @@ from runner.lab.node import Node
 from runner.lab.shape.site import Site, higher_numbered, pair_number
 from runner.vpn.declared import Declared
 from runner.vpn.plugin import Secrets
+from runner.vpn.sign import Sign
 from vpns import _ppp
 from vpns.stunnel_forward import HOME, StunnelForward
 
@@ -21,6 +22,7 @@ PORT = 4430
 
 class PppStunnel(StunnelForward):
     title = "PPP over TLS (stunnel)"
+    sign = Sign(("pppd", "stunnel4"), link="ppp", marks=("^program pppd$", "^program stunnel4"))
     ports = "tcp/4430"
     modules = "ppp_generic"
     devices = _ppp.DEVICE

@@ -13,6 +13,7 @@ from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site, higher_numbered, lower_numbered
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn
+from runner.vpn.sign import Sign
 from vpns import _ppp
 from vpns._keys import pair_keys
 
@@ -24,6 +25,7 @@ MPPE = "MPPE 128-bit stateless compression enabled"
 
 class Pptp(Vpn):
     title = "PPTP (pptpd, pptp-linux)"
+    sign = Sign(("pppd", "pptp", "pptpctrl", "pptpd"), link="ppp", marks=("^program pptp",))
     dataplane = "userspace"
     transport = "gre"
     ports = "tcp/1723"

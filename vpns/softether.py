@@ -15,6 +15,7 @@ from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from runner.vpn.sign import Sign
 from vpns._links import exists
 
 HOME = "/etc/softether/vpneval"
@@ -24,6 +25,7 @@ TLS_13 = "SoftEther's ServerCipherSet rules TLS 1.2 alone; with TLS 1.3 OpenSSL'
 
 class SoftEther(Vpn):
     title = "SoftEther VPN"
+    sign = Sign(("vpnclient", "vpnserver", "vpnbridge"))
     dataplane = "userspace"
     transport = "tcp"
     ports = "tcp/443"

@@ -15,14 +15,23 @@ from runner.lab.shape.site import TCP_PORTS, Site, higher_numbered, lower_number
 from runner.vpn.declared import Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer, told
 from runner.vpn.plugin import Offers, Secrets, Software
+from runner.vpn.sign import Sign
 from vpns._forward import ABILITIES, Forward, local_port
 
 HOME = "/etc/ssh/vpneval"
 PORT = 2222  # an sshd of our own: the gateway's real one stays as it is
 
 
+CONFIG = {"F": ("{}",), "f": ("{}",)}
+TOLD = (
+    *("w", "L", "R", "C", "c", "m", "LocalForward", "RemoteForward", "Tunnel", "TunnelDevice", "Ciphers", "MACs"),
+    *("Compression", "HostName", "Port", "IPQoS", "ServerAliveInterval", "PermitTunnel"),
+)
+
+
 class SshForward(Forward):
     title = "SSH port forwarding"
+    sign = Sign(("ssh",), marks=("^(LocalForward|RemoteForward|L|R) ",), tells=TOLD, config=CONFIG)
     family = "SSH"
     ports = "tcp/2222"
     outer_ipv6 = True

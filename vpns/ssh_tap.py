@@ -12,6 +12,7 @@ from vpns.ssh_tun import SshTun
 
 class SshTap(SshTun):
     title = "SSH with virtual Ethernets"
+    sign = replace(SshTun.sign, marks=("(?i)tunnel[ =]ethernet",))
     device, mode = "tap", "ethernet"
 
     def encapsulation(self, params: Params, inner_bytes: int) -> None:

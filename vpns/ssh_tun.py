@@ -20,6 +20,7 @@ from vpns.ssh_forward import SshForward
 
 class SshTun(SshForward):
     title = "SSH with virtual interfaces"
+    sign = replace(SshForward.sign, programs=("ssh", "sshd", "sshd-session"), marks=())
     modules = "tun"
     carries = "ip"
     inner_ipv6 = True

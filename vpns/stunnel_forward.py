@@ -13,6 +13,7 @@ from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import TCP_PORTS, Site, higher_numbered, pair_number
 from runner.vpn.declared import Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software
+from runner.vpn.sign import Sign
 from vpns._certificates import certificates
 from vpns._forward import ABILITIES, Forward, local_port
 
@@ -27,8 +28,12 @@ SUITES = {
 }
 
 
+TOLD = ("accept", "connect", "client", "ciphers", "ciphersuites", "sslVersion", "sslVersionMin", "compression")
+
+
 class StunnelForward(Forward):
     title = "stunnel (TLS port forwarding)"
+    sign = Sign(("stunnel4", "stunnel"), marks=("^connect",), tells=TOLD, config={"": ("{}",)})
     family = "TLS"
     ports = "tcp/52010 tcp/52020 tcp/52030"
     software = Software({"stunnel4": "stunnel4", "openssl": "openssl"})

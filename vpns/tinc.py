@@ -18,6 +18,7 @@ from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer, told
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from runner.vpn.sign import Sign
 from vpns._links import exists
 from vpns._openssl import LEGACY_PROVIDER
 
@@ -51,6 +52,29 @@ DIGEST_BYTES = {"none": 0, "hmac-md5": 16, "hmac-sha1": 20, "hmac-sha256": 32}
 
 class Tinc(Vpn):
     title = "tinc 1.0"
+    sign = Sign(
+        ("tincd",),
+        tells=(
+            "Mode",
+            "ConnectTo",
+            "Cipher",
+            "Digest",
+            "MACLength",
+            "Compression",
+            "PMTU",
+            "PMTUDiscovery",
+            "TCPOnly",
+            "Address",
+            "Subnet",
+            "ClampMSS",
+            "ReplayWindow",
+            "Port",
+        ),
+        config={
+            **dict.fromkeys(("net", "n"), ("/etc/tinc/{}/tinc.conf", "/etc/tinc/{}/hosts/*")),
+            **dict.fromkeys(("config", "c"), ("{}/tinc.conf", "{}/hosts/*")),
+        },
+    )
     dataplane = "userspace"
     transport = "udp"
     ports = "tcp/655 udp/655"

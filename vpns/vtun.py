@@ -14,6 +14,7 @@ from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site, higher_numbered, lower_numbered, pair_number
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from runner.vpn.sign import Sign
 from vpns._openssl import LEGACY_PROVIDER
 
 CONFIG = "/etc/vtund-vpneval.conf"
@@ -21,8 +22,12 @@ OPENSSL_CNF = "/etc/vtund-vpneval.openssl.cnf"
 PORT = 5000
 
 
+VTUND = ("type", "proto", "compress", "encrypt", "speed", "keepalive", "port", "multi")
+
+
 class Vtun(Vpn):
     title = "VTun (UDP)"
+    sign = Sign(("vtund",), tells=VTUND, config={"f": ("{}",), "default": ("/etc/vtund.conf",)})
     family = "VTun"
     dataplane = "userspace"
     modules = "tun"

@@ -22,6 +22,7 @@ from vpns.vtun_tcp import VtunTcp
 
 class VtunPpp(VtunTcp):
     title = "PPP over VTun (TCP)"
+    sign = replace(VtunTcp.sign, programs=("vtund", "pppd"), link="ppp", marks=("^program vtund$",))
     modules = "ppp_generic"
     devices = _ppp.DEVICE
     transport = "tcp"

@@ -7,6 +7,7 @@ from vpns.vtun import Vtun
 
 class VtunTcp(Vtun):
     title = "VTun (TCP)"
+    sign = replace(Vtun.sign, marks=(r"^proto tcp",))
     transport = "tcp"
     note = "no integrity: packets can be changed on the way; TCP inside the tunnel runs over TCP; no longer maintained"
     protocol = "tcp"

@@ -14,6 +14,7 @@ from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Standby, Timer
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn
+from runner.vpn.sign import Sign
 from vpns._links import kernel_link
 
 
@@ -22,6 +23,8 @@ def keepalive(seconds: int = 0) -> str:
     return f"PersistentKeepalive = {seconds or 25}"
 
 
+SHOW = ("wg", "show", "{device}")  # it hides the keys
+TOLD = ("endpoint", "allowed", "latest", "transfer", "persistent", "listening", "peer")
 HANDSHAKE = Timer(
     "a new handshake where nothing came back for 15 s, tried again every 5 s (fixed)", "whitepaper of WireGuard §6"
 )
@@ -35,6 +38,7 @@ SUITE = "WireGuard has one cipher suite, ChaCha20-Poly1305, and negotiates none 
 
 class WireGuard(Vpn):
     title = "WireGuard (kernel)"
+    sign = Sign(link="wireguard", tells=TOLD, asks=(SHOW,))
     family = "WireGuard"
     dataplane = "kernel"
     speaks = "wireguard"

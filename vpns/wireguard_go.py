@@ -16,6 +16,7 @@ from vpns.wireguard import WireGuard
 
 class WireGuardGo(WireGuard):
     title = "WireGuard (wireguard-go)"
+    sign = replace(WireGuard.sign, link="", programs=("wireguard-go",))
     dataplane = "userspace"
     modules = "tun"
     software = replace(WireGuard.software, tools={"wg": "wireguard-tools", "wireguard-go": "wireguard-go"})

@@ -29,6 +29,7 @@ EXCHANGED = re.compile(r"Exchanged key with peer (\S+)")  # by the hash of its p
 
 class WireGuardRosenpass(WireGuardGo):
     title = "WireGuard (wireguard-go) with Rosenpass"
+    sign = replace(WireGuardGo.sign, programs=("wireguard-go", "rosenpass"), marks=("^program rosenpass$",))
     speaks = ""
     outer_ipv6 = inner_ipv6 = False
     key_exchange = "Curve25519+Classic-McEliece-460896+Kyber-512"

@@ -14,6 +14,7 @@ from runner.cli.commands.history import history
 from runner.cli.commands.image import image
 from runner.cli.commands.lab import lab_shell
 from runner.cli.commands.list import list_
+from runner.cli.commands.look import look
 from runner.cli.commands.more import more
 from runner.cli.commands.plan import plan
 from runner.cli.commands.recipe import recipe
@@ -55,7 +56,7 @@ def main_options(
 
 
 command("list")(list_)
-for command_function in (doctor, image, plan, run, more, report, why, compare, history, watch):
+for command_function in (doctor, look, image, plan, run, more, report, why, compare, history, watch):
     command()(command_function)
 command(hidden=True)(block)
 command()(recipe)

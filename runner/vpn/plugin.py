@@ -15,6 +15,7 @@ from runner.lab.node import Node
 from runner.lab.shape.site import Site
 from runner.vpn.declared import UNDECLARED, Declared
 from runner.vpn.lifecycle import Lifecycle
+from runner.vpn.sign import Sign
 
 Secrets = Mapping[str, str]  # name -> text, for example {"gw1.key": "-----BEGIN…"}
 
@@ -100,6 +101,7 @@ class Vpn(ABC):
     comparable: ClassVar[Params]  # AES-128-CBC and HMAC-SHA-256, or the nearest there is
     recommended: ClassVar[Params]  # as its makers advise today
     declared: ClassVar[Declared] = UNDECLARED  # its security and abilities; set below the class
+    sign: ClassVar[Sign] = Sign()  # by what `vpneval look` recognises a tunnel of it that somebody has set up
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         """Can gateway ``node`` do ``params``? Extend it with live probes; None means yes."""

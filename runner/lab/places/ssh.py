@@ -110,8 +110,9 @@ class Connection:
                 start_new_session=True,
             )
 
-    def wait_ready(self) -> None:
-        """Wait until ssh has logged in and may become root. Raises CannotRunHere with ssh's or sudo's own words."""
+    def wait_ready(self, *, as_root: bool = True) -> None:
+        """Wait until ssh has logged in and may become root; unless ``as_root``, it then stays whoever it is. Raises
+        CannotRunHere with ssh's or sudo's own words."""
         end = time.monotonic() + 20 * PATIENCE
         if lack := keys.missing(self.machine):
             self.close()
@@ -128,7 +129,9 @@ class Connection:
         if user != "root":
             self.sudo = ("sudo", "-n")
             done = self.run("true")
-            if done.code != 0:
+            if done.code != 0 and not as_root:
+                self.sudo = ()
+            elif done.code != 0:
                 allow = [f"{user} ALL=(ALL) NOPASSWD: ALL"]
                 if re.search(r"\btty\b", done.stderr, re.IGNORECASE):  # sudoers(5), requiretty
                     allow.append(f"Defaults:{user} !requiretty")

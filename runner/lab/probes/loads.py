@@ -225,7 +225,7 @@ class Reader:
                     ticks = int(fields[11]) + int(fields[12])
                     processes[number] = {"node": "", "name": name, "role": role, "spent_s": ticks / 100}
                     continue
-                role = self.role(pid, int(fields[1]), fields[19], node)
+                role = "kernel" if kernels(fields) else self.role(pid, int(fields[1]), fields[19], node)
                 threads = {thread: thread_of(pid, thread) for thread in os.listdir(f"/proc/{pid}/task")}
                 allowed = sorted(os.sched_getaffinity(pid))
                 processes[number] = {"node": node, "name": name, "role": role, "threads": threads, "allowed": allowed}

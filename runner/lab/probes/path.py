@@ -2,13 +2,17 @@
 
 usage: path.py answer 4|6 PORT...                   "udp/51820" or "tcp/655"; says "ready", ends with standard input
        path.py ask ADDRESS SECONDS MAX_BPS PORT...  prints one JSON object; SECONDS of TCP each way, 0: none
+       path.py rate ADDRESS SECONDS MAX_BPS tcp/PORT send|take  prints the rate of one way, bit/s
+ADDRESS may have the sender's own behind a comma.
 Of the ports, each is tried; the first of each kind that answers carries the rest. A datagram is answered with what was
 seen of it: the address and port that it came from, its TOS byte, and the time. TOS is RFC 2474 and RFC 3168.
 """
 
 import json
+import math
 import os
 import select
+import signal
 import socket
 import struct
 import sys
@@ -21,6 +25,7 @@ from typing import Any
 
 MARK = 0xB8 | 0x02  # DSCP EF, ECT(0)
 PINGS, EVERY_S, PATIENCE_S = 100, 0.01, 1.5
+STANDSTILL_S = 6
 CHUNK = bytes(1 << 16)
 SO_MAX_PACING_RATE = 47  # asm-generic/socket.h
 V6 = sys.argv[2:3] == ["6"] or ":" in (sys.argv[2:3] or [""])[0]  # the path's family
@@ -154,9 +159,15 @@ def told(address: str, port: int, end: socket.socket | None = None) -> dict[str,
 
 def connects(address: str, port: int) -> bool:
     """Does the port accept a TCP connection?"""
-    with suppress(OSError), socket.create_connection((address, port), PATIENCE_S):
+    with suppress(OSError), connected(address, port):
         return True
     return False
+
+
+def connected(address: str, port: int) -> socket.socket:
+    """A TCP connection, from the address behind the comma if there is one. Raises OSError."""
+    to, _, own = address.partition(",")
+    return socket.create_connection((to, port), PATIENCE_S, (own, 0) if own else None)
 
 
 def translation(address: str, ports: list[int]) -> dict[str, Any]:
@@ -208,7 +219,7 @@ def pings(address: str, port: int) -> dict[str, Any]:
 
 def rate(address: str, port: int, seconds: float, max_bps: float, *, send: bool) -> float:
     """The rate of one TCP connection, bit/s, as the receiver counted it."""
-    with socket.create_connection((address, port), PATIENCE_S) as line:
+    with connected(address, port) as line:
         line.settimeout(60)
         asked = {"send_s": 0 if send else seconds, "max_bps": max_bps}
         line.sendall(json.dumps(asked).encode() + b"\n")
@@ -221,5 +232,9 @@ def rate(address: str, port: int, seconds: float, max_bps: float, *, send: bool)
 if __name__ == "__main__":
     if sys.argv[1] == "answer":
         answer(sys.argv[3:])
+    elif sys.argv[1] == "rate":
+        to, seconds, most, port, way = sys.argv[2:]
+        signal.alarm(math.ceil(float(seconds)) + STANDSTILL_S)  # it ends, whatever has become of the connection
+        print(rate(to, int(port.partition("/")[2]), float(seconds), float(most), send=way == "send"))
     else:
         print(json.dumps(ask(sys.argv[2], float(sys.argv[3]), float(sys.argv[4]), sys.argv[5:])))

@@ -69,12 +69,13 @@ def path_mtu(near: LabNode, address: str, port: str) -> int | None:
 
 
 def look(near: LabNode, far: LabNode, address: str, ports: Sequence[str], rate_s: float, max_bps: float) -> Findings:
-    """The findings of the probe ``runner/lab/probes/path.py`` on the path from ``near`` to ``far`` at ``address``.
+    """The findings of the probe ``runner/lab/probes/path.py`` on the path from ``near`` to ``far`` at ``address``; the
+    near one's own may follow it after a comma.
 
     Raises MeasurementError where the probe fails, CannotRunHere where a machine does not answer as it should.
     """
     near.write(f"{probes.FOLDER}/path.py", probes.source("path"), mode=0o644)
-    with probe(far, "path", "answer", f"{ip_version(address)}", *ports, ready="ready"):
+    with probe(far, "path", "answer", f"{ip_version(address.partition(',')[0])}", *ports, ready="ready"):
         asking = ("python3", "-IS", f"{probes.FOLDER}/path.py", "ask", address, str(rate_s), str(max_bps))
         done = near.run(*asking, *ports, check=False, timeout=60 + 2 * rate_s)
     if done.code != 0:
@@ -84,6 +85,18 @@ def look(near: LabNode, far: LabNode, address: str, ports: Sequence[str], rate_s
     except (ValueError, RecursionError):
         raise not_understood(near.name, f"its probe of the path says {done.stdout[:80]!r}") from None
     return checked(f"{near.name} or {far.name}", FINDINGS, said)
+
+
+def rate(near: LabNode, far: LabNode, to: str, port: str, max_bps: float, *, send: bool) -> float | None:
+    """The rate of TCP from ``near`` to ``far`` (``send``) or back, in 1.5 × ``RATE_S``, bit/s; None where it broke.
+
+    ``to``: the far address, and behind a comma the near one. ``port``: one that was found open."""
+    near.write(f"{probes.FOLDER}/path.py", probes.source("path"), mode=0o644)
+    seconds, way = 1.5 * RATE_S, "send" if send else "take"
+    with probe(far, "path", "answer", f"{ip_version(to.partition(',')[0])}", port, ready="ready"):
+        asking = ("python3", "-IS", f"{probes.FOLDER}/path.py", "rate", to, str(seconds), str(max_bps), port, way)
+        done = near.run(*asking, check=False, timeout=60 + seconds)
+    return float(done.stdout) if done.code == 0 and re.fullmatch(r"[0-9.e+]{1,30}\s*", done.stdout) else None
 
 
 def nats_in_words(findings: Mapping[str, object], near: Site, far: Site, forwards: Sequence[str]) -> str:

@@ -55,7 +55,7 @@ EDITS = {edit.__name__: edit for edit in (failing, dropping, cutting, repeating)
 def edited(folder: Path, vpn: str, how: str, repetition: int) -> Path:
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("logs", "report*"))
     path = folder / "trials.jsonl"
-    written = []
+    written = list[dict[str, Any]]()
     for text in path.read_text().splitlines():
         line = json.loads(text)
         mine = (line["vpn"], line["repetition"], line["status"]) == (vpn, repetition, "ok")

@@ -1,0 +1,53 @@
+"""``vpneval look``: what runs between two gateways in use, and what limits it. Nothing is changed there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runner.cli.options import Json, MaxRate, begin, tell
+from runner.cli.output import out
+from runner.data.errors import UsageError
+from runner.data.streams import document
+
+GatewayAddress = Annotated[
+    str, typer.Argument(metavar="[GATEWAY]", help="one gateway alone: gw1 of --lab, or as ssh knows it, root@10.0.0.1")
+]
+Sites = Annotated[
+    str, typer.Option("--lab", metavar="site:SITES.toml", help="the two gateways, as doctor and run take")
+]
+PastRun = Annotated[
+    Path | None,
+    typer.Option("--run", metavar="DIR", help="the run of these gateways; default: the last such in results/"),
+]
+
+
+def look(
+    gateway: GatewayAddress = "",
+    lab: Sites = "",
+    max_rate: MaxRate = "",
+    run: PastRun = None,
+    as_json: Json = False,
+) -> None:
+    """Look at two gateways in use and at the tunnel between them, and change nothing there.
+
+    It says which VPN it is, its parameters, its MTU, whether packets travel in fragments, and what limits it. With
+    --max-rate it sends TCP for some seconds on the path and in the tunnel, no faster than that; without it, only pings.
+    """
+    begin("vpneval connects to the gateways.")
+    from runner.cli.looked import examined, instead, said
+
+    if not gateway and not lab:
+        raise UsageError(
+            "look needs the gateways: --lab site:SITES.toml for two (docs/two-sites.md), or one by itself: "
+            "vpneval look root@gw.example.com"
+        )
+    found = examined(gateway, lab, max_rate, lambda text: None if as_json else tell(text))
+    other = instead(found, run)
+    if as_json:
+        document(found.model_copy(update={"instead": other}).model_dump_json(indent=1) + "\n")
+        return
+    for line in said(found, other):
+        out.print(line, highlight=False)

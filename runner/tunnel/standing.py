@@ -1,0 +1,448 @@
+"""A tunnel that stands already between two gateways in use: what it is, what it carries, and what limits it.
+
+Nothing is changed there. Probes run for some seconds each: they read counters, send pings, and, up to a rate that the
+user has named, TCP (docs/decisions/0083-look.md).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+from runner.data.errors import MeasurementError
+from runner.data.limits import judge
+from runner.data.loads import Limit, MachineLoad
+from runner.data.trials import Strict
+from runner.lab.node.probing import asked, probe
+from runner.lab.readings.loads import LoadWatch
+from runner.lab.readings.path import HEADERS_BYTES, look, path_mtu, rate
+from runner.lab.readings.seen import Counters, Seen, counters, everything
+from runner.lab.shape.site import ip_version
+from runner.vpn.plugin import Vpn
+from runner.vpn.sign import Standing, standing, wanted
+
+NOW_S = 3.0  # that the gateways are watched without a probe's traffic
+PAYLOAD_SHARE = 0.9  # of what is on the path: the rest is headers
+REACHED = 0.9  # of the rate that was asked for: no other limit was met
+AS_PATH = 0.8  # of the path's rate without a tunnel, headers included: the path limits it
+FEW = 0.1  # fragments a packet: below, they are other programs'
+PINGS, EVERY_S = 10, 0.2  # others than root may ping no faster
+SHORTEST, LONGEST = 576, 9000
+NEAR_BYTES = 128  # below the tunnel's MTU: as much as most tunnels exceed the path by
+# TCP ports that are tried with TCP of our own: those that firewalls let in, then the one that operators expect.
+TRIED = ("tcp/5201", "tcp/443", "tcp/1194", "tcp/655", "tcp/4430", "tcp/7777", "tcp/52010")
+Watching = Callable[[], Mapping[str, Any]]
+Outer = Callable[[str, Seen], str]
+
+
+class Way(Strict):
+    """The path, or the tunnel on it. ``rtt_ms``: least, mean, most of the pings, empty where none was answered;
+    ``rates_bps``: of TCP from the first gateway to the second and back, 0 where it came to a standstill, empty where it
+    was not measured. ``whole_bytes``: the longest packet that travels in one piece."""
+
+    mtu_bytes: int | None = None
+    whole_bytes: int | None = None
+    rtt_ms: list[float] = []
+    loss_ratio: float | None = None
+    rates_bps: list[float] = []
+
+
+class Pieces(Strict):
+    """Fragments of IP that the gateways made and put together, those that they could not put together, and the packets
+    that left them, in ``seconds``. ``longest``: does a packet as long as the tunnel's MTU travel in fragments?"""
+
+    made: int
+    arrived: int
+    failed: int
+    packets: int
+    seconds: float
+    longest: bool | None = None
+
+    @property
+    def travel(self) -> bool:
+        """Do packets travel in fragments?"""
+        return bool(self.longest) or self.made + self.arrived > FEW * max(1, self.packets)
+
+
+class Gateway(Strict):
+    """What one gateway shows."""
+
+    host: str
+    address: str
+    kernel: str
+    cpu: dict[str, str]
+    cores: int
+    tunnels: list[Standing]
+    lacks: list[str]
+
+
+class Look(Strict):
+    """All of it. ``tunnel``: as each gateway sees the tunnel that leads to the other one (of a single gateway, the only
+    tunnel that it has), None where there is none. ``now_bps``: what the first gateway sent and received in it before
+    any probe. ``limit`` was found ``loaded`` by a probe, or in what was there. ``instead``: what a run of the same
+    gateways says of other VPNs. ``unmeasured``: what is not known, and what would show it."""
+
+    gateways: dict[str, Gateway]
+    tunnel: dict[str, Standing]
+    to: str = ""
+    path: Way = Way()
+    inside: Way = Way()
+    pieces: Pieces
+    now_bps: list[float] = []
+    limit: Limit | None = None
+    loaded: bool = False
+    max_rate_bps: float | None = None
+    instead: list[str] = []
+    unmeasured: list[str] = []
+
+
+class _Examining:
+    """The parts of one look."""
+
+    def __init__(self, nodes: Mapping[str, Any], outer: Outer, vpns: Sequence[Vpn]) -> None:
+        self.nodes = dict(nodes)
+        with ThreadPoolExecutor() as threads:
+            every = threads.map(lambda node: everything(node, wanted(vpns)), self.nodes.values())
+            self.seen = dict(zip(self.nodes, every, strict=True))
+        self.public = {name: outer(name, seen) for name, seen in self.seen.items()}
+        self.tunnels = {name: standing(seen, vpns) for name, seen in self.seen.items()}
+        self.names = list(self.nodes)
+        self.tunnel: dict[str, Standing] = {}
+        self.unmeasured: list[str] = []
+        self.to = self.own = ""
+        self.pids: dict[str, set[str]] = {name: set() for name in self.names}
+
+    # --- which tunnel --------------------------------------------------------------------------------------------
+
+    def find(self) -> None:
+        """Which tunnel leads from the first gateway to the second, and the address that it leads to."""
+        near = self.names[0]
+        if len(self.names) == 1:
+            if len(self.tunnels[near]) == 1:
+                self.tunnel = {near: self.tunnels[near][0]}
+            if len(self.tunnels[near]) > 1:
+                self.unmeasured.append(
+                    f"{near} has several tunnels: name both gateways, and the one between them is meant"
+                )
+            return
+        else:
+            far = self.names[1]
+            if leading := next(self._leading(near, far), None):
+                self.tunnel[near], self.to, self.own = leading
+            if leading := next(self._leading(far, near), None):
+                self.tunnel[far] = leading[0]
+            if not self.tunnel:
+                self._by_ends()
+            self._one_name()
+        self.pids |= {name: {str(pid) for pid in tunnel.pids} for name, tunnel in self.tunnel.items()}
+
+    def _by_ends(self) -> None:
+        """Which tunnel it is by its outer packets' ends, where none leads to an address of the other gateway."""
+        for name, other in (self.names, self.names[::-1]):
+            known = _addresses(self.seen[other]) | {self.public[other]}
+            for tunnel in self.tunnels[name]:
+                if any(end.rpartition(":")[0] in known or end in known for end in tunnel.ends):
+                    self.tunnel.setdefault(name, tunnel)
+
+    def _one_name(self) -> None:
+        """Both ends have the same VPN: what only the end says that dials, or answers, counts for both."""
+        if len(self.tunnel) == 2:
+            ends = [*self.tunnel.values()]
+            best = max(ends, key=lambda one: (len(one.marks), bool(one.vpn)))
+            for name, one in self.tunnel.items():
+                if one.program == best.program or not one.vpn:
+                    self.tunnel[name] = replace(one, vpn=best.vpn, title=best.title)
+
+    def _leading(self, name: str, other: str) -> Iterator[tuple[Standing, str, str]]:
+        """The tunnels of ``name`` by which packets to an address of ``other`` go, the address, and that of ``name``."""
+        mine, theirs = _addresses(self.seen[name]), _addresses(self.seen[other]) - {self.public[other]}
+        by_device = {tunnel.device: tunnel for tunnel in self.tunnels[name] if tunnel.device}
+        for address in sorted(theirs - mine, key=lambda one: int(ip_address(one))):
+            for policy in self.seen[name]["policies"]:
+                words = policy.split()
+                source, target = ip_network(words[1], strict=False), ip_network(words[3], strict=False)
+                own = next((one for one in sorted(mine) if ip_address(one) in source), None)
+                plain = [tunnel for tunnel in self.tunnels[name] if not tunnel.device]
+                if own and plain and " proto " not in policy.partition(" tmpl ")[0] and ip_address(address) in target:
+                    yield plain[0], address, own
+            shown = self.nodes[name].run("ip", "-o", "route", "get", address, check=False).stdout
+            way = dict(re.findall(r"\b(dev|src) (\S+)", shown))
+            if tunnel := by_device.get(way.get("dev", "")):
+                yield tunnel, address, way.get("src", "")
+
+    # --- what it does --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def watching(self) -> Iterator[Watching]:
+        """A function that reads both gateways, whose processes are those of the tunnel or others."""
+        with (
+            probe(self.nodes[self.names[0]], "loads", self.names[0], ready="ready") as first,
+            probe(self.nodes[self.names[-1]], "loads", self.names[-1], ready="ready") as last,
+        ):
+            running = {self.names[0]: first, self.names[-1]: last}
+            yield lambda: {name: self._roles(name, asked(one, "loads", {}, 10.0)) for name, one in running.items()}
+
+    def _roles(self, name: str, reading: dict[str, Any]) -> dict[str, Any]:
+        for pid, process in reading["processes"].items():
+            if process["role"] == "vpn":
+                process["role"] = "vpn" if pid in self.pids[name] else "other"
+        return reading
+
+    def counted(self) -> dict[str, Counters]:
+        """The counters of both gateways."""
+        with ThreadPoolExecutor() as threads:
+            return dict(zip(self.names, threads.map(counters, self.nodes.values()), strict=True))
+
+    def ping(self, to: str, *, own: str = "", size: int = 56, count: int = PINGS, df: bool = False) -> dict[str, Any]:
+        """``rtt_ms`` and ``loss_ratio`` of pings from the first gateway (ping(8))."""
+        argv = ["ping", "-q", "-c", str(count), "-i", str(EVERY_S), "-W", "1", "-s", str(size)]
+        argv += (["-M", "do"] if df else []) + (["-I", own] if own else [])
+        said = self.nodes[self.names[0]].run(*argv, to, check=False, timeout=30).stdout
+        rtts = re.search(r"= ([0-9.]+)/([0-9.]+)/([0-9.]+)", said)
+        lost = re.search(r"([0-9.]+)% packet loss", said)
+        if not rtts or not lost:
+            return {}
+        return {"rtt_ms": [float(one) for one in rtts.groups()], "loss_ratio": float(lost[1]) / 100}
+
+    def whole(self, to: str, own: str, mtu: int) -> tuple[int | None, bool | None]:
+        """The longest packet that goes to ``to`` without a fragment on the path, and whether one of ``mtu`` bytes is
+        cut. None where a packet of that length is not answered."""
+        headers = HEADERS_BYTES[ip_version(to)]
+
+        def cut(length: int) -> bool | None:
+            before = self.counted()
+            if not self.ping(to, own=own, size=length - headers, count=3, df=True):
+                return None
+            return _fragments(before, self.counted()) >= 3
+
+        longest = cut(mtu)
+        if not longest:
+            return (None if longest is None else mtu), longest
+        near = mtu - NEAR_BYTES
+        low, high = (SHORTEST, near) if cut(near) else (near, mtu)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if cut(middle) else (middle, high)
+        return low, True
+
+    def rates(self, to: str, own: str, max_bps: float, watch: list[MachineLoad]) -> list[float]:
+        """The rates of TCP both ways, with the loads of the slower one in ``watch``. Empty where no port is open."""
+        near, far = (self.nodes[name] for name in (self.names[0], self.names[-1]))
+        tried = [port for port in TRIED if port not in self.seen[far.name]["listening"]]
+        ends = f"{to},{own}" if own else to
+        open_ports = look(near, far, ends, tried, 0.0, 0.0)["open"]
+        if not open_ports:
+            return []
+        found: list[float] = []
+        with self.watching() as read:
+            for send in (True, False):
+                loads, before = LoadWatch(), read()
+                one = rate(near, far, ends, open_ports[0], PAYLOAD_SHARE * max_bps, send=send) or 0.0
+                loads.add(before, read(), 0.0)
+                if not found or one < found[0]:
+                    watch[:] = loads.found()
+                found.append(one)
+        return found
+
+
+def examine(
+    nodes: Mapping[str, Any],
+    outer: Outer,
+    vpns: Sequence[Vpn],
+    max_bps: float | None,
+    say: Callable[[str], None],
+) -> Look:
+    """Look at one gateway, or two and the tunnel between them. ``outer``: a gateway's address as the other one
+    reaches it.
+
+    ``max_bps``: no probe sends faster; without it none sends more than pings. Raises CannotRunHere."""
+    say("vpneval looks at " + " and ".join(nodes) + ", and changes nothing there.")
+    at = _Examining(nodes, outer, vpns)
+    at.find()
+    before, watch = at.counted(), LoadWatch()
+    started = time.monotonic()
+    try:
+        with at.watching() as read:
+            first = read()
+            time.sleep(NOW_S)
+            watch.add(first, read())
+        loads = watch.found()
+    except (MeasurementError, KeyError, ValueError) as unread:
+        loads = []
+        at.unmeasured.append(f"what the gateways are busy with: {unread}")
+    after, seconds = at.counted(), time.monotonic() - started
+    pieces = _pieces(before, after, seconds)
+    found = Look(
+        gateways={
+            name: Gateway(
+                host=seen["host"],
+                address=at.public[name],
+                kernel=seen["kernel"],
+                cpu={
+                    key: seen["cpu"][key] for key in ("model name", "CPU implementer", "CPU part") if key in seen["cpu"]
+                },
+                cores=seen["cores"],
+                tunnels=at.tunnels[name],
+                lacks=seen["lacks"],
+            )
+            for name, seen in at.seen.items()
+        },
+        tunnel=at.tunnel,
+        to=at.to,
+        pieces=pieces,
+        now_bps=_now(at, before, after, seconds),
+        limit=_policed(before, after) or judge(loads),
+        max_rate_bps=max_bps,
+        unmeasured=at.unmeasured,
+    )
+    return _between(at, found, max_bps, say) if len(at.names) == 2 else found
+
+
+def _between(at: _Examining, found: Look, max_bps: float | None, say: Callable[[str], None]) -> Look:
+    """What is found with pings, and with TCP up to ``max_bps``, on the path and in the tunnel."""
+    near, far = at.names
+    outer = at.public[far]
+    shown = at.nodes[near].run("ip", "-o", "route", "get", outer, check=False).stdout
+    port = re.search(r" dev (\S+)", shown)
+    path = at.ping(outer)
+    if not path:
+        at.unmeasured.append(f"the path's round trip and MTU: {far} answers no ping at {outer}. Let ICMP echo in there")
+    mtu = path_mtu(at.nodes[near], outer, port[1]) if path and port else None
+    inside: dict[str, Any] = {}
+    pieces = found.pieces
+    if at.to:
+        inside = at.ping(at.to, own=at.own)
+        if not inside:
+            at.unmeasured.append(f"the tunnel's round trip: {at.to} of {far} answers no ping through it")
+        length = at.tunnel[near].mtu_bytes or mtu
+        if inside and length:
+            whole, longest = at.whole(at.to, at.own, min(length, LONGEST))
+            inside |= {"mtu_bytes": length, "whole_bytes": whole}
+            pieces = pieces.model_copy(update={"longest": longest})
+    elif at.tunnel:
+        at.unmeasured.append(
+            f"the tunnel's rate and round trip: no address of {far} is reached through it; a host behind it would be"
+        )
+    found = found.model_copy(update={"pieces": pieces, "path": Way(mtu_bytes=mtu, **path), "inside": Way(**inside)})
+    if not max_bps:
+        at.unmeasured.append(
+            "rates: no probe sends more than pings. To measure them: --max-rate 200M, or what your line can spare"
+        )
+        return found.model_copy(update={"unmeasured": at.unmeasured})
+    return _rated(at, found, max_bps, say)
+
+
+def _rated(at: _Examining, found: Look, max_bps: float, say: Callable[[str], None]) -> Look:
+    say(f"vpneval sends TCP for 3 s each way, on the path and in the tunnel, at most {max_bps / 1e6:.4g} Mbit/s.")
+    of_path = at.rates(at.public[at.names[1]], "", max_bps, [])
+    if not of_path:
+        ports = ", ".join(TRIED)
+        at.unmeasured.append(f"the path's rate: no TCP port of {at.names[1]} comes through; let one in: {ports}")
+    loads: list[MachineLoad] = []
+    before = at.counted()
+    started = time.monotonic()
+    of_tunnel = at.rates(at.to, at.own, max_bps, loads) if at.to else []
+    after, seconds = at.counted(), time.monotonic() - started
+    if at.to and not of_tunnel:
+        at.unmeasured.append(
+            f"the tunnel's rate: no TCP port of {at.names[1]} at {at.to} comes through; a firewall there"
+        )
+    path, inside = (
+        found.path.model_copy(update={"rates_bps": of_path}),
+        found.inside.model_copy(update={"rates_bps": of_tunnel}),
+    )
+    update: dict[str, Any] = {"path": path, "inside": inside, "unmeasured": at.unmeasured}
+    if of_tunnel:
+        pieces = _pieces(before, after, seconds).model_copy(update={"longest": found.pieces.longest})
+        limit = _limit(of_tunnel, of_path, max_bps, _policed(before, after), pieces, judge(loads))
+        update |= {"pieces": pieces, "limit": limit, "loaded": True}
+    return found.model_copy(update=update)
+
+
+def _limit(
+    tunnel: Sequence[float],
+    path: Sequence[float],
+    max_bps: float,
+    policed: Limit | None,
+    pieces: Pieces,
+    by: Limit | None,
+) -> Limit | None:
+    """What limits the tunnel, of what was found while a probe loaded it. The surest first."""
+    evidence = by.evidence if by else []
+    slow = min(tunnel)
+    if slow >= REACHED * PAYLOAD_SHARE * max_bps:
+        sentence = f"nothing up to {max_bps / 1e6:.4g} Mbit/s, and no probe was to send faster"
+        return Limit(sentence=sentence, kind="none found", evidence=evidence)
+    if policed is not None:
+        return policed
+    if by is not None and by.kind not in ("none found", "queue", "generator", "shared cores"):
+        return by
+    if path and slow >= AS_PATH * path[list(tunnel).index(slow)]:
+        both = f"{path[list(tunnel).index(slow)] / 1e6:.4g} Mbit/s without the tunnel, {slow / 1e6:.4g} in it"
+        return Limit(sentence=f"the path: it carries {both}", kind="path", evidence=evidence)
+    if pieces.travel and by is not None and by.kind in ("none found", "queue"):
+        sentence = f"fragments: {pieces.made} made and {pieces.arrived} put together of {pieces.packets} packets"
+        return Limit(sentence=sentence, kind="queue", evidence=evidence)
+    return by
+
+
+def _policed(before: Mapping[str, Counters], after: Mapping[str, Counters]) -> Limit | None:
+    """The policer of a gateway's own that has dropped packets in between."""
+    for name, now in after.items():
+        for port, (packets, drops) in now["policed"].items():
+            then = before[name]["policed"].get(port, [0, 0])
+            if drops > then[1]:
+                what = (
+                    f"{drops - then[1]} of {packets - then[0]} packets dropped by the policer at {name}'s port {port}"
+                )
+                return Limit(sentence=f"policing: {what}", where=name, kind="path", evidence=[what])
+    return None
+
+
+def _fragments(before: Mapping[str, Counters], after: Mapping[str, Counters]) -> int:
+    return sum(
+        after[name]["ip"][what] - before[name]["ip"][what] for name in after for what in ("FragCreates", "ReasmReqds")
+    )
+
+
+def _pieces(before: Mapping[str, Counters], after: Mapping[str, Counters], seconds: float) -> Pieces:
+    def grown(what: str) -> int:
+        return sum(after[name]["ip"].get(what, 0) - before[name]["ip"].get(what, 0) for name in after)
+
+    sent = sum(
+        counts[1] - before[name]["packets"].get(port, [0, 0])[1]
+        for name, now in after.items()
+        for port, counts in now["packets"].items()
+        if port != "lo"
+    )
+    return Pieces(
+        made=grown("FragCreates"),
+        arrived=grown("ReasmReqds"),
+        failed=grown("ReasmFails"),
+        packets=max(0, sent),
+        seconds=round(seconds, 1),
+    )
+
+
+def _now(at: _Examining, before: Mapping[str, Counters], after: Mapping[str, Counters], seconds: float) -> list[float]:
+    """What the first gateway's end of the tunnel sent and received, bit/s, before any probe; empty without a port."""
+    name = at.names[0]
+    device = at.tunnel[name].device if name in at.tunnel else ""
+    then, now = before[name]["packets"].get(device), after[name]["packets"].get(device)
+    return [8 * (now[i] - then[i]) / seconds for i in (3, 2)] if then and now else []
+
+
+def _addresses(seen: Seen) -> set[str]:
+    """A gateway's own addresses of IPv4 but those of its loopback."""
+    return {
+        entry["local"]
+        for link in seen["links"]
+        for entry in link["addr_info"]
+        if entry["family"] == "inet" and entry.get("scope", "global") == "global"
+    }
