@@ -20,7 +20,7 @@ from tests.lab.test_site import THROUGH_NAT, tunnelled
 from tests.lab.test_site_deployed import behind, brings_up
 from tests.lab.test_ssh_lab import as_before, settled
 
-MANAGERS = ("firewalld", "ufw")
+MANAGERS = ("firewalld", "ufw", "network-manager", "iptables")
 INSTALL = "apt-get update && apt-get install -y --no-install-recommends"
 pytestmark = pytest.mark.timeout(300)
 
@@ -107,23 +107,107 @@ def start_ufw(box: LabNode) -> None:
         box.run("ufw", *words.split())
 
 
-RELOADS = {"firewalld": (start_firewalld, "firewall-cmd --complete-reload"), "ufw": (start_ufw, "ufw reload")}
+# What dockerd 26 writes when it starts, and again when it starts anew; the daemon itself wants cgroups of version 1, or
+# systemd's, which a container seldom has.
+DOCKER = """\
+*nat
+:DOCKER - [0:0]
+-A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER
+-A POSTROUTING -s 172.17.0.0/16 ! -o docker0 -j MASQUERADE
+-A POSTROUTING -o ens0 -j MASQUERADE
+-A OUTPUT ! -d 127.0.0.0/8 -m addrtype --dst-type LOCAL -j DOCKER
+-A DOCKER -i docker0 -j RETURN
+COMMIT
+*filter
+:FORWARD DROP [0:0]
+:DOCKER - [0:0]
+:DOCKER-ISOLATION-STAGE-1 - [0:0]
+:DOCKER-ISOLATION-STAGE-2 - [0:0]
+:DOCKER-USER - [0:0]
+-A FORWARD -j DOCKER-USER
+-A FORWARD -j DOCKER-ISOLATION-STAGE-1
+-A FORWARD -o docker0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A FORWARD -o docker0 -j DOCKER
+-A FORWARD -i docker0 ! -o docker0 -j ACCEPT
+-A DOCKER-ISOLATION-STAGE-1 -i docker0 ! -o docker0 -j DOCKER-ISOLATION-STAGE-2
+-A DOCKER-ISOLATION-STAGE-1 -j RETURN
+-A DOCKER-ISOLATION-STAGE-2 -o docker0 -j DROP
+-A DOCKER-ISOLATION-STAGE-2 -j RETURN
+-A DOCKER-USER -j RETURN
+COMMIT
+"""
+
+
+def start_docker(box: LabNode) -> None:
+    """Docker's rules, on a gateway that masquerades."""
+    box.write("/root/docker", DOCKER)
+    for line in ("link add docker0 type bridge", "addr add 172.17.0.1/16 dev docker0", "link set docker0 up"):
+        box.run("ip", *line.split())
+    box.run("iptables-restore", "/root/docker")
+
+
+NETWORK = """\
+[connection]
+id=wan
+type=ethernet
+interface-name=ens0
+[ipv4]
+method=manual
+address1=10.0.0.2/24,10.0.0.1
+"""
+UNMANAGED = "[main]\nplugins=keyfile\n[keyfile]\nunmanaged-devices=none\n"
+# It manages ports without udev where /sys may not be written, as in a container, and removes routes that it does not
+# know.
+MANAGE = "mount -o remount,bind,ro /sys; exec NetworkManager --no-daemon"
+
+
+def start_network_manager(box: LabNode) -> None:
+    """NetworkManager, which from now on has the WAN port."""
+    box.run("ip", "route", "add", "10.77.0.0/16", "dev", "lan0", "metric", "9")
+    box.write("/etc/NetworkManager/system-connections/wan.nmconnection", NETWORK)
+    box.write("/etc/NetworkManager/conf.d/all.conf", UNMANAGED, 0o644)
+    box.run("mkdir", "-p", "/run/dbus")
+    box.spawn("dbus-daemon", "--system", "--nofork", "--nopidfile", log="dbus")
+    wait_until(lambda: box.run("test", "-S", "/run/dbus/system_bus_socket", check=False).code == 0, "the system bus")
+    box.spawn("unshare", "--mount", "sh", "-c", MANAGE, log="manager")
+    takes = ("nmcli", "device", "set", "ens0", "managed", "yes")
+    wait_until(lambda: box.run(*takes, check=False).code == 0, "NetworkManager at work", 30, 0.5)
+    wait_until(lambda: box.run("nmcli", "connection", "up", "wan", check=False).code == 0, "its connection", 30, 1)
+
+
+# Program -> its package, what starts it, and what loads its settings anew.
+RELOADS = {
+    "firewalld": ("firewalld", start_firewalld, "firewall-cmd --complete-reload"),
+    "ufw": ("ufw", start_ufw, "ufw reload"),
+    "NetworkManager": ("network-manager", start_network_manager, "nmcli networking off; nmcli networking on"),
+    "Docker": ("iptables", start_docker, "iptables-restore --noflush /root/docker"),
+}
+ON_WAN = "table ip bare { chain seen { type filter hook prerouting priority -300; ip daddr 10.30.0.2 counter; }; }"
 
 
 @pytest.mark.parametrize("manager", RELOADS)
 def test_check_says_the_line_that_lets_hosts_through(bare: TwoSites, tmp_path: Path, manager: str) -> None:
-    """A tunnel stands; then the gateway gets a firewall. What check.sh says mends it, and no reload opens the way past
-    the tunnel."""
+    """A tunnel stands; then the gateway gets a firewall, or a manager of its network. What check.sh says mends it, and
+    no reload opens the way past the tunnel: a host sends all the time."""
     lans = {"gw1": "10.20.0.1", "gw2": "10.30.0.1"}
     own: dict[str, dict[str, object]] = {
         name: {"wan_address": BOXES[name], "network": f"{lan[:-1]}0/24"} for name, lan in lans.items()
     }
     wrote = vpneval("recipe", "wireguard_go", "--site", bare.sites(own), "--write", tmp_path / "out")
     assert wrote.returncode == 0, wrote.stderr
-    near = bare.nodes["gw1"]
+    near, wan = bare.nodes["gw1"], bare.between["nat"]
+    wan.run("nft", "-f", "-", input=ON_WAN)
+
+    def seen() -> str:
+        return re.findall(r"packets \d+", wan.run("nft", "list", "table", "ip", "bare").stdout)[0]
+
     for box in (bare.nodes["gw2"], near):
         copied(tmp_path / "out", box)
         behind(box, lans[box.name])
+    near.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
+    near.spawn("ip", "netns", "exec", "pc", "ping", "-i", "0.1", "10.30.0.2", log="pinging")
+    wait_until(lambda: seen() != "packets 0", "a packet in the clear: the control", 10)
+    for box in (bare.nodes["gw2"], near):
         up(box)
     wait_until(lambda: checked(near).code == 0, "the tunnel", 30, 1)
     # ufw lets pings through. Nobody listens there: who is reached refuses at once.
@@ -134,17 +218,25 @@ def test_check_says_the_line_that_lets_hosts_through(bare: TwoSites, tmp_path: P
         return "refused" in near.run(*connects, check=False).stderr
 
     assert reached()
-    near.run("sh", "-c", f"{INSTALL} {manager}", timeout=120)
-    start, reload = RELOADS[manager]
+    before = seen()
+    package, start, reload = RELOADS[manager]
+    near.run("sh", "-c", f"{INSTALL} {package}", timeout=120)
     start(near)
-    assert not reached()
-    said = checked(near)
-    assert said.code == 1, said
-    near.run("sh", "-ec", "\n".join(lines(said.stderr)))
-    wait_until(reached, said.stderr, 10, 0.5)
+    if manager != "NetworkManager":
+        assert not reached()
+        said = checked(near)
+        assert said.code == 1, said
+        near.run("sh", "-ec", "\n".join(lines(said.stderr)))
+        wait_until(reached, said.stderr, 10, 0.5)
     near.run("sh", "-ec", reload, timeout=60)
     assert "flags owner" in near.run("nft", "list", "table", "ip", "vpneval_closed").stdout
+    if manager == "NetworkManager":
+        assert "10.77.0.0" not in near.run("ip", "route").stdout, "the control: it removes what it does not know"
+    if manager == "Docker":  # it has made its chains anew
+        near.run("sh", "-ec", "\n".join(lines(said.stderr)))
     wait_until(lambda: checked(near).code == 0, "the tunnel, after a reload", 30, 1)
+    wait_until(reached, "a host through the tunnel, after a reload", 30, 1)
+    assert seen() == before, "in the clear"
 
 
 @pytest.mark.parametrize("name", THROUGH_NAT)
