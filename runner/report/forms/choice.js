@@ -306,7 +306,7 @@ function saying(data) {
   const quantity = (bps) => { const [scale, unit] = prefix(bps); return `${digits(bps / scale)} ${unit}`; };
   const three = (value) => String(Number(value.toPrecision(3)));
   const rate = (bps) => { const [scale, unit] = prefix(bps); return `${three(bps / scale)} ${unit}`; };
-  const span = (low, high) => { const [scale, unit] = prefix(high); return `${three(low / scale)} – ${three(high / scale)} ${unit}`; };
+  const span = (low, high) => { if (low === high) return rate(low); const [scale, unit] = prefix(high); return `${three(low / scale)} – ${three(high / scale)} ${unit}`; };
   const listed = (names, word) => (names.length > 1 ? `${names.slice(0, -1).join(", ")} ${word} ${names.at(-1)}` : names[0]);
   const reserved = (names) => names.map((name) => data.say.reserved[name]);
   const cores = (candidate) => (candidate.cores === null ? "an unknown part" : `${candidate.cores.toFixed(2)} of a core`);
