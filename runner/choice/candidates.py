@@ -13,8 +13,8 @@ from runner.data.trials import VpnRecord
 
 def candidates(records: Mapping[str, VpnRecord], needs: Needs, *, ports: bool = False) -> list[str]:
     """The VPNs among ``records`` that have every must in force, by shipped runs and by what they declare, those of
-    which trials have shown most first; no references. ``ports``: also those that lack nothing but networks, last of all: an
-    answer says what would do where forwarding TCP ports is enough."""
+    which trials have shown most first; no references. ``ports``: also those that lack nothing but networks, last of
+    all: an answer says what would do where forwarding TCP ports is enough."""
     run, trials = shipped_runs()[0]
     known = words_of(states(run.model_copy(update={"vpns": dict(records)}), trials, shipped_runs()[1:]))
     ranks: dict[str, tuple[bool, int, str]] = {}

@@ -31,8 +31,8 @@ class Choice(Strict):
     line; ``unsettled``: the asked lines that more of the same measurements would settle, bit/s; ``states``: VPN -> must
     -> what is known of it; ``absent``: VPNs that were asked for and not measured here, the kernel's first; ``others``:
     VPNs that the run has not come to and that have the musts, as far as shipped runs and declarations tell;
-    ``kin``: of those that were measured; ``stolen``: the share of the CPU time that the hypervisor took. ``devices`` are what all
-    of it was made from; they are not part of report.json."""
+    ``kin``: of those that were measured; ``stolen``: the share of the CPU time that the hypervisor took. ``devices``
+    are what all of it was made from; they are not part of report.json."""
 
     needs: Needs
     answer: Answer | None
