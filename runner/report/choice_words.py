@@ -50,7 +50,7 @@ def headline(choice: Choice) -> str:
         return f"Which VPN suits depends on your line. Here, {asked_for(choice.needs)}:"
     if not said.named and said.unknown:
         line, vpns = _rate(said.needs.line_bps or 0), _listed(said.unknown, "and")
-        return f"Which VPN suits {line} is not known here: what was measured of {vpns} ends below."
+        return f"Which VPN suits {line} is not known here: not enough was measured of {vpns}."
     if not said.named:
         return f"No VPN that was measured here suits {_rate(said.needs.line_bps or 0)}, {asked_for(choice.needs)}."
     first, line = said.of(said.named[0]), _rate(said.needs.line_bps or 0)
@@ -215,7 +215,7 @@ def _change(change: Change) -> str:
 
 def _band(band: Band) -> str:
     if not band.named and band.unknown:
-        return "not known here: no more was offered to them"
+        return "not known here: not enough was measured"
     if not band.named:
         return "nothing that was measured here suits"
     if band.grade == Grade.SHORT:
