@@ -30,9 +30,9 @@ class Choice(Strict):
     """The choice that a run allows. ``answer``: for the stated line, None where none is stated; ``bands``: for every
     line; ``unsettled``: the asked lines that more of the same measurements would settle, bit/s; ``states``: VPN -> must
     -> what is known of it; ``absent``: VPNs that were asked for and not measured here, the kernel's first; ``others``:
-    VPNs that nobody asked for and that have the musts, as far as shipped runs and declarations tell; ``kin``: of those
-    that were measured; ``stolen``: the share of the CPU time that the hypervisor took. ``devices`` are what all
-    of it was made from; they are not part of report.json."""
+    VPNs that the run has not come to and that have the musts, as far as shipped runs and declarations tell;
+    ``kin``: of those that were measured; ``stolen``: the share of the CPU time that the hypervisor took. ``devices``
+    are what all of it was made from; they are not part of report.json."""
 
     needs: Needs
     answer: Answer | None
@@ -84,11 +84,11 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
 
 
 def _others(run: Run) -> list[str]:
-    """The VPNs that the run was not asked for and that have every must in force. None in User Mode Linux."""
+    """The VPNs that the run has not come to and that have every must in force. None in User Mode Linux."""
     if run.lab.get("guest") == "uml":
         return []
     records = {name: record for shipped, _ in reversed(shipped_runs()) for name, record in shipped.vpns.items()}
-    return sorted(vpn for vpn in candidates(records, run.needs) if vpn not in run.vpns)
+    return [vpn for vpn in candidates(records, run.needs) if vpn not in run.vpns]
 
 
 def _absent(run: Run, trials: Sequence[Trial]) -> list[str]:

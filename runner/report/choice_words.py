@@ -21,6 +21,7 @@ TRAFFIC = {
     "transactions": "transactions in TCP",
 }
 OTHERS = 5  # VPNs that may suit, of which a sentence names so many
+ONCE = 3  # of them that a command measures
 TRIED = 2  # commands that show what is not known
 RESERVED: Mapping[Criterion, str] = {
     "capacity": "with little room",
@@ -49,7 +50,7 @@ def headline(choice: Choice) -> str:
         return f"Which VPN suits depends on your line. Here, {asked_for(choice.needs)}:"
     if not said.named and said.unknown:
         line, vpns = _rate(said.needs.line_bps or 0), _listed(said.unknown, "and")
-        return f"Which VPN suits {line} is not known here: what was measured of {vpns} ends below."
+        return f"Which VPN suits {line} is not known here: not enough was measured of {vpns}."
     if not said.named:
         return f"No VPN that was measured here suits {_rate(said.needs.line_bps or 0)}, {asked_for(choice.needs)}."
     first, line = said.of(said.named[0]), _rate(said.needs.line_bps or 0)
@@ -159,13 +160,19 @@ def kin(choice: Choice) -> str:
 
 
 def not_measured(choice: Choice) -> str:
-    """Which VPNs were asked for and not measured, and which others may suit; empty where there are none."""
+    """Which VPNs were asked for and not measured, and which the run has not come to; empty where there are none."""
     absent = f"Not measured here: {', '.join(choice.absent)}." if choice.absent else ""
-    if not choice.others or choice.answer is None:
+    if not choice.others:
         return absent
-    more = " and others" * (len(choice.others) > OTHERS)
-    others = f"Not asked for, and may suit you: {', '.join(choice.others[:OTHERS])}{more}."
+    more = f" and {len(choice.others) - OTHERS} more" * (len(choice.others) > OTHERS)
+    others = f"May suit, and not measured yet: {', '.join(choice.others[:OTHERS])}{more}."
     return f"{absent} {others}".strip()
+
+
+def measures_others(choice: Choice, where: str) -> str:
+    """The command that measures the first VPNs that the run has not come to; empty where there are none."""
+    names = ",".join(choice.others[:ONCE])
+    return f"vpneval run choose --vpn {names} --deadline 2m --out {shlex.quote(where)}" if names else ""
 
 
 def failed(choice: Choice) -> list[str]:
@@ -208,7 +215,7 @@ def _change(change: Change) -> str:
 
 def _band(band: Band) -> str:
     if not band.named and band.unknown:
-        return "not known here: no more was offered to them"
+        return "not known here: not enough was measured"
     if not band.named:
         return "nothing that was measured here suits"
     if band.grade == Grade.SHORT:
@@ -297,5 +304,7 @@ def _rate(rate_bps: float) -> str:
 
 
 def _span(low_bps: float, high_bps: float) -> str:
+    if low_bps == high_bps:
+        return _rate(low_bps)
     scale, unit = text.prefix(high_bps, "bit/s")
     return f"{low_bps / scale:.3g} – {high_bps / scale:.3g} {unit}"

@@ -70,6 +70,8 @@ def choice(made: Choice, where: str = "") -> list[Block]:
     notes = [*(choice_words.why_not(said) if said else []), choice_words.about_musts(made)]
     notes += [choice_words.what_changes(made), choice_words.kin(made), *choice_words.failed(made)]
     notes += [choice_words.not_measured(made)]
+    if where and (command := choice_words.measures_others(made, where)):
+        notes.append(f"To measure more of them: {command}")
     notes += [f"Say yours: {choice_words.say_yours(where)}"] if where and said is None else []
     rows: list[list[str | TableCell]] = [[row.lines, row.vpns] for row in choice_words.lines(made)]
     return [

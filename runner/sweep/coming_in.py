@@ -10,7 +10,7 @@ from pathlib import Path
 
 from runner.data.errors import LabError, PluginError
 from runner.data.levels import BASELINE
-from runner.data.store import load_run
+from runner.data.store import Store, load_run
 from runner.data.trials import Run
 from runner.lab.software.image import Image
 from runner.sweep.conductor import Conductor
@@ -28,9 +28,24 @@ def look_at(folder: Path, request: Request, left_s: float, share: float) -> Goin
     """Which cells go on: until every asked line has its answer where ladders are measured, else until the pairs of VPNs
     are decided."""
     run, trials = load_run(folder)
-    if any(cell.params["measure"] == LADDER for cell in request.cells):
+    if _chooses(request):
         return choosing(run, trials, request.cells)
     return going(run, trials, request.cells, request.weights, left_s, share)
+
+
+def _chooses(request: Request) -> bool:
+    return any(cell.params["measure"] == LADDER for cell in request.cells)
+
+
+def comes_in(request: Request, store: Store, record: Run) -> bool:
+    """Do all VPNs of the request come into a choice that the folder has without them? ``record`` then says so."""
+    tried = {trial.vpn for trial in store.trials}
+    fresh = {vpn.name for vpn in request.vpns} - {BASELINE}
+    if not _chooses(request) or not request.asked.deadline_s or BASELINE not in tried or tried & fresh:
+        return False
+    begun = max(trial.repetition for trial in store.trials)
+    record.vpns.update({name: record.vpns[name].model_copy(update={"after": begun}) for name in fresh})
+    return True
 
 
 def bring_in(
@@ -54,8 +69,7 @@ def bring_in(
         before.watcher.say(f"The answer is settled. The time that is left goes to VPNs that may suit as well: {names}.")
         request = replace(request, vpns=[plain, *group], later=later)
         more = describe(request, store, record.lab, image, gateway_images)
-        begun = max(trial.repetition for trial in store.trials)
-        more.vpns.update({vpn.name: more.vpns[vpn.name].model_copy(update={"after": begun}) for vpn in group})
+        come_in = comes_in(request, store, more)
         store.save_run(more)
         record.vpns.update(more.vpns)
         record.experiments[:] = more.experiments
@@ -69,7 +83,7 @@ def bring_in(
             membership(more),
             look=partial(look_at, store.folder, request),
             outcome=before.outcome,
-            come_in=True,
+            come_in=come_in,
         )
         then.run()
 

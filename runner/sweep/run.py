@@ -30,7 +30,7 @@ from runner.lab.shape import wan
 from runner.lab.shape.site import BarePath
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import Image
-from runner.sweep.coming_in import bring_in, look_at
+from runner.sweep.coming_in import bring_in, comes_in, look_at
 from runner.sweep.conductor import Conductor
 from runner.sweep.request import Request
 from runner.sweep.run_record import describe, membership, save_packages, wanted
@@ -85,6 +85,7 @@ def _run_on(
         vpns = {vpn.name: vpn for vpn in request.vpns}
         with watch(folder, record) as watcher:
             conductor = Conductor(store, vpns, request.cells, settings, watcher, membership(record))
+            conductor.come_in = comes_in(request, store, record)
             conductor.until_significant = request.until_significant
             conductor.before_s = sum(call.elapsed_s for call in record.invocations)
             if request.until_significant or (request.profile.rounds and asked.deadline_s):

@@ -306,7 +306,7 @@ function saying(data) {
   const quantity = (bps) => { const [scale, unit] = prefix(bps); return `${digits(bps / scale)} ${unit}`; };
   const three = (value) => String(Number(value.toPrecision(3)));
   const rate = (bps) => { const [scale, unit] = prefix(bps); return `${three(bps / scale)} ${unit}`; };
-  const span = (low, high) => { const [scale, unit] = prefix(high); return `${three(low / scale)} – ${three(high / scale)} ${unit}`; };
+  const span = (low, high) => { if (low === high) return rate(low); const [scale, unit] = prefix(high); return `${three(low / scale)} – ${three(high / scale)} ${unit}`; };
   const listed = (names, word) => (names.length > 1 ? `${names.slice(0, -1).join(", ")} ${word} ${names.at(-1)}` : names[0]);
   const reserved = (names) => names.map((name) => data.say.reserved[name]);
   const cores = (candidate) => (candidate.cores === null ? "an unknown part" : `${candidate.cores.toFixed(2)} of a core`);
@@ -332,7 +332,7 @@ function saying(data) {
     if (!said) return `Which VPN suits depends on your line. Here, ${askedFor(needs)}:`;
     const line = rate(needs.line_bps);
     if (!said.named.length && said.unknown.length) {
-      return `Which VPN suits ${line} is not known here: what was measured of ${listed(said.unknown, "and")} ends below.`;
+      return `Which VPN suits ${line} is not known here: not enough was measured of ${listed(said.unknown, "and")}.`;
     }
     if (!said.named.length) return `No VPN that was measured here suits ${line}, ${askedFor(needs)}.`;
     const first = said.candidates.find((one) => one.vpn === said.named[0]), others = said.named.slice(1);
@@ -349,7 +349,7 @@ function saying(data) {
   }
 
   function ofBand(band) {
-    if (!band.named.length && band.unknown.length) return "not known here: no more was offered to them";
+    if (!band.named.length && band.unknown.length) return "not known here: not enough was measured";
     if (!band.named.length) return "nothing that was measured here suits";
     if (band.grade === SHORT) return `nothing here carries it; ${band.named[0]} carries most, ${upTo(band.here_bps, band.most_bps)}`;
     const kept = band.reservations.length ? ` (${reserved(band.reservations).join(", ")})` : "";

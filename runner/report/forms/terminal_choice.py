@@ -51,6 +51,8 @@ def next_steps(choice: Choice, where: str) -> list[tuple[str, str]]:
     elif said.named and said.grade < Grade.SHORT:
         steps.append(("Set it up", f"vpneval recipe {shlex.quote(said.named[0])} --run {folder}"))
     steps += [("Find out", command) for command in words.to_find_out(choice)]
+    if command := words.measures_others(choice, where):
+        steps.append(("Try others", command))
     if choice.unsettled:
         steps.append(("Be surer", f"vpneval more {folder}"))
     return steps

@@ -1,0 +1,48 @@
+"""Candidates that nobody named come into a run when the answer for the first ones is settled, with own plain IP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import experiments.choose
+from runner.choice.devices import devices
+from runner.cli.main import main
+from runner.data.store import load_run
+from runner.data.trials import Cell, Run, Trial
+from runner.sweep import coming_in, conductor
+from runner.sweep.stopping import Going
+
+
+@pytest.mark.timeout(200)
+def test_candidates_come_in_when_the_first_ones_are_settled(
+    image: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def settled(run: Run, trials: Sequence[Trial], cells: Sequence[Cell]) -> Going:
+        climbed = any(trial.curve for trial in trials)
+        return Going([], [], set()) if climbed else Going(list(cells), ["all lines"], set())
+
+    monkeypatch.setattr(coming_in, "choosing", settled)
+    monkeypatch.setattr(coming_in, "EACH_S", 8.0)
+    monkeypatch.setattr(conductor, "LOOKS_AT", (0.2, 0.3, 0.4, 0.6))
+    object.__setattr__(experiments.choose.EXPERIMENT, "first", ("wireguard_go",))
+    folder = tmp_path / "run"
+    monkeypatch.setattr("sys.argv", ["vpneval", "run", "choose", "--deadline", "45s", "--out", str(folder), "--quiet"])
+    try:
+        main()
+    finally:
+        object.__setattr__(experiments.choose.EXPERIMENT, "first", FIRST)
+    run, trials = load_run(folder)
+    later = {name for name, vpn in run.vpns.items() if vpn.after}
+    assert later
+    assert not {"none", "wireguard_go"} & later
+    for vpn in later:
+        mine = {trial.repetition for trial in trials if trial.vpn == vpn}
+        assert mine <= {trial.repetition for trial in trials if trial.vpn == "none"}
+        assert min(mine) > run.vpns[vpn].after
+    assert not any(device.failed for device in devices(run, trials).values())
+
+
+FIRST = experiments.choose.EXPERIMENT.first
