@@ -22,6 +22,7 @@ from runner.cli import guest_runs as other_kernels
 from runner.farm import dask
 from runner.lab.places import rootless
 from tests.campaign.commands import CommandCase, no_lab, no_lab_here, prepare
+from tests.campaign.gains import GainCase
 from tests.campaign.labs import LabCase
 
 EVERY = 25  # case starts labs
@@ -57,19 +58,26 @@ def without_other_labs() -> None:
 
 def play(seed: int, base: Path, number: int) -> tuple[str, list[str]]:
     """One case in words, and what is wrong with how it ended."""
-    case = LabCase(seed, number, number // EVERY) if starts_labs(number) else CommandCase(seed, number, base)
+    case: LabCase | CommandCase | GainCase
+    if starts_labs(number):
+        case = LabCase(seed, number, number // EVERY)
+    elif number % EVERY == EVERY - 2:
+        case = GainCase(seed, number)
+    else:
+        case = CommandCase(seed, number, base)
     wrong = case.run()
     return str(case), wrong  # by now it knows what happened to its folders
 
 
 def campaign(seed: int, numbers: Sequence[int]) -> int:
     """How many of these cases fail; each is printed with the command that repeats it. As many are played at a time as
-    the machine has cores: each has its own folder and process, and looks for what is left of itself alone."""
+    this process may use cores (taskset(1)): each has its own folder and process, and looks for what is left of itself
+    alone."""
     failed, started = 0, time.monotonic()
     with tempfile.TemporaryDirectory(prefix="campaign-base-") as base:
         prepare(Path(base))
         fork = multiprocessing.get_context("fork")
-        with ProcessPoolExecutor(os.cpu_count(), fork, initializer=without_other_labs) as players:
+        with ProcessPoolExecutor(len(os.sched_getaffinity(0)), fork, initializer=without_other_labs) as players:
             found = players.map(partial(play, seed, Path(base)), numbers)
             for played, (number, (said, wrong)) in enumerate(zip(numbers, found, strict=True), start=1):
                 if wrong:

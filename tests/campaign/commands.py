@@ -30,6 +30,7 @@ from runner.data.trials import Slice
 from runner.design.profile import PROFILES
 from runner.ranking.weights import PRESETS
 from tests.campaign.folders import mutate, state
+from tests.campaign.hostile import hostile_inventory, lying_machine
 from tests.campaign.judge import LIMIT_S, judged, patience_s
 from tests.unit.synthetic import realistic_run
 
@@ -270,6 +271,7 @@ class CommandCase:
             {"COLUMNS": rng.choice(("80", "80", "200", "0", "1", "x", "40"))} if rng.random() < 0.5 else {}
         )
         self.mutations = rng.choice((0, 1, 1, 1, 2, 5)) if self.reads else rng.choice((0, 0, 1))
+        self.lies, self.odd = rng.random() < 0.6, rng.random() < 0.5
         self.said: list[str] = []
 
     def __str__(self) -> str:
@@ -284,11 +286,19 @@ class CommandCase:
             shutil.copytree(self.base, folder)
             for _ in range(self.mutations):
                 self.said.append(mutate(self.rng, folder / self.rng.choice(("a", "a", "b", "p", "results/last"))))
+            asked = next((name for name in (*SITE_FILES[::-1], "lab.toml") if name in " ".join(self.argv)), "")
+            if asked and self.odd:
+                self.said.append(hostile_inventory(self.rng, folder / asked))
+            if asked and self.lies:
+                answer, self.environment["PATH"] = lying_machine(self.rng, Path(scratch) / "bin")
+                self.said.append(answer)
             before = state(folder)
             code, out, err = self._process(Path(scratch), folder)
             wrong = judged(self.argv, code, out, err, whole=self.to == "file")
             if self.argv[0] in READERS and "--write" not in self.argv and state(folder) != before:
                 wrong.append("it changed what it read")
+            if owned := [*Path(scratch).rglob("OWNED")]:
+                wrong.append(f"a machine's answer was run as a command: {owned}")
         return wrong
 
     def _process(self, scratch: Path, folder: Path) -> tuple[int | None, str, str]:
