@@ -67,10 +67,10 @@ def is_shipped(run: Path) -> bool:
 
 def _held(folder: Path, deepest: int = DEEPEST) -> list[Path]:
     """The run folders that ``folder`` is or holds."""
-    from runner.cli.guest_runs import indexed
-
     if is_there(folder / "run.json"):
         return [folder]
+    from runner.cli.guest_runs import indexed  # loads every plugin, which the report of a run need not wait for
+
     if (together := indexed(folder)) is not None:
         return together
     if not deepest or not is_folder(folder):

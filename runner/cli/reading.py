@@ -22,10 +22,12 @@ Stating = Callable[["Needs"], "Needs"]
 def weights_of(text: str, run: Run, measured: Collection[str] | None = None) -> GivenWeights | None:
     """The weights in ``text``, checked against the metrics of this vpneval and of the run; ``measured``: see
     ``parse_weights``."""
+    if not text:
+        return None
     from runner.catalogue import metrics
     from runner.ranking.weights import parse_weights
 
-    return parse_weights(text, metrics() | run.metrics, measured) if text else None
+    return parse_weights(text, metrics() | run.metrics, measured)
 
 
 def report_of(

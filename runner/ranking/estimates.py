@@ -31,7 +31,7 @@ import scipy
 
 from runner.data.numbers import SAME
 from runner.data.trials import Strict
-from runner.ranking.intervals import CONFIDENCE, Array
+from runner.ranking.intervals import CONFIDENCE, Array, standard_errors
 from runner.ranking.ties import settled
 
 Blocks = Mapping[int, float]  # block -> value
@@ -151,7 +151,7 @@ def alone(blocks: Blocks) -> Estimate | None:
     if isinstance(blocks, RoundValues):
         instances = np.array([blocks.instances[block] for block in blocks])
         return _with_all([_series(logs, instances, machines=bool(blocks.machines))], 1)[0]
-    return Estimate(float(logs.mean()), float(scipy.stats.sem(logs)), len(logs) - 1, len(logs))
+    return Estimate(float(logs.mean()), float(standard_errors(logs)), len(logs) - 1, len(logs))
 
 
 def independent(a: Estimate, b: Estimate) -> Estimate:
@@ -222,7 +222,7 @@ def _without_rounds(a: Blocks, b: Blocks) -> Estimate | None:
     if len(shared) < 2 or min(min(a[block], b[block]) for block in shared) <= 0:
         return None
     logs = np.log(settled([a[block] / b[block] for block in shared]))
-    return Estimate(float(logs.mean()), float(scipy.stats.sem(logs)), len(logs) - 1, len(logs))
+    return Estimate(float(logs.mean()), float(standard_errors(logs)), len(logs) - 1, len(logs))
 
 
 def _series(logs: Array, instances: Numbers, *, machines: bool = False) -> _Series:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
-import scipy
 
 from runner.data.numbers import SAME
 from runner.ranking.intervals import Array
@@ -39,7 +38,10 @@ def settled(values: Sequence[float] | Array, scale: float | None = None) -> Arra
 
 def ranks(values: Sequence[float] | Array, scale: float | None = None) -> Array:
     """The ranks along the last axis, 1 for the lowest; equal ones share the mean of theirs. ``scale``: see settled."""
-    return np.asarray(scipy.stats.rankdata(settled(values, scale), axis=-1))
+    array = settled(values, scale)
+    below = (array[..., :, None] > array[..., None, :]).sum(axis=-1)
+    equal = (array[..., :, None] == array[..., None, :]).sum(axis=-1)
+    return np.asarray(below + (equal + 1) / 2)
 
 
 def in_order(items: Sequence[Item], values: Sequence[float], scale: float | None = None) -> list[Item]:

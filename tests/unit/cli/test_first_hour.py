@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
 import sys
 
 import pytest
@@ -12,6 +13,7 @@ from rich.console import Console
 from runner.catalogue import vpn_names
 from runner.cli.live import PlainProgress
 from runner.cli.main import main
+from tests.tools.installed import PROJECT
 from tests.unit.synthetic import CBC, IDLE, make_trial
 
 CapSys = pytest.CaptureFixture[str]
@@ -62,3 +64,22 @@ def test_what_is_not_supported_takes_a_line_before_the_first_number() -> None:
     said = console.export_text().splitlines()
     assert [vpn for vpn in vpn_names()[:20] if vpn not in said[0]] == []
     assert len(said) == 3
+
+
+LOADED = """
+import contextlib, sys
+from runner.cli.main import main
+with contextlib.suppress(SystemExit):
+    main(["report", sys.argv[1]])
+slow = [name for name in ("runner.catalogue", "scipy.stats", "vl_convert", "runner.sweep") if name in sys.modules]
+sys.exit(f"loaded: {slow}" if slow else 0)
+"""
+
+
+@pytest.mark.parametrize("run", ["choice/two-cores", "papers/security"])
+def test_a_report_does_not_wait_for_what_it_does_not_use(run: str) -> None:
+    """The plugins take 0.3 s to load, scipy.stats 0.6 s, the maker of pictures 0.2 s."""
+    argv = [sys.executable, "-c", LOADED, str(PROJECT / "results" / run)]
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "vpneval report" in ended.stdout
