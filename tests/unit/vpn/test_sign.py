@@ -24,7 +24,15 @@ POLICY = "src 10.1.0.0/24 dst 10.2.0.0/24 tmpl 192.0.2.1 192.0.2.2 esp tunnel"
 
 def seen(**changes: Any) -> Any:
     counters: dict[str, Any] = {"ip": {}, "policed": {}, "xfrm": {}, "packets": {}}
-    empty: dict[str, Any] = {"host": "gw", "kernel": "6.12", "cpu": {}, "cores": 2, "root": True, "links": [], "routes": []}
+    empty: dict[str, Any] = {
+        "host": "gw",
+        "kernel": "6.12",
+        "cpu": {},
+        "cores": 2,
+        "root": True,
+        "links": [],
+        "routes": [],
+    }
     empty |= {"processes": [], "answers": [], "states": [], "policies": [], "listening": [], "lacks": []}
     return SEEN.validate_python(empty | {"counters": counters} | changes)
 
