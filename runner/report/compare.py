@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import scipy
@@ -17,23 +19,34 @@ from runner.ranking.agreement import Agreement, agreement
 from runner.ranking.estimates import Blocks, Estimate, RoundValues, alone, independent
 from runner.ranking.stats import Ratio, Summary, block_values, compare_independent, lower_bounds, summarise
 from runner.ranking.ties import excludes_zero
-from runner.ranking.verdicts import Decision, decide, held, level_of, probabilities
+from runner.ranking.verdicts import Decision, Tested, held, level_of, probabilities
 from runner.report import text
 from runner.report.facts import BASELINE
 from runner.report.kinds import Whole, shared_kinds
 
-Verdict = Literal["regression", "improvement", "no difference", "not separable", "now failing"]
-COUNTED: tuple[Verdict, ...] = ("no difference", "not separable")  # these changes are only counted, others shown
+Verdict = Literal["regression", "improvement", "no difference", "not separable", "not judged", "now failing"]
+Outcome = Literal["worse", "fine", "cannot tell", "nothing measured"]
+VERDICTS: Mapping[Decision, Verdict] = {
+    "worse": "regression",
+    "better": "improvement",
+    "same": "no difference",
+    "undecided": "not separable",
+}
+COUNTED: tuple[Verdict, ...] = ("no difference", "not separable", "not judged")  # these are only counted, others shown
 SIGNIFICANCE = 0.05
+LARGEST = 50.0  # of a logarithm: beyond, it is only known to be huge
+SEEN = 0.8  # of the runs in which a difference as large as ``visible`` would be found
 ABSOLUTE = ("setup_time",)  # plain IP has no tunnel to set up: its value is the probe's own time, and mostly noise
+ASIDE = ("memory_bytes",)  # a shared page's part of it (PSS) depends on who else maps it
+MACHINE = ("lab cpu", "lab cores", "lab guest", "lab kind")  # where one differs, absolute values do, too
 
 
 class Change(Strict):
     """One metric of one cell. ``ratio`` is after over before: of the shares of each run's own baseline where
-    ``of_baseline``, else of the values; ``adjusted_p`` is its p-value among all of the comparison's
-    (Benjamini–Hochberg), None where there is no test. ``decision``: is it better or worse after, or the same up to the
-    metric's margin, by the rule of a ranking's pairs (runner.ranking.verdicts). Summaries are of the values, in
-    ``unit``; ``bounded`` tells whose value is a lower bound."""
+    ``of_baseline``, else of the values; ``adjusted_p`` is the p-value of no change among all that are judged
+    (Benjamini–Hochberg), None where there is no test. ``verdict``: worse or better by more than the ``margin``, the
+    same up to it, or neither is known. ``visible``: the smallest ratio above 1 that would be found in SEEN of such
+    runs. Summaries are of the values, in ``unit``; ``bounded`` tells whose value is a lower bound."""
 
     vpn: str
     levels: str
@@ -47,15 +60,18 @@ class Change(Strict):
     ratio: Ratio | None
     of_baseline: bool
     bounded: list[Literal["before", "after"]]
-    adjusted_p: float | None
+    margin: float
+    adjusted_p: float | None = None
+    visible: float | None = None
     verdict: Verdict
-    decision: Decision = "undecided"
     reason: str = ""
 
 
 class Comparison(Strict):
-    """Two runs. ``regressed``: some ranked VPN has a regression, or fails where it did not; references
-    (plain IP) do not count, their change is the machine's. ``differences``: how the runs' labs differ.
+    """Two runs. ``outcome``: some ranked VPN is worse, or fails where it did not; or none is (``fine``); or not one
+    measurement is decided; or they share none. References (plain IP) do not count, their change is the machine's.
+    ``differences``: how the runs' labs differ. ``smallest``, ``largest``: of what is ``visible`` in the measurements
+    that count.
     ``agreement``: whether both rank the VPNs alike. ``machines``: the kind of machine that this is about, where a run
     has several."""
 
@@ -65,9 +81,16 @@ class Comparison(Strict):
     changes: list[Change]
     only_before: list[str]
     only_after: list[str]
-    regressed: bool
+    outcome: Outcome
+    smallest: float | None = None
+    largest: float | None = None
     agreement: list[Agreement] = []
     machines: str = ""
+
+    @property
+    def regressed(self) -> bool:
+        """Is something worse?"""
+        return self.outcome == "worse"
 
 
 def compare_kinds(before: Whole, after: Whole) -> list[Comparison]:
@@ -98,12 +121,13 @@ def _left_out(run: Run, kinds: Sequence[Run]) -> list[str]:
 
 
 def compare_runs(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence[Trial]]) -> Comparison:
-    """Compare every cell and metric that both runs measured, by Welch's t-test on logarithms. A change gets a verdict
-    where its p-value, adjusted for the number of comparisons, is below 5 %. Without this adjustment, a hundred equal
-    cells would give five false alarms in every run of the CI.
+    """Compare every cell and metric that both runs measured. Worse or better is what differs significantly, by more
+    than the metric's margin: by Welch's t-test on logarithms, whose p-values are adjusted for the number of
+    comparisons. Without this adjustment, a hundred equal cells would give five false alarms in every run of the CI.
 
     Where both runs have a baseline of the same traffic, the shares of each run's own baseline are compared, block by
-    block: on a day when the whole machine is slower, the baseline is slower too, and this cancels out.
+    block: on a day when the whole machine is slower, the baseline is slower too, and this cancels out. Where the runs
+    are of different machines, or the baselines themselves have changed, only such shares are judged.
 
     Raises UsageError where a metric means different things in the two runs."""
     (run_a, trials_a), (run_b, trials_b) = before, after
@@ -112,28 +136,48 @@ def compare_runs(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence
     metrics = merge_metrics([run_a, run_b])
     same_estimands([before, after])
     cells_a, cells_b = _by_cell(trials_a), _by_cell(trials_b)
-    tests = []
+    tests: list[_Test] = []
     for key, old in cells_a.items():
         for metric in metrics.values():
             if key in cells_b and block_values(old, metric.name):
                 sides = _Side(old, trials_a, metric.name), _Side(cells_b[key], trials_b, metric.name)
-                tests.append(_change(run_b, old[0], metric, *sides))
-    tested = [p for _, p, _ in tests if p is not None]
-    adjusted = iter([float(p) for p in scipy.stats.false_discovery_control(tested)] if tested else [])
-    changes = [_judged(change, None if p is None else next(adjusted)) for change, p, _ in tests]
-    changes = _decided(changes, [estimate for _, _, estimate in tests], metrics)
-    bad = ("regression", "now failing")
+                tests.append(_Test(metric, *_change(run_b, old[0], metric, *sides)))
     ours, theirs = identity(run_a), identity(run_b)
+    differences = {name: f"{name}: {value} → {theirs[name]}" for name, value in ours.items() if theirs[name] != value}
+    changes = _judged(tests, other_machine=any(name in differences for name in MACHINE))
+    counts = [change for change in changes if not change.reference and change.verdict != "not judged"]
+    visible = [change.visible for change in counts if change.visible]
     return Comparison(
         before=run_a.run_id,
         after=run_b.run_id,
-        differences=[f"{name}: {value} → {theirs[name]}" for name, value in ours.items() if theirs[name] != value],
+        differences=[*differences.values()],
         changes=changes,
         only_before=sorted({_cell_title(cells_a[key][0]) for key in cells_a.keys() - cells_b.keys()}),
         only_after=sorted({_cell_title(cells_b[key][0]) for key in cells_b.keys() - cells_a.keys()}),
-        regressed=any(change.verdict in bad and not change.reference for change in changes),
+        outcome=_outcome(changes, counts),
+        smallest=min(visible, default=None),
+        largest=max(visible, default=None),
         agreement=agreement(before, after),
     )
+
+
+def _outcome(changes: Sequence[Change], counts: Sequence[Change]) -> Outcome:
+    """What ``counts``, the changes that decide, say together."""
+    if any(change.verdict in ("regression", "now failing") for change in counts):
+        return "worse"
+    if any(change.verdict in ("improvement", "no difference") for change in counts):
+        return "fine"
+    return "cannot tell" if any(change.after for change in changes) else "nothing measured"
+
+
+@dataclass(frozen=True)
+class _Test:
+    """One change that is not judged yet, the p-value of none, and the log ratio of after over before."""
+
+    metric: Metric
+    change: Change
+    p: float | None
+    estimate: Estimate | None
 
 
 class _Side:
@@ -187,7 +231,7 @@ def _change(
         ratio=ratio,
         of_baseline=of_baseline,
         bounded=[*(["before"] if before.bounded else []), *(["after"] if after.bounded else [])],
-        adjusted_p=None,
+        margin=metric.margin,
         verdict="now failing" if failed and not after.values else "not separable",
         reason=" ".join(failed[0].split()) if failed else "" if after.values else "not measured",
     )
@@ -209,38 +253,67 @@ def _by_rounds(metric: Metric, estimate: Estimate) -> tuple[Ratio, float | None]
     return ratio, probabilities(metric, "after", "before", estimate).differ
 
 
-def _decided(
-    changes: Sequence[Change], estimates: Sequence[Estimate | None], metrics: Mapping[str, Metric]
-) -> list[Change]:
-    """The changes, each with its decision. One or more of all decisions are false with a probability of at most 5 %."""
-    tested = [
-        None if estimate is None else probabilities(metrics[change.metric], "after", "before", estimate)
-        for change, estimate in zip(changes, estimates, strict=True)
-    ]
-    level = level_of([test for test in tested if test], 1)
+def _judged(tests: Sequence[_Test], *, other_machine: bool) -> list[Change]:
+    """The changes with their verdicts. On another machine, or one that is slower or faster than before, absolute values
+    say nothing of a VPN; memory never does."""
+    references = _verdicts([test for test in tests if test.change.reference])
+    moved = any(change.verdict in ("regression", "improvement") for change in references)
+
+    def why_not(change: Change) -> str:
+        if change.metric in ASIDE:
+            return "memory depends on what else runs"
+        if (other_machine or moved) and not change.of_baseline and change.verdict != "now failing":
+            return "an absolute value, and the machine is another" if other_machine else "the machine has changed"
+        return ""
+
+    ours = [test for test in tests if not test.change.reference]
+    left_out = {id(test): why_not(test.change) for test in ours}
+    judged = iter(_verdicts([test for test in ours if not left_out[id(test)]]))
+    by_reference = iter(references)
     return [
-        change.model_copy(
-            update={"decision": held(decide(test, level), "after", "before", set(change.bounded), test.metric)}
-        )
-        if test
-        else change
-        for change, test in zip(changes, tested, strict=True)
+        next(by_reference)
+        if test.change.reference
+        else test.change.model_copy(update={"verdict": "not judged", "reason": left_out[id(test)]})
+        if left_out[id(test)]
+        else next(judged)
+        for test in tests
     ]
 
 
-def _judged(change: Change, adjusted_p: float | None) -> Change:
-    if adjusted_p is None or change.ratio is None or change.ratio.ratio is None:
+def _verdicts(tests: Sequence[_Test]) -> list[Change]:
+    """The verdict on each of these changes, which are tested together."""
+    tested = [test.p for test in tests if test.p is not None]
+    adjusted = iter([float(p) for p in scipy.stats.false_discovery_control(tested)] if tested else [])
+    both = [test.estimate and probabilities(test.metric, "after", "before", test.estimate) for test in tests]
+    level = level_of([one for one in both if one], 1)
+    return [
+        _verdict(test.change, None if test.p is None else next(adjusted), one, level)
+        for test, one in zip(tests, both, strict=True)
+    ]
+
+
+def _verdict(change: Change, adjusted_p: float | None, tested: Tested | None, level: float) -> Change:
+    if adjusted_p is None or tested is None:
         return change
-    verdict: Verdict = "no difference"
-    if adjusted_p < SIGNIFICANCE:
-        less = "after" if change.ratio.ratio < 1 else "before"
-        if less in change.bounded:  # the value may be higher, and as high as the other
-            return change.model_copy(
-                update={"adjusted_p": adjusted_p, "reason": f"{less}: only a lower bound is known"}
-            )
-        better = (change.ratio.ratio > 1) == (change.better == "higher")
-        verdict = "improvement" if better else "regression"
-    return change.model_copy(update={"adjusted_p": adjusted_p, "verdict": verdict})
+    estimate = tested.estimate
+    decision: Decision = "undecided"
+    if adjusted_p < SIGNIFICANCE and abs(estimate.centre) > math.log(change.margin):
+        decision = "better" if (estimate.centre > 0) == (change.better == "higher") else "worse"
+    elif tested.alike <= level:
+        decision = "same"
+    firm = held(decision, "after", "before", set(change.bounded), tested.metric)
+    less = "after" if estimate.centre < 0 else "before"
+    away = -float(scipy.special.stdtrit(estimate.freedom, level / 2)) + float(
+        scipy.special.stdtrit(estimate.freedom, SEEN)
+    )
+    return change.model_copy(
+        update={
+            "adjusted_p": adjusted_p,
+            "visible": max(change.margin, exp(min(away * estimate.error, LARGEST))),
+            "verdict": VERDICTS[firm],
+            "reason": f"{less}: only a lower bound is known" if firm != decision else change.reason,
+        }
+    )
 
 
 def _by_cell(trials: Sequence[Trial]) -> dict[str, list[Trial]]:

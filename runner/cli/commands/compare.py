@@ -14,6 +14,8 @@ from runner.cli.reading import of_kinds
 from runner.data.errors import UsageError, require_known
 from runner.data.streams import document
 
+EXITS = {"worse": 1, "cannot tell": 5, "fine": 0, "nothing measured": 6}  # of several kinds of machines the first
+
 
 def compare(
     before: Annotated[Path, typer.Argument(metavar="BEFORE", help="the run folder from before the change")],
@@ -22,7 +24,10 @@ def compare(
     margin: Margin = "",
     form: Annotated[str, typer.Option("--format", metavar="FORM", help="term, html or json")] = "term",
 ) -> None:
-    """Compare a run before a change with one after it. Exit code 1: something became significantly worse.
+    """Compare a run before a change with one after it.
+
+    Exit code 1: something became worse by more than its metric's margin, or fails now. 5: nothing did, and not one
+    measurement is decided. 6: the runs share no measurement.
 
     Of farms with several kinds of machines, each kind is compared with the same kind in the other run.
     """
@@ -60,5 +65,6 @@ def compare(
             if len(comparisons) > 1:
                 out.rule(of_kinds(number, len(comparisons)))
             render(comparison, out)
-    if any(comparison.regressed for comparison in comparisons):
-        raise typer.Exit(1)
+    outcomes = {comparison.outcome for comparison in comparisons}
+    if code := next(EXITS[outcome] for outcome in EXITS if outcome in outcomes):
+        raise typer.Exit(code)

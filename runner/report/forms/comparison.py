@@ -14,8 +14,9 @@ from runner.ranking.basis import bases
 from runner.ranking.stats import Summary, summarise
 from runner.report import text
 from runner.report.blocks import Block, Heading, Paragraph, Plot, Table, TableCell
-from runner.report.compare import Change, Comparison
+from runner.report.compare import COUNTED, Change, Comparison
 from runner.report.forms.elements import page
+from runner.report.forms.terminal_comparison import ENDS, smallest
 from runner.report.plots.plotting import STEP, Value, spec_of
 
 CLASSES = {"regression": "failed", "now failing": "failed", "improvement": "first"}
@@ -24,13 +25,14 @@ CLASSES = {"regression": "failed", "now failing": "failed", "improvement": "firs
 def comparison_html(comparison: Comparison) -> str:
     """Two runs side by side: the verdict, every change as an interval, and every number."""
     title = f"vpneval compare: {comparison.before} and {comparison.after}"
-    verdict = "Significant regression" if comparison.regressed else "No significant regression"
+    verdict = ENDS[comparison.outcome][0]
     head = ["VPN and levels", "metric", "before", "after", "change (95 %)", "verdict"]
-    changed = sorted(comparison.changes, key=lambda change: change.verdict in ("no difference", "not separable"))
+    changed = sorted(comparison.changes, key=lambda change: change.verdict in COUNTED)
     rows = [_change(change) for change in changed]
     table = Table("Before and after", head, rows, about="a: absolute numbers, not shares of the baseline", named=True)
     only = [("before", comparison.only_before), ("after", comparison.only_after)]
-    blocks: list[Block] = [Paragraph(verdict, "bad" if comparison.regressed else "good")]
+    blocks: list[Block] = [Paragraph(verdict, "good" if comparison.outcome == "fine" else "bad")]
+    blocks += [Paragraph(visible)] if (visible := smallest(comparison)) else []
     blocks += [Paragraph(f"On the machines with {comparison.machines}")] if comparison.machines else []
     for difference in comparison.differences:
         blocks.append(Paragraph(f"The runs differ in {difference}: a change may be due to that.", "bad"))
@@ -75,8 +77,8 @@ def _forest(known: Change, values: list[Value]) -> Plot:
     cells = text.counted(len(values), "cell")
     x = {"type": "quantitative", "axis": {"format": "+.0%"}, "title": "change"}
     y = {"field": "cell", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": 320}}
-    colours = {"domain": ["regression", "improvement", "no difference", "not separable", "now failing"]}
-    colours |= {"range": ["#d62728", "#2ca02c", "#7f7f7f", "#bcbd22", "#d62728"]}
+    colours = {"domain": ["regression", "improvement", "no difference", "not separable", "now failing", "not judged"]}
+    colours |= {"range": ["#d62728", "#2ca02c", "#7f7f7f", "#bcbd22", "#d62728", "#dddddd"]}
     colour = {"field": "verdict", "type": "nominal", "scale": colours}
     tooltip = [{"field": "cell"}, {"field": "says", "title": "change (95 %)"}, {"field": "verdict"}]
     layers: list[dict[str, Any]] = [

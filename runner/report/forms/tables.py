@@ -18,17 +18,20 @@ SUMMARY = ("n", "median", "mean", "low", "high", "variation")  # kinds of lines,
 
 
 FORMULA = ("=", "+", "-", "@")
+MISSING = ("null", "NULL", "None", "NA", "N/A", "n/a", "<NA>", "#N/A")  # what pandas and R read as no value
 
 
 def csv_text(report: Report) -> str:
-    """The table as CSV that a spreadsheet may open: control characters are text, and a word that would be a formula has
-    an apostrophe before it. A number is a number, also a negative one."""
+    """The table as CSV that a spreadsheet may open: control characters are text, and a word that would be a formula, or
+    no value at all for pandas or R (the cipher ``null``), has an apostrophe before it. A number is a number, also a
+    negative one."""
     return _csv(report, _harmless)
 
 
 def _harmless(cell: str) -> str:
     text = shown(cell)
-    return f"'{text}" if text.lstrip().startswith(FORMULA) and not _is_number(text) else text
+    formula = text.lstrip().startswith(FORMULA) and not _is_number(text)
+    return f"'{text}" if formula or text.strip() in MISSING else text
 
 
 def _is_number(text: str) -> bool:

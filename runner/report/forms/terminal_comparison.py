@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich import box
 from rich.console import Console
@@ -10,7 +10,15 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.report import text
-from runner.report.compare import COUNTED, SIGNIFICANCE, Change, Comparison
+from runner.report.compare import COUNTED, SEEN, SIGNIFICANCE, Change, Comparison, Outcome
+
+MOST = 10.0  # a change of more than this is only said to be more
+ENDS: Mapping[Outcome, tuple[str, str]] = {
+    "worse": ("Significant regression", "bold red"),
+    "fine": ("No significant regression", "bold green"),
+    "cannot tell": ("Cannot tell: no measurement is decided. Measure for longer", "bold yellow"),
+    "nothing measured": ("The runs share no measurement.", "bold red"),
+}
 
 
 def render(comparison: Comparison, console: Console) -> None:
@@ -35,10 +43,18 @@ def render(comparison: Comparison, console: Console) -> None:
             console.print(
                 f"ranking {agreement.configuration}, {text.counted(len(agreement.vpns), 'VPN')}: {agreement.said}"
             )
-    end = (
-        ("Significant regression", "bold red") if comparison.regressed else ("No significant regression", "bold green")
-    )
-    console.print(Text.assemble(end, (f" (Welch's t, false discovery rate {SIGNIFICANCE:.0%})", "dim")))
+    words, style = ENDS[comparison.outcome]
+    how = f" (more than each metric's margin; Welch's t, false discovery rate {SIGNIFICANCE:.0%})"
+    console.print(Text.assemble((words, style), (how if comparison.changes else "", "dim")))
+
+
+def smallest(comparison: Comparison) -> str:
+    """How small a difference these runs can see: a sentence, empty where none is known."""
+    if comparison.smallest is None or comparison.largest is None:
+        return ""
+    low, high = (text.percent(min(ratio - 1, MOST)) for ratio in (comparison.smallest, comparison.largest))
+    ends = low if low == high else f"{low} to {'more than ' * (comparison.largest - 1 > MOST)}{high}, by measurement"
+    return f"The smallest difference that these runs would show, in {SEEN:.0%} of such runs: {ends}."
 
 
 def _print_counts(comparison: Comparison, console: Console) -> None:
@@ -46,15 +62,8 @@ def _print_counts(comparison: Comparison, console: Console) -> None:
         number = sum(change.verdict == verdict for change in comparison.changes)
         if number:
             console.print(f"{text.counted(number, 'measurement')}: {verdict}")
-    decisions = [change.decision for change in comparison.changes if change.after]
-    if decisions:
-        better, worse, same, undecided = (
-            decisions.count(decision) for decision in ("better", "worse", "same", "undecided")
-        )
-        console.print(
-            f"After against before, up to each metric's margin: {better} better, {worse} worse, {same} the same, "
-            f"{undecided} undecided."
-        )
+    if visible := smallest(comparison):
+        console.print(visible)
 
 
 def _print_what_was_compared(comparison: Comparison, console: Console) -> None:
@@ -72,8 +81,6 @@ def _print_what_was_compared(comparison: Comparison, console: Console) -> None:
         console.print(
             "Compared as absolute numbers (a): one of the runs has no baseline of the same traffic.", style="dim"
         )
-    else:
-        console.print(Text("The runs share no measurement.", "bold red"))
 
 
 def _table(changes: Sequence[Change]) -> Table:

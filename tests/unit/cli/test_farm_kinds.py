@@ -216,7 +216,7 @@ def test_compare_takes_each_kind_with_itself(two_kinds: Path, capsys: CapSys) ->
     assert "openvpn" in second
     assert "Significant regression" in second
     made = json.loads(called(capsys, "compare", two_kinds, after, "--json", code=1))
-    assert [one["regressed"] for one in made] == [False, True]
+    assert [one["outcome"] for one in made] == ["fine", "worse"]
     assert "--format html holds one comparison" in " ".join(
         called(capsys, "compare", two_kinds, after, "--format", "html", code=2).split()
     )

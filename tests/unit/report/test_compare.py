@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from runner.data.trials import Run, Trial
+from runner.ranking.margins import with_margins
 from runner.report import text
 from runner.report.compare import Change, Comparison, compare_runs
 from runner.report.forms.comparison import comparison_html, history_html, trends
@@ -185,6 +186,81 @@ def test_a_lower_bound_is_no_regression() -> None:
     assert not held.regressed
     assert only(compared(bounded(slow), fast)).verdict == "not separable"
     assert only(compared(bounded(fast), slow)).verdict == "regression"  # at least 100 before, 70 now
+
+
+def test_the_margin_decides_and_there_is_one_answer() -> None:
+    """A fall of 3 % that is significant: no regression at a margin of 10 %, one at a margin of 2 %."""
+    before, after = trials_of({"tcp_throughput": 100.0}, 1, 12), trials_of({"tcp_throughput": 96.9}, 2, 12)
+
+    def at(margin: str) -> Comparison:
+        return compared(before, after, with_margins(RUN, margin))
+
+    wide, narrow = at("10%"), at("2%")
+    assert only(wide).adjusted_p is not None
+    assert (only(wide).adjusted_p or 1) < 0.05, "it is significant"
+    assert (only(wide).verdict, wide.outcome) == ("no difference", "fine")
+    assert (only(narrow).verdict, narrow.outcome) == ("regression", "worse")
+    for comparison in (wide, narrow):
+        assert ("No significant regression" in printed(comparison)) is not comparison.regressed
+        assert " worse" not in printed(comparison), "one answer"
+
+
+def on(cpu: str, trials: list[Trial], kernel: str = "6.18.0") -> tuple[Run, list[Trial]]:
+    return RUN.model_copy(update={"lab": RUN.lab | {"cpu": cpu, "kernel": kernel}}), trials
+
+
+def test_on_another_machine_shares_decide_and_absolute_values_do_not() -> None:
+    slow = [*with_baseline(180, 5400, 2), *trials_of({"rtt": 3.0}, 4)]
+    before = [*with_baseline(300, 9000, 1), *trials_of({"rtt": 1.0}, 3)]
+    found = compare_runs(on("One CPU", before), on("Another CPU", slow))
+    by_metric = {change.metric: change for change in found.changes if change.vpn == "openvpn"}
+    assert (by_metric["rtt"].verdict, by_metric["rtt"].of_baseline) == ("not judged", False)
+    assert by_metric["tcp_throughput"].verdict == "no difference"
+    assert found.outcome == "fine"
+    alone = [trial for trial in slow if trial.measurements[0].metric == "rtt"]
+    of_one = [trial for trial in before if trial.measurements[0].metric == "rtt"]
+    assert compare_runs(on("One CPU", of_one), on("Another CPU", alone)).outcome == "cannot tell"
+    # The control: the same numbers on one machine, whose kernel is what was changed.
+    assert compare_runs(on("One CPU", of_one), on("One CPU", alone, "6.19.0")).outcome == "worse"
+
+
+def test_where_the_baseline_has_changed_absolute_values_do_not_decide() -> None:
+    def run_of(plain: float, seed: int) -> list[Trial]:
+        steady = [make_trial("none", PLAIN | TCP, n, {"tcp_throughput": plain * (1 + n / 1000)}) for n in range(4)]
+        return [*steady, *trials_of({"rtt": 1.0 if plain > 600 else 1.6}, seed)]
+
+    assert compared(run_of(1000, 1), run_of(500, 2)).outcome == "cannot tell"
+    assert compared(run_of(1000, 1), [*run_of(1000, 2)[:4], *trials_of({"rtt": 1.6}, 2)]).outcome == "worse"
+
+
+def test_memory_never_decides() -> None:
+    assert compared(trials_of({"memory_bytes": 1e6}, 1), trials_of({"memory_bytes": 5e6}, 2)).outcome == "cannot tell"
+    assert compared(trials_of({"rtt": 1.0}, 1), trials_of({"rtt": 5.0}, 2)).outcome == "worse"
+
+
+def test_what_shares_nothing_is_no_success() -> None:
+    result = compared(trials_of({"rtt": 1.0}, 1), trials_of({"tcp_throughput": 1.0}, 1))
+    assert result.outcome == "nothing measured"
+    assert "No significant regression" not in printed(result) + comparison_html(result)
+
+
+def test_the_smallest_difference_that_would_be_seen_is_printed() -> None:
+    """What the runs say that they would see, they see; and of a third of that they say nothing."""
+    runs = [trials_of({"tcp_throughput": 100.0}, seed, 20) for seed in range(10)]
+    first = compared(runs[0], runs[1], with_margins(RUN, "0.1%"))
+    assert first.smallest
+    assert first.smallest == first.largest
+    assert f"would show, in 80% of such runs: {text.percent(first.smallest - 1)}." in printed(first)
+    seen = [
+        compared(runs[n], trials_of({"tcp_throughput": 100.0 / first.smallest}, n + 50, 20), with_margins(RUN, "0.1%"))
+        for n in range(10)
+    ]
+    assert sum(one.regressed for one in seen) >= 5
+    few = [
+        compared(runs[n], trials_of({"tcp_throughput": 100.0 / first.smallest ** (1 / 3)}, n + 50, 20))
+        for n in range(10)
+    ]
+    assert not any(one.regressed for one in few)
 
 
 def test_the_page_says_what_the_terminal_says() -> None:

@@ -181,6 +181,22 @@ def test_csv_is_tidy() -> None:
     assert {row["cipher"] for row in rows} >= {"none", "aes-128-cbc", "aes-256-gcm"}
 
 
+@pytest.mark.parametrize("level", ["null", "NA", "None", "aes-128-cbc"])
+def test_no_level_is_a_missing_value_for_pandas(level: str) -> None:
+    """Which takes ``null`` for none, quoted or not; R takes ``NA``."""
+    pandas = pytest.importorskip("pandas")
+    run, trials = realistic_run()
+    named = [
+        one.model_copy(update={"params": one.params | {"cipher": level}}) for one in trials if one.vpn == "openvpn"
+    ]
+    text = csv_text(build(run, named))
+    ciphers = pandas.read_csv(io.StringIO(text))["cipher"]
+    assert not ciphers.isna().any()
+    assert {*ciphers} == {level if level == "aes-128-cbc" else f"'{level}"}
+    quoted = pandas.read_csv(io.StringIO(text.replace(f"'{level}", f'"{level}"')))["cipher"]
+    assert quoted.isna().any() == (level != "aes-128-cbc"), "it would be seen"
+
+
 def test_csv_ends_with_the_summary_of_each_cell_once() -> None:
     report = realistic()
     rows = [row for row in csv.DictReader(io.StringIO(csv_text(report))) if not row["trial"]]

@@ -116,9 +116,7 @@ def test_two_runs_of_rounds_have_the_same_four_verdicts() -> None:
     before = played([0.0, 0.0, 0.0], 3, 60)
     after = played([0.0, 0.5, -0.5], 4, 60)
     found = {change.vpn: change for change in compare_runs(before, after).changes}
-    assert [found[vpn].decision for vpn in VPNS[1:]] == ["better", "worse"]
     assert [found[vpn].verdict for vpn in VPNS] == ["no difference", "improvement", "regression"]
-    assert found["openvpn"].decision in ("same", "undecided")
     moved = found["ssh_tun"].ratio
     assert moved is not None
     assert moved.low is not None
