@@ -1,19 +1,22 @@
 # make compare   which VPN suits your line, on this machine: at most four minutes, then two more in User Mode Linux for
 #                what this machine's kernel lacks; NEEDS="--line 100M --path-rtt 20ms" states yours
+#                LAB=vagrant: in virtual machines, started if they are not up (docs/vagrant.md); no mmdebstrap, no Debian
 # make papers    what the five papers measured (docs/papers.md)
 # make test      the gate of each change, some ten minutes; make test-all: the watch of each night
 # All install what they need: a few Debian packages, a virtual environment, the lab image. Never a VPN daemon.
 
 PYTHON ?= python3
 PROFILE ?= quick
-# it ends before, when every line has its answer
-DEADLINE ?= 160s
+# netns, vagrant, ssh:INVENTORY.yml
+LAB ?= netns
+# it ends before, when every line has its answer; on machines one tunnel stands at a time
+DEADLINE ?= $(if $(filter netns,$(LAB)),160s,15m)
 # what you need: --line, --path-rtt, --path-loss, --traffic, --must
 NEEDS ?=
 # the VPNs, with commas; empty: all that have what you need and run here, as far as the time goes
 VPNS ?=
 # the guest kernel for what this machine's kernel lacks: a second, short run, whose packages are installed; empty: none
-REST ?= uml
+REST ?= $(if $(filter netns,$(LAB)),uml)
 VPNEVAL := .venv/bin/vpneval
 # Labs are isolated and mostly wait: that many tests at a time (tests/conftest.py).
 SIDE_BY_SIDE ?= -n 6
@@ -24,13 +27,15 @@ TESTS := .venv/bin/python -m tests.tools.second_chance
 # The random orders of test-flaky: three, others each time.
 SEEDS ?= $(shell date "+%s1 %s2 %s3")
 comma := ,
-COMMANDS := bash ip mmdebstrap nsenter setpriv unshare $(PYTHON)
-PACKAGES := bash iproute2 mmdebstrap python3 python3-venv util-linux
+ON_THIS_MACHINE := $(filter netns,$(LAB))
+COMMANDS := bash $(if $(ON_THIS_MACHINE),ip mmdebstrap nsenter setpriv unshare) $(PYTHON)
+PACKAGES := bash $(if $(ON_THIS_MACHINE),iproute2 mmdebstrap util-linux) python3 python3-venv
 
 .PHONY: compare papers announced doctor test test-all test-unit test-flaky coverage mutants campaign lint rooms image setup setup-dev lock bench-lab bench-labs bench-search bench-generator bench-limits bench-truth bench-engines bench-slices bench-widths bench-decide bench-decide-real bench-report bench-farm box test-abilities test-ciphers test-vagrant clean
 
-compare: announced doctor image
+compare: $(if $(ON_THIS_MACHINE),announced doctor image,setup)
 	$(VPNEVAL) run choose $(if $(VPNS),--vpn $(VPNS)) --profile $(PROFILE) --deadline $(DEADLINE) $(NEEDS) \
+		$(if $(ON_THIS_MACHINE),,--lab $(LAB:vagrant=vagrant:up)) \
 		$(if $(REST),--rest $(REST) --install) $(if $(OUT),--out $(OUT))
 
 papers: image
@@ -127,6 +132,9 @@ setup-dev: .venv/ready-dev
 .venv/ready: requirements.txt pyproject.toml
 	@missing=""; for command in $(COMMANDS); do command -v $$command >/dev/null || missing="$$missing $$command"; done; \
 	$(PYTHON) -c 'import ensurepip' 2>/dev/null || missing="$$missing python3-venv"; \
+	if [ -n "$$missing" ] && ! command -v apt-get >/dev/null; then \
+		echo "Missing:$$missing. This is no Debian: install them with this system's packages, and run make again." >&2; exit 1; \
+	fi; \
 	if [ -n "$$missing" ]; then \
 		echo "Missing:$$missing. Installing what this machine lacks of: $(PACKAGES). Nothing is upgraded."; \
 		apt-get -q update && DEBIAN_FRONTEND=noninteractive \

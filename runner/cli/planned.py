@@ -17,9 +17,11 @@ from runner.data.levels import TUNNEL_FACTORS
 from runner.data.store import load_run
 from runner.data.streams import document
 from runner.data.trials import Trial
+from runner.instruments.traffic.udp import search_of
 from runner.lab.places.hours import Hours
 from runner.report.answer import answers, minutes_more, sure
 from runner.report.model import Report, build
+from runner.search.settings import LOSS_RATIO
 from runner.sweep.plan import any_turns
 from runner.sweep.request import Request, resolve
 from runner.sweep.stopping import MOST_REPETITIONS
@@ -89,6 +91,30 @@ def so_far(request: Request) -> tuple[Report | None, list[Trial]]:
     return build(run, trials, weights=request.weights) if request.until_significant else None, trials
 
 
+def searches(request: Request) -> list[str]:
+    """How the UDP throughput is going to be searched for, a sentence for each search that there is."""
+    profile, sentences = request.profile, list[str]()
+    for search in dict.fromkeys(
+        search_of(cell.params, profile) for cell in request.cells if cell.params["measure"] == "udp"
+    ):
+        trials, each_s = search.confirm or (10, 10.0)
+        if search.engine == "binary":
+            sentences.append(
+                f"UDP throughput by iperf3, a binary search: from {search.max_rate_bps / 1e6:g} Mbit/s, or where the "
+                f"last repetition ended, {trials} trials of {each_s:g} s at each rate. A mean loss of at most "
+                f"{LOSS_RATIO:.0%} passes. It ends within ±{search.relative_width:.1%}, after the rate that failed was "
+                "tried once more."
+            )
+        elif search.engine == "rounds":
+            sentences.append(
+                f"UDP throughput by the packet generator: trials of {search.trial_duration_s:g} s in turns, at rates "
+                f"around the one whose median trial loses {LOSS_RATIO:.0%}."
+            )
+        else:
+            sentences.append(f"UDP throughput by iperf3, searched by {search.engine} (docs/search.md).")
+    return sentences
+
+
 def limits(request: Request) -> list[str]:
     """Sentences on how the options change that time."""
     deadline_s = request.asked.deadline_s
@@ -100,6 +126,7 @@ def limits(request: Request) -> list[str]:
         sentences.append(f"--until-significant then repeats what is undecided: {end}.")
     if deadline_s:
         sentences.append(f"--deadline ends the run after {roughly(deadline_s)}; trials that do not fit are left out.")
+    sentences += searches(request)
     if rate_bps := request.limits.get("max_rate_bps"):
         sentences.append(f"--max-rate: no test sends faster than {rate_bps / 1e6:g} Mbit/s.")
     if between := request.limits.get("between"):

@@ -49,8 +49,9 @@ BALANCED = ("tcp_throughput", "udp_throughput", "rtt", "jitter", "setup_time", C
 PRESETS: dict[str, Weights] = {
     preset.name: preset
     for preset in [
-        # The OSLV paper's plain case, "when all attributes are equally important".
         Weights(name="balanced", values=dict.fromkeys(BALANCED, 1.0)),
+        # The OSLV paper's plain case: the attributes of its figure 3 (a to d), "when all … are equally important".
+        Weights(name="oslv", values=dict.fromkeys(("overhead_bytes", "tcp_throughput", "rtt", "jitter"), 1.0)),
         # Its "home user interested in maximum bandwidth": downloads are TCP, video calls and games are UDP.
         Weights(name="bandwidth", values={"tcp_throughput": 3, "udp_throughput": 1}),
         # Voice and video: delay and its variation decide; the rate must hold, but is seldom the limit.

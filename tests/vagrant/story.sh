@@ -26,7 +26,7 @@ dies() {
     timeout 900 $vpneval run transport --lab vagrant --profile smallest --quiet --vpn none --duration 120 \
         --out "$folder" --set "$traffic" &
     until grep -qs "iperf3 --client" "$folder"/logs/*/commands.log || ! kill -0 $! 2>/dev/null; do sleep 0.5; done
-    virsh destroy "${PWD##*/}_gw2" >&2
+    virsh destroy "$(virsh list --name | grep '_gw2$')" >&2
     wait $!
 }
 # What a lab would have left on a machine: its ports gone, an agent, a daemon.

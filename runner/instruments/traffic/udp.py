@@ -226,10 +226,17 @@ OFFERED = {
 ENGINES: tuple[Engine, ...] = ("bayes", "binary", "scan", "rfc2544", "mlrsearch")
 
 
+# The thesis' search in half a minute, to set the generator beside iperf3: three trials of a second at each rate.
+IPERF3 = "iperf3"
+SHORT_BINARY = UdpSearch("binary", relative_width=0.02, confirm=(3, 1.0))
+
+
 def search_of(params: Mapping[str, str], profile: Profile) -> UdpSearch:
     """The profile's search; at another engine's level, one with the thesis' criterion (ten trials of 10 s), which ends
     when it has found the rate."""
     engine = params.get("search", profile.udp.engine)
+    if engine == IPERF3:
+        return replace(SHORT_BINARY, max_rate_bps=profile.udp.max_rate_bps, min_rate_bps=profile.udp.min_rate_bps)
     if engine == profile.udp.engine:
         return profile.udp
     chosen = next(name for name in ENGINES if name == engine)
@@ -243,7 +250,7 @@ class Udp(Instrument):
     factors = {
         "payload_bytes": Levels(("1300", "1470"), (1, 65507), BY_PROFILE, told="".format),
         "fragmentation": FRAGMENTATION,
-        "search": Levels(ENGINES, told="searched by {}".format),
+        "search": Levels((*ENGINES, IPERF3), told="searched by {}".format),
         **OFFERED,
     }
     metrics = (

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from runner.catalogue import load_experiment
 from runner.data.errors import UsageError
 from runner.ranking.basis import ranked_by
 from runner.ranking.weights import BALANCED, COST, PRESETS, Weights, default_weights, of_run, parse_weights, slack
@@ -67,6 +68,15 @@ def test_every_preset_names_known_metrics() -> None:
         assert of_run(preset, METRICS).values.keys() <= METRICS.keys()
         assert preset.counted
     assert parse_weights("balanced", {*METRICS, COST}).values == dict.fromkeys(BALANCED, 1.0)
+
+
+def test_the_oslv_articles_weights_are_its_own_attributes_alike() -> None:
+    """Figure 3 of the article has overhead, bandwidth, latency and jitter, and its experiment measures them."""
+    weighed = PRESETS["oslv"]
+    assert {*weighed.values.values()} == {1.0}
+    assert {*weighed.values} == {"overhead_bytes", "tcp_throughput", "rtt", "jitter"}
+    assert {*weighed.values} <= {*load_experiment("oslv").metrics}
+    assert {*weighed.values} != {*PRESETS["balanced"].values}
 
 
 def test_the_cost_at_full_speed_stands_in_where_a_run_has_no_other() -> None:

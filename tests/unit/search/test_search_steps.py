@@ -35,6 +35,30 @@ def test_a_bisection_tries_the_lowest_rate_once_all_above_it_is_narrow() -> None
     assert (found.rate_bps, *found.flags) == (None, "no_throughput")
 
 
+@pytest.mark.parametrize("stalled", [1, 2, 3])
+def test_a_bisection_takes_back_a_rate_that_failed_by_accident(stalled: int) -> None:
+    """A device that forwards 17 of 20 Mbit/s stalls in one trial: the lowest rate that failed is tried once more."""
+    seen = list[float]()
+
+    def measure(rate_bps: float, duration_s: float) -> Loss:
+        seen.append(rate_bps)
+        passes = rate_bps <= 17e6 and len(seen) != stalled
+        return Loss(1e6, 1e6 if passes else 0.0)
+
+    found = bisect(Account(measure, budget_s=1000), replace(goal(1e6, 20e6), first_rate_bps=10e6), 1, 1.0)
+    assert found.rate_bps is not None
+    assert 15e6 <= found.rate_bps <= 17e6, seen
+    assert not found.flags
+
+
+def test_a_bisection_ends_where_the_rate_fails_again() -> None:
+    device = Account(lambda rate_bps, duration_s: Loss(1e6, 1e6 * (rate_bps <= 17e6)), budget_s=1000)
+    found = bisect(device, replace(goal(1e6, 20e6), first_rate_bps=10e6), 1, 1.0)
+    asked = [one.asked_rate_bps / 1e6 for one in device.trials]
+    assert asked == [10, 20, 15, 17.5, 16.25, 17.5], "the last one is the second look"
+    assert found.interval_bps == (16.25e6, 17.5e6)
+
+
 def test_a_scan_ends_at_the_highest_rate() -> None:
     fine = Account(lambda rate_bps, duration_s: Loss(1e6, 1e6), budget_s=100)
     found = scan(fine, goal(1e6, 5e6), 1, 1.0)

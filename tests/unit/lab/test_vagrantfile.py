@@ -1,0 +1,121 @@
+"""The Vagrantfile on paper: what it asks of Vagrant, and what it says where something is missing. It needs Ruby."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+# Vagrant as far as the file uses it: each call is a line.
+VAGRANT = """
+class Said
+  def method_missing(name, *words, **named, &block)
+    puts "#{name} #{words.join(" ")} #{named.map { |key, value| "#{key}=#{value}" }.join(" ")}".strip
+    block.call(*[Said.new] * block.arity.abs) if block
+    Said.new
+  end
+  def respond_to_missing?(*) = true
+end
+module Vagrant
+  def self.has_plugin?(name) = ENV["PLUGIN"] != "no"
+  def self.configure(version) = yield(Said.new)
+end
+if ENV["PLATFORM"]
+  Object.send(:remove_const, :RUBY_PLATFORM)
+  RUBY_PLATFORM = ENV["PLATFORM"]
+end
+"""
+MISSING = "the plugin vagrant-libvirt is missing. Get it with: "
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout without a virtual environment and without a box."""
+    if shutil.which("ruby") is None:
+        pytest.skip("Ruby, in which a Vagrantfile is written, is not installed")
+    folder = tmp_path / "a" / "vpneval"
+    (folder / "vagrant").mkdir(parents=True)
+    shutil.copy(ROOT / "Vagrantfile", folder)
+    shutil.copy(ROOT / "vagrant" / "lab.yml", folder / "vagrant")
+    (tmp_path / "vagrant.rb").write_text(VAGRANT)
+    return folder
+
+
+def loaded(folder: Path, *argv: str, where: Path | None = None, **environment: str) -> tuple[int, str]:
+    """The exit code of the Vagrantfile and what it printed."""
+    stub = next(parent / "vagrant.rb" for parent in folder.parents if (parent / "vagrant.rb").exists())
+    ruby = ["ruby", "-r", str(stub), str(folder / "Vagrantfile"), *argv]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("VAGRANT", "VPNEVAL"))}
+    done = subprocess.run(
+        ruby, cwd=where or folder, env=clean | environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_plain_checkout_makes_five_machines_of_the_public_box(checkout: Path) -> None:
+    code, said = loaded(checkout, "up")
+    assert code == 0, said
+    assert [line for line in said.splitlines() if line.startswith("define ")] == [
+        f"define {name}" for name in ("host1", "gw1", "wan", "gw2", "host2")
+    ]
+    assert "box= debian/trixie64" in said
+    assert said.count("private_network") == 8
+
+
+def test_two_checkouts_of_one_name_share_no_machine_and_no_cable(checkout: Path) -> None:
+    other = checkout.parents[1] / "b" / "vpneval"
+    shutil.copytree(checkout, other)
+    names = [
+        {word for word in loaded(folder, "up")[1].split() if word.startswith(("libvirt__network_name", "vpneval-"))}
+        for folder in (checkout, other)
+    ]
+    assert len(names[0]) == len(names[1]) == 5, "four networks, and the prefix of the machines"
+    assert not names[0] & names[1]
+
+
+def test_a_relative_lab_file_is_one_place(checkout: Path) -> None:
+    text = (checkout / "vagrant" / "lab.yml").read_text()
+    (checkout / "own.yml").write_text(text.replace("memory_mib: 512", "memory_mib: 768"))
+    (checkout / "docs").mkdir()
+    for where in (checkout, checkout / "docs", checkout.parent):
+        code, said = loaded(checkout, "up", where=where, VPNEVAL_LAB_YML="own.yml")
+        assert (code, "memory= 768" in said) == (0, True), where
+
+
+@pytest.mark.parametrize(
+    ("argv", "environment", "says"),
+    [
+        (("up", "--provider", "virtualbox"), {}, "the provider virtualbox does not work"),
+        (("up", "--provider=vmware_desktop"), {}, "the provider vmware_desktop does not work"),
+        (("up",), {"VAGRANT_DEFAULT_PROVIDER": "virtualbox"}, "VirtualBox has not been tried"),
+        (("up",), {"PLATFORM": "arm64-darwin23"}, "need Linux with libvirt, and this is arm64-darwin23"),
+        (("up",), {"PLUGIN": "no", "VAGRANT_INSTALLER_EMBEDDED_DIR": "/opt"}, MISSING + "vagrant plugin install"),
+        (("up",), {"PLUGIN": "no"}, MISSING),
+        (("up",), {"VPNEVAL_LAB_YML": "nowhere.yml"}, "vpneval/nowhere.yml: No such file"),
+    ],
+)
+def test_what_is_missing_is_said_before_a_machine_starts(
+    checkout: Path, argv: tuple[str, ...], environment: dict[str, str], says: str
+) -> None:
+    code, said = loaded(checkout, *argv, **environment)
+    assert code != 0
+    assert says in said
+    assert "define" not in said
+    assert "Error" not in said
+
+
+def test_a_provider_that_is_the_right_one_is_none_of_these(checkout: Path) -> None:
+    assert loaded(checkout, "up", "--provider=libvirt", VAGRANT_DEFAULT_PROVIDER="libvirt")[0] == 0
+
+
+def test_one_command_compares_in_the_machines_without_an_image_of_this_one() -> None:
+    planned = subprocess.run(
+        ["make", "-n", "-B", "compare", "LAB=vagrant", "OUT=results/vms", "PYTHON=python3"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert "--lab vagrant:up" in planned
+    assert "vpneval image" not in planned
+    assert "mmdebstrap" not in planned
+    assert "--rest" not in planned
