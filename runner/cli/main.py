@@ -1,8 +1,8 @@
 """The program: a command line goes to its command, and what it raises becomes one sentence and an exit code.
 
 Exit codes: 0 every VPN that can run here has its numbers, 1 one is left without (or a regression), 2 usage, 3 this
-machine or lab cannot run it, 4 stopped by a broken lab or a full disk, 5 and 6 of compare alone (it cannot tell,
-nothing is compared), 130 interrupted, 141 nobody reads the output any more.
+machine or lab cannot run it, 4 stopped by a broken lab or a folder that cannot be written, 5 nothing measured or
+compared, 6 compare cannot tell, 130 interrupted, 141 nobody reads the output any more.
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ def test_check_says_the_line_that_lets_hosts_through(bare: TwoSites, tmp_path: P
     wan.run("nft", "-f", "-", input=ON_WAN)
 
     def seen() -> str:
-        return re.findall(r"packets \d+", wan.run("nft", "list", "table", "ip", "bare").stdout)[0]
+        return str(re.findall(r"packets \d+", wan.run("nft", "list", "table", "ip", "bare").stdout)[0])
 
     for box in (bare.nodes["gw2"], near):
         copied(tmp_path / "out", box)

@@ -14,7 +14,7 @@ from runner.cli.reading import of_kinds
 from runner.data.errors import UsageError, require_known
 from runner.data.streams import document
 
-EXITS = {"worse": 1, "cannot tell": 5, "fine": 0, "nothing measured": 6}  # of several kinds of machines the first
+EXITS = {"worse": 1, "cannot tell": 6, "fine": 0, "nothing measured": 5}  # of several kinds of machines the first
 
 
 def compare(
@@ -26,8 +26,8 @@ def compare(
 ) -> None:
     """Compare a run before a change with one after it.
 
-    Exit code 1: something became worse by more than its metric's margin, or fails now. 5: nothing did, and not one
-    measurement is decided. 6: the runs share no measurement.
+    Exit code 1: something became worse by more than its metric's margin, or fails now. 6: nothing did, and not one
+    measurement is decided. 5: the runs share no measurement.
 
     Of farms with several kinds of machines, each kind is compared with the same kind in the other run.
     """
