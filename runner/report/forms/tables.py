@@ -47,8 +47,10 @@ def _csv(report: Report, fit: Callable[[str], str]) -> str:
     ``sample``s, and one of kind ``none`` for a trial without a measurement; then the summaries of each cell, a
     line for each of SUMMARY; last, of kind ``citation``, how to cite the run, as ``reason``. Values are in ``unit``,
     unscaled; the coefficient of variation is a ratio."""
-    factors = list(TUNNEL_FACTORS + TRAFFIC_ORDER)
-    factors += sorted({name for seen in report.observations for name in seen.params} - set(factors))
+    # Columns of factors that no trial has a level of would be most of the table.
+    used = {name for seen in report.observations for name, level in seen.params.items() if level}
+    order = TUNNEL_FACTORS + TRAFFIC_ORDER
+    factors = [name for name in order if name in used] + sorted(used - {*order})
     out = io.StringIO()
     writer = _Writer(csv.writer(out), fit)
     about = ["repetition", "position", "status", "reason", "encrypted"]
@@ -69,13 +71,19 @@ def _csv(report: Report, fit: Callable[[str], str]) -> str:
 
 
 def parquet_bytes(report: Report) -> bytes | None:
-    """The same table as Parquet, with numbers as numbers and empty fields as null; None where polars, which makes
-    it, is not installed (the extra ``data``)."""
+    """The same table as Parquet, with numbers as numbers, also of a factor whose levels are all numbers, and empty
+    fields as null; None where polars, which makes it, is not installed (the extra ``data``)."""
     try:
         import polars
     except ImportError:
         return None
     numbers = {"repetition": polars.Int64, "index": polars.Int64, "value": polars.Float64, "encrypted": polars.Boolean}
+    levels: dict[str, list[str]] = {}
+    for name, level in (pair for seen in report.observations for pair in seen.params.items() if pair[1]):
+        levels.setdefault(name, []).append(level)
+    for name, own in levels.items():
+        if all(map(_is_number, own)):
+            numbers[name] = polars.Int64 if all(map(str.isdecimal, own)) else polars.Float64
     table = polars.read_csv(_csv(report, str).encode(), infer_schema=False).with_columns(
         polars.col(name).cast(kind) if kind != polars.Boolean else polars.col(name) == "true"
         for name, kind in numbers.items()

@@ -76,7 +76,7 @@ sys.exit(f"loaded: {slow}" if slow else 0)
 """
 
 
-@pytest.mark.parametrize("run", ["choice/two-cores", "papers/security"])
+@pytest.mark.parametrize("run", ["choice/two-cores", "choice/two-cores-uml"])
 def test_a_report_does_not_wait_for_what_it_does_not_use(run: str) -> None:
     """The plugins take 0.3 s to load, scipy.stats 0.6 s, the maker of pictures 0.2 s."""
     argv = [sys.executable, "-c", LOADED, str(PROJECT / "results" / run)]

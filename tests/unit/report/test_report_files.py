@@ -197,6 +197,21 @@ def test_no_level_is_a_missing_value_for_pandas(level: str) -> None:
     assert quoted.isna().any() == (level != "aes-128-cbc"), "it would be seen"
 
 
+def test_every_column_of_a_level_has_levels_and_numbers_are_numbers_in_parquet() -> None:
+    polars = pytest.importorskip("polars")
+    levels = [{"streams": "4", "gw2_cpu": "0.5"}, {"streams": "16", "gw2_cpu": "1"}, {"payload": "random"}]
+    trials = [make_trial("openvpn", CBC | TCP | own, 1, {"tcp_throughput": 1e8}) for own in levels]
+    report = build(one_experiment(trials, ("openvpn",)), trials)
+    rows = list(csv.DictReader(io.StringIO(csv_text(report))))
+    factors = [*rows[0]][4 : [*rows[0]].index("repetition")]
+    assert {"cipher", "streams", "gw2_cpu"} <= {*factors}
+    assert [name for name in factors if not any(row[name] for row in rows)] == []
+    table = polars.read_parquet(io.BytesIO(parquet_bytes(report) or b""))
+    assert {*table.filter(polars.col("kind") == "value")["streams"]} >= {4, 16}
+    assert table["gw2_cpu"].drop_nulls().max() == 1.0
+    assert table["cipher"].dtype == polars.String
+
+
 def test_csv_ends_with_the_summary_of_each_cell_once() -> None:
     report = realistic()
     rows = [row for row in csv.DictReader(io.StringIO(csv_text(report))) if not row["trial"]]
