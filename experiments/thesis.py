@@ -26,6 +26,14 @@ def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
     return params["cipher"] == "aes-128-cbc"
 
 
+def sends_files(params: Mapping[str, str]) -> tuple[bool, ...]:
+    """The thesis sends files in its tests of compression alone (§3.5.1). It compares these with the test without, which
+    belongs to its other sweeps, too."""
+    if params["compression"] != "off":
+        return (True,)
+    return (False, True) if params["cipher"] == "aes-128-cbc" else (False,)
+
+
 EXPERIMENT = Experiment(
     name="thesis",
     question="Do the thesis' order of VPNs, and its explanation, hold on today's software and this hardware?",
@@ -43,5 +51,6 @@ EXPERIMENT = Experiment(
     vary_traffic={"payload": ("random", "zeros")},
     only=("none", "ipip", *VPNS, *FUTURE),
     keep=("cipher",),
+    within={"transfer": sends_files},
     wanted=wanted,
 )

@@ -49,6 +49,8 @@ class Experiment:
     sensible: Callable[[Mapping[str, str]], bool] | None = None  # which combinations can be measured at all
     optional: Mapping[str, Collection[str]] = field(default_factory=dict)  # of each instrument: see ``settled``
     in_full: tuple[str, ...] = ()  # factors: if levels of one are named, ``wanted`` goes by the longest profile
+    # Factor -> of a cell with a chosen level of it: is it measured with it, without it, or both?
+    within: Mapping[str, Callable[[Mapping[str, str]], Collection[bool]]] = field(default_factory=dict)
     wanted: Wanted | None = None  # which of these it measures, unless tunnels are named; all, where there is none
 
     def settled(self, known: Mapping[str, Levels], factors_of: Mapping[str, Mapping[str, Levels]]) -> Experiment:
@@ -84,7 +86,10 @@ class Experiment:
         combined = [{**tunnel, **traffic} for tunnel in tunnels for traffic in traffics]
         named = {factor: chosen[factor] for factor in VARIANTS if factor in chosen and not vpn.reference}
         varied = [dict(zip(named, levels, strict=True)) for levels in itertools.product(*named.values())]
-        combined = _once([params | levels for params in combined for levels in varied])
+        combined = [params | levels for params in combined for levels in varied]
+        for factor, measured in self.within.items():
+            combined = [each for params in combined for each in _within(params, factor, measured)]
+        combined = _once(combined)
         wanted = [params for params in combined if not any(skip.items() <= params.items() for skip in profile.skip)]
         if self.sensible:
             wanted = [params for params in wanted if self.sensible(params)]
@@ -160,6 +165,16 @@ class Experiment:
                 if combined not in combinations:
                     combinations.append(combined)
         return combinations
+
+
+def _within(
+    params: dict[str, str], factor: str, measured: Callable[[Mapping[str, str]], Collection[bool]]
+) -> list[dict[str, str]]:
+    """The combination with the level of ``factor`` that it has, without it, or both."""
+    if factor not in params:
+        return [params]
+    without = {name: level for name, level in params.items() if name != factor}
+    return [params if with_it else without for with_it in measured(params)]
 
 
 def _once(params: Sequence[dict[str, str]]) -> list[dict[str, str]]:

@@ -6,6 +6,7 @@ from functools import partial
 from itertools import combinations
 
 from runner.data.levels import TCP
+from runner.data.trials import Trial
 from runner.papers import claims, variation
 from runner.papers.claims import LESS, MORE, At, close
 from runner.papers.conditions import link_bound, unlike
@@ -43,6 +44,32 @@ def compressing(vpn: str, payload: str) -> str:
 def at(vpn: str, **levels: str) -> At:
     """The plain cell of a VPN, AES-128-CBC without compression over TCP, with ``levels`` of it changed."""
     return At(vpn, PLAIN | levels)
+
+
+def by_files(data: Data, compared: bool) -> Data:
+    """The data as if its tests of compression were those that sent the thesis' files, where the run has such tests
+    (`--set transfer=file`). ``compared``: also the test without compression that these are compared with."""
+    if "file" not in data.levels("transfer"):
+        return data
+    filed = {(trial.vpn, *_but_transfer(trial).items()) for trial in data.trials if "transfer" in trial.params}
+    trials = []
+    for trial in data.trials:
+        if "transfer" not in trial.params:
+            if not (compared and (trial.vpn, *_but_transfer(trial).items()) in filed):
+                trials.append(trial)
+        elif compared or trial.params["compression"] != "off":
+            trials.append(trial.model_copy(update={"params": _but_transfer(trial)}))
+    return replace(data, trials=trials)
+
+
+def on_files(judge: Callable[[Data], Judgement], compared: bool, data: Data) -> Judgement:
+    """The ``judge``'s verdict on the data of ``by_files``."""
+    return judge(by_files(data, compared))
+
+
+def _but_transfer(trial: Trial) -> dict[str, str]:
+    """Its levels but that of the factor ``transfer``, sorted by their factors."""
+    return {factor: level for factor, level in sorted(trial.params.items()) if factor != "transfer"}
 
 
 def encapsulation(data: Data) -> Judgement:

@@ -40,6 +40,7 @@ from runner.papers.thesis import (
     kinds_of_data,
     more_lookups,
     next_highest,
+    on_files,
     same_in_every,
     same_order,
     spread,
@@ -290,4 +291,12 @@ INTEGRITY = Finding(
     counts="TCP throughput with HMAC-SHA-1 is {} times that with HMAC-SHA-256",
     run=f"{USERSPACE_THREE} --set {PLAIN_TCP},integrity=hmac-sha1,integrity={USUAL_INTEGRITY}",
 )
-FINDINGS = (*(replace(each, judge=partial(at_one_integrity, each.judge)) for each in FINDINGS), INTEGRITY)
+
+
+def judged(found: Finding) -> Finding:
+    """The finding, at one integrity, and of compression by the thesis' files where the run has them."""
+    of_files = partial(on_files, found.judge, found.id.startswith("packed-"))
+    return replace(found, judge=partial(at_one_integrity, of_files))
+
+
+FINDINGS = (*map(judged, FINDINGS), INTEGRITY)
