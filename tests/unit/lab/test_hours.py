@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from runner.cli.examination import hours_check
+from runner.data.asked import AskedRun
 from runner.lab.places.hours import Hours
 from runner.lab.places.site import SiteRig
 from runner.sweep import run as session
@@ -112,25 +113,22 @@ def test_the_deadlines_clock_starts_after_the_wait_and_ends_with_the_hours(
     monkeypatch.setattr(SiteRig, "image", image)
     monkeypatch.setattr(session, "Conductor", PaperLoop)
     record = SimpleNamespace(seed=1, metrics={}, invocations=[], experiments=[])
-    monkeypatch.setattr(session, "_look", lambda *_: record)
+    monkeypatch.setattr(session, "_look", lambda rig, request, *_: (record, request))
     monkeypatch.setattr(session, "save_packages", lambda *_: None)
     monkeypatch.setattr(session, "membership", lambda run: {})
     monkeypatch.setattr(session, "_written_down", written_down)
     asked: Any = SimpleNamespace(
-        image="host",
-        gateway_images=[],
-        out=tmp_path / "run",
+        asked=AskedRun(experiments=[], image="host", out=tmp_path / "run", deadline_s=deadline_s),
+        images=["host"],
         profile=SimpleNamespace(name="site", rounds=8),
         repetitions=1,
-        retry_failed=False,
-        deadline_s=deadline_s,
         first=1,
         vpns=[],
         cells=[],
         until_significant=False,
     )
     rig = SiteRig({}, SimpleNamespace(between="01:00-05:00"), {})  # type: ignore[arg-type]
-    session._run_on(rig, asked, [], said.append, lambda folder, run: nullcontext(cast(Watcher, None)))
+    session._run_on(rig, asked, said.append, lambda folder, run: nullcontext(cast(Watcher, None)))
     (settings,) = given
     waited_s = 1800.0 if hour == 0 else 0.0
     assert settings.deadline == waited_s + left_s
