@@ -35,7 +35,7 @@ from runner.sweep.coming_in import bring_in, look_at
 from runner.sweep.conductor import Conductor
 from runner.sweep.request import Request
 from runner.sweep.run_record import describe, membership, save_packages, wanted
-from runner.sweep.settings import Outcome, Settings, Watch
+from runner.sweep.settings import Outcome, Stage, Watch
 from runner.sweep.stopping import MOST_REPETITIONS
 
 HEADROOM = 2.0
@@ -67,23 +67,19 @@ def _run_on(rig: Rig, request: Request, say: Callable[[str], None], watch: Watch
     with open_store(folder) as store, on_disk(store):
         record, request = _look(rig, request, store, image, gateway_images, say)
         save_packages(store, [image, *gateway_images.values()])
-        settings = Settings(
-            request.profile,
-            request.repetitions,
-            record.seed,
-            image,
-            gateway_images,
-            asked.retry_failed,
-            started + min(asked.deadline_s, hours.left_s()) if asked.deadline_s else None,
-            None if asked.deadline_s else MOST_REPETITIONS,
-            rig,
-            request.first,
-            hours,
-            wanted(record),
+        stage = Stage(
+            request=request,
+            rig=rig,
+            image=image,
+            gateway_images=gateway_images,
+            hours=hours,
+            deadline=started + min(asked.deadline_s, hours.left_s()) if asked.deadline_s else None,
+            most_repetitions=None if asked.deadline_s else MOST_REPETITIONS,
+            wanted=wanted(record),
         )
         vpns = {vpn.name: vpn for vpn in request.vpns}
         with watch(folder, record) as watcher:
-            conductor = Conductor(store, vpns, request.cells, settings, watcher, membership(record))
+            conductor = Conductor(store, vpns, request.cells, stage, watcher, membership(record))
             conductor.until_significant = request.until_significant
             conductor.before_s = sum(call.elapsed_s for call in record.invocations)
             if request.until_significant or (request.profile.rounds and asked.deadline_s):
@@ -103,7 +99,8 @@ def _look(
     gateway_images: Mapping[str, Image],
     say: Callable[[str], None],
 ) -> tuple[Run, Request]:
-    """Look at the lab before anything is measured in it. Returns what it is, and the request for its path.
+    """Look at the lab before anything is measured in it. Returns what it is, and the request for its path, with
+    the seed of the folder's first call.
 
     Raises CannotRunHere where it lacks something, and UsageError where the run folder belongs to another lab."""
     with rig.lab(image) as lab:
@@ -121,7 +118,7 @@ def _look(
         levels = {cell.params[factor] for cell in request.cells for factor in ("cipher", "integrity")}
         run.lab["openssl_bps"] = openssl_bps(lab, levels, run.lab.get("openssl_bps", {}))
         _calibrate(lab, request, run)
-    return run, request
+    return run, replace(request, asked=request.asked.changed(seed=run.seed))
 
 
 def _calibrate(lab: Lab, request: Request, run: Run) -> None:

@@ -20,9 +20,9 @@ from runner.ranking.weights import Weights
 from runner.sweep import run as session
 from runner.sweep.conductor import Conductor
 from runner.sweep.plan import Planned
-from runner.sweep.settings import Outcome, Settings
+from runner.sweep.settings import Outcome, Stage
 from runner.sweep.stopping import Going, going, next_look
-from tests.unit.asking import FARM, request
+from tests.unit.asking import FARM, made_up, request
 from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, UDP, make_run, make_trial
 
 VPNS = ("none", "openvpn", "ssh_tun", "ipsec_user")
@@ -177,7 +177,7 @@ def loop_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         image: Any = None
         with open_store(tmp_path / "run") as store:
             store.save_run(RUN)
-            given = Settings(profile, 3, 1, image, {}, **settings)
+            given = Stage(request=made_up(profile, 3), image=image, **settings)
             loop = Conductor(store, {}, CELLS, given, watcher, {})
             loop.look = lambda left_s, share: going(RUN, store.trials, CELLS, TCP_ONLY, left_s, share)
             loop.until_significant = True
