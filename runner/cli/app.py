@@ -17,6 +17,7 @@ from runner.cli.commands.list import list_
 from runner.cli.commands.look import look
 from runner.cli.commands.more import more
 from runner.cli.commands.plan import plan
+from runner.cli.commands.play import play
 from runner.cli.commands.recipe import recipe
 from runner.cli.commands.report import report
 from runner.cli.commands.run import run
@@ -59,5 +60,6 @@ command("list")(list_)
 for command_function in (doctor, look, image, plan, run, more, report, why, compare, history, watch):
     command()(command_function)
 command(hidden=True)(block)
+command(hidden=True)(play)
 command()(recipe)
 lab_app.command("shell", cls=Once)(lab_shell)

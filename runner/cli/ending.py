@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,24 +27,32 @@ if TYPE_CHECKING:
     from runner.sweep.settings import Outcome
 
 
-def report_on(
-    request: Request,
-    weights: str,
-    quiet: bool,
-    as_json: bool,
-    strict: bool,
-    full: bool,
-    spread: FarmRequest | None = None,
-) -> int:
+@dataclass(frozen=True)
+class Shown:
+    """What the user is shown of a run. ``strict``: the exit code is 1 if any measurement gave no number."""
+
+    quiet: bool = False
+    full: bool = False
+    as_json: bool = False
+    strict: bool = False
+
+    @property
+    def flags(self) -> list[str]:
+        """The options that say so."""
+        by_flag = {"--quiet": self.quiet, "--full": self.full, "--json": self.as_json, "--strict": self.strict}
+        return [flag for flag, given in by_flag.items() if given]
+
+
+def report_on(request: Request, shown: Shown, spread: FarmRequest | None = None) -> int:
     """Measure what was asked, print the report, and say what was left out. Returns the exit code of the command."""
     from runner.report.forms.tables import json_text
     from runner.report.forms.terminal import render as render_terminal
     from runner.report.forms.write import write_reports
 
-    folder, outcome = _measured(request, quiet, spread)
+    folder, outcome = _measured(request, shown.quiet, spread)
     lacks = False
     try:
-        report = reading.report_of([folder], weights)
+        report = reading.report_of([folder], request.asked.weights)
     except UsageError as wrong:  # what the weights count was to be measured, and was not
         report, lacks = reading.report_of([folder], ""), True
         tell(f"vpneval: {wrong}; the report uses the default weights instead")
@@ -52,19 +60,19 @@ def report_on(
         write_reports(folder, report)
     except OSError as error:
         outcome.stopped = outcome.stopped or f"the report cannot be written: {error}"
-    if as_json:
+    if shown.as_json:
         document(json_text(report) + "\n")
-    elif not quiet:
-        render_terminal(report, out, full=full, folder=folder)
-    if outcome.separation and not quiet:
+    elif not shown.quiet:
+        render_terminal(report, out, full=shown.full, folder=folder)
+    if outcome.separation and not shown.quiet:
         err.print(f"--until-significant: {outcome.separation}", highlight=False, soft_wrap=True)
-    if outcome.passed_over and not quiet:
+    if outcome.passed_over and not shown.quiet:
         err.print(
             f"{outcome.passed_over} of the planned trials were left out because what they decide was decided before, "
             "or needed more time than was left.",
             soft_wrap=True,
         )
-    if outcome.trimmed and not quiet:
+    if outcome.trimmed and not shown.quiet:
         err.print(
             f"The {'deadline' if request.asked.deadline_s else 'end of the hours'} was reached, and {outcome.trimmed} "
             f"trials were left out. To measure them: the same command with --out {word(folder)}",
@@ -77,18 +85,17 @@ def report_on(
     if outcome.trimmed and not report.trials["ok"]:
         tell("Nothing could be measured before the deadline. Give the run more time.")
         lacks = True
-    return max(int(lacks), without_number(request, folder, strict))
+    return max(int(lacks), without_number(request, folder, shown.strict))
 
 
 def _measured(request: Request, quiet: bool, spread: FarmRequest | None) -> tuple[Path, Outcome]:
     """Measure on this machine or on a farm. Returns the run folder and what was done."""
     from runner.sweep.run import run
 
-    command_line = ["vpneval", *sys.argv[1:]]
     say = (lambda text: None) if quiet else _say
     if spread:
-        return spread.run(request, command_line, say)
-    return run(request, command_line, say, watching(err, quiet, request.weights))
+        return spread.run(request, say)
+    return run(request, say, watching(err, quiet, request.weights))
 
 
 def without_number(request: Request, folder: Path, strict: bool) -> int:

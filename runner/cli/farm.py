@@ -15,9 +15,10 @@ from typing import Any
 
 from runner.cli.live import watching
 from runner.cli.output import err
-from runner.data.asked import AskedRun
+from runner.data.asked import HOST, AskedRun
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError
 from runner.data.files import from_json, is_there, no_link, read_bytes, word, write_text
+from runner.data.invocation import begun, ended
 from runner.data.numbers import seconds
 from runner.data.store import Store, open_store, read_run
 from runner.data.trials import Invocation, Machine, Run
@@ -41,28 +42,32 @@ KEY = ".farm"  # the file with the key that a run has in the spools
 
 @dataclass
 class FarmRequest:
-    """What the options say of a farm; ``impossible``: those that a farm does not have. Raises UsageError."""
+    """The farm that is asked for, checked. Raises UsageError, also for what a farm does not have."""
 
-    farm: str
-    equal: str
-    timeout: str
-    insecure: bool
-    impossible: Sequence[str] = ()
+    asked: AskedRun
 
     def __post_init__(self) -> None:
-        if self.impossible:
-            raise UsageError(f"{self.impossible[0]} cannot be used with --farm")
-        check_farm(self.farm, self.insecure)
-        self.equal_names = parse_equal(self.equal)
-        self.timeout_s = seconds(self.timeout, "--farm-timeout") if self.timeout else None
+        asked, farm = self.asked, self.asked.farm
+        assert farm is not None
+        not_there = {
+            "--kernel": asked.kernel != HOST,
+            "--lab": asked.lab != "netns",
+            "--deadline": asked.deadline_s is not None,
+            "--until-significant": bool(asked.until_significant),
+        }
+        for option in (option for option, given in not_there.items() if given):
+            raise UsageError(f"{option} cannot be used with --farm")
+        check_farm(farm.address, farm.insecure)
+        self.farm = farm.address
+        self.equal_names = parse_equal(farm.equal)
+        self.timeout_s = seconds(farm.timeout, "--farm-timeout") if farm.timeout else None
 
-    def run(self, request: Request, command_line: list[str], say: Callable[[str], None]) -> tuple[Path, Outcome]:
+    def run(self, request: Request, say: Callable[[str], None]) -> tuple[Path, Outcome]:
         """Measure what is missing. Returns the run folder and what was done.
 
         Raises Interrupted on Ctrl-C, after the invocation has been written down, and UsageError where the folder
         belongs to another run.
         """
-
         folder = request.asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{request.profile.name}"
         with ExitStack() as stack:
             # A farm that is not there leaves no empty run folder behind.
@@ -76,7 +81,7 @@ class FarmRequest:
             began = {trial.repetition: trial.started_at for trial in store.trials if trial.status != "unsupported"}
             measured = measured_vpns(store)
             store.trials = []  # nobody needs them any more, and a farm has many
-            call = _Call(self, request, store, keeper, command_line, say, machine_of, began, measured)
+            call = _Call(self, request, store, keeper, say, machine_of, began, measured)
             if todo:
                 self._spread(workers or stack.enter_context(connected(self.farm, say)), request, todo, call)
                 if keeper.run is None:
@@ -92,7 +97,7 @@ class FarmRequest:
             workers,
             key,
             images,
-            _portable(request),
+            elsewhere(request.asked),
             todo,
             self.timeout_s or LATE * expected_s(request) + LATE_S,
             call.admit,
@@ -127,7 +132,6 @@ class _Call:
     request: Request
     store: Store
     keeper: Keeper
-    command_line: Sequence[str]
     say: Callable[[str], None]
     machine_of: Mapping[int, str]  # which machine measured which block before
     began: Mapping[int, str]  # when a trial of each block began
@@ -138,11 +142,7 @@ class _Call:
 
     def __post_init__(self) -> None:
         self.started = time.monotonic()
-        self.call = Invocation(
-            command_line=list(self.command_line),
-            asked=self.request.asked,
-            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
+        self.call = begun(self.request.asked)
         if not COMPARED.issubset(self.spread.equal_names):
             self.shared = Counter()
         path = self.store.folder / "run.json"
@@ -205,14 +205,8 @@ class _Call:
         """Write into run.json how this call ended."""
         if self.keeper.run is None:
             return
-        self.call = self.call.model_copy(
-            update={
-                "ended_at": datetime.now(UTC).isoformat(timespec="seconds"),
-                "outcome": how,
-                "elapsed_s": round(time.monotonic() - self.started, 3),
-                "measuring_s": round(outcome.measuring_s, 3),
-            }
-        )
+        took_s = round(time.monotonic() - self.started, 3)
+        self.call = ended(self.call, how, elapsed_s=took_s, measuring_s=round(outcome.measuring_s, 3))
         self.keeper.save(invocations=[*self.before, self.call])
 
 
@@ -255,7 +249,7 @@ def measure_block(path: Path) -> int:
     except (ValueError, KeyError, TypeError, AttributeError) as wrong:
         raise UsageError(f"{path} is not what a coordinator asks for: {wrong}") from None
     one = replace(request, first=repetition, repetitions=repetition)
-    _, outcome = run(one, ["vpneval", "block"], lambda text: None, watching(err, True, None))
+    _, outcome = run(one, lambda text: None, watching(err, True, None))
     if outcome.stopped:
         raise LabError(outcome.stopped)
     return 0
@@ -283,12 +277,12 @@ def _key(store: Store) -> str:
     return read_bytes(path).decode()
 
 
-def _portable(request: Request) -> dict[str, Any]:
-    """The request for each machine. Files of the user are named by their whole path, under which every machine has
-    them."""
-    asked = request.asked
+def elsewhere(asked: AskedRun) -> dict[str, Any]:
+    """What is asked of each machine, as JSON. Files of the user are named by their whole path, under which every
+    machine has them; what is about this folder and its report is left out."""
     whole = {name: [*map(_path, getattr(asked, name))] for name in ("experiments", "instruments", "vpns")}
-    return asked.changed(**whole).model_dump(mode="json", exclude={"out"})
+    here = {"out": None, "weights": "", "retry_failed": False}
+    return asked.changed(**whole | here).model_dump(mode="json")
 
 
 def _path(name: str) -> str:

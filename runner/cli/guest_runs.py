@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from runner.catalogue import load_vpn
-from runner.cli.ending import NOTHING_MEASURED, together
+from runner.cli.ending import NOTHING_MEASURED, Shown, together
 from runner.cli.options import tell
 from runner.cli.survey import TITLES, survey
 from runner.data.asked import AskedRun
 from runner.data.errors import CannotRunHere, LabError, UsageError, VpnevalError
 from runner.data.files import from_json, is_there, no_link, read_bytes, word, write_text
-from runner.data.invocation import words
+from runner.data.invocation import ended
 from runner.data.store import Store, load_run, open_store, read_run
 from runner.data.streams import document, output_to, standard_output
 from runner.lab.kernels.boot import Kernel, Say, run_in
@@ -36,9 +36,9 @@ CONSOLE_LOG = "kernel-console.log"
 
 
 def run_under(
-    kernels: Sequence[Kernel | None], request: Request, here: Callable[[Path], int], say: Say, as_json: bool
+    kernels: Sequence[Kernel | None], request: Request, here: Callable[[Path], int], say: Say, shown: Shown
 ) -> int:
-    """Run the command line of this process under each kernel in turn; None is the machine's own, by ``here``.
+    """Measure what is asked for under each kernel in turn; None is the machine's own, by ``here``.
 
     One kernel: its run folder is ``--out`` itself. Several: ``--out`` holds a run folder for each and an index of
     them; one that breaks does not stop the others. Returns the exit code, of several the one that matters most.
@@ -51,23 +51,20 @@ def run_under(
     for name in request.images:
         open_image(name, say=say)  # a guest cannot build one: to it, the image is read-only
     folder = request.asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{request.profile.name}"
-    own = sys.argv[1:]
     if len(kernels) == 1 and kernels[0] is not None:
-        return _guest_run(kernels[0], folder, say, own if request.asked.out else [*own, "--out", str(folder)])
+        return _guest_run(kernels[0], request.asked, shown, say, folder)
     check_parent(folder)
     # Of several, one list is printed at the end.
-    stdout = io.TextIOWrapper(io.BytesIO()) if as_json else standard_output()
+    stdout = io.TextIOWrapper(io.BytesIO()) if shown.as_json else standard_output()
     codes = []
     with output_to(stdout):
         for kernel in kernels:
             name = kernel.name if kernel else "host"
-            # Of an option given twice, the last one counts.
-            argv = [*own, "--kernel", name, "--out", str(folder / folder_of(name))]
-            work = partial(_guest_run, kernel, say=say, argv=argv) if kernel else here
+            work = partial(_guest_run, kernel, request.asked, shown, say) if kernel else here
             codes.append(_one_of_several(name, folder, work, say))
             if codes[-1] in (2, 130):
                 break
-    if as_json:
+    if shown.as_json:
         reports = [from_json(read_bytes(run / "report.json")) for run in indexed(folder) or ()]
         document(json.dumps(reports, indent=1) + "\n")
     else:
@@ -80,15 +77,14 @@ def run_with_rest(
     request: Request,
     here: Callable[[Path], int],
     say: Say,
-    flags: Sequence[str] = (),
+    shown: Shown,
     install: bool = False,
 ) -> int:
     """Run on the machine's own kernel by ``here``; then, under ``rest``, those of the VPNs that it lacks.
 
-    Before that everything is probed, and ``say`` is told what will run where; ``flags`` are those of the command
-    line, for the second run; ``install``: packages that ``rest`` needs may be installed. ``--out`` is a
-    parent folder of both runs, whose answers are told once more at the end. Where ``rest`` cannot be started, that is
-    said in a line, and another kernel may take its place.
+    Before that everything is probed, and ``say`` is told what will run where; ``install``: packages that ``rest`` needs
+    may be installed. ``--out`` is a parent folder of both runs, whose answers are told once more at the end. Where
+    ``rest`` cannot be started, that is said in a line, and another kernel may take its place.
     """
     check_machine()
     second_kernel = survey(request, rest, REST_S, install, say)
@@ -105,9 +101,8 @@ def run_with_rest(
     except CannotRunHere as lack:
         say(f"The second run is left out: {lack}")
         return code
-    asked = of_rest(request, lacking).changed(kernel=rest.name, out=parent / folder_of(rest.name))
-    argv = ["run", *words(asked), *flags]
-    second = _one_of_several(rest.name, parent, partial(_guest_run, rest, say=say, argv=argv), say)
+    asked = of_rest(request, lacking)
+    second = _one_of_several(rest.name, parent, partial(_guest_run, rest, asked, shown, say), say)
     for line in told_again(parent):
         say(line)
     return together([code, second])
@@ -228,15 +223,16 @@ def _index(path: Path) -> dict[str, Any]:
     return index
 
 
-def _guest_run(kernel: Kernel, folder: Path, say: Say, argv: Sequence[str]) -> int:
-    """vpneval with ``argv``, whose run folder is ``folder``, in a guest; returns its exit code.
+def _guest_run(kernel: Kernel, asked: AskedRun, shown: Shown, say: Say, folder: Path) -> int:
+    """Measure what is asked for in a guest, into ``folder``; returns the exit code.
 
     The lock on the folder is held here: one that is taken in the guest is not seen outside.
     """
     with open_store(folder) as store:
         say(f"vpneval starts the guest kernel {kernel.name}")
         log = folder / CONSOLE_LOG
-        command = [sys.executable, "-m", "runner", *argv]
+        mine = asked.changed(kernel=kernel.name, out=folder)
+        command = [sys.executable, "-m", "runner", "play", mine.model_dump_json(), *shown.flags]
         try:
             return run_in(kernel, command, folders=[folder.resolve()], console_log=log, say=say)
         except LabError as broken:
@@ -250,6 +246,5 @@ def _write_down(store: Store, outcome: str) -> None:
     path = store.folder / "run.json"
     if path.exists():
         run = read_run(path)
-        ended = {"ended_at": datetime.now(UTC).isoformat(timespec="seconds"), "outcome": outcome}
-        invocations = [*run.invocations[:-1], run.invocations[-1].model_copy(update=ended)]
+        invocations = [*run.invocations[:-1], ended(run.invocations[-1], outcome)]
         store.save_run(run.model_copy(update={"invocations": invocations}))

@@ -358,7 +358,7 @@ class Once(TyperCommand):
 
     While it works, standard output is its alone: what a plugin prints goes to standard error.
 
-    Raises UsageError, but not in a guest, whose command line is this one with another ``--out`` behind it.
+    Raises UsageError.
     """
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -377,7 +377,7 @@ class Once(TyperCommand):
                 raise
             for given in order:
                 once = isinstance(given, TyperOption) and not given.is_flag and not given.multiple
-                if once and order.count(given) > 1 and not inside():
+                if once and order.count(given) > 1:
                     raise UsageError(f"{given.opts[0]} is given {order.count(given)} times; give it once")
                 if once and values[given.name] == "":
                     raise UsageError(f"{given.opts[0]} is given without a value. Leave it out, or give {given.metavar}")

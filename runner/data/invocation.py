@@ -1,10 +1,11 @@
-"""A run that is asked for as the command line that asks for it; and what the command line of an older run asks for."""
+"""The record of a call: what was asked for as a command line; and what the command line of an older run asks for."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
@@ -13,7 +14,7 @@ from runner.data.asked import HOST, AskedFarm, AskedRun
 from runner.data.errors import UsageError
 from runner.data.needs import USUAL, Needs
 from runner.data.numbers import seconds
-from runner.data.trials import Run
+from runner.data.trials import Invocation, Run
 
 OPTIONS: Mapping[str, str] = {  # with a value -> the field that has it
     "--lab": "lab",
@@ -46,6 +47,20 @@ INSECURE = "--farm-insecure"
 WITHOUT_VALUE = (INSECURE, "--install", "--strict", "--quiet", "--full", "--json", "--no-color")
 MANY = ("vpns", "instruments", "levels", "gateway_images")
 _FIELDS = AskedRun.model_fields
+
+
+def begun(asked: AskedRun) -> Invocation:
+    """The record of a call that begins now."""
+    return Invocation(command_line=["vpneval", "run", *words(asked)], asked=asked, started_at=_now())
+
+
+def ended(call: Invocation, outcome: str, **what: object) -> Invocation:
+    """The record of a call that has ended now, with these other fields."""
+    return call.model_copy(update={"ended_at": _now(), "outcome": outcome, **what})
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def words(asked: AskedRun) -> list[str]:

@@ -27,6 +27,7 @@ from runner.data.files import (
     short,
 )
 from runner.data.metric import Metric
+from runner.data.remarks import of_older
 from runner.data.slices import curve_of, values_of
 from runner.data.trials import SCHEMA_VERSION, Measurement, Run, Slice, Trial, impossible
 
@@ -295,6 +296,14 @@ def other_version(where: str, text: bytes) -> str:
     return f"{where} has schema version {version}; this vpneval reads {SCHEMA_VERSION}: {newer}"
 
 
+def _with_remarks(trial: Trial) -> Trial:
+    """The trial; of an older one, the remarks that its sentences are."""
+    if trial.remarks or not (trial.reason or trial.warnings):
+        return trial
+    warnings, remarks = of_older(trial.reason, trial.warnings)
+    return trial.model_copy(update={"warnings": warnings, "remarks": remarks}) if remarks else trial
+
+
 def read_trials(path: Path, told: list[str] | None = None) -> list[Trial]:
     """All whole lines of trials.jsonl; of lines with the same id (a trial measured again) the last. ``told`` gets
     sentences on lines of trials that were well before: nothing measures those again."""
@@ -314,6 +323,7 @@ def read_trials(path: Path, told: list[str] | None = None) -> list[Trial]:
             for model in (trial, trial.evidence, trial.proof, trial.noise, *trial.measurements):
                 if model is not None:  # nobody asks which fields were given: of 100,000 trials that is 400 MB
                     model.model_fields_set.clear()
+            trial = _with_remarks(trial)
             before = trials.pop(trial.id, None)
             if trial.status == "failed":
                 failures.setdefault(trial.id, []).append(trial.reason.partition("\n")[0])

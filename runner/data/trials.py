@@ -16,6 +16,7 @@ from runner.data.declaration import Declaration
 from runner.data.loads import Limit, MachineLoad
 from runner.data.metric import BOUNDS, Metric
 from runner.data.needs import Needs
+from runner.data.remarks import Remark
 
 SCHEMA_VERSION = 2
 NORMAL_95 = 1.959964  # standard errors on each side of a 95 % interval
@@ -237,7 +238,8 @@ class Trial(Strict):
     status: Status
     reason: str = ""
     encrypted: bool = False
-    warnings: list[str] = []
+    warnings: list[str] = Field(default=[], description="sentences for a reader")
+    remarks: list[Remark] = Field(default=[], description="what a report reads beside the numbers")
     started_at: str
     duration_s: Seconds = 0.0
     measuring_s: Seconds = 0.0

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runner.data.loads import MachineLoad
+from runner.data.remarks import Remark
 from runner.data.trials import Rung, Timeline, Value
 
 
@@ -15,7 +16,8 @@ class Measured:
 
     measurements: list[Value] = field(default_factory=list)
     measuring_s: float = 0.0
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)  # sentences that no code reads
+    remarks: list[Remark] = field(default_factory=list)
     attempt: dict[str, Any] = field(default_factory=dict)  # what was seen where there is no number
     loads: list[MachineLoad] = field(default_factory=list)  # of the machines, while a throughput was measured
     curve: list[Rung] = field(default_factory=list)  # of a ladder, made of its slices

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from runner.data.levels import tunnel_levels
+from runner.data.remarks import Kind
 from runner.data.trials import Strict, Trial
 from runner.ranking.ranking import Ranking
 from runner.report import text
 
-UNDER = re.compile(r"the tunnel broke down under (\S+), from (\d+) (\S+) offered")  # of the generators of datagrams
-LOST = "the tunnel carries no payload any more"  # how any measurement reports it
+BROKE: tuple[Kind, ...] = ("breakdown", "no payload")
 
 
 class Breakdown(Strict):
@@ -42,7 +41,7 @@ def breakdowns(trials: Sequence[Trial]) -> list[Breakdown]:
         by_load.setdefault(key, []).append(trial)
     rows = []
     for (vpn, image, levels, (measure, _)), own in by_load.items():
-        if broken := [trial for trial in own if LOST in trial.reason or any(map(_tells, trial.warnings))]:
+        if broken := [trial for trial in own if any(remark.kind in BROKE for remark in trial.remarks)]:
             row = Breakdown(
                 vpn=vpn,
                 image=image,
@@ -75,14 +74,7 @@ def of_lost(ranking: Ranking, vpns: Sequence[str] = ()) -> list[str]:
     ]
 
 
-def _tells(warning: str) -> bool:
-    return LOST in warning or bool(UNDER.search(warning))
-
-
 def _under(trials: Sequence[Trial], measure: str) -> str:
     """The load, with the lowest rate that any trial names."""
-    named = [match for trial in trials for warning in trial.warnings if (match := UNDER.search(warning))]
-    if not named:
-        return f"the measurement of {measure}"
-    lowest = min(named, key=lambda match: int(match[2]))
-    return f"{lowest[1]} from {lowest[2]} {lowest[3]} offered"
+    named = [remark for trial in trials for remark in trial.remarks if remark.kind == "breakdown"]
+    return min(named, key=lambda remark: remark.value).load if named else f"the measurement of {measure}"

@@ -279,10 +279,10 @@ def _row(
 
 
 def _why_not_measured(trials: Sequence[Trial], metric: Metric) -> str:
-    """Why trials have no value of a metric, from their own warnings."""
-    begin = f"no {text.lower(metric.title)}: "
-    warnings = dict.fromkeys(warning for trial in trials for warning in trial.warnings if warning.startswith(begin))
-    return "; ".join(warning.removeprefix(begin) for warning in warnings) or "its trials gave no value of this metric"
+    """Why trials have no value of a metric, from their own remarks."""
+    none = [remark for trial in trials for remark in trial.remarks if remark.kind == "no value"]
+    whys = dict.fromkeys(remark.why for remark in none if remark.subject == text.lower(metric.title))
+    return "; ".join(whys) or "its trials gave no value of this metric"
 
 
 @lru_cache(maxsize=50_000)  # called for every metric of a cell

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from runner.data.remarks import NOISE
 from runner.data.trials import GeneratorLimit, Run, Strict, Trial, cell_key, generator_limits
 from runner.ranking.basis import Basis, comparable, for_metric, unusual
 from runner.ranking.ranking import Ranking
@@ -151,7 +152,8 @@ def warnings(trials: Sequence[Trial]) -> list[str]:
     """The trials' warnings, each once, with the VPNs and the number of trials that had it."""
     by_warning: dict[str, list[str]] = {}
     for trial in trials:
-        for warning in trial.warnings:
+        remarks = [str(remark) for remark in trial.remarks if remark.kind != "no payload"]  # its reason says so
+        for warning in [*trial.warnings, *remarks]:
             by_warning.setdefault(warning, []).append(trial.vpn)
     return [
         f"{warning} ({', '.join(dict.fromkeys(vpns))}: {counted(len(vpns), 'trial')})"
@@ -260,12 +262,12 @@ def _from_below(ranking: Ranking) -> list[str]:
 
 
 def _noise(trials: Sequence[Trial]) -> list[str]:
-    """The noise of the machine, in one sentence, from the warnings of the trials."""
-    counts = Counter(warning for trial in trials for warning in trial.warnings if warning.startswith("noise: "))
+    """The noise of the machine, in one sentence, from the remarks of the trials."""
+    counts = Counter(remark.words for trial in trials for remark in trial.remarks if remark.kind in NOISE)
     if not counts:
         return []
     stolen = max((trial.noise.steal_ratio or 0.0 for trial in trials if trial.noise), default=0.0)
-    words = [f"{warning.removeprefix('noise: ')} in {counted(number, 'trial')}" for warning, number in counts.items()]
+    words = [f"{noise} in {counted(number, 'trial')}" for noise, number in counts.items()]
     most = f" (at most {percent(stolen)})" if stolen else ""
     return [f"Noise: {'; '.join(words)}{most}. vpneval marked these trials and kept them."]
 

@@ -53,7 +53,7 @@ def bring_in(
 ) -> None:
     """Measure more of the candidates that the request has for later, beside plain IP, as many at a time as there is
     time for, while the answer is settled. ``record`` and the outcome of ``before`` then have them, too."""
-    store, settings, deadline = before.store, before.settings, before.settings.deadline
+    store, stage, deadline = before.store, before.stage, before.stage.deadline
     later = [vpn for vpn in request.later if vpn.name not in measured_vpns(store)]
     plain = next(vpn for vpn in request.vpns if vpn.name == BASELINE)
     while later and deadline and not before.outcome.stopped and not look_at(store.folder, request, 0, 1).doubts:
@@ -78,7 +78,7 @@ def bring_in(
             store,
             {vpn.name: vpn for vpn in request.vpns},
             request.cells,
-            replace(settings, wanted=wanted(more)),
+            replace(stage, request=request, wanted=wanted(more)),
             before.watcher,
             membership(more),
             look=partial(look_at, store.folder, request),
@@ -90,8 +90,8 @@ def bring_in(
 
 def _that_run_here(conductor: Conductor, later: Sequence[Vpn], room: int) -> tuple[list[Vpn], list[Vpn]]:
     """The first of these VPNs that run here, at most ``room``, and those behind them. Raises LabError."""
-    settings, group, left = conductor.settings, list[Vpn](), list(later)
-    with settings.rig.lab(settings.image, logs=conductor.store.logs("probe")) as lab:
+    stage, group, left = conductor.stage, list[Vpn](), list(later)
+    with stage.rig.lab(stage.image, logs=conductor.store.logs("probe")) as lab:
         while left and len(group) < room:
             vpn = left.pop(0)
             try:

@@ -30,7 +30,7 @@ from runner.sweep.plan import (
 from runner.sweep.records import Records
 from runner.sweep.rounds import Rounds, StandingTunnel, conditions, most_standing, standing
 from runner.sweep.running_trial import RunningTrial
-from runner.sweep.settings import Outcome, Settings, Watcher
+from runner.sweep.settings import Outcome, Stage, Watcher
 from runner.sweep.shares import Shares, parts, side_share
 from runner.sweep.stopping import FEWEST_INSTANCES, MOST_REPETITIONS, Going, instances, next_look
 from runner.sweep.supported import refusals
@@ -55,7 +55,7 @@ class Conductor:
     store: Store
     vpns: Mapping[str, Vpn]
     cells: Sequence[Cell]
-    settings: Settings
+    stage: Stage
     watcher: Watcher
     experiments_of: Mapping[str, list[str]]  # cell key -> names of the experiments it belongs to
     # What is in doubt, when so many seconds are left and this share of the run is over. None: all go on.
@@ -75,21 +75,21 @@ class Conductor:
 
     def __post_init__(self) -> None:
         self._records = Records(self.store, self.watcher, self.experiments_of, self.outcome, self._left_s)
-        self._context = RunContext(self.store, self.vpns, self.settings, self.watcher, self._records)
-        self._rounds = Rounds(self._context, self.settings.seed, self._last_round())
+        self._context = RunContext(self.store, self.vpns, self.stage, self.watcher, self._records)
+        self._rounds = Rounds(self._context, self.stage.seed, self._last_round())
         self._ranked = ranked_cells(self.cells, self.vpns)
-        self._shares = Shares(self.settings, self._ranked)
+        self._shares = Shares(self.stage, self._ranked)
 
     def _last_round(self) -> int:
         """The number of the last round that was played. The blocks of a farm have separate ranges of numbers."""
-        return max(last_round(self.store.trials), ROUNDS_OF_A_BLOCK * (self.settings.first - 1))
+        return max(last_round(self.store.trials), ROUNDS_OF_A_BLOCK * (self.stage.request.first - 1))
 
     def run(self) -> Outcome:
         """Measure what is missing. Returns when all is done, the deadline is reached, or lab or disk broke."""
-        settings, seen = self.settings, self.store.trials
+        stage, seen = self.stage, self.store.trials
         hopeless = {trial.cell for trial in seen if trial.status == "unsupported"}
-        if settings.deadline is not None:
-            now, total_s = time.monotonic(), settings.deadline - time.monotonic()
+        if stage.deadline is not None:
+            now, total_s = time.monotonic(), stage.deadline - time.monotonic()
             side = side_share(self.cells, self._ranked, self.experiments_of, SIDE_SHARE)
             self._shares.side_left_s, self._total_s = side * total_s, total_s
             self._looks = [now + share * total_s for share in LOOKS_AT] if self.look else []
@@ -97,12 +97,12 @@ class Conductor:
             hopeless |= self.probe({trial.cell for trial in seen if trial.status in ("ok", "unsupported")})
             if self._looks and self.until_significant and any(trial.status == "ok" for trial in seen):
                 self._doubts_first(hopeless)
-            done = measured(self.store.trials, settings.retry_failed)
-            every = blocks(self.cells, settings.repetitions, settings.seed, done, hopeless, settings.profile)
-            plan = every.after(settings.first - 1)
+            done = measured(self.store.trials, stage.retry_failed)
+            every = blocks(self.cells, stage.request.repetitions, stage.seed, done, hopeless, stage.profile)
+            plan = every.after(stage.request.first - 1)
             if self.come_in:
-                plan = after_all(seen, self.cells, hopeless, settings, FEWEST_INSTANCES)
-            if settings.deadline is None or time.monotonic() < settings.deadline:
+                plan = after_all(seen, self.cells, hopeless, stage.seed, stage.profile, FEWEST_INSTANCES)
+            if stage.deadline is None or time.monotonic() < stage.deadline:
                 self._expect([], plan.sums)
                 self._work_through(plan)
                 self._again(plan)
@@ -118,12 +118,13 @@ class Conductor:
     def _doubts_first(self, hopeless: set[str]) -> None:
         """When a run goes on, measure the undecided pairs of its rankings first, in new tunnels after those that the
         run has. What earlier calls left out comes afterwards, where time is left."""
-        self._without_number = without_number(self.store.trials, self._ranked, self.settings.retry_failed) - hopeless
+        self._without_number = without_number(self.store.trials, self._ranked, self.stage.retry_failed) - hopeless
         self._ranked = dict.fromkeys(self._ranked, 1)  # a pair in doubt has its turns, whichever ranking it is of
         self._take_a_look()
         going = [cell for cell in self.cells if cell.key in (self._going or ())]
         if any(cell.vpn != BASELINE for cell in going):
-            of_doubts = after_all(self.store.trials, going, hopeless, self.settings, instances(self._total_s))
+            stage, more = self.stage, instances(self._total_s)
+            of_doubts = after_all(self.store.trials, going, hopeless, stage.seed, stage.profile, more)
             self._expect([], of_doubts.sums)
             # A later look may find another pair in doubt again: what takes turns stands ready.
             ready = [cell for cell in self.cells if cell.key in self._ranked and all_turn([cell], of_doubts.profile)]
@@ -141,7 +142,7 @@ class Conductor:
     def _again(self, plan: Plan) -> None:
         """Measure the failed trials of single tunnels once more, as far as the deadline allows; all of them without a
         deadline."""
-        deadline = self.settings.deadline
+        deadline = self.stage.deadline
         ok = {trial.id for trial in self.store.trials if trial.status != "failed"}
         for planned in plan:
             for tunnel in planned.single:
@@ -156,7 +157,7 @@ class Conductor:
     def _count_left_out(self, plan: Plan) -> None:
         """Count the planned trials that have no line in the store at the end of a deadline: a look ended them, or time
         was too short. A cell whose packets do not fit the tunnel has one line for all its trials."""
-        if self.settings.deadline is None and not self.settings.hours.between:
+        if self.stage.deadline is None and not self.stage.hours.between:
             return
         recorded = {trial.id for trial in self.store.trials}
         hopeless = {trial.cell for trial in self.store.trials if trial.status == "unsupported"}
@@ -172,9 +173,9 @@ class Conductor:
         Cells in ``known`` have answered in an earlier call. Returns the keys of the cells that cannot be measured.
         """
         refused: set[str] = set()
-        done = {trial.id for trial in self.store.trials if trial.status == "failed" and not self.settings.retry_failed}
+        done = {trial.id for trial in self.store.trials if trial.status == "failed" and not self.stage.retry_failed}
         asked = [cell for cell in self.cells if cell.key not in known]
-        for cell, status, reason in refusals(asked, self.vpns, self.settings, self.store):
+        for cell, status, reason in refusals(asked, self.vpns, self.stage, self.store):
             refused.add(cell.key)
             if (trial := Planned(cell, 1)).id not in done:
                 self._records.write(trial, status=status, reason=reason)
@@ -184,7 +185,7 @@ class Conductor:
         """Measure the cells in doubt, block after block, until no pair is undecided, or until the time or the
         repetitions end. Returns a sentence about why it ended. Looks become rarer, because each look makes every
         verdict stricter."""
-        settings, looked, going = self.settings, 0, look(math.inf, self._share())
+        stage, looked, going = self.stage, 0, look(math.inf, self._share())
         self.outcome.looks += 1
         while True:
             cells, doubts = going.cells, going.doubts
@@ -193,14 +194,14 @@ class Conductor:
             if not doubts:  # and cells that go on all the same are those of a run without a pair
                 decided = "there is no pair of VPNs to decide" if cells else "every pair of VPNs is decided"
                 return f"{after}, {decided}"
-            planned = block(cells, measured + 1, settings.seed, set(), hopeless, settings.profile)
+            planned = block(cells, measured + 1, stage.seed, set(), hopeless, stage.profile)
             tunnels = planned.tunnels
-            late = settings.deadline is not None and time.monotonic() + self._shares.need_s(tunnels) > settings.deadline
-            most = settings.most_repetitions is not None and measured >= settings.most_repetitions
+            late = stage.deadline is not None and time.monotonic() + self._shares.need_s(tunnels) > stage.deadline
+            most = stage.most_repetitions is not None and measured >= stage.most_repetitions
             if late or most or not tunnels:
                 why = "deadline" if late else "limit of repetitions" if most else "lack of anything to measure"
                 return f"{after}, ended by the {why}, still undecided: {'; '.join(doubts)}"
-            looked = looked or next_look(measured, settings.most_repetitions or MOST_REPETITIONS)
+            looked = looked or next_look(measured, stage.most_repetitions or MOST_REPETITIONS)
             self.watcher.say(f"block {measured + 1} begins. These pairs are still undecided: {'; '.join(doubts)}")
             self._expect(tunnels, Sums())
             self._block(planned, Sums())
@@ -210,10 +211,10 @@ class Conductor:
     def _share(self) -> float:
         """The share of the run that is over. Under a deadline it is the share of the time, earlier calls included; else
         the share of the allowed repetitions."""
-        if self.settings.deadline is not None:
-            return 1 - (self.settings.deadline - time.monotonic()) / (self.before_s + self._total_s)
+        if self.stage.deadline is not None:
+            return 1 - (self.stage.deadline - time.monotonic()) / (self.before_s + self._total_s)
         measured = max((trial.repetition for trial in self.store.trials), default=0)
-        return measured / (self.settings.most_repetitions or MOST_REPETITIONS)
+        return measured / (self.stage.most_repetitions or MOST_REPETITIONS)
 
     def _expect(self, tunnels: Sequence[PlannedTunnel], later: Sums) -> None:
         self._rest, self._later = list(tunnels), later
@@ -240,15 +241,15 @@ class Conductor:
         deadline all of them stand at once where they fit, so that each can be compared with each."""
         for tunnel in planned.standing:
             self._rest.remove(tunnel)
-        if self.settings.rig.stands == 1:
+        if self.stage.rig.stands == 1:
             return self._visits(planned, later)
         plain = [tunnel for tunnel in planned.standing if tunnel.vpn == BASELINE]
         rest = [tunnel for tunnel in planned.standing if tunnel.vpn != BASELINE]
         ranked = [tunnel for tunnel in rest if self._shares.is_ranked(tunnel) and self._goes_on(tunnel)]
         side = [tunnel for tunnel in rest if not self._shares.is_ranked(tunnel)]
-        at_once = rest if self.settings.deadline is None else max(ranked, side, key=len)
+        at_once = rest if self.stage.deadline is None else max(ranked, side, key=len)
         most = most_standing(len(plain), len(at_once), self.watcher.say)
-        if self.settings.deadline is None and len(rest) <= most:
+        if self.stage.deadline is None and len(rest) <= most:
             ranked, side = rest, []
         with standing(self._context, plain) as base:
             ranked_s = self._shares.ranked_s(planned, later)
@@ -269,7 +270,7 @@ class Conductor:
             trial.planned.id for stand in base for trial in stand.trials if not trial.begun and self._has_turns(trial)
         }
         if left and within_s > 0:
-            needed_s = sum(expected_s(stand.tunnel, self.settings.profile) for stand in base) if short else within_s
+            needed_s = sum(expected_s(stand.tunnel, self.stage.profile) for stand in base) if short else within_s
             self._play(base, time.monotonic() + min(within_s, needed_s), lambda trial: trial.planned.id in left)
 
     def _stand(self, base: Sequence[StandingTunnel], tunnels: Sequence[PlannedTunnel], within_s: float) -> None:
@@ -305,19 +306,19 @@ class Conductor:
                 self._looks = [at for at in self._looks if at > now]
                 self._take_a_look()
                 self._give_turns(stands)
-            if self.settings.deadline is None:
-                self._until = now + took_s * (self.settings.profile.rounds - played)
-                most = self.settings.profile.rounds if took_s / 2 < self.settings.hours.left_s() else 1
+            if self.stage.deadline is None:
+                self._until = now + took_s * (self.stage.profile.rounds - played)
+                most = self.stage.profile.rounds if took_s / 2 < self.stage.hours.left_s() else 1
                 return played < most
-            self._until = min(until, self.settings.deadline)
-            return played == 0 or now + took_s / 2 < min(until, self.settings.deadline)
+            self._until = min(until, self.stage.deadline)
+            return played == 0 or now + took_s / 2 < min(until, self.stage.deadline)
 
         self._give_turns(stands)
         self._rounds.play(stands, more, goes_on)
 
     def _give_turns(self, stands: Sequence[StandingTunnel]) -> None:
         """Set how often each trial has its turn."""
-        side_every = SIDE_EVERY if self.settings.deadline is None else SIDE_EVERY_HURRIED
+        side_every = SIDE_EVERY if self.stage.deadline is None else SIDE_EVERY_HURRIED
         for stand in stands:
             for trial in stand.trials:
                 key, other = trial.planned.cell.key, side_every if self._is_ranked(stand.tunnel) else 1
@@ -327,8 +328,8 @@ class Conductor:
     def _take_a_look(self) -> None:
         """Look at the results, and take the cells whose pairs are decided and known well enough out of the rounds."""
         assert self.look is not None
-        assert self.settings.deadline is not None
-        going = self.look(self.settings.deadline - time.monotonic(), self._share())
+        assert self.stage.deadline is not None
+        going = self.look(self.stage.deadline - time.monotonic(), self._share())
         self._twice = going.twice
         self._going = {cell.key for cell in going.cells} | self._without_number
         self.outcome.looks += 1
@@ -350,15 +351,15 @@ class Conductor:
     # --- Tunnels one after another -----------------------------------------------------------------------------------
 
     def _in_hours(self, tunnel: PlannedTunnel) -> None:
-        if self.settings.deadline is None:  # else the run ends with the hours
-            self.settings.hours.wait(self.watcher.say, self._shares.need_s([tunnel]))
+        if self.stage.deadline is None:  # else the run ends with the hours
+            self.stage.hours.wait(self.watcher.say, self._shares.need_s([tunnel]))
 
     def _left_s(self) -> float:
         """The seconds until the planned work ends, at most until the deadline."""
         turns_s = max(0.0, self._until - time.monotonic())
         left = turns_s + self._shares.need_s(self._rest) + self._shares.pace * self._later.expected_s
-        if self.settings.deadline is not None:
-            to_deadline = self.settings.deadline - time.monotonic()
+        if self.stage.deadline is not None:
+            to_deadline = self.stage.deadline - time.monotonic()
             left = to_deadline if turns_s or self._later.standing else min(left, to_deadline)  # rounds fill it
         return max(0.0, left)
 
@@ -371,7 +372,7 @@ class Conductor:
         with self._context.builder(tunnel, folder) as builder:
             try:
                 bench = builder.bench()
-                while waiting and self.settings.hours.left_s() > 0:
+                while waiting and self.stage.hours.left_s() > 0:
                     self.watcher.measuring(waiting[0])
                     usable = self._whole(waiting[0], bench, folder)
                     waiting.pop(0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from runner.data.trials import Cell, Trial
+from runner.design.profile import Profile
 from runner.sweep.plan import Plan
-from runner.sweep.settings import Settings
 
 
 def measured(trials: Sequence[Trial], retry_failed: bool) -> set[str]:
@@ -22,8 +22,8 @@ def without_number(trials: Sequence[Trial], cells: Iterable[str], retry_failed: 
 
 
 def after_all(
-    trials: Sequence[Trial], cells: Sequence[Cell], hopeless: set[str], settings: Settings, instances: int
+    trials: Sequence[Trial], cells: Sequence[Cell], hopeless: set[str], seed: int, profile: Profile, instances: int
 ) -> Plan:
     """A plan of ``instances`` more repetitions of these cells, after all repetitions that the run has."""
     begun = max(trial.repetition for trial in trials)
-    return Plan(cells, begun + instances, settings.seed, set(), hopeless, settings.profile, begun, first=begun + 1)
+    return Plan(cells, begun + instances, seed, set(), hopeless, profile, begun, first=begun + 1)

@@ -13,6 +13,7 @@ from runner.catalogue import instruments
 from runner.data.errors import MeasurementError
 from runner.data.levels import BASELINE, outside_of_tunnel
 from runner.data.limits import judge
+from runner.data.remarks import Remark
 from runner.data.store import Store
 from runner.data.trials import Evidence, Measurement, Noise, Proof, Slice, Status, Trial
 from runner.instruments.instrument import Instrument
@@ -116,6 +117,7 @@ class Records:
             experiments=self.experiments_of.get(planned.cell.key, []),
             status=status,
             warnings=KNOWN.data(measured.warnings + self._implausible(planned, measured)),
+            remarks=[Remark.model_validate(KNOWN.data(dict(remark))) for remark in measured.remarks],
             started_at="",
             measuring_s=round(measured.measuring_s, 3),
             attempt=KNOWN.data(measured.attempt),

@@ -120,7 +120,7 @@ def _another_attempt(context: RunContext, error: BaseException, took_s: float) -
     broken = isinstance(error, LabError | InstrumentError | ProofError | OSError)
     if broken and not isinstance(error, TimeoutError):  # which is an OSError, and says that no payload came
         return False
-    deadline = context.settings.deadline
+    deadline = context.stage.deadline
     return deadline is None or time.monotonic() + took_s < deadline
 
 

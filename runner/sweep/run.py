@@ -14,9 +14,10 @@ from runner.catalogue import load_vpn
 from runner.data.asked import AskedRun
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError, unfinished
 from runner.data.files import is_there, word
+from runner.data.invocation import begun, ended
 from runner.data.levels import BASELINE
 from runner.data.store import Store, open_store, read_run
-from runner.data.trials import Invocation, Run, generator_limits
+from runner.data.trials import Run, generator_limits
 from runner.data.wan import conditions
 from runner.design.profile import Profile
 from runner.instruments.tools.iperf import check_version
@@ -34,13 +35,13 @@ from runner.sweep.coming_in import bring_in, comes_in, look_at
 from runner.sweep.conductor import Conductor
 from runner.sweep.request import Request
 from runner.sweep.run_record import describe, membership, save_packages, wanted
-from runner.sweep.settings import Outcome, Settings, Watch
+from runner.sweep.settings import Outcome, Stage, Watch
 from runner.sweep.stopping import MOST_REPETITIONS
 
 HEADROOM = 2.0
 
 
-def run(request: Request, command_line: list[str], say: Callable[[str], None], watch: Watch) -> tuple[Path, Outcome]:
+def run(request: Request, say: Callable[[str], None], watch: Watch) -> tuple[Path, Outcome]:
     """Measure what was asked for. Returns the run folder and what was done; the report is made from the folder.
 
     ``say`` gets what the user is told before the first trial, the watcher all that comes after. Raises Interrupted on
@@ -49,12 +50,10 @@ def run(request: Request, command_line: list[str], say: Callable[[str], None], w
     with open_rig(request.asked.lab, say, request.limits) as rig:
         if rig.stands != 1 and (few := machine.few_descriptors(request.labs)):
             raise CannotRunHere(few)
-        return _run_on(rig, request, command_line, say, watch)
+        return _run_on(rig, request, say, watch)
 
 
-def _run_on(
-    rig: Rig, request: Request, command_line: list[str], say: Callable[[str], None], watch: Watch
-) -> tuple[Path, Outcome]:
+def _run_on(rig: Rig, request: Request, say: Callable[[str], None], watch: Watch) -> tuple[Path, Outcome]:
     asked = request.asked
     hours = rig.hours if isinstance(rig, SiteRig) else Hours()
     if isinstance(rig, SiteRig):
@@ -68,29 +67,25 @@ def _run_on(
     with open_store(folder) as store, on_disk(store):
         record, request = _look(rig, request, store, image, gateway_images, say)
         save_packages(store, [image, *gateway_images.values()])
-        settings = Settings(
-            request.profile,
-            request.repetitions,
-            record.seed,
-            image,
-            gateway_images,
-            asked.retry_failed,
-            started + min(asked.deadline_s, hours.left_s()) if asked.deadline_s else None,
-            None if asked.deadline_s else MOST_REPETITIONS,
-            rig,
-            request.first,
-            hours,
-            wanted(record),
+        stage = Stage(
+            request=request,
+            rig=rig,
+            image=image,
+            gateway_images=gateway_images,
+            hours=hours,
+            deadline=started + min(asked.deadline_s, hours.left_s()) if asked.deadline_s else None,
+            most_repetitions=None if asked.deadline_s else MOST_REPETITIONS,
+            wanted=wanted(record),
         )
         vpns = {vpn.name: vpn for vpn in request.vpns}
         with watch(folder, record) as watcher:
-            conductor = Conductor(store, vpns, request.cells, settings, watcher, membership(record))
+            conductor = Conductor(store, vpns, request.cells, stage, watcher, membership(record))
             conductor.come_in = comes_in(request, store, record)
             conductor.until_significant = request.until_significant
             conductor.before_s = sum(call.elapsed_s for call in record.invocations)
             if request.until_significant or (request.profile.rounds and asked.deadline_s):
                 conductor.look = partial(look_at, folder, request)
-            with _written_down(record, command_line, asked, conductor, started):
+            with _written_down(record, asked, conductor, started):
                 conductor.run()
                 if request.later and conductor.look:
                     bring_in(conductor, request, record, image, gateway_images)
@@ -105,7 +100,8 @@ def _look(
     gateway_images: Mapping[str, Image],
     say: Callable[[str], None],
 ) -> tuple[Run, Request]:
-    """Look at the lab before anything is measured in it. Returns what it is, and the request for its path.
+    """Look at the lab before anything is measured in it. Returns what it is, and the request for its path, with
+    the seed of the folder's first call.
 
     Raises CannotRunHere where it lacks something, and UsageError where the run folder belongs to another lab."""
     with rig.lab(image) as lab:
@@ -123,7 +119,7 @@ def _look(
         levels = {cell.params[factor] for cell in request.cells for factor in ("cipher", "integrity")}
         run.lab["openssl_bps"] = openssl_bps(lab, levels, run.lab.get("openssl_bps", {}))
         _calibrate(lab, request, run)
-    return run, request
+    return run, replace(request, asked=request.asked.changed(seed=run.seed))
 
 
 def _calibrate(lab: Lab, request: Request, run: Run) -> None:
@@ -178,16 +174,13 @@ def on_disk(store: Store) -> Iterator[None]:
 
 
 @contextmanager
-def _written_down(
-    run: Run, command_line: list[str], asked: AskedRun, conductor: Conductor, started: float
-) -> Iterator[None]:
+def _written_down(run: Run, asked: AskedRun, conductor: Conductor, started: float) -> Iterator[None]:
     """Write the beginning of this call into run.json at once, and at its end how it ended.
 
     Raises Interrupted on Ctrl-C, SIGTERM and SIGHUP, and OSError where the run folder cannot be written any more.
     """
     store, outcome = conductor.store, "interrupted"
-    begun = datetime.now(UTC).isoformat(timespec="seconds")
-    call = Invocation(command_line=command_line, asked=asked, started_at=begun)
+    call = begun(asked)
     store.save_run(run.model_copy(update={"invocations": [*run.invocations, call]}))
     try:
         yield
@@ -197,17 +190,15 @@ def _written_down(
         safe = f"{outcome}; {len(store.trials)} trials are safe in {store.folder}"
         raise Interrupted(f"{safe}. To continue: the same command with --out {word(store.folder)}") from None
     finally:
-        ended = call.model_copy(
-            update={
-                "ended_at": datetime.now(UTC).isoformat(timespec="seconds"),
-                "outcome": outcome,
-                "elapsed_s": round(time.monotonic() - started, 3),
-                "measuring_s": round(conductor.outcome.measuring_s, 3),
-                "trimmed": conductor.outcome.trimmed,
-                "passed_over": conductor.outcome.passed_over,
-                "separation": conductor.outcome.separation,
-            }
+        done = ended(
+            call,
+            outcome,
+            elapsed_s=round(time.monotonic() - started, 3),
+            measuring_s=round(conductor.outcome.measuring_s, 3),
+            trimmed=conductor.outcome.trimmed,
+            passed_over=conductor.outcome.passed_over,
+            separation=conductor.outcome.separation,
         )
         looks = run.looks + conductor.outcome.looks - 1  # the report is one look, however often it is made anew
-        update = {"invocations": [*run.invocations, ended], "looks": looks}
+        update = {"invocations": [*run.invocations, done], "looks": looks}
         store.save_run(run.model_copy(update=update))

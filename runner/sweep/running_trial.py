@@ -20,6 +20,7 @@ from runner.data.errors import (
     ProofError,
     TooLongError,
 )
+from runner.data.remarks import LOST, Remark
 from runner.data.slices import curve_of, values_of, with_values
 from runner.data.store import DISK
 from runner.data.trials import Noise, Slice
@@ -64,6 +65,7 @@ class RunningTrial:
     _begun: bool = False
     _failure: str = ""  # the last one
     _notes: list[str] = field(default_factory=list)
+    _remarks: list[Remark] = field(default_factory=list)
     _measuring: Measuring | None = None
 
     def __post_init__(self) -> None:
@@ -204,7 +206,8 @@ class RunningTrial:
             metrics = [metric.name for metric in self.planned.instrument.metrics]
             measured.measurements = with_values(measured.measurements, self.rows, metrics)
         self.records.check(self.planned, measured)
-        measured.warnings += self._notes + noise.warnings(around, loaded=self.planned.instrument.full_load)
+        measured.warnings += self._notes
+        measured.remarks += self._remarks + noise.remarks(around, loaded=self.planned.instrument.full_load)
         self.usable = not self.planned.instrument.spends_tunnel
         self._write(measured=measured, around=around)
 
@@ -221,12 +224,13 @@ class RunningTrial:
         reason, self.usable = str(error), self._carries_payload()
         if not self.usable:
             check_alive(self.bench.lab)  # that a node is gone shows at its interfaces first, then at its process
-            reason += f"; the tunnel carries no payload any more{tail(self.folder)}"
+            reason += f"; {LOST}{tail(self.folder)}"
+            self._remarks.append(Remark(kind="no payload"))
         self.close()
         self._measuring, self._failure = None, reason
         if no_result and isinstance(error, MeasurementError):  # what the slices come to is not to be trusted
             spent = Measured(measuring_s=self.spent_s, attempt=error.attempt)
-            spent.warnings = noise.warnings(around, loaded=False)
+            spent.remarks = self._remarks + noise.remarks(around, loaded=False)
             self._write(measured=spent, status="failed", reason=reason, around=around)
         elif self.turning and not no_result and self._attempts - self._repairs < ATTEMPTS:
             self._notes.append(f"begun again after {len(self.rows)} slices: {reason}")
@@ -260,7 +264,8 @@ class RunningTrial:
     def _ended_early(self, reason: str, around: Noise, attempt: dict[str, Any] | None = None) -> None:
         """Write the trial's line, with the slices that it has, or without a number."""
         spent = Measured(measuring_s=self.spent_s, attempt=attempt or {})
-        spent.warnings = self._notes + noise.warnings(around, loaded=False)
+        spent.warnings = [*self._notes]
+        spent.remarks = self._remarks + noise.remarks(around, loaded=False)
         if self.turning:
             spent.measurements = values_of(self.rows, [metric.name for metric in self.planned.instrument.metrics])
         if spent.measurements:

@@ -1,4 +1,4 @@
-"""One call of the trial loop: its settings, the watcher that follows it, and its outcome."""
+"""One call of the trial loop: what it is played with, the watcher that follows it, and its outcome."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from runner.lab.places import NamespaceRig, Rig
 from runner.lab.places.hours import Hours
 from runner.lab.software.image import Image
 from runner.sweep.plan import Planned
+from runner.sweep.request import Request
 
 
 class Watcher(Protocol):
@@ -44,22 +45,33 @@ class Watcher(Protocol):
 Watch = Callable[[Path, Run], AbstractContextManager[Watcher]]  # who watches the run of that folder
 
 
-@dataclass
-class Settings:
-    """What a run is made with."""
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """What a request is played with: its rig, the images of its nodes, and the time there is."""
 
-    profile: Profile
-    repetitions: int
-    seed: int
+    request: Request
+    rig: Rig = field(default_factory=NamespaceRig)  # where the labs are set up
     image: Image
-    gateway_images: Mapping[str, Image]
-    retry_failed: bool = False
+    gateway_images: Mapping[str, Image] = field(default_factory=dict)
+    hours: Hours = field(default_factory=Hours)  # outside of which nothing is measured
     deadline: float | None = None  # time.monotonic() at which the run should have ended
     most_repetitions: int | None = None  # for --until-significant; None where the deadline alone ends it
-    rig: Rig = field(default_factory=NamespaceRig)  # where the labs are set up
-    first: int = 1  # the repetition that it begins with
-    hours: Hours = field(default_factory=Hours)  # outside of which nothing is measured
     wanted: Mapping[str, Collection[str]] = field(default_factory=dict)  # cell key -> metrics that are asked for
+
+    @property
+    def profile(self) -> Profile:
+        """How long and how finely to measure."""
+        return self.request.profile
+
+    @property
+    def seed(self) -> int:
+        """What the order of the trials is drawn from."""
+        return self.request.asked.seed
+
+    @property
+    def retry_failed(self) -> bool:
+        """Are trials that failed before measured again?"""
+        return self.request.asked.retry_failed
 
     @property
     def images(self) -> dict[str, Image]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from runner.data.levels import BASELINE, outside_of_tunnel, tunnel_levels
 from runner.data.trials import Cell
 from runner.sweep.plan import TUNNEL_S, Block, PlannedTunnel, Sums, expected_s
-from runner.sweep.settings import Settings
+from runner.sweep.settings import Stage
 
 UP_SHARE = 0.25  # of the time for what no ranking is made of bringing tunnels up may take, else it is taken whole
 
@@ -22,7 +22,7 @@ class Shares:
     still take; ``pace``: real over expected time, learnt during the run.
     """
 
-    settings: Settings
+    stage: Stage
     ranked: Collection[str]
     side_left_s: float = 0.0
     pace: float = 1.0
@@ -33,25 +33,25 @@ class Shares:
 
     def took(self, tunnel: PlannedTunnel, seconds: float) -> None:
         """Learn the pace from how long a tunnel with its trials has taken."""
-        self.pace += 0.1 * (seconds / expected_s(tunnel, self.settings.profile) - self.pace)
+        self.pace += 0.1 * (seconds / expected_s(tunnel, self.stage.profile) - self.pace)
 
     def need_s(self, tunnels: Sequence[PlannedTunnel]) -> float:
         """How long these tunnels will take, one after another, in seconds."""
-        return self.pace * sum(expected_s(tunnel, self.settings.profile) for tunnel in tunnels)
+        return self.pace * sum(expected_s(tunnel, self.stage.profile) for tunnel in tunnels)
 
     def ranked_s(self, planned: Block, later: Sums) -> float:
         """How many seconds the ranked tunnels of this block may take; infinite without a deadline."""
-        if self.settings.deadline is None:
+        if self.stage.deadline is None:
             return float("inf")
         single_s = self.need_s(planned.single) + self.pace * later.single_s
         side_s = self.side_left_s if any(not self.is_ranked(tunnel) for tunnel in planned.standing) else 0.0
-        left_s = self.settings.deadline - time.monotonic() - single_s - max(0.0, side_s)
+        left_s = self.stage.deadline - time.monotonic() - single_s - max(0.0, side_s)
         return left_s / (1 + later.standing)
 
     def side_s(self, side: Sequence[PlannedTunnel], blocks_left: int) -> float:
         """How many seconds the unranked tunnels ``side`` may take in this block: an even share of what is left for
         them, or all of it where an even share would hardly bring them up. Infinite without a deadline."""
-        if self.settings.deadline is None:
+        if self.stage.deadline is None:
             return float("inf")
         up_s = TUNNEL_S * len(side)
         even_s = self.side_left_s / blocks_left
@@ -60,10 +60,10 @@ class Shares:
 
     def too_late(self, tunnel: PlannedTunnel, planned: Sequence[PlannedTunnel]) -> bool:
         """Would this tunnel end after the deadline? Time for the block's last baseline is reserved."""
-        if self.settings.deadline is None:
+        if self.stage.deadline is None:
             return False
         last = [other for other in planned if other.trials[0].position == "last" and other is not tunnel]
-        return time.monotonic() + self.need_s([tunnel, *last]) > self.settings.deadline
+        return time.monotonic() + self.need_s([tunnel, *last]) > self.stage.deadline
 
 
 def side_share(

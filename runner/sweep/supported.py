@@ -14,22 +14,22 @@ from runner.instruments.instrument import Instrument
 from runner.lab.shape import wan
 from runner.lab.shape.site_to_site import Lab
 from runner.sweep import cpu_quota, crypto_driver
-from runner.sweep.settings import Settings
+from runner.sweep.settings import Stage
 from runner.tunnel.bring_up import unsupported
 from runner.vpn.plugin import Vpn
 
 
 def refusals(
-    cells: Sequence[Cell], vpns: Mapping[str, Vpn], settings: Settings, store: Store
+    cells: Sequence[Cell], vpns: Mapping[str, Vpn], stage: Stage, store: Store
 ) -> Iterator[tuple[Cell, Status, str]]:
     """The cells that cannot be measured here, each with its reason: ``unsupported``, ``failed`` where the plugin is
     broken, ``lab_error`` where the lab's software is. One lab for each image of the gateways."""
-    for name, image in settings.images.items():
+    for name, image in stage.images.items():
         mine = [cell for cell in cells if cell.params.get("image", "") == name]
         if not mine:
             continue
-        with settings.rig.lab(settings.image, image, logs=store.logs("probe")) as lab:
-            asking = _Asking(lab, settings)
+        with stage.rig.lab(stage.image, image, logs=store.logs("probe")) as lab:
+            asking = _Asking(lab, stage)
             for cell in mine:
                 try:
                     no = asking.refused(vpns[cell.vpn], cell)
@@ -45,8 +45,8 @@ def refusals(
 class _Asking:
     """Asks VPNs what they support, in one lab; each question once, however many cells share it."""
 
-    def __init__(self, lab: Lab, settings: Settings) -> None:
-        self.lab, self.rate_bps = lab, settings.profile.wan_rate_bps
+    def __init__(self, lab: Lab, stage: Stage) -> None:
+        self.lab, self.rate_bps = lab, stage.profile.wan_rate_bps
         self.tunnels: dict[tuple[str, ...], Unsupported | PluginError | InstrumentError | None] = {}
         self.wans: dict[Conditions, Unsupported | None] = {}
 

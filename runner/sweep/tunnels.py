@@ -32,7 +32,7 @@ from runner.sweep import cpu_quota, crypto_driver
 from runner.sweep.plan import Planned, PlannedTunnel
 from runner.sweep.records import Records
 from runner.sweep.running_trial import RunningTrial
-from runner.sweep.settings import Settings, Watcher
+from runner.sweep.settings import Stage, Watcher
 from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
 from runner.vpn.page import recipe
 from runner.vpn.plugin import Vpn
@@ -50,8 +50,8 @@ class Shared:
 class TunnelBuilder:
     """Builds the labs of one planned tunnel, one at a time, and everything in them. Ends with its ``with`` block."""
 
-    def __init__(self, vpn: Vpn, planned: PlannedTunnel, settings: Settings, shared: Shared, folder: Path) -> None:
-        self.vpn, self.params, self.settings, self.shared, self.folder = vpn, planned.params, settings, shared, folder
+    def __init__(self, vpn: Vpn, planned: PlannedTunnel, stage: Stage, shared: Shared, folder: Path) -> None:
+        self.vpn, self.params, self.stage, self.shared, self.folder = vpn, planned.params, stage, shared, folder
         self.planned = planned
         self.instrument = planned.trials[0].instrument  # they share a lab, and so what it is like
         self.image_name = planned.params.get("image", "")
@@ -83,7 +83,7 @@ class TunnelBuilder:
             bare=self._lab,
             keys=self._keys,
             meshes=self._mesh if lab.kind == "netns" else None,
-            another=self._another if self.settings.rig.stands != 1 else None,
+            another=self._another if self.stage.rig.stands != 1 else None,
         )
         self._benches.append(made)
         return made
@@ -94,7 +94,7 @@ class TunnelBuilder:
         number = len([*self.folder.glob("again-*")]) + 1
         folder = self.folder / f"again-{number}"
         folder.mkdir()
-        with TunnelBuilder(self.vpn, self.planned, self.settings, self.shared, folder) as other:
+        with TunnelBuilder(self.vpn, self.planned, self.stage, self.shared, folder) as other:
             other.keeps_files = False
             yield other.bench()
 
@@ -102,7 +102,7 @@ class TunnelBuilder:
         """Make a new lab without a tunnel, in the place of the lab before."""
         self._labs.close()
         self._hold = self._labs.enter_context(cpu_quota.quota(self.params))
-        making = self.instrument.lab(self.settings.rig, self.vpn, self.params, *self._images, self._say, self.folder)
+        making = self.instrument.lab(self.stage.rig, self.vpn, self.params, *self._images, self._say, self.folder)
         lab = self._labs.enter_context(making)
         crypto_driver.set_driver(lab, self.vpn, self.params)
         self._set_wan(lab)
@@ -154,7 +154,7 @@ class TunnelBuilder:
 
     def _set_wan(self, lab: Lab) -> None:
         """Set the WAN's conditions, and probe them once in a run. The result of the probe is a fact of the evidence."""
-        wanted = conditions(self.params, self.settings.profile.wan_rate_bps)
+        wanted = conditions(self.params, self.stage.profile.wan_rate_bps)
         if wanted == Conditions() or self.instrument.own_wan(self.params):  # another topology has another WAN
             return
         wan.apply(lab, wanted)
@@ -165,11 +165,11 @@ class TunnelBuilder:
     def _keys(self, *, others: bool = False, sites: Sequence[Site] = ()) -> dict[str, str]:
         """The VPN's secrets of this call, made at first use on a node without a network; ``others``: different secrets,
         as a stranger could have made them."""
-        sites = sites or self.settings.rig.sites
+        sites = sites or self.stage.rig.sites
         key = (self.vpn.name, self.image_name, others, len(sites))
         if key not in self.shared.secrets:
             output = list[str]()
-            alone = self.settings.rig.alone(self._images[1], output.append)
+            alone = self.stage.rig.alone(self._images[1], output.append)
             try:
                 self.shared.secrets[key] = make_secrets(self.vpn, alone, sites)
             except BaseException:  # nobody knows which of the words are keys
@@ -183,7 +183,7 @@ class TunnelBuilder:
     @property
     def _images(self) -> tuple[Image, Image]:
         """The image of the hosts and the WAN, and that of the gateways."""
-        return self.settings.image, self.settings.images[self.image_name]
+        return self.stage.image, self.stage.images[self.image_name]
 
     def _say(self, line: str) -> None:
         self._commands.write(line + "\n")
@@ -191,11 +191,11 @@ class TunnelBuilder:
 
 @dataclass
 class RunContext:
-    """What the trials of one ``vpneval run`` need: store, plugins, settings, watcher and records."""
+    """What the trials of one ``vpneval run`` need: store, plugins, stage, watcher and records."""
 
     store: Store
     vpns: Mapping[str, Vpn]
-    settings: Settings
+    stage: Stage
     watcher: Watcher
     records: Records
     _shared: Shared = field(default_factory=Shared)
@@ -204,15 +204,15 @@ class RunContext:
 
     def builder(self, tunnel: PlannedTunnel, folder: Path) -> TunnelBuilder:
         """Builds the labs of a tunnel, whose logs are in ``folder``."""
-        return TunnelBuilder(self.vpns[tunnel.vpn], tunnel, self.settings, self._shared, folder)
+        return TunnelBuilder(self.vpns[tunnel.vpn], tunnel, self.stage, self._shared, folder)
 
     def asked(self, planned: Planned) -> Asked:
         """What an instrument is told about a trial."""
-        cell, seed = planned.cell, self.settings.seed * 1000 + planned.repetition
+        cell, seed = planned.cell, self.stage.seed * 1000 + planned.repetition
         memory = self._memory.setdefault(cell.key, {})
         known_bps = self.records.known_bps.get(cell.key)
-        wanted = self.settings.wanted.get(cell.key, ())
-        return Asked(self.vpns[cell.vpn], cell.params, self.settings.profile, seed, known_bps, memory, wanted)
+        wanted = self.stage.wanted.get(cell.key, ())
+        return Asked(self.vpns[cell.vpn], cell.params, self.stage.profile, seed, known_bps, memory, wanted)
 
     def running(self, planned: Planned, bench: Bench, folder: Path) -> RunningTrial:
         """A trial that is ready for its first slice."""
@@ -236,7 +236,7 @@ class RunContext:
             raise LabError(self.store.trouble(error)) from error
         what = str(error) or repr(error)
         reason = (what if isinstance(error, VpnevalError | TimeoutError) else repr(error)) + tail(folder)
-        if self.settings.rig.stands != 1 and (why := confined(reason)):  # the labs are on this machine
+        if self.stage.rig.stands != 1 and (why := confined(reason)):  # the labs are on this machine
             reason += f"\n{why}"
         proof = error.proof if isinstance(error, ProofError) else None
         for planned in waiting:
@@ -245,7 +245,7 @@ class RunContext:
     def _damage(self, cell: Cell) -> str:
         """What is damaged of the software that the VPN of this cell ran; "" where nothing is."""
         software = self.vpns[cell.vpn].software
-        images = self.settings.image, self.settings.images[cell.params.get("image", "")]
+        images = self.stage.image, self.stage.images[cell.params.get("image", "")]
         return damage(images, software.packages, software.layer)
 
     def on_paper(self, tunnel: PlannedTunnel, folder: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from runner.catalogue import instruments, load_vpn
 from runner.data.limits import judge
+from runner.data.remarks import Remark
 from runner.data.wan import Conditions
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, at_once
@@ -199,7 +200,7 @@ def test_a_quota_of_a_machine_of_its_own_is_named(image: Image, tmp_path: Path) 
             bench.close()
     assert (limit.kind, limit.where) == ("quota", "gw2"), limit
     assert {name for name, own in around.machines.items() if own.throttled} == {"gw2"}
-    assert "noise: the CPU of gw2 was throttled" in noise.warnings(around, loaded=True)
+    assert Remark(kind="throttled", subject="gw2") in noise.remarks(around, loaded=True)
     assert [quota.cores for load in loads for quota in load.quotas] == [0.1]
 
 

@@ -8,6 +8,7 @@ from typer.main import get_command
 from runner.cli.app import app
 from runner.cli.options import asked_for
 from runner.data.asked import AskedFarm, AskedRun
+from runner.design.profile import Profile
 from runner.sweep.request import Request, resolve
 
 FARM = AskedFarm(address="local:1")
@@ -23,3 +24,8 @@ def by_the_command(line: str) -> AskedRun:
     group: Any = get_command(app)
     with group.commands["run"].make_context("run", shlex.split(line)) as context:
         return asked_for(context)
+
+
+def made_up(profile: Profile, repetitions: int = 1, first: int = 1, **asked: Any) -> Request:
+    """A request whose VPNs and cells the test has."""
+    return Request(AskedRun(experiments=(), **asked), [], [], profile, {}, repetitions, first=first)

@@ -28,8 +28,9 @@ from runner.instruments.result import Measured
 from runner.sweep import tunnels
 from runner.sweep.conductor import Conductor, Look
 from runner.sweep.plan import PlannedTunnel
-from runner.sweep.settings import Outcome, Settings
+from runner.sweep.settings import Outcome, Stage
 from runner.tunnel.bring_up import Tunnel
+from tests.unit.asking import made_up
 from tests.unit.helpers import PaperLab
 from tests.unit.instruments.test_own_instrument import Watcher
 from tests.unit.synthetic import make_run
@@ -181,7 +182,9 @@ class Run:
         image: Any = SimpleNamespace(name="paper", root=Path("/"))
         rig: Any = SimpleNamespace(stands=stands)
         deadline = None if deadline_s is None else self.world.now + deadline_s
-        given = Settings(profile, repetitions, seed, image, {}, deadline=deadline, rig=rig, **settings)
+        about = {name: settings.pop(name) for name in ("first", "retry_failed") if name in settings}
+        asked = made_up(profile, repetitions, seed=seed, **about)
+        given = Stage(request=asked, image=image, deadline=deadline, rig=rig, **settings)
         with open_store(out or self.folder) as store:
             run = make_run(("none",))
             store.save_run(run.model_copy(update={"metrics": run.metrics | {METRIC.name: METRIC}}))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +20,7 @@ from runner.cli.options import (
     Quiet,
     TrafficName,
     begin,
+    needs_of,
     tell,
 )
 from runner.data.errors import UsageError
@@ -32,10 +31,6 @@ if TYPE_CHECKING:
     from runner.report.model import Report
 
 LEAST_S = 180  # that a run goes on for, where a line has no sure answer: else as long as it has taken
-# What the first command line said of its own time, folder and output, of other runs, and of other kernels.
-WITH_VALUE = ("--deadline", "--out", "--rest", "--kernel")
-NEEDS = ("--needs", "--line", "--path-rtt", "--path-loss", "--traffic", "--must")
-FLAGS = ("--install", "--until-significant", "--no-until-significant", "--quiet", "--full", "--json", "--no-color")
 
 
 def more(
@@ -58,7 +53,13 @@ def more(
     --deadline it takes the time that the report names. A run of a farm gets twice as many repetitions instead.
     """
     begin("vpneval reads the run.")
+    from runner.cli.ending import Shown
+    from runner.cli.stages import play
+    from runner.data.invocation import asked_of
+    from runner.data.numbers import seconds
     from runner.data.store import is_being_written, load_run
+    from runner.lab import kernels
+    from runner.lab.places import rootless
 
     folder = one_run(folder)
     if is_being_written(folder):
@@ -66,77 +67,36 @@ def more(
             f"{folder} is being measured right now. `vpneval watch {word(folder)}` shows it; go on when it ends"
         )
     run, _ = load_run(folder)
-    asked = asked_first(run, folder)
-    words = [*without(asked, *WITH_VALUE), *under(run, asked, folder), "--out", str(folder)]
-    words = _with_needs(words, context)
-    words += [flag for flag, given in {"--quiet": quiet, "--full": full, "--json": as_json}.items() if given]
+    asked = asked_of(run)
+    if asked is None:
+        raise UsageError(
+            f"{folder}/run.json does not say with which command the run was made. Give that command, with --out "
+            f"{word(folder)}"
+        )
+    (kernel,) = kernels.parse(asked.kernel, asked.lab, several=False)
+    asked = asked.changed(out=folder, needs=needs_of(context, run.needs))
     if run.machines:
-        words = _repeated(words, run, folder, deadline)
+        asked = asked.changed(repetitions=_twice(run, folder, deadline), deadline_s=None, until_significant=None)
     else:
-        words.append("--until-significant")
-        time = deadline or _time(folder, value_of("--weights", asked), quiet)
-        words += [] if "--rounds" in words and not deadline else ["--deadline", time]
-    sys.argv[1:] = ["run", *words]  # in a guest, in a user namespace and in run.json, it is this command
-    command = context.parent.command.commands["run"]  # type: ignore[union-attr]
-    with command.make_context("run", words, parent=context.parent) as going:
-        command.invoke(going)
+        rootless.enter(asked.lab)  # which begins this command again, where it is not root
+        time_s = seconds(deadline) if deadline else _time_s(folder, asked.weights, quiet)
+        without = asked.rounds and not deadline  # so many rounds, however long they take
+        asked = asked.changed(until_significant=True, deadline_s=None if without else time_s)
+    raise typer.Exit(play(asked, Shown(quiet, full, as_json), [kernel]))
 
 
-def _with_needs(words: list[str], context: typer.Context) -> list[str]:
-    """The command line with the needs that this one states in place of those that it had."""
-    for option in NEEDS:
-        given = context.params[option[2:].replace("-", "_")]
-        text = ",".join(given) if isinstance(given, list) else str(given or "")
-        words = [*without(words, option), option, text] if text else words
-    return words
-
-
-def asked_first(run: Run, folder: Path) -> list[str]:
-    """The words behind ``vpneval run`` of the run's first command line. Raises UsageError where it has none."""
-    for invocation in run.invocations[:1]:
-        words = [word for word in invocation.command_line[1:] if word not in FLAGS]
-        if words[:1] == ["run"]:
-            return [part for word in words[1:] for part in (word.split("=", 1) if word.startswith("--") else [word])]
-    raise UsageError(
-        f"{folder}/run.json does not say with which command the run was made. Give that command, with --out "
-        f"{word(folder)}"
-    )
-
-
-def without(words: Sequence[str], *options: str) -> list[str]:
-    """The words of a command line without these options and their values."""
-    left_out = {at + after for at, word in enumerate(words) if word in options for after in (0, 1)}
-    return [word for at, word in enumerate(words) if at not in left_out]
-
-
-def value_of(option: str, words: Sequence[str]) -> str:
-    """What a command line gives this option: the last time counts. Empty where it has none."""
-    return next((words[at + 1] for at in range(len(words) - 2, -1, -1) if words[at] == option), "")
-
-
-def under(run: Run, words: Sequence[str], folder: Path) -> list[str]:
-    """The option of the guest kernel that the run was measured under; nothing for the machine's own. A command line
-    may name several kernels, whose folders have their names."""
-    from runner.cli.guest_runs import folder_of
-
-    if not run.lab.get("guest"):
-        return []
-    names = value_of("--kernel", words).split(",")
-    return ["--kernel", next((name for name in names if folder_of(name) == folder.name), names[-1])]
-
-
-def _repeated(words: Sequence[str], run: Run, folder: Path, deadline: str) -> list[str]:
-    """The command line of a farm's run, with twice as many repetitions. Raises UsageError for a deadline."""
+def _twice(run: Run, folder: Path, deadline: str) -> int:
+    """How many repetitions a farm's run goes on to. Raises UsageError for a deadline."""
     repetitions = 2 * run.repetitions
     if deadline:
         raise UsageError(
             f"{folder} was measured on a farm, which has no --deadline. Without it, vpneval goes on to {repetitions} "
             "repetitions"
         )
-    return [*without(words, "--reps"), "--reps", f"{repetitions}"]
+    return repetitions
 
 
-def _time(folder: Path, weights: str, quiet: bool) -> str:
+def _time_s(folder: Path, weights: str, quiet: bool) -> float:
     """For how long to go on. Where nothing is undecided, says so and ends the command. Raises UsageError where nothing
     tells yet."""
     from runner.cli.reading import report_of
@@ -145,7 +105,7 @@ def _time(folder: Path, weights: str, quiet: bool) -> str:
     report: Report = report_of([folder], weights)
     if report.choice and not weights:
         if report.choice.unsettled:
-            return f"{max(LEAST_S, report.elapsed_s):.0f}s"
+            return max(LEAST_S, round(report.elapsed_s))
         tell(f"{folder}: every line that was asked for has its answer. Nothing was measured.")
         raise typer.Exit
     all_answers = answers(report)
@@ -162,4 +122,4 @@ def _time(folder: Path, weights: str, quiet: bool) -> str:
         raise typer.Exit
     if not quiet:
         tell(sure(report, next(answer for answer in all_answers if answer.open)))
-    return f"{minutes}m"
+    return 60.0 * minutes

@@ -10,6 +10,7 @@ from dataclasses import replace
 from runner.data.errors import MeasurementError
 from runner.data.levels import Levels, tunnel_levels
 from runner.data.metric import Metric
+from runner.data.remarks import breakdown
 from runner.design.profile import Profile
 from runner.instruments.failures import reroute
 from runner.instruments.failures.breaks import CUT_S, DOWN_S, break_by
@@ -54,8 +55,8 @@ def recovery(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
     overloads = {"offered_bps": offered_bps} if offered_bps else {}
     what = {"failure": KINDS[failure], "timers": bench.tunnel.timers, **overloads}
     measured = reported("outage_ms", outages, watch.limit_s, watched_s=watch.limit_s, **what)
-    if dead := [rate for result, rate in zip(outages, offered_bps, strict=False) if result.recovered_s is None]:
-        measured.warnings.append(f"the tunnel broke down under UDP, from {min(dead) / 1e6:.0f} Mbit/s offered")
+    dead = [rate for result, rate in zip(outages, offered_bps, strict=False) if result.recovered_s is None]
+    measured.remarks += breakdown("UDP", dead)
     measured.measuring_s = time.monotonic() - started
     return measured
 

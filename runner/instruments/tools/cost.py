@@ -107,12 +107,12 @@ def _spent(stats: Sequence[str]) -> Spent:
 
 
 def impossible(before: Spent, after: Spent) -> str:
-    """The sentence about CPU time that the machines cannot have spent between two readings; empty where they can."""
+    """Why the machines cannot have spent the CPU time that they say between two readings; empty where they can."""
     cpu_s, passed_s = sum(after.cpu_s.values()) - sum(before.cpu_s.values()), after.at_s - before.at_s
     if not after.cores or cpu_s <= MORE * after.cores * passed_s + TICKS_S:
         return ""
     spent = f"{cpu_s:.1f} s of CPU time within {passed_s:.1f} s"
-    return f"no CPU cost: the machines say that they spent {spent}, and they have {after.cores} cores together"
+    return f"the machines say that they spent {spent}, and they have {after.cores} cores together"
 
 
 def snapshot(lab: Lab) -> CostSnapshot:

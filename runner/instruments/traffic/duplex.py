@@ -14,6 +14,7 @@ from typing import Any
 
 from runner.data.errors import CommandError, MeasurementError
 from runner.data.metric import Metric
+from runner.data.remarks import breakdown
 from runner.data.trials import Trial, Value
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Instrument, Measuring
@@ -99,8 +100,7 @@ def duplex(
     result = on_one_cpu(result, bench.lab)
     value = found_rate(result, "packet rate", measured)
     measured.loads = limits.found(value)
-    if breakdowns:
-        measured.warnings.append(f"the tunnel broke down under packets, from {min(breakdowns):.0f} packet/s offered")
+    measured.remarks += breakdown("packets", breakdowns, "packet/s")
     detail = search_detail(result) | {"packet_bytes": packet_bytes, "breakdowns_packets_per_s": breakdowns}
     detail |= bursts_detail(streams[1:], burst)  # without the overload, which knows no pause
     measured.measurements.append(measurement("packet_rate_both_ways", value / bits, **detail))

@@ -13,6 +13,7 @@ import numpy as np
 from runner.data.errors import CommandError, InstrumentError, MeasurementError, Unsupported
 from runner.data.levels import Levels
 from runner.data.metric import Metric
+from runner.data.remarks import Remark
 from runner.data.trials import Value
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
@@ -54,7 +55,7 @@ def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool
         try:
             measured.measurements.append(udp_rtt(lab, address))
         except MeasurementError as error:  # a second instrument: the first goes on
-            measured.warnings.append(f"no UDP round-trip time: {error}")
+            measured.remarks.append(Remark(kind="no value", subject="UDP round-trip time", why=str(error)))
     options: tuple[str, ...] = ("--congestion", control)
     wanted_bps = None
     if load == "half":

@@ -10,6 +10,7 @@ from typing import Any
 
 from runner.data.errors import CommandError, MeasurementError
 from runner.data.metric import Metric
+from runner.data.remarks import breakdown
 from runner.data.trials import Trial
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Instrument, Measuring
@@ -107,8 +108,7 @@ def packets(
     result = on_one_cpu(result, bench.lab)
     value = found_rate(result, "packet rate", measured)
     measured.loads = limits.found(value)
-    if breakdowns:
-        measured.warnings.append(f"the tunnel broke down under packets, from {min(breakdowns):.0f} packet/s offered")
+    measured.remarks += breakdown("packets", breakdowns, "packet/s")
     slower = (packet_bytes, 0.9 * value / bits, 1.0, fragment)
     best = best_passing(streams) or stream(bench.lab, bench.address, *slower, burst=burst)
     detail = search_detail(result) | stream_detail(best, burst) | {"breakdowns_packets_per_s": breakdowns}

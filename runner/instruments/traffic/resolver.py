@@ -19,7 +19,7 @@ from runner.lab.node.probing import failed
 from runner.lab.shape.site_to_site import Lab
 
 PORT = 8053  # 53 may be taken on a gateway that is a machine of its own
-NO_SERVER = "no delay of DNS: {} has no dnsmasq (Debian: apt-get install dnsmasq-base)"
+NO_SERVER = "{} has no dnsmasq (Debian: apt-get install dnsmasq-base)"
 # dnsmasq(8): no file and no other server, so that the gateway alone answers. --no-daemon also keeps the user and the
 # groups, which a lab without root cannot change.
 SERVER = (

@@ -14,6 +14,7 @@ import numpy as np
 from runner.data.errors import CommandError, MeasurementError
 from runner.data.levels import Levels
 from runner.data.metric import Metric
+from runner.data.remarks import Remark
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
@@ -108,6 +109,7 @@ def service(lab: Lab, address: str, load: str, duration_s: float) -> Measured:
             "--set tunnel_load=RATE, in bit/s"
         )
     detail: dict[str, Any] = {"load_bps": round(load_bps), "kept_ratio": round(beside.per_s / idle.per_s, 4)}
+    no_dns = Remark(kind="no value", subject="delay of DNS", why=resolver.NO_SERVER.format(lab.sites[0].name))
     delays = [(float(np.median(asking.times_ms)), percentiles(asking.times_ms)) for asking in (idle, beside)]
     return Measured(
         [
@@ -118,7 +120,7 @@ def service(lab: Lab, address: str, load: str, duration_s: float) -> Measured:
             *(resolver.delays(*names) if answers else ()),
         ],
         time.monotonic() - started,
-        warnings=[] if answers else [resolver.NO_SERVER.format(lab.sites[0].name)],
+        remarks=[] if answers else [no_dns],
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.levels import TCP, Levels
 from runner.data.metric import Metric
+from runner.data.remarks import Remark
 from runner.data.trials import Position
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Go, Instrument, Measuring, whole
@@ -96,11 +97,16 @@ def tcp(
     ratio = measurement("wire_bytes_per_payload_byte", wire_bytes / received["bytes"], wan_ip_bytes=wire_bytes)
     measured.measurements.append(ratio)
     measured.measurements += costs(lab, before, after, received["bytes"])
-    measured.warnings += filter(None, [impossible(before.spent, after.spent)])
+    measured.remarks += _no_cost(impossible(before.spent, after.spent))
     if streams > 1 and (version := version_of(report["start"]["version"])) < THREADS_SINCE:
         have, need = (".".join(map(str, number)) for number in (version, THREADS_SINCE))
         measured.warnings.append(f"iperf3 {have} sends all streams from one thread; it has threads since {need}")
     return measured
+
+
+def _no_cost(why: str) -> list[Remark]:
+    """The remark that there is no CPU cost; none where there is no reason."""
+    return [Remark(kind="no value", subject="CPU cost", why=why)] if why else []
 
 
 def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring:
@@ -128,7 +134,7 @@ def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring
         taken += 1
         go = yield values
     measured = Measured([memory(snapshot(bench.lab))], time.monotonic() - started)
-    measured.warnings += filter(None, [refused])
+    measured.remarks += _no_cost(refused)
     detail = {"retransmits": retransmits, "congestion_control": transfer["congestion_control"]}
     measured.measurements.append(measurement("tcp_throughput", 0.0, **detail))
     return limits.told(bench, measured)

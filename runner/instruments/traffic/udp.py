@@ -10,6 +10,7 @@ from typing import Any
 from runner.data.errors import CannotRunHere, MeasurementError, Unsupported
 from runner.data.levels import BY_PROFILE, Levels
 from runner.data.metric import Metric
+from runner.data.remarks import Remark, breakdown
 from runner.data.trials import Trial, Value
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Instrument, Measuring
@@ -93,8 +94,7 @@ def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | 
     result = yield from searched(search, offer, first_bps, OVERHEAD_S)
     value = found_rate(result, "UDP throughput", measured)
     measured.loads = limits.found(value)
-    if breakdowns:
-        measured.warnings.append(f"the tunnel broke down under UDP, from {min(breakdowns) / 1e6:.0f} Mbit/s offered")
+    measured.remarks += breakdown("UDP", breakdowns)
     detail = with_drops(search_detail(result), drops) | counters
     detail |= {"payload_bytes": payload_bytes, "breakdowns_bps": breakdowns, "estimand": "mean"}
     if search.engine == "scan":
@@ -104,7 +104,7 @@ def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | 
     try:
         measured.measurements.append(jitter(bench.lab, bench.address))
     except MeasurementError as error:  # the throughput that was found stays found
-        measured.warnings.append(f"no jitter: {error}")
+        measured.remarks.append(Remark(kind="no value", subject="jitter", why=str(error)))
     measured.measuring_s = time.monotonic() - started
     return measured
 

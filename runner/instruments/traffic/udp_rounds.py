@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from runner.data.errors import CommandError, MeasurementError
+from runner.data.remarks import Remark, breakdown
 from runner.data.trials import Value
 from runner.instruments.instrument import Asked, Go, Measuring
 from runner.instruments.result import Measured, measurement
@@ -220,10 +221,9 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
         }
         measured.measurements.append(measurement("jitter", statistics.median(so_far.variations_ms), **spread))
     elif asked.wants("jitter"):
-        measured.warnings.append("no jitter: too few datagrams of the jitter stream arrived")
-    if so_far.breakdowns_bps:
-        lowest = min(so_far.breakdowns_bps) / 1e6
-        measured.warnings.append(f"the tunnel broke down under UDP, from {lowest:.0f} Mbit/s offered")
+        why = "too few datagrams of the jitter stream arrived"
+        measured.remarks.append(Remark(kind="no value", subject="jitter", why=why))
+    measured.remarks += breakdown("UDP", so_far.breakdowns_bps)
     measured.measuring_s = time.monotonic() - started
     return measured
 

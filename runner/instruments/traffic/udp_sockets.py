@@ -12,6 +12,7 @@ from itertools import cycle
 from runner.data.errors import CommandError, MeasurementError, Unsupported
 from runner.data.levels import Levels
 from runner.data.metric import Metric
+from runner.data.remarks import breakdown
 from runner.data.trials import Trial
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Instrument, Measuring
@@ -166,9 +167,7 @@ class UdpSockets(Instrument):
             bench.forget("programs")
         value = found_rate(result, "UDP throughput to a program", measured)
         measured.loads = limits.found(value)
-        if breakdowns:
-            lowest = min(breakdowns) / 1e6
-            measured.warnings.append(f"the tunnel broke down under UDP, from {lowest:.0f} Mbit/s offered")
+        measured.remarks += breakdown("UDP", breakdowns)
         detail = with_drops(search_detail(result), drops) | buffers
         detail |= {"payload_bytes": payload_bytes, "breakdowns_bps": breakdowns, "estimand": "mean"}
         measured.measurements.append(measurement(METRIC, value, **detail))

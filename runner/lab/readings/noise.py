@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from runner.data.errors import VpnevalError
+from runner.data.remarks import Remark
 from runner.data.trials import Noise
 from runner.lab.readings.facts import read
 from runner.lab.shape.site_to_site import Lab
@@ -88,24 +89,21 @@ def _ticks(stat: str | None) -> tuple[int, ...] | None:
     return tuple(map(int, stat.split()[1:9])) if stat and len(stat.split()) > 8 else None
 
 
-def warnings(noise: Noise, loaded: bool) -> list[str]:
-    """The warnings for a trial, as sentences. ``loaded``: it ended with its CPUs busy, so that a slow clock is no idle
+def remarks(noise: Noise, loaded: bool) -> list[Remark]:
+    """What a trial tells of its machines. ``loaded``: it ended with its CPUs busy, so that a slow clock is no idle
     one."""
-    sentences = []
+    found = []
     if noise.steal_ratio is not None and noise.steal_ratio > STEAL_RATIO:
-        sentences.append(f"noise: more than {100 * STEAL_RATIO:.0f} % of the CPU time was stolen")
-    stolen = [name for name, own in noise.machines.items() if (own.steal_ratio or 0.0) > STEAL_RATIO]
-    if stolen:
-        sentences.append(
-            f"noise: more than {100 * STEAL_RATIO:.0f} % of the CPU time of {', '.join(stolen)} was stolen"
-        )
+        found.append(Remark(kind="steal", value=STEAL_RATIO))
+    if stolen := [name for name, own in noise.machines.items() if (own.steal_ratio or 0.0) > STEAL_RATIO]:
+        found.append(Remark(kind="steal", subject=", ".join(stolen), value=STEAL_RATIO))
     if held := [name for name, own in noise.machines.items() if own.throttled]:
-        sentences.append(f"noise: the CPU of {', '.join(held)} was throttled")
+        found.append(Remark(kind="throttled", subject=", ".join(held)))
     if noise.throttled:
-        sentences.append("noise: the CPU was throttled")
+        found.append(Remark(kind="throttled"))
     elif loaded and noise.clock_ratio is not None and noise.clock_ratio < CLOCK_RATIO:
-        sentences.append(f"noise: no loaded core ran at even {100 * CLOCK_RATIO:.0f} % of its highest frequency")
-    return sentences
+        found.append(Remark(kind="slow clock", value=CLOCK_RATIO))
+    return found
 
 
 def _group_files(groups: str) -> list[str]:

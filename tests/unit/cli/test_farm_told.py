@@ -12,6 +12,7 @@ import pytest
 
 from runner.catalogue import digest_of
 from runner.cli import farm
+from runner.data.asked import AskedFarm
 from runner.data.errors import CannotRunHere, UsageError
 from runner.data.store import load_run, read_run
 from runner.farm import block, coordinator, machine
@@ -49,8 +50,8 @@ def called(
         yield workers
 
     monkeypatch.setattr(farm, "connected", connected)
-    spread = farm.FarmRequest("tls://lab1:8786", equal, "", insecure=False)
-    return spread.run(asked, ["vpneval", "run"], lambda text: None)
+    told = asked.asked.changed(farm=AskedFarm(address="tls://lab1:8786", equal=equal))
+    return farm.FarmRequest(told).run(replace(asked, asked=told), lambda text: None)
 
 
 def of_two(out: Path, repetitions: int) -> Request:

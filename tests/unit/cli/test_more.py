@@ -3,15 +3,18 @@
 import fcntl
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from runner.cli import ending
-from runner.cli.commands import more as module
+from runner.cli import guest_runs, stages
 from runner.cli.main import main
+from runner.data.asked import AskedFarm
+from runner.data.invocation import words
 from runner.data.store import load_run
 from runner.data.trials import Run, Trial
+from runner.lab.kernels.boot import Kernel
 from runner.lab.places import rootless
 from runner.report.answer import answers, minutes_more, sure
 from runner.report.model import build
@@ -20,15 +23,12 @@ from tests.bench.made_up_farm import MACHINE
 from tests.unit.synthetic import CBC, TCP, make_run, make_trial, realistic_run
 
 CapSys = pytest.CaptureFixture[str]
-BEGUN = "vpneval reads the plugins and checks the command line.\n"  # `vpneval run` does
 
 
 class Conducted:
     """What would have been measured, last."""
 
     asked: Request
-    weights: str
-    command_line: list[str]
 
 
 @pytest.fixture
@@ -36,11 +36,11 @@ def conducted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Conducted:
     """Everything up to the measurement is real."""
     seen = Conducted()
 
-    def conduct(asked: Request, weights: str, **_: object) -> int:
-        seen.asked, seen.weights, seen.command_line = asked, weights, sys.argv[1:]
+    def conduct(asked: Request, *_: object) -> int:
+        seen.asked = asked
         return 0
 
-    monkeypatch.setattr(ending, "report_on", conduct)
+    monkeypatch.setattr(stages, "report_on", conduct)
     monkeypatch.setattr(rootless, "enter", lambda lab: None)
     monkeypatch.chdir(tmp_path)
     return seen
@@ -75,16 +75,16 @@ def test_it_goes_on_as_the_run_was_asked_for(
     # Of its time, its folder, its output and a second run, nothing is asked for again.
     not_again = "--deadline 350s --rest uml --install --out=x --json --no-until-significant"
     folder = stored(realistic_run(3), f"vpneval {asked} {not_again}")
-    assert more(capsys, monkeypatch, str(folder), "--deadline", "90s") == (0, BEGUN)
+    assert more(capsys, monkeypatch, str(folder), "--deadline", "90s") == (0, "")
     now = conducted.asked
     assert [one.name for one in now.experiments] == ["transport", "cipher"]
     assert [vpn.name for vpn in now.vpns] == ["none", "openvpn", "wireguard_go"]
     assert {cell.params["cipher"] for cell in now.cells if cell.vpn == "openvpn"} == {"aes-128-cbc"}
     assert (now.asked.out, now.asked.deadline_s, now.until_significant, now.asked.seed) == (folder, 90, True, 7)
-    assert conducted.weights == "tcp"
-    assert conducted.command_line == [
-        *("run", "transport", "cipher", "--vpn", "openvpn", "--vpn", "wireguard_go", "--set", "cipher=aes-128-cbc"),
-        *("--weights", "tcp", "--seed", "7", "--out", "results/mine", "--until-significant", "--deadline", "90s"),
+    assert now.asked.weights == "tcp"
+    assert words(now.asked) == [
+        *("transport", "cipher", "--vpn", "openvpn,wireguard_go", "--set", "cipher=aes-128-cbc", "--seed", "7"),
+        *("--weights", "tcp", "--out", "results/mine", "--deadline", "90s", "--until-significant"),
     ]
 
 
@@ -142,19 +142,22 @@ def test_rounds_that_were_given_go_on_without_a_deadline(
     assert conducted.asked.until_significant
 
 
-@pytest.mark.parametrize(
-    ("name", "guest", "asked", "kernel"),
-    [
-        ("host", "", "--kernel host,uml", []),
-        ("uml", "uml", "--kernel host,uml", ["--kernel", "uml"]),
-        ("qemu-trixie", "qemu-kvm", "--kernel qemu:bookworm,qemu:trixie,uml", ["--kernel", "qemu:trixie"]),
-        ("renamed", "uml", "--kernel host,uml --out x --kernel uml --out x/uml", ["--kernel", "uml"]),
-    ],
-)
-def test_it_goes_on_under_the_kernel_of_this_run(name: str, guest: str, asked: str, kernel: list[str]) -> None:
-    run = make_run(("none", "openvpn"))
-    run = run.model_copy(update={"lab": run.lab | ({"guest": guest} if guest else {})})
-    assert module.under(run, asked.split(), Path("results/both") / name) == kernel
+def test_it_goes_on_under_the_kernel_of_this_run(
+    capsys: CapSys, monkeypatch: pytest.MonkeyPatch, conducted: Conducted
+) -> None:
+    under: list[str] = []
+
+    def run_under(kernels: Sequence[Kernel | None], asked: Request, *_: object) -> int:
+        under.extend(kernel.name for kernel in kernels if kernel)
+        return 0
+
+    monkeypatch.setattr(guest_runs, "run_under", run_under)
+    run, trials = realistic_run(3)
+    folder = stored(
+        (run, trials), "vpneval run transport --kernel host,uml --out x --kernel uml", lab=run.lab | {"guest": "uml"}
+    )
+    assert more(capsys, monkeypatch, str(folder), "--deadline", "5m")[0] == 0
+    assert under == ["uml"]
 
 
 def test_a_farm_gets_more_repetitions(capsys: CapSys, monkeypatch: pytest.MonkeyPatch, conducted: Conducted) -> None:
@@ -163,8 +166,11 @@ def test_a_farm_gets_more_repetitions(capsys: CapSys, monkeypatch: pytest.Monkey
         "vpneval run transport --vpn openvpn --reps 3 --farm local:2 --farm-equal kernel",
         machines={"m1": MACHINE},
     )
-    assert more(capsys, monkeypatch, str(folder)) == (0, BEGUN)
-    assert conducted.command_line[-6:] == ["--farm-equal", "kernel", "--out", "results/mine", "--reps", "6"]
+    assert more(capsys, monkeypatch, str(folder)) == (0, "")
+    assert (conducted.asked.repetitions, conducted.asked.asked.farm) == (
+        6,
+        AskedFarm(address="local:2", equal="kernel"),
+    )
     code, said = more(capsys, monkeypatch, str(folder), "--deadline", "5m")
     assert code == 2
     assert "was measured on a farm, which has no --deadline. Without it, vpneval goes on to 6 repetitions" in said
@@ -213,9 +219,9 @@ def test_a_run_that_goes_on_is_left_alone(
 def test_what_cannot_be_asked_again_is_named(
     capsys: CapSys, monkeypatch: pytest.MonkeyPatch, conducted: Conducted, command: str, said: str
 ) -> None:
-    code, words = more(capsys, monkeypatch, str(stored(realistic_run(3), command)), "--deadline", "5m")
-    assert (code, len(words.removeprefix(BEGUN).splitlines())) == (2, 1)
-    assert said in words
+    code, said_here = more(capsys, monkeypatch, str(stored(realistic_run(3), command)), "--deadline", "5m")
+    assert (code, len(said_here.splitlines())) == (2, 1)
+    assert said in said_here
     assert not hasattr(conducted, "asked")
 
 

@@ -11,7 +11,10 @@ import pytest
 from runner.catalogue import load_vpn
 from runner.cli import guest_runs as other_kernels
 from runner.cli import survey
+from runner.cli.ending import Shown
 from runner.cli.guest_runs import REST_S, of_rest, run_with_rest, told_again
+from runner.cli.main import main
+from runner.data.asked import AskedRun
 from runner.data.needs import Needs
 from runner.data.store import load_run
 from runner.lab import kernels
@@ -84,10 +87,10 @@ def asked(tmp_path: Path) -> Request:
 
 
 def test_both_verdicts_and_both_pages_are_the_end(asked: Request, monkeypatch: pytest.MonkeyPatch) -> None:
-    commands: list[Sequence[str]] = []
+    given: list[tuple[AskedRun, Shown]] = []
 
-    def guest(kernel: Any, folder: Path, say: Any, argv: Sequence[str]) -> int:
-        commands.append(argv)
+    def guest(kernel: Any, asked: AskedRun, shown: Shown, say: Any, folder: Path) -> int:
+        given.append((asked, shown))
         return here(folder)
 
     def here(folder: Path) -> int:
@@ -99,9 +102,10 @@ def test_both_verdicts_and_both_pages_are_the_end(asked: Request, monkeypatch: p
     monkeypatch.setattr(other_kernels, "_guest_run", guest)
     monkeypatch.setattr(kernels.Uml, "prepare", lambda self, say: None)
     said: list[str] = []
-    assert run_with_rest(kernels.Uml(), asked, here, said.append, ["--strict", "--quiet", "--full"]) == 0
-    assert {"--strict", "--quiet", "--full"} <= set(commands[0])
-    assert option(commands[0], "--weights") == "tcp_throughput=1"
+    shown = Shown(quiet=True, strict=True)
+    assert run_with_rest(kernels.Uml(), asked, here, said.append, shown) == 0
+    ((second, how),) = given
+    assert (how, second.weights) == (shown, "tcp_throughput=1")
     assert asked.asked.out is not None
     pages = [f"Read {asked.asked.out / kernel / 'report.html'}" for kernel in ("host", "uml")]
     assert said[-2:] == pages
@@ -118,3 +122,29 @@ def test_own_plugins_in_the_kernel_are_lacking_too(tmp_path: Path, monkeypatch: 
     load: Callable[[Path], Any] = lambda folder: (run.model_copy(update={"vpns": vpns}), renamed)  # noqa: E731
     monkeypatch.setattr(other_kernels, "load_run", load)
     assert "mine" in other_kernels.lacks(EXAMPLE)
+
+
+def test_a_guest_is_asked_as_json_and_shows_what_this_machine_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[Sequence[str]] = []
+
+    def run_in(kernel: Any, argv: Sequence[str], **how: Any) -> int:
+        commands.append(argv)
+        return 0
+
+    monkeypatch.setattr(other_kernels, "run_in", run_in)
+    first = AskedRun(experiments=["reference"], vpns=["./it's mine.py"], needs=Needs(line_bps=1e8), kernel="host,uml")
+    shown = Shown(as_json=True, full=True)
+    assert other_kernels._guest_run(kernels.Uml(), first, shown, lambda text: None, tmp_path / "uml") == 0
+    command, asked, *flags = commands[0][3:]
+    assert command == "play"
+    assert AskedRun.model_validate_json(asked) == first.changed(kernel="uml", out=tmp_path / "uml")
+    assert flags == ["--full", "--json"]
+
+
+def test_what_a_guest_is_not_asked_for_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["play", '{"experiments": ["reference"], "command": "x"}'])
+    assert ended.value.code == 2
+    assert "this is not what vpneval asks a guest for" in capsys.readouterr().err

@@ -21,8 +21,9 @@ from runner.sweep import tunnels
 from runner.sweep.conductor import Conductor
 from runner.sweep.plan import Planned
 from runner.sweep.records import stored
-from runner.sweep.settings import Settings
+from runner.sweep.settings import Stage
 from runner.tunnel.bring_up import Tunnel
+from tests.unit.asking import made_up
 from tests.unit.helpers import PaperLab
 
 OF_THE_TREE = instruments()
@@ -278,8 +279,8 @@ def sweep(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict
         image: Any = SimpleNamespace(name="paper")
         with open_store(folder / "run") as store:
             vpns = {"none": catalogue.load_vpn("none")}
-            settings = Settings(PROFILES["smallest"], 1, 1, image, {}, False, None)
-            outcome = Conductor(store, vpns, cells, settings, Watcher(), {}).run()
+            stage = Stage(request=made_up(PROFILES["smallest"]), image=image)
+            outcome = Conductor(store, vpns, cells, stage, Watcher(), {}).run()
         assert not outcome.stopped
         return {" ".join(list(one.params.values())[3:]): one for one in read_trials(folder / "run" / "trials.jsonl")}
 

@@ -11,10 +11,11 @@ from typing import Any, cast
 import pytest
 
 from runner.cli.examination import hours_check
+from runner.data.asked import AskedRun
 from runner.lab.places.hours import Hours
 from runner.lab.places.site import SiteRig
 from runner.sweep import run as session
-from runner.sweep.settings import Outcome, Settings, Watcher
+from runner.sweep.settings import Outcome, Stage, Watcher
 from tests.unit.on_paper import THREE, on_paper
 
 ZONE = time.tzname[0]
@@ -86,7 +87,7 @@ def test_the_deadlines_clock_starts_after_the_wait_and_ends_with_the_hours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hour: int, deadline_s: float, left_s: float
 ) -> None:
     """Half an hour from 00:30, in hours that begin at 01:00, is from 01:00 to 01:30."""
-    clock, given, said = Clock(hour), list[Settings](), list[str]()
+    clock, given, said = Clock(hour), list[Stage](), list[str]()
     start = clock.now
     monkeypatch.setattr("time.monotonic", lambda: (clock.now - start).total_seconds())
     monkeypatch.setattr(SiteRig, "hours", property(lambda rig: clock.hours("01:00-05:00")))
@@ -99,8 +100,8 @@ def test_the_deadlines_clock_starts_after_the_wait_and_ends_with_the_hours(
     class PaperLoop:
         outcome = Outcome()
 
-        def __init__(self, store: Any, vpns: Any, cells: Any, settings: Settings, *_: Any) -> None:
-            given.append(settings)
+        def __init__(self, store: Any, vpns: Any, cells: Any, stage: Stage, *_: Any) -> None:
+            given.append(stage)
 
         def run(self) -> Outcome:
             return self.outcome
@@ -112,28 +113,25 @@ def test_the_deadlines_clock_starts_after_the_wait_and_ends_with_the_hours(
     monkeypatch.setattr(SiteRig, "image", image)
     monkeypatch.setattr(session, "Conductor", PaperLoop)
     record = SimpleNamespace(seed=1, metrics={}, invocations=[], experiments=[])
-    monkeypatch.setattr(session, "_look", lambda *_: record)
+    monkeypatch.setattr(session, "_look", lambda rig, request, *_: (record, request))
     monkeypatch.setattr(session, "save_packages", lambda *_: None)
     monkeypatch.setattr(session, "membership", lambda run: {})
     monkeypatch.setattr(session, "_written_down", written_down)
     asked: Any = SimpleNamespace(
-        image="host",
-        gateway_images=[],
-        out=tmp_path / "run",
+        asked=AskedRun(experiments=[], image="host", out=tmp_path / "run", deadline_s=deadline_s),
+        images=["host"],
         profile=SimpleNamespace(name="site", rounds=8),
         repetitions=1,
-        retry_failed=False,
-        deadline_s=deadline_s,
         first=1,
         vpns=[],
         cells=[],
         until_significant=False,
     )
     rig = SiteRig({}, SimpleNamespace(between="01:00-05:00"), {})  # type: ignore[arg-type]
-    session._run_on(rig, asked, [], said.append, lambda folder, run: nullcontext(cast(Watcher, None)))
-    (settings,) = given
+    session._run_on(rig, asked, said.append, lambda folder, run: nullcontext(cast(Watcher, None)))
+    (stage,) = given
     waited_s = 1800.0 if hour == 0 else 0.0
-    assert settings.deadline == waited_s + left_s
+    assert stage.deadline == waited_s + left_s
     assert images == [waited_s], "the image is sent after the wait"
     assert [line.partition(" (")[0] for line in said] == [f"vpneval waits until 2026-11-23 01:00 {ZONE}"] * (hour == 0)
 

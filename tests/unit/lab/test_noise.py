@@ -12,6 +12,10 @@ from runner.lab.shape.site_to_site import Lab
 from tests.unit.helpers import Answers
 
 
+def said(found: Noise, loaded: bool) -> list[str]:
+    return [str(remark) for remark in noise.remarks(found, loaded=loaded)]
+
+
 def machine(root: Path, stat: str = "", cgroup: str = "", files: dict[str, str] | None = None) -> Path:
     """``root`` with what a kernel would show there."""
     shown = {"proc/stat": stat, "proc/self/cgroup": cgroup} | (files or {})
@@ -27,14 +31,14 @@ def test_steal_and_iowait_are_shares_of_all_time(tmp_path: Path) -> None:
     found = noise.since(before, machine(tmp_path, "cpu  200 0 150 1800 70 10 0 30 90 0\ncpu0 1 2\n"))
     assert found.steal_ratio == pytest.approx(20 / 1000)  # guest time is within user, and not counted twice
     assert found.iowait_ratio == pytest.approx(20 / 1000)
-    assert noise.warnings(found, loaded=False) == ["noise: more than 1 % of the CPU time was stolen"]
+    assert said(found, loaded=False) == ["noise: more than 1 % of the CPU time was stolen"]
 
 
 def test_one_tick_of_a_short_trial_is_no_theft(tmp_path: Path) -> None:
     before = noise.snapshot(machine(tmp_path, "cpu  100 0 0 100 9 0 0 10"))
     found = noise.since(before, machine(tmp_path, "cpu  120 0 0 120 7 0 0 11"))
     assert (found.steal_ratio, found.iowait_ratio) == (0, 0)  # I/O wait may run backwards: proc_stat(5)
-    assert noise.warnings(found, loaded=True) == []
+    assert said(found, loaded=True) == []
 
 
 @pytest.mark.parametrize("kind", ["thermal", "cgroup 2", "cgroup 1", "cgroup above"])
@@ -54,9 +58,9 @@ def test_throttling_is_what_rose(tmp_path: Path, kind: str) -> None:
 
     before = noise.snapshot(at(3))
     quiet = noise.since(before, at(3))
-    assert (quiet.throttled, noise.warnings(quiet, loaded=True)) == (0, [])
+    assert (quiet.throttled, said(quiet, loaded=True)) == (0, [])
     loud = noise.since(before, at(5))
-    assert (loud.throttled, noise.warnings(loud, loaded=True)) == (2, ["noise: the CPU was throttled"])
+    assert (loud.throttled, said(loud, loaded=True)) == (2, ["noise: the CPU was throttled"])
 
 
 def test_a_slow_clock_counts_where_the_cpu_was_loaded(tmp_path: Path) -> None:
@@ -67,15 +71,15 @@ def test_a_slow_clock_counts_where_the_cpu_was_loaded(tmp_path: Path) -> None:
     before = noise.snapshot(machine(tmp_path, files=clock(0, 800000) | clock(1, 1600000)))
     found = noise.since(before, tmp_path)
     assert found.clock_ratio == 0.4  # of the fastest core
-    assert len(noise.warnings(found, loaded=True)) == 1
-    assert noise.warnings(found, loaded=False) == []
+    assert len(said(found, loaded=True)) == 1
+    assert said(found, loaded=False) == []
 
 
 def test_what_a_kernel_does_not_tell_is_none_and_no_guess(tmp_path: Path) -> None:
     assert noise.since(noise.snapshot(tmp_path), tmp_path) == Noise()
     old = machine(tmp_path, "cpu  1 2 3 4 5")  # before Linux 2.6
     assert noise.since(noise.snapshot(old), old).steal_ratio is None
-    assert noise.warnings(Noise(), loaded=True) == []
+    assert said(Noise(), loaded=True) == []
 
 
 def test_this_machine() -> None:
@@ -118,7 +122,7 @@ def test_machines_of_their_own_have_noise_of_their_own(tmp_path: Path, monkeypat
     found = noise.since(before, root, lab)
     assert {name: own.steal_ratio for name, own in found.machines.items()} == {"gw1": 0.0, "gw2": 0.25253, "host2": 0}
     assert {name: own.throttled for name, own in found.machines.items()} == {"gw1": None, "gw2": 0, "host2": 2}
-    assert noise.warnings(found, loaded=False) == [
+    assert said(found, loaded=False) == [
         "noise: more than 1 % of the CPU time of gw2 was stolen",
         "noise: the CPU of host2 was throttled",
     ]

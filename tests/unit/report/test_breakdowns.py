@@ -7,9 +7,10 @@ import io
 import pytest
 from rich.console import Console
 
+from runner.data.remarks import Remark
 from runner.data.trials import Run, Trial
 from runner.report.answer import answers
-from runner.report.breakdowns import LOST, breakdowns
+from runner.report.breakdowns import breakdowns
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.terminal_answer import render_answer
@@ -17,19 +18,22 @@ from runner.report.model import build
 from runner.report.why import why
 from tests.unit.synthetic import PLAIN, make_trial, realistic_run
 
-UNDER_UDP = "the tunnel broke down under UDP, from {} Mbit/s offered"
-AGAIN = f"begun again after 4 slices: iperf3 exited with 1; {LOST}"
+LOST = Remark(kind="no payload")
 
 
-def broken(vpn: str, *warnings: str) -> tuple[Run, list[Trial]]:
-    """A run in which the first trials of each tunnel of ``vpn``, of what measures TCP, warn of this."""
+def under_udp(mbps: float) -> Remark:
+    return Remark(kind="breakdown", subject="UDP", value=1e6 * mbps, unit="bit/s")
+
+
+def broken(vpn: str, *remarks: Remark) -> tuple[Run, list[Trial]]:
+    """A run in which the first trials of each tunnel of ``vpn``, of what measures TCP, have these remarks."""
     run, trials = realistic_run(3)
-    left: dict[str, list[str]] = {}
+    left: dict[str, list[Remark]] = {}
     found = []
     for trial in trials:
         mine = trial.vpn == vpn and trial.params.get("measure") == "tcp"
-        texts = left.setdefault(trial.cell, list(warnings)) if mine else []
-        found.append(trial.model_copy(update={"warnings": [texts.pop(0)]}) if texts else trial)
+        texts = left.setdefault(trial.cell, list(remarks)) if mine else []
+        found.append(trial.model_copy(update={"remarks": [texts.pop(0)]}) if texts else trial)
     return run, found
 
 
@@ -49,20 +53,20 @@ def test_every_form_tells_of_it_beside_the_answer(place: int) -> None:
     report = build(run, trials)
     vpn = [one.vpn for one in report.rankings[0].standings if one.place][place]
     said = f"{vpn}'s tunnel broke down under UDP from 400 Mbit/s offered in 2 of 3 trials, and was made anew."
-    found = forms(*broken(vpn, UNDER_UDP.format(900), UNDER_UDP.format(400)))
+    found = forms(*broken(vpn, under_udp(900), under_udp(400)))
     for form, without in zip(found[: 3 if place else 4], forms(run, trials), strict=False):
         flat = " ".join(form.replace("&#39;", "'").split())
         assert said in flat
         assert "broke down" not in without
-    answer = answers(build(*broken(vpn, UNDER_UDP.format(900), UNDER_UDP.format(400))))[0]
+    answer = answers(build(*broken(vpn, under_udp(900), under_udp(400))))[0]
     assert (said in answer.verdict) is (vpn in answer.groups[0]), "who leads does not lead without it"
 
 
 def test_what_was_begun_again_because_nothing_passed_is_one() -> None:
-    _, trials = broken("openvpn", AGAIN, "noise: 9 % of the CPU went to other programs")
+    _, trials = broken("openvpn", LOST, Remark(kind="steal", value=0.09))
     found = breakdowns(trials)
     assert {(one.vpn, one.under) for one in found} == {("openvpn", "the measurement of tcp")}
-    assert sum(one.trials for one in found) == sum(AGAIN in trial.warnings for trial in trials)
+    assert sum(one.trials for one in found) == sum(LOST in trial.remarks for trial in trials)
 
 
 def test_an_overload_is_counted_apart_from_other_failures() -> None:
@@ -70,10 +74,10 @@ def test_an_overload_is_counted_apart_from_other_failures() -> None:
     levels = {"measure": "recovery", "failure": "overload"}
     overloads = [make_trial("ssh_tun", PLAIN | levels, number, {"outage_ms": 0.0}) for number in range(3)]
     restarts = [make_trial("ssh_tun", PLAIN | levels | {"failure": "restart"}, 0, {"outage_ms": 6e4})]
-    dead = overloads[0].model_copy(update={"warnings": [UNDER_UDP.format(2100)]})
+    dead = overloads[0].model_copy(update={"remarks": [under_udp(2100)]})
     (found,) = breakdowns([dead, *overloads[1:], *restarts])
     assert (found.trials, found.of) == (1, 3)
 
 
 def test_who_died_of_what_measures_is_none() -> None:
-    assert not breakdowns(broken("openvpn", "begun again after 4 slices: the probe visit died")[1])
+    assert not breakdowns(broken("openvpn", Remark(kind="no value", subject="jitter", why="x"))[1])

@@ -286,8 +286,8 @@ def test_order_and_slack_are_said_everywhere() -> None:
 def test_noise_is_counted_and_nothing_dropped() -> None:
     run, trials = realistic_run()
     loud = Noise(steal_ratio=0.034)
-    said = noise.warnings(loud, loaded=True)
-    trials[5:7] = [t.model_copy(update={"warnings": said, "noise": loud}) for t in trials[5:7]]
+    said = noise.remarks(loud, loaded=True)
+    trials[5:7] = [t.model_copy(update={"remarks": said, "noise": loud}) for t in trials[5:7]]
     report = build(run, trials)
     assert report.trials["ok"] == realistic().trials["ok"]
     for text in everywhere(report).values():

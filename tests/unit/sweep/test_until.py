@@ -20,9 +20,9 @@ from runner.ranking.weights import Weights
 from runner.sweep import run as session
 from runner.sweep.conductor import Conductor
 from runner.sweep.plan import Planned
-from runner.sweep.settings import Outcome, Settings
+from runner.sweep.settings import Outcome, Stage
 from runner.sweep.stopping import Going, going, next_look
-from tests.unit.asking import FARM, request
+from tests.unit.asking import FARM, made_up, request
 from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, UDP, make_run, make_trial
 
 VPNS = ("none", "openvpn", "ssh_tun", "ipsec_user")
@@ -177,7 +177,7 @@ def loop_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         image: Any = None
         with open_store(tmp_path / "run") as store:
             store.save_run(RUN)
-            given = Settings(profile, 3, 1, image, {}, **settings)
+            given = Stage(request=made_up(profile, 3), image=image, **settings)
             loop = Conductor(store, {}, CELLS, given, watcher, {})
             loop.look = lambda left_s, share: going(RUN, store.trials, CELLS, TCP_ONLY, left_s, share)
             loop.until_significant = True
@@ -236,7 +236,7 @@ def test_the_looks_of_all_calls_on_a_folder_are_counted(tmp_path: Path) -> None:
         with open_store(tmp_path) as store:
             run = read_run(tmp_path / "run.json") if call > 1 else RUN.model_copy(update={"invocations": []})
             loop = SimpleNamespace(store=store, outcome=Outcome(looks=6))
-            with session._written_down(run, [], AskedRun(experiments=[]), cast(Any, loop), time.monotonic()):
+            with session._written_down(run, AskedRun(experiments=[]), cast(Any, loop), time.monotonic()):
                 pass
         assert read_run(tmp_path / "run.json").looks == 1 + 5 * call
 

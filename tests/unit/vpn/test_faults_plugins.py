@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -19,8 +20,10 @@ from runner.data.trials import Cell
 from runner.design.profile import PROFILES
 from runner.lab.shape.site_to_site import SITES
 from runner.sweep.conductor import Conductor
+from runner.sweep.settings import Stage
 from runner.vpn import guard
 from runner.vpn.plugin import Vpn
+from tests.unit.asking import made_up
 from tests.unit.helpers import Answers
 from tests.unit.instruments.test_own_instrument import Watcher
 from tests.unit.on_paper import Paper, Run, on_paper
@@ -48,6 +51,7 @@ HEAD = """from runner.data.errors import *
 from runner.data.trials import Evidence
 from runner.vpn.lifecycle import *
 from runner.vpn.plugin import *
+from tests.unit.asking import made_up
 from vpns.none import PlainIp
 class Strange(Exception):
     def __str__(self):
@@ -296,17 +300,17 @@ def test_a_plugin_that_does_not_say_what_it_supports(
     lab: Any = SimpleNamespace(sites=SITES, gateway=lambda site: NODE, path=None)
     rig = SimpleNamespace(lab=lambda *_, **__: nullcontext(lab))
     profile = PROFILES["quick"]
-    settings: Any = SimpleNamespace(images={"": None}, image=None, profile=profile, rig=rig, retry_failed=False, seed=1)
-    settings.deadline, settings.first = None, 1
+    image: Any = None
+    stage = Stage(request=made_up(profile), image=image, rig=cast(Any, rig))
     monkeypatch.setattr("runner.lab.shape.wan.unsupported", lambda *_: None)
     monkeypatch.setattr("runner.sweep.supported.refused", lambda *_: None)
     vpns = {"none": load_vpn("none"), "mine": broken(tmp_path, "supports", does)}
     with open_store(tmp_path / "run") as store:
-        loop = Conductor(store, vpns, [cell("mine"), cell("none")], settings, Watcher(), {})
+        loop = Conductor(store, vpns, [cell("mine"), cell("none")], stage, Watcher(), {})
         for _ in range(2):  # the second time as a resumed run: its line is written once
             assert loop.probe(set()) == {cell("mine").key}
         assert [trial.status for trial in store.trials] == ["failed"]
         assert store.trials[0].reason.startswith("the plugin mine is broken: supports in mine.py")
-        settings.retry_failed = True
+        loop.stage = replace(stage, request=made_up(profile, retry_failed=True))
         vpns["mine"] = load_vpn("none")
         assert loop.probe(set()) == set()
