@@ -67,6 +67,9 @@ def graded(device: Device, needs: Needs, thresholds: Thresholds, *, own_cores: b
         _scaled(device.udp_bps, small * device.growth.get("udp", math.inf)),
         share,
     )
+    if device.tcp_in_tcp:  # all connections share one
+        one_bps = thresholds.one_tcp_bps(needs.path_rtt_ms, needs.path_loss_ratio)
+        here_bps, most_bps = np.minimum(here_bps, one_bps), np.minimum(most_bps, one_bps)
     if own_cores:
         here_bps = np.where(np.isfinite(most_bps), most_bps, here_bps)
     codes: dict[Criterion, Codes] = {"capacity": _capacity(device, here_bps, demand_bps, share, thresholds)}

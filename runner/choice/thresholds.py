@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from runner.data.needs import Traffic
@@ -38,7 +39,9 @@ class Thresholds:
     transactions_rtt_ms: float = 0.1
     rtt_share: float = 0.1  # of the path's round trip: transactions go with its inverse; an opinion
     setup_s: Step = Step(2.0, 30.0)  # ITU-T G.1010, web browsing; a reload
-    tcp_in_tcp_loss_ratio: float = 1e-4  # of the path, from which on TCP in TCP is a fallback (RFC 9329)
+    tcp_in_tcp_loss_ratio: float = 1e-4  # of the path, from which on TCP in TCP is a fallback (RFC 9329; results/loss)
+    one_tcp: float = 1.22  # TCP in TCP carries what one connection does: Mathis et al., CCR 27(3), 1997; results/loss
+    segment_bytes: float = 1448.0  # of that connection
     cost_cores: float = 0.1
     cost_ratio: float = 1.25
     short: float = 0.9  # of the highest capacity, where nothing carries the line
@@ -52,6 +55,12 @@ class Thresholds:
             "transactions": self.transactions,
         }
         return shares[traffic]
+
+    def one_tcp_bps(self, path_rtt_ms: float | None, path_loss_ratio: float | None) -> float:
+        """What one TCP connection carries on such a path, bit/s; infinite where it loses nothing, or nobody knows."""
+        if not path_rtt_ms or not path_loss_ratio:
+            return math.inf
+        return self.one_tcp * 8 * self.segment_bytes / (path_rtt_ms / 1e3 * math.sqrt(path_loss_ratio))
 
     def demand_bps(self, line_bps: float) -> float:
         """The payload that a full line carries, bit/s."""

@@ -264,7 +264,7 @@ REASONS: Mapping[Criterion, Callable[[float, Candidate], str]] = {
     "mouth_to_ear": lambda value, _: f"a call takes {text.digits(value)} ms from end to end",
     "rtt": lambda value, _: f"adds {text.digits(value)} ms to the round trip",
     "setup": lambda value, _: f"takes {text.digits(value)} s to come up",
-    "tcp_in_tcp": lambda value, _: "TCP in TCP: a lost packet stops everything for a round trip",
+    "tcp_in_tcp": lambda value, _: "TCP in TCP: all its connections share one, which every lost packet slows",
     "breakdown": lambda value, _: f"broke down at {_rate(value)}",
     "failures": lambda value, candidate: f"{candidate.failed} of {candidate.trials} trials gave no number",
 }

@@ -126,12 +126,18 @@ function choosing(data, devices) {
     return carried.get(key);
   }
 
+  // runner/choice/thresholds.py, one_tcp_bps.
+  const oneTcp = ({path_rtt_ms: rtt, path_loss_ratio: loss}, {one_tcp: factor, segment_bytes: bytes}) => (
+    rtt && loss ? factor * 8 * bytes / (rtt / 1e3 * Math.sqrt(loss)) : Infinity);
+
   // runner/choice/grade.py, graded.
   function graded(device, needs) {
     const thresholds = thresholdsOf(needs), share = thresholds[needs.traffic];
     const demand = thresholds.payload_share * needs.line_bps;
     const small = needs.traffic === "calls" ? thresholds.call_bytes / device.payload_bytes : 1;
-    const {here, most, capacity, udp} = carriedBy(device, share, small);
+    const all = carriedBy(device, share, small), one = device.tcp_in_tcp ? oneTcp(needs, thresholds) : Infinity;
+    const [here, most] = [all.here, all.most].map((bps) => (one < Infinity ? bps.map((value) => Math.min(value, one)) : bps));
+    const capacity = Math.min(all.capacity, one), {udp} = all;
     const codes = {capacity: capacityCodes(device, here, demand, share, thresholds)}, values = {capacity: here};
     const reached = Number.isFinite(capacity) ? Math.min(demand, capacity) : demand;
     const judged = thresholds.load * reached / capacity * udp;
@@ -382,7 +388,7 @@ function saying(data) {
     mouth_to_ear: (value) => `a call takes ${digits(value)} ms from end to end`,
     rtt: (value) => `adds ${digits(value)} ms to the round trip`,
     setup: (value) => `takes ${digits(value)} s to come up`,
-    tcp_in_tcp: () => "TCP in TCP: a lost packet stops everything for a round trip",
+    tcp_in_tcp: () => "TCP in TCP: all its connections share one, which every lost packet slows",
     breakdown: (value) => `broke down at ${rate(value)}`,
     failures: (value, candidate) => `${candidate.failed} of ${candidate.trials} trials gave no number`,
   };

@@ -145,6 +145,18 @@ def test_a_lossy_path_or_an_unknown_one_demotes_tcp_in_tcp_and_a_clean_one_does_
     assert "over_tcp" in said(1e8, path_loss_ratio=0.0).named
 
 
+def test_tcp_in_tcp_carries_no_more_than_one_connection_does_on_the_path() -> None:
+    """At 1 % and 20 ms that is 7 Mbit/s (Mathis), whatever the machine could do."""
+    found = said(1e8, path_loss_ratio=0.01)
+    lossy, clean = found.of("over_tcp"), said(1e8, path_loss_ratio=0.0).of("over_tcp")
+    assert lossy.here_bps == pytest.approx(7.07e6, rel=0.01)
+    assert (lossy.grade, lossy.carries) == (Grade.SHORT, "no")
+    assert clean.here_bps is not None
+    assert clean.here_bps > 1e8
+    assert found.of("fast").here_bps == said(1e8).of("fast").here_bps
+    assert said(5e6, path_loss_ratio=0.01).of("over_tcp").grade == Grade.LITTLE
+
+
 def test_failed_trials_are_no_advantage() -> None:
     once = said(1e8, {**FOUR, "fast": replace(FAST, failed=1)})
     assert once.named == ["light"]
