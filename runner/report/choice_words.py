@@ -58,7 +58,7 @@ def headline(choice: Choice) -> str:
         carries = f"{first.vpn} carries most: {_up_to(first.here_bps, first.most_bps)}"
         return f"No VPN that was measured here carries {line} on this machine. {carries}."
     if said.certainty == "open" and len(said.named) > 1:
-        return f"Take {_either(said.named)}: the measurements do not decide between them yet."
+        return f"Take {_either(said.named)}: the trials do not decide between them yet."
     carries = f"it carries your {line} and takes {_cores(first)} of each gateway"
     kept = "".join(f", {RESERVED[name]}" for name in first.reservations)
     take = "Take probably" if said.certainty == "probably" else "Take"

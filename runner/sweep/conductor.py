@@ -334,7 +334,7 @@ class Conductor:
         self._going = {cell.key for cell in going.cells} | self._without_number
         self.outcome.looks += 1
         open_ones = f"{len(going.doubts)} {'answer is' if len(going.doubts) == 1 else 'answers are'} still undecided"
-        self.watcher.say(f"{open_ones}: {len(self._going)} of {len(self._ranked)} measurements go on.")
+        self.watcher.say(f"{open_ones}: {len(self._going)} of {len(self._ranked)} trials go on.")
 
     def _has_turns(self, trial: RunningTrial) -> bool:
         return not self._is_ended(trial.planned.cell.key)

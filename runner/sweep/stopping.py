@@ -58,18 +58,18 @@ def going(
 
 def choosing(run: Run, trials: Sequence[Trial], cells: Sequence[Cell]) -> Going:
     """All cells as long as a line that was asked for has no sure answer; none when every line has one, or depends on
-    the gateways. Nothing is sure before FEWEST_PASSES visits of each ladder, in FEWEST_INSTANCES tunnels."""
+    the gateways. Nothing is sure before FEWEST_PASSES slices of each ladder, in FEWEST_INSTANCES tunnels."""
     made = devices(run, trials)
     words = {
         vpn: {must: state.word for must, state in own.items()}
         for vpn, own in states(run, trials, shipped_runs()).items()
     }
     known = [trial for trial in trials if trial.curve and trial.vpn in made]
-    visits = Counter[str]()
+    climbed = Counter[str]()
     for trial in known:
-        visits[trial.cell] += len(trial.curve[0].rounds)
+        climbed[trial.cell] += len(trial.curve[0].rounds)
     tunnels = {trial.repetition for trial in known}
-    few = not known or min(visits.values()) < FEWEST_PASSES or len(tunnels) < FEWEST_INSTANCES
+    few = not known or min(climbed.values()) < FEWEST_PASSES or len(tunnels) < FEWEST_INSTANCES
     asked = [run.needs.line_bps] if run.needs.line_bps else list(RATES_BPS)
     lines = asked if few else unsettled(made, words, run.needs)
     return Going(list(cells) if lines else [], [f"{line / 1e6:g} Mbit/s" for line in lines], set())

@@ -346,7 +346,7 @@ function saying(data) {
       return `No VPN that was measured here carries ${line} on this machine. ${first.vpn} carries most: ${upTo(first.here_bps, first.most_bps)}.`;
     }
     if (said.certainty === "open" && others.length) {
-      return `Take ${listed(said.named, "or")}: the measurements do not decide between them yet.`;
+      return `Take ${listed(said.named, "or")}: the trials do not decide between them yet.`;
     }
     const equals = others.length ? ` (${listed(others, "and")} ${others.length === 1 ? "is" : "are"} equally good for you)` : "";
     const kept = reserved(first.reservations).map((words) => `, ${words}`).join("");
