@@ -19,12 +19,15 @@ from runner.lab.software.image import Image, open_image
 from tests.kernel.inside import in_guest
 from tests.kernel.vpns_inside import LEAN
 from tests.lab.by_hand import bare_packets, script, two_gateways
-from tests.lab.test_closed import BACK, IPTABLES, happens, holds, in_use, stop
+from tests.lab.test_closed import BACK, EVENTS, IPTABLES, happens, holds, in_use, stop
 from tests.lab.test_recipe_by_hand import FORMS, Tunnel, goes_by_hand
 
 NAMES = ("ipsec", "gre_ipsec")
 DEBIANS = ("wireguard", "ipsec", "gre_ipsec")  # User Mode Linux has no WireGuard and no nftables
 FILES = {"/etc/strongswan.d/zz-lean.conf": LEAN}  # a guest takes 13 s to load all of strongSwan's plugins
+# All of tests/lab/test_closed.py, in two parts: a guest in software emulation takes up to two minutes for each.
+RULES = ("masquerading", "masquerading of everything", "policy routing", "routes flushed", "firewall loaded anew")
+PARTS = {"rules": RULES, "restarts": tuple(event for event in EVENTS if event not in RULES)}
 WITHOUT_NFTABLES = ("policy routing", "daemons killed", "networkd started anew", "routes flushed", "rebooted")
 CLOSED = {"uml": "test_a_policy_closes_it_without_nftables", "qemu": "test_nothing_leaves_in_the_clear"}
 
@@ -45,9 +48,10 @@ def test_a_recipe_by_hand(image: Image, tmp_path: Path, name: str, form: str) ->
 
 
 @pytest.mark.parametrize("name", DEBIANS)
-def test_nothing_leaves_in_the_clear(image: Image, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("part", PARTS)
+def test_nothing_leaves_in_the_clear(image: Image, tmp_path: Path, part: str, name: str) -> None:
     with in_use(image, tmp_path, name, FILES) as (lab, near):
-        holds(lab, near, name)
+        holds(lab, near, name, PARTS[part])
 
 
 def exempt(near: LabNode) -> None:
@@ -95,7 +99,10 @@ def main() -> int:
     names = wanted.names or (NAMES if wanted.kernel == "uml" else DEBIANS)
     tests = [f"{__file__}::test_a_recipe_by_hand[{form}-{name}]" for name in names for form in FORMS]
     closed = CLOSED[wanted.kernel.partition(":")[0]]
-    tests += [f"{__file__}::{closed}[{name}]" for name in names if wanted.kernel != "uml" or name == "ipsec"]
+    if wanted.kernel == "uml":
+        tests += [f"{__file__}::{closed}[{name}]" for name in names if name == "ipsec"]
+    else:
+        tests += [f"{__file__}::{closed}[{part}-{name}]" for name in names for part in PARTS]
     options = ["-q", "-rA", "--timeout=1800", *(["-k", wanted.only] if wanted.only else [])]
     return in_guest(wanted.folder, [*options, *tests], kernel=kernel)
 

@@ -42,6 +42,7 @@ END
     manage='mount -o remount,bind,ro /sys; exec timeout SECONDS /lib/systemd/systemd-networkd'
     unshare --mount sh -c "$manage" || test $? = 124
     rm -r /run/systemd
+    ip addr replace 192.168.0.1/24 dev wan0
     ip route replace default via 192.168.0.2
 """.replace("SECONDS", f"{4 * PATIENCE:g}")
 # What happens on the near gateway -> the commands.
@@ -71,8 +72,12 @@ EVENTS = {
 # What a machine has forgotten when it boots. The network comes after vpneval-closed, as its unit says; the old rules
 # and a sysctl of the gateway's own are there before.
 FORGOTTEN = """
-    ip link set wan0 down
-    ip link set lan0 down
+    for port in wan0 lan0; do
+        address=$(ip -o -4 addr show dev $port | grep -o 'inet [^ ]*' | cut -c6-)
+        ip link set $port down
+        ip addr flush dev $port
+        ip addr add $address dev $port
+    done
     kill -KILL -1
     rm -f /run/vpneval*
     . /etc/vpneval/gateway.sh
@@ -154,7 +159,7 @@ def holds(lab: Lab, near: LabNode, name: str, events: Sequence[str] = tuple(EVEN
     Tunnel(lab, name).works(80)
     for event in events:
         stays_closed(lab, near, name, event)
-    stays_closed_while_stopped(lab, near)
+    stays_closed_while_stopped(lab, near, events)
 
 
 def stop(near: LabNode) -> None:
@@ -163,11 +168,11 @@ def stop(near: LabNode) -> None:
     wait_until(lambda: not script(near), "the tunnel's end", 20)
 
 
-def stays_closed_while_stopped(lab: Lab, near: LabNode) -> None:
+def stays_closed_while_stopped(lab: Lab, near: LabNode, events: Sequence[str]) -> None:
     """The tunnel is stopped, and all of it happens; then, without the closing, the control."""
     seen = bare_packets(lab)
     stop(near)
-    for event in (event for event in EVENTS if event not in ("daemons killed", "device deleted", "rebooted")):
+    for event in (event for event in events if event not in ("daemons killed", "device deleted", "rebooted")):
         happens(near, event)
         time.sleep(0.5)
         assert bare_packets(lab) == seen, f"stopped, {event}: in the clear"

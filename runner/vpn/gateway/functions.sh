@@ -4,7 +4,7 @@ set -euf
 daemons=
 
 begin() {
-    trap 'kill $daemons 2> /dev/null' EXIT
+    trap stop EXIT
     refuse
     sysctl -qw net.ipv4.ip_forward=1 # at every start: what was set at boot may say otherwise
     [ -n "$mtu" ] || mtu=$(path_mtu)
@@ -144,6 +144,12 @@ END
 daemon() { # start it; when one of them ends, the tunnel does, and is started anew
     "$@" &
     daemons="$daemons $!"
+}
+
+stop() { # the daemons; one that does not listen would hold the device that the next start needs
+    if [ -z "$daemons" ] || ! kill $daemons 2> /dev/null; then return 0; fi
+    for _ in {1..30}; do kill -0 $daemons 2> /dev/null || return 0; sleep 0.1; done
+    kill -KILL $daemons 2> /dev/null || true
 }
 
 alive() { # do all daemons run?
