@@ -115,7 +115,7 @@ class _Examining:
         self.names = list(self.nodes)
         self.tunnel: dict[str, Standing] = {}
         self.unmeasured: list[str] = []
-        self.to = self.own = ""
+        self.to = self.own = self.pingless = ""
         self.pids: dict[str, set[str]] = {name: set() for name in self.names}
 
     # --- which tunnel --------------------------------------------------------------------------------------------
@@ -203,9 +203,12 @@ class _Examining:
         """``rtt_ms`` and ``loss_ratio`` of pings from the first gateway (ping(8))."""
         argv = ["ping", "-q", "-c", str(count), "-i", str(EVERY_S), "-W", "1", "-s", str(size)]
         argv += (["-M", "do"] if df else []) + (["-I", own] if own else [])
-        said = self.nodes[self.names[0]].run(*argv, to, check=False, timeout=30).stdout
-        rtts = re.search(r"= ([0-9.]+)/([0-9.]+)/([0-9.]+)", said)
-        lost = re.search(r"([0-9.]+)% packet loss", said)
+        done = self.nodes[self.names[0]].run(*argv, to, check=False, timeout=30)
+        rtts = re.search(r"= ([0-9.]+)/([0-9.]+)/([0-9.]+)", done.stdout)
+        lost = re.search(r"([0-9.]+)% packet loss", done.stdout)
+        if done.code not in (0, 1) and not df:  # 1: nobody has answered
+            why = (done.stderr.strip().splitlines() or ["it is not there"])[-1]
+            self.pingless = f"{self.names[0]} cannot ping ({why[:100]}); as root it may"
         if not rtts or not lost:
             return {}
         return {"rtt_ms": [float(one) for one in rtts.groups()], "loss_ratio": float(lost[1]) / 100}
@@ -312,14 +315,16 @@ def _between(at: _Examining, found: Look, max_bps: float | None, say: Callable[[
     port = re.search(r" dev (\S+)", shown)
     path = at.ping(outer)
     if not path:
-        at.unmeasured.append(f"the path's round trip and MTU: {far} answers no ping at {outer}. Let ICMP echo in there")
+        silent = f"{far} answers no ping at {outer}. Let ICMP echo in there"
+        at.unmeasured.append(f"the path's round trip and MTU: {at.pingless or silent}")
     mtu = path_mtu(at.nodes[near], outer, port[1]) if path and port else None
     inside: dict[str, Any] = {}
     pieces = found.pieces
     if at.to:
         inside = at.ping(at.to, own=at.own)
         if not inside:
-            at.unmeasured.append(f"the tunnel's round trip: {at.to} of {far} answers no ping through it")
+            silent = f"{at.to} of {far} answers no ping through it"
+            at.unmeasured.append(f"the tunnel's round trip: {at.pingless or silent}")
         length = at.tunnel[near].mtu_bytes or mtu
         if inside and length:
             whole, longest = at.whole(at.to, at.own, min(length, LONGEST))
