@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -21,7 +22,8 @@ from runner.report.choice import choice
 from runner.report.choice_words import headline, suits
 from runner.report.text import counted, quantity
 from runner.sweep.request import site_limits
-from runner.tunnel.standing import PAYLOAD_SHARE, Look, Way, examine
+from runner.tunnel.bottleneck import PAYLOAD_SHARE, REACHED
+from runner.tunnel.standing import Look, Way, examine
 from runner.vpn.sign import Standing
 
 TOLD = 12  # lines of a tunnel's parameters in the terminal; --json has them all
@@ -78,8 +80,7 @@ def instead(found: Look, folder: Path | None) -> list[str]:
         return []
     for path in [one_run(folder)] if folder else _of_these(found):
         run, trials = load_run(path)
-        rate = min(found.path.rates_bps, default=0.0) or float(run.lab.get("path", {}).get("rates_bps", [0.0])[0])
-        needs = run.needs.model_copy(update={"line_bps": run.needs.line_bps or rate or None})
+        needs = run.needs.model_copy(update={"line_bps": run.needs.line_bps or _line_bps(found)})
         made = choice(run.model_copy(update={"needs": needs}), trials)
         if made is None:
             continue
@@ -89,8 +90,16 @@ def instead(found: Look, folder: Path | None) -> list[str]:
     return []
 
 
+def _line_bps(found: Look) -> float | None:
+    """The path's rate; None where it was not measured, or no probe was to send faster."""
+    slowest = min(found.path.rates_bps, default=0.0)
+    most = REACHED * PAYLOAD_SHARE * (found.max_rate_bps or math.inf)
+    return slowest if 0 < slowest < most else None
+
+
 def _of_these(found: Look) -> Iterator[Path]:
-    """The runs in results/ that were measured between machines like these, the last one first."""
+    """The runs in results/ that were measured between two sites whose first gateway has this CPU and as many cores, the
+    last one first."""
     first = next(iter(found.gateways.values()))
     own = [path for path in runs_in([Path("results")]) if not is_shipped(path)] if is_folder(Path("results")) else []
     for path in sorted(own, key=lambda run: -(run / "run.json").stat().st_mtime):
@@ -120,6 +129,12 @@ def said(found: Look, other: list[str]) -> Iterator[str]:
         yield from (f"  {line}" for line in tunnel.told[:TOLD])
         if len(tunnel.told) > TOLD:
             yield f"  and {counted(len(tunnel.told) - TOLD, 'line')} more, in --json"
+    yield from _beside(found)
+    yield from _unknown(found, other)
+
+
+def _beside(found: Look) -> Iterator[str]:
+    """Other tunnels of the gateways, and what these have counted."""
     for name, gateway in found.gateways.items():
         beside = [one for one in gateway.tunnels if one != found.tunnel.get(name)]
         if beside and (found.tunnel or len(gateway.tunnels) > 1):
@@ -127,8 +142,13 @@ def said(found: Look, other: list[str]) -> Iterator[str]:
     if found.limit and found.limit.evidence:
         yield "What the gateways counted meanwhile:"
         yield from (f"  {line}" for line in found.limit.evidence)
+
+
+def _unknown(found: Look, other: list[str]) -> Iterator[str]:
     unknown = [f"{name}: {lack}" for name, gateway in found.gateways.items() for lack in gateway.lacks]
     unknown += [f"{name}: {path} cannot be read" for name, one in found.tunnel.items() for path in one.closed]
+    if not other and len(found.gateways) > 1:
+        unknown.append("what another VPN would change: results/ has no run of these gateways. Measure one: vpneval run")
     if unknown or found.unmeasured:
         yield "Not known:"
         yield from (f"  {line}" for line in (*found.unmeasured, *unknown))
@@ -177,7 +197,7 @@ def _ways(found: Look) -> Iterator[str]:
     if (
         found.loaded
         and found.max_rate_bps
-        and min(found.path.rates_bps, default=0) > 0.9 * PAYLOAD_SHARE * found.max_rate_bps
+        and min(found.path.rates_bps, default=0) > REACHED * PAYLOAD_SHARE * found.max_rate_bps
     ):
         yield f"the path may carry more: no probe sent faster than {quantity(found.max_rate_bps, 'bit/s')}"
 

@@ -24,14 +24,11 @@ from runner.lab.readings.loads import LoadWatch
 from runner.lab.readings.path import HEADERS_BYTES, look, path_mtu, rate
 from runner.lab.readings.seen import Counters, Seen, counters, everything
 from runner.lab.shape.site import ip_version
+from runner.tunnel.bottleneck import PAYLOAD_SHARE, Pieces, fragments_in, limit_of, pieces_in, policed_in
 from runner.vpn.plugin import Vpn
 from runner.vpn.sign import Standing, standing, wanted
 
 NOW_S = 3.0  # that the gateways are watched without a probe's traffic
-PAYLOAD_SHARE = 0.9  # of what is on the path: the rest is headers
-REACHED = 0.9  # of the rate that was asked for: no other limit was met
-AS_PATH = 0.8  # of the path's rate without a tunnel, headers included: the path limits it
-FEW = 0.1  # fragments a packet: below, they are other programs'
 PINGS, EVERY_S = 10, 0.2  # others than root may ping no faster
 SHORTEST, LONGEST = 576, 9000
 NEAR_BYTES = 128  # below the tunnel's MTU: as much as most tunnels exceed the path by
@@ -51,23 +48,6 @@ class Way(Strict):
     rtt_ms: list[float] = []
     loss_ratio: float | None = None
     rates_bps: list[float] = []
-
-
-class Pieces(Strict):
-    """Fragments of IP that the gateways made and put together, those that they could not put together, and the packets
-    that left them, in ``seconds``. ``longest``: does a packet as long as the tunnel's MTU travel in fragments?"""
-
-    made: int
-    arrived: int
-    failed: int
-    packets: int
-    seconds: float
-    longest: bool | None = None
-
-    @property
-    def travel(self) -> bool:
-        """Do packets travel in fragments?"""
-        return bool(self.longest) or self.made + self.arrived > FEW * max(1, self.packets)
 
 
 class Gateway(Strict):
@@ -115,7 +95,7 @@ class _Examining:
         self.names = list(self.nodes)
         self.tunnel: dict[str, Standing] = {}
         self.unmeasured: list[str] = []
-        self.to = self.own = ""
+        self.to = self.own = self.pingless = ""
         self.pids: dict[str, set[str]] = {name: set() for name in self.names}
 
     # --- which tunnel --------------------------------------------------------------------------------------------
@@ -203,9 +183,12 @@ class _Examining:
         """``rtt_ms`` and ``loss_ratio`` of pings from the first gateway (ping(8))."""
         argv = ["ping", "-q", "-c", str(count), "-i", str(EVERY_S), "-W", "1", "-s", str(size)]
         argv += (["-M", "do"] if df else []) + (["-I", own] if own else [])
-        said = self.nodes[self.names[0]].run(*argv, to, check=False, timeout=30).stdout
-        rtts = re.search(r"= ([0-9.]+)/([0-9.]+)/([0-9.]+)", said)
-        lost = re.search(r"([0-9.]+)% packet loss", said)
+        done = self.nodes[self.names[0]].run(*argv, to, check=False, timeout=30)
+        rtts = re.search(r"= ([0-9.]+)/([0-9.]+)/([0-9.]+)", done.stdout)
+        lost = re.search(r"([0-9.]+)% packet loss", done.stdout)
+        if done.code not in (0, 1) and not df:  # 1: nobody has answered
+            why = (done.stderr.strip().splitlines() or ["it is not there"])[-1]
+            self.pingless = f"{self.names[0]} cannot ping ({why[:100]}); as root it may"
         if not rtts or not lost:
             return {}
         return {"rtt_ms": [float(one) for one in rtts.groups()], "loss_ratio": float(lost[1]) / 100}
@@ -219,7 +202,7 @@ class _Examining:
             before = self.counted()
             if not self.ping(to, own=own, size=length - headers, count=3, df=True):
                 return None
-            return _fragments(before, self.counted()) >= 3
+            return fragments_in(before, self.counted()) >= 3
 
         longest = cut(mtu)
         if not longest:
@@ -277,7 +260,7 @@ def examine(
         loads = []
         at.unmeasured.append(f"what the gateways are busy with: {unread}")
     after, seconds = at.counted(), time.monotonic() - started
-    pieces = _pieces(before, after, seconds)
+    pieces = pieces_in(before, after, seconds)
     found = Look(
         gateways={
             name: Gateway(
@@ -297,7 +280,7 @@ def examine(
         to=at.to,
         pieces=pieces,
         now_bps=_now(at, before, after, seconds),
-        limit=_policed(before, after) or judge(loads),
+        limit=policed_in(before, after) or judge(loads),
         max_rate_bps=max_bps,
         unmeasured=at.unmeasured,
     )
@@ -312,14 +295,16 @@ def _between(at: _Examining, found: Look, max_bps: float | None, say: Callable[[
     port = re.search(r" dev (\S+)", shown)
     path = at.ping(outer)
     if not path:
-        at.unmeasured.append(f"the path's round trip and MTU: {far} answers no ping at {outer}. Let ICMP echo in there")
+        silent = f"{far} answers no ping at {outer}. Let ICMP echo in there"
+        at.unmeasured.append(f"the path's round trip and MTU: {at.pingless or silent}")
     mtu = path_mtu(at.nodes[near], outer, port[1]) if path and port else None
     inside: dict[str, Any] = {}
     pieces = found.pieces
     if at.to:
         inside = at.ping(at.to, own=at.own)
         if not inside:
-            at.unmeasured.append(f"the tunnel's round trip: {at.to} of {far} answers no ping through it")
+            silent = f"{at.to} of {far} answers no ping through it"
+            at.unmeasured.append(f"the tunnel's round trip: {at.pingless or silent}")
         length = at.tunnel[near].mtu_bytes or mtu
         if inside and length:
             whole, longest = at.whole(at.to, at.own, min(length, LONGEST))
@@ -359,75 +344,10 @@ def _rated(at: _Examining, found: Look, max_bps: float, say: Callable[[str], Non
     )
     update: dict[str, Any] = {"path": path, "inside": inside, "unmeasured": at.unmeasured}
     if of_tunnel:
-        pieces = _pieces(before, after, seconds).model_copy(update={"longest": found.pieces.longest})
-        limit = _limit(of_tunnel, of_path, max_bps, _policed(before, after), pieces, judge(loads))
+        pieces = pieces_in(before, after, seconds).model_copy(update={"longest": found.pieces.longest})
+        limit = limit_of(of_tunnel, of_path, max_bps, policed_in(before, after), pieces, loads)
         update |= {"pieces": pieces, "limit": limit, "loaded": True}
     return found.model_copy(update=update)
-
-
-def _limit(
-    tunnel: Sequence[float],
-    path: Sequence[float],
-    max_bps: float,
-    policed: Limit | None,
-    pieces: Pieces,
-    by: Limit | None,
-) -> Limit | None:
-    """What limits the tunnel, of what was found while a probe loaded it. The surest first."""
-    evidence = by.evidence if by else []
-    slow = min(tunnel)
-    if slow >= REACHED * PAYLOAD_SHARE * max_bps:
-        sentence = f"nothing up to {max_bps / 1e6:.4g} Mbit/s, and no probe was to send faster"
-        return Limit(sentence=sentence, kind="none found", evidence=evidence)
-    if policed is not None:
-        return policed
-    if by is not None and by.kind not in ("none found", "queue", "generator", "shared cores"):
-        return by
-    if path and slow >= AS_PATH * path[list(tunnel).index(slow)]:
-        both = f"{path[list(tunnel).index(slow)] / 1e6:.4g} Mbit/s without the tunnel, {slow / 1e6:.4g} in it"
-        return Limit(sentence=f"the path: it carries {both}", kind="path", evidence=evidence)
-    if pieces.travel and by is not None and by.kind in ("none found", "queue"):
-        sentence = f"fragments: {pieces.made} made and {pieces.arrived} put together of {pieces.packets} packets"
-        return Limit(sentence=sentence, kind="queue", evidence=evidence)
-    return by
-
-
-def _policed(before: Mapping[str, Counters], after: Mapping[str, Counters]) -> Limit | None:
-    """The policer of a gateway's own that has dropped packets in between."""
-    for name, now in after.items():
-        for port, (packets, drops) in now["policed"].items():
-            then = before[name]["policed"].get(port, [0, 0])
-            if drops > then[1]:
-                what = (
-                    f"{drops - then[1]} of {packets - then[0]} packets dropped by the policer at {name}'s port {port}"
-                )
-                return Limit(sentence=f"policing: {what}", where=name, kind="path", evidence=[what])
-    return None
-
-
-def _fragments(before: Mapping[str, Counters], after: Mapping[str, Counters]) -> int:
-    return sum(
-        after[name]["ip"][what] - before[name]["ip"][what] for name in after for what in ("FragCreates", "ReasmReqds")
-    )
-
-
-def _pieces(before: Mapping[str, Counters], after: Mapping[str, Counters], seconds: float) -> Pieces:
-    def grown(what: str) -> int:
-        return sum(after[name]["ip"].get(what, 0) - before[name]["ip"].get(what, 0) for name in after)
-
-    sent = sum(
-        counts[1] - before[name]["packets"].get(port, [0, 0])[1]
-        for name, now in after.items()
-        for port, counts in now["packets"].items()
-        if port != "lo"
-    )
-    return Pieces(
-        made=grown("FragCreates"),
-        arrived=grown("ReasmReqds"),
-        failed=grown("ReasmFails"),
-        packets=max(0, sent),
-        seconds=round(seconds, 1),
-    )
 
 
 def _now(at: _Examining, before: Mapping[str, Counters], after: Mapping[str, Counters], seconds: float) -> list[float]:

@@ -44,9 +44,13 @@ def stands(boxes: TwoSites, name: str, params: Params | None = None) -> Iterator
             for path, text in vpn.render(me, peers, params, secrets).items():
                 box.write(path, text)
             vpn.start(box, me, peers, params)
-        for me in SITES:
-            peers = peers_of(me, SITES)
-            wait_until(lambda me=me, peers=peers: vpn.is_up(boxes.nodes[me.name], me, peers), f"{name} up", 30, 0.1)  # type: ignore[misc]
+        near = boxes.nodes["gw1"]
+
+        def up() -> bool:
+            near.run("ping", "-c1", "-W1", "-I", LANS["gw1"], LANS["gw2"], check=False)  # some wait for a packet
+            return all(vpn.is_up(boxes.nodes[me.name], me, peers_of(me, SITES)) for me in SITES)
+
+        wait_until(up, f"{name} up", 30, 0.1)
         yield secrets
     finally:
         for box in boxes.nodes.values():

@@ -78,6 +78,8 @@ def test_no_two_vpns_have_the_same_signs() -> None:
                 "processes": [program("charon")],
             },
         ),
+        ("fastd", {"links": [link("a", "tun")], "processes": [program("fastd", "a", told=('method "null"',))]}),
+        ("tinc", {"links": [link("a", "tun")], "processes": [program("tincd", "a")]}),
         ("gre", {"links": [link("gre1", "gre")]}),
         ("", {"links": [link("a", "tun")], "processes": [program("secret-tool", "a")]}),
         ("", {"states": xfrm(STATES), "policies": [POLICY]}),
