@@ -89,9 +89,10 @@ def another(folder: Path) -> None:
     shutil.copytree(RUN, folder)
     run = json.loads((folder / "run.json").read_text()) | {"run_id": folder.name}
     (folder / "run.json").write_text(json.dumps(run))
+    decade = {"one": "203", "other": "204"}.get(folder.parent.name, "205")
     trials = [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
     for trial in trials:
-        trial["started_at"] = trial["started_at"].replace("202", f"2{len(folder.parent.name)}2")
+        trial["started_at"] = trial["started_at"].replace("202", decade)
     (folder / "trials.jsonl").write_text("".join(json.dumps(trial) + "\n" for trial in trials))
 
 
