@@ -55,10 +55,12 @@ def short(value: float) -> str:
 
 
 def roughly(seconds: float) -> str:
-    """A long time, in the unit that suits planning."""
+    """A time that is an estimate, in the unit that suits planning: seconds below two minutes, then minutes to days."""
     minutes = seconds / 60
     return (
-        f"{minutes:.0f} min"
+        f"{max(1, round(seconds))} s"
+        if minutes < 2
+        else f"{minutes:.0f} min"
         if minutes < 120
         else f"{minutes / 60:.0f} h"
         if minutes < 2880

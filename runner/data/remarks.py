@@ -39,7 +39,8 @@ class Remark(BaseModel):
     def load(self) -> str:
         """Of a breakdown: the load, and the rate from which it broke the tunnel."""
         value, unit = (self.value / 1e6, "Mbit/s") if self.unit == "bit/s" else (self.value, self.unit)
-        return f"{self.subject} from {value:.0f} {unit} offered"
+        said = f"{value:.0f}" if value >= 10 else f"{value:.2g}"  # of less than half a unit nothing would be left
+        return f"{self.subject} from {said} {unit} offered"
 
 
 def _of(subject: str) -> str:

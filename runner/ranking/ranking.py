@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
 
 from runner.data.numbers import SAME
-from runner.data.trials import Run, Strict, Trial
-from runner.ranking.basis import Basis, bases, basis_of
+from runner.data.trials import Strict
+from runner.ranking.basis import Basis
 from runner.ranking.draws import CONFIDENCE, DRAWS, Order
 from runner.ranking.estimates import Pooled, RoundValues
-from runner.ranking.weights import Slack, Weights, default_weights, slack
+from runner.ranking.weights import Slack, Weights, slack
 from runner.ranking.words import chance
 
 
@@ -80,31 +80,6 @@ class Ranking(Strict):
     slack: list[Slack]
     method: str
     probability_method: str
-
-
-def rank_all(
-    run: Run,
-    trials: Sequence[Trial],
-    *,
-    configurations: Sequence[str] | None = None,
-    weights: Weights | None = None,
-) -> list[Ranking]:
-    """A ranking for each basis (see ``bases``), by default with ``balanced`` weights over the measured metrics."""
-    counted = weights.counted if weights else ()
-    basis_list = bases(run, trials, counted, configurations)
-    return [weigh(basis, weights or default_weights(basis.values)) for basis in basis_list]
-
-
-def rank(
-    run: Run,
-    trials: Sequence[Trial],
-    *,
-    configuration: str,
-    weights: Weights,
-    image: str = "",
-) -> Ranking:
-    """Rank the run's VPNs, references left out, in the named configuration; see ``weigh``."""
-    return weigh(basis_of(run, trials, configuration, weights.counted, image), weights)
 
 
 def weigh(basis: Basis, weights: Weights) -> Ranking:

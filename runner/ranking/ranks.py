@@ -13,13 +13,6 @@ from runner.ranking.estimates import Blocks
 from runner.ranking.stats import compare_all, lead_of_differences
 
 
-def metric_ranks(
-    metric: Metric, values: Mapping[str, Blocks], bounds: Mapping[str, Set[int]] | None = None
-) -> dict[str, int]:
-    """VPN -> 1 + the number of VPNs significantly better. ``values``: VPN -> block -> value; ``bounds``: see apart."""
-    return ranks_of(values, apart(metric, values, bounds))
-
-
 def ranks_of(vpns: Collection[str], better: Set[tuple[str, str]]) -> dict[str, int]:
     """VPN -> rank, from the pairs (better, worse) that the metric tells apart."""
     ahead = Counter(worse for _, worse in better)

@@ -51,9 +51,9 @@ class Report(Strict):
     what carries its packets over the WAN (``udp``, ``tcp``, ``esp``). ``verdicts``: on each pair in each metric that
     counts; ``spreads``: where the spread of what was measured by rounds comes from. ``behind``: of each ranking, the
     numbers. ``metrics``: what each metric of the run is, by its
-    name. ``cores``: of the machine, or of one of them; ``cpu_of``: whose CPU time the CPU cost is. ``missing`` and
-    ``bases`` are what the rankings were made with, and the page makes them anew from; ``ladders``: of each ranking,
-    the cores that each rate takes. ``bases`` and ``ladders`` are not part of report.json.
+    name. ``cores``: of the machine, or of one of them; ``cpu_of``: whose CPU time the CPU cost is. ``bases`` are
+    what the rankings were made with, and the page makes them anew from; ``ladders``: of each ranking, the cores that
+    each rate takes. ``bases`` and ``ladders`` are not part of report.json.
     ``asked``: by the first call; None where nothing says it."""
 
     run_id: str

@@ -64,7 +64,7 @@ def load() -> Any:
 
 
 def _measurer(library: Any, account: Account) -> Any:
-    class Pooled(library.AbstractMeasurer):  # type: ignore[misc]  # the library is loaded on demand
+    class MeanOfPool(library.AbstractMeasurer):  # type: ignore[misc]  # the library is loaded on demand
         """Offers one load in ``POOL`` trials and reports their mean loss ratio."""
 
         def measure(self, intended_duration: float, intended_load: float) -> Any:
@@ -81,4 +81,4 @@ def _measurer(library: Any, account: Account) -> Any:
                 duration_with_overheads=account.elapsed_s - spent_s,
             )
 
-    return Pooled()
+    return MeanOfPool()

@@ -44,7 +44,6 @@ FEWEST_TRIALS, MOST_TRIALS = 12, 60  # of a search without a break
 LIMITED = 3  # trials in a row in which the generator fell short and nothing was lost
 HOPELESS = 3  # trials that failed at the lowest rate
 MOST_DEPENDENT = 0.6  # correlation of a trial with the next that is believed at most
-QUANTILES = (0.025, 0.975)
 
 
 @dataclass(frozen=True)

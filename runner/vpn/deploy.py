@@ -23,7 +23,6 @@ from runner.vpn.plugin import Secrets, Vpn
 from runner.vpn.recipe import Script, check_offered, script_of
 
 HOME = "/etc/vpneval"
-UNIT = "vpneval-tunnel.service"
 TABLE = "vpneval_tunnel"
 # Of every tunnel: command -> Debian package.
 TOOLS = {"nft": "nftables", "ping": "iputils-ping", "ip": "iproute2", "sysctl": "procps"}

@@ -11,7 +11,6 @@ from playwright.sync_api import Locator, Page
 from runner.data.levels import NO_CIPHER
 from runner.data.trials import Measurement, Run, Rung, Trial
 from runner.ranking.doubts import look
-from runner.ranking.ranking import rank
 from runner.ranking.verdicts import Verdict, turned
 from runner.ranking.weights import PRESETS, Weights, of_run
 from runner.ranking.words import chance
@@ -22,6 +21,7 @@ from runner.report.ranked_numbers import RankedNumber
 from runner.report.why import sentence
 from tests.browser.conftest import Open
 from tests.unit.report.test_report_limits import ONE
+from tests.unit.reports import rank
 from tests.unit.synthetic import CBC, METRICS, TCP, make_trial, realistic_run
 
 MOST_CLICKS = 3

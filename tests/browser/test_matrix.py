@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from runner.ranking.ranking import Ranking, rank
+from runner.ranking.ranking import Ranking
 from runner.ranking.verdicts import Verdict, turned
 from runner.ranking.weights import Weights
 from runner.report.answer import answers, groups
@@ -16,6 +16,7 @@ from runner.report.forms.html import html_text
 from runner.report.model import Report, build
 from runner.report.verdicts import of_ranking
 from tests.browser.conftest import Open
+from tests.unit.reports import rank
 from tests.unit.synthetic import realistic_run
 
 CELLS = """number => [...document.querySelectorAll(`#ranking-${number} tr[data-vpn]`)].flatMap(

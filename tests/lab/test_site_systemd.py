@@ -11,12 +11,12 @@ import pytest
 
 from runner.lab.node import Completed, LabNode, wait_until
 from runner.lab.software.image import Image
-from runner.vpn.deploy import UNIT
 from tests.lab.by_hand import copied
 from tests.lab.commands import vpneval
 from tests.lab.sites import BOXES, OWN_FIREWALL, TwoSites, two_sites
 from tests.lab.test_ssh_lab import settled
 
+UNIT = "vpneval-tunnel.service"
 LANS = {"gw1": "10.20.0.1", "gw2": "10.30.0.1"}
 DAEMONS = {"wireguard_go": "wireguard-go", "openvpn": "openvpn", "ipsec_user": "charon-systemd"}
 # A systemd that manages this box's processes and nothing else: in a control group of its own, and with the machine's

@@ -2,14 +2,18 @@
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import cache
 
 from rich.console import Console
 
+from runner.data.metric import Metric
 from runner.data.trials import Cell, ExperimentRecord, Run, Trial
-from runner.ranking.ranking import Ranking, rank
-from runner.ranking.weights import Weights
+from runner.ranking.basis import bases, basis_of
+from runner.ranking.estimates import Blocks
+from runner.ranking.ranking import Ranking, weigh
+from runner.ranking.ranks import apart, ranks_of
+from runner.ranking.weights import Weights, default_weights
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.terminal import render
@@ -60,6 +64,26 @@ def trials_of(values: Mapping[str, Mapping[str, float]], noise: tuple[float, ...
         for metric, value in metrics.items()
         for block in range(len(noise))
     ]
+
+
+def rank(run: Run, trials: Sequence[Trial], *, configuration: str, weights: Weights, image: str = "") -> Ranking:
+    """The ranking of the named configuration."""
+    return weigh(basis_of(run, trials, configuration, weights.counted, image), weights)
+
+
+def rank_all(
+    run: Run, trials: Sequence[Trial], *, configurations: Sequence[str] | None = None, weights: Weights | None = None
+) -> list[Ranking]:
+    """A ranking for each basis, by default with ``balanced`` weights over the measured metrics."""
+    every = bases(run, trials, weights.counted if weights else (), configurations)
+    return [weigh(basis, weights or default_weights(basis.values)) for basis in every]
+
+
+def metric_ranks(
+    metric: Metric, values: Mapping[str, Blocks], bounds: Mapping[str, Set[int]] | None = None
+) -> dict[str, int]:
+    """VPN -> 1 + the number of VPNs significantly better."""
+    return ranks_of(values, apart(metric, values, bounds))
 
 
 def ranked(values: Mapping[str, Mapping[str, float]], weights: Mapping[str, float], **options: object) -> Ranking:

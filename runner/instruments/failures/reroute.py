@@ -20,7 +20,6 @@ FRR = "/usr/lib/frr"
 DAEMONS = ("mgmtd", "zebra", "bfdd", "ospfd")
 CONVERGED_WITHIN_S = 60.0  # default hellos need about 20
 FIRST = ["gw1", "wan", "r2", "r3", "gw2"]
-SECOND = ["gw1", "r5", "gw2"]
 # How a router notices a dead neighbour -> ospfd's lines for an interface, the timers in words, and over how many
 # seconds a random moment of failure has to be spread: the period of the hellos.
 DETECTIONS: dict[str, tuple[tuple[str, ...], str, float]] = {

@@ -37,7 +37,7 @@ OVERHEAD_S = 0.06  # of a trial
 
 
 @dataclass(frozen=True)
-class Counted:
+class Datagrams:
     """Datagrams of one trial: sent in so many seconds, read by the receiving program, and dropped by its socket."""
 
     sent: int
@@ -46,7 +46,7 @@ class Counted:
     dropped: int
 
 
-NOTHING = Counted(1, 1.0, 0, 0)
+NOTHING = Datagrams(1, 1.0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Programs:
     send_buffer_bytes: int
     ports: Iterator[int] = field(default_factory=lambda: cycle(PORTS))
 
-    def play(self, load: Load) -> Counted:
+    def play(self, load: Load) -> Datagrams:
         """One trial. Raises MeasurementError where a program fails."""
         port = next(self.ports)
         self.sink.tell(f"begin {port}")
@@ -72,7 +72,7 @@ class Programs:
         counts = self.sink.hear_object(10)
         if "error" in offered:
             raise MeasurementError(f"the sender on {self.sender.node.name} could not send: {offered['error']}")
-        return Counted(offered["sent"], offered["seconds"], counts["received"], counts["dropped"])
+        return Datagrams(offered["sent"], offered["seconds"], counts["received"], counts["dropped"])
 
 
 @contextmanager
@@ -138,7 +138,7 @@ class UdpSockets(Instrument):
         breakdowns: list[float] = []
         drops: list[float] = []  # of what each trial sent, the share that the receiver's socket dropped
 
-        def play(load: Load) -> Counted:
+        def play(load: Load) -> Datagrams:
             programs: Programs = bench.shared("programs", lambda: sending(bench.lab, bench.address, *buffers.values()))
             return programs.play(load)
 

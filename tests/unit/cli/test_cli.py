@@ -510,6 +510,9 @@ def test_a_folder_of_runs_names_them(tmp_path: Path) -> None:
         check_run_folder(tmp_path)
 
 
-@pytest.mark.parametrize(("minutes", "said"), [(13, "13 min"), (119.4, "119 min"), (130, "2 h"), (2905, "2 days")])
+@pytest.mark.parametrize(
+    ("minutes", "said"),
+    [(0, "1 s"), (0.4, "24 s"), (1.9, "114 s"), (13, "13 min"), (119.4, "119 min"), (130, "2 h"), (2905, "2 days")],
+)
 def test_a_long_time_is_told_in_hours_or_days(minutes: float, said: str) -> None:
     assert roughly(60 * minutes) == said

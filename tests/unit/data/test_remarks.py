@@ -45,3 +45,11 @@ def test_of_an_older_trial_what_no_code_reads_stays_a_sentence(tmp_path: Path) -
     (tmp_path / "trials.jsonl").write_text(f"{json.dumps(old)}\n{new.model_dump_json()}\n")
     older, newer = read_trials(tmp_path / "trials.jsonl")
     assert (older.remarks, older.warnings) == (newer.remarks, newer.warnings) == ([*EVERY.values()], ["of a reader"])
+
+
+@pytest.mark.parametrize(
+    ("rates_bps", "said"), [([4e5, 9e5], "from 0.4 Mbit/s"), ([7.6e6], "from 7.6 Mbit/s"), ([4e8], "from 400 Mbit/s")]
+)
+def test_a_breakdown_under_little_is_not_said_to_be_one_under_nothing(rates_bps: list[float], said: str) -> None:
+    (remark,) = breakdown("UDP", rates_bps)
+    assert str(remark) == f"the tunnel broke down under UDP, {said} offered"

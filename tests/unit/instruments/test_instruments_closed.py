@@ -102,7 +102,7 @@ def open_(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         monkeypatch.setattr(module, "fragments_created", lambda lab: 0)
     monkeypatch.setattr(udp, "iperf3", lambda *_: report("udp"))
     monkeypatch.setattr(udp, "receive_buffer_errors", lambda lab: 0)
-    monkeypatch.setattr(udp_sockets.Programs, "play", lambda *_: udp_sockets.Counted(100, 1.0, 90, 5))
+    monkeypatch.setattr(udp_sockets.Programs, "play", lambda *_: udp_sockets.Datagrams(100, 1.0, 90, 5))
     return found
 
 

@@ -29,11 +29,11 @@ from runner.instruments.security.vantage import Frame, ProbeOutcome, clear_frame
 from runner.instruments.security.wrong_key import from_address, stranger_of
 from runner.lab.node import Completed
 from runner.lab.shape.site_to_site import SITES
-from runner.ranking.ranks import metric_ranks
 from runner.ranking.weights import PRESETS
 from runner.vpn.declared import UNDECLARED, Declared, Security
 from runner.vpn.scale import applies, in_words, strength
 from runner.vpn.scale import rate as points_of
+from tests.unit.reports import metric_ranks
 from tests.unit.synthetic import METRICS
 
 BEST = Security(

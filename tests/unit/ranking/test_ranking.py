@@ -13,13 +13,12 @@ from runner.data.trials import Measurement, Run, Status, Trial
 from runner.ranking.basis import bases
 from runner.ranking.draws import draw_means, draw_ranks, order_of
 from runner.ranking.estimates import RoundValues
-from runner.ranking.ranking import rank, rank_all, weighted_average
-from runner.ranking.ranks import metric_ranks
+from runner.ranking.ranking import weighted_average
 from runner.ranking.weights import Weights, default_weights
 from runner.report.compare import compare_runs
 from runner.report.facts import conditions
 from runner.report.text import unranked
-from tests.unit.reports import THREE, averages, places, ranked, trials_of
+from tests.unit.reports import THREE, averages, metric_ranks, places, rank, rank_all, ranked, trials_of
 from tests.unit.synthetic import CBC, IDLE, METRICS, TCP, UDP, make_run, make_trial, realistic_run
 
 

@@ -17,12 +17,11 @@ from runner.ranking.draws import draw_means
 from runner.ranking.estimates import RoundValues, components, estimate_pairs
 from runner.ranking.looks import nominal
 from runner.ranking.machines import on_machines
-from runner.ranking.ranking import rank
 from runner.ranking.stats import summarise
 from runner.ranking.verdicts import LEVEL, probabilities, seconds_to_decide, verdicts
 from runner.ranking.weights import Weights
 from tests.unit.data.test_limits import TUNNEL, cores, machine, process
-from tests.unit.reports import THREE, places, ranked, trials_of
+from tests.unit.reports import THREE, places, rank, ranked, trials_of
 from tests.unit.synthetic import METRICS, make_run
 
 ONLY_TCP = Weights(name="", values={"tcp_throughput": 1})

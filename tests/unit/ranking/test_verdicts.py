@@ -16,14 +16,13 @@ from runner.ranking.basis import bases
 from runner.ranking.doubts import cells_in_doubt, doubts, look
 from runner.ranking.estimates import Estimate, RoundValues
 from runner.ranking.looks import nominal
-from runner.ranking.ranking import rank
 from runner.ranking.stats import block_values
 from runner.ranking.verdicts import Verdict, decide, held, level_of, probabilities, seconds_to_decide, turned
 from runner.ranking.weights import Weights
 from runner.sweep.stopping import going
 from tests.bench.decide import QUIET, decided, decided_by_blocks, false_runs, false_with_looks
 from tests.bench.simulated_rounds import Machine, play, run_of
-from tests.unit.reports import trials_of
+from tests.unit.reports import rank, trials_of
 from tests.unit.synthetic import CBC, IDLE, METRICS, PLAIN, TCP, make_run, make_trial
 
 THROUGHPUT = METRICS["tcp_throughput"]
