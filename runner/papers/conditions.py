@@ -7,7 +7,7 @@ from contextlib import suppress
 from statistics import median
 
 from runner.data.levels import LEVELS, TCP
-from runner.papers.claims import BASELINE
+from runner.papers.claims import BASELINE, KERNEL_ESP
 from runner.papers.findings import Blocks, Data, Judgement, Kind, NotMeasured
 from runner.papers.scales import plane_of
 
@@ -76,6 +76,19 @@ def with_instructions(judge: Callable[[str, Data], Judgement]) -> Callable[[str,
         if data.run.lab.get("guest") != "uml":
             return judgement
         return unlike(judgement, "instructions", NO_INSTRUCTIONS)
+
+    return judged
+
+
+def says_its_driver(judge: Callable[[Data], Judgement]) -> Callable[[Data], Judgement]:
+    """``judge`` of what cryptography costs IPsec beside its other work: in User Mode Linux, whose kernel has no driver
+    for the CPU's instructions, the judgement says by what code."""
+
+    def judged(data: Data) -> Judgement:
+        judgement = judge(data)
+        if data.run.lab.get("guest") != "uml" or KERNEL_ESP not in judgement.systems or judgement.note:
+            return judgement
+        return judgement.model_copy(update={"note": ALIKE["generic"]})
 
     return judged
 

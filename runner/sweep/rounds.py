@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runner.data.errors import InstrumentError, LabError, ProofError
-from runner.data.levels import outside_of_tunnel
+from runner.data.levels import VARIANTS, outside_of_tunnel
 from runner.lab import machine
 from runner.sweep.plan import PlannedTunnel
 from runner.sweep.running_trial import RunningTrial
@@ -167,7 +167,7 @@ class Rounds:
                     continue
                 break
             self.last += 1
-            turns = _in_order(due, random.Random(f"{self.seed}/round {self.last}"))
+            turns = in_order(due, random.Random(f"{self.seed}/round {self.last}"))
             context = self.context
             context.watcher.round(self.last, len({id(stand) for stand, _ in turns}), context.records.left_s())
             for stand, trial in turns:
@@ -194,7 +194,7 @@ class Rounds:
                 stand.renew(context)
 
 
-def _in_order(
+def in_order(
     due: Sequence[tuple[StandingTunnel, RunningTrial]], rng: random.Random
 ) -> list[tuple[StandingTunnel, RunningTrial]]:
     """The turns of one round: groups of trials that are compared with each other, in random order, and the VPNs in
@@ -211,5 +211,7 @@ def _in_order(
 
 
 def conditions(trial: RunningTrial) -> tuple[tuple[str, str], ...]:
-    """The levels that the trial shares with the VPNs that it is compared with, and with their baseline."""
-    return tuple(sorted(outside_of_tunnel(trial.planned.cell.params).items()))
+    """The levels that the trial shares with the VPNs that it is compared with, and with their baseline: plain IP has no
+    crypto driver, and is in the rounds of VPNs that all have one."""
+    levels = outside_of_tunnel(trial.planned.cell.params)
+    return tuple(sorted((factor, level) for factor, level in levels.items() if factor not in VARIANTS))

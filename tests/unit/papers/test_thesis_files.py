@@ -38,6 +38,20 @@ def trials() -> list[Trial]:
     ]
 
 
+@pytest.mark.parametrize(("guest", "note"), [("uml", "what encrypts does so by generic C code"), ("none", "")])
+def test_what_encryption_costs_in_user_mode_linux_says_by_what_code(guest: str, note: str) -> None:
+    run = make_run(("ipsec",))
+    run = run.model_copy(update={"lab": run.lab | {"guest": guest}})
+    rates = ((OFF, 1e8), (ON, 1.5e8))
+    measured = [
+        make_trial("ipsec", params, block, {"tcp_throughput": rate * (1 + block / 100)})
+        for params, rate in rates
+        for block in range(3)
+    ]
+    found = judge(finding("thesis", "packed-ipsec-zeros"), run, measured)
+    assert (found.verdict, found.note) == ("not reproduced", note)
+
+
 def test_compression_is_judged_by_the_files_and_everything_else_by_time() -> None:
     run = make_run(("openvpn",))
     judged = judge(finding("thesis", "packed-openvpn-zeros"), run, trials())
