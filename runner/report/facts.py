@@ -23,10 +23,15 @@ FIRST_FACTS = ("kind", "kernel", "guest", "machine", "cpu", "cores")
 
 
 class Fact(Strict):
-    """A fact of the run as text, under its name."""
+    """A fact of the run as text, under its name; ``count``: the number that it is, where it is a whole one."""
 
     name: str
     value: str
+    count: int | None = None
+
+
+def _lab_fact(name: str, value: Any) -> Fact:
+    return Fact(name="lab " + name.replace("_", " "), value=plain(value), count=value if type(value) is int else None)
 
 
 def facts(run: Run, trials: Sequence[Trial]) -> list[Fact]:
@@ -34,7 +39,7 @@ def facts(run: Run, trials: Sequence[Trial]) -> list[Fact]:
     lab = {name: run.lab[name] for name in FIRST_FACTS if name in run.lab} | run.lab
     machines = lab.pop("machines", None)
     lab.pop("generator", None)
-    listed = [Fact(name="lab " + name.replace("_", " "), value=plain(value)) for name, value in lab.items()]
+    listed = [_lab_fact(name, value) for name, value in lab.items()]
     if isinstance(machines, dict) and len(machines) > 1:
         listed += [
             Fact(name=f"machine {name}", value=plain(_without_ports(machine))) for name, machine in machines.items()

@@ -24,7 +24,7 @@ def machine(report: Report) -> str:
 def machine_of(lab_facts: Sequence[Fact]) -> str:
     """The machine in words: its CPU, cores, kernel and the kind of the lab; for a farm, how many machines."""
     facts = {fact.name: fact.value for fact in lab_facts}
-    cores = facts.get("lab cores", "")
+    cores = next((fact.count for fact in lab_facts if fact.name == "lab cores"), None)
     kind = {
         "netns": "all nodes on one machine",
         "ssh": "nodes on machines of their own",
@@ -37,7 +37,7 @@ def machine_of(lab_facts: Sequence[Fact]) -> str:
             kind["netns"] += f" (left out, of other kinds: {others})"
     parts = [
         facts.get("lab cpu", "").replace("(R)", "").replace("(TM)", ""),
-        text.counted(int(cores), "core") if cores.isdigit() else "",
+        text.counted(cores, "core") if cores is not None else "",
         f"Linux {facts['lab kernel']}" + (f" in {guest}" if guest not in ("", "none") else "")
         if "lab kernel" in facts
         else "",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +33,6 @@ ABOUT_APART = (
     "take additional CPU time."
 )
 SIZES = {"packet/s": "packet_bytes", "s": "file_bytes"}  # unit -> the level that says how long a packet or file is
-STANDS = re.compile(r"on separate gateways the order of .* would stand\.")
 HEAD = ("VPN", "levels", "median", "what limits it", "on separate gateways")
 
 
@@ -68,12 +66,30 @@ class LimitRow(Strict):
         return [self.vpn, self.levels, text.quantity(self.median, self.unit), self.says, separate]
 
 
+class Order(Strict):
+    """What becomes of the order of a ranking, by its ``configuration`` and ``image``, in the throughput ``title`` on
+    separate gateways, in a sentence; ``stands``: nothing is known to change it."""
+
+    title: str
+    configuration: str
+    image: str
+    stands: bool
+    says: str
+
+    @property
+    def sentence(self) -> str:
+        """The sentence with what it is about before it."""
+        return f"{self.title}, {self.configuration}{f' ({self.image})' if self.image else ''}: {self.says}"
+
+
 class LimitsSection(Strict):
     """The section: a row for each cell; ``orders``: for each ranking and throughput, what becomes of the order on
-    separate gateways, in a sentence. ``stands``: does it stand everywhere, as far as is known? None: nobody knows."""
+    separate gateways, in a sentence, and ``changes`` as data. ``stands``: does it stand everywhere, as far as is known?
+    None: nobody knows."""
 
     rows: list[LimitRow] = []
     orders: list[str] = []
+    changes: list[Order] = []
     stands: bool | None = None
 
     @property
@@ -113,15 +129,15 @@ def limits(run: Run, trials: Sequence[Trial], bases: Sequence[Basis]) -> LimitsS
         for (metric, cell), own in by_cell.items()
         if (blocks := block_values(every[cell], metric))
     ]
-    orders, stands = [], []
+    orders = []
     for basis in bases:
         compared = [row for row in rows if _compared(row, basis.image, basis.levels, basis.traffic)]
         for metric in basis.traffic:
             mine = {row.vpn: row for row in compared if row.metric == metric}
             if (order := _order(run, basis, mine, metric)) is not None:
-                orders.append(order[0])
-                stands.append(order[1])
-    return LimitsSection(rows=rows, orders=orders, stands=all(stands) if stands else None)
+                orders.append(order)
+    stands = all(order.stands for order in orders) if orders else None
+    return LimitsSection(rows=rows, orders=[order.sentence for order in orders], changes=orders, stands=stands)
 
 
 def of_ranking(limited: LimitsSection, ranking: Ranking) -> list[LimitRow]:
@@ -134,13 +150,9 @@ def of_ranking(limited: LimitsSection, ranking: Ranking) -> list[LimitRow]:
 def changed_order(limited: LimitsSection, ranking: Ranking, title: str) -> str:
     """How separate gateways would change the order in the throughput called ``title``, in a sentence; empty where no
     change is known."""
-    head = _head(title, ranking.configuration, ranking.image)
-    mine = (sentence.removeprefix(head) for sentence in limited.orders if sentence.startswith(head))
-    return next((sentence for sentence in mine if not STANDS.search(sentence)), "")
-
-
-def _head(title: str, configuration: str, image: str) -> str:
-    return f"{title}, {configuration}{f' ({image})' if image else ''}: "
+    about = title, ranking.configuration, ranking.image
+    mine = (order for order in limited.changes if (order.title, order.configuration, order.image) == about)
+    return next((order.says for order in mine if not order.stands), "")
 
 
 def _bits(unit: str, params: Mapping[str, str]) -> int:
@@ -212,9 +224,9 @@ def _compared(
     return same and outside_of_tunnel(row.params) == traffic.get(row.metric)
 
 
-def _order(run: Run, basis: Basis, rows: Mapping[str, LimitRow], metric: str) -> tuple[str, bool] | None:
-    """What becomes of the order of one ranking in one throughput on separate gateways, in a sentence, and whether it
-    stands. None where this is not known of two VPNs."""
+def _order(run: Run, basis: Basis, rows: Mapping[str, LimitRow], metric: str) -> Order | None:
+    """What becomes of the order of one ranking in one throughput on separate gateways. None where this is not known of
+    two VPNs."""
     there = {vpn: row.apart for vpn, row in rows.items() if row.apart}
     if len(there) < 2:
         return None
@@ -225,10 +237,15 @@ def _order(run: Run, basis: Basis, rows: Mapping[str, LimitRow], metric: str) ->
     for vpn, row in rows.items():
         if vpn not in there:
             unknown.setdefault(row.unknown, []).append(vpn)
-    head = _head(run.metrics[metric].title, basis.configuration, basis.image)
     what = "; ".join(phrases) if phrases else f"the order of {', '.join(there)} would stand"
     rest = [f" Not known of {', '.join(vpns)}: {why}." for why, vpns in unknown.items()]
-    return f"{head}on separate gateways {what}.{''.join(rest)}", not phrases
+    return Order(
+        title=run.metrics[metric].title,
+        configuration=basis.configuration,
+        image=basis.image,
+        stands=not phrases,
+        says=f"on separate gateways {what}.{''.join(rest)}",
+    )
 
 
 def _grouped(pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:

@@ -19,7 +19,7 @@ from runner.report.answer import change
 from runner.report.blocks import Block, Heading, Paragraph, TableCell, cell
 from runner.report.document import measured, opening, ranked, warnings
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_levels
-from runner.report.facts import interval_method
+from runner.report.facts import Fact, interval_method
 from runner.report.forms.terminal_answer import NOTHING_TO_RANK, render_answer
 from runner.report.forms.terminal_experiments import render_experiments
 from runner.report.model import Report
@@ -141,8 +141,8 @@ def _header(report: Report, console: Console) -> None:
     )
     if report.separation:
         console.print(_labelled("until", report.separation))
-    facts = {fact.name: fact.value for fact in report.facts}
-    lab = " · ".join(_fact(name, facts[name]) for name in FACTS_SHOWN if facts.get(name))
+    facts = {fact.name: fact for fact in report.facts if fact.value}
+    lab = " · ".join(_fact(facts[name]) for name in FACTS_SHOWN if name in facts)
     console.print(_labelled("lab", lab))
     versions = [fact.value for fact in report.facts if fact.name.startswith("version of ")]
     if versions:
@@ -151,8 +151,8 @@ def _header(report: Report, console: Console) -> None:
     _remarks(report.caveats, console)
 
 
-def _fact(name: str, value: str) -> str:
-    return text.counted(int(value), "core") if name == "lab cores" and value.isdigit() else value
+def _fact(fact: Fact) -> str:
+    return text.counted(fact.count, "core") if fact.name == "lab cores" and fact.count is not None else fact.value
 
 
 def _ranking(ranking: Ranking, console: Console) -> None:
