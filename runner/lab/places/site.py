@@ -26,13 +26,14 @@ from runner.lab.names import HOST
 from runner.lab.node.answers import Link, Route, links, number, routes, sections
 from runner.lab.places import hosts, machines
 from runner.lab.places.conflicts import VPN_PORTS, in_use, listeners
+from runner.lab.places.connection import Connection
 from runner.lab.places.firewall import UNTRANSLATED, closed, translates
 from runner.lab.places.hours import Hours
 from runner.lab.places.others import in_words
 from runner.lab.places.private import private_folder
 from runner.lab.places.sent import PAYLOAD_SHARE, forget, sent
 from runner.lab.places.sites import CABLE, Gateway, Sites, described
-from runner.lab.places.ssh import Connection, Lent, SshNode
+from runner.lab.places.ssh import Lent, SshNode
 from runner.lab.readings.path import RATE_S, look, nats_in_words, path_mtu
 from runner.lab.shape import congestion
 from runner.lab.shape.site import ENCAPSULATION_BYTES, BarePath, Site, peers_of
@@ -47,7 +48,6 @@ TOOLS = {
     "python3": "python3",
     "ss": "iproute2",
     "tar": "tar",
-    "mountpoint": "util-linux",
 }  # before any image
 LOOKS_WITH = {"ip": "iproute2", "ss": "iproute2"}
 OTHER_PORTS = (

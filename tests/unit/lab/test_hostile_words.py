@@ -19,11 +19,11 @@ from runner.data.errors import CannotRunHere, UsageError, VpnevalError
 from runner.lab.node import Completed
 from runner.lab.node.answers import checked
 from runner.lab.places import hosts, modules, site
+from runner.lab.places.connection import Connection
 from runner.lab.places.inventory import GatewayMachine, HostMachine, Inventory, WanMachine, read_inventory
 from runner.lab.places.labfile import read_lab_file
 from runner.lab.places.machines import examine, own_image
 from runner.lab.places.sites import Gateway, Host, Sites, described, read_sites, real
-from runner.lab.places.ssh import Connection
 from runner.lab.readings.hardware import hardware
 from runner.lab.readings.path import FINDINGS, nats_in_words
 
@@ -209,8 +209,7 @@ FOUND = {
 FOUND |= {"dscp_kept": [True], "ecn_kept": [True], "clock_ahead_s": None, "forward_bps": 1e6, "reverse_bps": 1e6}
 Answers = dict[str, list[Any]]  # of a command, by what it has: its sections
 ASKED: Answers = {
-    "SSH_CONNECTION": ["192.0.2.9 1 192.0.2.2 22"],
-    "mountpoint": ["", "", "", LINKS, "default via 192.0.2.1 dev eth0\n192.0.2.9 dev eth0"],
+    "unshare --net": ["", "", LINKS, "default via 192.0.2.1 dev eth0\n192.0.2.9 dev eth0"],
     "neigh show": [
         "qdisc noqueue 0: root",
         "",
@@ -222,7 +221,7 @@ ASKED: Answers = {
     "ip -d -j addr show": [LINKS],
     "dpkg-query": [DPKG],
     "modules.builtin": ["openvpn loaded\ntun there\nx absent\n6.12.1-amd64 x86_64"],
-    "vpneval-begins": ["vpneval-beginsroot|{now}|3 11"],
+    "vpneval-begins": ["vpneval-begins|root|{now}|192.0.2.9 1 192.0.2.2 22|3 11|"],
 }
 
 
@@ -231,6 +230,7 @@ class Paper(Connection):
 
     def __init__(self, answers: Answers, name: str = "gw1") -> None:
         self.name, self.answers, self.sudo = name, answers, ()
+        self.client, self.server = "192.0.2.9", "192.0.2.2"
 
     def run(self, *argv: str, timeout: float = 1, as_root: bool = True) -> Completed:
         command = " ".join(argv)
