@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from runner.data.errors import CannotRunHere
+from runner.data.store import load_run
 from runner.lab.node import LabNode, wait_until
 from runner.lab.places import open_rig
 from runner.lab.software.image import Image
@@ -136,15 +137,28 @@ def start_sshd(box: LabNode, sessions: int):  # type: ignore[no-untyped-def]
     return daemon
 
 
-def test_as_many_sessions_as_are_asked_for_are_enough(boxes: TwoSites, tmp_path: Path) -> None:
+def test_as_many_sessions_as_are_asked_for_are_enough_and_the_path_is_kept(boxes: TwoSites, tmp_path: Path) -> None:
+    """A ladder has most of them at once. The run's needs are what its path shows."""
     daemons = [start_sshd(box, 8) for box in boxes.nodes.values()]
     try:
         done = vpneval(
             *("run", "choose", "--lab", f"site:{boxes.sites(sshd=2200)}", "--image", "host", "--profile", "site"),
-            *("--reps", "1", "--vpn", "wireguard_go", "--out", tmp_path / "run"),
+            *("--reps", "1", "--rounds", "2", "--set", "measure=ladder", "--vpn", "wireguard_go", "--max-rate", "50M"),
+            *("--path-rtt", "7ms", "--out", tmp_path / "run"),
             timeout=280,
         )
         assert done.returncode == 0, done.stderr[-2000:]
     finally:
         for daemon in daemons:
             daemon.stop()
+    run, trials = load_run(tmp_path / "run")
+    ladders = [trial for trial in trials if trial.vpn == "wireguard_go"]
+    assert [trial.status for trial in ladders] == ["ok", "ok"], [trial.reason for trial in ladders]
+    assert run.needs.line_bps
+    assert 2e7 < run.needs.line_bps < 5e7
+    assert {trial.params["line_bps"] for trial in ladders} == {f"{run.needs.line_bps:.0f}"}
+    assert run.needs.path_rtt_ms == 7, "it was stated"
+    assert run.needs.path_mtu_bytes == 1400
+    assert set(run.needs.seen) == {"line_bps", "path_mtu_bytes", "nat"}
+    assert "nat" in run.needs.must
+    assert "Seen on the path: " in done.stdout
