@@ -139,10 +139,10 @@ def _calibrate(lab: Lab, request: Request, run: Run) -> None:
 def for_path(lab: Lab, rig: Rig, request: Request, say: Callable[[str], None]) -> Request:
     """The request with what the path of a site lab shows of the needs, and the rates of the searches, and of the
     ladder, as high as it carries; for any other lab the same."""
-    if not lab.measure_path or not lab.path:
+    if not lab.measure_path:
         return request
     if not request.profile.from_path:
-        return replace(request, seen=with_seen(request.needs, lab.path))
+        return replace(request, seen=with_seen(request.needs, lab.path)) if lab.path else request
     most_bps = rig.inventory.max_rate_bps if isinstance(rig, SiteRig) else None
     path = lab.measure_path()
     if not path.rates_bps and not most_bps:
@@ -151,7 +151,7 @@ def for_path(lab: Lab, rig: Rig, request: Request, say: Callable[[str], None]) -
             "offer up to 10 Gbit/s. To limit them, give --max-rate."
         )
     needs, line = with_seen(request.needs, path), dict[str, list[str]]()
-    if needs.line_bps and any(cell.params["measure"] == LADDER for cell in request.cells):
+    if needs.line_bps and any(cell.params["measure"] == "ladder" for cell in request.cells):
         line = {"line_bps": [f"{needs.line_bps:.0f}"]}
     profile = from_path(request.profile, path, most_bps)
     return replace(request, profile=profile, chosen=line | request.chosen, seen=needs)

@@ -277,9 +277,9 @@ if __name__ == "__main__":
     if sys.argv[1] == "answer":
         answer(sys.argv[3:])
     elif sys.argv[1] == "rate":
-        to, seconds, most, port, way = sys.argv[2:]
-        signal.alarm(math.ceil(float(seconds)) + STANDSTILL_S)  # it ends, whatever has become of the connection
-        print(rate(to, int(port.partition("/")[2]), float(seconds), float(most), send=way == "send"))
+        to, (seconds, max_bps), (port, way) = sys.argv[2], map(float, sys.argv[3:5]), sys.argv[5:]
+        signal.alarm(math.ceil(seconds) + STANDSTILL_S)  # it ends, whatever has become of the connection
+        print(rate(to, int(port.partition("/")[2]), seconds, max_bps, send=way == "send"))
     else:
         to, ports = sys.argv[2], sys.argv[8:]
         (seconds, max_bps), (mtu, low, high) = map(float, sys.argv[3:5]), map(int, sys.argv[5:8])
