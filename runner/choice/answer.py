@@ -297,7 +297,9 @@ def _place(named: Sequence[str], vpn: str) -> tuple[bool, int]:
 
 
 def _carries(one: Graded, demand_bps: float, calm: bool) -> Carries:
-    """Yes, no, or that depends on the gateways: by 95 % of the draws."""
+    """Yes, no, or that depends on the gateways: by 95 % of the draws; between the user's own gateways yes or no."""
+    if one.device.own_gateways:
+        return "yes" if (one.capacity_bps >= demand_bps).mean() >= EQUAL else "no"
     if np.isnan(one.capacity_bps).any():
         return "depends"
     if (one.capacity_bps >= demand_bps).mean() >= SURE:

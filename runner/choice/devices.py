@@ -57,6 +57,7 @@ class Device:
     own may carry more at most; infinite where nobody knows. ``rtt_added_ms``: beyond plain IP. ``breakdown_bps``: the
     lowest rate under which the tunnel broke down. ``trials``: how many the run has of it, or should have, as plain
     IP has them; ``failed``: those without a number. ``curves``: by kind of the ladder (``tcp``, ``datagrams``).
+    ``own_gateways``: it was measured between the user's own gateways, so that what is carried here is what counts.
     """
 
     vpn: str
@@ -70,6 +71,7 @@ class Device:
     setup_s: Array | None = None
     breakdown_bps: float | None = None
     tcp_in_tcp: bool = False
+    own_gateways: bool = False
     trials: int = 0
     failed: int = 0
     curves: Mapping[str, Curve] = field(default_factory=dict)
@@ -86,7 +88,8 @@ def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
             plain = [trial for trial in usual if trial.vpn == BASELINE and trial.status == "ok"]
             planned = {where(trial) for trial in plain}  # which no VPN's own trials change
             tried = {vpn: mine for vpn, mine in own.items() if any(trial.status in TRIED for trial in mine)}
-            return {vpn: _device(run, basis, vpn, mine, plain, planned) for vpn, mine in tried.items()}
+            bare = run.lab.get("path") if run.lab.get("kind") == "site" else None
+            return {vpn: _device(run, basis, vpn, mine, plain, planned, bare) for vpn, mine in tried.items()}
     return {}
 
 
@@ -100,8 +103,16 @@ def _own(trials: Sequence[Trial], vpn: str, levels: Mapping[str, str]) -> list[T
 
 
 def _device(
-    run: Run, basis: Basis, vpn: str, every: Sequence[Trial], plain: Sequence[Trial], planned: Set[tuple[str, int]]
+    run: Run,
+    basis: Basis,
+    vpn: str,
+    every: Sequence[Trial],
+    plain: Sequence[Trial],
+    planned: Set[tuple[str, int]],
+    bare: Mapping[str, Any] | None,
 ) -> Device:
+    """``bare``: the path between two sites (lab.path of run.json), which stands for plain IP where no router lets that
+    pass; what a VPN costs is then the whole cost."""
     record, own = run.vpns[vpn], [trial for trial in every if trial.status == "ok"]
     kinds = {where(trial)[0] for trial in every if trial.status in TRIED}
     others = min((other.after for other in run.vpns.values() if other.after > record.after), default=math.inf)
@@ -117,13 +128,14 @@ def _device(
         payload_bytes=float(payload or Device.payload_bytes),
         at_least=frozenset(kind for kind, metric in bounds.items() if basis.bounds.get(metric, {}).get(vpn)),
         growth={kind: _growth(record.dataplane, own, kind, of) for kind, of in (("tcp", tcp), ("udp", udp)) if of},
-        rtt_added_ms=_beyond(vpn, "rtt", basis.values.get("rtt", {}).get(vpn), block_values(plain, "rtt")),
+        rtt_added_ms=_beyond(vpn, "rtt", basis.values.get("rtt", {}).get(vpn), block_values(plain, "rtt"), bare),
+        own_gateways=bare is not None,
         setup_s=_setup(vpn, basis.values.get("setup_time", {}).get(vpn)),
         breakdown_bps=min((rate for trial in own for rate in breakdowns_bps(trial)), default=None),
         tcp_in_tcp=record.transport == "tcp" and record.carries != "tcp",
         trials=len(asked),
         failed=len(asked - {where(trial) for trial in own}),
-        curves={kind: made for kind in ("tcp", "datagrams") if (made := _curve(vpn, kind, own, plain))},
+        curves={kind: made for kind in ("tcp", "datagrams") if (made := _curve(vpn, kind, own, plain, bare))},
     )
 
 
@@ -155,10 +167,14 @@ def _setup(vpn: str, blocks: Blocks | None) -> Array | None:
     return _drawn(vpn, "setup", blocks)
 
 
-def _beyond(vpn: str, what: str, blocks: Blocks | None, plain: Blocks) -> Array | None:
-    """What a VPN's value exceeds plain IP's by, at least 0."""
-    own, bare = _drawn(vpn, what, blocks), _drawn(BASELINE, what, plain)
-    return None if own is None or bare is None else np.maximum(own - bare, 0.0)
+def _beyond(
+    vpn: str, what: str, blocks: Blocks | None, plain: Blocks, bare: Mapping[str, Any] | None = None
+) -> Array | None:
+    """What a VPN's value exceeds plain IP's by, or that of the ``bare`` path; at least 0."""
+    own, less = _drawn(vpn, what, blocks), _drawn(BASELINE, what, plain)
+    if less is None and bare and bare.get("rtt_ms"):
+        less = np.full(DRAWS, float(bare["rtt_ms"][1]))
+    return None if own is None or less is None else np.maximum(own - less, 0.0)
 
 
 def _growth(dataplane: str, own: Sequence[Trial], kind: str, blocks: Blocks) -> float:
@@ -171,9 +187,11 @@ def _growth(dataplane: str, own: Sequence[Trial], kind: str, blocks: Blocks) -> 
     return there.high_bps / here_bps if there else math.inf
 
 
-def _curve(vpn: str, kind: str, own: Sequence[Trial], plain: Sequence[Trial]) -> Curve | None:
+def _curve(
+    vpn: str, kind: str, own: Sequence[Trial], plain: Sequence[Trial], path: Mapping[str, Any] | None
+) -> Curve | None:
     """The ladder of the VPN, over the rounds of all its tunnels. None where fewer than FEWEST rounds have one."""
-    bare = _rungs(plain, kind)
+    bare = _rungs(plain, kind) or _of_path(path)
     rows = [(rate, _of_rung(by_round, bare)) for rate, by_round in sorted(_rungs(own, kind).items())]
     rows = [(rate, row) for rate, row in rows if len(row["carried_ratio"]) >= FEWEST]
     if not rows:
@@ -189,6 +207,14 @@ def _curve(vpn: str, kind: str, own: Sequence[Trial], plain: Sequence[Trial]) ->
         loss_ratio=np.clip(drawn("loss_ratio"), 0.0, 1.0),
         delay_ms=np.maximum(drawn("delay_ms"), 0.0),
     )
+
+
+def _of_path(path: Mapping[str, Any] | None) -> dict[float, Rounds]:
+    """The bare path as if it were plain IP's ladder: its round trips, as the delays of machines of their own are, and
+    no cost."""
+    if not path or not path.get("rtt_ms"):
+        return {}
+    return {1.0: {0: {"delay_p95_ms": float(path["rtt_ms"][2]), "cpu_s": 0.0, "carried_bytes": 1.0}}}
 
 
 def _rungs(trials: Sequence[Trial], kind: str) -> dict[float, dict[int, dict[str, float]]]:

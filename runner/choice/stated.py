@@ -11,7 +11,12 @@ from runner.data.files import from_toml, read_text
 from runner.data.needs import MUSTS, TRAFFICS, USUAL, Must, Needs
 from runner.data.numbers import number, rate_bps
 
-KEYS = ("line", "path_rtt", "path_loss", "traffic", "must")
+# As a user names them -> as they are kept.
+NEEDS = {
+    **{"line": "line_bps", "path_rtt": "path_rtt_ms", "path_loss": "path_loss_ratio"},
+    **{"traffic": "traffic", "must": "must"},
+}
+KEYS = tuple(NEEDS)
 LONGEST_RTT_MS = 1e5
 
 
@@ -60,7 +65,9 @@ def _read(given: Mapping[str, Any], names: Mapping[str, str], before: Needs) -> 
         require_known(names["traffic"], str(given["traffic"]), TRAFFICS)
         found["traffic"] = given["traffic"]
     if "must" in given:
-        found["must"] = _musts(given["must"], names["must"])
+        found["must"], found["without"] = _musts(given["must"], names["must"])
+    stated_now = {NEEDS[key] for key in given} | ({*MUSTS} if "must" in given else set())
+    found["seen"] = tuple(name for name in before.seen if name not in stated_now)
     return Needs.model_validate(found)
 
 
@@ -82,8 +89,9 @@ def _share(text: str, name: str) -> float:
         raise UsageError(f"{name} must be a share of the packets, like 0.0005 or 0.05%, not {text!r:.60}") from None
 
 
-def _musts(given: Any, name: str) -> tuple[Must, ...]:
-    """The musts in force: the usual ones and those that are named, without those that stand behind a minus."""
+def _musts(given: Any, name: str) -> tuple[tuple[Must, ...], tuple[Must, ...]]:
+    """The musts in force: the usual ones and those that are named, without those that stand behind a minus; and
+    these."""
     words = given.split(",") if isinstance(given, str) else given
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise UsageError(f'{name} must be a list of musts, like must = ["nat"], not {given!r:.60}')
@@ -92,4 +100,5 @@ def _musts(given: Any, name: str) -> tuple[Must, ...]:
         require_known(name, word.removeprefix("-"), MUSTS)
     named = [word for word in words if not word.startswith("-")]
     out = {word.removeprefix("-") for word in words if word.startswith("-")}
-    return tuple(must for must in MUSTS if (must in USUAL or must in named) and must not in out)
+    in_force = tuple(must for must in MUSTS if (must in USUAL or must in named) and must not in out)
+    return in_force, tuple(must for must in MUSTS if must in out and must not in USUAL)

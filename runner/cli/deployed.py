@@ -10,7 +10,7 @@ from runner.catalogue import digest_of
 from runner.data.errors import UsageError, require_known
 from runner.data.files import short
 from runner.data.levels import Params, tunnel_levels
-from runner.data.store import load_run
+from runner.data.store import load_run, read_run
 from runner.lab.names import DEFAULT_IMAGE
 from runner.lab.node import Node
 from runner.lab.places import NamespaceRig, rootless
@@ -86,6 +86,13 @@ def measured(
     return levels, {name: packages[name] for name in vpn.software.packages if name in packages}
 
 
+def unanswered_mtu(folder: Path) -> int | None:
+    """The MTU of the path that a run measured, bytes, where no ping is answered there, by which a tunnel's script finds
+    it; else None."""
+    path = read_run(folder / "run.json").lab.get("path") or {}
+    return None if path.get("answers_pings", True) else path["mtu_bytes"]
+
+
 def readable(
     vpn: Vpn,
     params: Params,
@@ -93,10 +100,13 @@ def readable(
     days: int,
     versions: Mapping[str, str],
     say: Callable[[str], None],
+    measured_mtu: int | None = None,
 ) -> str:
-    """The page of this tunnel. ``versions``: package -> the version that was measured."""
+    """The page of this tunnel. ``versions``: package -> the version that was measured. ``measured_mtu``: the path's,
+    where the inventory names none and the tunnel's script could not find it."""
     check_days(days)
     sites, path_mtu = sites_of(site, say)
+    path_mtu = path_mtu or measured_mtu
     return page(vpn, params, sites, path_mtu, days, versions, example=site is None)
 
 
@@ -114,6 +124,7 @@ def deploy(
     days: int,
     versions: Mapping[str, str],
     say: Callable[[str], None],
+    measured_mtu: int | None = None,
 ) -> None:
     """Make fresh keys, on a node of this machine that has no network, and a directory for each gateway."""
     check_days(days)
@@ -123,6 +134,7 @@ def deploy(
     rootless.enter("netns")
     check_machine()
     sites, path_mtu = sites_of(site, say)
+    path_mtu = path_mtu or measured_mtu
     if site is None:
         say("The addresses are the examples of the lab. For your gateways: --site SITES.toml")
     with _trusted(days, say) as ca:

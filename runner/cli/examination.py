@@ -62,7 +62,8 @@ def examine(
         rootless.enter(lab_spec)
         with ExitStack() as stack:
             rig = stack.enter_context(open_rig(lab_spec, lambda text: None, limits))
-            checks += hours_check(rig.hours) if isinstance(rig, SiteRig) else []
+            if isinstance(rig, SiteRig):
+                checks += hours_check(rig.hours) + [Check("beside it", "warning", note) for note in rig.notes]
             image = rig.image(image_name, say if isinstance(rig, SiteRig) else None)
             checks.append(Check(f"image {image.name}", "ok", f"{image.root} ({len(image.packages)} packages)"))
             lab = stack.enter_context(rig.lab(image, logs=Path(stack.enter_context(TemporaryDirectory()))))
@@ -119,7 +120,7 @@ def path_checks(path: BarePath, sites: Sequence[Site]) -> list[Check]:
     shorter = f"; the test hosts' packets are {less} bytes shorter"
     short = shorter if path.mtu_bytes < ETHERNET_MTU else ""
     lines = [
-        ("MTU", True, f"{path.mtu_bytes} bytes{short}"),
+        ("MTU", True, f"{path.mtu_bytes} bytes{'' if path.answers_pings else ' (no ping is answered)'}{short}"),
         ("NAT", True, path.nat or "none was seen"),
         ("routing", True, "both gateways are on one network" if path.on_link else "a router or a NAT is in between"),
     ]

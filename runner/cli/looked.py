@@ -12,9 +12,9 @@ from runner.cli.folders import is_shipped, one_run, runs_in
 from runner.data.errors import CannotRunHere, UsageError, VpnevalError, require_known
 from runner.data.files import is_folder, short
 from runner.data.store import load_run
+from runner.lab.places.ends import usual_end
 from runner.lab.places.hours import Hours
 from runner.lab.places.looked import looked_at
-from runner.lab.places.site import own_end
 from runner.lab.places.sites import Gateway, Sites, read_sites
 from runner.lab.readings.hardware import cpu_name
 from runner.lab.readings.seen import Seen
@@ -50,7 +50,7 @@ def outer_of(machines: Mapping[str, Gateway]) -> Callable[[str, Seen], str]:
     def outer(name: str, seen: Seen) -> str:
         public = machines[name].public_address
         try:
-            return str(public or own_end(machines[name], seen["links"], seen["routes"], {}).address)
+            return str(public or usual_end(machines[name], seen["links"], seen["routes"]))
         except CannotRunHere as lack:
             if len(machines) == 1:
                 return ""

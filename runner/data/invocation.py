@@ -110,7 +110,7 @@ def _of_needs(needs: Needs) -> list[str]:
     if needs.traffic != usual.traffic:
         found += ["--traffic", needs.traffic]
     musts: list[str] = [must for must in needs.must if must not in USUAL]
-    musts += [f"-{must}" for must in USUAL if must not in needs.must]
+    musts += [f"-{must}" for must in (*USUAL, *needs.without) if must not in needs.must]
     return [*found, "--must", ",".join(musts)] if musts else found
 
 

@@ -32,10 +32,15 @@ MUSTS: tuple[Must, ...] = get_args(Must)
 USUAL: tuple[Must, ...] = ("networks", "maintained")  # in force unless a user takes them out
 
 
+# What a site lab fills in from its path (runner/sweep/seen.py).
+Seen = Literal["line_bps", "path_rtt_ms", "path_loss_ratio", "path_mtu_bytes", "nat", "udp-blocked"]
+
+
 class Needs(BaseModel):
     """What a user needs. ``line_bps``: the rate of the line, each way; ``path_rtt_ms``: the round trip of the bare
-    path; ``path_loss_ratio``: the share of its packets that the path loses. None where the user does not say.
-    ``must``: the musts in force."""
+    path; ``path_loss_ratio``: the share of its packets that the path loses; ``path_mtu_bytes``: its longest packet.
+    None where nobody has said or seen it. ``must``: the musts in force; ``without``: those
+    that a path does not put in force. ``seen``: what the user has not stated, and was seen on the path."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -44,3 +49,6 @@ class Needs(BaseModel):
     path_loss_ratio: Annotated[FiniteFloat, Field(ge=0, le=1)] | None = None
     traffic: Traffic = "mixed"
     must: tuple[Must, ...] = USUAL
+    without: tuple[Must, ...] = ()
+    path_mtu_bytes: Annotated[int, Field(ge=68, le=65535)] | None = None
+    seen: tuple[Seen, ...] = ()

@@ -72,6 +72,20 @@ def asked_for(needs: Needs) -> str:
     return f"for {', '.join([*more, *without]) or 'any VPN'}; {TRAFFIC[needs.traffic]}"
 
 
+def seen(needs: Needs) -> str:
+    """What of the needs was seen on the path, and not stated; empty where nothing was."""
+    said: Mapping[str, Callable[[], str]] = {
+        "line_bps": lambda: f"{_rate(needs.line_bps or 0)} each way, in one TCP connection within --max-rate",
+        "path_rtt_ms": lambda: f"a round trip of {text.digits(needs.path_rtt_ms or 0)} ms",
+        "path_loss_ratio": lambda: f"{text.percent(needs.path_loss_ratio or 0, 1)} of the packets lost",
+        "path_mtu_bytes": lambda: f"packets of up to {needs.path_mtu_bytes} bytes",
+        "nat": lambda: "a NAT",
+        "udp-blocked": lambda: "no UDP",
+    }
+    found = [words() for name, words in said.items() if name in needs.seen]
+    return f"Seen on the path: {'; '.join(found)}." if found else ""
+
+
 class Row(NamedTuple):
     """Some lines, and the VPNs for them, in words. ``grade``: of the lowest of them."""
 

@@ -21,6 +21,7 @@ from runner.data.asked import AskedRun
 from runner.data.errors import UsageError, require_known
 from runner.data.files import is_there
 from runner.data.levels import BASELINE
+from runner.data.needs import Needs
 from runner.data.numbers import rate_bps
 from runner.data.store import load_run
 from runner.data.trials import Cell, ExperimentRecord, Trial
@@ -60,6 +61,12 @@ class Request:
     weights: Weights | None = None  # of the ranking that until_significant goes by
     limits: dict[str, Any] = field(default_factory=dict)  # of a site lab, before those of its inventory
     later: list[Vpn] = field(default_factory=list)  # candidates that come in when the answer for ``vpns`` is settled
+    seen: Needs | None = None  # what was asked for, with what was seen of a site lab's path
+
+    @property
+    def needs(self) -> Needs:
+        """What the user needs, as far as it was stated or seen."""
+        return self.seen or self.asked.needs
 
     @property
     def images(self) -> list[str]:

@@ -35,6 +35,7 @@ from runner.sweep.coming_in import bring_in, comes_in, look_at
 from runner.sweep.conductor import Conductor
 from runner.sweep.request import Request
 from runner.sweep.run_record import describe, membership, save_packages, wanted
+from runner.sweep.seen import with_seen
 from runner.sweep.settings import Outcome, Stage, Watch
 from runner.sweep.stopping import MOST_REPETITIONS
 
@@ -136,10 +137,12 @@ def _calibrate(lab: Lab, request: Request, run: Run) -> None:
 
 
 def for_path(lab: Lab, rig: Rig, request: Request, say: Callable[[str], None]) -> Request:
-    """The request with the rates of the searches, and of the ladder, as high as the path of a site lab carries; for any
-    other lab the same."""
-    if not lab.measure_path or not request.profile.from_path:
+    """The request with what the path of a site lab shows of the needs, and the rates of the searches, and of the
+    ladder, as high as it carries; for any other lab the same."""
+    if not lab.measure_path:
         return request
+    if not request.profile.from_path:
+        return replace(request, seen=with_seen(request.needs, lab.path)) if lab.path else request
     most_bps = rig.inventory.max_rate_bps if isinstance(rig, SiteRig) else None
     path = lab.measure_path()
     if not path.rates_bps and not most_bps:
@@ -147,7 +150,11 @@ def for_path(lab: Lab, rig: Rig, request: Request, say: Callable[[str], None]) -
             "The rate of the bare path was not measured, because no TCP port of gw2 comes through. So the searches "
             "offer up to 10 Gbit/s. To limit them, give --max-rate."
         )
-    return replace(request, profile=from_path(request.profile, path, most_bps))
+    needs, line = with_seen(request.needs, path), dict[str, list[str]]()
+    if needs.line_bps and any(cell.params["measure"] == "ladder" for cell in request.cells):
+        line = {"line_bps": [f"{needs.line_bps:.0f}"]}
+    profile = from_path(request.profile, path, most_bps)
+    return replace(request, profile=profile, chosen=line | request.chosen, seen=needs)
 
 
 def from_path(profile: Profile, path: BarePath, most_bps: float | None = None) -> Profile:

@@ -48,7 +48,7 @@ def describe(
         profile_note=request.profile.note,
         seed=request.asked.seed,
         repetitions=request.repetitions,
-        needs=request.asked.needs,
+        needs=request.needs,
         lab=lab_facts,
         image={
             "name": image.name,

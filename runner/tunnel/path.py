@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatch
+
 from runner.data.errors import Unsupported
 from runner.data.levels import BASELINE
+from runner.lab.shape.site import BarePath
 from runner.lab.shape.site_to_site import Lab
+from runner.vpn.deploy import own_devices
 from runner.vpn.plugin import Vpn
 
 
@@ -23,9 +27,8 @@ def refused(lab: Lab, vpn: Vpn) -> Unsupported | None:
     behind = [site.name for site in lab.sites if site.public_address]
     if behind and not vpn.declared.abilities.nat:
         return Unsupported(f"{vpn.title} does not work through the NAT before {' and '.join(behind)}")
-    for gateway, taken in path.taken.items():
-        if used := [f"{port} ({taken[port]})" for port in vpn.ports.split() if port in taken]:
-            return Unsupported(f"{', '.join(used)} is in use on {gateway}: stop what listens there")
+    if taken := _taken(lab, path, vpn):
+        return Unsupported(taken)
     if shut := [port for port in vpn.ports.split() if port in path.tried and port not in path.open]:
         return Unsupported(f"{', '.join(shut)} does not come through to {lab.sites[-1].name}: let it in there")
     if missing := [port for port in vpn.ports.split() if port not in path.tried and lab.sites[-1].public_address]:
@@ -34,3 +37,16 @@ def refused(lab: Lab, vpn: Vpn) -> Unsupported | None:
             f"the NAT before {name} does not forward {', '.join(missing)}: list it in forwards of [{name}]"
         )
     return None
+
+
+def _taken(lab: Lab, path: BarePath, vpn: Vpn) -> str:
+    """What others have on a gateway already and the VPN would have, too, a port or a device; else ""."""
+    for gateway, taken in path.taken.items():
+        if used := [f"{port} ({taken[port]})" for port in vpn.ports.split() if port in taken]:
+            return f"{', '.join(used)} is in use on {gateway}, and {vpn.title} would listen there"
+    for site in lab.sites:
+        there = path.links.get(site.name, ())
+        own = own_devices(vpn, site, lab.sites) if there else []
+        if both := [link for link in there if any(fnmatch(link, name) for name in own)]:
+            return f"{site.name} has a tunnel's device {', '.join(both)}, which {vpn.title} would make, too"
+    return ""

@@ -20,7 +20,7 @@ from runner.data.errors import UsageError
 from runner.data.levels import Params
 from runner.lab.shape.site import ENCAPSULATION_BYTES, TCP_PORTS, Site, higher_numbered, lower_numbered, peers_of
 from runner.vpn.plugin import Secrets, Vpn
-from runner.vpn.recipe import Script, check_offered, script_of
+from runner.vpn.recipe import KeyMaker, Script, check_offered, script_of
 
 HOME = "/etc/vpneval"
 TABLE = "vpneval_tunnel"
@@ -142,6 +142,13 @@ def devices_of(vpn: Vpn, peers: Sequence[Site], script: Script) -> list[str]:
     found = {name for line in script.lines for name in re.findall(naming, line)} - {WAN_PORT}
     declared = {name.format(peer=peer) for name in vpn.devices.split() for peer in peers}
     return sorted(declared | {name for name in found if not any(fnmatch(name, pattern) for pattern in declared)})
+
+
+def own_devices(vpn: Vpn, me: Site, sites: Sequence[Site]) -> list[str]:
+    """The network devices that the VPN makes on gateway ``me``, some as patterns like ``oc*``."""
+    secrets = {name: f"<{name}>" for name in vpn.secrets(KeyMaker(), sites)}
+    script = script_of(vpn, vpn.comparable, replace(me, wan_interface=WAN_PORT), sites, secrets)
+    return [name for name in devices_of(vpn, peers_of(me, sites), script) if name != "*"]
 
 
 def packages(vpn: Vpn) -> list[tuple[str, ...]]:

@@ -62,8 +62,9 @@ class TwoSites(Machines):
         super().__init__(nodes, between["router"], folder)
         self.between = between
 
-    def sites(self, changes: dict[str, dict[str, object]] | None = None, top: str = "") -> Path:
-        """Write the inventory; ``changes`` maps a gateway to changed keys, None for a key that is left out."""
+    def sites(self, changes: dict[str, dict[str, object]] | None = None, top: str = "", sshd: int = 22) -> Path:
+        """Write the inventory; ``changes`` maps a gateway to changed keys, None for a key that is left out. ``sshd``:
+        the port of the daemon that the runner asks."""
         lines = [top]
         for name in self.nodes:
             table: dict[str, object] = {"address": {**BOXES, **HOSTS}[name], "user": "root", "identity": "key"}
@@ -72,7 +73,7 @@ class TwoSites(Machines):
                 table |= {"lan_port": "ens1" if name in BOXES else "ens0"}
             table |= (changes or {}).get(name, {})
             beside = {**self.between, **self.nodes}[BESIDE[name]].pid
-            proxy = f"nsenter -t {beside} -a socat - TCP:{bracketed(str(table['address']))}:22,connect-timeout=3"
+            proxy = f"nsenter -t {beside} -a socat - TCP:{bracketed(str(table['address']))}:{sshd},connect-timeout=3"
             options = {"ProxyCommand": proxy, "StrictHostKeyChecking": "no", "UserKnownHostsFile": "/dev/null"}
             told = {key: value for key, value in table.items() if value is not None}
             lines.append(f"[{name}]")

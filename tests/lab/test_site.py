@@ -120,7 +120,7 @@ def test_no_test_sends_faster_than_the_inventory_allows(unchanged: TwoSites, tmp
 # --- tunnels -------------------------------------------------------------------------------------------------
 
 
-def tunnelled(rig: Rig, lab: Lab, name: str, image: Image | None = None) -> float:
+def tunnelled(rig: Rig, lab: Lab, name: str, image: Image | None = None, port: str = "ens0") -> float:
     """Bring the VPN up and prove it; its TCP throughput, bit/s."""
     vpn = load_vpn(name)
     assert not unsupported(lab, vpn, vpn.comparable)
@@ -129,7 +129,7 @@ def tunnelled(rig: Rig, lab: Lab, name: str, image: Image | None = None) -> floa
     tunnel = bring_up(lab, vpn, vpn.comparable, secrets)
     assert tunnel.proof.delivered
     assert tunnel.proof.marker_on_wan is not confidential(vpn.comparable)
-    assert tunnel.proof.captured_on == "gw1 --sent ens0 and gw2 --sent ens0"
+    assert tunnel.proof.captured_on == f"gw1 --sent {port} and gw2 --sent ens0"
     measured = tcp.tcp(lab, tunnel.address, 1, 1, "forward", "random").measurements
     return {found.metric: found.value for found in measured}["tcp_throughput"]
 

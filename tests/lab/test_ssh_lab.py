@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -181,26 +181,28 @@ def test_a_user_with_sudo_is_enough(image: Image, tmp_path: Path) -> None:
         as_before(testbed, before)
 
 
-def with_sudo(image: Image) -> str:
-    """The image with sudo, which it does not have: a root file system, made once of links to the image's files."""
-    root = cache_dir() / "tests" / f"sudo-{image.digest}"
+def with_sudo(image: Image, *more: str) -> str:
+    """The image with sudo, which it does not have, and ``more`` packages: a root file system, made once of links to the
+    image's files."""
+    packages = ("sudo", *more)
+    root = cache_dir() / "tests" / f"{'-'.join(packages)}-{image.digest}"
     root.parent.mkdir(parents=True, exist_ok=True)
     with root.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # tests side by side
         if not root.exists():
-            _add_sudo(image, root)
+            _add(image, root, packages)
     return str(root)
 
 
-def _add_sudo(image: Image, root: Path) -> None:
+def _add(image: Image, root: Path, packages: Sequence[str]) -> None:
     extracted, partial = root.with_suffix(".extracted"), root.with_suffix(".partial")
     for left in (extracted, partial):
         shutil.rmtree(left, ignore_errors=True)
-    argv = ["mmdebstrap", "--variant=extract", "--include=sudo", "trixie", str(extracted)]
+    argv = ["mmdebstrap", "--variant=extract", f"--include={','.join(packages)}", "trixie", str(extracted)]
     hold = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     done = subprocess.run([*hold, *argv], capture_output=True, text=True, timeout=280)
     if done.returncode != 0:
-        pytest.skip(f"sudo cannot be fetched: {done.stderr.splitlines()[-1:]}")
+        pytest.skip(f"{packages} cannot be fetched: {done.stderr.splitlines()[-1:]}")
     subprocess.run(["cp", "-al", str(image.root), str(partial)], check=True, timeout=120)
     # An image's file is never written to: what is there already is removed first.
     subprocess.run(["cp", "-a", "--remove-destination", f"{extracted}/.", str(partial)], check=True, timeout=120)

@@ -53,16 +53,17 @@ def recipe(
     vpn = vpn or _named(context, of_run)
     begin(f"vpneval reads the plugin {vpn}.")
     from runner.catalogue import load_vpn
-    from runner.cli.deployed import deploy, measured, readable
+    from runner.cli.deployed import deploy, measured, readable, unanswered_mtu
     from runner.cli.shell import one_tunnel
 
     plugin = load_vpn(vpn)
-    params, versions = one_tunnel(plugin, joined(levels), plugin.recommended), dict[str, str]()
+    params, versions, path_mtu = one_tunnel(plugin, joined(levels), plugin.recommended), dict[str, str](), None
     if of_run is not None:
         params, versions = measured(of_run, plugin, params if levels else None, tell)
+        path_mtu = unanswered_mtu(of_run)
     if folder is not None:
-        return deploy(plugin, params, site, folder, days, versions, tell)
-    document(readable(plugin, params, site, days, versions, tell))
+        return deploy(plugin, params, site, folder, days, versions, tell, path_mtu)
+    document(readable(plugin, params, site, days, versions, tell, path_mtu))
 
 
 def _named(context: typer.Context, of_run: Path | None) -> str:

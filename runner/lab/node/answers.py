@@ -87,11 +87,24 @@ class Link(TypedDict, total=False):
     inet6_addr_gen_mode: Word
 
 
+class Hop(TypedDict, total=False):
+    """One of a route's several ways."""
+
+    dev: Interface
+    gateway: Address
+
+
 class Route(TypedDict, total=False):
-    """A route, as ``ip -j route`` lists it: to a network, or ``default``."""
+    """A route, as ``ip -j route`` lists it: to a network, or ``default``. ``table``: absent for the table main."""
 
     dst: Required[Annotated[str, AfterValidator(_network)]]
+    type: Word
     dev: Interface
+    gateway: Address
+    prefsrc: Address
+    table: Word
+    metric: int
+    nexthops: list[Hop]
 
 
 LINKS, ROUTES = TypeAdapter(list[Link]), TypeAdapter(list[Route])

@@ -117,6 +117,8 @@ def open_rig(spec: str, say: Callable[[str], None], limits: Mapping[str, Any] | 
         from runner.lab.places.sites import read_sites
 
         with site_rig(read_sites(Path(rest)).model_copy(update=dict(limits or {}))) as rig:
+            for note in rig.notes:
+                say(note)
             try:
                 yield rig
             finally:

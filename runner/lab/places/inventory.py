@@ -26,6 +26,8 @@ from runner.lab.node.answers import INTERFACE
 
 # Neither may look like an option to ssh or ip.
 Address = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_\[][A-Za-z0-9_.:%\[\]-]*$")]
+# With the signs of a directory's names: alice@corp.example.com, CORP\alice.
+USER = r"^[A-Za-z0-9_][A-Za-z0-9_.@\\-]*[$]?$"
 Port = Annotated[str, StringConstraints(pattern=rf"{INTERFACE}|^([0-9a-fA-F]{{2}}:){{5}}[0-9a-fA-F]{{2}}$")]
 
 
@@ -35,7 +37,7 @@ class MachineEntry(BaseModel, ABC):
     model_config = ConfigDict(extra="forbid")
 
     address: Address
-    user: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")] | None = None
+    user: Annotated[str, StringConstraints(pattern=USER)] | None = None
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     identity: Path | None = None
     config: Path | None = None

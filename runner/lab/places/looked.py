@@ -15,9 +15,9 @@ from runner.data.errors import CannotRunHere, CommandError
 from runner.lab.node import Completed
 from runner.lab.node.commands import Dialogue
 from runner.lab.node.namespaces import kill_group
+from runner.lab.places.connection import Connection
 from runner.lab.places.inventory import MachineEntry
 from runner.lab.places.private import private_folder
-from runner.lab.places.ssh import Connection
 from runner.lab.redaction import hide
 
 

@@ -22,9 +22,10 @@ from pathlib import Path
 from runner.data.errors import CannotRunHere, LabError, UsageError
 from runner.lab.node import LabNode, wait_until
 from runner.lab.node.answers import Link, links, not_understood, own_words, sections
+from runner.lab.places.connection import Connection
 from runner.lab.places.inventory import Inventory, MachineEntry
 from runner.lab.places.private import private_folder
-from runner.lab.places.ssh import Connection, Lent, SshNode
+from runner.lab.places.ssh import Lent, SshNode
 from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import HOST_TOOLS, SITES, Lab, address
 from runner.lab.software.image import DEFAULT, NODE_TOOLS, Image
@@ -36,13 +37,11 @@ PACKAGE = re.compile(
 )  # with its version: Debian policy 5.6.1, 5.6.12
 # Kinds of devices that stay in their network namespace (NETIF_F_NETNS_LOCAL).
 STAYING = ("bridge", "bond", "team", "vrf", "openvswitch", "batadv", "hsr")
-PARTS = ("/usr", "/etc", "/var")  # of which LOOK_AT_MACHINE asks
 # One command each, because in an emulated VM every process takes its time. Their sections end with a separator.
 # $1: the ssh client's address; the rest: tools.
 LOOK_AT_MACHINE = r"""
 client=$1; shift
 for t; do command -v "$t" > /dev/null || echo "$t"; done; printf '\036'
-for d in /usr /etc /var; do ! mountpoint -q "$d" || echo "$d"; done; printf '\036'
 unshare --net --mount --uts --ipc --pid --fork true 2>&1; printf '\036'
 ip -d -j addr show; printf '\036'
 { ip route show default; ip -o route get "$client"; } 2> /dev/null
@@ -220,24 +219,21 @@ def examine(connection: Connection, machine: MachineEntry, tools: Mapping[str, s
     """The ports that ``machine`` will lend, and their present state. Raises CannotRunHere with every reason against
     it."""
     name = connection.name
-    # sshd(8): the client's address and port, then the server's; before sudo, which forgets the variable.
-    ends = connection.run("printenv", "SSH_CONNECTION", as_root=False).stdout.split()
-    client, _, server, *_ = [*ends, "", "", ""]
-    looked = connection.run("sh", "-c", LOOK_AT_MACHINE, "sh", client, *tools).stdout
-    absent, mounted, refused, addresses, routes = sections(name, looked, 5)
-    if unknown := ({*absent.split()} - {*tools}) | ({*mounted.split()} - {*PARTS}):
-        raise not_understood(name, f"it says {sorted(unknown)[0]!r:.80} of its tools and file systems")
+    looked = connection.run("sh", "-c", LOOK_AT_MACHINE, "sh", connection.client, *tools).stdout
+    absent, refused, addresses, routes = sections(name, looked, 4)
+    if unknown := {*absent.split()} - {*tools}:
+        raise not_understood(name, f"it says {sorted(unknown)[0]!r:.80} of its tools")
     if missing := absent.split():
         packages = " ".join(sorted({tools[tool] for tool in missing}))
         raise CannotRunHere(f"{name} has no {', '.join(missing)}; get it there with: apt-get install {packages}")
     there = {link["ifname"]: link for link in links(connection, addresses)}
-    problems = [f"{part} is a separate file system, which a node would not see" for part in mounted.split()]
-    problems += [f"no namespaces: {own_words(refused)}"] if refused.strip() else []
+    problems = [f"no namespaces: {own_words(refused)}"] if refused.strip() else []
     by_mac = {link.get("address", "").lower(): link["ifname"] for link in there.values()}
-    ours = [name for name, link in there.items() if server in [entry.get("local") for entry in link["addr_info"]]]
+    has = {name: [entry.get("local") for entry in link["addr_info"]] for name, link in there.items()}
+    ours = [name for name in has if connection.server in has[name]]
     reserved = {"lo": "is the loopback interface"}
     reserved |= dict.fromkeys(re.findall(r"^default .*dev (\S+)", routes, re.MULTILINE), "is the default route")
-    to_client = re.findall(rf"^{re.escape(client)} .*dev (\S+)", routes, re.MULTILINE)
+    to_client = re.findall(rf"^{re.escape(connection.client)} .*dev (\S+)", routes, re.MULTILINE)
     reserved |= dict.fromkeys([*to_client, *ours], "carries the ssh connection")
     ports = {lab_name: by_mac.get(wanted.lower(), wanted) for lab_name, wanted in machine.ports().items()}
     for wanted in [wanted for lab_name, wanted in machine.ports().items() if ports[lab_name] not in there]:

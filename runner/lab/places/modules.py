@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from runner.lab.node.answers import not_understood
-from runner.lab.places.ssh import Connection
+from runner.lab.places.connection import Connection
 
 BOOT_FILE = "/etc/modules-load.d/vpneval.conf"  # modules-load.d(5)
 # $1: the folder of all kernels' modules; then modules. For each: "loaded" (or built in), "there" to be loaded, or

@@ -16,7 +16,8 @@ from runner.lab import probes
 from runner.lab.node import PATIENCE
 from runner.lab.node.answers import own_words
 from runner.lab.node.commands import TOO_MUCH, SaidTooMuch, outputs, writable
-from runner.lab.places.ssh import BOOT, Connection
+from runner.lab.places.connection import Connection
+from runner.lab.places.ssh import BOOT
 from runner.lab.software.image import Image
 
 FOLDER = "/var/cache/vpneval/sent"  # not that of images which the machine built itself

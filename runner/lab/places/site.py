@@ -13,7 +13,7 @@ import os
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,17 +23,19 @@ from typing import Any
 
 from runner.data.errors import CannotRunHere, LabError, MeasurementError
 from runner.lab.names import HOST
-from runner.lab.node.answers import Link, Route, links, number, routes, sections
+from runner.lab.node.answers import links, number, routes, sections
 from runner.lab.places import hosts, machines
-from runner.lab.places.conflicts import VPN_PORTS, in_use, listeners
+from runner.lab.places.conflicts import PORTS, in_use, listeners
+from runner.lab.places.connection import Connection
+from runner.lab.places.ends import Looked, Own, both_ends, of_family
 from runner.lab.places.firewall import UNTRANSLATED, closed, translates
 from runner.lab.places.hours import Hours
 from runner.lab.places.others import in_words
 from runner.lab.places.private import private_folder
 from runner.lab.places.sent import PAYLOAD_SHARE, forget, sent
-from runner.lab.places.sites import CABLE, Gateway, Sites, described
-from runner.lab.places.ssh import Connection, Lent, SshNode
-from runner.lab.readings.path import RATE_S, look, nats_in_words, path_mtu
+from runner.lab.places.sites import CABLE, Sites, described
+from runner.lab.places.ssh import Lent, SshNode
+from runner.lab.readings.path import RATE_S, look, nats_in_words, path_mtu, port_mtu
 from runner.lab.shape import congestion
 from runner.lab.shape.site import ENCAPSULATION_BYTES, BarePath, Site, peers_of
 from runner.lab.shape.site_to_site import HOST_TOOLS, Lab, batch
@@ -47,36 +49,20 @@ TOOLS = {
     "python3": "python3",
     "ss": "iproute2",
     "tar": "tar",
-    "mountpoint": "util-linux",
 }  # before any image
 LOOKS_WITH = {"ip": "iproute2", "ss": "iproute2"}
-OTHER_PORTS = (
-    *("tcp/443", "udp/443", "tcp/1723", "tcp/2222", "tcp/4430", "udp/9999", "udp/10000", "udp/17010"),
-    *("tcp/52010", "tcp/52020", "tcp/52030"),
-)
-# Sections end with a separator.
+# Sections end with a separator. $1: the ssh client's address.
 LOOK = r"""
 ip -d -j addr show; printf '\036'
 ip -4 -j route show table all; printf '\036'
-ip -6 -j route show default; printf '\036'
+ip -6 -j route show table all; printf '\036'
+ip -j route get "$1" 2> /dev/null; printf '\036'
 ip xfrm policy list nosock 2> /dev/null; printf '\036'
 ip xfrm state count 2> /dev/null; printf '\036'
 ss -Hlntup; printf '\036'
 { nft list ruleset || iptables-save; grep -q . /proc/net/ip_tables_names && iptables-legacy-save; } 2> /dev/null
 printf '\036'; firewall-cmd --state 2> /dev/null
 """
-
-
-@dataclass(frozen=True)
-class Own:
-    """What a gateway has of its own: its port and address on the path, the program that listens on each port
-    (``taken``), its port to the host, and whether it is a NAT (``translates``)."""
-
-    port: str
-    address: str
-    taken: Mapping[str, str]
-    lan_port: str = CABLE
-    translates: bool = False
 
 
 @dataclass
@@ -103,6 +89,11 @@ class SiteRig:
         """The sites, with the machines' own addresses."""
         ports = {name: own.port for name, own in self.owns.items()}
         return described(self.inventory, ports, {name: own.address for name, own in self.owns.items()})
+
+    @property
+    def notes(self) -> list[str]:
+        """What the gateways do already, and a lab works beside."""
+        return [note for own in self.owns.values() for note in own.notes]
 
     @property
     def hours(self) -> Hours:
@@ -161,8 +152,10 @@ class SiteRig:
             for name, connection in self.gateways.items():
                 nodes[name] = SshNode(name, connection, Lent({}, network="machine"), say, (gateway_image or image).root)
             self._ready(nodes, logs)
-            for node in nodes.values():
+            for name, node in nodes.items():
                 node.defer("ip", "link", "del", CABLE)
+                if turned := self.owns[name].turned:
+                    turned.apply(node)
             trouble = LabError if self.path else CannotRunHere
             self.path = self.path or self._look(nodes, 0.0)
             near = {}
@@ -249,12 +242,14 @@ class SiteRig:
         """The path as it is now, from the first gateway to the second. Raises CannotRunHere."""
         near, far = self.sites[0], self.sites[-1]
         (reached,) = peers_of(near, self.sites)
-        ports = [port for port in (*VPN_PORTS, *OTHER_PORTS) if self._may_come_in(port)]
-        mtu = self.inventory.path_mtu or path_mtu(nodes[near.name], reached.wan_address, near.wan_interface)
+        ports = [port for port in PORTS if self._may_come_in(port)]
+        by_ping = path_mtu(nodes[near.name], reached.wan_address, near.wan_interface)
+        mtu = self.inventory.path_mtu or by_ping or (self.path.mtu_bytes if self.path else 0)
         try:
             facts: Mapping[str, Any] = look(
                 *(nodes[near.name], nodes[far.name], reached.wan_address, ports, rate_s),
                 PAYLOAD_SHARE * (self.inventory.max_rate_bps or 0.0),
+                *(mtu, port_mtu(nodes[near.name], near.wan_interface)),
             )
         except MeasurementError as broken:
             raise CannotRunHere(str(broken)) from broken
@@ -264,15 +259,21 @@ class SiteRig:
                 f"gw1 is seen as {seen} by gw2, not as {expected}: a NAT stands before it. Add to [gw1] of the "
                 f'inventory: public_address = "{seen}"'
             )
-        if mtu is None and not facts["open"]:
+        mtu = mtu or facts.get("mtu_bytes", 0)
+        if not mtu and not facts["open"]:
             raise CannotRunHere(
                 f"gw1 does not reach gw2 at {reached.wan_address}: neither a ping nor any VPN's port comes through. "
                 "Is that the address at which gw1 reaches it (public_address, wan_address), and do firewalls let it in?"
             )
+        if not mtu:
+            raise CannotRunHere(
+                f"the longest packet that the path carries is not known: gw2 answers no ping at {reached.wan_address}, "
+                "and none of its UDP ports comes through. Name it in the inventory, in bytes: path_mtu = 1400"
+            )
         gateway = nodes[near.name].run("ip", "-o", "route", "get", reached.wan_address, check=False).stdout
         names = ("rtt_ms", "dscp_kept", "ecn_kept")
         return BarePath(
-            mtu or ETHERNET_MTU,
+            mtu,
             " via " not in gateway and not near.public_address and not far.public_address,
             nats_in_words(facts, near, far, self.inventory.gw2.forwards),
             tuple(ports),
@@ -282,7 +283,9 @@ class SiteRig:
             rates_bps=tuple(facts[name] for name in ("forward_bps", "reverse_bps") if name in facts),
             most_bps=self.inventory.max_rate_bps if rate_s else None,
             seen_as=seen,
+            answers_pings=by_ping is not None,
             taken={name: own.taken for name, own in self.owns.items()},
+            links={name: own.links for name, own in self.owns.items()},
             **{name: tuple(facts.get(name, ())) for name in names},
         )
 
@@ -314,7 +317,10 @@ def site_rig(inventory: Sites, *, only_look: bool = False) -> Iterator[SiteRig]:
         try:
             with ThreadPoolExecutor() as threads:
                 answers = threads.map(lambda name: _fit(connections[name], name, inventory, only_look), connections)
-                answers_by_name = dict(zip(connections, answers, strict=True))
+                answers_by_name: dict[str, Any] = dict(zip(connections, answers, strict=True))
+            looked = {name: seen for name, seen in answers_by_name.items() if isinstance(seen, Looked)}
+            for name, end in both_ends(looked, inventory).items():
+                answers_by_name[name] = _usable(name, looked[name], end, inventory, only_look)
             if problems := [str(answer) for answer in answers_by_name.values() if isinstance(answer, Exception)]:
                 raise CannotRunHere("\n".join(problems))
             owns = {name: own for name, own in answers_by_name.items() if isinstance(own, Own)}
@@ -332,62 +338,59 @@ def site_rig(inventory: Sites, *, only_look: bool = False) -> Iterator[SiteRig]:
                         closing.callback(forget, connection)
 
 
-def _fit(connection: Connection, name: str, inventory: Sites, only_look: bool) -> Own | str | CannotRunHere | LabError:
-    """What the gateway has of its own, or a host's port; or the error that says why the machine cannot be used."""
+def _fit(
+    connection: Connection, name: str, inventory: Sites, only_look: bool
+) -> Looked | str | CannotRunHere | LabError:
+    """What the gateway says of itself, or a host's port; or the error that says why the machine cannot be used."""
     try:
         connection.wait_ready()
         machines.examine(connection, inventory.every[name], LOOKS_WITH if only_look else TOOLS)
         if name in inventory.hosts:
             return hosts.fit(connection, inventory.hosts[name].lan_port)
-        return _fit_gateway(connection, name, inventory, only_look)
+        return look_at(connection)
     except (CannotRunHere, LabError) as problem:
         return problem
 
 
-def _fit_gateway(connection: Connection, name: str, inventory: Sites, only_look: bool) -> Own:
-    """What the gateway has of its own. Raises CannotRunHere with every reason against the machine."""
-    machine = inventory.machines[name]
-    looked = connection.run("sh", "-c", LOOK).stdout
-    addresses, shown, defaults, policies, states, listening, firewall, managers = sections(name, looked, 8)
-    taken = listeners(listening)
-    there, ways, default = links(connection, addresses), routes(connection, shown), routes(connection, defaults)
-    own, problems = Own("", "", taken), []
-    try:
-        own = own_end(machine, there, [*ways, *default], taken)
-    except CannotRunHere as lack:
-        problems.append(str(lack))
+def look_at(connection: Connection) -> Looked:
+    """What the gateway says of itself. Raises CannotRunHere where it does not answer as it should."""
+    looked = connection.run("sh", "-c", LOOK, "sh", connection.client).stdout
+    addresses, ways4, ways6, to_client, policies, states, listening, firewall, managers = sections(
+        connection.name, looked, 9
+    )
+    return Looked(
+        connection,
+        links(connection, addresses),
+        [*of_family(4, routes(connection, ways4)), *of_family(6, routes(connection, ways6))],
+        routes(connection, to_client),
+        listeners(listening),
+        policies,
+        states,
+        firewall,
+        managers,
+    )
+
+
+def _usable(
+    name: str, seen: Looked, end: Own | CannotRunHere, inventory: Sites, only_look: bool
+) -> Own | CannotRunHere:
+    """The gateway's end of the path; or, with every reason against the machine, the error. ``only_look``: it may be in
+    use."""
+    problems, carriers = [], seen.carriers
+    if isinstance(end, CannotRunHere):
+        problems.append(str(end))
+    else:
+        carriers = {end.port: "the path", **carriers}
+    lan_port, notes = CABLE, list[str]()
     if not only_look:
         try:
-            own = replace(own, lan_port=hosts.lan_port(machine, there, own.port))
+            lan_port = hosts.lan_port(inventory.machines[name], seen.there, getattr(end, "port", ""))
         except CannotRunHere as lack:
             problems.append(str(lack))
-        own = replace(own, translates=translates(firewall))
+        conflicts, notes = in_use(seen, carriers, inventory)
         lan, other = (str(inventory.lans[site]) for site in (name, *(inventory.machines.keys() - {name})))
-        conflicts = in_use(there, ways, (policies, states), inventory)
-        problems = [*conflicts, *closed(firewall, managers, own.lan_port, (lan, other)), *problems]
-    if problems:
-        raise CannotRunHere("\n".join(f"{name}: {problem}" for problem in problems))
-    return own
-
-
-def own_end(machine: Gateway, there: Sequence[Link], ways: Sequence[Route], taken: Mapping[str, str]) -> Own:
-    """The machine's port and address on the path: IPv6 where it is named, or where the port has no IPv4. Raises
-    CannotRunHere where the machine lacks what the inventory names."""
-    default = [route["dev"] for route in ways if route["dst"] == "default" and "dev" in route]
-    wanted = machine.wan or (default[0] if default else "")
-    if not wanted:
-        raise CannotRunHere('it has no default route, so name the port of the path: wan = "eth0"')
-    of_port = [link for link in there if wanted in (link["ifname"], link.get("address"))]
-    if not of_port:
-        have = ", ".join(link["ifname"] for link in there if link["ifname"] != "lo")
-        raise CannotRunHere(f"no interface {wanted}; it has: {have or 'none'}")
-    of_it = [entry for entry in of_port[0]["addr_info"] if entry.get("scope", "global") == "global"]
-    has = [
-        entry["local"]
-        for entry in sorted(of_it, key=lambda entry: entry["family"] != "inet")
-        if not entry.get("temporary")
-    ]
-    address = str(machine.wan_address) if machine.wan_address else (has or [""])[0]
-    if address not in has:
-        raise CannotRunHere(f"{wanted} has no address {address}; it has: {', '.join(has) or 'none'}")
-    return Own(of_port[0]["ifname"], address, taken)
+        problems = [*conflicts, *closed(seen.firewall, seen.managers, lan_port, (lan, other)), *problems]
+    if isinstance(end, CannotRunHere) or problems:
+        return CannotRunHere("\n".join(f"{name}: {problem}" for problem in problems))
+    said = tuple(f"{name}: {note}" for note in notes)
+    return replace(end, lan_port=lan_port, translates=translates(seen.firewall), notes=said)

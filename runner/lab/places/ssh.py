@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shlex
 import subprocess
 import threading
 import time
@@ -24,16 +22,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from runner.data.errors import CannotRunHere, LabError
+from runner.data.errors import LabError
 from runner.lab import probes
-from runner.lab.node import ENVIRONMENT, PATIENCE, Completed
-from runner.lab.node.answers import own_words
-from runner.lab.node.commands import TOO_MUCH, Dialogue, SaidTooMuch, outputs
+from runner.lab.node import PATIENCE, Completed
+from runner.lab.node.commands import TOO_MUCH, Dialogue
 from runner.lab.node.held import HeldNode, shown
 from runner.lab.node.namespaces import NSENTER, kill_group
-from runner.lab.places import keys
 from runner.lab.places.agent import Agent, AgentGoneError, AgentProcess, RemoteCommand
-from runner.lab.places.inventory import MachineEntry
+from runner.lab.places.connection import Connection
 from runner.lab.redaction import hide
 
 SILENCE_S = 30  # a node that has not heard from its runner for so long ends
@@ -50,12 +46,6 @@ def read(n):
     return text
 exec(read(int(read(8))), {"__name__": "agent"})"""
 
-TELLS = ("-o", "LogLevel=INFO")  # whatever a configuration says: QUIET would hide why it fails
-OLDEST_PYTHON = (3, 10)  # on the other machines: mypy checks the probes by it (tests/unit/lab/test_probes_python.py)
-APART_S = 60.0  # clocks; what is made here is valid from now on
-MARK = "vpneval-begins"
-INTRODUCTION = f"""echo "{MARK}$(id -u -n)|$(date +%s)|$(python3 -c 'import sys; print(*sys.version_info[:2])')\""""
-
 
 @dataclass(frozen=True)
 class Lent:
@@ -69,145 +59,6 @@ class Lent:
     cable: str = ""
     uncable: str = ""
     network: str = ""
-
-
-class Connection:
-    """One OpenSSH connection, on which every command to the machine travels (ssh_config(5) ControlMaster)."""
-
-    def __init__(self, name: str, machine: MachineEntry, folder: Path) -> None:
-        """Start to connect; ``folder`` is private to the run. The connection goes with the runner."""
-        self.name, self.machine = name, machine
-        self.sudo: tuple[str, ...] = ()
-        self.diagnose: Callable[[], str] = lambda: ""  # why it may not answer, where somebody knows
-        self._socket, self._said = folder / name, folder / f"{name}.log"
-        self._options = [
-            *machine.options_of_ssh(),
-            *("-o", f"ControlPath={self._socket}", "-o", "ControlPersist=no", "-o", "BatchMode=yes"),
-            *(
-                "-o",
-                "RequestTTY=no",
-                "-o",
-                "RemoteCommand=none",
-                "-o",
-                "ForwardAgent=no",
-                "-o",
-                "ForwardX11=no",
-                "-o",
-                "ClearAllForwardings=yes",
-            ),
-        ]
-        with self._said.open("wb") as log_file:
-            self._master = subprocess.Popen(
-                [
-                    *("setpriv", "--pdeathsig", "KILL", "ssh", *TELLS, *self._options, "-o", "ControlMaster=yes", "-N"),
-                    *("-o", "ConnectTimeout=10"),
-                    *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=6"),
-                    machine.address,
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=log_file,
-                start_new_session=True,
-            )
-
-    def wait_ready(self, *, as_root: bool = True) -> None:
-        """Wait until ssh has logged in and may become root; unless ``as_root``, it then stays whoever it is. Raises
-        CannotRunHere with ssh's or sudo's own words."""
-        end = time.monotonic() + 20 * PATIENCE
-        if lack := keys.missing(self.machine):
-            self.close()
-            raise CannotRunHere(f"{self.name}: {lack}")
-        while not self._socket.exists():
-            if self._master.poll() is not None or time.monotonic() > end:
-                self.close()
-                words = [*self.machine.options_of_ssh(), self.machine.address]
-                why = keys.trouble(words, self._said.read_text(errors="replace"))
-                hint = why or f"Try: {shlex.join(['ssh', *TELLS, *words])} true"
-                raise CannotRunHere(f"{self.name} cannot be reached: {self.said()}. {hint}")
-            time.sleep(0.02)
-        user = self._introduction()
-        if user != "root":
-            self.sudo = ("sudo", "-n")
-            done = self.run("true")
-            if done.code != 0 and not as_root:
-                self.sudo = ()
-            elif done.code != 0:
-                allow = [f"{user} ALL=(ALL) NOPASSWD: ALL"]
-                if re.search(r"\btty\b", done.stderr, re.IGNORECASE):  # sudoers(5), requiretty
-                    allow.append(f"Defaults:{user} !requiretty")
-                raise CannotRunHere(
-                    f"{self.name}: {user} may not become root: {own_words(done.stderr)}. Allow it there, as root: "
-                    f"printf '%s\\n' {shlex.join(allow)} > /etc/sudoers.d/vpneval (and: apt-get install sudo)"
-                )
-
-    def _introduction(self) -> str:
-        """The user that ssh logs in as. Raises CannotRunHere where the machine's shell, Python or clock does not
-        fit."""
-        before = time.time()
-        output, after = self.run("sh", "-c", INTRODUCTION).stdout, time.time()
-        beside, _, answer = output.partition(MARK)
-        if greeting := beside.strip():
-            raise CannotRunHere(
-                f"{self.name}: its shell says {greeting[:80]!r} before any command's answer. Let only "
-                "interactive shells say so. Look into ~/.bashrc, ~/.profile and /etc/bash.bashrc there, "
-                "and put this line first: case $- in *i*) ;; *) return ;; esac"
-            )
-        user, clock, version = [*answer.strip().split("|"), "", "", ""][:3]
-        if not re.fullmatch(r"[A-Za-z0-9_.-]+[$]?", user) or not re.fullmatch(r"[0-9]{1,12}", clock):
-            raise CannotRunHere(f"{self.name}: sh, id and date do not answer there, but {answer.strip()[:80]!r}")
-        python = re.findall(r"\b[0-9]{1,3}\b", version)  # none: the look at the machine says that it is missing
-        if python and tuple(map(int, python)) < OLDEST_PYTHON:
-            needed = ".".join(map(str, OLDEST_PYTHON))
-            raise CannotRunHere(f"{self.name} has Python {'.'.join(python)}; vpneval needs {needed} or newer there")
-        apart_s = max(before - int(clock) - 1, int(clock) - after)
-        if apart_s > APART_S:
-            raise CannotRunHere(
-                f"{self.name}'s clock and this machine's are {apart_s:.0f} s apart, so that certificates may not be "
-                "valid yet; set them, for example with: timedatectl set-ntp true"
-            )
-        return user
-
-    def said(self) -> str:
-        """The last line that ssh itself wrote."""
-        lines = [line.strip() for line in self._said.read_text(errors="replace").splitlines() if line.strip()]
-        return lines[-1] if lines else "no answer"
-
-    def plain_argv(self, *argv: str, tty: bool = False) -> list[str]:
-        """The local command that runs ``argv`` on the machine, as the user that ssh logs in as."""
-        # A client that finds no master must fail, not connect by itself.
-        only = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false", "-o", "LogLevel=ERROR")
-        return ["ssh", *only, *self._options, *(["-t"] if tty else []), self.machine.address, shlex.join(argv)]
-
-    def argv(self, *argv: str, tty: bool = False) -> list[str]:
-        """The local command that runs ``argv`` on the machine as root, with a node's environment."""
-        settings = [f"{name}={value}" for name, value in ENVIRONMENT.items()]
-        return self.plain_argv(*self.sudo, "env", "-i", *settings, *argv, tty=tty)
-
-    def run(self, *argv: str, timeout: float = 20.0 * PATIENCE, as_root: bool = True) -> Completed:
-        """Run a command on the machine itself, outside of any node. Raises LabError when it does not answer."""
-        command = self.argv(*argv) if as_root else self.plain_argv(*argv)
-        pipe = subprocess.PIPE
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as process:
-            try:
-                stdout, stderr = outputs(process, timeout)
-            except subprocess.TimeoutExpired as late:
-                raise LabError(f"{self.name} did not answer within {timeout:g} s") from late
-            except SaidTooMuch as endless:
-                raise LabError(f"{self.name}, asked {shown(argv)[:80]}: {TOO_MUCH}") from endless
-        return Completed(process.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
-
-    def alive(self) -> bool:
-        """Is the OpenSSH master still there?"""
-        return self._master.poll() is None
-
-    def close(self) -> None:
-        """Close the connection: whatever is still held through it ends."""
-        self._master.terminate()
-        try:
-            self._master.wait(5)
-        except subprocess.TimeoutExpired:
-            kill_group(self._master)
-            self._master.wait()
 
 
 class SshNode(HeldNode):

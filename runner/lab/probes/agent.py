@@ -57,6 +57,7 @@ CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = (
 )
 MS_BIND, MS_REC, MS_PRIVATE, MNT_DETACH, PR_SET_PDEATHSIG = 0x1000, 0x4000, 0x40000, 2, 1
 SIOCSIFFLAGS, IFF_UP = 0x8914, 0x1  # linux/sockios.h, net/if.h
+PARTS = ("usr", "usr/local", "etc", "var", "var/lib", "opt")  # each may be a file system of its own
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "net/tun", "ppp")
 LINKS = {"ptmx": "pts/ptmx", "fd": "/proc/self/fd"} | {
     name: f"/proc/self/fd/{number}" for number, name in enumerate(("stdin", "stdout", "stderr"))
@@ -182,6 +183,7 @@ def enter(name: str, root: str, *, groups: bool = False, own_network: bool = Tru
         os.mkdir(f"/mnt/{folder}")
     mount("overlay", "/mnt/root", "overlay", "lowerdir=.,upperdir=/mnt/upper,workdir=/mnt/work")
     os.chdir("/mnt/root")
+    show_parts(root)
     for folder in ("proc", "sys", "dev", "run", "tmp", ".old"):
         os.makedirs(folder, exist_ok=True)
     mount("proc", "proc", "proc")
@@ -215,6 +217,17 @@ def enter(name: str, root: str, *, groups: bool = False, own_network: bool = Tru
         return
     with socket.socket() as any_socket:  # netdevice(7)
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
+
+
+def show_parts(root: str) -> None:
+    """Where ``root`` is the machine's: show those parts of it in the present folder that are file systems of
+    their own. An overlay has none of what is mounted below it."""
+    for part in PARTS:
+        if root == "/" and os.path.ismount(f"/{part}"):
+            above = f"/mnt/{part.replace('/', '-')}"
+            for folder in ("", "/upper", "/work"):
+                os.mkdir(above + folder)
+            mount("overlay", part, "overlay", f"lowerdir=/{part},upperdir={above}/upper,workdir={above}/work")
 
 
 def start(argv: list[str], streams: list[int], env: Mapping[str, str] = os.environ) -> int:

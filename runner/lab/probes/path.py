@@ -1,9 +1,11 @@
 """The bare path between two gateways: which ports come through, NAT, RTT, loss, DSCP and ECN, clocks, rate each way.
 
 usage: path.py answer 4|6 PORT...                   "udp/51820" or "tcp/655"; says "ready", ends with standard input
-       path.py ask ADDRESS SECONDS MAX_BPS PORT...  prints one JSON object; SECONDS of TCP each way, 0: none
+       path.py ask ADDRESS SECONDS MAX_BPS MTU LOW HIGH PORT...
        path.py rate ADDRESS SECONDS MAX_BPS tcp/PORT send|take  prints the rate of one way, bit/s
-ADDRESS may have the sender's own behind a comma.
+The second prints one JSON object. SECONDS of TCP each way, 0: none. MTU of the path in bytes; 0: it is sought from LOW
+to HIGH (0: not at all), by datagrams with DF set and answers as long, so that no ICMP is needed. ADDRESS may have the
+sender's own behind a comma.
 Of the ports, each is tried; the first of each kind that answers carries the rest. A datagram is answered with what was
 seen of it: the address and port that it came from, its TOS byte, and the time. TOS is RFC 2474 and RFC 3168.
 """
@@ -28,9 +30,13 @@ PINGS, EVERY_S, PATIENCE_S = 100, 0.01, 1.5
 STANDSTILL_S = 6
 CHUNK = bytes(1 << 16)
 SO_MAX_PACING_RATE = 47  # asm-generic/socket.h
+STALLS_S = 15.0
+LEAST_WAIT_S = 0.1
 V6 = sys.argv[2:3] == ["6"] or ":" in (sys.argv[2:3] or [""])[0]  # the path's family
 FAMILY = socket.AF_INET6 if V6 else socket.AF_INET
 TOS = (socket.IPPROTO_IPV6, socket.IPV6_TCLASS) if V6 else (socket.IPPROTO_IP, socket.IP_TOS)
+# IP_MTU_DISCOVER and IPV6_MTU_DISCOVER, ip(7), linux/in6.h: set DF, and do not heed what ICMP has said before.
+PROBES = (socket.IPPROTO_IPV6, 23, 3) if V6 else (socket.IPPROTO_IP, 10, 3)
 TELL_TOS = (socket.IPPROTO_IPV6, socket.IPV6_RECVTCLASS) if V6 else (socket.IPPROTO_IP, socket.IP_RECVTOS)
 
 
@@ -38,13 +44,14 @@ def udp(port: int) -> socket.socket:
     """A UDP socket on ``port`` (0: any) that tells the TOS byte of what comes."""
     made = socket.socket(FAMILY, socket.SOCK_DGRAM)
     made.setsockopt(*TELL_TOS, 1)
+    made.setsockopt(*PROBES)
     made.bind(("", port))
     return made
 
 
 def received(end: socket.socket) -> tuple[bytes, int, Any]:
     """A datagram: text, TOS byte, sender."""
-    text, extra, _, sender = end.recvmsg(2048, 256)
+    text, extra, _, sender = end.recvmsg(1 << 16, 256)
     tos = [data[0] for level, kind, data in extra if (level, kind) == TOS]
     return text, (tos or [0])[0], sender
 
@@ -74,18 +81,18 @@ def answer(ports: list[str]) -> None:
 
 
 def reply(end: socket.socket) -> None:
-    """Tell the sender of a datagram what was seen of it, with the same TOS byte."""
+    """Tell the sender of a datagram what was seen of it, with the same TOS byte and at least as long."""
     text, tos, sender = received(end)
     end.setsockopt(*TOS, tos)
     seen = {"number": text.decode(errors="replace")[:20], "tos": tos, "from": sender, "at": time.time()}
     with suppress(OSError):
-        end.sendto(json.dumps(seen).encode(), sender)
+        end.sendto(json.dumps(seen).encode().ljust(len(text)), sender)
 
 
 def stream(line: socket.socket) -> None:
     """One TCP test: the first line says which way, for how long, how fast."""
     with suppress(OSError), line:
-        line.settimeout(60)
+        line.settimeout(STALLS_S)
         heard = line.makefile("rb").readline()
         if not heard:
             return
@@ -123,7 +130,9 @@ def taken(line: socket.socket) -> float:
 # --- the near gateway -----------------------------------------------------------------------------------------
 
 
-def ask(address: str, seconds: float, max_bps: float, ports: list[str]) -> dict[str, Any]:
+def ask(
+    address: str, seconds: float, max_bps: float, mtu: int, low: int, high: int, ports: list[str]
+) -> dict[str, Any]:
     """Everything about the path to ``address``."""
     with ThreadPoolExecutor(len(ports) or 1) as threads:
         there = [*threads.map(partial(reaches, address), ports)]
@@ -133,9 +142,12 @@ def ask(address: str, seconds: float, max_bps: float, ports: list[str]) -> dict[
     streams = [int(port[4:]) for port in reached if port.startswith("tcp/")]
     if datagrams:
         facts |= translation(address, datagrams) | pings(address, datagrams[0])
+        if not mtu and high:
+            wait_s = 4e-3 * (facts["rtt_ms"] or [0])[-1]
+            facts["mtu_bytes"] = mtu = longest(address, datagrams[0], low, high, max(LEAST_WAIT_S, wait_s))
     if streams and seconds:
-        facts["forward_bps"] = rate(address, streams[0], seconds, max_bps, send=True)
-        facts["reverse_bps"] = rate(address, streams[0], seconds, max_bps, send=False)
+        for way, send in (("forward_bps", True), ("reverse_bps", False)):
+            facts[way] = rate(address, streams[0], seconds, max_bps, mtu, send=send)
     return facts
 
 
@@ -145,13 +157,32 @@ def reaches(address: str, port: str) -> bool:
     return bool(told(address, int(number))) if kind == "udp" else connects(address, int(number))
 
 
-def told(address: str, port: int, end: socket.socket | None = None) -> dict[str, Any]:
+def longest(address: str, port: int, low: int, high: int, wait_s: float) -> int:
+    """The longest packet, bytes, from ``low`` to ``high`` that comes through and whose answer, as long, comes back; 0:
+    not even ``low``."""
+
+    def passes(length: int) -> bool:
+        return bool(told(address, port, text=bytes(length - (48 if V6 else 28)), wait_s=wait_s))
+
+    if passes(high):
+        return high
+    if not passes(low):
+        return 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if passes(middle) else (low, middle)
+    return low
+
+
+def told(
+    address: str, port: int, end: socket.socket | None = None, text: bytes = b"0", wait_s: float = PATIENCE_S / 3
+) -> dict[str, Any]:
     """What the far end saw of a datagram; empty where it answers none of three."""
     here = end or udp(0)
-    here.settimeout(PATIENCE_S / 3)
+    here.settimeout(wait_s)
     for _ in range(3):
-        here.sendto(b"0", (address, port))
-        with suppress(OSError):  # refused, or nothing came
+        with suppress(OSError):  # longer than the port's MTU, refused, or nothing came
+            here.sendto(text, (address, port))
             seen: dict[str, Any] = json.loads(received(here)[0])
             return seen
     return {}
@@ -164,10 +195,22 @@ def connects(address: str, port: int) -> bool:
     return False
 
 
-def connected(address: str, port: int) -> socket.socket:
-    """A TCP connection, from the address behind the comma if there is one. Raises OSError."""
+def connected(address: str, port: int, mtu: int = 0) -> socket.socket:
+    """A TCP connection, from the address behind the comma if there is one, of packets of at most ``mtu`` bytes (0: of
+    any). Raises OSError."""
     to, _, own = address.partition(",")
-    return socket.create_connection((to, port), PATIENCE_S, (own, 0) if own else None)
+    line = socket.socket(FAMILY, socket.SOCK_STREAM)
+    try:
+        if mtu:
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, mtu - (60 if V6 else 40))
+        if own:
+            line.bind((own, 0))
+        line.settimeout(PATIENCE_S)
+        line.connect((to, port))
+    except OSError:
+        line.close()
+        raise
+    return line
 
 
 def translation(address: str, ports: list[int]) -> dict[str, Any]:
@@ -217,10 +260,11 @@ def pings(address: str, port: int) -> dict[str, Any]:
     }
 
 
-def rate(address: str, port: int, seconds: float, max_bps: float, *, send: bool) -> float:
-    """The rate of one TCP connection, bit/s, as the receiver counted it."""
-    with connected(address, port) as line:
-        line.settimeout(60)
+def rate(address: str, port: int, seconds: float, max_bps: float, mtu: int = 0, *, send: bool) -> float:
+    """The rate of one TCP connection, bit/s, as the receiver counted it. Its segments fit ``mtu``, both ways: no router
+    has to say that they are too long."""
+    with connected(address, port, mtu) as line:
+        line.settimeout(STALLS_S)
         asked = {"send_s": 0 if send else seconds, "max_bps": max_bps}
         line.sendall(json.dumps(asked).encode() + b"\n")
         if not send:
@@ -233,8 +277,13 @@ if __name__ == "__main__":
     if sys.argv[1] == "answer":
         answer(sys.argv[3:])
     elif sys.argv[1] == "rate":
-        to, seconds, most, port, way = sys.argv[2:]
-        signal.alarm(math.ceil(float(seconds)) + STANDSTILL_S)  # it ends, whatever has become of the connection
-        print(rate(to, int(port.partition("/")[2]), float(seconds), float(most), send=way == "send"))
+        to, (seconds, max_bps), (port, way) = sys.argv[2], map(float, sys.argv[3:5]), sys.argv[5:]
+        signal.alarm(math.ceil(seconds) + STANDSTILL_S)  # it ends, whatever has become of the connection
+        print(rate(to, int(port.partition("/")[2]), seconds, max_bps, send=way == "send"))
     else:
-        print(json.dumps(ask(sys.argv[2], float(sys.argv[3]), float(sys.argv[4]), sys.argv[5:])))
+        to, ports = sys.argv[2], sys.argv[8:]
+        (seconds, max_bps), (mtu, low, high) = map(float, sys.argv[3:5]), map(int, sys.argv[5:8])
+        try:
+            print(json.dumps(ask(to, seconds, max_bps, mtu, low, high, ports)))
+        except OSError as stalled:
+            sys.exit(f"a TCP connection to {to} stalled ({stalled})")

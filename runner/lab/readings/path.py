@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Required
 
-from pydantic import FiniteFloat, StringConstraints, TypeAdapter
+from pydantic import Field, FiniteFloat, StringConstraints, TypeAdapter
 from typing_extensions import TypedDict
 
 from runner.data.errors import MeasurementError
@@ -35,6 +35,7 @@ class Findings(TypedDict, total=False):
     dscp_kept: list[bool]
     ecn_kept: list[bool]
     clock_ahead_s: FiniteFloat | None
+    mtu_bytes: Annotated[int, Field(ge=0, le=65535)]
     forward_bps: FiniteFloat
     reverse_bps: FiniteFloat
 
@@ -45,14 +46,13 @@ FINDINGS = TypeAdapter(Findings)
 def path_mtu(near: LabNode, address: str, port: str) -> int | None:
     """The longest IP packet, bytes, that reaches ``address`` in one piece; None where no ping does."""
 
-    family = ip_version(address)
+    family, longest = ip_version(address), port_mtu(near, port)
 
     def passes(mtu: int) -> bool:
         size = str(mtu - HEADERS_BYTES[family])
         # Twice: the first may only teach the kernel, or be lost.
         return near.run("ping", "-c2", "-i0.2", "-W1", "-Mdo", f"-s{size}", address, check=False, timeout=10).code == 0
 
-    longest = number(near.name, "an MTU", near.run("cat", f"/sys/class/net/{port}/mtu").stdout)
     if passes(longest):
         return longest
     # A router that drops it says what it would take (RFC 1191), and the kernel remembers.
@@ -68,18 +68,38 @@ def path_mtu(near: LabNode, address: str, port: str) -> int | None:
     return low
 
 
-def look(near: LabNode, far: LabNode, address: str, ports: Sequence[str], rate_s: float, max_bps: float) -> Findings:
+def port_mtu(node: LabNode, port: str) -> int:
+    """The MTU of a node's port, bytes."""
+    return number(node.name, "an MTU", node.run("cat", f"/sys/class/net/{port}/mtu").stdout)
+
+
+def look(
+    near: LabNode,
+    far: LabNode,
+    address: str,
+    ports: Sequence[str],
+    rate_s: float,
+    max_bps: float,
+    mtu_bytes: int = 0,
+    longest_bytes: int = 0,
+) -> Findings:
     """The findings of the probe ``runner/lab/probes/path.py`` on the path from ``near`` to ``far`` at ``address``; the
-    near one's own may follow it after a comma.
+    near one's own may follow it after a comma. ``mtu_bytes``: the path's; 0: the probe seeks it, up to
+    ``longest_bytes`` (0: not at all).
 
     Raises MeasurementError where the probe fails, CannotRunHere where a machine does not answer as it should.
     """
     near.write(f"{probes.FOLDER}/path.py", probes.source("path"), mode=0o644)
     with probe(far, "path", "answer", f"{ip_version(address.partition(',')[0])}", *ports, ready="ready"):
         asking = ("python3", "-IS", f"{probes.FOLDER}/path.py", "ask", address, str(rate_s), str(max_bps))
-        done = near.run(*asking, *ports, check=False, timeout=60 + 2 * rate_s)
+        mtus = (mtu_bytes, SHORTEST_MTU[ip_version(address.partition(",")[0])], longest_bytes)
+        done = near.run(*asking, *map(str, mtus), *ports, check=False, timeout=60 + 2 * rate_s)
     if done.code != 0:
-        raise MeasurementError(f"the probe of the path failed: {done.stderr.strip()[-200:]}")
+        why = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.code}"]
+        raise MeasurementError(
+            f"the probe of the path failed: {why[0][-200:]}. If the path carries shorter packets than "
+            f"{mtu_bytes or longest_bytes} bytes, name the longest in the inventory: path_mtu = 1400"
+        )
     try:
         said = json.loads(done.stdout)
     except (ValueError, RecursionError):

@@ -63,6 +63,7 @@ class BarePath:
     ``tried``, ``open``: ports of the last gateway, "udp/51820". ``nat``: in words, empty where there is none.
     ``rtt_ms``: shortest, median, 95th percentile. Pairs are forward and reverse. ``most_bps``: no faster was it allowed
     to measure ``rates_bps``. ``taken``: gateway -> port -> program.
+    ``links``: gateway -> the devices of tunnels that are there.
     """
 
     mtu_bytes: int
@@ -79,6 +80,8 @@ class BarePath:
     most_bps: float | None = None
     seen_as: str = ""
     taken: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    answers_pings: bool = True
+    links: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def ip_version(address: str) -> int:

@@ -40,6 +40,7 @@ def choice_page(report: Report, choice: Choice, samples: Samples, where: str) ->
     first = said.of(said.named[0]) if said and said.named else None
     return {
         "headline": choice_words.headline(choice),
+        "seen": choice_words.seen(choice.needs),
         "lines": choice_words.lines(choice),
         "stated": said is not None,
         "why_not": choice_words.why_not(said) if said else [],

@@ -18,6 +18,8 @@ COLOURS: dict[int, str] = {Grade.FITS: "green", Grade.LITTLE: "yellow"}
 def render_choice(choice: Choice, console: Console) -> None:
     """Print the answer for the stated line, or the lines with the VPNs for each; then what was not measured."""
     console.print(Text(words.headline(choice), "bold"))
+    if sentence := words.seen(choice.needs):
+        console.print(Text(f"  {sentence}", "dim"))
     if choice.answer is None:
         grid = _grid()
         for row in words.lines(choice):

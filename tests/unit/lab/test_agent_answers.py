@@ -19,7 +19,7 @@ from runner.lab.node.commands import MOST_BYTES
 from runner.lab.node.held import HeldNode
 from runner.lab.places import agent, sent
 from runner.lab.places.agent import Agent, AgentGoneError, AgentProcess
-from runner.lab.places.ssh import Connection
+from runner.lab.places.connection import Connection
 
 # Waits for a question, then says what it was given, and stays.
 SAYS = "import os, sys, time; os.read(0, 1); os.write(1, bytes.fromhex(sys.argv[1])); time.sleep(60)"

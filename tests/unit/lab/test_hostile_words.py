@@ -19,11 +19,12 @@ from runner.data.errors import CannotRunHere, UsageError, VpnevalError
 from runner.lab.node import Completed
 from runner.lab.node.answers import checked
 from runner.lab.places import hosts, modules, site
+from runner.lab.places.connection import Connection
+from runner.lab.places.ends import both_ends
 from runner.lab.places.inventory import GatewayMachine, HostMachine, Inventory, WanMachine, read_inventory
 from runner.lab.places.labfile import read_lab_file
 from runner.lab.places.machines import examine, own_image
 from runner.lab.places.sites import Gateway, Host, Sites, described, read_sites, real
-from runner.lab.places.ssh import Connection
 from runner.lab.readings.hardware import hardware
 from runner.lab.readings.path import FINDINGS, nats_in_words
 
@@ -195,6 +196,7 @@ LINK |= {"addr_info": [ENTRY], "linkinfo": {"info_kind": "wireguard"}, "inet6_ad
 PORT = {"ifname": "eth1", "flags": ["UP"], "mtu": 1500, "address": "52:54:00:00:00:02", "addr_info": []}
 LINKS: list[Any] = [PORT, LINK | {"linkinfo": {}}]
 ROUTES = [{"dst": "default", "dev": "eth0"}, {"dst": "198.51.100.0/24", "dev": "eth0"}]
+GETS = [{"dst": "192.0.2.9", "gateway": "192.0.2.1", "dev": "eth0", "prefsrc": "198.51.100.2"}]
 FIREWALL = "table inet filter {\n\tchain forward {\n\t\ttype filter hook forward priority 0; policy accept;\n\t}\n}\n"
 LISTENING = 'udp UNCONN 0 0 0.0.0.0:9 0.0.0.0:* users:(("discard",pid=1,fd=3))\n'
 DPKG = "openvpn 2.6.14-1\ntinc 1.0.36-2+b1\n"
@@ -209,8 +211,7 @@ FOUND = {
 FOUND |= {"dscp_kept": [True], "ecn_kept": [True], "clock_ahead_s": None, "forward_bps": 1e6, "reverse_bps": 1e6}
 Answers = dict[str, list[Any]]  # of a command, by what it has: its sections
 ASKED: Answers = {
-    "SSH_CONNECTION": ["192.0.2.9 1 192.0.2.2 22"],
-    "mountpoint": ["", "", "", LINKS, "default via 192.0.2.1 dev eth0\n192.0.2.9 dev eth0"],
+    "unshare --net": ["", "", LINKS, "default via 192.0.2.1 dev eth0\n192.0.2.9 dev eth0"],
     "neigh show": [
         "qdisc noqueue 0: root",
         "",
@@ -218,11 +219,12 @@ ASKED: Answers = {
         "192.0.2.7 lladdr 52:54:00:00:00:09",
         "/proc/sys/net/ipv4/conf/eth1/x:1",
     ],
-    "ss -Hlntup": [LINKS, ROUTES, [], "", "", LISTENING, FIREWALL, ""],
+    "ss -Hlntup": [LINKS, ROUTES, [], GETS, "", "", LISTENING, FIREWALL, ""],
+    "route get": [GETS],
     "ip -d -j addr show": [LINKS],
     "dpkg-query": [DPKG],
     "modules.builtin": ["openvpn loaded\ntun there\nx absent\n6.12.1-amd64 x86_64"],
-    "vpneval-begins": ["vpneval-beginsroot|{now}|3 11"],
+    "vpneval-begins": ["vpneval-begins|root|{now}|192.0.2.9 1 192.0.2.2 22|3 11|"],
 }
 
 
@@ -231,6 +233,7 @@ class Paper(Connection):
 
     def __init__(self, answers: Answers, name: str = "gw1") -> None:
         self.name, self.answers, self.sudo = name, answers, ()
+        self.client, self.server = "192.0.2.9", "192.0.2.2"
 
     def run(self, *argv: str, timeout: float = 1, as_root: bool = True) -> Completed:
         command = " ".join(argv)
@@ -241,14 +244,21 @@ class Paper(Connection):
 
 SITES = Sites.model_validate({name: {"address": f"192.0.2.{at}"} for at, name in enumerate(("gw1", "gw2"), 1)})
 BED_HOST = HostMachine.model_validate({"address": "192.0.2.1", "lan": "eth1"})
+
+
+def end(answers: Answers, only_look: bool) -> list[str]:
+    """The port and address of a gateway's end of the path."""
+    looked = {name: site.look_at(Paper(answers, name)) for name in ("gw1", "gw2")}
+    own = site._usable("gw1", looked["gw1"], both_ends(looked, SITES)["gw1"], SITES, only_look)
+    if isinstance(own, CannotRunHere):
+        raise own
+    return [own.port, own.address, *(astuple(own.turned) if own.turned else ())]
+
+
 ASKS: dict[str, Callable[[Answers], list[str]]] = {
     "examine": lambda answers: [*examine(Paper(answers), BED_HOST, {"ip": "iproute2"}).ports.values()],
-    "a gateway": lambda answers: [
-        str(part) for part in astuple(site._fit_gateway(Paper(answers), "gw1", SITES, False))[:2]
-    ],
-    "only looked at": lambda answers: [
-        str(part) for part in astuple(site._fit_gateway(Paper(answers), "gw1", SITES, True))[:2]
-    ],
+    "a gateway": lambda answers: end(answers, False),
+    "only looked at": lambda answers: end(answers, True),
     "a host": lambda answers: [hosts.fit(Paper(answers), "eth1")],
     "its packages": lambda answers: [
         " ".join(item)

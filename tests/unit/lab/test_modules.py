@@ -5,8 +5,8 @@ import subprocess
 from pathlib import Path
 
 from runner.lab.node import Completed
+from runner.lab.places.connection import Connection
 from runner.lab.places.modules import lacking
-from runner.lab.places.ssh import Connection
 
 
 class Here(Connection):

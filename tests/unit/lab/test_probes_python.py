@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runner.lab import probes
-from runner.lab.places.ssh import OLDEST_PYTHON
+from runner.lab.places.connection import OLDEST_PYTHON
 
 
 def complaints(*files: Path) -> str:

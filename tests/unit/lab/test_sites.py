@@ -1,5 +1,6 @@
 """Site mode without machines: the inventory, what stands against a machine, what a path allows."""
 
+import json
 import re
 import subprocess
 import sys
@@ -19,10 +20,10 @@ from runner.instruments.traffic.ladder import rungs
 from runner.lab import probes
 from runner.lab.node import Completed
 from runner.lab.places import NamespaceRig, check_spec, hosts, site
-from runner.lab.places.conflicts import VPN_PORTS, in_use, listeners
+from runner.lab.places.conflicts import PORTS, in_use, listeners
+from runner.lab.places.ends import Looked, Turned, own_end
 from runner.lab.places.machines import own_image
-from runner.lab.places.site import OTHER_PORTS, own_end
-from runner.lab.places.sites import described, read_sites, real
+from runner.lab.places.sites import Gateway, described, read_sites, real
 from runner.lab.probes import path as path_probe
 from runner.lab.readings.path import nat_in_words, nats_in_words
 from runner.lab.shape.site import BarePath, Site, peers_of
@@ -256,17 +257,73 @@ LINKS: list[Any] = [
         "addr_info": [{"family": "inet", "local": "10.0.0.2"}, {"family": "inet6", "local": "fe80::1"}],
     },
 ]
-ROUTES: list[Any] = [{"dst": "default", "gateway": "10.0.0.1", "dev": "eth0"}, {"dst": "10.0.0.0/24", "dev": "eth0"}]
+ROUTES: list[Any] = [{"dst": "0.0.0.0/0", "gateway": "10.0.0.1", "dev": "eth0"}, {"dst": "10.0.0.0/24", "dev": "eth0"}]
+SECOND: Any = {
+    **{"ifname": "eth9", "address": "52:54:00:00:00:09", "flags": ["UP"]},
+    "addr_info": [{"family": "inet", "local": "192.0.2.9"}],
+}
+BACKUP: Any = {"dst": "0.0.0.0/0", "gateway": "192.0.2.1", "dev": "eth9"}
+GETS = [{"dst": "203.0.113.9", "gateway": "10.0.0.1", "dev": "eth0", "prefsrc": "10.0.0.2"}]
 
 
-def test_the_port_of_the_path_is_the_default_routes_or_the_one_that_is_named(tmp_path: Path) -> None:
-    sites = read_sites(written(tmp_path, TWO))
-    assert (own_end(sites.gw2, LINKS, ROUTES, {}).port, own_end(sites.gw2, LINKS, ROUTES, {}).address) == (
-        "eth0",
-        "10.0.0.2",
-    )
+class OneAnswer:
+    """A connection to a machine whose way to any address is this."""
+
+    name, client, server = "gw1", "192.0.2.77", "10.0.0.2"
+
+    def __init__(self, gets: Any) -> None:
+        self.gets = gets
+
+    def run(self, *argv: str) -> Completed:
+        return Completed(0, json.dumps(self.gets), "")
+
+
+def looked(there: list[Any], ways: list[Any], gets: Any = (), **more: Any) -> Looked:
+    return Looked(OneAnswer(gets), there, ways, [], more.pop("taken", {}), **more)  # type: ignore[arg-type]
+
+
+def gateway(folder: Path, **keys: object) -> Gateway:
+    return Gateway.model_validate({"address": "192.0.2.2", **keys})
+
+
+def test_the_port_of_the_path_is_the_default_routes_while_nobody_knows_where_the_other_is(tmp_path: Path) -> None:
+    own = own_end(gateway(tmp_path), looked(LINKS, ROUTES))
+    assert (own.port, own.address, own.turned) == ("eth0", "10.0.0.2", None)
     with pytest.raises(CannotRunHere, match='it has no default route, so name the port of the path: wan = "eth0"'):
-        own_end(sites.gw2, LINKS, [], {})
+        own_end(gateway(tmp_path), looked(LINKS, []))
+
+
+@pytest.mark.parametrize("more", [{"table": "100"}, {"metric": 200}, {"table": "default"}])
+def test_of_two_default_routes_the_kernels_choice_counts(tmp_path: Path, more: dict[str, Any]) -> None:
+    """The second one comes first in the list; it is of another table, or has a metric."""
+    ways = [BACKUP | more, *ROUTES]
+    assert own_end(gateway(tmp_path), looked([*LINKS, SECOND], ways)).port == "eth0"
+    assert own_end(gateway(tmp_path), looked([*LINKS, SECOND], ways, GETS), "203.0.113.9").port == "eth0"
+    by_rule = [GETS[0] | {"dev": "eth9", "prefsrc": "192.0.2.9"}]  # ip-rule(8) prefers the other table
+    own = own_end(gateway(tmp_path), looked([*LINKS, SECOND], ways, by_rule), "203.0.113.9")
+    assert (own.port, own.address) == ("eth9", "192.0.2.9")
+
+
+@pytest.mark.parametrize("named", [{"wan": "eth9"}, {"wan": "52:54:00:00:00:09"}, {"wan_address": "192.0.2.9"}])
+def test_the_path_is_turned_to_the_port_that_is_named(tmp_path: Path, named: dict[str, str]) -> None:
+    ways = [*ROUTES, BACKUP | {"table": "5213"}]
+    own = own_end(gateway(tmp_path, **named), looked([*LINKS, SECOND], ways, GETS), "203.0.113.9")
+    assert own.turned == Turned("203.0.113.9", "eth9", "192.0.2.9", "192.0.2.1", "5214")
+    its_own = [GETS[0] | {"dev": "eth9"}]
+    assert own_end(gateway(tmp_path, **named), looked([*LINKS, SECOND], ways, its_own), "203.0.113.9").turned is None
+    with pytest.raises(
+        CannotRunHere, match=r"its route to 203\.0\.113\.9 leaves by another port; no route there is by eth9"
+    ):
+        own_end(gateway(tmp_path, **named), looked([*LINKS, SECOND], ROUTES, GETS), "203.0.113.9")
+
+
+def test_a_route_by_several_ports_needs_a_name(tmp_path: Path) -> None:
+    hops = [{"gateway": way["gateway"], "dev": way["dev"]} for way in (ROUTES[0], BACKUP)]
+    seen = looked([*LINKS, SECOND], [{"dst": "0.0.0.0/0", "nexthops": hops}], GETS)
+    with pytest.raises(CannotRunHere, match='goes by eth0 and eth9: name one of them, wan = "eth0"'):
+        own_end(gateway(tmp_path), seen, "203.0.113.9")
+    own = own_end(gateway(tmp_path, wan="eth0"), seen, "203.0.113.9")
+    assert own.turned == Turned("203.0.113.9", "eth0", "10.0.0.2", "10.0.0.1", "5213")
 
 
 @pytest.mark.parametrize(
@@ -295,28 +352,65 @@ def test_the_port_to_a_host_of_its_own(tmp_path: Path, port: str, complaint: str
         assert hosts.lan_port(gateway, [*LINKS, *more], "eth0") == "br0"
 
 
+def tunnel(name: str, kind: str = "tun") -> Any:
+    return {"ifname": name, "flags": ["UP"], "addr_info": [], "linkinfo": {"info_kind": kind}}
+
+
 def test_what_is_in_use_is_named_with_what_to_do(tmp_path: Path) -> None:
     inventory = read_sites(written(tmp_path, TWO))
-    assert in_use(LINKS, ROUTES, ("", "\t SAD count 0\n"), inventory) == []
-    tunnel: Any = {"ifname": "wg7", "flags": ["UP"], "addr_info": [], "linkinfo": {"info_kind": "wireguard"}}
-    routes: list[Any] = [
+    assert in_use(looked(LINKS, ROUTES), {}, inventory) == ([], [])
+    ways: list[Any] = [
         *ROUTES,
         {"dst": "10.20.7.0/24", "dev": "eth0"},
-        {"dst": "10.9.0.1", "dev": "eth0"},
+        {"dst": "10.9.0.1", "dev": "eth1"},
         {"dst": "10.0.0.0/8"},
     ]
-    said = in_use([*LINKS, tunnel], routes, ("src 1.2.3.4 dst …", "\t SAD count 2\n"), inventory)
+    seen = looked([*LINKS, tunnel("wg7", "wireguard")], ways, policies="src 1.2.3.4 dst …", states="\t SAD count 2\n")
+    said, notes = in_use(seen, {}, inventory)
     assert [line[:30] for line in said] == [
         "it has XFRM policies, so IPsec",
-        "a tunnel is at work (wg7): end",
         "its route to 10.20.7.0/24 is w",
-        "its route to 10.9.0.1/32 is wh",
+        "its route to 10.9.0.1/32 (eth1",
     ]
+    assert [note[:29] for note in notes] == ["a tunnel is at work (wg7). It"]
+
+
+CUTS = re.compile(r"link set|link del|route del|remove it|end it first[^,]* \(|stop|systemctl|down\b")
+
+
+@pytest.mark.parametrize(
+    ("port", "kind"),
+    [
+        ("ppp0", "ppp"),
+        ("dslite0", "ip6tnl"),
+        ("tailscale0", "tun"),
+        ("tap4", "tun"),
+        ("wg0", "wireguard"),
+        ("gre1", "gre"),
+    ],
+)
+@pytest.mark.parametrize("carries", ["the default route", "the path", "the ssh connection from 192.0.2.77", ""])
+def test_no_advice_takes_down_what_carries_the_connection(tmp_path: Path, port: str, kind: str, carries: str) -> None:
+    inventory, carriers = read_sites(written(tmp_path, TWO)), {port: carries} if carries else {}
+    inside: Any = {"dst": "10.8.0.0/24", "dev": port}  # where the VPNs have addresses: beside that, nobody can measure
+    for ways in (ROUTES, [*ROUTES, inside]):
+        problems, notes = in_use(looked([*LINKS, tunnel(port, kind)], ways), carriers, inventory)
+        assert bool(problems) is (inside in ways)
+        assert bool(notes) is not bool(carries)
+        assert not CUTS.search(" ".join([*problems, *notes])), problems
+    assert CUTS.search(in_use(looked(LINKS, [inside | {"dev": "eth1"}]), {}, inventory)[0][0]), "the positive control"
+
+
+def test_ipsec_that_carries_the_connection_is_not_to_be_ended(tmp_path: Path) -> None:
+    inventory = read_sites(written(tmp_path, TWO))
+    for to, ends in (("192.0.2.0/24", False), ("10.8.0.0/24", True)):
+        ((said,), _) = in_use(looked(LINKS, ROUTES, policies=f"src 10.0.0.0/24 dst {to} \n\tdir out"), {}, inventory)
+        assert bool(CUTS.search(said)) is ends, said
 
 
 def test_xfrm_states_without_policies_are_in_use_too(tmp_path: Path) -> None:
     """They may be made by hand, or belong to a program's own sockets. The undo could not put them back."""
-    (said,) = in_use(LINKS, ROUTES, ("", "\t SAD count 10\n"), read_sites(written(tmp_path, TWO)))
+    ((said,), _) = in_use(looked(LINKS, ROUTES, states="\t SAD count 10\n"), {}, read_sites(written(tmp_path, TWO)))
     assert said == "it has XFRM states, so IPsec is at work: end it first (ip xfrm state shows them)"
 
 
@@ -335,7 +429,7 @@ def test_listeners_are_those_that_others_can_reach() -> None:
 
 def test_the_ports_that_a_lab_tries_are_those_of_the_plugins() -> None:
     declared = {port for name in vpn_names() for port in load_vpn(name).ports.split()}
-    assert declared == {*VPN_PORTS, *OTHER_PORTS}
+    assert declared == {*PORTS}
 
 
 @pytest.mark.parametrize(
@@ -349,7 +443,7 @@ def test_the_ports_that_a_lab_tries_are_those_of_the_plugins() -> None:
         (
             "openconnect_tls",
             BarePath(1500, on_link=True, taken={"gw2": {"tcp/443": "nginx"}}),
-            r"tcp/443 \(nginx\) is in use",
+            r"tcp/443 \(nginx\) is in use on gw2",
         ),
     ],
 )
@@ -571,7 +665,7 @@ def test_a_machine_that_does_not_forget_its_image_does_not_keep_the_others_conne
         raise LabError(f"{connection.name} did not answer within 60 s")
 
     monkeypatch.setattr(site, "Connection", PaperConnection)
-    monkeypatch.setattr(site, "_fit", lambda connection, name, *_: site.Own("eth0", "10.0.0.2", {}))
+    monkeypatch.setattr(site, "_fit", lambda connection, name, *_: looked(LINKS, ROUTES))
     monkeypatch.setattr(site, "forget", forget)
     inventory = read_sites(written(tmp_path, "keep_image = false\n" + TWO))
     with pytest.raises(LabError, match="did not answer"), site.site_rig(inventory):
