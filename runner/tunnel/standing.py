@@ -87,6 +87,7 @@ class _Examining:
 
     def __init__(self, nodes: Mapping[str, Any], outer: Outer, vpns: Sequence[Vpn]) -> None:
         self.nodes = dict(nodes)
+        self.programs = {vpn.name: vpn.sign.programs for vpn in vpns}
         with ThreadPoolExecutor() as threads:
             every = threads.map(lambda node: everything(node, wanted(vpns)), self.nodes.values())
             self.seen = dict(zip(self.nodes, every, strict=True))
@@ -136,7 +137,7 @@ class _Examining:
             ends = [*self.tunnel.values()]
             best = max(ends, key=lambda one: (len(one.marks), bool(one.vpn)))
             for name, one in self.tunnel.items():
-                if one.program == best.program or not one.vpn:
+                if one.program in self.programs.get(best.vpn, ()) or one.program == best.program:
                     self.tunnel[name] = replace(one, vpn=best.vpn, title=best.title)
 
     def _leading(self, name: str, other: str) -> Iterator[tuple[Standing, str, str]]:

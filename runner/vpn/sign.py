@@ -12,7 +12,6 @@ from runner.lab.readings.seen import Program, Seen
 if TYPE_CHECKING:
     from runner.vpn.plugin import Vpn
 
-ESP = ("tunnel", "transport")
 TUNNELS = ("tun", "wireguard", "ovpn", "ovpn-dco", "gre", "gretap", "ipip", "sit", "ip6tnl", "vxlan", "l2tp", "l2tpeth",
            "macsec", "ppp", "xfrm", "vti", "ip6gre", "geneve", "amneziawg")  # fmt: skip
 
@@ -29,7 +28,7 @@ class Sign:
     ``tells``: the first words of lines that are shown in the daemon's own words: directives and options without a
     secret; of anything else, nothing leaves the gateway. ``config``: the option before the path of its configuration
     ("" for an argument of its own, "default" where there is none) -> the files, {} being that path. ``asks``: commands
-    that read and change nothing; {device} is the tunnel's. ``none``: where nothing shows it, the reason.
+    that read and change nothing; {device} is the tunnel's.
     """
 
     programs: tuple[str, ...] = ()
@@ -105,12 +104,13 @@ def standing(seen: Seen, vpns: Sequence[Vpn]) -> list[Standing]:
 
 
 def _devices(seen: Seen) -> Iterator[tuple[str, str]]:
+    """The tunnels' devices that are up, with their kinds. A PPP line to the provider is none: it has the default
+    route."""
+    uplinks = {route.get("dev") for route in seen["routes"] if route["dst"] == "default"}
     for link in seen["links"]:
-        kind = link.get("linkinfo", {}).get("info_kind", "")
-        if kind in TUNNELS and "UP" in link["flags"]:
+        kind = link.get("linkinfo", {}).get("info_kind", "") or ("ppp" if "POINTOPOINT" in link["flags"] else "")
+        if kind in TUNNELS and "UP" in link["flags"] and not (kind == "ppp" and link["ifname"] in uplinks):
             yield link["ifname"], kind
-        elif link["flags"] and "POINTOPOINT" in link["flags"] and "UP" in link["flags"]:
-            yield link["ifname"], kind or "ppp"
 
 
 def _protected(seen: Seen, tunnel: Standing) -> bool:

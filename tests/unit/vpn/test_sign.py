@@ -89,6 +89,12 @@ def test_a_tunnel_is_that_of_its_signs(name: str, changes: dict[str, Any]) -> No
     assert [tunnel.vpn for tunnel in standing(seen(**changes), VPNS)] == [name]
 
 
+def test_a_ppp_line_to_the_provider_is_no_tunnel() -> None:
+    ports = {"links": [link("ppp0", "ppp")], "processes": [program("pppd"), program("sshd")]}
+    assert standing(seen(**ports, routes=[{"dst": "default", "dev": "ppp0"}]), VPNS) == []
+    assert [tunnel.device for tunnel in standing(seen(**ports), VPNS)] == ["ppp0"]
+
+
 def test_an_ssh_session_and_a_daemon_without_a_tunnel_are_none() -> None:
     idle = [program("sshd"), program("ssh"), program("charon"), program("openvpn")]
     assert standing(seen(processes=idle), VPNS) == []
