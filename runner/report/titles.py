@@ -112,14 +112,14 @@ def _changes(table: MetricTable, steps: dict[str, list[Step]], by_vpn: dict[str,
         levels = dict.fromkeys(
             _levels_of(difference.factor) for vpn_steps in steps.values() for difference in vpn_steps
         )
-        return f"this run shows no difference in {what} between {' or '.join(levels)}: the intervals overlap"
+        return f"this run cannot tell apart the {what} of {' and '.join(levels)}: the intervals overlap"
     context = _context(step.high, by_vpn[vpn], TUNNEL if step.factor == "cipher" else (step.factor,))
     high, low = _differing(step.high, step.low), _differing(step.low, step.high)
     sentence = f"in {vpn}, the {what} with {high} is {step.times:.2g} times that with {low}{context}"
     same = [name for name, difference in most.items() if not difference.apart]
     if same:
         names = ", ".join(same[:NAMED]) + (" and others" if len(same) > NAMED else "")
-        return f"{sentence}; in {names}, this run shows no difference"
+        return f"{sentence}; in {names}, this run cannot tell them apart"
     least = in_order([*most], [step.times for step in most.values()])[0]
     return sentence if least == vpn else f"{sentence}; it matters least in {least}: {most[least].times:.2g} times"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -99,7 +99,7 @@ def report(
     elif form == "pdf":
         _print_pdf(made_of(runs), only)
     elif only or together:
-        _print(made_of(runs), form, full, only)
+        _print(made_of(runs), form, full, only, several=() if only else runs)
     else:
         _print_in_turn(runs, [made_of([run]) for run in runs], form, full)
 
@@ -186,11 +186,13 @@ def _print_kinds(kinds: list[Report], form: str, full: bool, folders: list[Path]
         _print(kind_report, form, full, folders[0] if len(folders) == 1 else None, across=len(kinds) > 1)
 
 
-def _print(made: Report, form: str, full: bool, folder: Path | None, across: bool = False) -> None:
+def _print(
+    made: Report, form: str, full: bool, folder: Path | None, across: bool = False, several: Sequence[Path] = ()
+) -> None:
     if form == "term":
         from runner.report.forms.terminal import render
 
-        render(made, out, full=full, folder=folder, across=across)
+        render(made, out, full=full, folder=folder, across=across, several=several)
     else:
         from runner.report.forms.registry import FORMS
 

@@ -34,17 +34,23 @@ COLOUR = {"failed": "bold red", "lab_error": "bold red", "partly": "red", "unsup
 
 
 def render(
-    report: Report, console: Console, *, full: bool = False, folder: Path | None = None, across: bool = False
+    report: Report,
+    console: Console,
+    *,
+    full: bool = False,
+    folder: Path | None = None,
+    across: bool = False,
+    several: Sequence[Path] = (),
 ) -> None:
     """Print the report to ``console``, in its width and colours: the answer, and with ``full`` every table before it.
-    ``folder``, ``across``:
+    ``folder``, ``across``, ``several``:
     see ``render_answer``."""
     bases = report.bases
     report = Report.model_validate(printable(report.model_dump(exclude={"observations"})) | {"observations": []})
     report = report.model_copy(update={"bases": bases})  # the dump has none, and the answer weighs them anew
     if full or not (report.experiments or report.choice):
         _tables(report, console)
-    render_answer(report, console, folder, across=across)
+    render_answer(report, console, folder, across=across, several=several)
 
 
 def _tables(report: Report, console: Console) -> None:

@@ -63,9 +63,11 @@ NOTHING_TO_RANK = Text.assemble(("Nothing to rank:", "bold red"), " no VPN measu
 HALF = 1.0  # share of the median; a wider half interval is written as a factor
 
 
-def render_answer(report: Report, console: Console, folder: Path | None = None, *, across: bool = False) -> None:
+def render_answer(
+    report: Report, console: Console, folder: Path | None = None, *, across: bool = False, several: Sequence[Path] = ()
+) -> None:
     """Print the answer. ``folder``: the run folder, for the commands that continue the run; ``across``: the answer is
-    for one of several kinds of machines."""
+    for one of several kinds of machines; ``several``: the run folders of one report, which have no page together."""
     where = str(folder or report.run_id)
     tall = console.height >= TALL or not console.is_terminal
     head = Text.assemble(("vpneval", "bold"), f" · {report.profile} profile · {_trials(report)}")
@@ -88,7 +90,10 @@ def render_answer(report: Report, console: Console, folder: Path | None = None, 
             _whole(report, answer, console, tall, sentences=tall and at == 0)
         else:
             console.print(_verdict(answer, tall, _first_sentence(answer.verdict)))
-    _next(report, all_answers, where, console, tall, across)
+    if several:
+        console.print(Text.assemble(("See all  ", "cyan"), f"vpneval report {' '.join(map(word, several))} --full"))
+    else:
+        _next(report, all_answers, where, console, tall, across)
 
 
 def _verdict(answer: Answer, tall: bool, sentence: str = "") -> Text:

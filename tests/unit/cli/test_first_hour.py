@@ -83,3 +83,12 @@ def test_a_report_does_not_wait_for_what_it_does_not_use(run: str) -> None:
     ended = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "vpneval report" in ended.stdout
+
+
+def test_what_is_printed_below_the_report_of_two_runs_exists(capsys: CapSys) -> None:
+    """Not a page of both, which nothing wrote, and no command with a name made of two."""
+    both = [str(PROJECT / "results" / "papers" / f"handovers-clusterip-{name}") for name in "ab"]
+    text = printed(capsys, "report", *both)
+    assert "report.html" not in text
+    assert "".join(f"See all  vpneval report {' '.join(both)} --full".split()) in "".join(text.split())
+    assert "handovers-clusterip-a +" not in text

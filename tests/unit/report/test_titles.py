@@ -53,7 +53,7 @@ def test_of_an_experiment_about_one_factor_only_this_factor_is_compared() -> Non
     }
     assert answer_of(of("compression", cells)) == (
         "In openvpn, the TCP throughput with compression off is 2 times that with compression lz4 (random payload); "
-        "in ssh_tun, this run shows no difference."
+        "in ssh_tun, this run cannot tell them apart."
     )
 
 
@@ -83,7 +83,7 @@ def test_else_who_is_first_and_last_comes_before_what_changes_most() -> None:
     assert said.startswith("openvpn has 50.0 (")
     assert ") % of plain IP's TCP throughput, ssh_tun 10.0 (" in said
     assert said.endswith(
-        ") % (1 stream, forward); this run shows no difference in TCP throughput between numbers of streams or "
+        ") % (1 stream, forward); this run cannot tell apart the TCP throughput of numbers of streams and "
         "directions: the intervals overlap."
     )
     more = answer_of(of("transport", cells | {("ssh_tun", levels(streams="4")): 3e8}))
@@ -95,7 +95,7 @@ def test_of_one_vpn_only_what_changes_is_said() -> None:
     said = answer_of(of("load", cells))
     assert said == "In openvpn, the TCP throughput with 4 streams is 3 times that with 1 stream."
     cells[("openvpn", levels(streams="4"))] = 1e8
-    assert answer_of(of("load", cells)).startswith("This run shows no difference in TCP throughput between numbers of")
+    assert answer_of(of("load", cells)).startswith("This run cannot tell apart the TCP throughput of numbers of")
 
 
 def test_without_levels_it_says_who_is_first_and_last() -> None:
@@ -117,7 +117,7 @@ def test_the_titles_of_the_example() -> None:
     assert re.match(
         r"ssh_forward has [\d.]+ \([\d.]+–[\d.]+\) % of plain IP's TCP throughput, \w+ [\d.]+", titles["transport"]
     )
-    assert re.search(r"; in [\w, ]+, this run shows no difference", titles["transport"])
+    assert re.search(r"; in [\w, ]+, this run cannot tell them apart", titles["transport"])
     assert re.match(
         r"In ssh_forward, the TCP throughput with compression off is [\d.]+ times that with compression on "
         r"\(random payload\)",
