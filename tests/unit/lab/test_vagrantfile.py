@@ -43,7 +43,7 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def loaded(folder: Path, *argv: str, where: Path | None = None, **environment: str) -> tuple[int, str]:
+def loaded(folder: Path, *argv: str, where: Path | str = "", **environment: str) -> tuple[int, str]:
     """The exit code of the Vagrantfile and what it printed."""
     stub = next(parent / "vagrant.rb" for parent in folder.parents if (parent / "vagrant.rb").exists())
     ruby = ["ruby", "-r", str(stub), str(folder / "Vagrantfile"), *argv]
