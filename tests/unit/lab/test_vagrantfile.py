@@ -43,7 +43,7 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def loaded(folder: Path, *argv: str, where: Path | None = None, **environment: str) -> tuple[int, str]:
+def loaded(folder: Path, *argv: str, where: Path | str = "", **environment: str) -> tuple[int, str]:
     """The exit code of the Vagrantfile and what it printed."""
     stub = next(parent / "vagrant.rb" for parent in folder.parents if (parent / "vagrant.rb").exists())
     ruby = ["ruby", "-r", str(stub), str(folder / "Vagrantfile"), *argv]
@@ -99,7 +99,7 @@ def test_a_relative_lab_file_is_one_place(checkout: Path) -> None:
 def test_what_is_missing_is_said_before_a_machine_starts(
     checkout: Path, argv: tuple[str, ...], environment: dict[str, str], says: str
 ) -> None:
-    code, said = loaded(checkout, *argv, **environment)  # type: ignore[arg-type]
+    code, said = loaded(checkout, *argv, **environment)
     assert code != 0
     assert says in said
     assert "define" not in said
