@@ -11,7 +11,7 @@ def kernel_link(node: Node, title: str, *words: str) -> Unsupported | None:
     node.defer("ip", "link", "del", PROBE)
     probe = node.run("ip", "link", "add", PROBE, "type", *words, check=False)
     if probe.code != 0:
-        return Unsupported(f"the kernel has no {title}: {probe.stderr.strip()}")
+        return Unsupported.kernel(f"{title}: {probe.stderr.strip()}")
     node.run("ip", "link", "del", PROBE)
     return None
 

@@ -53,7 +53,7 @@ def kernel_ppp(node: Node) -> Unsupported | None:
     """Ask the kernel for PPP by opening its device."""
     node.run("modprobe", "-q", "ppp_generic", check=False)  # a node's /dev has it only if it was there before
     probe = node.run("head", "-c", "0", "/dev/ppp", check=False)
-    return Unsupported(f"the kernel has no PPP: {probe.stderr.strip()}") if probe.code != 0 else None
+    return Unsupported.kernel(f"PPP: {probe.stderr.strip()}") if probe.code != 0 else None
 
 
 def chap_secrets(me: Site, peers: Sequence[Site], secrets: Secrets) -> dict[str, str]:

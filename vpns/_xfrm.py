@@ -36,13 +36,13 @@ def kernel_xfrm(node: Node, protocol: str, wanted: Sequence[str], compression: s
     sa = (*ENDS, "proto", protocol, "spi", "0x1000")
     probe = node.run("ip", "xfrm", "state", "add", *sa, "mode", "tunnel", *algorithms, check=False)
     if probe.code != 0:
-        return Unsupported(f"the kernel has no {protocol.upper()} with {' and '.join(wanted)}: {probe.stderr.strip()}")
+        return Unsupported.kernel(f"{protocol.upper()} with {' and '.join(wanted)}: {probe.stderr.strip()}")
     node.run("ip", "xfrm", "state", "del", *sa)
     if compression == "on":
         ipcomp = (*ENDS, "proto", "comp", "spi", "0x1001")
         probe = node.run("ip", "xfrm", "state", "add", *ipcomp, "comp", "deflate", check=False)
         if probe.code != 0:
-            return Unsupported(f"the kernel has no IPComp: {probe.stderr.strip()}")
+            return Unsupported.kernel(f"IPComp: {probe.stderr.strip()}")
         node.run("ip", "xfrm", "state", "del", *ipcomp)
     return None
 

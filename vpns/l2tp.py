@@ -90,7 +90,7 @@ def kernel_l2tp(node: Node) -> Unsupported | None:
     """Ask the kernel for L2TP's data path: without it, xl2tpd would carry the packets itself, and say so in its log."""
     probe = node.run("modprobe", "l2tp_ppp", check=False)
     if node.run("test", "-e", SESSIONS, check=False).code != 0:
-        return Unsupported(f"the kernel has no L2TP for PPP: {probe.stderr.strip()}")
+        return Unsupported.kernel(f"L2TP for PPP: {probe.stderr.strip()}")
     return None
 
 

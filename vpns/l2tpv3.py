@@ -38,7 +38,7 @@ class L2tpv3(Vpn):
         node.defer("ip", "l2tp", "del", "tunnel", "tunnel_id", "99")
         probe = node.run("ip", "l2tp", "add", "tunnel", "tunnel_id", "99", "peer_tunnel_id", "99", *ends, check=False)
         if probe.code != 0:
-            return Unsupported(f"the kernel has no L2TPv3: {probe.stderr.strip() or probe.stdout.strip()}")
+            return Unsupported.kernel(f"L2TPv3: {probe.stderr.strip() or probe.stdout.strip()}")
         node.run("ip", "l2tp", "del", "tunnel", "tunnel_id", "99")
         return None
 

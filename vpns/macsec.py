@@ -46,7 +46,7 @@ class MacSec(Vpn):
             "ip", "link", "add", "link", PROBE, f"{PROBE}2", "type", "macsec", "cipher", cipher, check=False
         )
         node.run("ip", "link", "del", PROBE, check=False)
-        return Unsupported(f"the kernel has no MACsec: {probe.stderr.strip()}") if probe.code != 0 else None
+        return Unsupported.kernel(f"MACsec: {probe.stderr.strip()}") if probe.code != 0 else None
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         # One key for all, as MKA would hand out: a frame's nonce has its sender's identifier in it.

@@ -51,7 +51,7 @@ class Pptp(Vpn):
         if no := super().supports(node, params) or _ppp.kernel_ppp(node):
             return no
         probe = node.run("modprobe", "ppp_mppe", check=False)
-        return Unsupported(f"the kernel has no MPPE: {probe.stderr.strip()}") if probe.code != 0 else None
+        return Unsupported.kernel(f"MPPE: {probe.stderr.strip()}") if probe.code != 0 else None
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         return pair_keys(ca, sites)

@@ -37,11 +37,14 @@ FULL = 0.75  # share of the rate that a test may send at: a path that carries it
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check. ``level``: "ok", "warning" (something cannot be measured) or "error"."""
+    """The result of one check. ``level``: "ok", "warning" (something cannot be measured) or "error". ``vpn``: whose it
+    is, in which ranked ``configuration``; empty where it is no VPN's."""
 
     what: str
     level: str
     says: str
+    vpn: str = ""
+    configuration: str = ""
 
 
 def examine(
@@ -97,14 +100,14 @@ def vpn_checks(lab: Lab, plugins: Sequence[Vpn]) -> list[Check]:
                 continue
             no = unsupported(lab, vpn, params)
             says = no.reason if no else f"{vpn.title} works with the cipher {params['cipher']}"
-            checks.append(Check(f"vpn {vpn.name} ({title})", "warning" if no else "ok", says))
+            checks.append(Check(f"vpn {vpn.name} ({title})", "warning" if no else "ok", says, vpn.name, title))
     return checks
 
 
 def module_checks(rig: SiteRig, lab: Lab, plugins: Sequence[Vpn], of_vpns: Sequence[Check]) -> list[Check]:
     """Which kernel modules each machine lacks for the VPNs that the path allows and that cannot run there. What a VPN
     that runs there uses is there, whatever the kernel tells of its modules."""
-    refusals = {check.what.split()[1] for check in of_vpns if check.level != "ok"}
+    refusals = {check.vpn for check in of_vpns if check.level != "ok"}
     used = {module for vpn in plugins if vpn.name not in refusals for module in vpn.modules.split()}
     vpns = [vpn for vpn in plugins if vpn.name in refusals and not refused(lab, vpn)]
     modules = sorted({module for vpn in vpns for module in vpn.modules.split()} - used)

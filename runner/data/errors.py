@@ -95,9 +95,16 @@ class ProofError(VpnevalError):
 
 @dataclass(frozen=True)
 class Unsupported:
-    """This VPN cannot do what was asked here; ``reason`` is the tool's own message where there is one."""
+    """This VPN cannot do what was asked here; ``reason`` is the tool's own message where there is one.
+    ``by_kernel``: the kernel lacks something."""
 
     reason: str
+    by_kernel: bool = False
+
+    @classmethod
+    def kernel(cls, lacks: str) -> Unsupported:
+        """The kernel has no such thing; behind it, the message."""
+        return cls(f"the kernel has no {lacks}", by_kernel=True)
 
 
 def require_known(

@@ -326,7 +326,7 @@ def read_trials(path: Path, told: list[str] | None = None) -> list[Trial]:
             trial = _with_remarks(trial)
             before = trials.pop(trial.id, None)
             if trial.status == "failed":
-                failures.setdefault(trial.id, []).append(trial.reason.partition("\n")[0])
+                failures.setdefault(trial.id, []).append((trial.reason.splitlines() or [""])[0])
             elif trial.status == "ok" and (failed := failures.get(trial.id)):
                 first = f"failed {'once' if len(failed) == 1 else f'{len(failed)} times'}, then ok: {failed[0]}"
                 trial = trial.model_copy(update={"warnings": [*trial.warnings, first]})

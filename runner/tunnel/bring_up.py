@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -171,8 +171,8 @@ def unsupported(lab: Lab, vpn: Vpn, params: Params) -> Unsupported | None:
             raise
         if no:
             refuse_damage(lab, vpn)
-            why = modules_gone() if no.reason.startswith("the kernel has no") else confined(no.reason)
-            return Unsupported(f"{no.reason} ({why})") if why and lab.shared_kernel else no
+            why = modules_gone() if no.by_kernel else confined(no.reason)
+            return replace(no, reason=f"{no.reason} ({why})") if why and lab.shared_kernel else no
     return None
 
 

@@ -170,6 +170,6 @@ def no_tun(node: Node) -> Unsupported | None:
     if "File descriptor in bad state" in error:
         return None
     if "No such file" in error:
-        return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
+        return Unsupported.kernel("TUN (/dev/net/tun is missing)")
     why = f"cannot be used: {error.strip().rpartition(': ')[2]}" if error else "is not the kernel's TUN device"
     return Unsupported(f"/dev/net/tun {why}; mknod /dev/net/tun c 10 200; a container needs --device /dev/net/tun")

@@ -15,7 +15,7 @@ NO_ESP = "the kernel has no ESP"
 
 
 def vpn(name: str, configuration: str, why: str = "") -> Check:
-    return Check(f"vpn {name} ({configuration})", "warning" if why else "ok", why or "it works")
+    return Check(f"vpn {name} ({configuration})", "warning" if why else "ok", why or "it works", name, configuration)
 
 
 CHECKS = [

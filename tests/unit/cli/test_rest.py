@@ -65,7 +65,7 @@ def test_a_plugin_that_is_a_file_is_handed_on_as_its_file(tmp_path: Path, monkey
 
     def run_in(kernel: Any, argv: Sequence[str], **how: Any) -> int:
         commands.append(argv)
-        print('[{"what": "vpn mine (comparable)", "level": "ok", "says": "works"}]')
+        print('[{"what": "", "vpn": "mine", "configuration": "comparable", "level": "ok", "says": "works"}]')
         return 0
 
     monkeypatch.setattr(survey, "run_in", run_in)

@@ -21,10 +21,11 @@ Inst libfoo [1.2-3] (1.2-4 Debian:12.5/stable [amd64])
 Inst user-mode-linux (6.1um1 Debian:12.5/stable [amd64])
 Conf user-mode-linux (6.1um1 Debian:12.5/stable [amd64])
 """
-DOCTOR = """[{"what": "kernel", "level": "ok", "says": "6.1.0"},
- {"what": "vpn ipsec (comparable)", "level": "ok", "says": "works"},
- {"what": "vpn ipsec (recommended)", "level": "warning", "says": "no"},
- {"what": "vpn wireguard (comparable)", "level": "warning", "says": "the kernel has no WireGuard"}]"""
+DOCTOR = """[{"what": "kernel", "level": "ok", "says": "6.1.0", "vpn": "", "configuration": ""},
+ {"what": "", "level": "ok", "says": "works", "vpn": "ipsec", "configuration": "comparable"},
+ {"what": "", "level": "warning", "says": "no", "vpn": "ipsec", "configuration": "recommended"},
+ {"what": "", "level": "warning", "says": "the kernel has no WireGuard", "vpn": "wireguard",
+  "configuration": "comparable"}]"""
 
 
 @pytest.fixture
