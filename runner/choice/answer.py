@@ -118,8 +118,14 @@ class _Judged:
 
     @property
     def unknown(self) -> list[str]:
-        """Those that have the musts, and of which what counts was not measured."""
-        return [vpn for vpn in self.able if _middle(self.every[vpn]) == Grade.UNKNOWN]
+        """Those that have the musts, and of which what counts was not measured, or leaves open whether they are of
+        use."""
+        grades = {vpn: _middle(self.every[vpn]) for vpn in self.able}
+        return [
+            vpn
+            for vpn, grade in grades.items()
+            if grade == Grade.UNKNOWN or (grade > Grade.SHORT and self.chances[vpn] >= POSSIBLE)
+        ]
 
     @property
     def reservations(self) -> list[Criterion]:
@@ -281,9 +287,9 @@ def _named(
     able: Sequence[str], chances: Mapping[str, float], every: Mapping[str, Graded], words: Words, needs: Needs
 ) -> list[str]:
     """Those that half of the draws choose: the sure ones first, then those whose musts were all shown, then what
-    carries most. Where there is none, those that are possible."""
+    carries most. Where there is none, those that are possible. What is useless in half of the draws is not named."""
     least = EQUAL if any(chances[vpn] >= EQUAL for vpn in able) else POSSIBLE
-    good = [vpn for vpn in able if chances[vpn] >= least]
+    good = [vpn for vpn in able if chances[vpn] >= least and _middle(every[vpn]) <= Grade.SHORT]
 
     def place(vpn: str) -> tuple[bool, bool, float, str]:
         declared = any(words[vpn].get(must) == "declared" for must in needs.must)

@@ -201,9 +201,9 @@ function choosing(data, devices) {
     const least = able.some((one) => one.chance >= rule.EQUAL) ? rule.EQUAL : rule.POSSIBLE;
     const place = (one) => [
       one.chance < rule.SURE ? 1 : 0, needs.must.some((must) => wordOf(one.vpn, must) === "declared") ? 1 : 0, -one.capacity];
-    const named = able.filter((one) => one.chance >= least).map((one) => ({one, key: place(one)}));
+    const named = able.filter((one) => one.chance >= least && one.middle <= SHORT).map((one) => ({one, key: place(one)}));
     named.sort((a, b) => a.key.reduce((order, value, index) => order || value - b.key[index], 0) || (a.one.vpn < b.one.vpn ? -1 : 1));
-    const unknown = able.filter((one) => one.middle === UNKNOWN).map((one) => one.vpn);
+    const unknown = able.filter((one) => one.middle === UNKNOWN || (one.middle > SHORT && one.chance >= rule.POSSIBLE)).map((one) => one.vpn);
     return {every, named: named.map(({one}) => one), unknown};
   }
 
