@@ -562,7 +562,10 @@ def test_what_the_path_carries_limits_the_searches_and_the_ladder() -> None:
     asked, said = asked_on_a_path((8e6, 30e6))
     assert asked.profile.udp.max_rate_bps == 60e6
     (params, *_) = (cell.params for cell in asked.cells if cell.params["measure"] == "ladder")
-    assert rungs(Asked(load_vpn("wireguard_go"), params, asked.profile, 1)) == [10e6, 30e6]
+    climbed = rungs(Asked(load_vpn("wireguard_go"), params, asked.profile, 1))
+    assert climbed[-1] == pytest.approx(1.25 * 0.93 * 8e6), "of the line, which is the slower way"
+    assert asked.needs.line_bps == 8e6
+    assert asked.asked.needs.line_bps is None, "it was not asked for"
     assert not said
 
 
