@@ -126,6 +126,7 @@ def test_the_deadlines_clock_starts_after_the_wait_and_ends_with_the_hours(
         vpns=[],
         cells=[],
         until_significant=False,
+        later=[],
     )
     rig = SiteRig({}, SimpleNamespace(between="01:00-05:00"), {})  # type: ignore[arg-type]
     session._run_on(rig, asked, said.append, lambda folder, run: nullcontext(cast(Watcher, None)))
