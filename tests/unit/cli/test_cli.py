@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -274,7 +275,8 @@ def test_plan_tells_what_protects_the_path_of_a_site_lab(capsys: CapSys, tmp_pat
     assert code == 0
     assert "--until-significant then repeats what is undecided: up to 30 repetitions" in said
     assert "--max-rate: no test sends faster than 200 Mbit/s." in said
-    assert "--between: tests run from 01:00 to 05:00 only. The run waits until then, and the deadline counts" in said
+    hours = f"--between: tests run from 01:00 to 05:00 {time.tzname[0]} only. The run waits until then"
+    assert f"{hours}, and the deadline counts" in said
     code, out, _ = vpneval(capsys, *asked, "--lab", f"site:{sites}", "--no-until-significant")
     assert "--until-significant" not in " ".join(out.split()).replace("--no-until-significant", "")
     for command in (asked, ("lab", "shell", "gw1", "--max-rate", "200M")):
