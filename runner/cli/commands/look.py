@@ -13,7 +13,7 @@ from runner.data.errors import UsageError
 from runner.data.streams import document
 
 GatewayAddress = Annotated[
-    str, typer.Argument(metavar="[GATEWAY]", help="one gateway alone: gw1 of --lab, or as ssh knows it, root@10.0.0.1")
+    str, typer.Argument(metavar="GATEWAY", help="one gateway alone: gw1 of --lab, or as ssh knows it, root@10.0.0.1")
 ]
 Sites = Annotated[
     str, typer.Option("--lab", metavar="site:SITES.toml", help="the two gateways, as doctor and run take")

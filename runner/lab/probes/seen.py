@@ -187,18 +187,21 @@ def process(pid: int, programs: dict[str, Any], ends: dict[str, str]) -> dict[st
 # --- the kernel -----------------------------------------------------------------------------------------------
 
 
-def policers(kind: str) -> dict[str, list[int]]:
+def policers() -> dict[str, list[int]]:
     """Port -> [packets that its policers took, packets that they dropped], of the filters where packets come in."""
-    found: dict[str, list[int]] = {}
+    found = {}
     for line in said("tc", "qdisc", "show")[0].splitlines():
         if match := re.match(r"qdisc (?:ingress|clsact) \S+ dev (\S+)", line):
-            shown = said("tc", "-s", "filter", "show", "dev", match[1], kind)[0]
-            for part in re.split(r"\baction order\b", shown)[1:]:
-                counts = re.search(r"Sent \d+ bytes (\d+) pkts? \(dropped (\d+)", part)
-                if " police " in part and counts:
-                    sums = found.setdefault(match[1], [0, 0])
-                    sums[:] = [sums[0] + int(counts[1]), sums[1] + int(counts[2])]
-    return found
+            found[match[1]] = policed(said("tc", "-s", "filter", "show", "dev", match[1], "ingress")[0])
+    return {port: counts for port, counts in found.items() if counts[0]}
+
+
+def policed(shown: str) -> list[int]:
+    """[packets taken, packets dropped] of all policers that tc(8) shows."""
+    counts = [
+        re.search(r"Sent \d+ bytes (\d+) pkts? \(dropped (\d+)", part) for part in re.split(r"\bpolice 0x", shown)[1:]
+    ]
+    return [sum(int(one[number]) for one in counts if one) for number in (1, 2)]
 
 
 def counters() -> dict[str, Any]:
@@ -214,7 +217,7 @@ def counters() -> dict[str, Any]:
         packets[name.strip()] = [int(fields[1]), int(fields[9]), int(fields[0]), int(fields[8])]
     return {
         "ip": {name: ip.get(name, 0) for name in wanted},
-        "policed": policers("ingress"),
+        "policed": policers(),
         "xfrm": {name: int(count) for name, count in xfrm},
         "packets": packets,
     }

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runner.catalogue import load_vpn, vpn_names
-from runner.lab.probes.seen import told, words_of, xfrm
+from runner.lab.probes.seen import policed, told, words_of, xfrm
 from runner.lab.readings.seen import SEEN
 from runner.vpn.plugin import Vpn
 from runner.vpn.sign import Sign, standing
@@ -111,3 +111,21 @@ def test_what_is_not_named_is_not_told() -> None:
 def test_the_kernels_states_are_told_without_their_keys() -> None:
     (state,) = xfrm(STATES)
     assert state == "src 192.0.2.1 dst 192.0.2.2 proto esp mode tunnel hmac(sha256) cbc(aes)"
+
+
+# As tc-police(8) of iproute2 6.1 prints it: no kernel of these tests has the classifiers.
+POLICER = """filter protocol all pref 49152 matchall chain 0
+filter protocol all pref 49152 matchall chain 0 handle 0x1
+  not_in_hw
+\taction order 1:  police 0x1 rate 1Mbit burst 10Kb mtu 2Kb action drop overhead 0b
+\tref 1 bind 1  installed 5 sec used 0 sec firstused 5 sec
+\tAction statistics:
+\tSent 85680 bytes 60 pkt (dropped 21, overlimits 21 requeues 0)
+\tbacklog 0b 0p requeues 0
+"""
+
+
+def test_a_policers_counters_are_read() -> None:
+    assert policed(POLICER) == [60, 21]
+    assert policed(POLICER + POLICER) == [120, 42]
+    assert policed(POLICER.replace("police", "mirred")) == [0, 0]
