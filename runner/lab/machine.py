@@ -27,7 +27,7 @@ CAPABILITIES = {
     "SYS_ADMIN": 21,
 }
 TO_BUILD = {"MKNOD": 27}  # and no lab needs it
-OWN_DESCRIPTORS, LAB_DESCRIPTORS = 40, 50  # open files: the program's own, and those of a lab with a tunnel
+OWN_DESCRIPTORS, LAB_DESCRIPTORS = 40, 55  # open files: the program's own, and those of a lab with a tunnel
 LEAST_LABS = 3  # at once: plain IP's, a VPN's beside it, and the one in which its set-up is timed
 APPARMOR = Path("/sys/module/apparmor/parameters/enabled")
 PROFILES = Path("/sys/kernel/security/apparmor/profiles")
