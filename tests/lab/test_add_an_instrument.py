@@ -53,7 +53,7 @@ def test_the_page_adds_an_instrument_and_an_experiment(image: Image, tmp_path: P
     assert "Connection time: at_once 8, and its ratio to at_once 1" in said
     assert "not ranked" not in said, "two VPNs are ranked by the new metric"
     for vpn in ("openvpn", "wireguard_go"):
-        assert re.search(rf"^ *[12](–2)? +{vpn} .* (µs|ms) *$", said, re.MULTILINE), said
+        assert re.search(rf"^ *[12](–2)? +{vpn} .*\d", said, re.MULTILINE), said
 
 
 def follow(command: str, folder: Path) -> str:
