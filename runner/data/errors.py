@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal
 
 
 class VpnevalError(Exception):
@@ -96,15 +96,15 @@ class ProofError(VpnevalError):
 @dataclass(frozen=True)
 class Unsupported:
     """This VPN cannot do what was asked here; ``reason`` is the tool's own message where there is one.
-    ``by_kernel``: the kernel lacks something."""
+    ``cause``: its kind, where a report tells what helps."""
 
     reason: str
-    by_kernel: bool = False
+    cause: Literal["", "no kernel", "tcp only"] = ""
 
     @classmethod
     def kernel(cls, lacks: str) -> Unsupported:
         """The kernel has no such thing; behind it, the message."""
-        return cls(f"the kernel has no {lacks}", by_kernel=True)
+        return cls(f"the kernel has no {lacks}", cause="no kernel")
 
 
 def require_known(

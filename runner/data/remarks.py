@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat
 
 # breakdown: the tunnel carried nothing any more under a load of ``subject``, from ``value`` in ``unit`` offered.
 # no payload: it carried nothing any more when something had failed. steal, throttled, slow clock: what the machine did.
-# no value: there is none of the metric whose title ``subject`` is, ``why``.
-Kind = Literal["breakdown", "no payload", "steal", "throttled", "slow clock", "no value"]
+# no value: there is none of the metric whose title ``subject`` is, ``why``. no kernel: the kernel lacks
+# what the VPN needs. tcp only: the VPN carries nothing else.
+Kind = Literal["breakdown", "no payload", "steal", "throttled", "slow clock", "no value", "no kernel", "tcp only"]
 NOISE: tuple[Kind, ...] = ("steal", "throttled", "slow clock")
 
 
@@ -54,6 +55,8 @@ WORDS: Mapping[Kind, Callable[[Remark], str]] = {
     "throttled": lambda it: f"the CPU{_of(it.subject)} was throttled",
     "slow clock": lambda it: f"no loaded core ran at even {100 * it.value:.0f} % of its highest frequency",
     "no value": lambda it: f"no {it.subject}: {it.why}",
+    "no kernel": lambda _: "this kernel lacks what it needs",
+    "tcp only": lambda _: "carries TCP only",
 }
 LOST = "the tunnel carries no payload any more"
 
@@ -69,12 +72,17 @@ _UNDER = re.compile(r"the tunnel broke down under (\S+), from (\d+) (\S+) offere
 _STOLEN = re.compile(r"noise: more than (\d+) % of the CPU time(?: of (.+))? was stolen")
 _THROTTLED = re.compile(r"noise: the CPU(?: of (.+))? was throttled")
 _SLOW = re.compile(r"noise: no loaded core ran at even (\d+) % of its highest frequency")
+_KERNEL = re.compile(r"kernel|netlink|Operation not supported|Unknown device", re.IGNORECASE)
 _NO_VALUE = re.compile(r"no ([^:]+): (.*)", re.DOTALL)
 
 
-def of_older(reason: str, warnings: Sequence[str]) -> tuple[list[str], list[Remark]]:
+def of_older(reason: str, warnings: Sequence[str], unsupported: bool = False) -> tuple[list[str], list[Remark]]:
     """The warnings that no code reads, and the remarks, of a trial that has both as sentences."""
     left, remarks = [], [Remark(kind="no payload")] * (LOST in reason)
+    if unsupported and "TCP only" in reason:
+        remarks.append(Remark(kind="tcp only"))
+    elif unsupported and _KERNEL.search(reason):
+        remarks.append(Remark(kind="no kernel"))
     for sentence in warnings:
         if found := _UNDER.fullmatch(sentence):
             scale, unit = (1e6, "bit/s") if found[3] == "Mbit/s" else (1.0, found[3])

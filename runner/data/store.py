@@ -300,7 +300,7 @@ def _with_remarks(trial: Trial) -> Trial:
     """The trial; of an older one, the remarks that its sentences are."""
     if trial.remarks or not (trial.reason or trial.warnings):
         return trial
-    warnings, remarks = of_older(trial.reason, trial.warnings)
+    warnings, remarks = of_older(trial.reason, trial.warnings, trial.status == "unsupported")
     return trial.model_copy(update={"warnings": warnings, "remarks": remarks}) if remarks else trial
 
 

@@ -84,7 +84,7 @@ class Instrument(ABC):
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         """Why these levels cannot be measured in this lab, or with this VPN; None where they can."""
         if self.datagrams and vpn.carries == "tcp":
-            return Unsupported(f"{vpn.title} carries TCP only")
+            return Unsupported(f"{vpn.title} carries TCP only", cause="tcp only")
         return None
 
     def labs(self, params: Mapping[str, str]) -> int:

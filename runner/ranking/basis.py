@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from runner.data.errors import UsageError
 from runner.data.levels import RANKED_AT, VARIANTS, WAN_FACTORS, outside_of_tunnel
 from runner.data.metric import Metric
+from runner.data.remarks import Kind
 from runner.data.trials import Run, Trial
 from runner.ranking.draws import DrawnRanks, Order, draw_ranks, order_of
 from runner.ranking.estimates import Blocks, Estimate, estimate_pairs
@@ -17,7 +19,16 @@ from runner.ranking.ranks import apart
 from runner.ranking.stats import block_values, lower_bounds
 from runner.ranking.weights import Weights
 
+TCP_ONLY = "carries TCP only"
+CAUSES: tuple[Kind, ...] = ("no kernel", "tcp only")
 Levels = tuple[tuple[str, str], ...]  # factors with their levels, as what can be counted
+
+
+class Why(NamedTuple):
+    """Why a VPN has no value of a metric, in words; ``cause``: the kind of remark that says what helps, or ""."""
+
+    words: str
+    cause: Kind | Literal[""] = ""
 
 
 @dataclass(frozen=True)
@@ -26,7 +37,7 @@ class Basis:
     is, in the order that all else here has, too; ``values``: metric -> VPN -> block -> value; ``bounds``: the blocks in
     which it is a lower bound; ``lost``: the repetitions in which it has no value although it was measured or was to be,
     where there are some; ``seconds``: metric -> VPN -> how long it was measured; ``levels``: VPN -> its tunnel, of
-    all that are not references; ``reasons``: VPN -> metric -> why it has no value."""
+    all that are not references; ``why``: VPN -> metric -> why it has no value."""
 
     configuration: str
     image: str
@@ -38,7 +49,7 @@ class Basis:
     bounds: Mapping[str, Mapping[str, Set[int]]]
     lost: Mapping[str, Mapping[str, int]]
     seconds: Mapping[str, Mapping[str, float]]
-    reasons: Mapping[str, Mapping[str, str]]
+    why: Mapping[str, Mapping[str, Why]]
     _drawn: dict[str, DrawnRanks | None] = field(default_factory=dict)
     _pairs: dict[str, dict[tuple[str, str], Estimate]] = field(default_factory=dict)
     _better: dict[str, Set[tuple[str, str]]] = field(default_factory=dict)
@@ -129,9 +140,9 @@ def basis_of(run: Run, trials: Sequence[Trial], configuration: str, metrics: Col
             metric: lost_of({vpn: ranked[metric][vpn] for vpn in by_vpn}, whole) for metric, by_vpn in values.items()
         },
         seconds={metric: {vpn: _seconds(ranked[metric][vpn]) for vpn in by_vpn} for metric, by_vpn in values.items()},
-        reasons={
+        why={
             vpn: {
-                metric: _reason(run, vpn, metric, selected)
+                metric: _why(run, vpn, metric, selected)
                 for metric in weighed
                 if (metric in metrics or metric in values) and vpn not in values.get(metric, {})
             }
@@ -267,21 +278,25 @@ def _seconds(trials: Sequence[Trial]) -> float:
     return sum(trial.measuring_s for trial in trials if trial.status == "ok")
 
 
-def _reason(run: Run, vpn: str, metric: str, selected: Mapping[str, Sequence[Trial]]) -> str:
+def _why(run: Run, vpn: str, metric: str, selected: Mapping[str, Sequence[Trial]]) -> Why:
     """Why ``vpn`` has no value of ``metric``: the reason of its own trial, or what the plugin declares."""
     if vpn not in selected:
-        return "has no such configuration"
+        return Why("has no such configuration")
     explained = [trial for trial in selected[vpn] if trial.status != "ok" and trial.reason]
     asked = for_metric(run.metrics[metric], explained) if metric in run.metrics else []
     worked = any(trial.status == "ok" for trial in selected[vpn])
     for trial in selected[vpn]:
         if unsure := trial.attempt.get("inconclusive", {}).get(metric):
-            return f"inconclusive: {unsure['reason']}"
+            return Why(f"inconclusive: {unsure['reason']}")
     first = next(iter(asked or ([] if worked else explained)), None)
-    return f"{first.status}: {first.reason}" if first else why_absent(run, vpn, metric)
+    if not first:
+        absent = why_absent(run, vpn, metric)
+        return Why(absent, "tcp only" if absent == TCP_ONLY else "")
+    causes = [remark.kind for remark in first.remarks if remark.kind in CAUSES]
+    return Why(f"{first.status}: {first.reason}", causes[0] if causes else "")
 
 
 def why_absent(run: Run, vpn: str, metric: str) -> str:
     """Why an ok trial has no value of ``metric``, as far as the plugin's own data tells."""
     udp = metric == "udp_rtt" or (metric in run.metrics and run.metrics[metric].measure == "udp")
-    return "carries TCP only" if udp and vpn in run.vpns and run.vpns[vpn].carries == "tcp" else "not measured"
+    return TCP_ONLY if udp and vpn in run.vpns and run.vpns[vpn].carries == "tcp" else "not measured"

@@ -26,10 +26,10 @@ from runner.ranking.words import chance
 class Standing(Strict):
     """One VPN in a ranking. ``ranks``: its expected rank in every metric that it delivers; ``average``: their weighted
     average; it, ``place`` and ``best_probability`` are None where the VPN is not ranked. ``missing`` maps the weighted
-    metrics that it lacks to the reason; ``at_least`` are those known from below only, in one
-    block or more. ``place_interval``: from which to which place 95 % of the draws put it; ``ties``: the ranked VPNs
-    that may as well stand before it as behind. ``lost``: metric -> repetitions in which it failed, or which its file
-    lacks; there it stands behind the others."""
+    metrics that it lacks to the reason, and ``causes`` to the reason's kind, where that says what helps. ``at_least``
+    are those known from below only, in one block or more. ``place_interval``: from which to which place 95 % of the
+    draws put it; ``ties``: the ranked VPNs that may as well stand before it as behind. ``lost``: metric -> repetitions
+    in which it failed, or which its file lacks; there it stands behind the others."""
 
     vpn: str
     levels: dict[str, str]
@@ -42,6 +42,7 @@ class Standing(Strict):
     ties: list[str] = []
     at_least: list[str] = []
     missing: dict[str, str] = {}
+    causes: dict[str, str] = {}
     lost: dict[str, int] = {}
 
 
@@ -102,7 +103,8 @@ def weigh(basis: Basis, weights: Weights) -> Ranking:
                 average=average,
                 at_least=[metric for metric, by_vpn in basis.bounds.items() if by_vpn.get(vpn)],
                 lost={metric: by_vpn[vpn] for metric, by_vpn in basis.lost.items() if vpn in by_vpn},
-                missing={metric: basis.reasons[vpn][metric] for metric in absent},
+                missing={metric: basis.why[vpn][metric].words for metric in absent},
+                causes={metric: why.cause for metric in absent if (why := basis.why[vpn][metric]).cause},
             )
         )
     standings = _with_places(standings)

@@ -36,7 +36,6 @@ BY_TCP = "--weights tcp ranks it"
 BY_KERNEL = {"uml": "--kernel qemu has it", "qemu-kvm": "", "qemu-tcg": ""}  # by the guest that the run was in
 BY_ANY_KERNEL = "--kernel uml or qemu has it"
 BY_THEIRS = "the machines' kernels need its modules: vpneval doctor --lab names them"
-KERNELS_OWN = re.compile(r"kernel|netlink|Operation not supported|Unknown device", re.IGNORECASE)
 ESTIMATED = 0.9  # share of the undecided pairs: those that are decided soonest
 # Of 30 simulated runs that continue for the estimated time, 60 % decide two thirds of their pairs; for 1.4 times: 77 %.
 SAFETY = 1.6
@@ -341,7 +340,7 @@ def _answer(report: Report, ranking: Ranking, number: int) -> Answer:
         against=against(report.verdicts, ranking),
         change="" if nobody else change(ranking),
         broke=of_ranked(report.breakdowns, ranking, others) + of_lost(ranking),
-        absent=[_absent(vpns, why, by_kernel) for vpns, why in text.unranked(ranking)],
+        absent=[_absent(one, by_kernel) for one in text.unranked(ranking)],
         open=sum(pair.decision == "undecided" for pair in mine),
         pairs=len(mine),
     )
@@ -355,11 +354,12 @@ def missing(answer: Answer) -> list[str]:
     return [f"{', '.join(names)}: {short}{f' ({how})' if how else ''}." for (short, how), names in vpns.items()]
 
 
-def _absent(vpns: str, why: str, by_kernel: str) -> Absent:
+def _absent(one: text.Unranked, by_kernel: str) -> Absent:
+    vpns, why, cause = one
     flat = " ".join(why.split())
-    if "TCP only" in flat:
+    if cause == "tcp only":
         return Absent(vpns=vpns, why=flat, short="carries TCP only", how=BY_TCP)
-    if flat.startswith("unsupported: ") and KERNELS_OWN.search(flat):
+    if cause == "no kernel":
         return Absent(vpns=vpns, why=flat, short="this kernel lacks what it needs", how=by_kernel)
     first = text.closed(re.split(r"; |\. |\n", why)[0])
     short = first if len(first) <= LONG else f"{text.closed(first.split(':')[0][:LONG])}, the tables say why"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from runner.data.levels import WAN_FACTORS, traffic_factors
 from runner.ranking.intervals import ALL_EQUAL
@@ -206,21 +207,32 @@ def _said(factor: str, level: str) -> str:
     return PHRASES.get(factor, "{}").format(level)
 
 
-def unranked(ranking: Ranking) -> list[tuple[str, str]]:
-    """(VPNs, why) for what is not ranked; VPNs with the same reasons stand together."""
+class Unranked(NamedTuple):
+    """VPNs that are not ranked, for the same reasons; ``cause``: the kind of one of them, where one is known."""
+
+    vpns: str
+    why: str
+    cause: str
+
+
+def unranked(ranking: Ranking) -> list[Unranked]:
+    """What is not ranked; VPNs with the same reasons stand together."""
     return _reasons([standing for standing in ranking.standings if standing.place is None], ranking)
 
 
-def _reasons(standings: Sequence[Standing], ranking: Ranking) -> list[tuple[str, str]]:
-    grouped: dict[str, list[str]] = {}
+def _reasons(standings: Sequence[Standing], ranking: Ranking) -> list[Unranked]:
+    grouped: dict[str, list[Standing]] = {}
     for standing in standings:
         whole = standing.missing.keys() >= ranking.weights.counted.keys()
         by_reason: dict[str, list[str]] = {}
         for metric, reason in standing.missing.items():
             by_reason.setdefault(reason, []).append(lower(ranking.titles[metric]))
         why = [reason if whole else f"no {', '.join(titles)} ({reason})" for reason, titles in by_reason.items()]
-        grouped.setdefault(", ".join(why) or _no_reason(ranking), []).append(standing.vpn)
-    return [(", ".join(vpns), why) for why, vpns in grouped.items()]
+        grouped.setdefault(", ".join(why) or _no_reason(ranking), []).append(standing)
+    return [
+        Unranked(", ".join(one.vpn for one in mine), why, next(iter(mine[0].causes.values()), ""))
+        for why, mine in grouped.items()
+    ]
 
 
 def _no_reason(ranking: Ranking) -> str:

@@ -13,6 +13,7 @@ from runner.data.errors import LabError
 from runner.data.levels import BASELINE
 from runner.data.store import Store, last_round
 from runner.data.trials import Cell
+from runner.instruments.result import Measured
 from runner.lab.redaction import hide
 from runner.sweep.going_on import after_all, measured, without_number
 from runner.sweep.plan import (
@@ -175,10 +176,10 @@ class Conductor:
         refused: set[str] = set()
         done = {trial.id for trial in self.store.trials if trial.status == "failed" and not self.stage.retry_failed}
         asked = [cell for cell in self.cells if cell.key not in known]
-        for cell, status, reason in refusals(asked, self.vpns, self.stage, self.store):
+        for cell, status, reason, remarks in refusals(asked, self.vpns, self.stage, self.store):
             refused.add(cell.key)
             if (trial := Planned(cell, 1)).id not in done:
-                self._records.write(trial, status=status, reason=reason)
+                self._records.write(trial, measured=Measured(remarks=remarks), status=status, reason=reason)
         return refused
 
     def _until_separated(self, look: Look, hopeless: set[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from runner.catalogue import blamed, instruments
 from runner.data.errors import InstrumentError, PluginError, Unsupported, UsageError, VpnevalError
 from runner.data.levels import tunnel_levels
+from runner.data.remarks import Remark
 from runner.data.store import Store
 from runner.data.trials import Cell, Status
 from runner.data.wan import Conditions, conditions
@@ -21,9 +22,9 @@ from runner.vpn.plugin import Vpn
 
 def refusals(
     cells: Sequence[Cell], vpns: Mapping[str, Vpn], stage: Stage, store: Store
-) -> Iterator[tuple[Cell, Status, str]]:
-    """The cells that cannot be measured here, each with its reason: ``unsupported``, ``failed`` where the plugin is
-    broken, ``lab_error`` where the lab's software is. One lab for each image of the gateways."""
+) -> Iterator[tuple[Cell, Status, str, list[Remark]]]:
+    """The cells that cannot be measured here, each with its reason and remarks: ``unsupported``, ``failed`` where the
+    plugin is broken, ``lab_error`` where the lab's software is. One lab for each image of the gateways."""
     for name, image in stage.images.items():
         mine = [cell for cell in cells if cell.params.get("image", "") == name]
         if not mine:
@@ -34,12 +35,12 @@ def refusals(
                 try:
                     no = asking.refused(vpns[cell.vpn], cell)
                 except PluginError as broken:
-                    yield cell, "failed", str(broken)
+                    yield cell, "failed", str(broken), []
                 except InstrumentError as own:
-                    yield cell, "lab_error", str(own)
+                    yield cell, "lab_error", str(own), []
                 else:
                     if no:
-                        yield cell, "unsupported", no.reason
+                        yield cell, "unsupported", no.reason, [Remark(kind=no.cause)] if no.cause else []
 
 
 class _Asking:

@@ -119,7 +119,7 @@ def test_the_page_ranks_as_the_command_line_does(
         card = page.locator(f"#answer-{number}")
         assert card.locator(".who").text_content() == verdict(ranking, pairs)
         notes = page.locator(f"#ranking-{number} .unranked li").all_text_contents()
-        assert notes == [f"{vpns}: not ranked: {why}" for vpns, why in text.unranked(ranking)]
+        assert notes == [f"{vpns}: not ranked: {why}" for vpns, why, _ in text.unranked(ranking)]
         assert page.locator(f"#ranking-{number} .doubts").text_content() == text.doubts(ranking)
         assert page.locator(f"#ranking-{number} caption").first.text_content() == f"Weights: {text.weights(ranking)}"
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from runner.catalogue import metrics
+from runner.data.remarks import of_older
 from runner.data.trials import (
     Cell,
     Evidence,
@@ -97,6 +98,7 @@ def make_trial(
             "reason": reason,
             "encrypted": secret and ok,
             "warnings": list(warnings),
+            "remarks": of_older(reason, (), unsupported=True)[1] if status == "unsupported" else [],
             "started_at": "2026-01-01T00:00:00+00:00",
             "duration_s": 3.0,
             "measuring_s": 2.5,

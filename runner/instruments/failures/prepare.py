@@ -86,7 +86,7 @@ def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None
     if lab.kind != "netns":
         return Unsupported(f"machines of a {lab.kind} lab are not broken on purpose: they may have other work")
     if vpn.carries == "tcp":
-        return Unsupported(f"{vpn.title} carries TCP only, and the probe stream is datagrams")
+        return Unsupported(f"{vpn.title} carries TCP only, and the probe stream is datagrams", cause="tcp only")
     if "redundancy" in params and (why := cannot(vpn, params["redundancy"])):
         return Unsupported(why)
     there = len(os.sched_getaffinity(0))

@@ -276,7 +276,7 @@ class Ladder(Instrument):
 
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         if params["carried"] == "datagrams" and vpn.carries == "tcp":
-            return Unsupported(f"{vpn.title} carries TCP only")
+            return Unsupported(f"{vpn.title} carries TCP only", cause="tcp only")
         return super().refuses(lab, vpn, params)
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:

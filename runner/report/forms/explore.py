@@ -104,7 +104,7 @@ def _ranks(basis: Basis) -> dict[str, Any]:
     """What the page ranks anew from."""
     return {
         "ranks": {metric: basis.ranks(metric) for metric in basis.values},
-        "reasons": basis.reasons,
+        "reasons": {vpn: {name: why.words for name, why in by_name.items()} for vpn, by_name in basis.why.items()},
         "drawn": {metric: _packed(drawn) for metric in basis.values if (drawn := basis.drawn(metric))},
     }
 

@@ -57,7 +57,7 @@ def matrix_of(report: Report, answer: Answer) -> dict[str, Any]:
         "rows": rows,
         "nobody": not places,
         "doubts": text.doubts(ranking),
-        "unranked": [{"vpns": vpns, "why": why} for vpns, why in text.unranked(ranking)],
+        "unranked": [{"vpns": vpns, "why": why} for vpns, why, _ in text.unranked(ranking)],
     }
 
 

@@ -57,7 +57,7 @@ def _tables(report: Report, console: Console) -> None:
     """Print the tables that the answer is made from."""
     _header(report, console)
     render_experiments(report, console)
-    previous: list[tuple[str, str]] = []
+    previous: list[text.Unranked] = []
     for ranking in report.rankings:
         _ranking(ranking, console)
         _verdicts(report, ranking, console)
@@ -65,7 +65,7 @@ def _tables(report: Report, console: Console) -> None:
         if unranked and unranked == previous:
             console.print(_dim("not ranked: the same VPNs, for the same reasons"))
         else:
-            for vpns, why in unranked:
+            for vpns, why, _ in unranked:
                 console.print(_hanging(Text.assemble(("not ranked ", "yellow"), (vpns, "bold"), f": {_short(why)}")))
         previous = unranked
     if not report.rankings:

@@ -220,7 +220,7 @@ def ranking_so_far(
     """A ranking while the run goes on: the table, the VPNs that are not in it yet, and a note where there is only one
     repetition. ``ended``: the run is over."""
     blocks = max((count for standing in ranking.standings for count in standing.blocks.values()), default=0)
-    waiting = ", ".join(vpns for vpns, _ in text.unranked(ranking))
+    waiting = ", ".join(vpns for vpns, *_ in text.unranked(ranking))
     parts: list[RenderableType] = [Text(f"Ranking{'' if ended else ' so far'} {ranking_name(ranking)}", "bold cyan")]
     if any(standing.place for standing in ranking.standings):
         parts.append(values_table(ranking, {number.metric: number for number in numbers}, metrics, width))
