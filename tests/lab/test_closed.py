@@ -85,9 +85,7 @@ FORGOTTEN = """
     nft flush ruleset || true
     ip xfrm state flush || true
     ip xfrm policy flush || true
-    ip rule flush
-    ip rule add lookup main priority 32766
-    ip rule add lookup default priority 32767
+    for rule in $(ip rule | cut -d: -f1 | grep -vxE '0|32766|32767'); do ip rule del priority $rule; done
     ip route flush table main
     iptables -t nat -F
     iptables -t nat -A POSTROUTING -o wan0 -j MASQUERADE
