@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 from runner.cli.live import roughly
 from runner.data.asked import AskedRun
 from runner.data.errors import CannotRunHere, VpnevalError
+from runner.data.invocation import command
 from runner.data.levels import BASELINE
 from runner.data.streams import output_to
 from runner.lab import kernels
@@ -155,12 +156,11 @@ def what_would(vpns: Sequence[Vpn], request: Request, rest: Kernel) -> str:
     )
     once = resolve(asked)
     minutes = math.ceil(SLOWER * once.expected()[1] / 60)
+    emulated = asked.changed(kernel="qemu", deadline_s=60 * minutes, repetitions=None)
     return (
-        f"Debian's own kernel in QEMU may, with all of them in one run: vpneval run {' '.join(asked.experiments)} "
-        f"--vpn {','.join(asked.vpns)} "
-        f"--profile {request.profile.name} --kernel qemu --deadline {minutes}m. This takes at most "
-        f"{minutes} minutes, because without KVM everything in it takes 10 to {SLOWER} times as long; this machine "
-        f"{kvm}.{first}"
+        f"Debian's own kernel in QEMU may, with all of them in one run: vpneval run {command(emulated)}. This takes at "
+        f"most {minutes} minutes, because without KVM everything in it takes 10 to {SLOWER} times as long; this "
+        f"machine {kvm}.{first}"
     )
 
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat
 # no value: there is none of the metric whose title ``subject`` is, ``why``. no kernel: the kernel lacks
 # what the VPN needs. tcp only: the VPN carries nothing else.
 Kind = Literal["breakdown", "no payload", "steal", "throttled", "slow clock", "no value", "no kernel", "tcp only"]
+IN_REASON: tuple[Kind, ...] = ("no payload", "no kernel", "tcp only")  # a trial with one of these has its reason
 NOISE: tuple[Kind, ...] = ("steal", "throttled", "slow clock")
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from runner.data.remarks import NOISE
+from runner.data.remarks import IN_REASON, NOISE
 from runner.data.trials import GeneratorLimit, Run, Strict, Trial, cell_key, generator_limits
 from runner.ranking.basis import Basis, comparable, for_metric, unusual
 from runner.ranking.ranking import Ranking
@@ -157,7 +157,7 @@ def warnings(trials: Sequence[Trial]) -> list[str]:
     """The trials' warnings, each once, with the VPNs and the number of trials that had it."""
     by_warning: dict[str, list[str]] = {}
     for trial in trials:
-        remarks = [str(remark) for remark in trial.remarks if remark.kind != "no payload"]  # its reason says so
+        remarks = [str(remark) for remark in trial.remarks if remark.kind not in IN_REASON]
         for warning in [*trial.warnings, *remarks]:
             by_warning.setdefault(warning, []).append(trial.vpn)
     return [

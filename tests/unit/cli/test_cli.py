@@ -18,7 +18,6 @@ from runner.cli.live import roughly
 from runner.cli.main import main
 from runner.cli.planned import expected
 from runner.data.errors import UsageError
-from runner.data.guest import GUEST
 from runner.data.levels import LEVELS
 from runner.data.numbers import seconds
 from runner.data.store import check_run_folder, load_run
@@ -426,12 +425,6 @@ def test_vpn_and_set_may_be_given_again_and_again(capsys: CapSys) -> None:
         ("tcp", "4"),
     }
     assert len(planned("--vpn", "openvpn,wireguard_go")) > len(at_once), "the control: all levels"
-
-
-def test_in_a_guest_the_out_behind_the_users_own_counts(capsys: CapSys, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(GUEST, "uml")
-    argv = ("plan", "reference", "--vpn", "none", "--seed", "1", "--seed", "2", "--json")
-    assert vpneval(capsys, *argv)[0] == 0
 
 
 def test_plan_of_a_plugin_outside_the_tree(capsys: CapSys, nowhere: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from runner.data.remarks import Remark, breakdown, of_older
 from runner.data.store import read_trials
+from runner.report.facts import warnings
 from tests.unit.synthetic import CBC, TCP, make_trial
 
 EVERY = {
@@ -53,3 +54,12 @@ def test_of_an_older_trial_what_no_code_reads_stays_a_sentence(tmp_path: Path) -
 def test_a_breakdown_under_little_is_not_said_to_be_one_under_nothing(rates_bps: list[float], said: str) -> None:
     (remark,) = breakdown("UDP", rates_bps)
     assert str(remark) == f"the tunnel broke down under UDP, {said} offered"
+
+
+def test_what_a_reason_says_is_no_warning_besides() -> None:
+    trial = make_trial("openvpn", CBC | TCP, 1, status="unsupported", reason="the kernel has no TUN")
+    assert trial.remarks == [Remark(kind="no kernel")]
+    assert warnings([trial]) == []
+    assert warnings([trial.model_copy(update={"remarks": [Remark(kind="throttled")]})]) == [
+        "noise: the CPU was throttled (openvpn: 1 trial)"
+    ]
