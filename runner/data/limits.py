@@ -108,7 +108,7 @@ def _stolen(machines: Machines) -> Limit | None:
     machine = max(machines, key=_steal)
     if (stolen := _steal(machine)) < STOLEN:
         return None
-    sentence = f"{machine.name}: the hypervisor took {percent(stolen)} of its cores' time"
+    sentence = f"{machine.name}: the hypervisor took {percent(stolen)} of its cores' time under this load"
     return Limit(sentence=sentence, where=_where(machine), kind="steal")
 
 

@@ -271,9 +271,10 @@ def _noise(trials: Sequence[Trial]) -> list[str]:
     counts = Counter(remark.words for trial in trials for remark in trial.remarks if remark.kind in NOISE)
     if not counts:
         return []
-    stolen = max((trial.noise.steal_ratio or 0.0 for trial in trials if trial.noise), default=0.0)
+    read = [noise for trial in trials if trial.noise for noise in (trial.noise, *trial.noise.machines.values())]
+    stolen = max((noise.steal_ratio or 0.0 for noise in read), default=0.0)
     words = [f"{noise} in {counted(number, 'trial')}" for noise, number in counts.items()]
-    most = f" (at most {percent(stolen)})" if stolen else ""
+    most = f" (of all the CPU time of a trial, at most {percent(stolen)})" if stolen else ""
     return [f"Noise: {'; '.join(words)}{most}. vpneval marked these trials and kept them."]
 
 

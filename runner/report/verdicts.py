@@ -134,10 +134,12 @@ def rows(verdicts: Sequence[Verdict], titles: dict[str, str]) -> list[list[str]]
 
 
 def spread_words(spread: Sequence[Spread], ranking: Ranking) -> str:
-    """Where the spread of each metric comes from, in a sentence; empty where nothing was measured by rounds."""
+    """Where the spread of each metric that counts comes from, in a sentence; empty where none was measured by
+    rounds."""
     phrases = []
+    counts = ranking.weights.counted
     for row in spread:
-        if (row.configuration, row.image) == (ranking.configuration, ranking.image) and row.metric in ranking.titles:
+        if (row.configuration, row.image) == (ranking.configuration, ranking.image) and row.metric in counts:
             parts = row.components
             instance = "" if parts.instance is None else f", {row.between} {100 * parts.instance:.1f} %"
             name = text.SHORT.get(row.metric, row.metric)

@@ -7,6 +7,7 @@ experiment as one plot with its answer for a title, and last where all of it com
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -197,8 +198,9 @@ def _experiment(
     others = [plot for plot in plots if plot is not first]
     tables = shown(report, experiment).tables
     folded: list[Block] = [*others, *ranged]
+    told = set[int]()
     for table in tables:
-        folded += _metric(table, table_id(number, table), samples if listed else None)
+        folded += _metric(table, table_id(number, table), samples if listed else None, told)
     return {
         "id": name_of(number),
         "name": experiment.name,
@@ -264,20 +266,24 @@ def _problem(
     }
 
 
-def _metric(metric: MetricTable, name: str, samples: Samples | None) -> list[Block]:
+def _metric(metric: MetricTable, name: str, samples: Samples | None, told: set[int]) -> list[Block]:
     head = ["VPN and levels", "median (95 % interval)", "share of baseline", "n", "CoV", "status"]
-    rows = [_measured(row, metric, samples) for row in metric.measured]
+    rows = [_measured(row, metric, samples, told) for row in metric.measured]
     about = f"{metric.better} is better; {metric.common}"
     table = Table(metric.title, head, rows, about, numbers=range(1, 5), named=True, name=name)
     return [table, *([Paragraph(metric.crypto_limit, "soft")] if metric.crypto_limit else [])]
 
 
-def _measured(row: Row, metric: MetricTable, samples: Samples | None) -> list[str | TableCell]:
-    """A row of a table. The number of repetitions unfolds what was negotiated and the trials: value, commands, logs."""
+def _measured(row: Row, metric: MetricTable, samples: Samples | None, told: set[int]) -> list[str | TableCell]:
+    """A row of a table. The number of repetitions unfolds what was negotiated and the trials: value, commands, logs.
+    ``told``: the evidence whose words stand in this experiment already; here it is a link to them."""
     seen = samples.of(row, metric.metric) if samples else []
     tunnels, proofs_of = {one.tunnel for one in seen}, {one.proof for one in seen}
     alike = len(tunnels) == len(proofs_of) == 1  # said once
     evidence = [_evidence(seen[0])] if alike and seen[0].tunnel else []
+    if evidence and evidence[0].links and seen[0].proof in told:
+        evidence = [replace(evidence[0], words="")]
+    told |= proofs_of if evidence else set()
     trials = [_trial(one, metric, alike=alike) for one in seen]
     median, share, repetitions, variation = document.measured(row, metric)
     tone = " ".join(["reference"] * row.reference + ["plain"] * row.not_encrypted)

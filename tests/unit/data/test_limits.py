@@ -92,7 +92,7 @@ KNOWN = {
     "gw2: the kernel's work for packets (softirq), 95 % of core 0": machine(
         name="gw2", nodes=["gw2"], cores=cores(0.97, 0.97, softirq=0.95)
     ),
-    "gw2: the hypervisor took 30 % of its cores' time": machine(
+    "gw2: the hypervisor took 30 % of its cores' time under this load": machine(
         *TUNNEL, name="gw2", nodes=["gw2"], cores=cores(1, 1, steal=0.3)
     ),
     "a queue: 40 packets dropped at gw1's port tun0": machine(

@@ -291,7 +291,8 @@ def test_noise_is_counted_and_nothing_dropped() -> None:
     report = build(run, trials)
     assert report.trials["ok"] == realistic().trials["ok"]
     for text in everywhere(report).values():
-        assert "Noise: more than 1 % of the CPU time was stolen in 2 trials (at most 3.4 %)" in text
+        assert "Noise: more than 1 % of the CPU time was stolen in 2 trials" in text
+        assert "(of all the CPU time of a trial, at most 3.4 %)" in text
 
 
 def test_what_until_significant_came_to_is_shown() -> None:
