@@ -96,6 +96,7 @@ class Value(Strict):
 NEVER_NEGATIVE = (
     *("s", "ms", "bit/s", "packet/s", "exchange/s", "B", "byte"),
     *("s/GB", "/packet", "packet/packet", "byte/byte"),
+    *("ms/min", "/min", "B/min"),
 )
 # Whatever its unit, nothing but 0 was measured beyond these, where ratios and sums are no numbers any more.
 SMALLEST, LARGEST = 1e-100, 1e100

@@ -60,6 +60,7 @@ PROFILES = {
             "file_bytes": ("20000000",),
             "download_bytes": ("20000000",),
             "packet_bytes": ("64", "512", "1400"),
+            "quiet_s": ("30",),
             "detection": ("hello", "minimal_hello", "bfd", "static"),
         },
         # Without compression the payload does not matter; the thesis measured one there, too (§3.5.1).
@@ -85,6 +86,7 @@ PROFILES = {
             "file_bytes": ("20000000",),
             "download_bytes": ("20000000",),
             "packet_bytes": ("64", "512"),
+            "quiet_s": ("120",),
         },
         skip=({"compression": "off", "payload": "zeros"}, {"compression": "off", "payload": "text"}),
         rounds=8,
@@ -112,7 +114,10 @@ PROFILES = {
         failures=3,  # 30 of each kind
         outage_limit_s=150.0,  # more than the 60 s and 120 s that daemons wait by default
         fragmentation="allow",
-        levels=dict.fromkeys(("file_bytes", "download_bytes"), ("50000000", "500000000", "1000000000")),
+        levels={
+            **dict.fromkeys(("file_bytes", "download_bytes"), ("50000000", "500000000", "1000000000")),
+            "quiet_s": ("120",),
+        },
         note="thesis profile: 10 repetitions of 10 s each. The UDP payload is 1470 B, and fragmentation is allowed. "
         "The WAN is shaped to 1 Gbit/s. UDP throughput is the rate at which the mean loss of ten trials of 10 s "
         "reaches 1 %",
@@ -140,6 +145,7 @@ PROFILES = {
             "download_bytes": ("20000000",),
             "cpus": ("1",),
             "packet_bytes": ("64", "1400"),
+            "quiet_s": ("30",),
         },
         note="smallest profile: every measurement is made once, to show that everything works. So its numbers have no "
         "intervals",
