@@ -5,7 +5,6 @@ It names the plugin's file, line and method, so that a broken plugin fails its o
 
 from __future__ import annotations
 
-import errno
 import sys
 import time
 import traceback
@@ -26,6 +25,7 @@ from runner.data.errors import (
     Unsupported,
     UsageError,
 )
+from runner.data.store import DISK
 from runner.data.trials import Evidence
 from runner.lab.node import PATIENCE
 from runner.vpn.declared import Declared
@@ -35,7 +35,6 @@ from runner.vpn.plugin import Offers, Software, Vpn
 # How a VPN may fail where it is set up and asked: these say it themselves. Elsewhere they are a plugin's mistakes.
 ORDINARY = (CommandError, MeasurementError, ProofError, TimeoutError)
 MAY_FAIL = ("secrets", "start", "is_up", "evidence", "rekeying.renew", "rekeying.mark", "standby.prepare")
-DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 MOST_CHARACTERS = 1000  # of what an exception says
 LONG_S = 10.0  # a method that was ended by Ctrl-C after this time, times PATIENCE, is named
 

@@ -109,7 +109,7 @@ def test_a_plugin_that_was_changed_is_refused(tmp_path: Path, monkeypatch: pytes
     first = of_two(tmp_path / "run", 1)
     assert called(monkeypatch, measuring(first, "m1"), first)[1].stopped == ""
     changed = {"openvpn": "changed"}
-    monkeypatch.setattr("runner.sweep.run_record.digest_of", lambda vpn: changed.get(vpn.name) or digest_of(vpn))
+    monkeypatch.setattr("runner.catalogue.digest_of", lambda vpn: changed.get(vpn.name) or digest_of(vpn))
     more = of_two(tmp_path / "run", 2)
     with pytest.raises(UsageError, match="has trials of another plugin called openvpn"):
         called(monkeypatch, measuring(more, "m1"), more)

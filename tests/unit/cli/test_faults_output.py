@@ -124,7 +124,7 @@ def test_an_encoding_that_lacks_a_character(
     for argv in COMMANDS + LOUD:
         (to := io.BytesIO()).close = lambda: None  # type: ignore[method-assign]  # so that it can be read below
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(to, encoding=encoding, write_through=True))
-        assert code_of(*argv) == 0
+        assert code_of(*argv) == (5 if "compare" in argv else 0)  # the two runs have no numbers
         sys.stdout.flush()
         said = to.getvalue()
         assert said, argv

@@ -61,8 +61,8 @@ def test_the_experiment_gives_the_baseline_the_same_wans() -> None:
         for name in ("none", "openvpn")
     }
     assert under["none"] == under["openvpn"]
-    assert {found["wan_loss_ratio"] for found in under["none"]} == {"0", "0.001", "0.01", "0.03"}
-    assert {found["wan_delay_ms"] for found in under["none"]} == {"25"}
+    assert {found["wan_loss_ratio"] for found in under["none"]} == {"0", "0.0001", "0.001", "0.01"}
+    assert {found["wan_delay_ms"] for found in under["none"]} == {"5", "50"}
 
 
 def test_another_wan_replaces_the_experiments() -> None:

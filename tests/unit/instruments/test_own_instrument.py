@@ -276,7 +276,7 @@ def sweep(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict
         params = [{**NO_CIPHER, "measure": "mine", "of_mine": level} for level in ("1", "2")]
         params += [{**NO_CIPHER, "measure": "good", "of_good": level} for level in ("1", "2", "3")]
         cells = [Cell(vpn="none", params=one) for one in params]
-        image: Any = SimpleNamespace(name="paper")
+        image: Any = SimpleNamespace(name="paper", root=Path("/"))
         with open_store(folder / "run") as store:
             vpns = {"none": catalogue.load_vpn("none")}
             stage = Stage(request=made_up(PROFILES["smallest"]), image=image)
@@ -311,8 +311,8 @@ def test_what_it_found_is_in_the_run_folder(folder: Path, sweep: Callable[[str],
         ),
         ((YIELDS, "        raise SystemExit('bye')\n        yield\n"), f"bad.py, line {AT}: SystemExit: bye"),
         (
-            (YIELDS, "        raise OSError(5, 'broken')\n        yield\n"),
-            f"bad.py, line {AT}: OSError: [Errno 5] broken",
+            (YIELDS, "        raise OSError(22, 'broken')\n        yield\n"),
+            f"bad.py, line {AT}: OSError: [Errno 22] broken",
         ),
         ((YIELDS, "        self.measure(1)\n        yield\n"), f"bad.py, line {AT}: TypeError: "),
         ((YIELDS, ""), "measure() is not a generator: it has no yield. For one that measures in one piece, see Whole"),

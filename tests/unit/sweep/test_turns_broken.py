@@ -133,7 +133,7 @@ def only_openvpn(what: object, otherwise: Callable[[], object]) -> Callable[...,
         ("yields", raises(SystemExit("bye")), "SystemExit: bye"),
         ("yields", raises(GeneratorExit("bye")), "GeneratorExit: bye"),
         ("yields", raises(BaseException("bare")), "BaseException: bare"),
-        ("yields", raises(OSError(5, "broken")), "OSError: [Errno 5] broken"),
+        ("yields", raises(OSError(22, "broken")), "OSError: [Errno 22] broken"),
         ("yields", only_openvpn(None, lambda: {"counted_ms": 1.0}), "and is None"),
         (
             "yields",

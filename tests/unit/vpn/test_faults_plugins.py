@@ -51,7 +51,6 @@ HEAD = """from runner.data.errors import *
 from runner.data.trials import Evidence
 from runner.vpn.lifecycle import *
 from runner.vpn.plugin import *
-from tests.unit.asking import made_up
 from vpns.none import PlainIp
 class Strange(Exception):
     def __str__(self):
@@ -297,7 +296,7 @@ def cell(vpn: str) -> Cell:
 def test_a_plugin_that_does_not_say_what_it_supports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str
 ) -> None:
-    lab: Any = SimpleNamespace(sites=SITES, gateway=lambda site: NODE, path=None)
+    lab: Any = SimpleNamespace(sites=SITES, gateway=lambda site: NODE, path=None, images=())
     rig = SimpleNamespace(lab=lambda *_, **__: nullcontext(lab))
     profile = PROFILES["quick"]
     image: Any = None

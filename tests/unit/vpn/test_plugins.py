@@ -344,6 +344,7 @@ def test_a_missing_tool_is_named_with_its_package(name: str) -> None:
     class Bare:
         sites = (GW1,)
         path = None
+        images = ()
 
         def gateway(self, site: Site) -> Node:
             return cast(Node, Answers())
