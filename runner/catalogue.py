@@ -113,7 +113,7 @@ def _made(path: str, kind: type[Instrument]) -> Instrument:
 @cache
 def _of_the_tree() -> dict[str, Instrument]:
     by_name = {}
-    for folder in ("traffic", "failures", "security", "operator"):
+    for folder in ("traffic", "failures", "security", "path", "operator"):
         package = importlib.import_module(f"runner.instruments.{folder}")
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             for kind in _defined_in(importlib.import_module(module.name), Instrument):

@@ -20,6 +20,8 @@ from runner.ranking.stats import Drift, Summary
 from runner.ranking.verdicts import Verdict, verdicts
 from runner.ranking.weights import Weights, default_weights
 from runner.report import facts
+from runner.report.behaviour import Behaviour, behaviours
+from runner.report.behaviour import section as behaviour_section
 from runner.report.blocks import Block
 from runner.report.breakdowns import Breakdown, breakdowns
 from runner.report.choice import Choice, choice
@@ -90,6 +92,7 @@ class Report(Strict):
     findings: Findings = Findings()
     breakdowns: list[Breakdown] = []
     failures: list[FailureRow] = []
+    behaviour: list[Behaviour] = Field(default=[], description="what a path that is not clean did to each VPN")
     paper_tables: list[PaperTable] = []
     mesh: list[MeshPoint] = []
     limits: LimitsSection = LimitsSection()
@@ -109,13 +112,14 @@ class Report(Strict):
 
     @property
     def sections(self) -> dict[str, list[Block]]:
-        """The sections by their names, without those that are empty: limits, machines, findings, failures, and the
-        papers' tables."""
+        """The sections by their names, without those that are empty: limits, machines, findings, behaviour, failures,
+        and the papers' tables."""
         names = {experiment.name: name_of(at) for at, experiment in enumerate(self.experiments)}
         by_name = {
             "limits": limits_section(self.limits),
             "machines": machines_section(self.machines, self.machines_differ, self.machines_lack, self.left_out),
             "findings": findings_section(self.findings, names),
+            "behaviour": behaviour_section(self.behaviour),
             "timelines": failures_section(self.failures),
             "paper-tables": papers_section(self.paper_tables),
         }
@@ -182,6 +186,7 @@ def build(
         findings=judged(run, trials),
         breakdowns=breakdowns(trials),
         failures=broken(trials),
+        behaviour=behaviours(trials),
         paper_tables=paper_tables(run, trials),
         mesh=mesh_points(trials),
         limits=limited,

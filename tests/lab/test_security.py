@@ -17,7 +17,8 @@ from runner.data.errors import MeasurementError
 from runner.data.levels import Params
 from runner.data.store import load_run
 from runner.instruments.security.run import PROBES, WRONG_KEY, security
-from runner.instruments.security.vantage import Talker, vantage
+from runner.instruments.security.vantage import vantage
+from runner.instruments.tools.between import Talker
 from runner.lab.node import Node
 from runner.lab.node.probing import probe
 from runner.lab.places import NamespaceRig

@@ -29,11 +29,12 @@ def stream(who, counter, data):
     return (int.from_bytes(data, "big") ^ int.from_bytes(pad, "big")).to_bytes(len(data), "big")
 def tag(who, data):
     return b"" if "no_tag" in weak or "no_key" in weak else hmac.digest(key + who, data, "sha256")[:16]
-counter, seen = time.time_ns(), set()
+counter, seen, deaf = time.time_ns(), set(), 0.0
 while True:
     for ready in select.select([tun, wan], [], [])[0]:
         if ready is tun:
             inner = os.read(tun, 2000)
+            tos = inner[1]
             if "compresses" in weak:
                 inner = zlib.compress(inner)
             if "padless" not in weak and "compresses" not in weak:
@@ -43,6 +44,8 @@ while True:
             counter += 1
             head = struct.pack("!Q", counter)
             body = head + stream(mine, counter, inner)
+            if "copies" in weak:
+                wan.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
             wan.sendto(body + tag(mine, body), (remote, 7777))
             continue
         data, source = wan.recvfrom(4000)
@@ -52,6 +55,15 @@ while True:
         if len(body) < 29 or data != body + tag(theirs, body):
             continue
         number = int.from_bytes(body[:8], "big")
+        if "in_order" in weak and seen and number < max(seen):
+            continue
+        if "unbroken" in weak and seen and number > max(seen) + 1:
+            seen.add(number)
+            continue
+        if "chokes" in weak and number in seen:
+            deaf = time.monotonic() + 0.05
+        if time.monotonic() < deaf:
+            continue
         if "replays" not in weak:
             if number in seen or (seen and number < max(seen) - 64):
                 continue

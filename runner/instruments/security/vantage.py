@@ -22,11 +22,10 @@ from typing import Any, Literal
 from runner.data.errors import MeasurementError
 from runner.data.files import open_file, write_text
 from runner.instruments.security.counters import Counters, changed, counters
+from runner.instruments.tools.between import Talker, relayed, talking
 from runner.lab.node import PATIENCE, LabNode
-from runner.lab.node.commands import MOST_BYTES, Dialogue, readable
 from runner.lab.node.iproute import interface
 from runner.lab.node.logs import settle
-from runner.lab.node.probing import probe
 from runner.lab.shape.site import TCP_PORTS
 from runner.lab.shape.site_to_site import Lab
 from runner.vpn.plugin import Vpn
@@ -50,31 +49,6 @@ class ProbeOutcome:
     reason: str
     control: str = ""
     detail: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass
-class Talker:
-    """A program on a node that answers every line with a line, both JSON."""
-
-    node: LabNode
-    process: Dialogue
-
-    def say(self, timeout_s: float = 10.0, /, **what: Any) -> dict[str, Any]:
-        """Raises MeasurementError where it is dead or does not answer."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        try:
-            self.process.stdin.write(json.dumps(what) + "\n")
-            self.process.stdin.flush()
-        except OSError as error:
-            raise MeasurementError(f"a probe on {self.node.name} is gone: {error}") from error
-        line = self.process.stdout.readline(MOST_BYTES) if readable([self.process.stdout], timeout_s * PATIENCE) else ""
-        if not line.strip():
-            raise MeasurementError(f"a probe on {self.node.name} does not answer")
-        try:
-            return dict(json.loads(line))
-        except (ValueError, TypeError, RecursionError):
-            raise MeasurementError(f"a probe on {self.node.name} answers {line[:80]!r}, which is no answer") from None
 
 
 @dataclass(frozen=True)
@@ -288,37 +262,23 @@ def vantage(lab: Lab, vpn: Vpn, address: str) -> Iterator[Vantage]:
     Raises MeasurementError where the lab has no WAN node, or a program of the probes cannot start.
     """
     wan, far_gateway = lab.wan, lab.gateway(lab.sites[-1])
-    ports = {name: interface(wan, site.name) for name, site in (("near", lab.sites[0]), ("far", lab.sites[-1]))}
-    for site in lab.sites:
-        # Frames that are captured and sent again need whole checksums, and one packet each (ethtool(8)).
-        gateway, port = lab.gateway(site), interface(lab.gateway(site), site.wan_interface)
-        gateway.run("ethtool", "-K", port, "tx", "off", "tso", "off", "gso", "off", check=False)
-        gateway.defer("ethtool", "-K", port, "tx", "on", "tso", "on", "gso", "on")
-    with ExitStack() as stack:
-        for port in ports.values():
-            wan.run("ip", "link", "set", port, "nomaster")
-            wan.defer("ip", "link", "set", port, "master", "br0")
-            stack.callback(wan.run, "ip", "link", "set", port, "master", "br0", check=False)
+    with relayed(lab) as relay, ExitStack() as stack:
         start = [
-            (wan, "relay", [ports["near"], ports["far"]], "relaying"),
-            (wan, "tap", [ports["near"]], "tapping"),
+            (wan, "tap", [interface(wan, lab.sites[0].name)], "tapping"),
             (far_gateway, "tap", [interface(far_gateway, lab.sites[-1].wan_interface)], "tapping"),
             (lab.host1, "speak", [], "speaking"),
             (lab.host2, "witness", [str(PORT)], "listening"),
         ]
-        talkers = [
-            Talker(node, stack.enter_context(probe(node, name, *argv, ready=ready)))
-            for node, name, argv, ready in start
-        ]
-        relay, near, far, speaker, witness = talkers
+        talkers = [stack.enter_context(talking(node, name, *argv, ready=ready)) for node, name, argv, ready in start]
+        near, far, speaker, witness = talkers
         yield Vantage(lab, vpn, address, speaker, witness, relay, {"near": near, "far": far})
 
 
 @contextmanager
 def speaker_on(node: LabNode) -> Iterator[Talker]:
     """The program speak.py on another node."""
-    with probe(node, "speak", ready="speaking") as process:
-        yield Talker(node, process)
+    with talking(node, "speak", ready="speaking") as talker:
+        yield talker
 
 
 def message(length: int = MESSAGE_BYTES) -> bytes:

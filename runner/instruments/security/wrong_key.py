@@ -19,13 +19,13 @@ from runner.instruments.security.vantage import (
     PORT,
     Frame,
     ProbeOutcome,
-    Talker,
     log_sizes,
     message,
     speaker_on,
     write_lines,
     write_pcap,
 )
+from runner.instruments.tools.between import Talker
 from runner.lab import probes
 from runner.lab.node import PATIENCE, LabNode
 from runner.lab.node.iproute import interface

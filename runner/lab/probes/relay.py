@@ -12,6 +12,9 @@ BYTES or more:
     record   nothing, but remember the last one, a TCP segment
     insert   put what was recorded into the stream a second time, now, with the numbers to fit (once)
     drop     both ways and of any length: IPv4 and MACsec do not pass, ARP does
+    mark     set its ECN to CE (RFC 3168 §5), whatever it was
+    plan     count them from 0, and hold number N until N + "plan"[N] has left, or lose it where that is 0
+"planned" counts what "plan" has held or lost.
 """
 
 import json
@@ -119,9 +122,32 @@ def opened(interface: str) -> socket.socket:
 
 near, far = opened(sys.argv[1]), opened(sys.argv[2])
 what, least, turn = "pass", 0, 0
+plan: dict[str, int] = {}
+held: dict[int, bytes] = {}  # by the number that it waits for
+number = planned = 0
 sent: list[str] = []
 recorded, end_of_stream = b"", 0
 splice: Splice | None = None
+
+
+def marked(frame: bytes) -> bytes:
+    """The IPv4 packet with CE."""
+    changed = bytearray(frame)
+    changed[ETHERNET + 1] |= 3
+    return finished(changed)
+
+
+def by_plan(frame: bytes) -> list[bytes]:
+    """What leaves in the place of the next frame of the plan: nothing, itself, or what has waited for it, too."""
+    global number, planned
+    depth, mine = plan.get(str(number)), number
+    number += 1
+    if depth is None:
+        return [frame, held.pop(mine)] if mine in held else [frame]
+    planned += 1
+    if depth:
+        held[mine + depth] = frame
+    return []
 
 
 def forward(frame: bytes) -> list[bytes]:
@@ -143,6 +169,10 @@ def forward(frame: bytes) -> list[bytes]:
         return []
     if what in ("pass", "record", "insert") or not long:
         return [frame]
+    if what == "plan":
+        return by_plan(frame)
+    if what == "mark":
+        return [marked(frame) if frame[12:14] == ETH_P_IP else frame]
     if what == "repeat":
         sent.append(frame.hex())
         return [frame, frame]
@@ -179,8 +209,10 @@ while True:
         if not line:
             break
         asked = json.loads(line)
-        print(json.dumps({"sent": sent, "acknowledged": bool(splice and splice.acknowledged)}), flush=True)
+        told = {"sent": sent, "planned": planned, "acknowledged": bool(splice and splice.acknowledged)}
+        print(json.dumps(told), flush=True)
         what, least, sent = asked["do"], asked.get("least", 0), []
+        plan, held, number, planned = asked.get("plan", {}), {}, 0, 0
         if what == "insert" and recorded:
             splice = Splice(recorded, end_of_stream)
             far.send(splice.copy)

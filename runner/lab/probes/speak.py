@@ -2,7 +2,8 @@
 
 usage: speak.py
 Prints "speaking". Each line of standard input is a JSON object, answered by {} or {"error": why}:
-    {"udp": HEX, "to": [ADDRESS, PORT]}     a datagram without a checksum, so that nothing but the VPN guards it
+    {"udp": HEX, "to": [ADDRESS, PORT]}     a datagram without a checksum, so that nothing but the VPN guards it; with
+                                            "tos", the byte of DSCP and ECN
     {"connect": [ADDRESS, PORT]}            a TCP connection, in the place of the one before
     {"tcp": HEX}                            bytes into it
     {"raw": HEX, "on": INTERFACE}           an Ethernet frame, past the machine's own IP
@@ -24,6 +25,7 @@ for line in sys.stdin:
     answer = {}
     try:
         if "udp" in asked:
+            datagrams.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, asked.get("tos", 0))
             datagrams.sendto(bytes.fromhex(asked["udp"]), tuple(asked["to"]))
         elif "connect" in asked:
             if stream is not None:

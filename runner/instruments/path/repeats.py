@@ -1,0 +1,86 @@
+"""Packets that the path brings twice, and packets that it loses in bursts: does the tunnel deliver all the others?"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from runner.data.errors import Unsupported
+from runner.data.metric import Metric
+from runner.instruments.instrument import Asked
+from runner.instruments.path.numbers import LOST, Heard, paths
+from runner.instruments.path.verdict import NoControl, PathProbe, Verdict
+from runner.lab.shape.site_to_site import Lab
+from runner.tunnel.bring_up import Bench
+from runner.vpn.plugin import Vpn
+
+REPEATED, PER_S = 200, 2000.0
+PACKETS = 2000
+TO_BAD, TO_GOOD = 0.01, 0.15  # of each packet: the loss is 6 % on average, in bursts of 7
+
+
+def bursts(seed: int, count: int = PACKETS) -> list[int]:
+    """The numbers that are lost: all of the bad state (Gilbert 1960, with h = 0). The same for the same seed."""
+    rng, bad, lost = random.Random(seed), False, []
+    for number in range(count):
+        bad = rng.random() >= TO_GOOD if bad else rng.random() < TO_BAD
+        if bad and 0 < number < count - 1:  # the first and the last show that all have arrived
+            lost.append(number)
+    return lost
+
+
+def of_repeats(heard: Heard, bare: Heard) -> Verdict:
+    """The verdict on repeated packets. Raises NoControl where they do not arrive twice without a tunnel."""
+    if bare.twice != bare.sent or bare.missing:
+        raise NoControl(f"without a tunnel {bare.twice} of {bare.sent} repeated packets arrived twice")
+    kind = "lost" if heard.missing else "twice" if heard.twice else "once"
+    numbers = {"sent": heard.sent, "delivered": heard.got, "delivered_twice": heard.twice, "repeated": heard.planned}
+    return Verdict(kind, heard.got / heard.sent, {"sent": bare.sent, "delivered_twice": bare.twice}, numbers)
+
+
+def of_bursts(heard: Heard, bare: Heard, lost: list[int]) -> Verdict:
+    """The verdict on loss in bursts. Raises NoControl where anything else is lost without a tunnel."""
+    if [*bare.missing] != lost or bare.planned != len(lost):
+        raise NoControl(f"without a tunnel {len(bare.missing)} packets are missing, and {len(lost)} were to be lost")
+    passed = heard.sent - len(lost)
+    numbers = {"sent": heard.sent, "lost_on_the_wan": heard.planned, "passed": passed, "delivered": heard.got}
+    control = {"passed": passed, "delivered": bare.got}
+    return Verdict("exact" if [*heard.missing] == lost else "more_lost", min(1.0, heard.got / passed), control, numbers)
+
+
+class Repeats(PathProbe):
+    """Duplicates and burst loss, by a relay that does both exactly."""
+
+    name = "repeats"
+    metrics = (
+        Metric(
+            name="duplicates_borne",
+            title="Bears duplicates",
+            unit="1",
+            better="higher",
+            definition=f"The WAN brings each of {REPEATED} packets twice. The value is the share of them that arrives.",
+            source="RFC 5560 (duplication), RFC 4303 §3.4.3",
+        ),
+        Metric(
+            name="burst_loss_borne",
+            title="Bears loss in bursts",
+            unit="1",
+            better="higher",
+            definition=f"The WAN loses some of {PACKETS} packets in bursts. The value is the share of the others that "
+            "arrives.",
+            source="RFC 3611 §4.7.2, RFC 6534 §3 (Gilbert–Elliott model, bursts)",
+        ),
+    )
+
+    def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
+        if vpn.transport == "tcp":
+            return Unsupported("its tunnel is a TCP connection, which sends again what is lost and drops duplicates")
+        return super().refuses(lab, vpn, params)
+
+    def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, Verdict]:
+        lost = bursts(asked.seed)
+        plan = dict.fromkeys(lost, LOST)
+        with paths(bench) as (tunnel, bare):
+            losing = of_bursts(tunnel.follow(plan, PACKETS), bare.follow(plan, PACKETS), lost)
+            repeating = of_repeats(tunnel.repeat(REPEATED, PER_S), bare.repeat(REPEATED, PER_S))
+        return {"burst_loss_borne": losing, "duplicates_borne": repeating}

@@ -1,0 +1,68 @@
+"""The place between the gateways: programs on nodes that answer line by line, and the relay in the bridge's place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from runner.data.errors import MeasurementError
+from runner.lab.node import PATIENCE, LabNode
+from runner.lab.node.commands import MOST_BYTES, Dialogue, readable
+from runner.lab.node.iproute import interface
+from runner.lab.node.probing import probe
+from runner.lab.shape.site_to_site import Lab
+
+
+@dataclass
+class Talker:
+    """A program on a node that answers every line with a line, both JSON."""
+
+    node: LabNode
+    process: Dialogue
+
+    def say(self, timeout_s: float = 10.0, /, **what: Any) -> dict[str, Any]:
+        """Raises MeasurementError where it is dead or does not answer."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        try:
+            self.process.stdin.write(json.dumps(what) + "\n")
+            self.process.stdin.flush()
+        except OSError as error:
+            raise MeasurementError(f"a probe on {self.node.name} is gone: {error}") from error
+        line = self.process.stdout.readline(MOST_BYTES) if readable([self.process.stdout], timeout_s * PATIENCE) else ""
+        if not line.strip():
+            raise MeasurementError(f"a probe on {self.node.name} does not answer")
+        try:
+            return dict(json.loads(line))
+        except (ValueError, TypeError, RecursionError):
+            raise MeasurementError(f"a probe on {self.node.name} answers {line[:80]!r}, which is no answer") from None
+
+
+@contextmanager
+def talking(node: LabNode, name: str, *argv: str, ready: str) -> Iterator[Talker]:
+    """A probe of ``runner/lab/probes/`` on a node, beside the block. Raises MeasurementError where it cannot start."""
+    with probe(node, name, *argv, ready=ready) as process:
+        yield Talker(node, process)
+
+
+@contextmanager
+def relayed(lab: Lab) -> Iterator[Talker]:
+    """The relay (see runner/lab/probes/relay.py) in the place of the WAN node's bridge, which is there again
+    afterwards. Raises MeasurementError where the lab has no WAN node, or the relay cannot start.
+    """
+    wan = lab.wan
+    near, far = (interface(wan, site.name) for site in (lab.sites[0], lab.sites[-1]))
+    for site in lab.sites:
+        # Frames that are captured and sent again need whole checksums, and one packet each (ethtool(8)).
+        gateway, port = lab.gateway(site), interface(lab.gateway(site), site.wan_interface)
+        gateway.run("ethtool", "-K", port, "tx", "off", "tso", "off", "gso", "off", check=False)
+        gateway.defer("ethtool", "-K", port, "tx", "on", "tso", "on", "gso", "on")
+    with ExitStack() as stack:
+        for port in (near, far):
+            wan.run("ip", "link", "set", port, "nomaster")
+            wan.defer("ip", "link", "set", port, "master", "br0")
+            stack.callback(wan.run, "ip", "link", "set", port, "master", "br0", check=False)
+        yield stack.enter_context(talking(wan, "relay", near, far, ready="relaying"))

@@ -1,0 +1,151 @@
+"""Numbered datagrams from a near end to a far one, in a closed loop: what arrived, how often, and how far overtaken.
+
+usage: numbered.py hear PORT              prints "hearing"
+       numbered.py say ADDRESS PORT       prints "saying"
+Each line of standard input, a JSON object, is answered by one.
+hear: "got", different numbers since the last line; "twice", those that came more than once; "late", each number that
+others had overtaken, with how far below the highest it was when it came; "missing", below the highest.
+say {"count": N, "bytes": LENGTH, "absent": [NUMBER, …], "per_s": RATE}: sends N numbers of so many bytes. Without a
+rate it has WINDOW on their way at most, without those of "absent", which a relay holds.
+"""
+
+import json
+import selectors
+import socket
+import sys
+import time
+from contextlib import suppress
+
+WINDOW = 48  # as many of the longest fit the default socket buffer (socket(7), rmem_default)
+GIVE_UP_S = 1.5  # what has not come by then is lost
+QUIET_S = 0.25  # nothing comes any more
+REPEAT_S = 0.02  # the far end says again what it has when nothing comes for so long
+SILENT = 200  # times at most
+EVERY = 12  # datagrams that it answers at once
+
+
+class Heard:
+    """What the far end has of one session."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+        self.twice: set[int] = set()
+        self.late: list[tuple[int, int]] = []
+        self.highest = -1
+
+    def take(self, number: int) -> None:
+        """Another datagram has come."""
+        if number in self.seen:
+            self.twice.add(number)
+        elif number < self.highest:
+            self.late.append((number, self.highest - number))
+        self.seen.add(number)
+        self.highest = max(self.highest, number)
+
+    @property
+    def told(self) -> dict[str, object]:
+        """The answer to who asks."""
+        missing = sorted({*range(self.highest + 1)} - self.seen)
+        return {"got": len(self.seen), "twice": len(self.twice), "late": self.late, "missing": missing}
+
+
+def hear(port: int) -> None:
+    """The far end. It answers the sender with how many different numbers it has."""
+    end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**22)
+    end.bind(("", port))
+    heard, sender, answered, silent = Heard(), None, 0, 0
+    ready = selectors.PollSelector()
+    for each in (end, sys.stdin):
+        ready.register(each, selectors.EVENT_READ)
+    print("hearing", flush=True)
+    while True:
+        events = [key.fileobj for key, _ in ready.select(REPEAT_S)]
+        silent = 0 if end in events else silent + 1
+        if end in events:
+            data, sender = end.recvfrom(70000)
+            heard.take(int.from_bytes(data[:4], "big"))
+        elif sys.stdin in events:  # what has arrived is told first
+            if not sys.stdin.readline():
+                return
+            print(json.dumps(heard.told), flush=True)
+            heard, sender, answered = Heard(), None, 0
+        if sender and (len(heard.seen) - answered >= EVERY or 0 < silent < SILENT):
+            answered = len(heard.seen)
+            with suppress(OSError):
+                end.sendto(answered.to_bytes(4, "big"), sender)
+
+
+class Line:
+    """The near end of one session. ``there``: how many different numbers the far end has said that it has."""
+
+    def __init__(self, address: str, port: int) -> None:
+        self.end, self.there = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0
+        self.end.connect((address, port))
+
+    def send(self, number: int, length: int) -> None:
+        """What this machine does not take is missing at the far end."""
+        with suppress(OSError):
+            self.end.settimeout(GIVE_UP_S)
+            self.end.send(number.to_bytes(4, "big").ljust(length, b"n"))
+
+    def look(self, wait_s: float = 0.0) -> None:
+        """Take in what the far end has said, and wait so long for it to say anything."""
+        self.end.settimeout(wait_s)
+        with suppress(OSError):
+            while True:
+                self.there = max(self.there, int.from_bytes(self.end.recv(16), "big"))
+                self.end.settimeout(0.0)
+
+    def settle(self) -> None:
+        """Wait until the far end gets nothing more."""
+        before, since = -1, time.monotonic()
+        while before != self.there or time.monotonic() - since < QUIET_S:
+            if before != self.there:
+                before, since = self.there, time.monotonic()
+            self.look(QUIET_S)
+
+
+def say(address: str, port: int) -> None:
+    """The near end."""
+    print("saying", flush=True)
+    for text in sys.stdin:
+        asked = json.loads(text)
+        line = Line(address, port)
+        told = paced(line, **asked) if "per_s" in asked else looped(line, **asked)
+        line.settle()
+        line.end.close()
+        print(json.dumps(told), flush=True)
+
+
+def paced(line: Line, count: int, bytes: int, per_s: float) -> dict[str, float]:
+    """Send at a rate, and wait for nothing."""
+    began = time.monotonic()
+    for number in range(count):
+        time.sleep(max(0.0, began + number / per_s - time.monotonic()))
+        line.send(number, bytes)
+    return {"sent": count, "seconds": time.monotonic() - began}
+
+
+def looped(line: Line, count: int, bytes: int, absent: list[int]) -> dict[str, float]:
+    """Send no more than WINDOW beyond what the far end has."""
+    began, lost, away = time.monotonic(), 0, {*absent}
+    passed = 0  # of those that are away
+    for number in range(count):
+        line.send(number, bytes)
+        passed += number in away
+        line.look()
+        until = time.monotonic() + GIVE_UP_S
+        wanted = number + 1 - passed - WINDOW
+        while line.there < wanted - lost:
+            line.look(REPEAT_S)
+            if time.monotonic() > until:
+                lost = wanted - line.there
+    return {"sent": count, "seconds": time.monotonic() - began, "lost": lost}
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "hear":
+        hear(int(sys.argv[2]))
+    else:
+        say(sys.argv[2], int(sys.argv[3]))

@@ -1,0 +1,133 @@
+"""How each VPN behaves on a path that is not clean: VPNs and verdicts, and behind each its counts and its control."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from runner.data.trials import Strict, Trial
+from runner.report.blocks import Block, Heading, Link, Note, Paragraph, Table, TableCell
+
+ABOUT = (
+    "A program on the WAN did one thing to the tunnel's packets. The control is the same without a tunnel, in the same "
+    "trial. Inconclusive: the control did not come out, which says nothing of the VPN. Docs: paths.md."
+)
+# Metric -> the column's head, and its kinds: in words, and whether that is good (None: neither).
+WORDS: dict[str, tuple[str, dict[str, tuple[str, bool | None]]]] = {
+    "dscp_copied": (
+        "DSCP outside",
+        {"copied": ("copied", None), "zero": ("0", None), "own": ("its own", None)},
+    ),
+    "congestion_heard": (
+        "congestion marks (ECN)",
+        {
+            "heard": ("copied, and CE arrives", True),
+            "not_copied": ("not copied: routers drop", None),
+            "dropped": ("copied; marked packets are dropped", None),
+            "lost": ("copied, and CE is lost", False),
+        },
+    ),
+    "reordering_depth": (
+        "overtaken by at most",
+        {"window": ("{accepted:,} packets", None), "all": ("{accepted:,} packets and more", True)},
+    ),
+    "duplicates_borne": (
+        "duplicates",
+        {
+            "once": ("each arrives once", True),
+            "twice": ("each arrives, {delivered_twice} twice", None),
+            "lost": ("{delivered} of {sent} arrive", False),
+        },
+    ),
+    "burst_loss_borne": (
+        "loss in bursts",
+        {"exact": ("all others arrive", True), "more_lost": ("{delivered} of the other {passed} arrive", False)},
+    ),
+}
+TONES = {True: "good", False: "bad", None: ""}
+INCONCLUSIVE = {"no_control": "inconclusive: the control failed", "no_answer": "inconclusive"}
+
+
+class Behaviour(Strict):
+    """The verdict of one trial on one VPN: its ``kind``, ``numbers`` and ``control`` are the instrument's. ``kind`` is
+    empty where it is inconclusive, for ``reason``, or could not be tried. ``log``: the trial's folder."""
+
+    vpn: str
+    metric: str
+    repetition: int
+    kind: str = ""
+    why: str = ""
+    reason: str = ""
+    numbers: dict[str, Any] = {}
+    control: dict[str, Any] = {}
+    log: str = ""
+
+
+def behaviours(trials: Sequence[Trial]) -> list[Behaviour]:
+    """What the trials say, in their order."""
+    found = []
+    for trial in trials:
+        of_trial = {"vpn": trial.vpn, "repetition": trial.repetition, "log": trial.log}
+        for value in trial.measurements:
+            if value.metric in WORDS and "kind" in value.detail:
+                what = {name: value.detail.get(name, {}) for name in ("numbers", "control")}
+                found.append(Behaviour(metric=value.metric, kind=value.detail["kind"], **what, **of_trial))
+        for metric, told in trial.attempt.get("inconclusive", {}).items():
+            if metric in WORDS:
+                why, reason = told.get("kind", "no_answer"), told.get("reason", "")
+                found.append(Behaviour(metric=metric, why=why, reason=reason, **of_trial))
+    return found
+
+
+def section(found: Sequence[Behaviour]) -> list[Block]:
+    """The section, for every form; empty where no path was probed."""
+    if not found:
+        return []
+    metrics = [metric for metric in WORDS if any(each.metric == metric for each in found)]
+    rows: list[list[str | TableCell]] = [
+        [vpn, *(_cell([each for each in found if (each.vpn, each.metric) == (vpn, metric)]) for metric in metrics)]
+        for vpn in dict.fromkeys(each.vpn for each in found)
+    ]
+    head = ["VPN", *(WORDS[metric][0] for metric in metrics)]
+    return [Heading("Behaviour", "behaviour"), Paragraph(ABOUT), Table("Behaviour on a path", head, rows, named=True)]
+
+
+def _cell(same: Sequence[Behaviour]) -> TableCell:
+    """One VPN's verdicts of one metric: a line for each that differs, and all of them unfolded."""
+    if not same:
+        return TableCell("not tried")
+    lines = list(dict.fromkeys(map(words, same)))
+    good = {_known(each)[1] if each.kind else None for each in same}
+    tone = "warn" if len(lines) > 1 or not same[0].kind else TONES[good.pop()]
+    return TableCell("; ".join(lines), tone=tone, opens=[note for each in same for note in _notes(each)])
+
+
+def words(each: Behaviour) -> str:
+    """A verdict in words."""
+    if not each.kind:
+        return INCONCLUSIVE.get(each.why, INCONCLUSIVE["no_answer"])
+    return _known(each)[0].format_map(each.numbers)
+
+
+def _known(each: Behaviour) -> tuple[str, bool | None]:
+    """The words for a kind, which a run of another version may have more of."""
+    return WORDS[each.metric][1].get(each.kind, (each.kind, None))
+
+
+def _notes(each: Behaviour) -> list[Note]:
+    links = [Link("commands", file=f"{each.log}/commands.log")] if each.log else []
+    if not each.kind:
+        return [Note(each.reason, lead=f"Repetition {each.repetition}:", links=links)]
+    return [
+        Note(counts(each.numbers), lead=f"Repetition {each.repetition}, seen:", links=links),
+        Note(counts(each.control), lead="Control without a tunnel:"),
+    ]
+
+
+def counts(numbers: dict[str, Any]) -> str:
+    """``sent 200, delivered 133``; of a table, its entries."""
+    parts = []
+    for name, value in numbers.items():
+        said = counts(value) if isinstance(value, dict) else f"{value:,}" if isinstance(value, int) else str(value)
+        parts.append(f"{name.replace('_', ' ')} {said}".rstrip())
+    return ", ".join(parts)

@@ -1,0 +1,78 @@
+"""The section on how VPNs behave on a path: a cell for each VPN and verdict, which opens into counts and control."""
+
+from typing import Any
+
+from runner.catalogue import instruments
+from runner.data.trials import Trial
+from runner.report.behaviour import WORDS, Behaviour, behaviours, section, words
+from runner.report.blocks import Table, TableCell
+from tests.unit.synthetic import make_trial
+
+LOST: dict[str, Any] = {
+    "kind": "lost",
+    "numbers": {"sent": 200, "delivered": 133, "delivered_twice": 0},
+    "control": {"sent": 200, "delivered_twice": 200},
+}
+
+
+def judged(vpn: str, metric: str, detail: dict[str, Any], repetition: int = 1) -> Trial:
+    trial = make_trial(vpn, {"measure": "repeats"}, repetition, {metric: 1.0})
+    return trial.model_copy(update={"measurements": [trial.measurements[0].model_copy(update={"detail": detail})]})
+
+
+def unsure(vpn: str, metric: str, kind: str) -> Trial:
+    told = {"inconclusive": {metric: {"kind": kind, "reason": "3 of 200 arrived twice"}}}
+    return make_trial(vpn, {"measure": "repeats"}, 1, {}).model_copy(update={"attempt": told})
+
+
+def table(*trials: Trial) -> Table:
+    (found,) = [block for block in section(behaviours(trials)) if isinstance(block, Table)]
+    return found
+
+
+def test_a_cell_opens_evidence_and_control() -> None:
+    once = {**LOST, "kind": "once"}
+    found = table(judged("nebula", "duplicates_borne", LOST), judged("fastd", "duplicates_borne", once))
+    assert found.head == ["VPN", "duplicates"]
+    (name, nebula), (_, fastd) = found.rows
+    assert name == "nebula"
+    assert isinstance(nebula, TableCell)
+    assert isinstance(fastd, TableCell)
+    assert (nebula.words, nebula.tone, fastd.tone) == ("133 of 200 arrive", "bad", "good")
+    assert [note.words for note in nebula.opens] == [
+        "sent 200, delivered 133, delivered twice 0",
+        "sent 200, delivered twice 200",
+    ]
+
+
+def test_what_is_inconclusive_is_no_verdict() -> None:
+    ((_, cell),) = table(unsure("fastd", "duplicates_borne", "no_control")).rows
+    assert isinstance(cell, TableCell)
+    assert (cell.words, cell.tone) == ("inconclusive: the control failed", "warn")
+    assert [note.words for note in cell.opens] == ["3 of 200 arrived twice"]
+
+
+def test_repetitions_that_differ_show() -> None:
+    ((_, cell),) = table(
+        judged("nebula", "duplicates_borne", LOST), judged("nebula", "duplicates_borne", {**LOST, "kind": "once"}, 2)
+    ).rows
+    assert isinstance(cell, TableCell)
+    assert (cell.words, cell.tone) == ("133 of 200 arrive; each arrives once", "warn")
+
+
+def test_a_kind_without_words_is_shown_as_it_is() -> None:
+    assert words(Behaviour(vpn="x", metric="duplicates_borne", repetition=1, kind="thrice")) == "thrice"
+
+
+def test_each_metric_of_a_probe_has_words() -> None:
+    ours = {
+        metric.name
+        for one in instruments().values()
+        if type(one).__module__.startswith("runner.instruments.path.")
+        for metric in one.metrics
+    }
+    assert ours == WORDS.keys()
+
+
+def test_a_run_without_paths_has_no_section() -> None:
+    assert section(behaviours([make_trial("fastd", {"measure": "tcp"}, 1, {"tcp_throughput": 1e9})])) == []
