@@ -26,6 +26,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(_COUNTS, (0.0, math.inf)),
     "rekey_loss": (-math.inf, 1.0),  # more may come after a rekey than before, but not less than nothing
     "declared_strength": (-math.inf, 10.0),
+    "soak_descriptors": (-math.inf, math.inf),  # a daemon may also close some
 }
 
 

@@ -6,7 +6,7 @@ import gc
 import math
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -22,7 +22,7 @@ from runner.instruments.tools import beside, generator, limits, visits
 from runner.instruments.tools.beside import Delays, Stamped
 from runner.instruments.tools.cost import Spent
 from runner.instruments.tools.generator import Arrived, Generator, Load
-from runner.instruments.traffic import duplex, packets, tcp, udp, udp_sockets
+from runner.instruments.traffic import duplex, packets, soak, tcp, udp, udp_sockets
 from runner.lab.node import Completed
 from runner.lab.readings.wire import Outer
 from runner.tunnel.bring_up import Bench, Tunnel
@@ -41,6 +41,7 @@ class Node:
     def __init__(self, name: str, open_: Counter[str], printed: str = "1") -> None:
         self.name, self.open, self.run = name, open_, MagicMock(return_value=Completed(0, printed, ""))
         self.write, self.defer, self.log, self.cpu_s = MagicMock(), MagicMock(), MagicMock(), lambda: 1.0
+        self.logged = lambda log: ""
 
     def spawn(self, *argv: str, log: str) -> Any:
         self.open[argv[0]] += 1
@@ -100,6 +101,12 @@ def open_(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     monkeypatch.setattr(duplex, "_outer_packets", lambda lab: 0)
     for module in (packets, duplex, udp):
         monkeypatch.setattr(module, "fragments_created", lambda lab: 0)
+    monkeypatch.setattr(soak, "beside", lambda bench: nullcontext({}))
+    monkeypatch.setattr(soak, "iperf3", lambda *_: report("tcp"))
+    monkeypatch.setattr(soak, "probed", lambda *_: 20.0)
+    monkeypatch.setattr(soak, "held", lambda node: soak.Held(0.0, 9, 4096))
+    monkeypatch.setattr(soak, "arrived_bytes", lambda lab: 0)
+    monkeypatch.setattr(soak, "free_server", lambda lab: None)
     monkeypatch.setattr(udp, "iperf3", lambda *_: report("udp"))
     monkeypatch.setattr(udp, "receive_buffer_errors", lambda lab: 0)
     monkeypatch.setattr(udp_sockets.Programs, "play", lambda *_: udp_sockets.Datagrams(100, 1.0, 90, 5))
