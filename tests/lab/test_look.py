@@ -87,26 +87,30 @@ def test_a_look_changes_nothing_and_tells_no_secret(boxes: TwoSites) -> None:
 
 
 def test_a_key_in_a_command_line_or_a_configuration_is_not_told(boxes: TwoSites) -> None:
-    key, psk = "hushhush4711", "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LTEyMzQ="
-    gw2 = boxes.nodes["gw2"]
-    node = gw2.spawn("supernode", "-l", "7654", log="supernode")
-    argv = ("edge", "-f", "-d", "office", "-a", "10.66.0.2", "-c", "office", "-l", "127.0.0.1:7654", "-M", "1300")
-    edge = gw2.spawn(*argv, "-k", key, log="edge")
-    config = (
-        f"dev office1\ndev-type tun\nproto udp\nport 1999\n<secret>\n{psk}\n</secret>\nifconfig 10.67.0.1 10.67.0.2\n"
-    )
+    key, gw2 = "hushhush4711", boxes.nodes["gw2"]
+    gw2.run("openvpn", "--genkey", "secret", "/root/office.key")
+    psk = gw2.run("cat", "/root/office.key").stdout
+    config = "dev office1\ndev-type tun\nproto udp\nport 1999\ncipher AES-256-CBC\nifconfig 10.67.0.1 10.67.0.2\n"
+    gw2.write("/etc/openvpn/office.conf", f"{config}<secret>\n{psk}</secret>\n")
+    edge = ("edge", "-f", "-d", "office", "-a", "10.66.0.2", "-c", "office", "-l", "127.0.0.1:7654", "-M", "1300")
+    running = [
+        gw2.spawn("supernode", "-l", "7654", log="supernode"),
+        gw2.spawn(*edge, "-k", key, log="edge"),
+        gw2.spawn("openvpn", "--config", "/etc/openvpn/office.conf", log="openvpn"),
+    ]
     try:
-        wait_until(lambda: gw2.run("ip", "link", "show", "office", check=False).code == 0, "edge's port")
-        gw2.write("/etc/openvpn/office.conf", config)
+        wait_until(lambda: gw2.run("ip", "-br", "addr").stdout.count(" 10.6") == 2, "both tunnels")
         done = vpneval("look", "gw2", "--lab", f"site:{boxes.sites()}", "--json")
     finally:
-        edge.stop()
-        node.stop()
+        for process in running:
+            process.stop()
     assert done.returncode == 0, done.stderr
-    assert "M 1300" in done.stdout
     assert '"n2n"' in done.stdout
-    assert key not in done.stdout + done.stderr
-    assert psk not in done.stdout + done.stderr
+    assert "M 1300" in done.stdout, "the control: words of the command line are told"
+    assert "port 1999" in done.stdout, "and lines of the configuration"
+    of_psk = [line for line in psk.splitlines() if line.isalnum()]
+    assert len(of_psk) == 16
+    assert not [secret for secret in (key, *of_psk) if secret in done.stdout + done.stderr]
 
 
 # --- which VPN -------------------------------------------------------------------------------------------------

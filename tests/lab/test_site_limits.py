@@ -48,7 +48,7 @@ def test_what_is_on_the_path_is_within_the_rate_whatever_the_packets_length(
             before, began = on_path(router, "wan", "rx"), time.monotonic()
             generator.play(Load((payload_bytes + 28,), 5 * MAX_BPS / 8 / payload_bytes, 2.0))
             rate_bps = (on_path(router, "wan", "rx") - before) * 8 / (time.monotonic() - began)
-        assert rate_bps < MAX_BPS
+        assert 0.3 * MAX_BPS < rate_bps < MAX_BPS
 
 
 def test_the_image_is_sent_no_faster_and_once_more_where_it_is_another(unchanged: TwoSites, tmp_path: Path) -> None:
