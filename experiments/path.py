@@ -4,13 +4,24 @@ from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="path",
-    question="What does each VPN do when the path marks, reorders, repeats or loses packets?",
+    question="What does each VPN do when the path marks, reorders, repeats, loses or blocks packets, or is narrow?",
     method="A program takes the place of the WAN's bridge and does one thing to the tunnel's packets, exactly and by "
-    "number. Each verdict has its control in the same trial: the same from gateway to gateway, without a tunnel. If "
-    "the control fails, there is no value. See docs/paths.md.",
+    "number; a filter lets only some protocols pass; a router has a small MTU. Each verdict has its control in the "
+    "same trial: the same from gateway to gateway, without a tunnel. If the control fails, there is no value. See "
+    "docs/paths.md.",
     source="RFC 2983 and RFC 6040 (DSCP, ECN), RFC 4303 §3.4.3 (replay window), RFC 4737 (reordering), RFC 5560 "
-    "(duplication), RFC 6534 (bursts of loss)",
-    metrics=("dscp_copied", "congestion_heard", "reordering_depth", "duplicates_borne", "burst_loss_borne"),
-    traffic=(measuring("marks"), measuring("reordering"), measuring("repeats")),
+    "(duplication), RFC 6534 (bursts of loss), RFC 8229 (UDP blocked), RFC 1191 and RFC 2923 (path MTU, black holes)",
+    metrics=(
+        "dscp_copied",
+        "congestion_heard",
+        "reordering_depth",
+        "duplicates_borne",
+        "burst_loss_borne",
+        "passes_without_udp",
+        "passes_https_only",
+        "black_hole_mtu",
+        "narrow_mtu",
+    ),
+    traffic=tuple(measuring(probe) for probe in ("marks", "reordering", "repeats", "narrow", "blocked")),
     base="recommended",
 )

@@ -173,8 +173,10 @@ def _networks(seen: Seen) -> Found | None:
 
 
 def _udp_blocked(seen: Seen) -> Found | None:
-    """A tunnel that the capture saw in TCP alone passes; one of which it saw anything else does not. Plain IP is what
-    it carries, and the marker is TCP."""
+    """A tunnel that came up past a filter passes, or not; else one that the capture saw in TCP alone, and not one of
+    which it saw anything else. Plain IP is what it carries, and the marker is TCP."""
+    for trial, passed in sorted(_measured(seen, "passes_without_udp"), key=lambda probe: probe[1].value):
+        return Found(passed.value == 1, "trial", trial=trial.id)
     if seen.record.transport == "ip":
         return Found(False, "plugin", seen.record.transport)
     wires = [(trial, trial.proof.outer) for trial in seen.ok if trial.proof and trial.proof.outer]

@@ -12,6 +12,11 @@ ABOUT = (
     "A program on the WAN did one thing to the tunnel's packets. The control is the same without a tunnel, in the same "
     "trial. Inconclusive: the control did not come out, which says nothing of the VPN. Docs: paths.md."
 )
+NARROW: dict[str, tuple[str, bool | None]] = {
+    "all": ("passes 1492, 1400 and {smallest} bytes", True),
+    "some": ("passes {smallest} bytes and no less", None),
+    "none": ("dies at 1492 bytes", False),
+}
 # Metric -> the column's head, and its kinds: in words, and whether that is good (None: neither).
 WORDS: dict[str, tuple[str, dict[str, tuple[str, bool | None]]]] = {
     "dscp_copied": (
@@ -43,6 +48,13 @@ WORDS: dict[str, tuple[str, dict[str, tuple[str, bool | None]]]] = {
         "loss in bursts",
         {"exact": ("all others arrive", True), "more_lost": ("{delivered} of the other {passed} arrive", False)},
     ),
+    "passes_without_udp": ("UDP blocked", {"up": ("comes up", True), "dead": ("does not come up", False)}),
+    "passes_https_only": (
+        "only TCP 443 passes",
+        {"up": ("comes up", True), "dead": ("does not come up", None)},
+    ),
+    "black_hole_mtu": ("narrow path, ICMP lost", NARROW),
+    "narrow_mtu": ("narrow path, ICMP heard", NARROW),
 }
 TONES = {True: "good", False: "bad", None: ""}
 INCONCLUSIVE = {"no_control": "inconclusive: the control failed", "no_answer": "inconclusive"}

@@ -1,7 +1,7 @@
 """The probes of a path against a toy VPN that bears everything, and against toys that each fail one of them."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,25 +9,33 @@ import pytest
 from runner.catalogue import instruments, load_vpn
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, at_once
+from runner.instruments.path import blocked, narrow
 from runner.instruments.result import Measured
 from runner.lab.places import NamespaceRig
-from runner.lab.shape.site_to_site import SITES, namespace_lab
+from runner.lab.shape.site_to_site import SITES, Lab, namespace_lab
 from runner.lab.software.image import Image
-from runner.tunnel.bring_up import Bench, bring_up, make_secrets, start_services
+from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
 from runner.vpn.plugin import Vpn
 from tests.lab.toy import Toy
 
 
 @contextmanager
 def bench_of(image: Image, vpn: Vpn, logs: Path) -> Iterator[Bench]:
-    with namespace_lab(image, logs=logs) as lab:
-        start_services(lab)
+    """A bench for a VPN, as the trial loop makes it."""
+    with ExitStack() as labs:
         secrets = make_secrets(vpn, NamespaceRig().alone(image, lambda line: None), SITES)
 
-        def never() -> None:
-            raise AssertionError("a probe of a path asked for a new tunnel")
+        def bare() -> Lab:
+            labs.close()
+            lab = labs.enter_context(namespace_lab(image, logs=logs))
+            start_services(lab)
+            return lab
 
-        yield Bench(lab, bring_up(lab, vpn, vpn.recommended, secrets, judged=False), never)  # type: ignore[arg-type]
+        def fresh() -> tuple[Lab, Tunnel]:
+            lab = bare()
+            return lab, bring_up(lab, vpn, vpn.recommended, secrets, judged=False)
+
+        yield Bench(*fresh(), fresh, bare=bare, keys=lambda **_: secrets)
 
 
 def toy(*weak: str) -> Toy:
@@ -37,7 +45,8 @@ def toy(*weak: str) -> Toy:
 
 
 def probed(bench: Bench, vpn: Vpn, probe: str) -> Measured:
-    return at_once(instruments()[probe].measure(bench, Asked(vpn, {"measure": probe}, PROFILES["smallest"], seed=1)))
+    asked = Asked(vpn, {**vpn.recommended, "measure": probe}, PROFILES["smallest"], seed=1)
+    return at_once(instruments()[probe].measure(bench, asked))
 
 
 def kinds(found: Measured) -> dict[str, tuple[str, float]]:
@@ -106,3 +115,44 @@ def test_plain_ip_keeps_marks_and_order(image: Image, tmp_path: Path) -> None:
             "congestion_heard": ("heard", 1.0),
         }
         assert kinds(probed(bench, plain, "reordering")) == {"reordering_depth": ("all", 16384.0)}
+
+
+@pytest.mark.parametrize(("weak", "kind"), [((), ("all", 1280.0)), (("df",), ("some", 1400.0))])
+def test_what_cannot_be_fragmented_dies_in_a_black_hole(
+    image: Image, tmp_path: Path, weak: tuple[str, ...], kind: tuple[str, float]
+) -> None:
+    vpn = toy(*weak)
+    with bench_of(image, vpn, tmp_path) as bench:
+        found = probed(bench, vpn, "narrow")
+    assert kinds(found) == {"black_hole_mtu": kind, "narrow_mtu": ("all", 1280.0)}, found
+
+
+def test_a_router_that_is_not_silent_is_no_black_hole(
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(narrow, "TABLE", narrow.TABLE.replace("{verdict}", "accept"))
+    with bench_of(image, toy(), tmp_path) as bench:
+        found = probed(bench, toy(), "narrow")
+    assert {told["kind"] for told in found.attempt["inconclusive"].values()} == {"no_control"}
+
+
+@pytest.mark.parametrize(
+    ("vpn", "without_udp", "packets"), [(Toy(), "dead", False), (load_vpn("openvpn_tcp"), "up", True)]
+)
+def test_a_filter_is_passed_by_a_tunnel_over_tcp(
+    image: Image, tmp_path: Path, vpn: Vpn, without_udp: str, packets: bool
+) -> None:
+    with bench_of(image, vpn, tmp_path) as bench:
+        found = probed(bench, vpn, "blocked")
+    seen = kinds(found)
+    assert (seen["passes_without_udp"][0], seen["passes_https_only"][0]) == (without_udp, "dead")
+    assert [bool(one.detail["numbers"]["tcp_packets"]) for one in found.measurements] == [packets] * 2
+
+
+def test_a_filter_that_lets_udp_pass_says_nothing(
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocked, "block", lambda lab, rule: None)
+    with bench_of(image, toy(), tmp_path) as bench:
+        found = probed(bench, toy(), "blocked")
+    assert {told["kind"] for told in found.attempt["inconclusive"].values()} == {"no_control"}

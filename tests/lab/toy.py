@@ -22,6 +22,8 @@ tun = os.open("/dev/net/tun", os.O_RDWR)
 fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH", b"toy0", 0x1001))  # TUNSETIFF, IFF_TUN | IFF_NO_PI
 wan = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 wan.bind((local, 7777))
+if "df" not in weak:
+    wan.setsockopt(socket.IPPROTO_IP, 10, 0)  # IP_MTU_DISCOVER, IP_PMTUDISC_DONT
 def stream(who, counter, data):
     if "no_cipher" in weak or "no_key" in weak:
         return data

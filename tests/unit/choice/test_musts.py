@@ -63,6 +63,8 @@ CASES: list[tuple[Must, Trial, Word, str]] = [
     ("udp-blocked", trial_of("openvpn_tcp", proof=travelled("tcp")), "shown", "tcp"),
     ("udp-blocked", trial_of("openvpn_tcp", proof=travelled("tcp", "udp")), "no", "tcp and udp"),
     ("udp-blocked", trial_of("openvpn_tcp"), "declared", "tcp"),  # no capture of the WAN alone
+    ("udp-blocked", trial_of(measurements=told(1, "passes_without_udp"), proof=travelled("udp")), "shown", ""),
+    ("udp-blocked", trial_of("openvpn_tcp", measurements=told(0, "passes_without_udp")), "no", ""),
     ("kernel", trial_of(), "no", "userspace"),
     ("no-fixed-address", trial_of(levels=MOVED, measurements=told(61000, watched_s=150.0)), "shown", "61.0 s"),
     (

@@ -1,0 +1,126 @@
+"""A WAN that lets only some protocols pass: does the tunnel come up through it, from the beginning?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from runner.data.errors import CommandError, MeasurementError, Unsupported
+from runner.data.levels import tunnel_levels
+from runner.data.metric import Metric
+from runner.instruments.instrument import Asked
+from runner.instruments.path.verdict import NoControl, PathProbe, Verdict
+from runner.instruments.tools.between import talking
+from runner.lab import probes
+from runner.lab.shape.site_to_site import Lab
+from runner.tunnel.bring_up import Bench, bring_up
+from runner.vpn.plugin import Vpn
+
+HTTPS = "tcp/443"
+TRIED = ("udp/5300", "tcp/5300", HTTPS)  # by the control
+# Metric -> what the filter drops, and which of the tried ports pass it.
+FILTERS: dict[str, tuple[str, list[str]]] = {
+    "passes_https_only": ("ip protocol != tcp drop\ntcp dport != 443 tcp sport != 443 drop", [HTTPS]),
+    "passes_without_udp": ("ip protocol udp drop", ["tcp/5300", HTTPS]),
+}
+TABLE = """
+table bridge blocked {{
+    counter of_tcp {{
+    }}
+    chain forward {{
+        type filter hook forward priority 0
+        ether type != ip accept
+        ip protocol tcp counter name of_tcp
+        {rule}
+    }}
+}}
+"""
+
+
+def block(lab: Lab, rule: str) -> None:
+    """Filter what the WAN's bridge forwards."""
+    lab.wan.run("nft", "-f", "-", input=TABLE.format(rule=rule))
+
+
+def tcp_packets(lab: Lab) -> int:
+    """TCP packets that the gateways have sent, whether they passed or not."""
+    shown = json.loads(lab.wan.run("nft", "-j", "list", "counters", "table", "bridge", "blocked").stdout)
+    return sum(int(entry["counter"]["packets"]) for entry in shown["nftables"] if "counter" in entry)
+
+
+def passing(lab: Lab) -> list[str]:
+    """Those of the tried ports of the far gateway that the near one reaches."""
+    near, far = lab.gateway(lab.sites[0]), lab.gateway(lab.sites[-1])
+    program, address = f"{probes.FOLDER}/path.py", lab.sites[-1].wan_address
+    near.write(program, probes.source("path"), mode=0o644)
+    with talking(far, "path", "answer", "4", *TRIED, ready="ready"):
+        found = near.run("python3", "-IS", program, "ask", address, *("0", "0", "1500", "0", "0"), *TRIED, timeout=30)
+    reached: list[str] = json.loads(found.stdout)["open"]
+    return reached
+
+
+def through(bench: Bench, asked: Asked, metric: str) -> tuple[Verdict, int]:
+    """The verdict on one filter, and how many TCP packets the gateways tried. Leaves ``bench`` without its tunnel.
+
+    Raises NoControl where the filter is not what it should be.
+    """
+    if bench.bare is None or bench.keys is None:
+        raise MeasurementError("there is no second lab here to bring the tunnel up in anew")
+    rule, open_ = FILTERS[metric]
+    keys, lab = bench.keys(), bench.bare()
+    bench.lab = lab
+    before = passing(lab)
+    block(lab, rule)
+    if before != [*TRIED] or (now := passing(lab)) != open_:
+        raise NoControl(f"without a tunnel {before} passed, and {now if before == [*TRIED] else []} past the filter")
+    control = {"passed_before": before, "passed": open_, "up_without_a_filter_s": round(bench.tunnel.setup_s, 2)}
+    counted = tcp_packets(lab)
+    try:
+        up_s = bring_up(lab, asked.vpn, tunnel_levels(asked.params), keys).setup_s
+    except (TimeoutError, CommandError):
+        tried = tcp_packets(lab) - counted
+        return Verdict("dead", 0.0, control, {"tcp_packets": tried}), tried
+    tried = tcp_packets(lab) - counted
+    return Verdict("up", 1.0, control, {"up_s": round(up_s, 2), "tcp_packets": tried}), tried
+
+
+class Blocked(PathProbe):
+    """UDP blocked, and everything but TCP to port 443."""
+
+    name = "blocked"
+    metrics = (
+        Metric(
+            name="passes_without_udp",
+            title="Comes up where UDP is blocked",
+            unit="1",
+            better="higher",
+            definition="The WAN drops UDP. The value is 1 if the tunnel comes up and carries payload, else 0.",
+            source="RFC 8229 §1 (networks that block UDP), RFC 9329",
+            exact=True,
+        ),
+        Metric(
+            name="passes_https_only",
+            title="Comes up where only TCP 443 passes",
+            unit="1",
+            better="higher",
+            definition="The WAN drops everything but TCP to and from port 443. The value is 1 if the tunnel, as it is "
+            "set up here, comes up and carries payload, else 0.",
+            source="RFC 8229 §1, RFC 9329",
+            exact=True,
+        ),
+    )
+    takes_s = 25.0
+    spends_tunnel = True
+
+    def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
+        if vpn.reference:
+            return Unsupported("without a tunnel there is nothing to bring up")
+        return super().refuses(lab, vpn, params)
+
+    def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, Verdict]:
+        strict, tried = through(bench, asked, "passes_https_only")
+        if strict.kind == "up":  # what passes the stricter filter passes the other
+            return {"passes_https_only": strict, "passes_without_udp": strict}
+        if tried:
+            return {"passes_https_only": strict, "passes_without_udp": through(bench, asked, "passes_without_udp")[0]}
+        return {"passes_https_only": strict, "passes_without_udp": strict}  # it never tries TCP

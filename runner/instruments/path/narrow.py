@@ -1,0 +1,186 @@
+"""A router on the WAN whose next link is narrower than Ethernet: it says so by ICMP, or its word is lost.
+
+host1 ──── gw1 ════ router ════ gw2 ──── host2
+                routes with an MTU
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from runner.data.errors import MeasurementError
+from runner.data.metric import Metric
+from runner.instruments.instrument import Asked
+from runner.instruments.path.verdict import NoControl, PathProbe, Verdict
+from runner.instruments.tools.counters import snmp
+from runner.lab.node import PATIENCE, LabNode
+from runner.lab.node.iproute import interface
+from runner.lab.shape.site_to_site import Lab, batch, forwards
+from runner.tunnel.bring_up import Bench
+from runner.tunnel.proof import ANSWER_PORT
+
+MTUS = (1492, 1400, 1280)  # PPPoE, a tunnel on the way, the least of IPv6
+TRANSFER_BYTES = 200_000
+PATIENT_S = 6  # a transfer that works takes less than two
+ROUTER = "192.168.0.254"
+# Runs on host1: so many bytes to the far host, which answers each. Prints how many came back, and in how many seconds.
+TRANSFER = """
+import os, socket, sys, threading, time
+address, port, total, limit_s = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+began, back = time.monotonic(), 0
+def end():
+    print(back, time.monotonic() - began, flush=True)
+    os._exit(0)
+limit = threading.Timer(limit_s, end)
+limit.start()
+line = socket.create_connection((address, port))
+threading.Thread(target=line.sendall, args=(bytes(total),), daemon=True).start()
+while back < total and (data := line.recv(65536)):
+    back += len(data)
+end()
+"""
+TABLE = """
+table ip narrow {{
+    counter too_big {{
+    }}
+    chain output {{
+        type filter hook output priority 0
+        icmp type destination-unreachable icmp code 4 counter name too_big {verdict}
+    }}
+}}
+"""
+
+
+@contextmanager
+def routed(lab: Lab) -> Iterator[dict[str, str]]:
+    """The WAN node routes between the gateways, which see no change (proxy ARP, RFC 1027). A bridge would drop what is
+    too long without a word. Yields the gateways' addresses, each with the WAN's port to it."""
+    wan = lab.wan
+    ports = {site.wan_address: interface(wan, site.name) for site in lab.sites}
+    forwards(wan, *ports.values())
+    for port in ports.values():
+        quick = (f"net.ipv4.conf.{port}.proxy_arp=1", f"net.ipv4.neigh.{port}.proxy_delay=0")
+        wan.run("sysctl", "-qw", *quick, "net.ipv4.icmp_ratelimit=0")
+    try:
+        batch(wan, "link set lo up", f"addr add {ROUTER}/32 dev lo")
+        batch(wan, *(f"link set {port} nomaster" for port in ports.values()))
+        yield ports
+    finally:
+        batch(wan, f"addr del {ROUTER}/32 dev lo")
+        batch(wan, *(f"route flush dev {port}" for port in ports.values()))
+        batch(wan, *(f"link set {port} master br0" for port in ports.values()))
+        wan.run("sysctl", "-qw", "net.ipv4.ip_forward=0", check=False)
+        forget(lab)
+
+
+def forget(lab: Lab) -> None:
+    """What gateways and hosts have learnt of the path: its MTU, and whose hardware address the other one has."""
+    for node in (lab.host1, *(lab.gateway(site) for site in lab.sites), lab.host2):
+        batch(node, "route flush cache", "tcp_metrics flush", "neigh flush all")
+
+
+def narrow(lab: Lab, ports: Mapping[str, str], mtu: int, *, silent: bool) -> None:
+    """Give the router's routes this MTU, and drop its ICMP messages where it is ``silent``."""
+    for site in lab.sites:
+        address, port = site.wan_address, ports[site.wan_address]
+        far_lan = f"route replace {site.lan} via {address} dev {port} onlink mtu {mtu}"  # plain IP goes there, too
+        batch(lab.wan, f"route replace {address}/32 dev {port} mtu {mtu}", far_lan)
+    lab.wan.run("nft", "destroy", "table", "ip", "narrow")
+    lab.wan.run("nft", "-f", "-", input=TABLE.format(verdict="drop" if silent else "accept"))
+    forget(lab)
+
+
+def control(lab: Lab, mtu: int, *, silent: bool) -> dict[str, object]:
+    """Between the gateways a packet of this length passes, a longer one does not, and the sender hears why, or not."""
+    near, far = lab.gateway(lab.sites[0]), lab.sites[-1].wan_address
+    whole = pinged(near, far, mtu)
+    longer = pinged(near, far, mtu + 1)
+    shown = json.loads(near.run("ip", "-j", "route", "get", far).stdout)[0]
+    learnt = next((each["mtu"] for each in shown.get("metrics", []) if "mtu" in each), None)
+    forget(lab)
+    if not whole or longer or learnt != (None if silent else mtu):
+        raise NoControl(
+            f"without a tunnel, on a WAN of {mtu} bytes: a packet as long passed: {whole}, a longer one: {longer}; the "
+            f"sender has learnt {learnt}"
+        )
+    return {"passed": mtu, "did_not_pass": mtu + 1, "learnt": learnt or 0}
+
+
+def pinged(node: LabNode, address: str, length: int) -> bool:
+    """Is an echo of an IPv4 packet with DF of this length answered?"""
+    done = node.run("ping", "-q", "-c2", "-i0.2", "-W1", "-Mdo", f"-s{length - 28}", address, check=False)
+    return done.code == 0
+
+
+def transferred(bench: Bench) -> dict[str, float]:
+    """What a transfer through the tunnel brings back, ``bytes``, and in how many ``seconds``."""
+    argv = ("python3", "-IS", "-c", TRANSFER, bench.address, str(ANSWER_PORT), str(TRANSFER_BYTES))
+    limit_s = PATIENT_S * PATIENCE
+    back, took_s = bench.lab.host1.run(*argv, f"{limit_s:g}", timeout=limit_s + 10).stdout.split()
+    return {"bytes": int(back), "seconds": round(float(took_s), 2)}
+
+
+def counted(lab: Lab) -> dict[str, int]:
+    """Fragments that gateways and router have made, and the router's words that a packet is too big."""
+    nodes = [lab.wan, *(lab.gateway(site) for site in lab.sites)]
+    fragments = sum(snmp(node.run("cat", "/proc/net/snmp"), "Ip", "FragCreates") for node in nodes)
+    shown = json.loads(lab.wan.run("nft", "-j", "list", "counters", "table", "ip", "narrow").stdout)
+    too_big = sum(int(entry["counter"]["packets"]) for entry in shown["nftables"] if "counter" in entry)
+    return {"fragments": fragments, "too_big": too_big}
+
+
+def smallest(bench: Bench, *, silent: bool) -> Verdict:
+    """The smallest of MTUS at which a transfer ends. Where one does not, a smaller one is not tried."""
+    seen, controls, passed = {}, {}, list[int]()
+    with routed(bench.lab) as ports:
+        for mtu in MTUS:
+            narrow(bench.lab, ports, mtu, silent=silent)
+            controls[str(mtu)] = control(bench.lab, mtu, silent=silent)
+            before = counted(bench.lab)
+            done = transferred(bench)
+            after = counted(bench.lab)
+            seen[str(mtu)] = done | {name: after[name] - before[name] for name in after}
+            if done["bytes"] < TRANSFER_BYTES:
+                break
+            passed.append(mtu)
+    kind = "all" if len(passed) == len(MTUS) else "some" if passed else "none"
+    least = min(passed, default=1500)
+    return Verdict(kind, float(least), controls, {"smallest": least, "of_mtu": seen})
+
+
+class Narrow(PathProbe):
+    """A path narrower than 1500 bytes, with ICMP and without."""
+
+    name = "narrow"
+    metrics = (
+        Metric(
+            name="black_hole_mtu",
+            title="Smallest path MTU without ICMP",
+            unit="byte",
+            better="lower",
+            definition="A router on the WAN has an MTU of 1492, 1400 and 1280 bytes, and its ICMP messages are lost. "
+            "The value is the smallest with which 200 kB of TCP go through the tunnel, both ways; 1500 for none.",
+            source="RFC 2923 §2.1 (black holes), RFC 4821, RFC 8899",
+            exact=True,
+        ),
+        Metric(
+            name="narrow_mtu",
+            title="Smallest path MTU with ICMP",
+            unit="byte",
+            better="lower",
+            definition="As black_hole_mtu, and the router's ICMP messages arrive.",
+            source="RFC 1191 §3, RFC 4301 §8.2 (what a tunnel does with ICMP)",
+            exact=True,
+        ),
+    )
+    takes_s = 25.0
+    spends_tunnel = True
+
+    def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, Verdict]:
+        if transferred(bench)["bytes"] < TRANSFER_BYTES:
+            raise MeasurementError("the transfer did not go through the tunnel before the WAN was narrow")
+        silent = smallest(bench, silent=True)
+        bench.renew()  # what a daemon has learnt, no command makes it forget
+        return {"black_hole_mtu": silent, "narrow_mtu": smallest(bench, silent=False)}
