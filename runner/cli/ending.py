@@ -16,6 +16,7 @@ from runner.data.files import word
 from runner.data.levels import BASELINE
 from runner.data.store import load_run
 from runner.data.streams import document
+from runner.data.trials import Trial
 from runner.report.text import counted
 from runner.sweep.plan import ranked_cells
 from runner.sweep.request import Request
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shown:
-    """What the user is shown of a run. ``strict``: the exit code is 1 if any measurement gave no number."""
+    """What the user is shown of a run. ``strict``: the exit code is 1 if any trial gave no number."""
 
     quiet: bool = False
     full: bool = False
@@ -99,19 +100,20 @@ def _measured(request: Request, quiet: bool, spread: FarmRequest | None) -> tupl
 
 
 def without_number(request: Request, folder: Path, strict: bool) -> int:
-    """Print which measurements gave no number. Returns 1 where a VPN that can run here has no number in a metric that
-    ranks it, because its trials failed or the deadline left no time (with ``strict``: also where any other measurement
-    gave none), NOTHING_MEASURED where no VPN gave a number, else 0."""
+    """Print which trials gave no number. Returns 1 where a VPN that can run here has no number in a metric that
+    ranks it, because its trials failed or the deadline left no time (with ``strict``: also where any other trial gave
+    none), NOTHING_MEASURED where no VPN gave a number, else 0. That a VPN is slow is a result."""
     run, trials = load_run(folder)
     tried = [trial for trial in trials if trial.status != "unsupported"]
     failed = [trial for trial in tried if trial.status != "ok"]
     if failed:
         why = failed[0].reason.splitlines()[0] if failed[0].reason else "no reason was recorded"
         first = f"{failed[0].vpn} {levels_of(failed[0].params)}: {why}"
-        _say(f"{len(failed)} of {counted(len(tried), 'measurement')} gave no number. The first of them: {first}")
+        _say(f"{len(failed)} of {counted(len(tried), 'trial')} gave no number. The first of them: {first}")
     ranked = ranked_cells(request.cells, {vpn.name: vpn for vpn in request.vpns})
     lacking = ranked.keys() - {trial.cell for trial in trials if trial.status == "ok"}
-    without = sorted({trial.vpn for trial in failed if trial.cell in lacking})
+    broken = [trial for trial in failed if not _too_slow(trial)]
+    without = sorted({trial.vpn for trial in broken if trial.cell in lacking})
     if without:
         _say(
             f"These VPNs have no number in a metric of the ranking: {', '.join(without)}. "
@@ -126,13 +128,20 @@ def without_number(request: Request, folder: Path, strict: bool) -> int:
             f"There was no time to measure a metric of the ranking for these VPNs: {', '.join(left_out)}. "
             f"To measure it: the same command with --out {word(folder)}"
         )
-    if without or left_out or (failed and strict):
+    if without or left_out or (broken and strict):
         return 1
     asked = {vpn.name for vpn in request.vpns} - {BASELINE}
     if not asked or any(trial.vpn in asked and trial.status == "ok" for trial in trials):
         return 0
     _say("Nothing was measured: no VPN that was asked for can run here. The reasons stand in the report.")
     return NOTHING_MEASURED
+
+
+def _too_slow(trial: Trial) -> bool:
+    """Did a search end without a number because the tunnel, which stood all the time, loses too much even at the lowest
+    rate?"""
+    stood = not trial.attempt.get("breakdowns_bps") and not any(it.kind == "no payload" for it in trial.remarks)
+    return stood and "no_throughput" in trial.attempt.get("flags", [])
 
 
 def together(codes: Sequence[int]) -> int:

@@ -194,7 +194,9 @@ UntilSignificant = Annotated[
         "where no --reps are given",
     ),
 ]
-Strict = Annotated[bool, typer.Option("--strict", help="exit with 1 if any measurement gave no number")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="exit with 1 if any trial gave no number; that a VPN is slow is a result")
+]
 WeightsAtTheEnd = Annotated[
     str,
     typer.Option("--weights", metavar="PRESET|FILE|metric=w,…", help="the weights of the ranking; `list presets`"),

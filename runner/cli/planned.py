@@ -27,9 +27,9 @@ from runner.sweep.request import Request, resolve
 from runner.sweep.stopping import MOST_REPETITIONS
 
 ONE_AT_A_TIME = (
-    "One tunnel stands at a time in this lab. The VPNs are measured in visits that are minutes apart, so that what the "
-    "machines do in the meantime does not cancel: on two shared cores it moved throughput by 7 % and round-trip times "
-    "by 12 % from one round to the next. This error shrinks with the root of the number of repetitions (--reps)."
+    "One tunnel stands at a time in this lab. The turns of two VPNs are minutes apart, so that what the machines do in "
+    "the meantime does not cancel: on two shared cores it moved throughput by 7 % and round-trip times by 12 % from "
+    "one round to the next. This error shrinks with the root of the number of repetitions (--reps)."
 )
 
 

@@ -64,6 +64,7 @@ class RunningTrial:
     _repairs: int = 0
     _begun: bool = False
     _failure: str = ""  # the last one
+    _saw: dict[str, Any] = field(default_factory=dict)  # what the measurement that failed last saw
     _notes: list[str] = field(default_factory=list)
     _remarks: list[Remark] = field(default_factory=list)
     _measuring: Measuring | None = None
@@ -97,9 +98,8 @@ class RunningTrial:
         if not self.over and self._measuring is not None:
             self._attempt(Go.END, 0)
         if not self.over and (self.rows or self._failure):
-            self._ended_early(
-                self._failure or "the run ended in the middle of a slice", noise.since(self._quiet, lab=self.bench.lab)
-            )
+            reason = self._failure or "the run ended in the middle of a slice"
+            self._ended_early(reason, noise.since(self._quiet, lab=self.bench.lab), self._saw)
 
     def end_without(self, reason: str) -> None:
         """End the trial where nothing can be measured any more. Writes its line where it has slices. Raises OSError."""
@@ -228,14 +228,15 @@ class RunningTrial:
             self._remarks.append(Remark(kind="no payload"))
         self.close()
         self._measuring, self._failure = None, reason
+        self._saw = error.attempt if isinstance(error, MeasurementError) else {}
         if no_result and isinstance(error, MeasurementError):  # what the slices come to is not to be trusted
-            spent = Measured(measuring_s=self.spent_s, attempt=error.attempt)
+            spent = Measured(measuring_s=self.spent_s, attempt=self._saw)
             spent.remarks = self._remarks + noise.remarks(around, loaded=False)
             self._write(measured=spent, status="failed", reason=reason, around=around)
         elif self.turning and not no_result and self._attempts - self._repairs < ATTEMPTS:
             self._notes.append(f"begun again after {len(self.rows)} slices: {reason}")
         else:
-            self._ended_early(reason, around, error.attempt if isinstance(error, MeasurementError) else {})
+            self._ended_early(reason, around, self._saw)
 
     def _repaired(self, died: InstrumentError, *, ending: bool) -> None:
         """Handle the death of a measuring program, for which the VPN is not to blame: begin the trial again, or end it

@@ -105,6 +105,34 @@ def test_a_run_whose_vpns_carry_no_rate_at_all_ends_well(image: Image, tmp_path:
         assert max(share or 0.0 for share in rung.values["carried_ratio"]) < 0.5
 
 
+SLOW = """
+from vpns.none import PlainIp
+
+
+class Slow(PlainIp):
+    reference = False
+
+    def start(self, node, me, peers, params):
+        super().start(node, me, peers, params)
+        shape = ("tbf", "rate", "200kbit", "burst", "4000", "latency", "50ms")
+        node.run("tc", "qdisc", "add", "dev", me.wan_interface, "root", *shape)
+"""
+
+
+def test_a_vpn_that_is_slower_than_any_rate_that_is_tried_is_no_error(image: Image, tmp_path: Path) -> None:
+    """Neither its ladders nor its UDP search find a rate; its TCP does. It is a plugin of the user's own."""
+    (tmp_path / "slow.py").write_text(SLOW)
+    argv = ("run", "choose", "--vpn", tmp_path / "slow.py", "--reps", 1, "--rounds", 2, "--out", tmp_path / "run")
+    done = vpneval(*argv)
+    assert done.returncode == 0, done.stdout + done.stderr
+    _, trials = load_run(tmp_path / "run")
+    slow = {trial.params["measure"]: trial for trial in trials if trial.vpn == "slow"}
+    assert (slow["ladder"].status, slow["ladder"].measurements[0].value) == ("ok", 0.0)
+    assert slow["udp"].attempt.get("flags") == ["no_throughput"], slow["udp"]
+    rates = {found.metric: found.value for found in slow["tcp"].measurements}
+    assert 50e3 < rates["tcp_throughput"] < 1e6
+
+
 def test_two_ladders_of_one_tunnel_agree_on_what_a_rate_costs(image: Image, tmp_path: Path) -> None:
     """The medians of six visits each, which take turns."""
     with bench_of(image, tmp_path, "openvpn") as bench:

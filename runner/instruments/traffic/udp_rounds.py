@@ -259,7 +259,10 @@ def throughput(
     passed = [trial for trial in search.trials if trial.loss_ratio <= LOSS_RATIO]
     if not passed:
         last = ", ".join(f"{t.loss_ratio:.1%} at {t.offered_rate_bps / 1e6:.3g} Mbit/s" for t in search.trials[-3:])
-        raise MeasurementError(f"no UDP throughput: every trial lost more than {LOSS_RATIO:.0%}: {last}")
+        why = f"no UDP throughput: every trial lost more than {LOSS_RATIO:.0%}: {last}"
+        slow = any(trial.asked_rate_bps <= search.min_rate_bps for trial in search.trials)
+        flag = "no_throughput" if slow else "unconfirmed"
+        raise MeasurementError(why, **(detail_of(so_far, first) | {"flags": [flag]}))
     # Where VPNs take turns, the readings of the slices are the samples: they follow the drift, which a posterior
     # over all of them takes for noise.
     detail = detail_of(so_far, first) | {**made_of, "pooled": not turns, "estimand": "median"}

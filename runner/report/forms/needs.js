@@ -198,7 +198,7 @@ async function answering(data, address) {
     for (const button of document.querySelectorAll("[data-traffic]")) press(button, button.dataset.traffic === needs.traffic);
     for (const button of document.querySelectorAll("[data-loss]")) press(button, button.dataset.loss === loss);
     for (const button of document.querySelectorAll("#needs [data-toggle]")) press(button, needs.must.includes(button.dataset.toggle));
-    find("ask").replaceChildren(...(command() ? [copyOf(command())] : ["Say a line."]));
+    find("ask").replaceChildren(...(command() ? [copyOf(command())] : ["state a line, and the command stands here."]));
     find("every-line").hidden = !needs.line_bps;
     find("as-run").hidden = JSON.stringify(needs) === JSON.stringify(own);
     const usual = needs.traffic !== "mixed" || needs.share === own.share;

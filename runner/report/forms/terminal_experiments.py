@@ -17,6 +17,7 @@ from runner.report.model import Report
 FEW = 2  # metrics of an experiment that are shown where a run has several experiments
 MOST = 12  # values of a metric
 ENOUGH = 3  # of an experiment's metrics that count: from here on a ranking answers it, if it varies nothing
+HAPPENS = ("failure", "load")  # factors that nobody chooses: the answer is what each of their levels does
 REASON_SHOWN = 200
 BAD = ("failed", "lab_error", "partly")  # these are told of every experiment
 ALONE = (*BAD, "unsupported", "not run")
@@ -26,7 +27,7 @@ def answered_by_ranking(experiment: ExperimentReport, report: Report) -> bool:
     """Does the experiment ask how VPNs compare as a whole? Then the ranking is its answer."""
     counted = {metric for ranking in report.rankings for metric in ranking.weights.counted}
     own = {table.metric for table in experiment.tables}
-    return not experiment.effects and (own <= counted or len(counted & own) >= ENOUGH)
+    return not experiment.effects and len(counted & own) >= ENOUGH
 
 
 def render_experiments(report: Report, console: Console) -> None:
@@ -41,6 +42,9 @@ def render_experiments(report: Report, console: Console) -> None:
             effects = [effect for effect in experiment.effects if effect.metric == table.metric]
             if _is_verdict(table):
                 console.print(_verdicts(table))
+            elif effects and effects[0].factor in HAPPENS:
+                console.print(Text(f"{table.title}:", "cyan"))
+                console.print(_by_level(table, effects[0].factor))
             elif effects:
                 console.print(Text(_head(table, effects), "cyan"))
                 console.print(_effects(table, effects))
@@ -78,6 +82,22 @@ def _effects(table: MetricTable, effects: list[Effect]) -> Table:
     return grid
 
 
+def _by_level(table: MetricTable, factor: str) -> Table:
+    """A row for each VPN: its value at each level of the factor."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    rows = [row for row in table.measured if row.vpn != BASELINE]
+    for vpn in dict.fromkeys(row.vpn for row in rows):
+        said = [
+            f"{text.traffic({factor: row.params.get(factor, '')}).replace('_', ' ')} {_value(row.summary, table)}"
+            for row in rows
+            if row.vpn == vpn and row.summary
+        ]
+        grid.add_row(f"  {vpn}", ", ".join(said))
+    return grid
+
+
 def _is_verdict(table: MetricTable) -> bool:
     return table.unit == "1" and {row.summary.median for row in table.rows if row.summary} <= {0.0, 1.0}
 
@@ -96,10 +116,22 @@ def _verdicts(table: MetricTable) -> Text:
 
 
 def _values(table: MetricTable) -> Text:
-    """The VPNs in the order of their values."""
-    said = [f"{_name(row, table)} {_value(row.summary, table, row.at_least > 0)}" for row in table.rows if row.summary]
+    """The VPNs in the order of their values, each with its share of plain IP's where that was measured."""
+    said = [
+        f"{_name(row, table)} {_value(row.summary, table, row.at_least > 0)}{_of_plain(row, table)}"
+        for row in table.rows
+        if row.summary
+    ]
     more = f" … and {len(said) - MOST} more" * (len(said) > MOST)
     return Text.assemble((f"{table.title}: ", "cyan"), ", ".join(said[:MOST]) + more)
+
+
+def _of_plain(row: Row, table: MetricTable) -> str:
+    """`` = 3.8 % of plain IP``; of what should be low `` = 4.8 × plain IP``."""
+    if not row.share or row.share.ratio is None:
+        return ""
+    ratio = row.share.ratio
+    return f" = {100 * ratio:.2g} % of plain IP" if table.better == "higher" else f" = {ratio:.2g} × plain IP"
 
 
 def _value(summary: Summary, table: MetricTable, at_least: bool = False) -> str:

@@ -76,7 +76,7 @@ def test_one_failed_measurement_of_a_vpn_that_has_a_number_is_said_and_is_0(
     folder = stored(tmp_path / "run", [*mine, *rest])
     assert ending.without_number(asked, folder, strict=False) == 0
     assert len(said) == 1
-    assert said[0].startswith(f"1 of {2 + len(rest)} measurements gave no number. The first of them: openvpn ")
+    assert said[0].startswith(f"1 of {2 + len(rest)} trials gave no number. The first of them: openvpn ")
     assert said[0].endswith(": no answer came")
     assert ending.without_number(asked, folder, strict=True) == 1
 
@@ -87,9 +87,22 @@ def test_a_vpn_that_is_left_without_a_number_in_the_ranking_is_1(
     first, second = cells_of(asked)[:2]
     folder = stored(tmp_path / "run", [trial(first, 0, "failed"), trial(first, 1, "failed"), trial(second, 0)])
     assert ending.without_number(asked, folder, strict=False) == 1
-    assert said[0].startswith("2 of 3 measurements gave no number.")
+    assert said[0].startswith("2 of 3 trials gave no number.")
     assert said[1].startswith("These VPNs have no number in a metric of the ranking: openvpn. ")
     assert f"--out {folder} --retry-failed" in said[1]
+
+
+@pytest.mark.parametrize(("broke_at_bps", "code"), [([], 0), ([1e6], 1)])
+def test_a_search_that_finds_nothing_is_the_result_of_a_slow_vpn_and_the_failure_of_a_broken_one(
+    tmp_path: Path, asked: Request, said: list[str], broke_at_bps: list[float], code: int
+) -> None:
+    cell = next(one for one in cells_of(asked) if one.params["measure"] == "udp")
+    attempt = {"flags": ["no_throughput"], "breakdowns_bps": broke_at_bps}
+    mine = [trial(cell, 0, "failed").model_copy(update={"attempt": attempt})]
+    folder = stored(tmp_path / "run", [*mine, *others(asked, mine)])
+    for strict in (False, True):
+        assert ending.without_number(asked, folder, strict=strict) == code
+    assert said[0].startswith("1 of ")
 
 
 def test_what_no_ranking_is_made_of_may_be_without_a_number(tmp_path: Path, asked: Request, said: list[str]) -> None:

@@ -88,6 +88,30 @@ def test_what_varies_nothing_is_told_by_its_values() -> None:
     assert "openvpn 200 (195–205) µs, ssh_tun 300 (293–308) µs" in text
 
 
+def test_what_a_vpn_costs_is_its_share_of_plain_ip() -> None:
+    plain = {"cipher": "none", "integrity": "none", "compression": "off"}
+    trials = [
+        *times("none", plain | TCP, "tcp_throughput", 10e9),
+        *times("openvpn", CBC | TCP, "tcp_throughput", 0.5e9),
+    ]
+    trials += [*times("ssh_tun", CBC | TCP, "tcp_throughput", 0.4e9)]
+    text = said(trials, "What does a VPN cost?", {}, ["tcp_throughput"])
+    assert "What does a VPN cost? TCP throughput: plain IP 10.0" in text
+    assert "ssh_tun 400 (390–410) Mbit/s = 4 % of plain IP" in text
+    assert "ranks first" not in text
+
+
+def test_of_failures_each_one_is_told() -> None:
+    outages = {"restart": 1000.0, "wan_cut": 3000.0, "roaming": 20000.0}
+    trials = [
+        trial
+        for failure, outage_ms in outages.items()
+        for trial in times("openvpn", CBC | {"measure": "recovery", "failure": failure}, "outage_ms", outage_ms)
+    ]
+    text = said(trials, "How long are outages?", {"failure": [*outages]}, ["outage_ms"])
+    assert "openvpn restart 1.00 (0.98–1.03) s, wan cut 3.00 (2.93–3.08) s, roaming 20.0 (19.5–20.5) s" in text
+
+
 def test_verdicts_name_who_passed_and_plain_ip_by_what_it_is() -> None:
     verdicts = {"none": 0.0, "openvpn": 1.0, "tinc": 1.0}
     trials = [make_trial(vpn, CBC | IDLE, 0, {"fail_closed": verdict}) for vpn, verdict in verdicts.items()]
