@@ -103,7 +103,7 @@ class OpenVpn(Vpn):
         }
         for peer in peers:
             number = pair_number(me, peer)
-            first, second = f"10.8.{number}.1", f"10.8.{number}.2"
+            first, second = (f"10.{8 + number // 256}.{number % 256}.{end}" for end in (1, 2))
             mine, theirs = (first, second) if me.number < peer.number else (second, first)
             role = "tls-client" if me.number < peer.number else "tls-server\ndh none"
             roams = params.get("roaming", "")  # without a local address it binds to all; --float accepts a new one

@@ -261,7 +261,7 @@ def results(looks: Mapping[str, Sequence[Held]], pauses: Mapping[bool, Sequence[
     """The values of all gateways' looks and of the pauses (ms) with a rekey and without; and why one is missing."""
     measured = Measured()
     by_gateway: dict[str, Any] = {name: gained(each) for name, each in looks.items()}
-    last = {name: vars(each[-1]) for name, each in looks.items()}
+    last = {name: {what: getattr(each[-1], what) for what in WHAT} for name, each in looks.items()}
     value = measurement("soak_descriptors", float(max(by_gateway.values())), by_gateway=by_gateway, last=last)
     measured.measurements.append(value)
     watched_s = min(each[-1].at_s - each[0].at_s for each in looks.values())
