@@ -94,7 +94,7 @@ class Value(Strict):
 
 # Of these, nothing can be less than none. (An overhead in byte/packet can: compression.)
 NEVER_NEGATIVE = (
-    *("s", "ms", "bit/s", "packet/s", "exchange/s", "B", "byte"),
+    *("s", "ms", "bit/s", "packet/s", "exchange/s", "B", "byte", "packet"),
     *("s/GB", "/packet", "packet/packet", "byte/byte"),
     *("ms/min", "/min", "B/min"),
 )
