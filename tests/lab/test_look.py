@@ -99,7 +99,8 @@ def test_a_key_in_a_command_line_or_a_configuration_is_not_told(boxes: TwoSites)
         gw2.spawn("openvpn", "--config", "/etc/openvpn/office.conf", log="openvpn"),
     ]
     try:
-        wait_until(lambda: gw2.run("ip", "-br", "addr").stdout.count(" 10.6") == 2, "both tunnels")
+        own = ("10.66.0.2/", "10.67.0.1 ")
+        wait_until(lambda: all(one in gw2.run("ip", "-br", "addr").stdout for one in own), "both tunnels")
         done = vpneval("look", "gw2", "--lab", f"site:{boxes.sites()}", "--json")
     finally:
         for process in running:
