@@ -43,17 +43,20 @@ def examined(gateway: str, lab: str, max_rate: str, say: Callable[[str], None]) 
         return examine(nodes, outer_of(machines), [load_vpn(name) for name in vpn_names()], most, say)
 
 
-def outer_of(machines: Mapping[str, Gateway]) -> Callable[[str, Seen], str]:
-    """A gateway's address as the other one reaches it: that of the inventory, or of its port on the path. Raises
-    CannotRunHere where that is not to be found."""
+def outer_of(machines: Mapping[str, Gateway]) -> Callable[[str, Seen], tuple[str, str]]:
+    """A gateway's address as the other one reaches it: that of the inventory, or of its port on the path; and its own
+    there, if the inventory names its port or address, else empty. Raises CannotRunHere where they are not to be
+    found."""
 
-    def outer(name: str, seen: Seen) -> str:
-        public = machines[name].public_address
+    def outer(name: str, seen: Seen) -> tuple[str, str]:
+        machine = machines[name]
+        named = machine.wan or machine.wan_address
         try:
-            return str(public or usual_end(machines[name], seen["links"], seen["routes"]))
+            own = usual_end(machine, seen["links"], seen["routes"]) if named or not machine.public_address else ""
+            return str(machine.public_address or own), own if named else ""
         except CannotRunHere as lack:
             if len(machines) == 1:
-                return ""
+                return "", ""
             raise CannotRunHere(f"{name}: {lack}") from lack
 
     return outer

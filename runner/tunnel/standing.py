@@ -35,7 +35,7 @@ NEAR_BYTES = 128  # below the tunnel's MTU: as much as most tunnels exceed the p
 # TCP ports that are tried with TCP of our own: those that firewalls let in, then the one that operators expect.
 TRIED = ("tcp/5201", "tcp/443", "tcp/1194", "tcp/655", "tcp/4430", "tcp/7777", "tcp/52010")
 Watching = Callable[[], Mapping[str, Any]]
-Outer = Callable[[str, Seen], str]
+Outer = Callable[[str, Seen], tuple[str, str]]
 
 
 class Way(Strict):
@@ -91,12 +91,14 @@ class _Examining:
         with ThreadPoolExecutor() as threads:
             every = threads.map(lambda node: everything(node, wanted(vpns)), self.nodes.values())
             self.seen = dict(zip(self.nodes, every, strict=True))
-        self.public = {name: outer(name, seen) for name, seen in self.seen.items()}
+        ends = {name: outer(name, seen) for name, seen in self.seen.items()}
+        self.public = {name: public for name, (public, _) in ends.items()}
         self.tunnels = {name: standing(seen, vpns) for name, seen in self.seen.items()}
         self.names = list(self.nodes)
         self.tunnel: dict[str, Standing] = {}
         self.unmeasured: list[str] = []
         self.to = self.own = self.pingless = ""
+        self.line = ends[self.names[0]][1]
         self.pids: dict[str, set[str]] = {name: set() for name in self.names}
 
     # --- which tunnel --------------------------------------------------------------------------------------------
@@ -189,7 +191,8 @@ class _Examining:
         lost = re.search(r"([0-9.]+)% packet loss", done.stdout)
         if done.code not in (0, 1) and not df:  # 1: nobody has answered
             why = (done.stderr.strip().splitlines() or ["it is not there"])[-1]
-            self.pingless = f"{self.names[0]} cannot ping ({why[:100]}); as root it may"
+            advice = "install it there (Debian: apt-get install iputils-ping)" if done.code == 127 else "as root it may"
+            self.pingless = f"{self.names[0]} cannot ping ({why[:100]}); {advice}"
         if not rtts or not lost:
             return {}
         return {"rtt_ms": [float(one) for one in rtts.groups()], "loss_ratio": float(lost[1]) / 100}
@@ -243,7 +246,7 @@ def examine(
     say: Callable[[str], None],
 ) -> Look:
     """Look at one gateway, or two and the tunnel between them. ``outer``: a gateway's address as the other one
-    reaches it.
+    reaches it, and its own there, where the inventory names one of its lines (else empty).
 
     ``max_bps``: no probe sends faster; without it none sends more than pings. Raises CannotRunHere."""
     say("vpneval looks at " + " and ".join(nodes) + ", and changes nothing there.")
@@ -292,13 +295,21 @@ def _between(at: _Examining, found: Look, max_bps: float | None, say: Callable[[
     """What is found with pings, and with TCP up to ``max_bps``, on the path and in the tunnel."""
     near, far = at.names
     outer = at.public[far]
-    shown = at.nodes[near].run("ip", "-o", "route", "get", outer, check=False).stdout
+    source = ("from", at.line) if at.line else ()
+    shown = at.nodes[near].run("ip", "-o", "route", "get", outer, *source, check=False).stdout
     port = re.search(r" dev (\S+)", shown)
-    path = at.ping(outer)
+    named = {link["ifname"] for link in at.seen[near]["links"] for one in link["addr_info"] if one["local"] == at.line}
+    if at.line and port and port[1] not in named:
+        at.unmeasured.append(
+            f"the path by {' '.join(named)}, which the inventory names: {near} sends what has its address {at.line} by "
+            f"{port[1]}, and look adds no rule. vpneval doctor does while it measures: run that"
+        )
+        return found.model_copy(update={"unmeasured": at.unmeasured})
+    path = at.ping(outer, own=at.line)
     if not path:
         silent = f"{far} answers no ping at {outer}. Let ICMP echo in there"
         at.unmeasured.append(f"the path's round trip and MTU: {at.pingless or silent}")
-    mtu = path_mtu(at.nodes[near], outer, port[1]) if path and port else None
+    mtu = path_mtu(at.nodes[near], outer, port[1], at.line) if path and port else None
     inside: dict[str, Any] = {}
     pieces = found.pieces
     if at.to:
@@ -326,7 +337,7 @@ def _between(at: _Examining, found: Look, max_bps: float | None, say: Callable[[
 
 def _rated(at: _Examining, found: Look, max_bps: float, say: Callable[[str], None]) -> Look:
     say(f"vpneval sends TCP for 3 s each way, on the path and in the tunnel, at most {max_bps / 1e6:.4g} Mbit/s.")
-    of_path = at.rates(at.public[at.names[1]], "", max_bps, [])
+    of_path = at.rates(at.public[at.names[1]], at.line, max_bps, [])
     if not of_path:
         ports = ", ".join(TRIED)
         at.unmeasured.append(f"the path's rate: no TCP port of {at.names[1]} comes through; let one in: {ports}")

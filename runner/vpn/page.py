@@ -89,7 +89,8 @@ def page(
         parts += [f"## Gateway {me.name}\n"]
         if written:
             directory, login = f"{written}-{me.name}", _login(me)
-            parts += [f"    scp -r {directory} {_for_scp(login)}:\n    ssh {login} {directory}/up.sh\n"]
+            runs = f"ssh {login}" if login.startswith("root@") else f"ssh -t {login} sudo"
+            parts += [f"    scp -r {directory} {_for_scp(login)}:\n    {runs} {directory}/up.sh\n"]
         else:
             parts += [
                 "Paste this as root, in the same directory. Each `put` makes a file; up.sh installs the packages, puts "
@@ -206,19 +207,20 @@ def _about_keys(keys: KeyMaker, secrets: Secrets, days: int) -> Iterator[str]:
 def _copies(sites: Sequence[Site], gateways: dict[str, Files]) -> Iterator[str]:
     for me in reversed(sites):
         names = sorted({name for text, _ in gateways[me.name].values() for name in NAME.findall(text)})
-        yield f"    ssh {_login(me)} mkdir -pm 700 keys"
-        yield f"    scp {' '.join(f'keys/{name}' for name in names)} {_for_scp(_login(me))}:keys/"
+        root = f"root@{_login(me).rpartition('@')[2]}"  # who pastes the rest
+        yield f"    ssh {root} mkdir -pm 700 keys"
+        yield f"    scp {' '.join(f'keys/{name}' for name in names)} {_for_scp(root)}:keys/"
     yield ""
 
 
 def _login(me: Site) -> str:
     """How a reader's ssh reaches the gateway."""
-    return shlex.quote(f"root@{me.public_address or me.wan_address}")
+    return shlex.quote(me.login or f"root@{me.public_address or me.wan_address}")
 
 
 def _for_scp(login: str) -> str:
     """The same for scp, to which an address with colons is one in brackets (scp(1))."""
-    user, _, address = login.partition("@")
+    user, _, address = login.rpartition("@")
     return f"'{user}@{bracketed(address)}'" if ":" in address else login
 
 

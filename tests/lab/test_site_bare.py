@@ -56,7 +56,7 @@ def refused(boxes: TwoSites) -> list[str]:
     said = str(refusal.value)
     assert "gw1: " not in said
     assert "vpneval changes no firewall rule" in said, said
-    return re.findall(r"(?:ip6?tables -I|nft insert rule) [^;\n]*(?:ACCEPT|accept)", said)
+    return re.findall(r"(?:ip6?tables -I|nft insert rule|firewall-cmd) [^;(\n]*(?:ACCEPT|accept|/24)", said)
 
 
 def accepted(boxes: TwoSites) -> None:
@@ -90,15 +90,22 @@ def start_firewalld(box: LabNode) -> None:
     )
 
 
-def test_firewalld_at_work_is_refused_until_it_ends(bare: TwoSites) -> None:
+def test_firewalld_at_work_is_refused_until_the_refusals_command_was_run(bare: TwoSites, tmp_path: Path) -> None:
+    """As on a gateway in use, which masquerades: to end its firewall would cut its site off."""
     box = bare.nodes["gw2"]
     box.run("sh", "-c", f"{INSTALL} firewalld", timeout=120)
     accepted(bare)  # it is there, and not at work
     start_firewalld(box)
-    assert refused(bare) == [], "its table is its own: nft cannot change it"
-    box.run("pkill", "-TERM", "-x", "firewalld")  # as systemctl stop does
-    wait_until(lambda: "firewalld" not in box.run("nft", "list", "tables").stdout, "the end of its table")
-    accepted(bare)
+    for options in ("--zone=external --change-interface=ens0", "--zone=external --add-masquerade"):
+        box.run("firewall-cmd", *options.split())
+    (line,) = refused(bare)
+    box.run("sh", "-ec", line)
+    with open_rig(f"site:{bare.sites()}", print) as rig:
+        image = rig.image("trixie", print)
+        with rig.lab(image, logs=tmp_path) as lab:
+            assert tunnelled(rig, lab, "nebula", image) > 1e6
+    box.run("firewall-cmd", "--reload")
+    assert refused(bare) == [line], "the control: firewalld has forgotten it"
 
 
 def start_ufw(box: LabNode) -> None:

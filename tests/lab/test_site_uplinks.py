@@ -4,6 +4,7 @@ gw1 ens0 10.0.0.2 ──────── 10.0.0.1 nat in
 gw1 ens9 192.168.9.2 ── 192.168.9.1 nat in9, which takes 5 Mbit/s
 """
 
+import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +16,12 @@ from runner.data.errors import CannotRunHere
 from runner.lab.node import wait_until
 from runner.lab.places import open_rig
 from runner.lab.places.site import SiteRig
+from tests.lab.by_hand import copied, up
 from tests.lab.commands import vpneval
 from tests.lab.sites import TwoSites
+from tests.lab.test_checked import checked, lines
 from tests.lab.test_site import tunnelled
+from tests.lab.test_site_deployed import behind
 from tests.lab.test_ssh_lab import as_before, settled
 
 pytestmark = pytest.mark.timeout(300)
@@ -93,6 +97,49 @@ def test_the_line_is_measured_that_the_kernel_takes_or_that_is_named(
     other = {"ens0": "in9", "ens9": "in"}[port]
     assert took[other] < 0.2 * sum(took.values()), "ssh's own packets, at most"
     assert (rate_bps < SHAPED_BPS) is (port == "ens9"), "the positive control: the lines differ"
+
+
+@pytest.mark.parametrize(
+    "routes", [pytest.param(BACKUP, id="a rule"), pytest.param(BACKUP.partition(";")[0], id="none")]
+)
+def test_a_look_measures_the_line_that_is_named_or_none(boxes: TwoSites, routes: str) -> None:
+    with second_line(boxes, routes):
+        spec = f"site:{boxes.sites({'gw1': {'wan': 'ens9'}})}"
+        done = vpneval("look", "--lab", spec, "--max-rate", "50M", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    if "rule" in routes:
+        assert all(1e6 < bps < SHAPED_BPS for bps in found["path"]["rates_bps"]), "ens0 has more"
+    else:
+        assert not found["path"]["rates_bps"]
+        assert any("192.168.9.2 by ens0, and look adds no rule" in said for said in found["unmeasured"])
+
+
+def test_check_says_that_a_deployed_tunnel_leaves_by_another_line(boxes: TwoSites, tmp_path: Path) -> None:
+    lans = {"gw1": "10.20.0.1", "gw2": "10.30.0.1"}
+    own: dict[str, dict[str, object]] = {name: {"network": f"{lan[:-1]}0/24"} for name, lan in lans.items()}
+    with second_line(boxes, BACKUP):
+        sites = boxes.sites({**own, "gw1": {**own["gw1"], "wan": "ens9"}})
+        wrote = vpneval("recipe", "wireguard_go", "--site", sites, "--write", tmp_path / "out")
+        assert wrote.returncode == 0, wrote.stderr
+        near = boxes.nodes["gw1"]
+        try:
+            for box in (boxes.nodes["gw2"], near):
+                copied(tmp_path / "out", box)
+                behind(box, lans[box.name])
+                up(box)
+            wait_until(lambda: checked(near).code == 0, "the tunnel", 30, 1)
+            said = checked(near).stdout
+            assert "The tunnel's packets leave by ens0. The recipe is for ens9" in said
+            near.run("sh", "-ec", "\n".join(lines(said)))
+            assert "ens9" not in checked(near).stdout
+            began = carried(boxes)
+            near.run("ping", "-c", "20", "-i", "0.02", "-I", lans["gw1"], lans["gw2"])
+            assert carried(boxes)["in9"] - began["in9"] > 20 * 84
+        finally:
+            near.run("ip", "route", "del", "198.51.100.2", check=False)
+            for box in boxes.nodes.values():
+                box.run("sh", "-c", "/root/tunnel/down.sh; rm -r /root/tunnel; ip netns del pc", check=False)
 
 
 def test_two_equal_lines_need_a_name(boxes: TwoSites) -> None:

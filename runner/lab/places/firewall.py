@@ -19,13 +19,9 @@ JUMPS = rf"(?:{COUNTED}(?:jump|goto)|{COMMENTED}-j) (\S+)"
 # A rule that accepts all that comes in from a port, goes out to it, or is between two networks.
 BY_PORT = rf'%sname (?:"%s"|\{{[^}}]*"%s"[^}}]*\}}) {COUNTED}accept\b|-%s %s {COMMENTED}-j ACCEPT\b'
 BY_NETWORK = rf"ip saddr %s ip daddr %s {COUNTED}accept\b|-s %s -d %s {COMMENTED}-j ACCEPT\b"
-MANAGERS = {  # what is seen when it is at work, the chain in which it forwards, and what ends it
-    "firewalld": (r"^running$", "inet firewalld filter_FORWARD", "systemctl stop firewalld"),
-    # Its chain, as `ufw status` has it, which would leave a file in /run.
-    "ufw": (r"^(?:\s+chain |:)ufw-user-input\b", IPTABLES, "ufw disable"),
-}
-# A table that only its owner may change: nft(8), the flag owner.
-NFT_OWNED = r"^table (\S+ \S+) \{ # progname "
+UFW = r"^(?:\s+chain |:)ufw-user-input\b"  # its chain, as `ufw status` has it, which would leave a file in /run
+FIREWALLD = r"^running$"  # firewall-cmd(1), --state; the sources of its zone "trusted" are on the next line
+FIREWALLD_CHAIN = "inet firewalld filter_FORWARD"  # which it alone may change, or forgets: nft(8), the flag owner
 # A rule that changes packets' source, as nftables and iptables tell it.
 TRANSLATES = r"^(?:\s.*\b(?:masquerade|snat)\b|-A .*-j (?:MASQUERADE|SNAT)\b)"
 # Leaves packets between the test hosts as they are: of a connection's NATs, the first decides.
@@ -52,19 +48,22 @@ def closed(firewall: str, managers: str = "", port: str = CABLE, lans: tuple[str
             elif rules and "hook forward" in rules[0]:
                 shut = "policy drop" in rules[0] or re.fullmatch(DROPS_THE_REST, rules[-1])
                 commands += [_accepting(name, port)] if shut else []
+    at_work = re.search(FIREWALLD, managers, re.MULTILINE) is not None
     problems = [
         "its firewall drops what it forwards (policy drop, or a last rule that drops the rest), and vpneval changes no "
         f"firewall rule. Allow it meanwhile: {command}"
         for command in dict.fromkeys(commands)
+        if not at_work or command != _accepting(FIREWALLD_CHAIN, port)
     ]
-    for manager, (at_work, chain, end) in MANAGERS.items():
-        asks = re.search(at_work, f"{managers}\n{firewall}", re.MULTILINE) and chain not in accepting
-        if asks and _accepting(chain, port) not in commands:
-            sentence = f"{manager} is at work, and vpneval changes no firewall rule. End it meanwhile ({end})"
-            owned = any(chain.startswith(f"{table} ") for table in re.findall(NFT_OWNED, firewall, re.MULTILINE))
-            problems.append(
-                sentence if owned else f"{sentence}, or, if its rules are to stay: {_accepting(chain, port)}"
-            )
+    if at_work and not set(lans) <= set(managers.split()):
+        sources = " ".join(f"--add-source={lan}" for lan in lans)
+        problems.append(
+            "firewalld is at work, and vpneval changes no firewall rule. Let the test hosts' networks through: "
+            f"firewall-cmd --zone=trusted {sources} (until you run firewall-cmd --reload)"
+        )
+    said = IPTABLES in accepting or (command := _accepting(IPTABLES, port)) in commands
+    if re.search(UFW, firewall, re.MULTILINE) and not said:
+        problems.append(f"ufw is at work, and vpneval changes no firewall rule. Allow it meanwhile: {command}")
     return problems
 
 

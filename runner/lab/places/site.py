@@ -61,7 +61,7 @@ ip xfrm policy list nosock 2> /dev/null; printf '\036'
 ip xfrm state count 2> /dev/null; printf '\036'
 ss -Hlntup; printf '\036'
 { nft list ruleset || iptables-save; grep -q . /proc/net/ip_tables_names && iptables-legacy-save; } 2> /dev/null
-printf '\036'; firewall-cmd --state 2> /dev/null
+printf '\036'; firewall-cmd --state 2> /dev/null && firewall-cmd --zone=trusted --list-sources
 """
 
 

@@ -286,10 +286,12 @@ def described(sites: Sites, ports: Mapping[str, str], addresses: Mapping[str, st
 
 
 def real(sites: Iterable[Site], inventory: Sites) -> tuple[Site, ...]:
-    """The sites with their real networks, where the inventory names them, in place of those of the test hosts."""
+    """The sites as a reader has them: with the logins of the inventory, and the real networks in place of those of the
+    test hosts, where it names them."""
     real_sites = []
     for site in sites:
         machine = inventory.machines[site.name]
+        site = replace(site, login=f"{machine.user or 'root'}@{machine.address}")
         if machine.network is not None:
             own = machine.network_address or machine.network[1]
             host = machine.network[2] if own != machine.network[2] else machine.network[1]

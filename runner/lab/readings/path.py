@@ -43,20 +43,24 @@ class Findings(TypedDict, total=False):
 FINDINGS = TypeAdapter(Findings)
 
 
-def path_mtu(near: LabNode, address: str, port: str) -> int | None:
-    """The longest IP packet, bytes, that reaches ``address`` in one piece; None where no ping does."""
+def path_mtu(near: LabNode, address: str, port: str, own: str = "") -> int | None:
+    """The longest IP packet, bytes, that reaches ``address`` from ``own`` (empty: the kernel's choice) in one piece;
+    None where no ping does."""
 
     family, longest = ip_version(address), port_mtu(near, port)
+    ping = ("ping", "-c2", "-i0.2", "-W1", "-Mdo", *(("-I", own) if own else ()))
 
     def passes(mtu: int) -> bool:
         size = str(mtu - HEADERS_BYTES[family])
         # Twice: the first may only teach the kernel, or be lost.
-        return near.run("ping", "-c2", "-i0.2", "-W1", "-Mdo", f"-s{size}", address, check=False, timeout=10).code == 0
+        return near.run(*ping, f"-s{size}", address, check=False, timeout=10).code == 0
 
     if passes(longest):
         return longest
     # A router that drops it says what it would take (RFC 1191), and the kernel remembers.
-    known = re.search(r" mtu ([0-9]{1,6})\b", near.run("ip", "-o", "route", "get", address, check=False).stdout)
+    source = ("from", own) if own else ()
+    shown = near.run("ip", "-o", "route", "get", address, *source, check=False).stdout
+    known = re.search(r" mtu ([0-9]{1,6})\b", shown)
     if known and passes(int(known[1])):
         return int(known[1])
     if not passes(SHORTEST_MTU[family]):

@@ -16,6 +16,7 @@ class Site:
     path may be IPv6, if the VPN says that its plugin can (``outer_ipv6``).
 
     ``wan_address`` is the gateway's own. Where a NAT stands before it, others reach it at ``public_address``.
+    ``login``: USER@ADDRESS by which a person's ssh reaches the gateway; empty: root at the address of the path.
     ``keepalive_s``: how often its tunnels send something where nothing else is sent; 0: as often as each VPN's default.
     """
 
@@ -28,6 +29,7 @@ class Site:
     host_address: str
     public_address: str = ""
     keepalive_s: int = 0
+    login: str = ""
 
     @property
     def path_version(self) -> int:

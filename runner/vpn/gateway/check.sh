@@ -41,6 +41,19 @@ works() { # sets failed
     done
 }
 
+other_line() { # by which port do the tunnel's packets leave, where the route to the other gateway is not that of $own?
+    local measured peer=${wan%% *} via before
+    measured=$(ip -o addr show to "$own" | head -n 1 | cut -d' ' -f2)
+    if [ "$measured" = lo ] || [ "$(leads_to "$peer")" = "$measured" ]; then return 0; fi
+    before=$(cat "/sys/class/net/$measured/statistics/tx_packets")
+    ping -q -c 10 -i 0.2 -W 1 -I "$here" "${there%% *}" > /dev/null || true
+    # Some VPNs send from the address of the recipe, and so by its port.
+    if [ $(($(cat "/sys/class/net/$measured/statistics/tx_packets") - before)) -ge 10 ]; then return 0; fi
+    via=$(ip "-$version" route show table all default dev "$measured" | grep -o 'via [^ ]*' | head -n 1)
+    echo "The tunnel's packets leave by $(leads_to "$peer"). The recipe is for $measured, which has $own. To send them there:"
+    echo "    ip route replace $peer ${via:+$via }dev $measured"
+}
+
 # --- as a host ---
 
 table_of() { # what `ip route get` is told: the table that has the route
@@ -215,6 +228,7 @@ for attempt in {1..10}; do
     sleep 1
 done
 if [ -n "$failed" ]; then problem "The tunnel is down: $failed."; fi
+if [ -z "$failed" ]; then other_line; fi
 if [ -n "$closed" ]; then
     wan_port=$(leads_to "${wan%% *}")
     port=$(ip -o addr show to "$here" | head -n 1 | cut -d' ' -f2)

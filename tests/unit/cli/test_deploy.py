@@ -49,6 +49,23 @@ def test_the_real_networks_take_the_place_of_the_test_hosts(tmp_path: Path) -> N
     assert "src 10.20.0.254" in (out / "gw1/files/etc/tinc/vpneval/subnet-up").read_text()
 
 
+@pytest.mark.parametrize(
+    ("user", "scp", "runs"), [("", "root@a:", "ssh root@a "), ("u@corp", "u@corp@a:", "ssh -t u@corp@a sudo ")]
+)
+def test_a_directory_is_copied_to_where_the_inventory_reaches_the_gateway(
+    tmp_path: Path, user: str, scp: str, runs: str
+) -> None:
+    """The NAT's public address may be another machine's sshd."""
+    inventory = SITES.replace('address = "a"\n', f'address = "a"\nuser = "{user}"\n' if user else 'address = "a"\n', 1)
+    (tmp_path / "sites.toml").write_text(inventory)
+    vpn, sites = load_vpn("wireguard"), real_sites(read_sites(tmp_path / "sites.toml"))
+    text = page(vpn, vpn.comparable, sites, written="wireguard-1")
+    assert f"    scp -r wireguard-1-gw1 {scp}\n    {runs}wireguard-1-gw1/up.sh\n" in text
+    keys = page(vpn, vpn.comparable, sites)
+    assert "    ssh root@a mkdir -pm 700 keys\n" in keys, "who pastes the rest is root"
+    assert "root@203.0.113.1" not in text + keys
+
+
 def test_a_script_waits_where_the_plugin_waits_and_takes_no_running_daemons_socket(tmp_path: Path) -> None:
     lines = (written(tmp_path, "ipsec_user") / "gw1/files/etc/vpneval/tunnel").read_text().splitlines()
     daemon = lines.index("daemon /usr/sbin/charon-systemd")

@@ -51,8 +51,7 @@ table inet firewalld {
 
 
 def test_a_last_rule_that_drops_the_rest_is_a_policy() -> None:
-    accepts = "nft insert rule inet firewalld filter_FORWARD iifname vpneval0 accept; "
-    assert accepts in closed(FIREWALLD)[0]
+    assert "nft insert rule inet firewalld filter_FORWARD iifname vpneval0 accept; " in closed(FIREWALLD)[0]
     assert closed(FIREWALLD.replace("reject with icmpx admin-prohibited", "counter packets 3 bytes 9 drop"))
     assert not closed(FIREWALLD.replace("\t\treject with icmpx admin-prohibited\n", ""))
     assert not closed(FIREWALLD.replace("reject with", "tcp dport 25 reject with")), "not all that is left"
@@ -65,16 +64,16 @@ def test_a_last_rule_that_drops_the_rest_is_a_policy() -> None:
 
 
 def test_a_firewall_manager_at_work_is_named_with_what_to_do() -> None:
-    running = "running\n"
-    (said,) = closed("", running)
-    assert said.startswith("firewalld is at work")
-    assert "(systemctl stop firewalld)" in said
-    assert "nft insert rule inet firewalld filter_FORWARD iifname vpneval0 accept" in said
-    assert len(closed(FIREWALLD, running)) == 1, "its chain says it already"
-    assert not closed(FIREWALLD.replace("\t\tct state {", f"{NFT_RULES}\t\tct state {{"), running)
+    running = "running\n\n"
     owned = FIREWALLD.replace("{\n\tchain", "{ # progname firewalld\n\tflags owner,persist\n\n\tchain", 1)
-    (said,) = closed(owned, running)
-    assert said.endswith("End it meanwhile (systemctl stop firewalld)"), "nobody else may change its table"
+    for table in ("", FIREWALLD, owned):
+        (said,) = closed(table, running, lans=LANS)
+        assert said.startswith("firewalld is at work")
+        assert "firewall-cmd --zone=trusted --add-source=198.18.1.0/24 --add-source=198.18.2.0/24" in said
+        assert not closed(table, f"running\n10.0.0.0/8 {' '.join(LANS)}\n", lans=LANS)
+        assert closed(table, f"running\n{LANS[0]}\n", lans=LANS), "one way only"
+    (said,) = closed(NFT, f"running\n{' '.join(LANS)}\n", lans=LANS)
+    assert "nft insert rule inet mine" in said, "another table drops it all the same"
     for active in (":ufw-user-input - [0:0]\n", "table ip filter {\n\tchain ufw-user-input {\n\t}\n}\n"):
         (said,) = closed(active)
         assert "ufw is at work" in said
