@@ -16,7 +16,8 @@ _NO_MORE_THAN_ALL = (
     *("fairness", "clients_fairness", "forwarded_share", "confidentiality", "data_integrity", "anti_replay"),
     *("peer_authentication", "key_authentication", "fail_closed", "diversion_resistance", "length_hiding"),
     *("content_hiding", "dns_unanswered_loaded", "overlap_reach", "functions_apart"),
-    *("dscp_copied", "congestion_heard", "duplicates_borne", "burst_loss_borne"),
+    *("dscp_copied", "congestion_heard", "duplicates_borne", "burst_loss_borne", "passes_without_udp"),
+    *("passes_https_only",),
 )
 _COUNTS = (
     *("setup_files", "setup_lines", "setup_commands", "setup_secrets", "manual_routes", "cipher_choice"),
