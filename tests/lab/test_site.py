@@ -112,7 +112,7 @@ def test_no_test_sends_faster_than_the_inventory_allows(unchanged: TwoSites, tmp
     spec = f"site:{unchanged.sites(top='max_rate_bps = 20e6')}"
     with open_rig(spec, print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
         assert isinstance(rig, SiteRig)
-        assert all(rate_bps < 21e6 for rate_bps in rig.measure_path(lab).rates_bps)
+        assert 5e6 < max(rig.measure_path(lab).rates_bps) < 21e6
         found = tunnelled(rig, lab, "wireguard_go")
     assert 5e6 < found < 21e6
 

@@ -109,6 +109,7 @@ def test_a_look_measures_the_line_that_is_named_or_none(boxes: TwoSites, routes:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     if "rule" in routes:
+        assert len(found["path"]["rates_bps"]) == 2
         assert all(1e6 < bps < SHAPED_BPS for bps in found["path"]["rates_bps"]), "ens0 has more"
     else:
         assert not found["path"]["rates_bps"]
