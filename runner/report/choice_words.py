@@ -22,6 +22,7 @@ TRAFFIC = {
 }
 OTHERS = 5  # VPNs that may suit, of which a sentence names so many
 ONCE = 3  # of them that a command measures
+LEAST_TOLD = 0.005  # of a core
 TRIED = 2  # commands that show what is not known
 RESERVED: Mapping[Criterion, str] = {
     "capacity": "with little room",
@@ -59,7 +60,7 @@ def headline(choice: Choice) -> str:
         return f"No VPN that was measured here carries {line} on this machine. {carries}."
     if said.certainty == "open" and len(said.named) > 1:
         return f"Take {_either(said.named)}: the trials do not decide between them yet."
-    carries = f"it carries your {line} and takes {_cores(first)} of each gateway"
+    carries = f"it carries your {line} and takes {_cores(first)} on each gateway"
     kept = "".join(f", {RESERVED[name]}" for name in first.reservations)
     take = "Take probably" if said.certainty == "probably" else "Take"
     return f"{take} {first.vpn}{_equals(said.named)}: {carries}{kept}.{' Sure.' * (said.certainty == 'sure')}"
@@ -299,7 +300,10 @@ def _listed(names: Sequence[str], word: str) -> str:
 
 
 def _cores(candidate: Candidate) -> str:
-    return "an unknown part" if candidate.cores is None else f"{candidate.cores:.2f} of a core"
+    if candidate.cores is None:
+        return "an unknown part"
+    # No VPN costs nothing: plain IP's own noise hides less than that, and on busy gateways much more.
+    return "too little of a core to be seen" if candidate.cores < LEAST_TOLD else f"{candidate.cores:.2f} of a core"
 
 
 def _up_to(here_bps: float | None, most_bps: float | None) -> str:

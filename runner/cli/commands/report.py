@@ -117,6 +117,10 @@ def _known_form(form: str, across: str, texts: list[str]) -> None:
         require_known("--across", across, ["machines"])
         require_known("format of --across", form, ["term", "md", "json"])
     else:
+        if form == "parquet":
+            raise UsageError(
+                "Parquet is a file in the run folder: vpneval report DIR --write makes it, with the others"
+            )
         require_known("format", form, ["term", *FINDINGS, "pdf", *texts])
 
 

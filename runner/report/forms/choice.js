@@ -315,7 +315,8 @@ function saying(data) {
   const span = (low, high) => { if (low === high) return rate(low); const [scale, unit] = prefix(high); return `${three(low / scale)} – ${three(high / scale)} ${unit}`; };
   const listed = (names, word) => (names.length > 1 ? `${names.slice(0, -1).join(", ")} ${word} ${names.at(-1)}` : names[0]);
   const reserved = (names) => names.map((name) => data.say.reserved[name]);
-  const cores = (candidate) => (candidate.cores === null ? "an unknown part" : `${candidate.cores.toFixed(2)} of a core`);
+  const cores = ({ cores }) =>
+    cores === null ? "an unknown part" : cores < 0.005 ? "too little of a core to be seen" : `${cores.toFixed(2)} of a core`;
 
   function upTo(here, most) {
     if (here === null) return "an unknown rate";
@@ -351,7 +352,7 @@ function saying(data) {
     const equals = others.length ? ` (${listed(others, "and")} ${others.length === 1 ? "is" : "are"} equally good for you)` : "";
     const kept = reserved(first.reservations).map((words) => `, ${words}`).join("");
     const take = said.certainty === "probably" ? "Take probably" : "Take", sure = said.certainty === "sure" ? " Sure." : "";
-    return `${take} ${first.vpn}${equals}: it carries your ${line} and takes ${cores(first)} of each gateway${kept}.${sure}`;
+    return `${take} ${first.vpn}${equals}: it carries your ${line} and takes ${cores(first)} on each gateway${kept}.${sure}`;
   }
 
   function ofBand(band) {

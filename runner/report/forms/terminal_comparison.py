@@ -16,7 +16,7 @@ MOST = 10.0  # a change of more than this is only said to be more
 ENDS: Mapping[Outcome, tuple[str, str]] = {
     "worse": ("Significant regression", "bold red"),
     "fine": ("No significant regression", "bold green"),
-    "cannot tell": ("Cannot tell: no measurement is decided. Measure for longer", "bold yellow"),
+    "cannot tell": ("Cannot tell: no measurement is decided. Repeat both runs more often (--reps 5)", "bold yellow"),
     "nothing measured": ("The runs share no measurement.", "bold red"),
 }
 
