@@ -32,6 +32,7 @@ USER = r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]*[$]?"
 # none inside that ends them or that csh reads there. A word of csh's may have 1,023 characters.
 ANY_SHELL = """sh -c 'eval "$(printf %s "$@" | base64 -d)"' sh"""
 WORD = 900
+SETTINGS = tuple(f"{name}={value}" for name, value in ENVIRONMENT.items())
 SESSIONS = 8  # at once, of one machine's nodes, the probes in them, and a command beside
 
 
@@ -134,7 +135,8 @@ class Connection:
         """The user that ssh logs in as. Raises CannotRunHere where the machine's shell, Python or clock does not
         fit."""
         before = time.time()
-        output, after = self.run("sh", "-c", INTRODUCTION).stdout, time.time()
+        # Not as root: env -i and sudo take SSH_CONNECTION away.
+        output, after = self.run("env", *SETTINGS, "sh", "-c", INTRODUCTION, as_root=False).stdout, time.time()
         beside, _, answer = output.partition(MARK)
         if greeting := beside.strip():
             raise CannotRunHere(
@@ -176,8 +178,7 @@ class Connection:
 
     def argv(self, *argv: str, tty: bool = False) -> list[str]:
         """The local command that runs ``argv`` on the machine as root, with a node's environment."""
-        settings = [f"{name}={value}" for name, value in ENVIRONMENT.items()]
-        return self.plain_argv(*self.sudo, "env", "-i", *settings, *argv, tty=tty)
+        return self.plain_argv(*self.sudo, "env", "-i", *SETTINGS, *argv, tty=tty)
 
     def run(self, *argv: str, timeout: float = 20.0 * PATIENCE, as_root: bool = True) -> Completed:
         """Run a command on the machine itself, outside of any node. Raises LabError when it does not answer."""
