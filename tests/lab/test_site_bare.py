@@ -96,8 +96,8 @@ def test_firewalld_at_work_is_refused_until_the_refusals_command_was_run(bare: T
     box.run("sh", "-c", f"{INSTALL} firewalld", timeout=120)
     accepted(bare)  # it is there, and not at work
     start_firewalld(box)
-    for options in ("--zone=external --change-interface=ens0", "--zone=external --add-masquerade"):
-        box.run("firewall-cmd", *options.split())
+    for option in ("--change-interface=ens0", "--add-masquerade", "--add-port=4242/udp"):
+        box.run("firewall-cmd", "--zone=external", option)
     (line,) = refused(bare)
     box.run("sh", "-ec", line)
     with open_rig(f"site:{bare.sites()}", print) as rig:
