@@ -30,7 +30,7 @@ from runner.report.model import Report
 from runner.sweep.request import Request
 
 INDEX = "index.json"
-OUTCOMES = {0: "complete", 1: "complete, but some trials gave no number", 130: "interrupted"}
+OUTCOMES = {0: "complete", 1: "complete, but some trials gave no number", 5: "nothing was measured", 130: "interrupted"}
 REST_S = 90
 CONSOLE_LOG = "kernel-console.log"
 

@@ -120,10 +120,11 @@ def _of_these(found: Look) -> Iterator[Path]:
 def said(found: Look, other: list[str]) -> Iterator[str]:
     """The look in lines, the conclusion first."""
     yield _conclusion(found)
+    what = "it" if found.tunnel else "the path"
     if found.limit and found.limit.kind == "none found" and not found.loaded:
-        yield "Nothing was found that limits what it carries now."
+        yield f"Nothing was found that limits what {what} carries now."
     elif found.limit:
-        yield f"What limits it {'while a probe loads it' if found.loaded else 'now'}: {found.limit.sentence}."
+        yield f"What limits {what} {'while a probe loads it' if found.loaded else 'now'}: {found.limit.sentence}."
     yield from (f"  {line}" for line in _ways(found))
     yield from (f"  {line}" for line in other)
     for name, tunnel in found.tunnel.items():
