@@ -16,7 +16,7 @@ GRACE_S = 0.01  # what comes later than this after the sender's time has waited 
 
 def check_counts(counts: Mapping[str, Any]) -> None:
     """Refuse a counter whose interface and whose packet filter disagree: one of them did not count."""
-    filtered = sum(counts[name][0] for name in ("first", "rest", "stamped", "tcp"))
+    filtered = sum(counts[name][0] for name in ("first", "rest", "stamped", "beside"))
     least, most = counts["interface"]
     if not least - 20 - 0.005 * filtered <= filtered <= most + 20 + 0.005 * filtered:
         raise MeasurementError(

@@ -6,7 +6,7 @@ SOURCES is the network that they come from, PORT to LAST_PORT where they go. Pri
 standard input: "begin", which it answers by "counting", and "end SENT STILL_S", which it answers, as soon as SENT
 packets have come or none has for STILL_S, by a JSON object:
 "first": packets and bytes of those that have the UDP header, "rest": those of later fragments, "stamped": those to
-STAMPED_PORT, "tcp": of TCP, which may run beside; "by": the packet filter
+STAMPED_PORT, "beside": of TCP, which may run beside; "by": the packet filter
 that counted them, nftables at the interface's ingress, or where the kernel has none of that, iptables' table raw, the
 next place on their way; "interface": what the interface itself received meanwhile, in packets, at least and at most,
 because the two cannot be read in one moment; "samples": [seconds, bytes] of the interface whenever its count had
@@ -38,7 +38,7 @@ NLM_F_REQUEST, NLMSG_ERROR = 1, 2
 STAMP, TIME = struct.Struct("!Qq"), struct.Struct("@qq")
 interface, sources, port, last_port, stamped_port = sys.argv[1:6]
 fragments = "fragments" in sys.argv[6:]
-NAMES = ("first", "rest", "stamped", "tcp")
+NAMES = ("first", "rest", "stamped", "beside")
 FAMILY = "ip6" if ":" in sources else "ip"
 
 
@@ -90,13 +90,13 @@ table netdev vpneval_count {{
     counter first {{}}
     counter rest {{}}
     counter stamped {{}}
-    counter tcp {{}}
+    counter beside {{}}
     chain sink {{
         type filter hook ingress device "{interface}" priority 0
         {rest if fragments else ""}
         {FAMILY} saddr {sources} udp dport {port}-{last_port} counter name first drop
         {FAMILY} saddr {sources} udp dport {stamped_port} counter name stamped
-        {FAMILY} saddr {sources} meta l4proto tcp counter name tcp
+        {FAMILY} saddr {sources} meta l4proto tcp counter name beside
     }}
 }}
 """

@@ -24,7 +24,11 @@ ALONE = (*BAD, "unsupported", "not run")
 
 
 def answered_by_ranking(experiment: ExperimentReport, report: Report) -> bool:
-    """Does the experiment ask how VPNs compare as a whole? Then the ranking is its answer."""
+    """Does the experiment ask how VPNs compare as a whole, and are some ranked? Then the ranking is its answer."""
+    if not any(ranking.pairs for ranking in report.rankings):
+        return False
+    if report.machines:  # what they disagree about is in their rankings
+        return True
     counted = {metric for ranking in report.rankings for metric in ranking.weights.counted}
     own = {table.metric for table in experiment.tables}
     return not experiment.effects and len(counted & own) >= ENOUGH
@@ -122,7 +126,7 @@ def _values(table: MetricTable) -> Text:
         for row in table.rows
         if row.summary
     ]
-    more = f" … and {len(said) - MOST} more" * (len(said) > MOST)
+    more = f", and {len(said) - MOST} more" * (len(said) > MOST)
     return Text.assemble((f"{table.title}: ", "cyan"), ", ".join(said[:MOST]) + more)
 
 

@@ -65,10 +65,10 @@ def test_what_comes_late_has_waited_in_a_queue() -> None:
 
 
 def test_a_counter_whose_counts_disagree_is_refused() -> None:
-    nothing = {"rest": [0, 0], "stamped": [0, 0], "tcp": [0, 0]}
+    nothing = {"rest": [0, 0], "stamped": [0, 0], "beside": [0, 0]}
     check_counts({"first": [1000, 0], **nothing, "interface": [1010, 1010]})
     check_counts({"first": [1000, 0], **nothing, "interface": [800, 1200]})
-    check_counts({"first": [1000, 0], **nothing, "tcp": [400, 0], "interface": [1400, 1400]})
+    check_counts({"first": [1000, 0], **nothing, "beside": [400, 0], "interface": [1400, 1400]})
     with pytest.raises(MeasurementError, match="received 500 to 510 packets, its filter counted 1000"):
         check_counts({"first": [1000, 0], **nothing, "interface": [500, 510]})
 
