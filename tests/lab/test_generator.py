@@ -139,7 +139,7 @@ def test_a_mixture_is_counted_behind_a_tunnel_that_joins_packets(lab: Lab, image
 @pytest.mark.smoke
 def test_nftables_counts_where_the_kernel_has_its_ingress(lab: Lab, image: Image) -> None:
     """iptables, the next place on the way, is for other kernels alone; a rule that nft refuses would lead there."""
-    empty = 'table netdev tried { chain sink { type filter hook ingress device "lo" priority 0; } }'
+    empty = 'table netdev tried { chain sink { type filter hook ingress device "lo" priority 0\n }\n }\n'
     if lab.host2.run("nft", "-f", "-", input=empty, check=False).code:
         pytest.skip("this kernel has no ingress of nftables")
     lab.host2.run("nft", "delete", "table", "netdev", "tried")
