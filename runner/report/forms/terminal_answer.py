@@ -79,7 +79,8 @@ def render_answer(
         render_choice(report.choice, console)
     whole = not report.experiments or any(answered_by_ranking(asked, report) for asked in report.experiments)
     all_answers = answers(report) if report.weighed or (whole and report.ranks_count) else []
-    if not report.choice and not any(answer.groups for answer in all_answers):  # one VPN alone has numbers, too
+    ranked = whole and any(answer.groups for answer in all_answers)
+    if not ranked and not report.choice:  # one VPN alone has numbers, too
         render_experiments(report, console)
     if not all_answers and not report.choice and not report.experiments:
         console.print(NOTHING_TO_RANK)
