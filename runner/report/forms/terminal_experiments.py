@@ -27,11 +27,10 @@ def answered_by_ranking(experiment: ExperimentReport, report: Report) -> bool:
     """Does the experiment ask how VPNs compare as a whole, and are some ranked? Then the ranking is its answer."""
     if not any(ranking.pairs for ranking in report.rankings):
         return False
-    if report.machines:  # what they disagree about is in their rankings
-        return True
     counted = {metric for ranking in report.rankings for metric in ranking.weights.counted}
     own = {table.metric for table in experiment.tables}
-    return not experiment.effects and len(counted & own) >= ENOUGH
+    # What the machines of a farm disagree about is in their rankings, however few the metrics are.
+    return not experiment.effects and (bool(report.machines) or len(counted & own) >= ENOUGH)
 
 
 def render_experiments(report: Report, console: Console) -> None:
