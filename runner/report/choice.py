@@ -11,12 +11,13 @@ from runner.choice.answer import Answer, Band, Change, answer, bands, changes, u
 from runner.choice.candidates import candidates
 from runner.choice.devices import Device, devices
 from runner.choice.musts import State, states, words_of
+from runner.data.loads import MachineLoad
 from runner.data.needs import Must, Needs
 from runner.data.shipped import shipped_runs
 from runner.data.trials import Run, Strict, Trial
 from runner.ranking.basis import comparable
 
-CALM = 0.1  # of the CPU time stolen by the hypervisor: above it, what is not carried here may be carried elsewhere
+CALM = 0.1  # of the CPU time, the hypervisor's or other programs': above it, what is not carried here may be elsewhere
 
 
 class Kin(Strict):
@@ -31,8 +32,9 @@ class Choice(Strict):
     line; ``unsettled``: the asked lines that more of the same measurements would settle, bit/s; ``states``: VPN -> must
     -> what is known of it; ``absent``: VPNs that were asked for and not measured here, the kernel's first; ``others``:
     VPNs that the run has not come to and that have the musts, as far as shipped runs and declarations tell;
-    ``kin``: of those that were measured; ``stolen``: the share of the CPU time that the hypervisor took. ``devices``
-    are what all of it was made from; they are not part of report.json."""
+    ``kin``: of those that were measured; ``stolen``: the share of the CPU time that the hypervisor took;
+    ``foreign``: that programs outside of the lab had. ``devices`` are what all of it was made from; they are not part
+    of report.json."""
 
     needs: Needs
     answer: Answer | None
@@ -44,12 +46,13 @@ class Choice(Strict):
     others: list[str] = []
     kin: list[Kin]
     stolen: float
+    foreign: float = 0.0
     devices: dict[str, InstanceOf[Device]] = Field(default={}, exclude=True)
 
     @property
     def calm(self) -> bool:
-        """Did the hypervisor leave the machine alone?"""
-        return self.stolen <= CALM
+        """Did the hypervisor and other programs leave the machine alone?"""
+        return max(self.stolen, self.foreign) <= CALM
 
     @property
     def named(self) -> set[str]:
@@ -66,21 +69,30 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
     words = words_of(known)
     steal = [trial.noise.steal_ratio for trial in trials if trial.noise and trial.noise.steal_ratio is not None]
     stolen = statistics.median(steal) if steal else 0.0
+    foreign = statistics.median([_foreign(load) for trial in trials for load in trial.loads] or [0.0])
+    calm = max(stolen, foreign) <= CALM
     every = bands(measured, words, run.needs)
-    said = answer(measured, words, run.needs, calm=stolen <= CALM) if run.needs.line_bps else None
+    said = answer(measured, words, run.needs, calm=calm) if run.needs.line_bps else None
     return Choice(
         needs=run.needs,
         answer=said,
         bands=every,
         changes=changes(measured, words, said, every) if said else [],
-        unsettled=unsettled(measured, words, run.needs, calm=stolen <= CALM),
+        unsettled=unsettled(measured, words, run.needs, calm=calm),
         states=known,
         absent=_absent(run, trials),
         others=_others(run),
         kin=[Kin(vpn=vpn, kernel=other) for vpn in sorted(measured) for other in _in_kernel(run, vpn)],
         stolen=stolen,
+        foreign=foreign,
         devices=measured,
     )
+
+
+def _foreign(load: MachineLoad) -> float:
+    """The share of a machine's CPU time that programs outside of the lab had."""
+    outside = [process.busy for process in load.processes if process.role == "other" and not process.node]
+    return sum(outside) / len(load.cores) if load.cores else 0.0
 
 
 def _others(run: Run) -> list[str]:

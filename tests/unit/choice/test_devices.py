@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from runner.choice.devices import devices
+from runner.data.loads import CoreLoad, MachineLoad, ProcessLoad
+from runner.data.trials import Trial
+from runner.report.choice import choice
 from tests.unit.choice.runs import TRUTHS, chosen_run
 
 
@@ -70,6 +73,39 @@ def test_who_came_in_later_has_not_missed_what_was_before_and_the_others_not_wha
     found = devices(came_in, kept)
     assert (found["openvpn"].trials, found["openvpn"].failed) == (5, 0)
     assert (found["ipsec_user"].trials, found["ipsec_user"].failed) == (5, 0)
+
+
+@pytest.mark.parametrize(("disturbed", "lost"), [(2, False), (6, True)])
+@pytest.mark.parametrize(("name", "value"), [("loss_ratio", 0.2), ("delay_p95_ms", 60.0)])
+def test_a_slice_that_other_work_disturbed_is_outvoted(name: str, value: float, disturbed: int, lost: bool) -> None:
+    run, trials = chosen_run()
+
+    def edited(trial: Trial) -> Trial:
+        if trial.vpn != "openvpn" or trial.params.get("carried") != "datagrams":
+            return trial
+        first = disturbed // 2  # in each of the two tunnels
+        rungs = [
+            rung.model_copy(update={"values": {**rung.values, name: [value] * first + rung.values[name][first:]}})
+            for rung in trial.curve
+        ]
+        return trial.model_copy(update={"curve": rungs})
+
+    before, after = devices(run, trials)["openvpn"], devices(run, [edited(trial) for trial in trials])["openvpn"]
+    draws = [getattr(one.curves["datagrams"], name.replace("_p95", ""))[:, 2] for one in (before, after)]
+    assert (np.median(draws[1]) > np.median(draws[0])) == lost
+    assert (draws[1] > draws[0]).any()  # it is not overlooked either
+
+
+@pytest.mark.parametrize(("busy", "calm"), [(0.1, True), (0.3, False)])
+def test_work_of_others_makes_no_answer_sure_that_a_vpn_is_too_slow(busy: float, calm: bool) -> None:
+    run, trials = chosen_run()
+    core = CoreLoad(core=0, user=0.5, system=0.1, irq=0.0, softirq=0.0, steal=0.0)
+    other = ProcessLoad(node="", name="cc1plus", role="other", busy=2 * busy)
+    own = ProcessLoad(node="gw1", name="openvpn", role="vpn", busy=0.9)
+    load = MachineLoad(name="this machine", nodes=["gw1"], seconds=1.0, cores=[core, core], processes=[other, own])
+    made = choice(run, [trial.model_copy(update={"loads": [load]}) for trial in trials])
+    assert made is not None
+    assert made.calm == calm
 
 
 def test_a_run_without_ladders_has_no_devices() -> None:
