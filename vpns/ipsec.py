@@ -40,7 +40,7 @@ from vpns._xfrm import forget_afterwards
 ON_ITS_WAY_S = 3.0
 DEAD_PEER = "dpd_delay = 10s"
 # An IKE message is sent four times, and nobody is there after 14 s: strongSwan's own settings for its clients. With the
-# defaults it is 165 s. See docs/decisions/0019-dead-peers.md.
+# defaults it is 165 s. See decision 0019.
 STRONGSWAN_CONF = """\
 charon {
     retransmit_tries = 3

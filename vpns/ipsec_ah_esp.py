@@ -1,6 +1,6 @@
 """IPsec with AH around ESP: ESP in tunnel mode encrypts, AH in transport mode authenticates the whole packet.
 
-No IKE daemon negotiates the two together (docs/decisions/0050-ah-around-esp.md), so the keys are static: ip(8) reads
+No IKE daemon negotiates the two together (decision 0050), so the keys are static: ip(8) reads
 them from a file, never as arguments. Sources: ip-xfrm(8), RFC 4302 (AH), RFC 4303 (ESP), RFC 4301 §13.
 """
 

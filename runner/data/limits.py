@@ -2,7 +2,7 @@
 
 The order of the questions is the order of their certainty. A quota says itself that it held somebody back; a shaped
 port counts what it drops. A thread that had a core to itself all the time cannot be faster; one that was ready to run
-and had none was held back by whoever had the cores. See docs/decisions/0037-what-limits-it.md.
+and had none was held back by whoever had the cores. See decision 0037.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Shared cores rank the VPNs by the CPU time of everything together; separate gateways rank them by the busiest thread. A
 thread cannot be in two places. A program that needs c seconds for a byte on shared cores carries at least 1/c on a core
 of its own, and up to GAINS times that: it sleeps and is woken up less, takes more packets at a time, and has the core,
-its caches and its other hyperthread to itself (docs/decisions/0037 has the measurements). What several threads share
+its caches and its other hyperthread to itself (decision 0037 has the measurements). What several threads share
 can grow to all the cores of a gateway, and need not grow at all.
 """
 

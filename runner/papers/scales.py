@@ -4,7 +4,7 @@ A system of the kernel's data plane makes no system call for a packet, one in us
 Linux a system call costs 50 to 300 times what it costs on its host, and the kernel's way of a packet about the same, so
 that one in user space looks ten to fifteen times as slow beside one in the kernel, whatever encrypts. And of two in
 user space, the one with more calls does. What stands there: the kernel's data plane against itself, one VPN's settings
-against each other, counts, and what a timer sets (docs/decisions/0075).
+against each other, counts, and what a timer sets (decision 0075).
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ Blocks = Mapping[int, float]  # block -> value
 Numbers = np.ndarray[Any, np.dtype[np.integer[Any]]]
 TRIMMED = 0.1  # of the rounds, on each side
 # The deviation between instances of one VPN's tunnel, of 1, and the degrees of freedom that it counts for: in six labs
-# at once it was 0, 0, 1.5 and 2.3 % (docs/decisions/0032).
+# at once it was 0, 0, 1.5 and 2.3 % (decision 0032).
 INSTANCE_PRIOR, PRIOR_FREEDOM = 0.015, 2
 WINSORISED = 0.6787  # of its variance a normal distribution keeps, both tenths pulled in
 FEWEST_ALIKE = 4  # VPNs, from which on pairs tell how alike their variances are

@@ -116,7 +116,7 @@ def _bca_shares(ordered: Array, medians: Array) -> Array:
 
 def _bootstrap_means(rows: Array) -> list[Interval]:
     """Bootstrap-t intervals of the means (Efron and Tibshirani, An Introduction to the Bootstrap, §12.5): the
-    percentiles of the resamples' t statistic replace Student's. See docs/decisions/0010."""
+    percentiles of the resamples' t statistic replace Student's. See decision 0010."""
     n = rows.shape[1]
     if n > MOST_DRAWN:  # the mean of so many is normal
         return _student(rows)

@@ -6,7 +6,7 @@ excludes 1). One of them at most is true. So of the pairs that a run has, as man
 Bonferroni's level for the number of pairs, not twice that, holds for all verdicts together. A pair of which both are
 rejected can hold no true one any more, and leaves the others more (Shaffer, JASA 81, 1986). Holm's step beyond that, on
 the smaller of a pair's two probabilities, would not hold here: what is found to be the same may still be exactly equal,
-and its true hypothesis has not gone away (docs/decisions/0032).
+and its true hypothesis has not gone away (decision 0032).
 """
 
 from __future__ import annotations

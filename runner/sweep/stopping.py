@@ -24,7 +24,7 @@ MOST_REPETITIONS = 30  # with --until-significant, where no deadline is given
 GROWTH = 1.6  # from one look to the next, in repetitions: 3, 5, 8, 13, 21, 30
 LEAST_SHARE = 0.05  # of a run, before which nothing is decided
 # Under a deadline such a metric goes on, whatever is decided, until the 95 % intervals of its ratios reach no farther
-# than by this factor. Of other metrics the pairs are decided last, and known as well by then (docs/decisions/0055).
+# than by this factor. Of other metrics the pairs are decided last, and known as well by then (decision 0055).
 WIDTHS = {"tcp_throughput": 1.075}
 INSTANCE_S = 180.0  # of a long deadline, to each tunnel of a VPN: more rounds in the same ones would tell little more
 FEWEST_PASSES, FEWEST_INSTANCES = 4, 2  # of each VPN's ladders, and of its tunnels

@@ -1,7 +1,7 @@
 """A tunnel that stands already between two gateways in use: what it is, what it carries, and what limits it.
 
 Nothing is changed there. Probes run for some seconds each: they read counters, send pings, and, up to a rate that the
-user has named, TCP (docs/decisions/0083-look.md).
+user has named, TCP (decision 0083).
 """
 
 from __future__ import annotations

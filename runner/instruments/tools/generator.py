@@ -30,7 +30,7 @@ from runner.tunnel.bring_up import Bench
 PORT = 20000  # and the next ones, one a flow: nobody listens there, and the counter drops before anybody could complain
 STAMPED_PORT = 19999
 MOST_FLOWS = 4096
-BURST = 16  # packets that are sent together; see docs/decisions/0030-one-generator.md
+BURST = 16  # packets that are sent together; see decision 0030
 STILL_S = 0.03  # after so long without a packet none is on its way any more
 JITTER_IP_BYTES = 228
 JITTER_PER_S = 625.0  # 1 Mbit/s of 200 bytes of payload

@@ -5,7 +5,7 @@ the other and back by ptrace(2). On one core that is a switch; between two it wa
 that may use two cores starts a process in 110 ms, and a guest that is held on one core in 35.
 
 The guest's kernel sets the registers of its processes by ptrace(2), too. On a CPU with AMX this machine's kernel
-refuses that, and the guest panics at its first process, unless `xstate.c` is preloaded (docs/decisions/0056).
+refuses that, and the guest panics at its first process, unless `xstate.c` is preloaded (decision 0056).
 
 Debian: user-mode-linux, kmod. Sources: linux.uml --help; the kernel's
 Documentation/virt/uml/user_mode_linux_howto_v2.rst.

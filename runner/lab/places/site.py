@@ -1,9 +1,9 @@
-"""A lab of two machines and the path that is between them (docs/decisions/0038-site-mode.md).
+"""A lab of two machines and the path that is between them (decision 0038).
 
     host1 ── gw1 ════ whatever there is ════ gw2 ── host2
 
 The gateways' daemons run in the machines' own networks; ``runner/lab/probes/undo.py`` takes back what they and vpneval
-have made there (docs/decisions/0073-undo-by-ownership.md). The hosts are network namespaces on the gateways, or on
+have made there (decision 0073). The hosts are network namespaces on the gateways, or on
 machines behind them (``runner/lab/places/hosts.py``).
 """
 

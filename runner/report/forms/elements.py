@@ -1,5 +1,5 @@
 """The parts of every page: the page itself, and the blocks of its sections. Jinja2 escapes every text
-(docs/decisions/0035); Markup in this file is escaped already.
+(decision 0035); Markup in this file is escaped already.
 
 The scripts are part of the page, and its content security policy names them by their digests: no other script runs,
 whatever a run folder holds."""

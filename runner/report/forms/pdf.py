@@ -1,4 +1,4 @@
-"""The page as PDF: printed by headless Chromium, so that it is the page and nothing else. See docs/decisions/0020."""
+"""The page as PDF: printed by headless Chromium, so that it is the page and nothing else. See decision 0020."""
 
 from __future__ import annotations
 

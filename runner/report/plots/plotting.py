@@ -1,7 +1,7 @@
 """What all plots of a report share: Vega-Lite specifications, colours, scales, and how many points there are.
 
 Every sample is a point until a plot has more than POINTS of them (fewer where there are many plots); then every k-th is
-shown, and the plot says so. The interval and the median stay those of all. See docs/decisions/0017.
+shown, and the plot says so. The interval and the median stay those of all. See decision 0017.
 """
 
 from __future__ import annotations
