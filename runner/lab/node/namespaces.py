@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -84,23 +84,22 @@ class NamespaceNode(HeldNode):
         process = self._begin(
             argv, file_of(input) if input is not None else os.open(os.devnull, os.O_RDONLY), **request
         )
-        try:
-            stdout, stderr = process.communicate(timeout=timeout * PATIENCE)
-        except subprocess.TimeoutExpired as late:
-            self.end(process)
-            stderr = ""
-            with suppress(subprocess.TimeoutExpired, SaidTooMuch):
-                _, stderr = process.communicate(timeout=20)
-            process.close()
-            raise self.failed(argv, Completed(-1, "", stderr), timeout * PATIENCE) from late
-        except SaidTooMuch as endless:
-            self.end(process)
-            process.close()
-            raise self.failed(argv, Completed(KILLED, "", TOO_MUCH)) from endless
-        except BaseException:
-            self.end(process)
-            process.close()
-            raise
+        with ExitStack() as undo:  # whatever ends the waiting for it
+            undo.callback(process.close)
+            undo.callback(self.end, process)
+            try:
+                stdout, stderr = process.communicate(timeout=timeout * PATIENCE)
+            except subprocess.TimeoutExpired as late:
+                undo.pop_all()
+                self.end(process)
+                stderr = ""
+                with suppress(subprocess.TimeoutExpired, SaidTooMuch):
+                    _, stderr = process.communicate(timeout=20)
+                process.close()
+                raise self.failed(argv, Completed(-1, "", stderr), timeout * PATIENCE) from late
+            except SaidTooMuch as endless:
+                raise self.failed(argv, Completed(KILLED, "", TOO_MUCH)) from endless
+            undo.pop_all()
         assert process.returncode is not None
         done = Completed(process.returncode, stdout, hide(stderr))
         if check and done.code != 0:
