@@ -15,10 +15,10 @@ from runner.data.errors import UsageError
 from runner.data.loads import CoreLoad, Limit, MachineLoad, ProcessLoad, ThreadLoad
 from runner.tunnel.bottleneck import Pieces, limit_of
 from runner.tunnel.standing import Gateway, Look, Way
-from runner.vpn.sign import Standing
+from runner.vpn.recognised import Recognised
 
 CHOICE = Path(__file__).parents[3] / "results" / "choice" / "two-cores"
-WG = Standing(
+WG = Recognised(
     *("wireguard_go", "WireGuard (wireguard-go)", "userspace", "wg0", "tun", 1420, "wireguard-go", (7,)),
     told=("endpoint: 192.0.2.2:51820",),
 )
