@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from runner.data.lab_facts import GeneratorLimit, generator_limits
 from runner.data.remarks import IN_REASON, NOISE
-from runner.data.trials import GeneratorLimit, Run, Strict, Trial, cell_key, generator_limits
+from runner.data.trials import Run, Strict, Trial, cell_key
 from runner.ranking.basis import Basis, comparable, for_metric, unusual
 from runner.ranking.ranking import Ranking
 from runner.ranking.stats import Drift, Summary, drift

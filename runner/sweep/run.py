@@ -14,9 +14,10 @@ from runner.data.asked import AskedRun
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError, unfinished
 from runner.data.files import is_there, word
 from runner.data.invocation import begun, ended
+from runner.data.lab_facts import generator_limits
 from runner.data.levels import BASELINE
 from runner.data.store import Store, open_store, read_run
-from runner.data.trials import Run, generator_limits
+from runner.data.trials import Run
 from runner.data.wan import conditions
 from runner.design.profile import Profile
 from runner.instruments.tools.iperf import check_version

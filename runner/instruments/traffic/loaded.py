@@ -87,6 +87,22 @@ def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool
         share = load_bps / wanted_bps
         measured.warnings.append(f"the load of half the throughput reached only {share:.0%} of that")
 
+    _told(measured, before, times, load_bps, control, calls, packets_per_s)
+    measured.measuring_s = time.monotonic() - started
+    return measured
+
+
+def _told(
+    measured: Measured,
+    before: list[float],
+    times: list[float],
+    load_bps: float,
+    control: str,
+    calls: float | str,
+    packets_per_s: float,
+) -> None:
+    """Add what was found under load: round-trip times (ms) ``before`` it and in it, and the system calls of a second,
+    or why they were not counted."""
     median, idle_median = float(np.median(times)), float(np.median(before))
     under_load = measurement("rtt_loaded", median, times, **percentiles(times))
     under_load.detail.update(load_bps=round(load_bps), idle_ms=idle_median, added_ms=round(median - idle_median, 4))
@@ -100,8 +116,6 @@ def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool
         per_packet = measurement("syscalls_per_packet", calls / packets_per_s)
         per_packet.detail.update(calls_per_s=round(calls), packets_per_s=round(packets_per_s))
         measured.measurements.append(per_packet)
-    measured.measuring_s = time.monotonic() - started
-    return measured
 
 
 def check_load(lab: Lab, stream: Process, log: str = "load") -> None:
