@@ -4,7 +4,6 @@ would change the order, the VPNs that are not ranked and what would rank them, a
 from __future__ import annotations
 
 import math
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 
@@ -361,9 +360,7 @@ def _absent(one: text.Unranked, by_kernel: str) -> Absent:
         return Absent(vpns=vpns, why=flat, short="carries TCP only", how=BY_TCP)
     if cause == "no kernel":
         return Absent(vpns=vpns, why=flat, short="this kernel lacks what it needs", how=by_kernel)
-    first = text.closed(re.split(r"; |\. |\n", why)[0])
-    short = first if len(first) <= LONG else f"{text.closed(first.split(':')[0][:LONG])}, the tables say why"
-    return Absent(vpns=vpns, why=flat, short=" ".join(short.split()), how="")
+    return Absent(vpns=vpns, why=flat, short=" ".join(text.beginning(why, LONG).split()), how="")
 
 
 def _listed(names: Sequence[str]) -> str:

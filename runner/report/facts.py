@@ -48,7 +48,7 @@ def facts(run: Run, trials: Sequence[Trial]) -> list[Fact]:
     if offers := generator_limits(run.lab):
         listed.append(Fact(name="packet generator", value=_at_most(offers)))
     if run.machines:
-        listed.append(Fact(name=FARM, value=", ".join(run.machines)))
+        listed.append(Fact(name=FARM, value=", ".join(run.machines), count=len(run.machines)))
     image = {name: value for name, value in run.image.items() if name != "packages"}
     listed += [Fact(name="image " + name.replace("_", " "), value=plain(value)) for name, value in image.items()]
     versions: dict[str, str] = {}

@@ -41,7 +41,8 @@ def refusals(
                     yield cell, "lab_error", str(own), []
                 else:
                     if no:
-                        yield cell, "unsupported", no.reason, [Remark(kind=no.cause)] if no.cause else []
+                        remarks = [Remark(kind=no.cause, subject=no.offered, why=no.why)] if no.cause else []
+                        yield cell, "unsupported", no.reason, remarks
 
 
 class _Asking:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from runner.data.errors import InstrumentError, LabError, ProofError, VpnevalError
+from runner.data.errors import CommandError, InstrumentError, LabError, ProofError, VpnevalError
 from runner.data.files import open_file, write_text
 from runner.data.foreign import caught
 from runner.data.levels import Params, tunnel_levels
@@ -235,7 +235,8 @@ class RunContext:
             raise LabError(self.store.trouble(error)) from error
         what = str(error) or repr(error)
         reason = (what if isinstance(error, VpnevalError | TimeoutError) else repr(error)) + tail(folder)
-        if self.stage.rig.stands != 1 and (why := confined(reason)):  # the labs are on this machine
+        said = (f"{error.argv[0]}: {error.stderr}" if isinstance(error, CommandError) else "") + tail(folder)
+        if self.stage.rig.stands != 1 and (why := confined(said)):  # the labs are on this machine
             reason += f"\n{why}"
         proof = error.proof if isinstance(error, ProofError) else None
         for planned in waiting:

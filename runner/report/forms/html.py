@@ -257,8 +257,9 @@ def _problem(
     from the whole report are left out: the end of the report has their reasons."""
     rows = [row for table in experiment.tables for row in table.rows if row.problem == problem.number]
     logs = dict.fromkeys(seen.log for row in rows for seen in samples.failed(row) if seen.log)
+    vpns = dict.fromkeys(row.vpn for row in rows)  # one of the cells is of each
     return {
-        "cells": ", ".join(cell for cell in problem.cells if cell not in absent and cell.split(" (")[0] not in absent),
+        "cells": ", ".join(cell for vpn, cell in zip(vpns, problem.cells, strict=True) if vpn not in absent),
         "status": problem.status,
         "class": _class(problem.status),
         "reason": problem.reason,

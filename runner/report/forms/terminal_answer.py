@@ -203,11 +203,11 @@ def values_table(
         head = _short(metric) + (f" ×{weight:g}" if weight != 1 else "")
         table.add_column(f"{head}\n{units[metric][1]}", justify="right", no_wrap=wide, overflow="fold")
     best = {metric: _best(numbers[metric], metrics[metric]) for metric in counted}
-    places = place_of(ranking)
+    places, leaders = place_of(ranking), next(iter(groups(ranking)), [])
     for standing in ranking.standings:
         if not any(standing.vpn in numbers[metric].summaries for metric in counted):
             continue
-        leads = places.get(standing.vpn, "").split("–")[0] == "1"
+        leads = standing.vpn in leaders
         row = [Text(places.get(standing.vpn, text.NONE)), Text(standing.vpn, "bold green" if leads else "bold")]
         row.append(Text(chance(standing.best_probability)))
         row += [_value(numbers[metric], standing, units[metric][0], wide, best[metric]) for metric in counted]
