@@ -31,7 +31,7 @@ from runner.report.facts import Fact
 from runner.report.failures import FailureRow
 from runner.report.failures import failures as broken
 from runner.report.failures import section as failures_section
-from runner.report.gateway_cores import Ladder, ladders
+from runner.report.gateway_cores import CoresLadder, ladders
 from runner.report.limits import LimitsSection, limits
 from runner.report.limits import section as limits_section
 from runner.report.machines import Lack, Unlike, differing, lacking, left_out, machines_section
@@ -104,7 +104,7 @@ class Report(Strict):
     proofs: list[ProofRow] = []
     observations: list[Observation]
     bases: list[InstanceOf[Basis]] = Field(default=[], exclude=True)
-    ladders: list[list[Ladder]] = Field(default=[], exclude=True)
+    ladders: list[list[CoresLadder]] = Field(default=[], exclude=True)
 
     @property
     def ranks_count(self) -> bool:

@@ -50,7 +50,7 @@ class Way(Strict):
     rates_bps: list[float] = []
 
 
-class Gateway(Strict):
+class GatewayLook(Strict):
     """What one gateway shows."""
 
     host: str
@@ -68,7 +68,7 @@ class Look(Strict):
     any probe. ``limit`` was found ``loaded`` by a probe, or in what was there. ``instead``: what a run of the same
     gateways says of other VPNs. ``unmeasured``: what is not known, and what would show it."""
 
-    gateways: dict[str, Gateway]
+    gateways: dict[str, GatewayLook]
     tunnel: dict[str, Recognised]
     to: str = ""
     path: Way = Way()
@@ -267,7 +267,7 @@ def examine(
     pieces = pieces_in(before, after, seconds)
     found = Look(
         gateways={
-            name: Gateway(
+            name: GatewayLook(
                 host=seen["host"],
                 address=at.public[name],
                 kernel=seen["kernel"],

@@ -157,7 +157,7 @@ class NamespaceNode(HeldNode):
         spent = self.spent()
         return spent.all_s if spent else None
 
-    def spent(self) -> groups.Spent | None:
+    def spent(self) -> groups.GroupSpent | None:
         """The same CPU seconds, divided into user mode and kernel. Raises InstrumentError where somebody has removed
         the group."""
         if self._group is None:
