@@ -33,13 +33,12 @@ class Row(Strict):
     the number of the experiment's problem that explains it; ``ok`` and ``trials`` count trials. ``at_least``
     counts the blocks whose value is a lower bound, ``baseline_at_least`` tells of one under the share.
     ``crypto_share``: the median over what OpenSSL encrypts on one core at these levels (runner.lab.readings.facts).
-    ``limit``: what limits it, in a sentence, where it is a throughput whose machines were watched. ``phrases``: those
-    that ``levels`` is made of."""
+    ``limit``: what limits it, in a sentence, where it is a throughput whose machines were watched."""
 
     vpn: str
     params: dict[str, str]
     levels: str
-    phrases: tuple[str, ...] = Field(default=(), exclude=True)
+    phrases: tuple[str, ...] = Field(default=(), exclude=True)  # that ``levels`` is made of
     status: CellStatus
     ok: int
     trials: int
