@@ -25,7 +25,7 @@ from typing import Any
 
 from runner.data.errors import InstrumentError
 from runner.lab import probes
-from runner.lab.node import ENVIRONMENT, PATIENCE, Completed, groups
+from runner.lab.node import ENVIRONMENT, PATIENCE, Completed, groups, proc
 from runner.lab.node.commands import KILLED, TOO_MUCH, AgentLine, Command, Dialogue, SaidTooMuch, file_of
 from runner.lab.node.held import HeldNode, shown
 from runner.lab.node.logs import LogPipe
@@ -250,10 +250,9 @@ def processes_of(group: int) -> dict[int, bool]:
     """The processes of a group, and whether each still holds anything. A zombie holds nothing, unless it has threads
     that are yet to end, as a killed Go program has for a while. See proc_pid_stat(5)."""
     holds = {}
-    for number in filter(str.isdigit, os.listdir("/proc")):  # no glob of stat: it fails where one goes meanwhile
+    for pid in proc.pids():
         with suppress(OSError):  # gone
-            pid, _, fields = Path(f"/proc/{number}/stat").read_text().partition(" ")
-            state, _, its_group, *rest = fields.rpartition(")")[2].split()
+            state, _, its_group, *rest = proc.stat_of(pid)
             if int(its_group) == group:
-                holds[int(pid)] = state not in "ZX" or int(rest[14]) > 1
+                holds[pid] = state not in "ZX" or int(rest[14]) > 1
     return holds
