@@ -10,14 +10,15 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
 from runner.data.errors import UsageError, require_known
+from runner.data.foreign import caught
 from runner.data.levels import LEVELS, SHARES, Levels
 from runner.data.metric import Metric
 from runner.data.numbers import number, real
@@ -201,7 +202,7 @@ def _finished(name: str, plugin: type[Vpn]) -> Vpn:
     cannot = f"plugin {name} cannot be made"
     with _blaming(cannot, files_of(plugin)):
         made = plugin()
-    with _blaming(cannot, files_of(plugin), passing=UsageError):  # which says itself what is wrong
+    with _blaming(cannot, files_of(plugin), UsageError):  # which says itself what is wrong
         return guarded(made)
 
 
@@ -283,16 +284,14 @@ def _from_file(kind: str, name: str) -> ModuleType:
     return module
 
 
-@contextmanager
-def _blaming(what: str, files: list[Path], passing: type[BaseException] = KeyboardInterrupt) -> Iterator[None]:
-    """Turn any exception raised within, except Ctrl-C and ``passing``, into a UsageError that names the line of a
+def _blaming(what: str, files: list[Path], *passing: type[BaseException]) -> AbstractContextManager[None]:
+    """Turns any exception raised within, except Ctrl-C and ``passing``, into a UsageError that names the line of a
     file."""
-    try:
-        yield
-    except (KeyboardInterrupt, passing):
-        raise
-    except BaseException as broken:
+
+    def blame(broken: BaseException) -> None:
         raise UsageError(f"{what}: {told(broken, files)}") from broken
+
+    return caught(blame, *passing)
 
 
 def _defined_in(module: ModuleType, kind: Callable[..., Kind]) -> list[type[Kind]]:

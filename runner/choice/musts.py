@@ -50,7 +50,7 @@ class State(Strict):
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenVpn:
     """What a run saw of one VPN: its ``trials``, by a path of IP version ``ip_version``, with a ``nat`` on it or
     without. ``levels``: of the configuration that is judged."""
 
@@ -125,13 +125,13 @@ def _same(one: VpnRecord, other: VpnRecord) -> bool:
     return (one.title, one.transport, one.dataplane) == (other.title, other.transport, other.dataplane)
 
 
-def _seen(run: Run, record: VpnRecord, trials: Sequence[Trial], configuration: str) -> Seen:
+def _seen(run: Run, record: VpnRecord, trials: Sequence[Trial], configuration: str) -> SeenVpn:
     path = run.lab.get("path") or {}
     version = run.lab.get("wan_ip_version", 4)
-    return Seen(record, trials, record.configurations.get(configuration, {}), version, bool(path.get("nat")))
+    return SeenVpn(record, trials, record.configurations.get(configuration, {}), version, bool(path.get("nat")))
 
 
-def _state(must: Must, record: VpnRecord, seen: Sequence[tuple[Run, Seen]], this: Run) -> State:
+def _state(must: Must, record: VpnRecord, seen: Sequence[tuple[Run, SeenVpn]], this: Run) -> State:
     for run, each in seen:
         if found := TRIED[must](each) if must in TRIED else None:
             shipped = {"run": run.run_id, "day": run.created_at[:10]} if run is not this and found.trial else {}
@@ -165,14 +165,14 @@ def _with_hint(
     )
 
 
-def _networks(seen: Seen) -> Found | None:
+def _networks(seen: SeenVpn) -> Found | None:
     if seen.record.carries != "ip":
         return Found(False, "ports")
     through = (trial for trial in seen.ok if trial.proof and trial.proof.delivered)
     return next((Found(True, "marker", trial=trial.id) for trial in through), None)
 
 
-def _udp_blocked(seen: Seen) -> Found | None:
+def _udp_blocked(seen: SeenVpn) -> Found | None:
     """A tunnel that came up past a filter passes, or not; else one that the capture saw in TCP alone, and not one of
     which it saw anything else. Plain IP is what it carries, and the marker is TCP."""
     for trial, passed in sorted(_measured(seen, "passes_without_udp"), key=lambda probe: probe[1].value):
@@ -185,7 +185,7 @@ def _udp_blocked(seen: Seen) -> Found | None:
     return None if seen.record.transport == "tcp" else Found(False, "plugin", seen.record.transport)
 
 
-def _kernel(seen: Seen) -> Found | None:
+def _kernel(seen: SeenVpn) -> Found | None:
     """The proof has compared the plugin's data plane with the evidence (runner/tunnel/contradiction.py)."""
     plane = seen.record.dataplane
     if seen.ok:
@@ -193,22 +193,22 @@ def _kernel(seen: Seen) -> Found | None:
     return None if plane == "kernel" else Found(False, "plugin", plane)
 
 
-def _ipv6_inside(seen: Seen) -> Found | None:
+def _ipv6_inside(seen: SeenVpn) -> Found | None:
     asked = [trial for trial in seen.trials if trial.params.get("inner") == "ipv6"]
     passed = (trial for trial in asked if trial.status == "ok")
     refuted = (trial for trial in asked if trial.attempt.get("refutes") == "ipv6-inside")
     return next((Found(trial.status == "ok", "trial", trial=trial.id) for trial in chain(passed, refuted)), None)
 
 
-def _ipv6_path(seen: Seen) -> Found | None:
+def _ipv6_path(seen: SeenVpn) -> Found | None:
     return Found(True, "trial", trial=seen.ok[0].id) if seen.ok and seen.ip_version == 6 else None
 
 
-def _nat(seen: Seen) -> Found | None:
+def _nat(seen: SeenVpn) -> Found | None:
     return Found(True, "trial", trial=seen.ok[0].id) if seen.ok and seen.nat else None
 
 
-def _no_fixed_address(seen: Seen) -> Found | None:
+def _no_fixed_address(seen: SeenVpn) -> Found | None:
     """It comes back after the gateway's move. Where it did not, a trial tells that only if it has watched for longer
     than daemons wait; or if the plugin declares that a living tunnel follows."""
     moves = _measured(seen, "outage_ms", failure="roaming")
@@ -221,13 +221,13 @@ def _no_fixed_address(seen: Seen) -> Found | None:
     return None
 
 
-def _fail_closed(seen: Seen) -> Found | None:
+def _fail_closed(seen: SeenVpn) -> Found | None:
     for trial, passed in sorted(_measured(seen, "fail_closed"), key=lambda probe: probe[1].value):
         return Found(passed.value == 1, "trial", trial=trial.id)
     return None
 
 
-def _mesh(seen: Seen) -> Found | None:
+def _mesh(seen: SeenVpn) -> Found | None:
     """It has joined more than two sites, or has not managed three. A machine that is too small shows neither."""
     for trial in seen.ok:
         detail = next((each.detail for each in trial.measurements if "sizes" in each.detail), trial.attempt)
@@ -239,7 +239,7 @@ def _mesh(seen: Seen) -> Found | None:
     return None
 
 
-def _post_quantum(seen: Seen) -> Found | None:
+def _post_quantum(seen: SeenVpn) -> Found | None:
     agreed = sorted(_negotiated(seen), key=lambda trial: not _at_levels(trial, seen))
     for trial in agreed:
         word = trial.evidence.key_exchange if trial.evidence else ""
@@ -249,7 +249,7 @@ def _post_quantum(seen: Seen) -> Found | None:
     return None
 
 
-def _approved(seen: Seen) -> Found | None:
+def _approved(seen: SeenVpn) -> Found | None:
     """Key exchange, cipher and integrity, all in the list. One that nobody has looked up leaves it unknown."""
     handshake = seen.record.declared.handshake if seen.record.declared else ""
     permitted = next((part for part in _parts() if part["handshake"] == handshake), NO_LIST)
@@ -265,16 +265,16 @@ def _approved(seen: Seen) -> Found | None:
     return Found(fulfilled, "negotiated", value, agreed.id, sources)
 
 
-def _negotiated(seen: Seen) -> list[Trial]:
+def _negotiated(seen: SeenVpn) -> list[Trial]:
     """The trials whose daemons told their key exchange."""
     return [trial for trial in seen.ok if trial.evidence and trial.evidence.key_exchange]
 
 
-def _at_levels(trial: Trial, seen: Seen) -> bool:
+def _at_levels(trial: Trial, seen: SeenVpn) -> bool:
     return tunnel_levels(trial.params) == dict(seen.levels)
 
 
-def _measured(seen: Seen, metric: str, **levels: str) -> list[tuple[Trial, Measurement]]:
+def _measured(seen: SeenVpn, metric: str, **levels: str) -> list[tuple[Trial, Measurement]]:
     return [
         (trial, measurement)
         for trial in seen.ok
@@ -298,7 +298,7 @@ def _parts() -> list[dict[str, Any]]:
 
 
 # What trials show of a must, and what can be refuted by them; None where they tell nothing.
-TRIED: Mapping[Must, Callable[[Seen], Found | None]] = {
+TRIED: Mapping[Must, Callable[[SeenVpn], Found | None]] = {
     "networks": _networks,
     "udp-blocked": _udp_blocked,
     "kernel": _kernel,

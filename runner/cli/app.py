@@ -23,8 +23,8 @@ from runner.cli.commands.report import report
 from runner.cli.commands.run import run
 from runner.cli.commands.watch import watch
 from runner.cli.commands.why import why
-from runner.cli.options import Once, Words
 from runner.cli.output import err, out
+from runner.cli.words import Once, Words
 
 app = typer.Typer(
     help="Measure site-to-site VPNs against each other on this machine, and rank them.",

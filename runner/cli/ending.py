@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from runner.cli import reading
 from runner.cli.live import levels_of, watching
@@ -18,14 +17,13 @@ from runner.data.store import load_run
 from runner.data.streams import document
 from runner.data.trials import Trial
 from runner.report.text import counted
+from runner.stages.guests import Ended
+from runner.stages.play import folder_of, play
 from runner.sweep.plan import ranked_cells
 from runner.sweep.request import Request
+from runner.sweep.settings import Outcome
 
 NOTHING_MEASURED = 5
-
-if TYPE_CHECKING:
-    from runner.cli.farm import FarmRequest
-    from runner.sweep.settings import Outcome
 
 
 @dataclass(frozen=True)
@@ -37,20 +35,28 @@ class Shown:
     as_json: bool = False
     strict: bool = False
 
-    @property
-    def flags(self) -> list[str]:
-        """The options that say so."""
-        by_flag = {"--quiet": self.quiet, "--full": self.full, "--json": self.as_json, "--strict": self.strict}
-        return [flag for flag, given in by_flag.items() if given]
+    def say(self, text: str) -> None:
+        """Print what the user is told beside the trials and the report."""
+        if not self.quiet:
+            tell(text)
 
 
-def report_on(request: Request, shown: Shown, spread: FarmRequest | None = None) -> int:
-    """Measure what was asked, print the report, and say what was left out. Returns the exit code of the command."""
+def measure_and_report(request: Request, shown: Shown) -> int:
+    """Measure what is asked for, and report it. Returns the exit code of the command."""
+    folder = folder_of(request)
+    try:
+        outcome = play(request, folder, shown.say, watching(err, shown.quiet, request.weights), shown.quiet)
+    except Ended as there:
+        return there.exit_code
+    return report_on(request, folder, outcome, shown)
+
+
+def report_on(request: Request, folder: Path, outcome: Outcome, shown: Shown) -> int:
+    """Print the report of what was measured, and say what was left out. Returns the exit code of the command."""
     from runner.report.forms.tables import json_text
     from runner.report.forms.terminal import render as render_terminal
     from runner.report.forms.write import write_reports
 
-    folder, outcome = _measured(request, shown.quiet, spread)
     lacks = False
     try:
         report = reading.report_of([folder], request.asked.weights)
@@ -89,16 +95,6 @@ def report_on(request: Request, shown: Shown, spread: FarmRequest | None = None)
     return max(int(lacks), without_number(request, folder, shown.strict))
 
 
-def _measured(request: Request, quiet: bool, spread: FarmRequest | None) -> tuple[Path, Outcome]:
-    """Measure on this machine or on a farm. Returns the run folder and what was done."""
-    from runner.sweep.run import run
-
-    say = (lambda text: None) if quiet else _say
-    if spread:
-        return spread.run(request, say)
-    return run(request, say, watching(err, quiet, request.weights))
-
-
 def without_number(request: Request, folder: Path, strict: bool) -> int:
     """Print which trials gave no number. Returns 1 where a VPN that can run here has no number in a metric that
     ranks it, because its trials failed or the deadline left no time (with ``strict``: also where any other trial gave
@@ -109,13 +105,13 @@ def without_number(request: Request, folder: Path, strict: bool) -> int:
     if failed:
         why = failed[0].reason.splitlines()[0] if failed[0].reason else "no reason was recorded"
         first = f"{failed[0].vpn} {levels_of(failed[0].params)}: {why}"
-        _say(f"{len(failed)} of {counted(len(tried), 'trial')} gave no number. The first of them: {first}")
+        tell(f"{len(failed)} of {counted(len(tried), 'trial')} gave no number. The first of them: {first}")
     ranked = ranked_cells(request.cells, {vpn.name: vpn for vpn in request.vpns})
     lacking = ranked.keys() - {trial.cell for trial in trials if trial.status == "ok"}
     broken = [trial for trial in failed if not _too_slow(trial)]
     without = sorted({trial.vpn for trial in broken if trial.cell in lacking})
     if without:
-        _say(
+        tell(
             f"These VPNs have no number in a metric of the ranking: {', '.join(without)}. "
             f"To measure the failed trials again: the same command with --out {word(folder)} --retry-failed"
         )
@@ -124,7 +120,7 @@ def without_number(request: Request, folder: Path, strict: bool) -> int:
     untried = lacking - {trial.cell for trial in trials} if trimmed else set()
     left_out = sorted({cell.vpn for cell in request.cells if cell.key in untried and cell.vpn != BASELINE})
     if left_out:
-        _say(
+        tell(
             f"There was no time to measure a metric of the ranking for these VPNs: {', '.join(left_out)}. "
             f"To measure it: the same command with --out {word(folder)}"
         )
@@ -133,7 +129,7 @@ def without_number(request: Request, folder: Path, strict: bool) -> int:
     asked = {vpn.name for vpn in request.vpns} - {BASELINE}
     if not asked or any(trial.vpn in asked and trial.status == "ok" for trial in trials):
         return 0
-    _say("Nothing was measured: no VPN that was asked for can run here. The reasons stand in the report.")
+    tell("Nothing was measured: no VPN that was asked for can run here. The reasons stand in the report.")
     return NOTHING_MEASURED
 
 
@@ -147,7 +143,3 @@ def _too_slow(trial: Trial) -> bool:
 def together(codes: Sequence[int]) -> int:
     """The exit code of several runs: the worst one. That one of them measured nothing is no failure of the others."""
     return max([code for code in codes if code != NOTHING_MEASURED] or codes)
-
-
-def _say(text: str) -> None:
-    err.print(text, highlight=False, soft_wrap=True)

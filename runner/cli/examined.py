@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from runner.cli.examination import Check
@@ -16,17 +15,17 @@ def rows(checks: Sequence[Check]) -> Iterator[Row]:
     if commands and all(check.level == "ok" for check in commands):
         yield "ok", "commands", ", ".join(check.what.removeprefix("command ") for check in commands)
         commands = []
-    vpns = [check for check in checks if check.what.startswith("vpn ")]
+    vpns = [check for check in checks if check.vpn]
     for check in checks:
-        if check in commands or not check.what.startswith(("command ", "vpn ")):
+        if check in commands or not (check.vpn or check.what.startswith("command ")):
             yield check.level, check.what, check.says
-    works = dict.fromkeys(_name(check) for check in vpns)
+    works = dict.fromkeys(check.vpn for check in vpns)
     reasons: dict[str, dict[str, list[str]]] = {}
     for check in vpns:
         if check.level != "ok":
-            works.pop(_name(check), None)
-            reasons.setdefault(check.says, {}).setdefault(_name(check), []).append(_configuration(check))
-    configurations = {name: sum(_name(check) == name for check in vpns) for name in map(_name, vpns)}
+            works.pop(check.vpn, None)
+            reasons.setdefault(check.says, {}).setdefault(check.vpn, []).append(check.configuration)
+    configurations = {name: sum(check.vpn == name for check in vpns) for name in {check.vpn for check in vpns}}
     if works:
         yield "ok", "VPNs", ", ".join(works)
     for says, names in reasons.items():
@@ -38,14 +37,5 @@ def rows(checks: Sequence[Check]) -> Iterator[Row]:
 
 def none_of(checks: Sequence[Check]) -> bool:
     """Were VPNs asked, and is there none that works here?"""
-    vpns = [check for check in checks if check.what.startswith("vpn ")]
+    vpns = [check for check in checks if check.vpn]
     return bool(vpns) and all(check.level != "ok" for check in vpns)
-
-
-def _name(check: Check) -> str:
-    return check.what.split()[1]
-
-
-def _configuration(check: Check) -> str:
-    found = re.search(r"\((.*)\)$", check.what)
-    return found[1] if found else ""

@@ -69,7 +69,7 @@ def _held(folder: Path, deepest: int = DEEPEST) -> list[Path]:
     """The run folders that ``folder`` is or holds."""
     if is_there(folder / "run.json"):
         return [folder]
-    from runner.cli.guest_runs import indexed  # loads every plugin, which the report of a run need not wait for
+    from runner.data.parent import indexed
 
     if (together := indexed(folder)) is not None:
         return together
@@ -85,7 +85,7 @@ def _held(folder: Path, deepest: int = DEEPEST) -> list[Path]:
 def latest(a: str, b: str) -> Path:
     """The run folder in results/ that was written to last. Of runs under several kernels it is that of the machine's
     own kernel, unless only another has numbers of both VPNs. Raises UsageError where there is none."""
-    from runner.cli.guest_runs import indexed
+    from runner.data.parent import indexed
     from runner.data.store import load_run
 
     own = [run for run in _held(Path("results")) if not is_shipped(run)]

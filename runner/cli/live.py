@@ -54,20 +54,6 @@ def short(value: float) -> str:
     return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def roughly(seconds: float) -> str:
-    """A time that is an estimate, in the unit that suits planning: seconds below two minutes, then minutes to days."""
-    minutes = seconds / 60
-    return (
-        f"{max(1, round(seconds))} s"
-        if minutes < 2
-        else f"{minutes:.0f} min"
-        if minutes < 120
-        else f"{minutes / 60:.0f} h"
-        if minutes < 2880
-        else f"{minutes / 1440:.0f} days"
-    )
-
-
 def clock(seconds: float) -> str:
     """``12:05``: minutes and seconds."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

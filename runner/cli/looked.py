@@ -24,7 +24,7 @@ from runner.report.text import counted, quantity
 from runner.sweep.request import site_limits
 from runner.tunnel.bottleneck import PAYLOAD_SHARE, REACHED
 from runner.tunnel.standing import Look, Way, examine
-from runner.vpn.sign import Standing
+from runner.vpn.recognised import Recognised
 
 TOLD = 12  # lines of a tunnel's parameters in the terminal; --json has them all
 
@@ -158,7 +158,7 @@ def _unknown(found: Look, other: list[str]) -> Iterator[str]:
         yield from (f"  {line}" for line in (*found.unmeasured, *unknown))
 
 
-def _named(tunnel: Standing) -> str:
+def _named(tunnel: Recognised) -> str:
     """A tunnel by its VPN, its program or the kind of its port."""
     where = f" on {tunnel.device}" if tunnel.device else ""
     if tunnel.vpn:

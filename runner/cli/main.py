@@ -27,6 +27,7 @@ from runner.cli.options import tell
 from runner.cli.output import sane_size
 from runner.data.errors import LabError, UsageError, VpnevalError
 from runner.data.files import short
+from runner.data.foreign import caught
 from runner.data.streams import ReaderGone, guarded
 
 PR_SET_DUMPABLE = 4  # linux/prctl.h
@@ -81,15 +82,15 @@ def _interruptible() -> Iterator[None]:
     for ending, handler in before.items():
         if handler is not signal.SIG_IGN:
             signal.signal(ending, press)
-    try:
-        with _never_dropped(pressed):
-            yield
-    except VpnevalError:
-        raise
-    except Exception as instead:
+
+    def instead(error: BaseException) -> None:
         if pressed:
-            raise KeyboardInterrupt from instead
-        raise
+            raise KeyboardInterrupt from error
+        raise error
+
+    try:
+        with caught(instead, VpnevalError, SystemExit), _never_dropped(pressed):
+            yield
     finally:
         for ending, handler in before.items():
             signal.signal(ending, handler)

@@ -8,12 +8,12 @@ from typing import Any
 
 from rich.table import Table
 
-from runner.cli.live import roughly
 from runner.cli.output import out
 from runner.data.asked import AskedRun
 from runner.data.errors import VpnevalError
 from runner.data.files import is_there
 from runner.data.levels import TUNNEL_FACTORS
+from runner.data.numbers import roughly
 from runner.data.store import load_run
 from runner.data.streams import document
 from runner.data.trials import Trial

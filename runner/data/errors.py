@@ -96,10 +96,13 @@ class ProofError(VpnevalError):
 @dataclass(frozen=True)
 class Unsupported:
     """This VPN cannot do what was asked here; ``reason`` is the tool's own message where there is one.
-    ``cause``: its kind, where a report tells what helps."""
+    ``cause``: its kind, where a report reads more of it than words. Where a level is not offered: ``why`` without the
+    level, and the levels that are ``offered``."""
 
     reason: str
-    cause: Literal["", "no kernel", "tcp only"] = ""
+    cause: Literal["", "no kernel", "tcp only", "not offered"] = ""
+    why: str = ""
+    offered: str = ""
 
     @classmethod
     def kernel(cls, lacks: str) -> Unsupported:

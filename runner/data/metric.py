@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -58,3 +59,24 @@ class Metric(BaseModel):
         if isinstance(given, dict) and "margin" not in given:
             return given | {"margin": MARGINS.get(str(given.get("name")), MARGIN)}
         return given
+
+
+# Of these, nothing can be less than none. (An overhead in byte/packet can: compression.)
+NEVER_NEGATIVE = (
+    *("s", "ms", "bit/s", "packet/s", "exchange/s", "B", "byte", "packet"),
+    *("s/GB", "/packet", "packet/packet", "byte/byte"),
+    *("ms/min", "/min", "B/min"),
+)
+# Whatever its unit, nothing but 0 was measured beyond these, where ratios and sums are no numbers any more.
+SMALLEST, LARGEST = 1e-100, 1e100
+
+
+def impossible(numbers: Sequence[float], unit: str = "") -> str:
+    """Why these cannot have been measured in this unit, or ""."""
+    if min(numbers) < 0 and unit in NEVER_NEGATIVE:
+        return f"{min(numbers):g} {unit}; it cannot be less than zero"
+    sizes = [abs(number) for number in numbers if number] or [1.0]
+    if not SMALLEST <= min(sizes) <= max(sizes) <= LARGEST:
+        wrong = min(sizes) if min(sizes) < SMALLEST else max(sizes)
+        return f"{wrong:g} in size; what is measured is 0, or from {SMALLEST:g} to {LARGEST:g}"
+    return ""

@@ -68,3 +68,17 @@ def seconds(text: str, option: str = "--deadline") -> float:
         return number(count, 1e-3, 1e7 / unit) * unit
     except ValueError:
         raise UsageError(f"{option} must be a time like 360, 90s, 6m or 2h, not {text!r:.60}") from None
+
+
+def roughly(seconds: float) -> str:
+    """A time that is an estimate, in the unit that suits planning: seconds below two minutes, then minutes to days."""
+    minutes = seconds / 60
+    return (
+        f"{max(1, round(seconds))} s"
+        if minutes < 2
+        else f"{minutes:.0f} min"
+        if minutes < 120
+        else f"{minutes / 60:.0f} h"
+        if minutes < 2880
+        else f"{minutes / 1440:.0f} days"
+    )

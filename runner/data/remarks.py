@@ -11,9 +11,21 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat
 # breakdown: the tunnel carried nothing any more under a load of ``subject``, from ``value`` in ``unit`` offered.
 # no payload: it carried nothing any more when something had failed. steal, throttled, slow clock: what the machine did.
 # no value: there is none of the metric whose title ``subject`` is, ``why``. no kernel: the kernel lacks
-# what the VPN needs. tcp only: the VPN carries nothing else.
-Kind = Literal["breakdown", "no payload", "steal", "throttled", "slow clock", "no value", "no kernel", "tcp only"]
-IN_REASON: tuple[Kind, ...] = ("no payload", "no kernel", "tcp only")  # a trial with one of these has its reason
+# what the VPN needs. tcp only: the VPN carries nothing else. not offered: the plugin does not offer the trial's level,
+# ``why``; ``subject`` lists what it offers.
+Kind = Literal[
+    "breakdown",
+    "no payload",
+    "steal",
+    "throttled",
+    "slow clock",
+    "no value",
+    "no kernel",
+    "tcp only",
+    "not offered",
+]
+# A trial with one of these has its reason.
+IN_REASON: tuple[Kind, ...] = ("no payload", "no kernel", "tcp only", "not offered")
 NOISE: tuple[Kind, ...] = ("steal", "throttled", "slow clock")
 
 
@@ -58,6 +70,7 @@ WORDS: Mapping[Kind, Callable[[Remark], str]] = {
     "no value": lambda it: f"no {it.subject}: {it.why}",
     "no kernel": lambda _: "this kernel lacks what it needs",
     "tcp only": lambda _: "carries TCP only",
+    "not offered": lambda it: f"{it.why} (offered: {it.subject})",
 }
 LOST = "the tunnel carries no payload any more"
 
@@ -74,6 +87,7 @@ _STOLEN = re.compile(r"noise: more than (\d+) % of the CPU time(?: of (.+))? was
 _THROTTLED = re.compile(r"noise: the CPU(?: of (.+))? was throttled")
 _SLOW = re.compile(r"noise: no loaded core ran at even (\d+) % of its highest frequency")
 _KERNEL = re.compile(r"kernel|netlink|Operation not supported|Unknown device", re.IGNORECASE)
+_OFFERED = re.compile(r"(.*) \(asked: [^;)]*; offered: (.*)\)", re.DOTALL)
 _NO_VALUE = re.compile(r"no ([^:]+): (.*)", re.DOTALL)
 
 
@@ -84,6 +98,8 @@ def of_older(reason: str, warnings: Sequence[str], unsupported: bool = False) ->
         remarks.append(Remark(kind="tcp only"))
     elif unsupported and _KERNEL.search(reason):
         remarks.append(Remark(kind="no kernel"))
+    if unsupported and (found := _OFFERED.fullmatch(reason)):
+        remarks.append(Remark(kind="not offered", subject=found[2], why=found[1]))
     for sentence in warnings:
         if found := _UNDER.fullmatch(sentence):
             scale, unit = (1e6, "bit/s") if found[3] == "Mbit/s" else (1.0, found[3])

@@ -26,10 +26,10 @@ from runner.data.files import (
     read_bytes,
     short,
 )
-from runner.data.metric import Metric
+from runner.data.metric import Metric, impossible
 from runner.data.remarks import of_older
 from runner.data.slices import curve_of, values_of
-from runner.data.trials import SCHEMA_VERSION, Measurement, Run, Slice, Trial, impossible
+from runner.data.trials import SCHEMA_VERSION, Measurement, Run, Slice, Trial
 
 BLOCK_NOTE = ".block"  # how long the files were before a block of a farm was added
 ENDED = ("ok", "unsupported")  # trials that are not measured again

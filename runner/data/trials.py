@@ -5,20 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 from runner.data.asked import AskedRun
 from runner.data.declaration import Declaration
+from runner.data.lab_facts import LabFacts
 from runner.data.loads import Limit, MachineLoad
-from runner.data.metric import BOUNDS, Metric
+from runner.data.metric import BOUNDS, Metric, impossible
 from runner.data.needs import Needs
 from runner.data.remarks import Remark
 
 SCHEMA_VERSION = 2
+ROUNDED = 1e-9  # by how much sums of shares may be off
 NORMAL_95 = 1.959964  # standard errors on each side of a 95 % interval
 MOST_LOOKS = 6  # of one call at what has been measured, to decide whether to go on: each look costs certainty
 
@@ -90,28 +92,6 @@ class Value(Strict):
             return True
         searched = "interval_bps" in self.detail
         return searched and not self.detail["interval_bps"] and not self.detail.get("confirmed_rate_bps")
-
-
-# Of these, nothing can be less than none. (An overhead in byte/packet can: compression.)
-NEVER_NEGATIVE = (
-    *("s", "ms", "bit/s", "packet/s", "exchange/s", "B", "byte", "packet"),
-    *("s/GB", "/packet", "packet/packet", "byte/byte"),
-    *("ms/min", "/min", "B/min"),
-)
-# Whatever its unit, nothing but 0 was measured beyond these, where ratios and sums are no numbers any more.
-SMALLEST, LARGEST = 1e-100, 1e100
-ROUNDED = 1e-9  # by how much sums of shares may be off
-
-
-def impossible(numbers: Sequence[float], unit: str = "") -> str:
-    """Why these cannot have been measured in this unit, or ""."""
-    if min(numbers) < 0 and unit in NEVER_NEGATIVE:
-        return f"{min(numbers):g} {unit}; it cannot be less than zero"
-    sizes = [abs(number) for number in numbers if number] or [1.0]
-    if not SMALLEST <= min(sizes) <= max(sizes) <= LARGEST:
-        wrong = min(sizes) if min(sizes) < SMALLEST else max(sizes)
-        return f"{wrong:g} in size; what is measured is 0, or from {SMALLEST:g} to {LARGEST:g}"
-    return ""
 
 
 class Measurement(Value):
@@ -344,20 +324,6 @@ class Invocation(Strict):
     )
 
 
-def _rates(lab: dict[str, Any]) -> dict[str, Any]:
-    speeds = lab.get("openssl_bps", {})
-    if not isinstance(speeds, dict):
-        raise ValueError(f"openssl_bps is a table of rates by level, not {speeds!r:.60}")
-    for level, speed in speeds.items():
-        if isinstance(speed, bool) or not isinstance(speed, int | float) or not 0 < speed < math.inf:
-            raise ValueError(f"openssl_bps of {level} is a rate in bit/s above zero, not {speed!r:.60}")
-    generator_limits(lab)
-    return lab
-
-
-LabFacts = Annotated[dict[str, Any], AfterValidator(_rates)]
-
-
 class Machine(Strict):
     """A machine of a farm. ``image``: the digest of the lab image, and of each gateway image; ``versions``: vpneval's
     and a digest of its code; ``lab``: what its first block found of it, as ``Run.lab``."""
@@ -375,19 +341,6 @@ class Machine(Strict):
     def kind(self) -> str:
         """What machines must share for their numbers to be in one ranking."""
         return f"{self.cpu}, {self.cores} core{'s' * (self.cores != 1)}, kernel {self.kernel}, image {self.image}"
-
-
-class GeneratorLimit(Strict):
-    """What the packet generator offers at most: packets of ``ip_bytes`` at full speed over plain IP, counted where they
-    came in at the far host. ``bps``: of IP. ``by``: the system call. ``burst_packets``: what was
-    asked for; at full speed the sender makes no pause between bursts."""
-
-    ip_bytes: int = Field(gt=0)
-    packets_per_s: FiniteFloat = Field(gt=0)
-    bps: FiniteFloat = Field(gt=0)
-    by: str
-    processes: int = Field(ge=1)
-    burst_packets: int = Field(ge=1)
 
 
 class Run(Strict):
@@ -411,19 +364,6 @@ class Run(Strict):
     vpns: dict[str, VpnRecord] = {}
     machines: dict[str, Machine] = Field(default={}, description="of a farm: each machine that measured, by its name")
     invocations: list[Invocation] = []
-
-
-def generator_limits(lab: Mapping[str, Any]) -> list[GeneratorLimit]:
-    """What the generator offers at most in a run whose ``lab`` this is. Empty in older runs, and where the generator
-    sent nothing. Raises ValueError where that is no such list."""
-    limits = lab.get("generator", [])
-    if not isinstance(limits, list):
-        raise ValueError(f"generator is a list of what the generator offers, not {limits!r:.60}")
-    try:
-        return [GeneratorLimit.model_validate(limit) for limit in limits]
-    except ValidationError as wrong:
-        first = wrong.errors()[0]
-        raise ValueError(f"generator: {'.'.join(map(str, first['loc']))} {first['msg']}") from None
 
 
 def cell_key(vpn: str, params: Mapping[str, str]) -> str:

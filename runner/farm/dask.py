@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from runner.data.errors import CannotRunHere, LabError, UsageError
 from runner.data.extras import pip_install
+from runner.data.foreign import caught
 from runner.farm import block
 from runner.farm.coordinator import JobResult, SchedulerLost
 
@@ -129,18 +130,22 @@ class DaskWorkers:
 
 
 def _answer(future: Any) -> JobResult:
-    try:
-        if future.status == "error":
-            return JobResult(future, error=str(future.exception(timeout=CONNECT_S)) or "it raised without a word")
-        if future.status == "finished":
-            return JobResult(future, result=future.result(timeout=FETCH_S))
-    except Exception as error:  # whatever Dask raises: the answer did not come
+    answer = JobResult(future, lost=True)
+
+    def did_not_come(error: BaseException) -> None:
+        nonlocal answer
         if not _is_loss(error):
-            return JobResult(future, error=f"its answer did not come: {error}")
-    return JobResult(future, lost=True)
+            answer = JobResult(future, error=f"its answer did not come: {error}")
+
+    with caught(did_not_come):
+        if future.status == "error":
+            answer = JobResult(future, error=str(future.exception(timeout=CONNECT_S)) or "it raised without a word")
+        elif future.status == "finished":
+            answer = JobResult(future, result=future.result(timeout=FETCH_S))
+    return answer
 
 
-def _is_loss(error: Exception) -> bool:
+def _is_loss(error: BaseException) -> bool:
     names = {kind.__name__ for kind in type(error).__mro__}
     return bool(names & {"CancelledError", "FutureCancelledError", "CommClosedError"})
 

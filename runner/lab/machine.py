@@ -132,8 +132,8 @@ def modules_gone(release: str = os.uname().release, modules: Path = Path("/lib/m
 def confined(message: str, apparmor: Path = APPARMOR, profiles: Path = PROFILES) -> str:
     """The sentence that names the AppArmor profiles that may have caused a failure; empty where none can have.
 
-    ``message`` is the failure's. A profile may be the cause where the message has "Permission denied" and the name of
-    the profile's program: a profile follows its program into a node.
+    ``message`` is what tools and daemons said. A profile may be the cause where it has "Permission denied" and the name
+    of the profile's program: a profile follows its program into a node.
     """
     if "Permission denied" not in message or _first_line(apparmor) != "Y":
         return ""

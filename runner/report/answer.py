@@ -4,7 +4,6 @@ would change the order, the VPNs that are not ranked and what would rank them, a
 from __future__ import annotations
 
 import math
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 
@@ -52,7 +51,7 @@ class Absent(Strict):
     how: str
 
 
-class Answer(Strict):
+class RankingAnswer(Strict):
     """The answer of one ranking. ``number``: the ranking's number in the report; ``groups``: the ranked VPNs in their
     order, where neighbours that cannot be told apart are one group; ``against``: the verdicts on the first VPN against
     the second, in the three metrics that count most; ``broke``: a sentence for each tunnel outside the first group that
@@ -72,12 +71,12 @@ class Answer(Strict):
     pairs: int
 
 
-def answers(report: Report) -> list[Answer]:
+def answers(report: Report) -> list[RankingAnswer]:
     """The answer of every ranking. The first one is the one that a reader should see first."""
     unsorted = [_answer(report, ranking, number) for number, ranking in enumerate(report.rankings)]
     order = {name: at for at, name in enumerate(FIRST)}
 
-    def place(answer: Answer) -> tuple[bool, int]:
+    def place(answer: RankingAnswer) -> tuple[bool, int]:
         return not answer.groups, order.get(report.rankings[answer.number].configuration, len(order))
 
     return sorted(unsorted, key=place)
@@ -166,7 +165,7 @@ def order(ranked_groups: Sequence[Sequence[str]]) -> str:
     return ", then ".join(parts)
 
 
-def by_tcp(report: Report, answer: Answer) -> Ranking | None:
+def by_tcp(report: Report, answer: RankingAnswer) -> Ranking | None:
     """The ranking by the preset ``tcp``, which has every VPN, where the default weights leave out a VPN that carries
     TCP only. None where no VPN is left out for that reason, or where the run did not measure what the preset counts."""
     ranking = report.rankings[answer.number]
@@ -262,13 +261,13 @@ def on_farm(report: Report) -> bool:
     return any(fact.name == FARM for fact in report.facts)
 
 
-def go_on(report: Report, answer: Answer, where: str) -> str:
+def go_on(report: Report, answer: RankingAnswer, where: str) -> str:
     """The command that continues the run in the folder ``where``. Empty where nothing is undecided, and where the time
     that it takes cannot be estimated."""
     return f"vpneval more {word(where)}" if answer.open and (on_farm(report) or minutes_more(report)) else ""
 
 
-def surer(report: Report, answer: Answer, where: str) -> str:
+def surer(report: Report, answer: RankingAnswer, where: str) -> str:
     """The sentence of ``sure``, and the command that continues the run in the folder ``where``."""
     command = go_on(report, answer, where)
     return f"{sure(report, answer).rstrip('.')}: {command}" if command else sure(report, answer)
@@ -285,7 +284,7 @@ def minutes_more(report: Report) -> int | None:
     return max(1, math.ceil(SAFETY * measuring_s / max(0.3, report.measuring_share or 1.0) / 60))
 
 
-def sure(report: Report, answer: Answer) -> str:
+def sure(report: Report, answer: RankingAnswer) -> str:
     """How many pairs are undecided and what would decide them, in a sentence that is the same in every form."""
     if not answer.open:
         return "Every pair of VPNs is decided in every metric that counts."
@@ -321,7 +320,7 @@ def recipe(vpn: str, levels: Mapping[str, str], asked: AskedRun | None = None) -
     return shlex.join([*command, *(["--site", sites, "--write", "tunnel"] if sites else [])])
 
 
-def _answer(report: Report, ranking: Ranking, number: int) -> Answer:
+def _answer(report: Report, ranking: Ranking, number: int) -> RankingAnswer:
     mine = of_ranking(report.verdicts, ranking)
     facts = {fact.name: fact.value for fact in report.facts}
     # Only the namespace lab has guests: the machines of the others have kernels of their own.
@@ -331,7 +330,7 @@ def _answer(report: Report, ranking: Ranking, number: int) -> Answer:
     leaders = ordered[0] if ordered else []
     nobody = leaders and nobody_leads(ranking, report.verdicts)
     others = [standing.vpn for standing in ranking.standings if standing.vpn not in leaders]
-    return Answer(
+    return RankingAnswer(
         number=number,
         name=ranking_name(ranking),
         meaning=MEANINGS.get(ranking.configuration, ""),
@@ -346,7 +345,7 @@ def _answer(report: Report, ranking: Ranking, number: int) -> Answer:
     )
 
 
-def missing(answer: Answer) -> list[str]:
+def missing(answer: RankingAnswer) -> list[str]:
     """The VPNs that are not ranked, why in a few words, and what would rank them: a sentence for each reason."""
     vpns: dict[tuple[str, str], list[str]] = {}
     for absent in answer.absent:
@@ -361,9 +360,7 @@ def _absent(one: text.Unranked, by_kernel: str) -> Absent:
         return Absent(vpns=vpns, why=flat, short="carries TCP only", how=BY_TCP)
     if cause == "no kernel":
         return Absent(vpns=vpns, why=flat, short="this kernel lacks what it needs", how=by_kernel)
-    first = text.closed(re.split(r"; |\. |\n", why)[0])
-    short = first if len(first) <= LONG else f"{text.closed(first.split(':')[0][:LONG])}, the tables say why"
-    return Absent(vpns=vpns, why=flat, short=" ".join(short.split()), how="")
+    return Absent(vpns=vpns, why=flat, short=" ".join(text.beginning(why, LONG).split()), how="")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from runner.data.trials import Strict, Trial
-from runner.report.blocks import Block, Heading, Link, Note, Paragraph, Table, TableCell
+from runner.report.blocks import Block, Heading, Hyperlink, Note, Paragraph, Table, TableCell
 
 ABOUT = (
     "A program on the WAN did one thing to the tunnel's packets. The control is the same without a tunnel, in the same "
@@ -127,7 +127,7 @@ def _known(each: Behaviour) -> tuple[str, bool | None]:
 
 
 def _notes(each: Behaviour) -> list[Note]:
-    links = [Link("commands", file=f"{each.log}/commands.log")] if each.log else []
+    links = [Hyperlink("commands", file=f"{each.log}/commands.log")] if each.log else []
     if not each.kind:
         return [Note(each.reason, lead=f"Repetition {each.repetition}:", links=links)]
     return [

@@ -16,7 +16,7 @@ TONES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class Hyperlink:
     """Words that link to a ``file`` of the run folder, or to the element of the page with this ``name``."""
 
     words: str
@@ -59,7 +59,7 @@ class Note:
     words: str
     lead: str = ""
     number: int = 0
-    links: Sequence[Link] = ()
+    links: Sequence[Hyperlink] = ()
 
     @property
     def said(self) -> str:
@@ -76,7 +76,7 @@ class TableCell:
     words: str
     small: str = ""
     name: str = ""
-    link: Link | None = None
+    link: Hyperlink | None = None
     note: int = 0
     tone: str = ""
     opens: Sequence[Note] = ()
@@ -108,7 +108,7 @@ class Plot:
     spec: dict[str, Any]
 
 
-Block = Heading | Paragraph | list[Note] | Table | Plot | Link
+Block = Heading | Paragraph | list[Note] | Table | Plot | Hyperlink
 
 
 def cell(content: str | TableCell) -> TableCell:

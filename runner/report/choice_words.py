@@ -87,7 +87,7 @@ def seen(needs: Needs) -> str:
     return f"Seen on the path: {'; '.join(found)}." if found else ""
 
 
-class Row(NamedTuple):
+class ChoiceRow(NamedTuple):
     """Some lines, and the VPNs for them, in words. ``grade``: of the lowest of them."""
 
     lines: str
@@ -95,18 +95,18 @@ class Row(NamedTuple):
     grade: int
 
 
-def lines(choice: Choice) -> list[Row]:
+def lines(choice: Choice) -> list[ChoiceRow]:
     """The bands of lines, each with the VPNs for it. One that only has a reservation more than the band before is told
     with that."""
-    rows: list[Row] = []
+    rows: list[ChoiceRow] = []
     for at, band in enumerate(choice.bands):
         before = choice.bands[at - 1] if at else None
         if before and before.named and set(before.named) == set(band.named) and before.grade < band.grade < Grade.SHORT:
             kept = RESERVED["capacity"] if "capacity" in band.reservations else "with a reservation"
             vpns = f"{rows[-1].vpns} (from {_rate(band.low_bps)} on {kept})"
-            rows[-1] = Row(_span(before.low_bps, band.high_bps), vpns, before.grade)
+            rows[-1] = ChoiceRow(_span(before.low_bps, band.high_bps), vpns, before.grade)
         else:
-            rows.append(Row(_span(band.low_bps, band.high_bps), _band(band), band.grade))
+            rows.append(ChoiceRow(_span(band.low_bps, band.high_bps), _band(band), band.grade))
     return rows
 
 

@@ -41,7 +41,7 @@ ASIDE = ("memory_bytes",)  # a shared page's part of it (PSS) depends on who els
 MACHINE = ("lab cpu", "lab cores", "lab guest", "lab kind")  # where one differs, absolute values do, too
 
 
-class Change(Strict):
+class MetricChange(Strict):
     """One metric of one cell. ``ratio`` is after over before: of the shares of each run's own baseline where
     ``of_baseline``, else of the values; ``adjusted_p`` is the p-value of no change among all that are judged
     (Benjamini–Hochberg), None where there is no test. ``verdict``: worse or better by more than the ``margin``, the
@@ -78,7 +78,7 @@ class Comparison(Strict):
     before: str
     after: str
     differences: list[str]
-    changes: list[Change]
+    changes: list[MetricChange]
     only_before: list[str]
     only_after: list[str]
     outcome: Outcome
@@ -161,7 +161,7 @@ def compare_runs(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence
     )
 
 
-def _outcome(changes: Sequence[Change], counts: Sequence[Change]) -> Outcome:
+def _outcome(changes: Sequence[MetricChange], counts: Sequence[MetricChange]) -> Outcome:
     """What ``counts``, the changes that decide, say together."""
     if any(change.verdict in ("regression", "now failing") for change in counts):
         return "worse"
@@ -175,7 +175,7 @@ class _Test:
     """One change that is not judged yet, the p-value of none, and the log ratio of after over before."""
 
     metric: Metric
-    change: Change
+    change: MetricChange
     p: float | None
     estimate: Estimate | None
 
@@ -204,7 +204,7 @@ class _Side:
 
 def _change(
     run: Run, cell: Trial, metric: Metric, before: _Side, after: _Side
-) -> tuple[Change, float | None, Estimate | None]:
+) -> tuple[MetricChange, float | None, Estimate | None]:
     """The change of one metric, not yet judged, the p-value of no change, and the log ratio of after over before."""
     # Compare shares only where every repetition has one.
     of_baseline = all(side.shares and len(side.shares) == len(side.values) for side in (before, after))
@@ -218,7 +218,7 @@ def _change(
     elif after.values:
         ratio, p = compare_independent(*compared)
     failed = [trial.reason for trial in after.trials if trial.status == "failed"]
-    change = Change(
+    change = MetricChange(
         vpn=cell.vpn,
         levels=_levels(cell),
         metric=metric.name,
@@ -253,13 +253,13 @@ def _by_rounds(metric: Metric, estimate: Estimate) -> tuple[Ratio, float | None]
     return ratio, probabilities(metric, "after", "before", estimate).differ
 
 
-def _judged(tests: Sequence[_Test], *, other_machine: bool) -> list[Change]:
+def _judged(tests: Sequence[_Test], *, other_machine: bool) -> list[MetricChange]:
     """The changes with their verdicts. On another machine, or one that is slower or faster than before, absolute values
     say nothing of a VPN; memory never does."""
     references = _verdicts([test for test in tests if test.change.reference])
     moved = any(change.verdict in ("regression", "improvement") for change in references)
 
-    def why_not(change: Change) -> str:
+    def why_not(change: MetricChange) -> str:
         if change.metric in ASIDE:
             return "memory depends on what else runs"
         if (other_machine or moved) and not change.of_baseline and change.verdict != "now failing":
@@ -280,7 +280,7 @@ def _judged(tests: Sequence[_Test], *, other_machine: bool) -> list[Change]:
     ]
 
 
-def _verdicts(tests: Sequence[_Test]) -> list[Change]:
+def _verdicts(tests: Sequence[_Test]) -> list[MetricChange]:
     """The verdict on each of these changes, which are tested together."""
     tested = [test.p for test in tests if test.p is not None]
     adjusted = iter([float(p) for p in scipy.stats.false_discovery_control(tested)] if tested else [])
@@ -292,7 +292,7 @@ def _verdicts(tests: Sequence[_Test]) -> list[Change]:
     ]
 
 
-def _verdict(change: Change, adjusted_p: float | None, tested: Tested | None, level: float) -> Change:
+def _verdict(change: MetricChange, adjusted_p: float | None, tested: Tested | None, level: float) -> MetricChange:
     if adjusted_p is None or tested is None:
         return change
     estimate = tested.estimate

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from runner.ranking.ranking import Ranking
 from runner.ranking.words import chance
 from runner.report import choice_words, proofs, text, verdicts
-from runner.report.answer import Answer, answers, change, missing, numbers_of, place_of, sure, surer, unit_of
+from runner.report.answer import RankingAnswer, answers, change, missing, numbers_of, place_of, sure, surer, unit_of
 from runner.report.blocks import Block, Heading, Note, Paragraph, Plot, Table, TableCell
 from runner.report.choice import Choice
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_levels, row_repetitions, row_share
@@ -83,7 +83,7 @@ def choice(made: Choice, where: str = "") -> list[Block]:
     ]
 
 
-def answer(report: Report, answer_: Answer, where: str = "") -> list[Block]:
+def answer(report: Report, answer_: RankingAnswer, where: str = "") -> list[Block]:
     """The answer of one ranking: the verdict in words, the ranking as values, the first VPN against the second, the
     weights that would change the order, how much longer a sure answer takes, and the VPNs that are not ranked.
     ``where``: the run folder, for the command that continues the run; empty: without that command."""
@@ -184,7 +184,7 @@ def _left_out(report: Report) -> list[Block]:
     return [Paragraph(note(report))] if note(report) else []
 
 
-def _values(report: Report, answer: Answer) -> list[Block]:
+def _values(report: Report, answer: RankingAnswer) -> list[Block]:
     """The ranking as values, a row for each VPN that has a value: its place, how often it ranks first, and for each
     metric that counts the median with its 95 % interval. VPNs that cannot be told apart share a place."""
     ranking = report.rankings[answer.number]

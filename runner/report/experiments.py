@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
+
+from pydantic import Field
 
 from runner.data.crypto_limit import crypto_limit
 from runner.data.metric import Metric
@@ -23,6 +24,8 @@ from runner.report.text import levels as levels_in_words
 
 CellStatus = Literal["ok", "partly", "failed", "unsupported", "lab_error", "interrupted", "not measured", "not run"]
 
+Levels = tuple[str, ...]  # a cell's, in words
+
 
 class Row(Strict):
     """One cell of one metric. ``levels`` names what varies in the experiment; ``summary`` is None where
@@ -35,6 +38,7 @@ class Row(Strict):
     vpn: str
     params: dict[str, str]
     levels: str
+    phrases: tuple[str, ...] = Field(default=(), exclude=True)  # that ``levels`` is made of
     status: CellStatus
     ok: int
     trials: int
@@ -244,7 +248,7 @@ def _row(
     blocks = numbers.blocks
     ok = [t for t in trials if t.status == "ok"]
     bad = [t for t in trials if t.status != "ok"]
-    reasons = list(dict.fromkeys(t.reason or "no reason was recorded" for t in bad))
+    reasons = list(dict.fromkeys(map(_reason, bad)))
     status: CellStatus
     if blocks:
         status = "partly" if bad else "ok"
@@ -259,15 +263,16 @@ def _row(
         reasons = reasons or ["not run: trimmed, stopped or still to come"]
     bounded = lower_bounds(trials, metric)
     plain_bounded = baseline.of(cell.params)[1]
+    phrases = _phrases(tuple((factor, level) for factor, level in cell.params.items() if factor in varying))
     return Row(
         vpn=cell.vpn,
         params=cell.params,
-        levels=_in_words(tuple((factor, level) for factor, level in cell.params.items() if factor in varying)),
+        levels=", ".join(phrases),
+        phrases=phrases,
         status=status,
         ok=len(ok) if blocks else 0,
         trials=len(trials),
-        # The plugin's generic reason quotes the level that was asked for; the row names it already.
-        reason=re.sub(r"asked: [^;)]*; ", "", "; ".join(reasons)),
+        reason="; ".join(reasons),
         reference=cell.vpn in run.vpns and run.vpns[cell.vpn].reference,
         not_encrypted=bool(ok) and any(not t.encrypted or (t.proof and not t.proof.confidential_promised) for t in ok),
         summary=numbers.summary,
@@ -275,6 +280,13 @@ def _row(
         at_least=len(bounded & blocks.keys()),
         baseline_at_least=cell.vpn != BASELINE and bool(plain_bounded & blocks.keys()),
         crypto_share=_crypto_share(run, cell, blocks) if metric == "tcp_throughput" else None,
+    )
+
+
+def _reason(trial: Trial) -> str:
+    """Why a trial has no value. That of a level that is not offered does not name the level: its row does already."""
+    return (
+        next((it.words for it in trial.remarks if it.kind == "not offered"), trial.reason) or "no reason was recorded"
     )
 
 
@@ -286,8 +298,8 @@ def _why_not_measured(trials: Sequence[Trial], metric: Metric) -> str:
 
 
 @lru_cache(maxsize=50_000)  # called for every metric of a cell
-def _in_words(levels: tuple[tuple[str, str], ...]) -> str:
-    return levels_in_words(dict(levels))
+def _phrases(levels: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    return tuple(text.phrases(dict(levels)))
 
 
 def _crypto_share(run: Run, cell: Cell, blocks: Mapping[int, float]) -> float | None:
@@ -299,12 +311,12 @@ def _crypto_share(run: Run, cell: Cell, blocks: Mapping[int, float]) -> float | 
 def _problems(rows: Sequence[Row]) -> list[Problem]:
     """The reasons of all rows that were not measured as asked. Each reason is one problem, with the cells that it
     explains."""
-    levels_of: dict[str, set[str]] = {}
-    grouped: dict[tuple[CellStatus, str], dict[str, dict[str, None]]] = {}
+    levels_of: dict[str, set[Levels]] = {}
+    grouped: dict[tuple[CellStatus, str], dict[str, dict[Levels, None]]] = {}
     for row in rows:
-        levels_of.setdefault(row.vpn, set()).add(row.levels)
+        levels_of.setdefault(row.vpn, set()).add(row.phrases)
         if row.reason:
-            grouped.setdefault((row.status, row.reason), {}).setdefault(row.vpn, {})[row.levels] = None
+            grouped.setdefault((row.status, row.reason), {}).setdefault(row.vpn, {})[row.phrases] = None
     problems = []
     for number, ((status, reason), by_vpn) in enumerate(grouped.items(), 1):
         cells = [_cells(vpn, set(levels), levels_of[vpn]) for vpn, levels in by_vpn.items()]
@@ -312,17 +324,15 @@ def _problems(rows: Sequence[Row]) -> list[Problem]:
     return problems
 
 
-def _cells(vpn: str, levels: set[str], every: set[str]) -> str:
+def _cells(vpn: str, levels: set[Levels], every: set[Levels]) -> str:
     """Cells of one VPN in words. The VPN's name alone means all of its cells, a first level alone means all cells with
     that level."""
     if levels == every:
         return vpn
-    heads = {
-        head: {level for level in every if level.split(", ")[0] == head} for head in {e.split(", ")[0] for e in every}
-    }
+    heads = {head: {level for level in every if level[:1] == head} for head in {level[:1] for level in every}}
     whole = {head for head, own in heads.items() if own <= levels}
-    words = whole | {level for level in levels if level.split(", ")[0] not in whole}
-    return f"{vpn} ({'; '.join(sorted(words))})"
+    words = whole | {level for level in levels if level[:1] not in whole}
+    return f"{vpn} ({'; '.join(sorted(map(', '.join, words)))})"
 
 
 def _split(cells: Sequence[Cell]) -> tuple[set[str], dict[str, str]]:

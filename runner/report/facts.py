@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from runner.data.lab_facts import GeneratorLimit, generator_limits
 from runner.data.remarks import IN_REASON, NOISE
-from runner.data.trials import GeneratorLimit, Run, Strict, Trial, cell_key, generator_limits
+from runner.data.trials import Run, Strict, Trial, cell_key
 from runner.ranking.basis import Basis, comparable, for_metric, unusual
 from runner.ranking.ranking import Ranking
 from runner.ranking.stats import Drift, Summary, drift
@@ -47,7 +48,7 @@ def facts(run: Run, trials: Sequence[Trial]) -> list[Fact]:
     if offers := generator_limits(run.lab):
         listed.append(Fact(name="packet generator", value=_at_most(offers)))
     if run.machines:
-        listed.append(Fact(name=FARM, value=", ".join(run.machines)))
+        listed.append(Fact(name=FARM, value=", ".join(run.machines), count=len(run.machines)))
     image = {name: value for name, value in run.image.items() if name != "packages"}
     listed += [Fact(name="image " + name.replace("_", " "), value=plain(value)) for name, value in image.items()]
     versions: dict[str, str] = {}

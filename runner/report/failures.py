@@ -10,7 +10,7 @@ import numpy as np
 
 from runner.data.levels import traffic_factors
 from runner.data.trials import Measurement, Strict, Timeline, Trial
-from runner.report.blocks import Block, Heading, Link, Paragraph, Table, TableCell
+from runner.report.blocks import Block, Heading, Hyperlink, Paragraph, Table, TableCell
 
 HEAD = ("VPN", "failure", "outage: median (least–most), n", "resolution", "what happened, seconds after the failure")
 ABOUT = (
@@ -71,7 +71,7 @@ class FailureRow(Strict):
     def cells(self) -> tuple[str, str, str, str, TableCell]:
         """The cells of the row, in the columns of HEAD."""
         timers = f". Timers: {'; '.join(self.timers)}" if self.timers else ""
-        link = Link("commands", file=f"{self.log}/commands.log") if self.log else None
+        link = Hyperlink("commands", file=f"{self.log}/commands.log") if self.log else None
         failure = ": ".join(filter(None, (self.levels, self.verdict)))
         return self.vpn, failure, self.outage, _ms(self.resolution_ms), TableCell(self.story + timers, link=link)
 

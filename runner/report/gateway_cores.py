@@ -46,7 +46,7 @@ class CoresAt(Strict):
         return f"{middle} (no interval)" if low is None or high is None else f"{middle} ({low}–{high})"
 
 
-class Ladder(Strict):
+class CoresLadder(Strict):
     """The rates of one VPN, the lowest first, in TCP or in datagrams."""
 
     vpn: str
@@ -54,7 +54,7 @@ class Ladder(Strict):
     rates: list[CoresAt]
 
 
-def ladders(basis: Basis, trials: Sequence[Trial]) -> list[Ladder]:
+def ladders(basis: Basis, trials: Sequence[Trial]) -> list[CoresLadder]:
     """The ladders of a configuration's VPNs beside plain IP's, under the same conditions."""
     plain: dict[tuple[tuple[str, str], ...], list[Trial]] = {}
     own: dict[tuple[str, tuple[tuple[str, str], ...]], list[Trial]] = {}
@@ -68,7 +68,7 @@ def ladders(basis: Basis, trials: Sequence[Trial]) -> list[Ladder]:
         elif levels and trial.params.items() >= levels.items() and trial.params.get("image", "") == basis.image:
             own.setdefault((trial.vpn, conditions), []).append(trial)
     return [
-        Ladder(vpn=vpn, carried=_kind(climbs[0]), rates=_rates(climbs, plain.get(conditions, [])))
+        CoresLadder(vpn=vpn, carried=_kind(climbs[0]), rates=_rates(climbs, plain.get(conditions, [])))
         for (vpn, conditions), climbs in own.items()
     ]
 
@@ -125,7 +125,7 @@ def _spent(rung: Rung) -> dict[int, tuple[float, float, float]]:
     }
 
 
-def table(found: Sequence[Ladder], carried: Kind) -> tuple[list[str], list[list[str]]]:
+def table(found: Sequence[CoresLadder], carried: Kind) -> tuple[list[str], list[list[str]]]:
     """The heads of the columns with cores, and for each VPN its name and the cells below them; the VPN that carries
     most is first."""
     mine = [ladder for ladder in found if ladder.carried == carried]

@@ -31,8 +31,8 @@ def machine_of(lab_facts: Sequence[Fact]) -> str:
         "vagrant": "nodes in virtual machines",
     }
     guest = facts.get("lab guest", "")
-    if farm := facts.get(FARM, ""):
-        kind["netns"] = f"a farm of {text.counted(len(farm.split(', ')), 'machine')}"
+    if machines := next((fact.count for fact in lab_facts if fact.name == FARM), None):
+        kind["netns"] = f"a farm of {text.counted(machines, 'machine')}"
         if others := facts.get(f"lab {OTHERS}", ""):
             kind["netns"] += f" (left out, of other kinds: {others})"
     parts = [

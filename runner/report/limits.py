@@ -66,7 +66,7 @@ class LimitRow(Strict):
         return [self.vpn, self.levels, text.quantity(self.median, self.unit), self.says, separate]
 
 
-class Order(Strict):
+class SeparateOrder(Strict):
     """What becomes of the order of a ranking, by its ``configuration`` and ``image``, in the throughput ``title`` on
     separate gateways, in a sentence; ``stands``: nothing is known to change it."""
 
@@ -89,7 +89,7 @@ class LimitsSection(Strict):
 
     rows: list[LimitRow] = []
     orders: list[str] = []
-    changes: list[Order] = []
+    changes: list[SeparateOrder] = []
     stands: bool | None = None
 
     @property
@@ -224,7 +224,7 @@ def _compared(
     return same and outside_of_tunnel(row.params) == traffic.get(row.metric)
 
 
-def _order(run: Run, basis: Basis, rows: Mapping[str, LimitRow], metric: str) -> Order | None:
+def _order(run: Run, basis: Basis, rows: Mapping[str, LimitRow], metric: str) -> SeparateOrder | None:
     """What becomes of the order of one ranking in one throughput on separate gateways. None where this is not known of
     two VPNs."""
     there = {vpn: row.apart for vpn, row in rows.items() if row.apart}
@@ -239,7 +239,7 @@ def _order(run: Run, basis: Basis, rows: Mapping[str, LimitRow], metric: str) ->
             unknown.setdefault(row.unknown, []).append(vpn)
     what = "; ".join(phrases) if phrases else f"the order of {', '.join(there)} would stand"
     rest = [f" Not known of {', '.join(vpns)}: {why}." for why, vpns in unknown.items()]
-    return Order(
+    return SeparateOrder(
         title=run.metrics[metric].title,
         configuration=basis.configuration,
         image=basis.image,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from typing import Any
 
 from pydantic import Field, InstanceOf
 
@@ -30,7 +31,7 @@ from runner.report.facts import Fact
 from runner.report.failures import FailureRow
 from runner.report.failures import failures as broken
 from runner.report.failures import section as failures_section
-from runner.report.gateway_cores import Ladder, ladders
+from runner.report.gateway_cores import CoresLadder, ladders
 from runner.report.limits import LimitsSection, limits
 from runner.report.limits import section as limits_section
 from runner.report.machines import Lack, Unlike, differing, lacking, left_out, machines_section
@@ -103,7 +104,7 @@ class Report(Strict):
     proofs: list[ProofRow] = []
     observations: list[Observation]
     bases: list[InstanceOf[Basis]] = Field(default=[], exclude=True)
-    ladders: list[list[Ladder]] = Field(default=[], exclude=True)
+    ladders: list[list[CoresLadder]] = Field(default=[], exclude=True)
 
     @property
     def ranks_count(self) -> bool:
@@ -152,20 +153,8 @@ def build(
     experiments = [experiment_report(run, trials, by_cell, record, limited.beside) for record in run.experiments]
     proofs, proof_of = proofs_of(trials)
     return Report(
-        run_id=run.run_id,
-        created_at=run.created_at,
-        vpneval_version=run.vpneval_version,
-        citation=facts.citation(run),
-        command_line=shlex.join(run.invocations[0].command_line) if run.invocations else "",
-        asked=asked_of(run),
-        profile=run.profile,
-        profile_note=run.profile_note,
-        repetitions=run.repetitions,
+        **_of_run(run),
         trials={status: sum(trial.status == status for trial in trials) for status in COUNTED},
-        trimmed=run.invocations[-1].trimmed if run.invocations else 0,
-        separation=run.invocations[-1].separation if run.invocations else "",
-        elapsed_s=sum(call.elapsed_s for call in run.invocations),
-        measuring_share=_measuring_share(run),
         facts=facts.facts(run, trials),
         metrics=run.metrics,
         caveats=facts.caveats(run, trials, rankings) + facts.conditions(all_bases),
@@ -199,6 +188,25 @@ def build(
         bases=all_bases,
         ladders=[ladders(basis, trials) for basis in all_bases],
     )
+
+
+def _of_run(run: Run) -> dict[str, Any]:
+    """What a report has of run.json as it stands there."""
+    return {
+        "run_id": run.run_id,
+        "created_at": run.created_at,
+        "vpneval_version": run.vpneval_version,
+        "citation": facts.citation(run),
+        "command_line": shlex.join(run.invocations[0].command_line) if run.invocations else "",
+        "asked": asked_of(run),
+        "profile": run.profile,
+        "profile_note": run.profile_note,
+        "repetitions": run.repetitions,
+        "trimmed": run.invocations[-1].trimmed if run.invocations else 0,
+        "separation": run.invocations[-1].separation if run.invocations else "",
+        "elapsed_s": sum(call.elapsed_s for call in run.invocations),
+        "measuring_share": _measuring_share(run),
+    }
 
 
 def _measuring_share(run: Run) -> float | None:

@@ -13,7 +13,7 @@ from runner.ranking.ranking import Ranking, weigh
 from runner.ranking.stats import Summary, block_values, summarise, summarise_all
 from runner.ranking.weights import Weights, default_weights
 from runner.report import text
-from runner.report.blocks import Block, Heading, Link, Table, TableCell
+from runner.report.blocks import Block, Heading, Hyperlink, Table, TableCell
 
 SUSTAINED = ("tcp_throughput", "cpu_per_gigabyte")
 ABOUT = "Each VPN's median and 95 % interval in every metric that it can be ranked by, at the configuration's levels."
@@ -115,7 +115,7 @@ def section(
     rows: list[list[str | TableCell]] = []
     for number in numbers:
         known = metrics[number.metric]
-        link = Link("", name=tables[number.metric]) if number.metric in tables else None
+        link = Hyperlink("", name=tables[number.metric]) if number.metric in tables else None
         about = f"{known.better} is better; {number.traffic}"
         metric = TableCell(known.title, small=about, name=row_id(ranking, number.metric), link=link)
         rows.append([metric, *[_number(number, vpn, known.unit) for vpn in vpns]])

@@ -48,6 +48,14 @@ def closed(cut: str) -> str:
     return cut[: cut.rindex("(")].rstrip() if cut.count("(") > cut.count(")") else cut
 
 
+def beginning(reason: str, most: int) -> str:
+    """The first clause of a reason, to be shown where there is no room for all of it: at most so many characters."""
+    for end in ("\n", ". ", "; "):
+        reason = reason.partition(end)[0]
+    first = closed(reason)
+    return first if len(first) <= most else f"{closed(first.partition(':')[0][:most])}, the tables say why"
+
+
 def digits(value: float) -> str:
     """Three digits, and never an exponent for what is large: ``0.0123``, ``341``, ``2660``."""
     return f"{value:.{_digits(value)}f}"
@@ -178,9 +186,12 @@ ORDER = ("measure", "streams", "clients", "payload", "direction")
 
 def traffic(levels: Mapping[str, str]) -> str:
     """Traffic levels in one phrase: ``tcp, 1 stream, random, forward``."""
+    return ", ".join(_traffic(levels))
+
+
+def _traffic(levels: Mapping[str, str]) -> list[str]:
     factors = dict.fromkeys([factor for factor in ORDER if factor in levels] + traffic_factors(levels))
-    words = [_said(factor, levels[factor]) for factor in factors]
-    return ", ".join(words)
+    return [_said(factor, levels[factor]) for factor in factors]
 
 
 def wan(levels: Mapping[str, str]) -> str:
@@ -189,9 +200,14 @@ def wan(levels: Mapping[str, str]) -> str:
     return f"WAN {', '.join(words)}" if words else ""
 
 
+def phrases(params: Mapping[str, str]) -> list[str]:
+    """A cell's levels in words: what the tunnel is, what lies under it, and each that runs inside it."""
+    return [words for words in (configuration(params), wan(params), *_traffic(params)) if words]
+
+
 def levels(params: Mapping[str, str]) -> str:
-    """A cell's levels in words: what the tunnel is, what lies under it, and what runs inside it."""
-    return ", ".join(words for words in (configuration(params), wan(params), traffic(params)) if words)
+    """The same in one phrase."""
+    return ", ".join(phrases(params))
 
 
 def _said(factor: str, level: str) -> str:

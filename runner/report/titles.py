@@ -25,7 +25,7 @@ LEVELS_OF = {
 
 
 @dataclass(frozen=True)
-class Step:
+class LargestStep:
     """The largest difference that one factor makes in a VPN: two cells that differ in nothing else."""
 
     factor: str
@@ -80,7 +80,7 @@ def _rows(table: MetricTable) -> list[Row]:
     return [row for row in table.measured if row.vpn != BASELINE]
 
 
-def _steps(rows: Sequence[Row]) -> list[Step]:
+def _steps(rows: Sequence[Row]) -> list[LargestStep]:
     """For each factor that varies, the lowest and the highest cell of those that are alike in all other factors."""
     factors = dict.fromkeys("cipher" if name in TUNNEL else name for row in rows for name in row.params)
     steps = []
@@ -93,17 +93,17 @@ def _steps(rows: Sequence[Row]) -> list[Step]:
         for group in alike.values():
             ordered = in_order(group, [row.summary.median if row.summary else 0.0 for row in group])
             if len(ordered) > 1:
-                steps.append(Step(factor, ordered[0], ordered[-1]))
+                steps.append(LargestStep(factor, ordered[0], ordered[-1]))
     return steps
 
 
-def _largest(steps: Sequence[Step]) -> Step:
+def _largest(steps: Sequence[LargestStep]) -> LargestStep:
     """The step of the largest ratio, of those whose intervals leave a gap if there are any."""
     sure = [step for step in steps if step.apart] or steps
     return in_order(sure, [-step.times for step in sure])[0]
 
 
-def _changes(table: MetricTable, steps: dict[str, list[Step]], by_vpn: dict[str, list[Row]]) -> str:
+def _changes(table: MetricTable, steps: dict[str, list[LargestStep]], by_vpn: dict[str, list[Row]]) -> str:
     """What a factor changes most, and where nothing differs, or least."""
     most = {vpn: _largest(vpn_steps) for vpn, vpn_steps in steps.items()}
     vpn = next(vpn for vpn, largest in most.items() if largest is _largest([*most.values()]))

@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from runner.data.errors import LabError
+from runner.data.foreign import caught
 from runner.data.levels import BASELINE
 from runner.data.store import Store, last_round
 from runner.data.trials import Cell
@@ -370,17 +372,15 @@ class Conductor:
         folder, waiting = self.store.logs(tunnel.name), list(tunnel.trials)
         if not any(trial.instrument.needs_tunnel for trial in waiting):
             return self._context.on_paper(tunnel, folder)
-        with self._context.builder(tunnel, folder) as builder:
-            try:
-                bench = builder.bench()
-                while waiting and self.stage.hours.left_s() > 0:
-                    self.watcher.measuring(waiting[0])
-                    usable = self._whole(waiting[0], bench, folder)
-                    waiting.pop(0)
-                    if waiting and not usable:
-                        bench.renew()
-            except Exception as error:  # a failing VPN never stops the sweep
-                self._context.fail(waiting, error, folder)
+        fail = partial(self._context.fail, waiting, folder=folder)  # a failing VPN never stops the sweep
+        with self._context.builder(tunnel, folder) as builder, caught(fail):
+            bench = builder.bench()
+            while waiting and self.stage.hours.left_s() > 0:
+                self.watcher.measuring(waiting[0])
+                usable = self._whole(waiting[0], bench, folder)
+                waiting.pop(0)
+                if waiting and not usable:
+                    bench.renew()
 
     def _whole(self, planned: Planned, bench: Bench, folder: Path) -> bool:
         """Measure one trial from its first slice to its last. Returns whether the tunnel is still usable."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from runner.data.errors import LabError, Unsupported
-from runner.lab.node import groups, wait_until
+from runner.lab.node import groups, proc, wait_until
 from runner.lab.shape.site_to_site import Lab
 from runner.vpn.plugin import Vpn
 
@@ -81,13 +80,11 @@ def _cpu_hierarchy() -> Path:
 def _hold(lab: Lab, folder: Path, share: float) -> dict[str, str]:
     """Move every process of gateway 2 into the group; what was moved, for the evidence."""
     gateway = lab.gateway(lab.sites[1])
-    namespace = os.readlink(f"/proc/{gateway.pid}/ns/pid")
     names = []
-    for process in Path("/proc").glob("[0-9]*"):
+    for _, pid in proc.of_nodes([gateway]):
         with suppress(OSError):  # gone meanwhile
-            if os.readlink(process / "ns" / "pid") == namespace:
-                (folder / "cgroup.procs").write_text(process.name)
-                names.append((process / "comm").read_text().strip())
+            (folder / "cgroup.procs").write_text(f"{pid}")
+            names.append(proc.name_of(pid))
     gateway.log(f"[{gateway.name}] # CPU quota of {share:.0%} of one core for {', '.join(names)}")
     return {"gw2_cpu": f"{share:.0%} of one core for {', '.join(sorted(names))}"}
 

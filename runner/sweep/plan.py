@@ -6,9 +6,11 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
+from functools import partial
 
 from runner.catalogue import blamed, instruments
 from runner.data.errors import UsageError
+from runner.data.foreign import caught
 from runner.data.levels import BASELINE, TUNNEL_FACTORS, VARIANTS
 from runner.data.trials import Cell, Position, trial_id
 from runner.design.experiment import Experiment
@@ -274,7 +276,10 @@ def expected_trial_s(trial: Planned, profile: Profile) -> float:
     instrument = trial.instrument
     params = trial.cell.params
     turns = instrument.turns * -(-profile.rounds // instrument.every) if instrument.takes_turns(params, profile) else 1
-    try:
-        return turns * trial.instrument.expected_s(params, profile, first=trial.repetition == 1)
-    except Exception as broken:
-        raise UsageError(blamed(trial.instrument, broken)) from broken
+    with caught(partial(_blame, instrument)):
+        each_s = instrument.expected_s(params, profile, first=trial.repetition == 1)
+    return turns * each_s
+
+
+def _blame(instrument: Instrument, broken: BaseException) -> None:
+    raise UsageError(blamed(instrument, broken)) from broken

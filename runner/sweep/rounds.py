@@ -13,9 +13,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from runner.data.errors import InstrumentError, LabError, ProofError
+from runner.data.foreign import caught
 from runner.data.levels import VARIANTS, outside_of_tunnel
 from runner.lab import machine
 from runner.sweep.plan import PlannedTunnel
@@ -37,10 +39,8 @@ class StandingTunnel:
 
     def renew(self, context: RunContext) -> None:
         """Bring up another tunnel in the place of this one, which is not usable any more. Raises LabError."""
-        try:
+        with caught(partial(self.lost, context)):
             self.bench.renew()
-        except (Exception, SystemExit) as error:
-            self.lost(context, error)
 
     def lost(self, context: RunContext, error: BaseException) -> None:
         """Give the tunnel up, and write the lines of the trials that were under way, with the slices that they have.
@@ -95,12 +95,13 @@ def _stand(
     began = time.monotonic()
     context.watcher.tunnel(tunnel.trials[0].repetition, tunnel.vpn, tunnel.params)
     folder = context.store.logs(tunnel.name)
-    try:
-        with ExitStack() as lab:  # what does not come up goes at once: its daemons would disturb the others
-            builder = lab.enter_context(context.builder(tunnel, folder))
-            stand = StandingTunnel(tunnel, builder.bench(), folder)
-            labs.push(lab.pop_all())
-    except (Exception, SystemExit) as error:  # a failing VPN never stops the sweep
+    failed = list[BaseException]()
+    # What does not come up goes at once, because its daemons would disturb the others; and never stops the sweep.
+    with caught(failed.append), ExitStack() as lab:
+        builder = lab.enter_context(context.builder(tunnel, folder))
+        stand = StandingTunnel(tunnel, builder.bench(), folder)
+        labs.push(lab.pop_all())
+    for error in failed:
         if not before and _another_attempt(context, error, time.monotonic() - began):
             return str(error) or repr(error)
         context.fail(tunnel.trials, error, folder)

@@ -1,4 +1,4 @@
-"""One call of ``vpneval run``: the lab is looked at, the conductor runs, and run.json tells how it ended."""
+"""One request on one lab: the lab is examined, the conductor runs, and run.json tells how it ended."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -15,9 +14,10 @@ from runner.data.asked import AskedRun
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError, unfinished
 from runner.data.files import is_there, word
 from runner.data.invocation import begun, ended
+from runner.data.lab_facts import generator_limits
 from runner.data.levels import BASELINE
 from runner.data.store import Store, open_store, read_run
-from runner.data.trials import Run, generator_limits
+from runner.data.trials import Run
 from runner.data.wan import conditions
 from runner.design.profile import Profile
 from runner.instruments.tools.iperf import check_version
@@ -35,15 +35,13 @@ from runner.sweep.coming_in import bring_in, comes_in, look_at
 from runner.sweep.conductor import Conductor
 from runner.sweep.request import Request
 from runner.sweep.run_record import describe, membership, save_packages, wanted
-from runner.sweep.seen import with_seen
+from runner.sweep.seen import for_path, without_rate
 from runner.sweep.settings import Outcome, Stage, Watch
 from runner.sweep.stopping import MOST_REPETITIONS
 
-HEADROOM = 2.0
 
-
-def run(request: Request, say: Callable[[str], None], watch: Watch) -> tuple[Path, Outcome]:
-    """Measure what was asked for. Returns the run folder and what was done; the report is made from the folder.
+def run(request: Request, folder: Path, say: Callable[[str], None], watch: Watch) -> Outcome:
+    """Measure what was asked for, into this run folder, of which the report is made. Returns what was done.
 
     ``say`` gets what the user is told before the first trial, the watcher all that comes after. Raises Interrupted on
     Ctrl-C, after the invocation has been written down.
@@ -51,10 +49,10 @@ def run(request: Request, say: Callable[[str], None], watch: Watch) -> tuple[Pat
     with open_rig(request.asked.lab, say, request.limits) as rig:
         if rig.stands != 1 and (few := machine.few_descriptors(request.labs)):
             raise CannotRunHere(few)
-        return _run_on(rig, request, say, watch)
+        return _run_on(rig, request, folder, say, watch)
 
 
-def _run_on(rig: Rig, request: Request, say: Callable[[str], None], watch: Watch) -> tuple[Path, Outcome]:
+def _run_on(rig: Rig, request: Request, folder: Path, say: Callable[[str], None], watch: Watch) -> Outcome:
     asked = request.asked
     hours = rig.hours if isinstance(rig, SiteRig) else Hours()
     if isinstance(rig, SiteRig):
@@ -64,10 +62,16 @@ def _run_on(rig: Rig, request: Request, say: Callable[[str], None], watch: Watch
     image = rig.image(asked.image, say)
     gateway_images = {name: rig.image(name, say) for name in asked.gateway_images}
     started = time.monotonic()
-    folder = asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{request.profile.name}"
     with open_store(folder) as store, on_disk(store):
-        record, request = _look(rig, request, store, image, gateway_images, say)
+        with rig.lab(image) as lab:
+            if lab.measure_path and (path := _bare_path(lab, request.profile)):
+                most_bps = rig.inventory.max_rate_bps if isinstance(rig, SiteRig) else None
+                request = for_path(request, path, most_bps)
+                if missing := without_rate(request, path, most_bps):
+                    say(missing)
+            record = _examined(lab, request, store, image, gateway_images)
         save_packages(store, [image, *gateway_images.values()])
+        request = replace(request, asked=asked.changed(seed=record.seed))  # that of the folder's first call
         stage = Stage(
             request=request,
             rig=rig,
@@ -90,37 +94,32 @@ def _run_on(rig: Rig, request: Request, say: Callable[[str], None], watch: Watch
                 conductor.run()
                 if request.later and conductor.look:
                     bring_in(conductor, request, record, image, gateway_images)
-                return folder, conductor.outcome
+                return conductor.outcome
 
 
-def _look(
-    rig: Rig,
-    request: Request,
-    store: Store,
-    image: Image,
-    gateway_images: Mapping[str, Image],
-    say: Callable[[str], None],
-) -> tuple[Run, Request]:
-    """Look at the lab before anything is measured in it. Returns what it is, and the request for its path, with
-    the seed of the folder's first call.
+def _bare_path(lab: Lab, profile: Profile) -> BarePath | None:
+    """The path of a site lab, with its rates where the profile's searches go by them."""
+    return lab.measure_path() if lab.measure_path and profile.from_path else lab.path
+
+
+def _examined(lab: Lab, request: Request, store: Store, image: Image, gateway_images: Mapping[str, Image]) -> Run:
+    """The run.json of this lab, with its facts and what its nodes can do, before any VPN is in it.
 
     Raises CannotRunHere where it lacks something, and UsageError where the run folder belongs to another lab."""
-    with rig.lab(image) as lab:
-        if request.profile.wan_rate_bps:  # so that the facts show the queues that will be there
-            if not lab.has_wan:
-                raise CannotRunHere(
-                    "this profile shapes the WAN, which needs a machine between the gateways, and this lab has none"
-                )
-            wan.apply(lab, conditions({}, request.profile.wan_rate_bps))
-        request = for_path(lab, rig, request, say)
-        iperf3 = {node.name: check_version(node) for node in (lab.host1, lab.host2)}
-        if is_there(store.folder / "run.json") and read_run(store.folder / "run.json").machines:
-            raise UsageError(f"{store.folder} was measured with --farm. Continue it so, or choose another --out")
-        run = describe(request, store, facts(lab) | {"iperf3": iperf3}, image, gateway_images)
-        levels = {cell.params[factor] for cell in request.cells for factor in ("cipher", "integrity")}
-        run.lab["openssl_bps"] = openssl_bps(lab, levels, run.lab.get("openssl_bps", {}))
-        _calibrate(lab, request, run)
-    return run, replace(request, asked=request.asked.changed(seed=run.seed))
+    if request.profile.wan_rate_bps:  # so that the facts show the queues that will be there
+        if not lab.has_wan:
+            raise CannotRunHere(
+                "this profile shapes the WAN, which needs a machine between the gateways, and this lab has none"
+            )
+        wan.apply(lab, conditions({}, request.profile.wan_rate_bps))
+    iperf3 = {node.name: check_version(node) for node in (lab.host1, lab.host2)}
+    if is_there(store.folder / "run.json") and read_run(store.folder / "run.json").machines:
+        raise UsageError(f"{store.folder} was measured with --farm. Continue it so, or choose another --out")
+    run = describe(request, store, facts(lab) | {"iperf3": iperf3}, image, gateway_images)
+    levels = {cell.params[factor] for cell in request.cells for factor in ("cipher", "integrity")}
+    run.lab["openssl_bps"] = openssl_bps(lab, levels, run.lab.get("openssl_bps", {}))
+    _calibrate(lab, request, run)
+    return run
 
 
 def _calibrate(lab: Lab, request: Request, run: Run) -> None:
@@ -134,37 +133,6 @@ def _calibrate(lab: Lab, request: Request, run: Run) -> None:
     limits = most(generator_limits(run.lab), calibrated(lab, load_vpn(BASELINE), lengths))
     if limits:
         run.lab["generator"] = [limit.model_dump() for limit in limits]
-
-
-def for_path(lab: Lab, rig: Rig, request: Request, say: Callable[[str], None]) -> Request:
-    """The request with what the path of a site lab shows of the needs, and the rates of the searches, and of the
-    ladder, as high as it carries; for any other lab the same."""
-    if not lab.measure_path:
-        return request
-    if not request.profile.from_path:
-        return replace(request, seen=with_seen(request.needs, lab.path)) if lab.path else request
-    most_bps = rig.inventory.max_rate_bps if isinstance(rig, SiteRig) else None
-    path = lab.measure_path()
-    if not path.rates_bps and not most_bps:
-        say(
-            "The rate of the bare path was not measured, because no TCP port of gw2 comes through. So the searches "
-            "offer up to 10 Gbit/s. To limit them, give --max-rate."
-        )
-    needs, line = with_seen(request.needs, path), dict[str, list[str]]()
-    if needs.line_bps and any(cell.params["measure"] == "ladder" for cell in request.cells):
-        line = {"line_bps": [f"{needs.line_bps:.0f}"]}
-    profile = from_path(request.profile, path, most_bps)
-    return replace(request, profile=profile, chosen=line | request.chosen, seen=needs)
-
-
-def from_path(profile: Profile, path: BarePath, most_bps: float | None = None) -> Profile:
-    """The profile with searches limited by what the bare path carries, with headroom: one TCP connection measured it,
-    which may carry less than the path has room for. Where no rate was measured, ``most_bps`` is the limit."""
-    highest_bps = HEADROOM * max(path.rates_bps) if path.rates_bps else most_bps
-    if not highest_bps:
-        return profile
-    limited = {name: replace(search, max_rate_bps=highest_bps) for name, search in profile.searches.items()}
-    return replace(profile, **limited)  # type: ignore[arg-type]
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from runner.data.errors import (
     ProofError,
     TooLongError,
 )
+from runner.data.foreign import caught
 from runner.data.remarks import LOST, Remark
 from runner.data.slices import curve_of, values_of, with_values
 from runner.data.store import DISK
@@ -35,6 +36,8 @@ from runner.sweep.plan import Planned
 from runner.sweep.records import Records
 from runner.tunnel.bring_up import Bench, Tunnel, refuse_damage
 
+# How an instrument says that it has no number, that the lab is broken, or that the tunnel could not be made anew.
+SAID = (TooLongError, MeasurementError, CommandError, TimeoutError, LabError, ProofError)
 ATTEMPTS = 2  # a trial that takes turns is begun again after its first failure
 REPAIRS = 2  # any trial is begun again after what measures has died, so often
 
@@ -109,13 +112,9 @@ class RunningTrial:
     def close(self) -> None:
         """Let the instrument clean up. Where it cannot, the next trial gets another tunnel. Raises LabError."""
         measuring, self._measuring = self._measuring, None
-        try:
+        with caught(self._left_behind, LabError):
             if isinstance(measuring, Generator):
                 measuring.close()
-        except (KeyboardInterrupt, LabError):
-            raise
-        except BaseException:
-            self.usable = False
 
     @property
     def has_samples(self) -> bool:
@@ -136,14 +135,15 @@ class RunningTrial:
     def _attempt(self, go: Go, round_: int) -> None:
         started, ended, paused_s = time.monotonic(), False, PAUSES.seconds()
         try:
-            result, ended = self._next(go)
-            PAUSES.refuse(paused_s)
-            if ended:
-                self._finish(result)
-            elif go is Go.END:
-                raise MeasurementError("the instrument did not end when it was told to")
-            else:
-                self._add(result, round_, started)
+            with caught(self._broke, *SAID):
+                result, ended = self._next(go)
+                PAUSES.refuse(paused_s)
+                if ended:
+                    self._finish(result)
+                elif go is Go.END:
+                    raise MeasurementError("the instrument did not end when it was told to")
+                else:
+                    self._add(result, round_, started)
         except TooLongError as refused:
             self.too_long.add(self.planned.cell.key)
             self._write(status="unsupported", reason=str(refused))
@@ -153,20 +153,25 @@ class RunningTrial:
                 self._failed(error, no_result=ended or go is Go.END)
             except InstrumentError as died:
                 self._repaired(died, ending=go is Go.END)
-        except (LabError, ProofError):  # the lab is broken, or the tunnel could not be made anew
-            raise
         except KeyboardInterrupt:  # it went through the instrument, which cannot go on
             self._measuring = None
             raise
-        except BaseException as error:
-            if isinstance(error, OSError) and error.errno in DISK:
-                raise
-            check_alive(self.bench.lab)  # where a node is gone, whatever follows from that is no fault of theirs
-            self.usable = False  # nobody knows what it left behind: the next trial gets another tunnel
-            explained = isinstance(error, PluginError)
-            self._write(status="failed", reason=str(error) if explained else blamed(self.planned.instrument, error))
         finally:
             self.spent_s += time.monotonic() - started
+
+    def _broke(self, error: BaseException) -> None:
+        """Fail the trial by a mistake of the instrument or the plugin. Raises the error of a full disk, and LabError
+        where a node is gone: whatever follows from that is no fault of theirs."""
+        if isinstance(error, OSError) and error.errno in DISK:
+            raise error
+        check_alive(self.bench.lab)
+        self._left_behind(error)
+        explained = isinstance(error, PluginError)
+        self._write(status="failed", reason=str(error) if explained else blamed(self.planned.instrument, error))
+
+    def _left_behind(self, error: BaseException) -> None:
+        """Let the next trial get another tunnel: nobody knows what an instrument left in this one that ended so."""
+        self.usable = False
 
     def _next(self, go: Go) -> tuple[Any, bool]:
         """What the instrument yields or returns, and whether it has returned."""

@@ -1,11 +1,49 @@
-"""What was seen of the path between two sites, as needs that the user did not state."""
+"""What was seen of the path between two sites, as needs that the user did not state; and the request for this path."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from runner.data.needs import MUSTS, Must, Needs, Seen
+from runner.design.profile import Profile
 from runner.lab.shape.site import BarePath
+from runner.sweep.request import Request
 
 DIGITS = 3  # of what is filled in: the path has no more of them tomorrow
+HEADROOM = 2.0
+
+
+def for_path(request: Request, path: BarePath, most_bps: float | None = None) -> Request:
+    """The request with what this path shows of the needs; where its profile goes by the path, with the rates of the
+    searches, and of the ladder, as high as the path carries. ``most_bps``: the site's limit."""
+    needs = with_seen(request.needs, path)
+    if not request.profile.from_path:
+        return replace(request, seen=needs)
+    line = dict[str, list[str]]()
+    if needs.line_bps and any(cell.params["measure"] == "ladder" for cell in request.cells):
+        line = {"line_bps": [f"{needs.line_bps:.0f}"]}
+    profile = from_path(request.profile, path, most_bps)
+    return replace(request, profile=profile, chosen=line | request.chosen, seen=needs)
+
+
+def from_path(profile: Profile, path: BarePath, most_bps: float | None = None) -> Profile:
+    """The profile with searches limited by what the bare path carries, with headroom: one TCP connection measured it,
+    which may carry less than the path has room for. Where no rate was measured, ``most_bps`` is the limit."""
+    highest_bps = HEADROOM * max(path.rates_bps) if path.rates_bps else most_bps
+    if not highest_bps:
+        return profile
+    limited = {name: replace(search, max_rate_bps=highest_bps) for name, search in profile.searches.items()}
+    return replace(profile, **limited)  # type: ignore[arg-type]
+
+
+def without_rate(request: Request, path: BarePath, most_bps: float | None = None) -> str:
+    """What the user is told where the searches go by the path, and nothing limits them; else empty."""
+    if not request.profile.from_path or path.rates_bps or most_bps:
+        return ""
+    return (
+        "The rate of the bare path was not measured, because no TCP port of gw2 comes through. So the searches "
+        "offer up to 10 Gbit/s. To limit them, give --max-rate."
+    )
 
 
 def with_seen(needs: Needs, path: BarePath) -> Needs:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from runner.catalogue import blamed, instruments
 from runner.data.errors import InstrumentError, PluginError, Unsupported, UsageError, VpnevalError
+from runner.data.foreign import caught
 from runner.data.levels import tunnel_levels
 from runner.data.remarks import Remark
 from runner.data.store import Store
@@ -40,7 +41,8 @@ def refusals(
                     yield cell, "lab_error", str(own), []
                 else:
                     if no:
-                        yield cell, "unsupported", no.reason, [Remark(kind=no.cause)] if no.cause else []
+                        remarks = [Remark(kind=no.cause, subject=no.offered, why=no.why)] if no.cause else []
+                        yield cell, "unsupported", no.reason, remarks
 
 
 class _Asking:
@@ -71,12 +73,12 @@ class _Asking:
         return no or refused(self.lab, vpn, cell.params)
 
     def _refuses(self, instrument: Instrument, vpn: Vpn, cell: Cell) -> Unsupported | None:
-        try:
-            return instrument.refuses(self.lab, vpn, cell.params)
-        except VpnevalError:
-            raise
-        except Exception as broken:
+        def blame(broken: BaseException) -> None:
             raise UsageError(blamed(instrument, broken)) from broken
+
+        with caught(blame, VpnevalError):
+            no = instrument.refuses(self.lab, vpn, cell.params)
+        return no
 
 
 def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:

@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from runner.data.errors import InstrumentError, LabError, ProofError, VpnevalError
+from runner.data.errors import CommandError, InstrumentError, LabError, ProofError, VpnevalError
 from runner.data.files import open_file, write_text
+from runner.data.foreign import caught
 from runner.data.levels import Params, tunnel_levels
 from runner.data.store import DISK, Store
 from runner.data.trials import Cell
@@ -172,12 +174,9 @@ class TunnelBuilder:
             alone = self.stage.rig.alone(self._images[1], output.append)
             try:
                 self.shared.secrets[key] = make_secrets(self.vpn, alone, sites)
-            except BaseException:  # nobody knows which of the words are keys
-                output = [" ".join(line.split()[:2]) for line in output]
-                raise
             finally:
-                for line in output:
-                    self._say(hide(line))
+                for line in output:  # without the keys, nobody knows which of the words are keys
+                    self._say(hide(line) if key in self.shared.secrets else " ".join(line.split()[:2]))
         return self.shared.secrets[key]
 
     @property
@@ -236,7 +235,8 @@ class RunContext:
             raise LabError(self.store.trouble(error)) from error
         what = str(error) or repr(error)
         reason = (what if isinstance(error, VpnevalError | TimeoutError) else repr(error)) + tail(folder)
-        if self.stage.rig.stands != 1 and (why := confined(reason)):  # the labs are on this machine
+        said = (f"{error.argv[0]}: {error.stderr}" if isinstance(error, CommandError) else "") + tail(folder)
+        if self.stage.rig.stands != 1 and (why := confined(said)):  # the labs are on this machine
             reason += f"\n{why}"
         proof = error.proof if isinstance(error, ProofError) else None
         for planned in waiting:
@@ -251,16 +251,14 @@ class RunContext:
     def on_paper(self, tunnel: PlannedTunnel, folder: Path) -> None:
         """Measure trials that count what a plugin writes down, and need no tunnel; the recipe is their log."""
         for planned in tunnel.trials:
-            try:
+            measured = None
+            with caught(partial(self.fail, [planned], folder=folder)):
                 write_text(folder / "recipe.txt", recipe(self.vpns[tunnel.vpn], tunnel_levels(tunnel.params), SITES))
                 no_bench = cast(Bench, None)  # what needs no tunnel does not look at one
-                measured = at_once(planned.instrument.measure(no_bench, self.asked(planned)))
-                self.records.check(planned, measured)
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:  # a failing plugin or instrument never stops the sweep
-                self.fail([planned], error, folder)
-            else:
+                found = at_once(planned.instrument.measure(no_bench, self.asked(planned)))
+                self.records.check(planned, found)
+                measured = found
+            if measured is not None:
                 self.records.write(planned, measured=measured, log=self.log(folder))
 
     def log(self, folder: Path) -> str:

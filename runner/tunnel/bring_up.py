@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from runner.data.errors import InstrumentError, ProofError, Unsupported, VpnevalError
+from runner.data.foreign import caught
 from runner.data.levels import Params
 from runner.data.trials import Evidence, Proof
 from runner.lab import probes
@@ -254,12 +255,15 @@ def _states(lab: Lab, vpn: Vpn) -> str:
     states = []
     for site in lab.sites:
         gateway = lab.gateway(site)
-        try:
-            up = vpn.is_up(gateway, site, peers_of(site, lab.sites))
-        except Exception as error:  # only words for a message: the failure itself is already being raised
-            state = f"is_up() of the plugin failed ({error})"
-        else:
-            state = f"the plugin says that the tunnel is {'up' if up else 'not up'}"
         ended = "".join(f", but {log} has ended with {how}" for log, how in gateway.ended().items())
-        states.append(f"{site.name}: {state}{ended}")
+        states.append(f"{site.name}: {_state(vpn, gateway, site, peers_of(site, lab.sites))}{ended}")
     return "; ".join(states)
+
+
+def _state(vpn: Vpn, gateway: Node, site: Site, peers: Sequence[Site]) -> str:
+    states = list[str]()
+    # Only words for a message: the failure itself is already being raised.
+    with caught(lambda error: states.append(f"is_up() of the plugin failed ({error})")):
+        up = vpn.is_up(gateway, site, peers)
+        states.append(f"the plugin says that the tunnel is {'up' if up else 'not up'}")
+    return states[0]

@@ -26,7 +26,7 @@ from runner.lab.readings.seen import Counters, Seen, counters, everything
 from runner.lab.shape.site import ip_version
 from runner.tunnel.bottleneck import PAYLOAD_SHARE, Pieces, fragments_in, limit_of, pieces_in, policed_in
 from runner.vpn.plugin import Vpn
-from runner.vpn.sign import Standing, standing, wanted
+from runner.vpn.recognised import Recognised, standing, wanted
 
 NOW_S = 3.0  # that the gateways are watched without a probe's traffic
 PINGS, EVERY_S = 10, 0.2  # others than root may ping no faster
@@ -50,7 +50,7 @@ class Way(Strict):
     rates_bps: list[float] = []
 
 
-class Gateway(Strict):
+class GatewayLook(Strict):
     """What one gateway shows."""
 
     host: str
@@ -58,7 +58,7 @@ class Gateway(Strict):
     kernel: str
     cpu: dict[str, str]
     cores: int
-    tunnels: list[Standing]
+    tunnels: list[Recognised]
     lacks: list[str]
 
 
@@ -68,8 +68,8 @@ class Look(Strict):
     any probe. ``limit`` was found ``loaded`` by a probe, or in what was there. ``instead``: what a run of the same
     gateways says of other VPNs. ``unmeasured``: what is not known, and what would show it."""
 
-    gateways: dict[str, Gateway]
-    tunnel: dict[str, Standing]
+    gateways: dict[str, GatewayLook]
+    tunnel: dict[str, Recognised]
     to: str = ""
     path: Way = Way()
     inside: Way = Way()
@@ -95,7 +95,7 @@ class _Examining:
         self.public = {name: public for name, (public, _) in ends.items()}
         self.tunnels = {name: standing(seen, vpns) for name, seen in self.seen.items()}
         self.names = list(self.nodes)
-        self.tunnel: dict[str, Standing] = {}
+        self.tunnel: dict[str, Recognised] = {}
         self.unmeasured: list[str] = []
         self.to = self.own = self.pingless = ""
         self.line = ends[self.names[0]][1]
@@ -142,7 +142,7 @@ class _Examining:
                 if one.program in self.programs.get(best.vpn, ()) or one.program == best.program:
                     self.tunnel[name] = replace(one, vpn=best.vpn, title=best.title)
 
-    def _leading(self, name: str, other: str) -> Iterator[tuple[Standing, str, str]]:
+    def _leading(self, name: str, other: str) -> Iterator[tuple[Recognised, str, str]]:
         """The tunnels of ``name`` by which packets to an address of ``other`` go, the address, and that of ``name``."""
         mine, theirs = _addresses(self.seen[name]), _addresses(self.seen[other]) - {self.public[other]}
         by_device = {tunnel.device: tunnel for tunnel in self.tunnels[name] if tunnel.device}
@@ -267,7 +267,7 @@ def examine(
     pieces = pieces_in(before, after, seconds)
     found = Look(
         gateways={
-            name: Gateway(
+            name: GatewayLook(
                 host=seen["host"],
                 address=at.public[name],
                 kernel=seen["kernel"],

@@ -20,7 +20,7 @@ from runner.data.errors import UsageError
 from runner.data.levels import Params
 from runner.lab.shape.site import ENCAPSULATION_BYTES, TCP_PORTS, Site, higher_numbered, lower_numbered, peers_of
 from runner.vpn.plugin import Secrets, Vpn
-from runner.vpn.recipe import KeyMaker, Script, check_offered, script_of
+from runner.vpn.recipe import KeyMaker, RecipeScript, check_offered, script_of
 
 HOME = "/etc/vpneval"
 TABLE = "vpneval_tunnel"
@@ -108,7 +108,7 @@ def with_wan_port(lines: Sequence[str], peers: Sequence[Site]) -> list[str]:
     return [f"wan_port=$(leads_to {shlex.quote(peers[0].wan_address)})", *found]
 
 
-def values_of(vpn: Vpn, me: Site, peers: Sequence[Site], script: Script) -> dict[str, str]:
+def values_of(vpn: Vpn, me: Site, peers: Sequence[Site], script: RecipeScript) -> dict[str, str]:
     """The values of this gateway for the common scripts. ``closed``: networks that only the tunnel may lead to.
     ``tunnel``: its devices; none where it is IPsec in the kernel."""
     ports = [port for port in vpn.ports.split() if port.startswith("udp") or lower_numbered(me, peers)]
@@ -136,7 +136,7 @@ def values_of(vpn: Vpn, me: Site, peers: Sequence[Site], script: Script) -> dict
     }
 
 
-def devices_of(vpn: Vpn, peers: Sequence[Site], script: Script) -> list[str]:
+def devices_of(vpn: Vpn, peers: Sequence[Site], script: RecipeScript) -> list[str]:
     """The tunnel's network devices on a gateway: those that its commands name, and that the plugin declares."""
     naming = r"\b(?:dev|link set|link show|tuntap add) (\S+)"
     found = {name for line in script.lines for name in re.findall(naming, line)} - {WAN_PORT}

@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ from runner.data.errors import (
     Unsupported,
     UsageError,
 )
+from runner.data.foreign import caught
 from runner.data.store import DISK
 from runner.data.trials import Evidence
 from runner.lab.node import PATIENCE
@@ -119,15 +120,12 @@ def _watched(
     def call(*args: Any, **named: Any) -> Any:
         began = time.monotonic()
         try:
-            result = bound(*args, **named)
+            with caught(partial(_blame, vpn, method)):
+                result = bound(*args, **named)
         except KeyboardInterrupt as ended:  # by the user
             if (took_s := time.monotonic() - began) >= LONG_S * PATIENCE:
                 ended.add_note(_unfinished(vpn, method, ended, took_s))
             raise
-        except BaseException as broken:
-            if _is_ordinary(broken, vpn, method):
-                raise
-            raise PluginError(_blamed(vpn, method, broken)) from broken
         try:
             return checked(vpn, result)
         except (TypeError, ValueError) as wrong:
@@ -135,6 +133,12 @@ def _watched(
             raise PluginError(f"the plugin {vpn.name} is broken: {method} in {file} returned {wrong}") from wrong
 
     return call
+
+
+def _blame(vpn: Vpn, method: str, broken: BaseException) -> None:
+    if _is_ordinary(broken, vpn, method):
+        raise broken
+    raise PluginError(_blamed(vpn, method, broken)) from broken
 
 
 def _is_ordinary(broken: BaseException, vpn: Vpn, method: str) -> bool:
@@ -173,10 +177,10 @@ def _line(number: int | None) -> str:
 
 
 def _text(broken: BaseException) -> str:
-    try:
-        return str(broken)[:MOST_CHARACTERS]
-    except Exception as worse:  # its own __str__ is broken, too
-        return f"(its text cannot be made: {type(worse).__name__})"
+    texts = list[str]()
+    with caught(lambda worse: texts.append(f"(its text cannot be made: {type(worse).__name__})")):
+        texts.append(str(broken)[:MOST_CHARACTERS])
+    return texts[0]
 
 
 # --- what methods return ---------------------------------------------------------------------------------------------

@@ -149,7 +149,8 @@ def offered(vpn: Vpn, params: Params) -> Unsupported | None:
             continue  # an AEAD brings its own
         if level not in words:
             why = offers.limits.get(factor, f"the plugin of {vpn.title} does not offer {factor} {level}")
-            return Unsupported(f"{why} (asked: {factor} {level}; offered: {', '.join(words)})")
+            asked, offered = f"{factor} {level}", ", ".join(words)
+            return Unsupported(f"{why} (asked: {asked}; offered: {offered})", "not offered", why, offered)
     return None
 
 

@@ -101,7 +101,7 @@ class KeyMaker(NotedNode):
         return lines
 
 
-class Script(NotedNode):
+class RecipeScript(NotedNode):
     """A ``NotedNode`` whose lines are a shell script with the functions of gateway/functions.sh: what the plugin waits
     for, the script waits for. ``files`` are the gateway's: path -> text and mode. ``undo`` are the commands that take
     it back. ``dials``: the plugin's (``Software.dials``)."""
@@ -148,9 +148,9 @@ class Script(NotedNode):
             self.undo.insert(0, shlex.join(argv) + " 2> /dev/null || true")
 
 
-def script_of(vpn: Vpn, params: Params, me: Site, sites: Sequence[Site], secrets: Secrets) -> Script:
+def script_of(vpn: Vpn, params: Params, me: Site, sites: Sequence[Site], secrets: Secrets) -> RecipeScript:
     """What gateway ``me`` needs of the VPN itself: files, commands, and what takes them back."""
-    script, peers = Script(me.name, vpn.software.dials), peers_of(me, sites)
+    script, peers = RecipeScript(me.name, vpn.software.dials), peers_of(me, sites)
     for path, text in vpn.render(me, peers, params, secrets).items():
         script.write(path, text)
     vpn.start(script, me, peers, params)

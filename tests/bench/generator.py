@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from runner.catalogue import load_vpn
+from runner.data.lab_facts import GeneratorLimit
 from runner.data.levels import BASELINE
-from runner.data.trials import GeneratorLimit
 from runner.instruments.tools.generator import Generator, generating
 from runner.instruments.traffic.calibration import at_full_speed, limit, routed
 from runner.lab.shape.site_to_site import namespace_lab

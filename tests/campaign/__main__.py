@@ -18,9 +18,9 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from runner.cli import guest_runs as other_kernels
 from runner.farm import dask
 from runner.lab.places import rootless
+from runner.stages import guests
 from tests.campaign.commands import CommandCase, no_lab, no_lab_here, prepare
 from tests.campaign.gains import GainCase
 from tests.campaign.labs import LabCase
@@ -51,7 +51,7 @@ def without_other_labs() -> None:
     """A command that would start itself again elsewhere, or workers, is told that it cannot; and it soon gives up a
     scheduler that is not there."""
     rootless.enter = no_lab_here
-    other_kernels.this_command_under = no_lab
+    guests.this_command_under = no_lab
     dask._local = no_lab
     dask.CONNECT_S = 1
 

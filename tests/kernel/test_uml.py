@@ -19,13 +19,13 @@ from pathlib import Path
 
 import pytest
 
-from runner.cli.guest_runs import CONSOLE_LOG
 from runner.data.errors import LabError
 from runner.data.store import load_run
 from runner.data.trials import Trial
 from runner.lab import kernels
 from runner.lab.kernels.boot import Attempt, run_in
 from runner.lab.node import wait_until
+from runner.stages.guests import CONSOLE_LOG
 from tests.kernel.inside import Work
 from tests.kernel.work import KERNEL_VPNS, OLD_CIPHERS, SMALLEST
 from tests.lab.commands import lines

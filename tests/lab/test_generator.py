@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from runner.catalogue import load_vpn
+from runner.data.lab_facts import generator_limits
 from runner.data.store import load_run
-from runner.data.trials import generator_limits
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, Found, Go, play
 from runner.instruments.result import Measured

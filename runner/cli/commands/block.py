@@ -10,8 +10,10 @@ import typer
 
 def block(asked: Annotated[Path, typer.Argument(metavar="FILE", help="what the coordinator asked for")]) -> None:
     """Measure one repetition for the coordinator of a farm."""
-    from runner.cli.farm import measure_block
+    from runner.cli.live import watching
+    from runner.cli.output import err
     from runner.lab.places import rootless
+    from runner.stages.farm import measure_block
 
     rootless.enter("netns")
-    raise typer.Exit(measure_block(asked))
+    measure_block(asked, watching(err, True, None))

@@ -50,8 +50,8 @@ def doctor(
 
     from runner.cli.examination import examine, this_machine
     from runner.cli.examined import none_of, rows
-    from runner.cli.guest_runs import this_command_under
     from runner.lab import kernels
+    from runner.stages.guests import this_command_under
 
     (under,) = kernels.parse(kernel, lab, several=False)
     require_known("image", image, image_names())

@@ -54,7 +54,7 @@ def more(
     """
     begin("vpneval reads the run.")
     from runner.cli.ending import Shown
-    from runner.cli.stages import play
+    from runner.cli.measuring import measure
     from runner.data.invocation import asked_of
     from runner.data.numbers import seconds
     from runner.data.store import is_being_written, load_run
@@ -82,7 +82,7 @@ def more(
         time_s = seconds(deadline) if deadline else _time_s(folder, asked.weights, quiet)
         without = asked.rounds and not deadline  # so many rounds, however long they take
         asked = asked.changed(until_significant=True, deadline_s=None if without else time_s)
-    raise typer.Exit(play(asked, Shown(quiet, full, as_json), [kernel]))
+    raise typer.Exit(measure(asked, Shown(quiet, full, as_json), [kernel]))
 
 
 def _twice(run: Run, folder: Path, deadline: str) -> int:

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import typer
 
-from runner.cli.options import Full, Json, Quiet, Strict
+from runner.cli.options import Quiet, tell
 from runner.data.errors import UsageError
+from runner.data.streams import document
 
 
 def play(
     asked: Annotated[str, typer.Argument(metavar="JSON", help="what was asked for")],
     quiet: Quiet = False,
-    full: Full = False,
-    as_json: Json = False,
-    strict: Strict = False,
 ) -> None:
-    """Measure what was asked for on this kernel, and print the report."""
+    """Measure what was asked for on this kernel, and print what was done as JSON."""
     from pydantic import ValidationError
 
-    from runner.cli import stages
-    from runner.cli.ending import Shown
+    from runner.cli.live import watching
+    from runner.cli.output import err
     from runner.data.asked import AskedRun
+    from runner.stages.play import folder_of, play
+    from runner.sweep.request import resolve
 
     try:
-        run = AskedRun.model_validate_json(asked)
+        request = resolve(AskedRun.model_validate_json(asked))
     except ValidationError as wrong:
         raise UsageError(f"this is not what vpneval asks a guest for: {wrong}") from None
-    raise typer.Exit(stages.play(run, Shown(quiet, full, as_json, strict)))
+    say = (lambda text: None) if quiet else tell
+    outcome = play(request, folder_of(request), say, watching(err, quiet, request.weights))
+    document(json.dumps(vars(outcome)) + "\n")

@@ -78,13 +78,9 @@ def report(
     one_report = {"pdf", *(name for name, other in FORMS.items() if other.one_report)}
     stating = partial(needs_of, context)
     made_of = partial(report_of, weights=weights, configuration=configuration, margin=margin, needs=stating)
-    if write:
-        _no_other_form(form, across)
-    else:
-        _known_form(form, across, [*FORMS])
+    _check_form(form, across, write, [*FORMS])
     runs = runs_in(folders)
-    together = set(runs) == set(folders)  # those that were named one by one make one report
-    only = runs[0] if len(runs) == 1 else None
+    only, together = runs[0] if len(runs) == 1 else None, set(runs) == set(folders)  # named one by one: one report
     if write:
         _write(only, made_of)
     elif across:
@@ -92,10 +88,8 @@ def report(
     elif form in FINDINGS:
         _print_findings([made_of([run]) for run in runs], form)
     elif not (only or together) and form in one_report:
-        raise UsageError(
-            f"{', '.join(map(str, folders))} holds several runs, and --format {form} takes one run. Name one of "
-            f"{', '.join(map(str, runs))}"
-        )
+        held, named = ", ".join(map(str, folders)), ", ".join(map(str, runs))
+        raise UsageError(f"{held} holds several runs, and --format {form} takes one run. Name one of {named}")
     elif form == "pdf":
         _print_pdf(made_of(runs), only)
     elif only or together:
@@ -104,15 +98,11 @@ def report(
         _print_in_turn(runs, [made_of([run]) for run in runs], form, full)
 
 
-def _no_other_form(form: str, across: str) -> None:
-    """Refuse what --write would pass over."""
-    if across or form != "term":
+def _check_form(form: str, across: str, write: bool, texts: list[str]) -> None:
+    """Raise UsageError for a form that there is not, and for what --write would pass over."""
+    if write and (across or form != "term"):
         other = "--across" if across else f"--format {form}"
         raise UsageError(f"--write writes every form of one report, so that it does not go with {other}: leave out one")
-
-
-def _known_form(form: str, across: str, texts: list[str]) -> None:
-    """Raise UsageError for a form that there is not."""
     if across:
         require_known("--across", across, ["machines"])
         require_known("format of --across", form, ["term", "md", "json"])

@@ -96,7 +96,7 @@ def run(
     if not quiet and not inside():
         tell("vpneval reads the plugins and checks the command line.")
     from runner.cli.ending import Shown
-    from runner.cli.stages import play
+    from runner.cli.measuring import measure
     from runner.lab import kernels
 
     under = kernels.parse(kernel, lab)
@@ -107,4 +107,4 @@ def run(
         raise UsageError("--rest cannot be used with --kernel or --json: it makes two runs, the first on this kernel")
     if install and not second:
         raise UsageError("--install installs what --rest needs: give --rest KERNEL, too")
-    raise typer.Exit(play(asked_for(context), Shown(quiet, full, as_json, strict), under, second, install))
+    raise typer.Exit(measure(asked_for(context), Shown(quiet, full, as_json, strict), under, second, install))

@@ -37,7 +37,7 @@ PULLED = "the cable of the active gateway's WAN interface is pulled, and put bac
 
 
 @dataclass
-class Seen:
+class SeenHandovers:
     """The handovers (s), each with the stream's interval before it (s), and why labs were given up."""
 
     samples_s: list[float] = field(default_factory=list)
@@ -51,7 +51,7 @@ def many(bench: Bench, vpn: Vpn, params: Mapping[str, str], timers: str, seed: i
     Raises MeasurementError where not one was seen, TimeoutError where a second gateway cannot be prepared, and what
     bringing up another lab raises.
     """
-    wanted, started, seen = int(params["handovers"]), time.monotonic(), Seen()
+    wanted, started, seen = int(params["handovers"]), time.monotonic(), SeenHandovers()
     with ExitStack() as stack:
         benches = [bench]
         for _ in range(int(params.get("labs", "1")) - 1):
@@ -108,7 +108,7 @@ def streaming(lab: Lab, address: str) -> Iterator[Process]:
 
 
 def collected(
-    labs: Mapping[Dialogue, Bench], wanted: int, vpn: Vpn, params: Mapping[str, str], seen: Seen
+    labs: Mapping[Dialogue, Bench], wanted: int, vpn: Vpn, params: Mapping[str, str], seen: SeenHandovers
 ) -> Iterator[float]:
     """Yield handovers (s) and add them to ``seen``, until it has ``wanted`` of them or no lab is left. A lab is given
     up when its probe sends nothing for longer than a failure may take.

@@ -15,12 +15,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
+from runner.lab.node import proc
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.shape.topologies import Topology
 
-TICK_S = 0.01  # USER_HZ is 100 on every Linux
 THREADED = 'for port; do ethtool -K "$port" tso off gro on && echo 1 >"/sys/class/net/$port/threaded" || exit; done'
 
 
@@ -41,15 +40,14 @@ def give_threads(lab: Lab, topology: Topology) -> Mapping[str, Sequence[int]]:
 
 def _threads() -> set[int]:
     """The PIDs of all ports' threads that this process sees: "napi/PORT-NUMBER"."""
-    pids = set()
-    for name in Path("/proc").glob("[0-9]*/comm"):
+    found = set()
+    for pid in proc.pids():
         with suppress(OSError):
-            if name.read_text().startswith("napi/"):
-                pids.add(int(name.parent.name))
-    return pids
+            if proc.name_of(pid).startswith("napi/"):
+                found.add(pid)
+    return found
 
 
 def thread_s(pids: Sequence[int]) -> float:
     """The CPU seconds of these threads so far, to 10 ms each (proc_pid_stat(5)). Raises OSError where one has ended."""
-    fields = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids)
-    return sum(int(user) + int(system) for user, system in (each[11:13] for each in fields)) * TICK_S
+    return sum(map(proc.spent_s, pids))

@@ -16,7 +16,7 @@ from runner.instruments.failures.transfer import limit_of, pushed
 from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.cost import counted, snapshot
 from runner.instruments.traffic.download import SLOWEST_BPS
-from runner.lab.node.groups import Spent
+from runner.lab.node.groups import GroupSpent
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.shape.topologies import REDUNDANT
 from runner.tunnel.bring_up import Bench
@@ -130,23 +130,23 @@ def tells_modes_apart() -> bool:
     return os.times().system - before.system > spent / 2
 
 
-def by_node(lab: Lab, threads: Mapping[str, Sequence[int]]) -> dict[str, Spent]:
+def by_node(lab: Lab, threads: Mapping[str, Sequence[int]]) -> dict[str, GroupSpent]:
     """The CPU time of each node's processes so far, and of a gateway's ``threads``; nodes whose processes are not
     counted are left out. What a host's port receives is no work of the program that downloads."""
     spent = {name: node.spent() for name, node in lab.nodes.items()}
     return {
-        name: node_spent + Spent(0.0, thread_s(threads.get(name, ()) if name in REDUNDANT.gateways else ()))
+        name: node_spent + GroupSpent(0.0, thread_s(threads.get(name, ()) if name in REDUNDANT.gateways else ()))
         for name, node_spent in spent.items()
         if node_spent is not None
     }
 
 
-def since(before: Mapping[str, Spent], after: Mapping[str, Spent]) -> dict[str, Spent]:
+def since(before: Mapping[str, GroupSpent], after: Mapping[str, GroupSpent]) -> dict[str, GroupSpent]:
     """The CPU time of each node between two readings, of the nodes that are in both."""
     return {name: after[name] - before[name] for name in before.keys() & after.keys()}
 
 
-def of_processes(own: Mapping[str, Spent], client: str, whole: bool, tells: bool) -> list[Value]:
+def of_processes(own: Mapping[str, GroupSpent], client: str, whole: bool, tells: bool) -> list[Value]:
     """The CPU time of the client and of the gateways; empty where it is not counted.
 
     ``whole``: the VPN's work on packets is in it. ``tells``: the kernel tells its own time from that of programs.

@@ -8,7 +8,6 @@ cannot hold is predicted from a fit, and marked as a prediction.
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -30,7 +29,7 @@ from runner.instruments.operator.counts import mesh as sites_of
 from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.cost import daemon, processes
 from runner.lab import probes
-from runner.lab.node import PATIENCE, LabNode, wait_until
+from runner.lab.node import PATIENCE, LabNode, proc, wait_until
 from runner.lab.shape.site import Site, peers_of
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.shape.topologies import Port, Topology
@@ -43,7 +42,6 @@ BUDGET_S = 240.0  # for all sizes
 UP_WITHIN_S = 60.0
 AS_MANY_AS = 13  # labs have its open files: 20 gateways with an SSH session for each peer had 591
 SHARE = 0.5  # of the memory that is available, which a mesh may take
-TICKS = os.sysconf("SC_CLK_TCK")
 OF_ALL, OF_A_SITE = ("up_s", "memory_bytes", "cpu_s"), ("config_bytes", "config_lines")
 METRICS = {"mesh_time": "up_s", "mesh_memory": "memory_bytes_per_tunnel", "mesh_cpu": "cpu_s_per_tunnel"}
 
@@ -187,19 +185,21 @@ def cost_of(lab: Lab) -> tuple[int, float]:
     memory, spent_s = 0, 0.0
     for _, pid in processes([lab.gateway(site) for site in lab.sites]):
         with suppress(OSError):
-            if probes.FOLDER.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if any(probes.FOLDER in word for word in proc.argv_of(pid)):
                 continue
             memory += daemon(pid).pss_bytes
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            ticks_s = sum(int(field) for field in fields[11:15]) / TICKS
-            spent_s += max(ticks_s, of_threads_s(pid))
+            spent_s += max(proc.spent_s(pid, children=True), of_threads_s(pid))
     return memory, spent_s
 
 
 def of_threads_s(pid: int) -> float:
     """What the process' living threads have run, in nanoseconds' resolution (Documentation/scheduler/sched-stats): a
     tick of 10 ms is more than a small daemon needs. 0 where the kernel does not tell."""
-    return sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
+    spent_ns = 0
+    for thread in proc.threads_of(pid):
+        with suppress(*proc.GONE):
+            spent_ns += int(proc.thread_file(pid, thread, "schedstat").split()[0])
+    return spent_ns / 1e9
 
 
 def no_room(points: Sequence[Size], count: int, left_s: float) -> str:

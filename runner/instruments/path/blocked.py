@@ -9,7 +9,7 @@ from runner.data.errors import CommandError, MeasurementError, Unsupported
 from runner.data.levels import tunnel_levels
 from runner.data.metric import Metric
 from runner.instruments.instrument import Asked
-from runner.instruments.path.verdict import NoControl, PathProbe, Verdict
+from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
 from runner.instruments.tools.between import talking
 from runner.lab import probes
 from runner.lab.shape.site_to_site import Lab
@@ -59,7 +59,7 @@ def passing(lab: Lab) -> list[str]:
     return reached
 
 
-def through(bench: Bench, asked: Asked, metric: str) -> tuple[Verdict, int]:
+def through(bench: Bench, asked: Asked, metric: str) -> tuple[PathVerdict, int]:
     """The verdict on one filter, and how many TCP packets the gateways tried. Leaves ``bench`` without its tunnel.
 
     Raises NoControl where the filter is not what it should be.
@@ -79,9 +79,9 @@ def through(bench: Bench, asked: Asked, metric: str) -> tuple[Verdict, int]:
         up_s = bring_up(lab, asked.vpn, tunnel_levels(asked.params), keys).setup_s
     except (TimeoutError, CommandError):
         tried = tcp_packets(lab) - counted
-        return Verdict("dead", 0.0, control, {"tcp_packets": tried}), tried
+        return PathVerdict("dead", 0.0, control, {"tcp_packets": tried}), tried
     tried = tcp_packets(lab) - counted
-    return Verdict("up", 1.0, control, {"up_s": round(up_s, 2), "tcp_packets": tried}), tried
+    return PathVerdict("up", 1.0, control, {"up_s": round(up_s, 2), "tcp_packets": tried}), tried
 
 
 class Blocked(PathProbe):
@@ -117,7 +117,7 @@ class Blocked(PathProbe):
             return Unsupported("without a tunnel there is nothing to bring up")
         return super().refuses(lab, vpn, params)
 
-    def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, Verdict]:
+    def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:
         strict, tried = through(bench, asked, "passes_https_only")
         if strict.kind == "up":  # what passes the stricter filter passes the other
             return {"passes_https_only": strict, "passes_without_udp": strict}

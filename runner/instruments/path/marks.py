@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from runner.data.metric import Metric
 from runner.instruments.instrument import Asked
-from runner.instruments.path.verdict import NoControl, PathProbe, Verdict
+from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
 from runner.instruments.tools.between import Talker, relayed, talking
 from runner.lab.node import PATIENCE
 from runner.lab.node.iproute import interface
@@ -76,7 +76,7 @@ def control(ends: Ends, relay: Talker) -> dict[str, int]:
     return {"left_marked": outside[EF | ECT0], "arrived_marked": inside[CE]}
 
 
-def judged(ends: Ends, relay: Talker, came_out: Mapping[str, int]) -> dict[str, Verdict]:
+def judged(ends: Ends, relay: Talker, came_out: Mapping[str, int]) -> dict[str, PathVerdict]:
     """The verdicts on DSCP and on ECN. Raises MeasurementError where the tunnel does not carry the packets."""
     relay.say(do="pass")
     outside, inside = ends.send(EF)
@@ -85,7 +85,7 @@ def judged(ends: Ends, relay: Talker, came_out: Mapping[str, int]) -> dict[str, 
     kept = sum(number for tos, number in inside.items() if tos == EF)
     if inside.total() < PACKETS:
         raise NoControl(f"the tunnel delivered {inside.total()} of {PACKETS} packets before anything was marked")
-    dscp = Verdict(kind, float(copied), came_out, {"outside": told(outside), "arrived_unchanged": kept})
+    dscp = PathVerdict(kind, float(copied), came_out, {"outside": told(outside), "arrived_unchanged": kept})
     outside, _ = ends.send(ECT0)
     relay.say(do="mark", least=LEAST)
     _, inside = ends.send(ECT0)
@@ -96,12 +96,14 @@ def judged(ends: Ends, relay: Talker, came_out: Mapping[str, int]) -> dict[str, 
     return {"dscp_copied": dscp, "congestion_heard": _ecn(leaves, heard, inside.total(), came_out, numbers)}
 
 
-def _ecn(leaves: bool, heard: int, arrived: int, came_out: Mapping[str, int], numbers: Mapping[str, object]) -> Verdict:
+def _ecn(
+    leaves: bool, heard: int, arrived: int, came_out: Mapping[str, int], numbers: Mapping[str, object]
+) -> PathVerdict:
     """A router drops what it cannot mark, and what is lost is heard, too. What it marks must arrive marked, or not."""
     if not leaves:
-        return Verdict("not_copied", 1.0, came_out, numbers)
+        return PathVerdict("not_copied", 1.0, came_out, numbers)
     unheard = arrived - heard
-    return Verdict("lost" if unheard else "heard" if heard else "dropped", float(not unheard), came_out, numbers)
+    return PathVerdict("lost" if unheard else "heard" if heard else "dropped", float(not unheard), came_out, numbers)
 
 
 def told(marks: Counter[int]) -> dict[str, int]:
@@ -137,7 +139,7 @@ class Marks(PathProbe):
     )
     takes_s = 4.0
 
-    def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, Verdict]:
+    def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:
         lab = bench.lab
         near, far = lab.gateway(lab.sites[0]), lab.gateway(lab.sites[-1])
         with relayed(lab) as relay, ExitStack() as stack:

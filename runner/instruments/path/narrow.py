@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from runner.data.errors import MeasurementError
 from runner.data.metric import Metric
 from runner.instruments.instrument import Asked
-from runner.instruments.path.verdict import NoControl, PathProbe, Verdict
+from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
 from runner.instruments.tools.counters import snmp
 from runner.lab.node import PATIENCE, LabNode
 from runner.lab.node.iproute import interface
@@ -131,7 +131,7 @@ def counted(lab: Lab) -> dict[str, int]:
     return {"fragments": fragments, "too_big": too_big}
 
 
-def smallest(bench: Bench, *, silent: bool) -> Verdict:
+def smallest(bench: Bench, *, silent: bool) -> PathVerdict:
     """The smallest of MTUS at which a transfer ends. Where one does not, a smaller one is not tried."""
     seen, controls, passed = {}, {}, list[int]()
     with routed(bench.lab) as ports:
@@ -147,7 +147,7 @@ def smallest(bench: Bench, *, silent: bool) -> Verdict:
             passed.append(mtu)
     kind = "all" if len(passed) == len(MTUS) else "some" if passed else "none"
     least = min(passed, default=1500)
-    return Verdict(kind, float(least), controls, {"smallest": least, "of_mtu": seen})
+    return PathVerdict(kind, float(least), controls, {"smallest": least, "of_mtu": seen})
 
 
 class Narrow(PathProbe):
@@ -178,7 +178,7 @@ class Narrow(PathProbe):
     takes_s = 25.0
     spends_tunnel = True
 
-    def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, Verdict]:
+    def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:
         if transferred(bench)["bytes"] < TRANSFER_BYTES:
             raise MeasurementError("the transfer did not go through the tunnel before the WAN was narrow")
         silent = smallest(bench, silent=True)

@@ -24,7 +24,7 @@ LOST = 0  # in a plan: never sent on
 
 
 @dataclass(frozen=True)
-class Heard:
+class NumbersHeard:
     """What arrived of ``sent`` numbers: ``got`` different ones, ``twice`` of them again, ``missing`` never, ``late``:
     number -> how far below the highest. ``planned``: what the relay has held, lost or repeated."""
 
@@ -44,7 +44,7 @@ class Path:
     near: Talker
     far: Talker
 
-    def follow(self, plan: Mapping[int, int], count: int) -> Heard:
+    def follow(self, plan: Mapping[int, int], count: int) -> NumbersHeard:
         """Send ``count`` numbers in a closed loop, while the relay holds or loses those of ``plan``."""
         self.far.say()
         self.relay.say(do="plan", least=LEAST, plan={str(number): depth for number, depth in plan.items()})
@@ -52,18 +52,18 @@ class Path:
         planned = self.relay.say(do="pass")["planned"]
         return self._heard(count, planned)
 
-    def repeat(self, count: int, per_s: float) -> Heard:
+    def repeat(self, count: int, per_s: float) -> NumbersHeard:
         """Send ``count`` numbers at this rate, while the relay sends each twice."""
         self.far.say()
         self.relay.say(do="repeat", least=LEAST)
         self.near.say(20 + count / per_s, count=count, bytes=BYTES, per_s=per_s)
         return self._heard(count, len(self.relay.say(do="pass")["sent"]))
 
-    def _heard(self, count: int, planned: int) -> Heard:
+    def _heard(self, count: int, planned: int) -> NumbersHeard:
         told = self.far.say()
         missing = {*told["missing"]} | {*range(told["got"] + len(told["missing"]), count)}
         late = dict(told["late"])
-        return Heard(count, told["got"], told["twice"], planned, late, tuple(sorted(missing)))
+        return NumbersHeard(count, told["got"], told["twice"], planned, late, tuple(sorted(missing)))
 
 
 @contextmanager

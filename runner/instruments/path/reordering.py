@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.metric import Metric
 from runner.instruments.instrument import Asked
-from runner.instruments.path.numbers import Heard, Path, paths
-from runner.instruments.path.verdict import NoControl, PathProbe, Verdict
+from runner.instruments.path.numbers import NumbersHeard, Path, paths
+from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
@@ -40,7 +40,7 @@ def accepted(path: Path, depths: tuple[int, ...]) -> set[int]:
     )
 
 
-def clean(heard: Heard, plan: Mapping[int, int]) -> bool:
+def clean(heard: NumbersHeard, plan: Mapping[int, int]) -> bool:
     """Was each held packet either delivered exactly as late as planned, or not at all, and every other one in order?"""
     late = all(plan.get(number) == below for number, below in heard.late.items())
     return late and heard.planned == len(plan) and {*heard.late, *heard.missing} == plan.keys()
@@ -91,7 +91,7 @@ class Reordering(PathProbe):
             return Unsupported("its tunnel is a TCP connection, which puts packets in order again")
         return super().refuses(lab, vpn, params)
 
-    def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, Verdict]:
+    def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:
         with paths(bench) as (tunnel, bare):
             if missing := {*DEPTHS} - accepted(bare, DEPTHS):
                 raise NoControl(
@@ -100,4 +100,4 @@ class Reordering(PathProbe):
             low, high = deepest(tunnel)
         kind = "window" if high else "all"
         control = {"deepest": max(DEPTHS), "delivered": len(DEPTHS)}
-        return {"reordering_depth": Verdict(kind, float(low), control, {"accepted": low, "refused": high})}
+        return {"reordering_depth": PathVerdict(kind, float(low), control, {"accepted": low, "refused": high})}

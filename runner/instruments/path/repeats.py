@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from runner.data.errors import Unsupported
 from runner.data.metric import Metric
 from runner.instruments.instrument import Asked
-from runner.instruments.path.numbers import LOST, Heard, paths
-from runner.instruments.path.verdict import NoControl, PathProbe, Verdict
+from runner.instruments.path.numbers import LOST, NumbersHeard, paths
+from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
@@ -29,23 +29,25 @@ def bursts(seed: int, count: int = PACKETS) -> list[int]:
     return lost
 
 
-def of_repeats(heard: Heard, bare: Heard) -> Verdict:
+def of_repeats(heard: NumbersHeard, bare: NumbersHeard) -> PathVerdict:
     """The verdict on repeated packets. Raises NoControl where they do not arrive twice without a tunnel."""
     if bare.twice != bare.sent or bare.missing:
         raise NoControl(f"without a tunnel {bare.twice} of {bare.sent} repeated packets arrived twice")
     kind = "lost" if heard.missing else "twice" if heard.twice else "once"
     numbers = {"sent": heard.sent, "delivered": heard.got, "delivered_twice": heard.twice, "repeated": heard.planned}
-    return Verdict(kind, heard.got / heard.sent, {"sent": bare.sent, "delivered_twice": bare.twice}, numbers)
+    return PathVerdict(kind, heard.got / heard.sent, {"sent": bare.sent, "delivered_twice": bare.twice}, numbers)
 
 
-def of_bursts(heard: Heard, bare: Heard, lost: list[int]) -> Verdict:
+def of_bursts(heard: NumbersHeard, bare: NumbersHeard, lost: list[int]) -> PathVerdict:
     """The verdict on loss in bursts. Raises NoControl where anything else is lost without a tunnel."""
     if [*bare.missing] != lost or bare.planned != len(lost):
         raise NoControl(f"without a tunnel {len(bare.missing)} packets are missing, and {len(lost)} were to be lost")
     passed = heard.sent - len(lost)
     numbers = {"sent": heard.sent, "lost_on_the_wan": heard.planned, "passed": passed, "delivered": heard.got}
     control = {"passed": passed, "delivered": bare.got}
-    return Verdict("exact" if [*heard.missing] == lost else "more_lost", min(1.0, heard.got / passed), control, numbers)
+    return PathVerdict(
+        "exact" if [*heard.missing] == lost else "more_lost", min(1.0, heard.got / passed), control, numbers
+    )
 
 
 class Repeats(PathProbe):
@@ -77,7 +79,7 @@ class Repeats(PathProbe):
             return Unsupported("its tunnel is a TCP connection, which sends again what is lost and drops duplicates")
         return super().refuses(lab, vpn, params)
 
-    def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, Verdict]:
+    def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:
         lost = bursts(asked.seed)
         plan = dict.fromkeys(lost, LOST)
         with paths(bench) as (tunnel, bare):

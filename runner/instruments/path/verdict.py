@@ -20,7 +20,7 @@ TROUBLE = (MeasurementError, CommandError, TimeoutError)
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PathVerdict:
     """What a probe found: its ``kind``, which a report has words for, the metric's ``value``, and the counts behind it.
     ``control``: the counts of the control, which came out."""
 
@@ -50,7 +50,7 @@ class PathProbe(Whole):
         return self.takes_s
 
     @abstractmethod
-    def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, Verdict]:
+    def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:
         """Metric -> verdict. Raises one of TROUBLE where there is none, and NoControl for a control."""
 
     def once(self, bench: Bench, asked: Asked) -> Measured:

@@ -56,7 +56,7 @@ class Beside(Protocol):
         """What came of it. Raises MeasurementError."""
 
 
-class Stamped:
+class StampedSender:
     """Stamped datagrams from the near host, 625 a second of 228 bytes, and the counter to which they go."""
 
     told = "one-way, of stamped datagrams"
@@ -130,7 +130,7 @@ def echoing(bench: Bench) -> Echo:
     return shared
 
 
-def stamping(bench: Bench, counter: Generator) -> Stamped:
+def stamping(bench: Bench, counter: Generator) -> StampedSender:
     """The sender of stamped datagrams of this tunnel, which are received by ``counter``. Raises MeasurementError."""
 
     @contextmanager
@@ -138,4 +138,4 @@ def stamping(bench: Bench, counter: Generator) -> Stamped:
         with probe(bench.lab.host1, "generate", ready="ready") as sender:
             yield Worker(bench.lab.host1, "generate", sender)
 
-    return Stamped(bench.shared("stamped sender", begun), counter)
+    return StampedSender(bench.shared("stamped sender", begun), counter)

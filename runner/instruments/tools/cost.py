@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -21,16 +20,13 @@ from typing import NamedTuple
 from runner.data.errors import MeasurementError
 from runner.data.trials import Value
 from runner.instruments.result import measurement
-from runner.lab.node import LabNode
+from runner.lab.node import LabNode, proc
 from runner.lab.shape.site_to_site import Lab
 
 PACKET_BYTES = 1448  # payload of a full TCP segment at 1500 bytes MTU: less IP, TCP and its timestamps option
-TICK_S = 0.01  # USER_HZ is 100 on every Linux
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 BACKGROUND_S = 1.0
 MORE, TICKS_S = 1.1, 0.1  # what the clocks of two machines, read one after the other, may add
-GONE = (FileNotFoundError, ProcessLookupError)  # a process that ended while we looked
-FOREIGN = (*GONE, PermissionError)  # or one that is in no node of ours
 CALLS = ("perf", "stat", "-x", ",", "-e", "raw_syscalls:sys_enter", "-p")
 # The processes of a node that is a machine of its own, and the programs that look at them.
 LOOK = (
@@ -185,7 +181,7 @@ def cpu_seconds(stat: str) -> dict[str, float]:
     """CPU seconds by kind, from the text of /proc/stat (proc_stat(5)); idle, I/O wait and stolen time left out."""
     user, nice, system, _idle, _iowait, irq, softirq = map(int, stat.split()[1:8])
     ticks = {"user": user + nice, "system": system, "irq": irq, "softirq": softirq}
-    return {kind: count * TICK_S for kind, count in ticks.items()}
+    return {kind: count * proc.TICK_S for kind, count in ticks.items()}
 
 
 def context_switches(stat: str) -> int:
@@ -208,29 +204,22 @@ def frames(network: str, interface: str) -> int:
 def processes(nodes: Sequence[LabNode]) -> list[tuple[str, int]]:
     """Node and PID, as this machine sees it, of all processes of ``nodes``, without the one that holds each node.
 
-    On a gateway that is the VPN, and nothing else. A PID namespace tells whose a process is (pid_namespaces(7)).
+    On a gateway that is the VPN, and nothing else.
     """
     holders = {node.pid for node in nodes}
-    names = {os.stat(f"/proc/{node.pid}/ns/pid").st_ino: node.name for node in nodes}
-    pairs = []
-    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
-        with suppress(*FOREIGN):
-            name = names.get(os.stat(f"/proc/{pid}/ns/pid").st_ino)
-            if name is not None and pid not in holders:
-                pairs.append((name, pid))
-    return pairs
+    return [(name, pid) for name, pid in proc.of_nodes(nodes) if pid not in holders]
 
 
 def daemon(pid: int) -> DaemonState:
     """A process of this machine (proc_pid_status(5), proc_pid_smaps(5)); all zero if it has just ended."""
     try:
-        name = Path(f"/proc/{pid}/comm").read_text().strip()
-        threads = [Path(f"/proc/{pid}/task/{t}/status").read_text() for t in os.listdir(f"/proc/{pid}/task")]
-        pss = re.search(r"^Pss: +(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), flags=re.MULTILINE)
-    except GONE:
+        name = proc.name_of(pid)
+        threads = [proc.thread_file(pid, thread, "status") for thread in proc.threads_of(pid)]
+        pss_bytes = proc.memory_bytes(pid, "Pss")
+    except proc.GONE:
         return DaemonState("", 0, 0)
     switches = sum(int(count) for text in threads for count in re.findall(r"ctxt_switches:\s+(\d+)", text))
-    return DaemonState(name, switches, int(pss[1]) * 1024 if pss else 0)
+    return DaemonState(name, switches, pss_bytes)
 
 
 def seen_daemons(look: str) -> dict[int, DaemonState]:

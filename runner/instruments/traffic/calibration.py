@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from runner.data.errors import CommandError, MeasurementError
-from runner.data.trials import Cell, GeneratorLimit
+from runner.data.lab_facts import GeneratorLimit
+from runner.data.trials import Cell
 from runner.design.profile import Profile
 from runner.instruments.tools.fragments import IP_UDP_BYTES
 from runner.instruments.tools.generator import BURST, Arrived, Generator, Load, generating

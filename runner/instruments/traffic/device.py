@@ -85,7 +85,7 @@ def fresh_key(node: Node, name: str) -> str:
     return node.run("cat", f"{HOME}/{name}.pub").stdout
 
 
-class Device(Whole):
+class SshTransfer(Whole):
     """The transfer of 100 MB by ssh, outside of any tunnel."""
 
     name = "device"

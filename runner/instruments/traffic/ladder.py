@@ -61,7 +61,7 @@ class SoFar:
 
 
 @dataclass
-class Rung:
+class RungFound:
     """What one rung found: its values by their names in ``runner.data.trials.Rung``."""
 
     values: dict[str, float]
@@ -138,9 +138,9 @@ class Climb:
             self.so_far.tcp_bps = max(self.so_far.tcp_bps, 8 * look["bytes"] / look["seconds"])
         return rate_bps > CAREFUL * self.so_far.tcp_bps
 
-    def rung(self, rate_bps: float) -> Rung:
+    def rung(self, rate_bps: float) -> RungFound:
         """Offer one rate; where it was too much, wait until the queues are empty, or make the tunnel anew."""
-        rung = Rung(self._tried(self._datagrams if self.datagrams else self._tcp, rate_bps))
+        rung = RungFound(self._tried(self._datagrams if self.datagrams else self._tcp, rate_bps))
         if rung.carried:
             return rung
         nothing = rung.values["carried_ratio"] == 0 or (self.datagrams and not emptied(self.bench))

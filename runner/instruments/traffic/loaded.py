@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -62,16 +63,7 @@ def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool
         wanted_bps = iperf3(lab, address, 1, *options)["end"]["sum_received"]["bits_per_second"] / 2
         options += ("--bitrate", str(int(wanted_bps)))
 
-    first = arrived_bytes(lab)
-    argv = ("iperf3", "--client", address, "--port", IPERF_PORT, "--connect-timeout", "3000")
-    stream = lab.host1.spawn(*argv, "--time", str(round(3 * duration_s) + LOAD_LIMIT_S), *options, log="load")
-    try:
-        wait_until(
-            lambda: not stream.alive() or arrived_bytes(lab) - first > FLOWING_BYTES,
-            "the load arriving",
-            deadline_s=10,
-        )
-        check_load(lab, stream)
+    with streaming(lab, address, 3 * duration_s, *options) as stream:
         since, bytes_before = time.monotonic(), arrived_bytes(lab)
         times = exchanges(lab, address, duration_s, at_least=EXCHANGES)
         load_bps = 8 * (arrived_bytes(lab) - bytes_before) / (time.monotonic() - since)
@@ -80,13 +72,26 @@ def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool
         packets_per_s = (arrived_bytes(lab) - bytes_before) / PACKET_BYTES / (time.monotonic() - since)
         check_load(lab, stream)
         check_congestion(lab, control)
-    finally:
-        stream.stop()
-        free_server(lab)
     if wanted_bps and load_bps < FELL_SHORT * wanted_bps:
         share = load_bps / wanted_bps
         measured.warnings.append(f"the load of half the throughput reached only {share:.0%} of that")
 
+    _told(measured, before, times, load_bps, control, calls, packets_per_s)
+    measured.measuring_s = time.monotonic() - started
+    return measured
+
+
+def _told(
+    measured: Measured,
+    before: list[float],
+    times: list[float],
+    load_bps: float,
+    control: str,
+    calls: float | str,
+    packets_per_s: float,
+) -> None:
+    """Add what was found under load: round-trip times (ms) ``before`` it and in it, and the system calls of a second,
+    or why they were not counted."""
     median, idle_median = float(np.median(times)), float(np.median(before))
     under_load = measurement("rtt_loaded", median, times, **percentiles(times))
     under_load.detail.update(load_bps=round(load_bps), idle_ms=idle_median, added_ms=round(median - idle_median, 4))
@@ -100,8 +105,26 @@ def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool
         per_packet = measurement("syscalls_per_packet", calls / packets_per_s)
         per_packet.detail.update(calls_per_s=round(calls), packets_per_s=round(packets_per_s))
         measured.measurements.append(per_packet)
-    measured.measuring_s = time.monotonic() - started
-    return measured
+
+
+@contextmanager
+def streaming(lab: Lab, address: str, most_s: float, *options: str) -> Iterator[Process]:
+    """A TCP stream through the tunnel, which has begun to arrive, and goes on until the block ends, for about
+    ``most_s`` seconds at most. Raises as ``check_load`` does."""
+    first = arrived_bytes(lab)
+    argv = ("iperf3", "--client", address, "--port", IPERF_PORT, "--connect-timeout", "3000")
+    stream = lab.host1.spawn(*argv, "--time", str(round(most_s) + LOAD_LIMIT_S), *options, log="load")
+    try:
+        wait_until(
+            lambda: not stream.alive() or arrived_bytes(lab) - first > FLOWING_BYTES,
+            "the load arriving",
+            deadline_s=10,
+        )
+        check_load(lab, stream)
+        yield stream
+    finally:
+        stream.stop()
+        free_server(lab)
 
 
 def check_load(lab: Lab, stream: Process, log: str = "load") -> None:

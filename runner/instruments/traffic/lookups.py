@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.metric import Metric
@@ -14,6 +13,7 @@ from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.cost import processes
 from runner.instruments.tools.generator import Load, generator
+from runner.lab.node import proc
 from runner.lab.node.iproute import objects
 from runner.lab.readings.lookups import LOOPBACK_INDEX, Lookup, lacks, traced
 from runner.lab.shape.site_to_site import Lab
@@ -51,7 +51,7 @@ def of_gateway(lab: Lab, address: str, found: Sequence[Lookup]) -> Counter[str]:
     ports = {port["ifname"]: port["ifindex"] for port in objects(gateway, "ip", "-json", "link", "show")}
     shown = objects(gateway, "ip", "-json", "address", "show", "to", site.lan_address)
     lan = next(port["ifname"] for port in shown if "ifname" in port)
-    threads = {int(task.name) for name, pid in processes([gateway]) for task in Path(f"/proc/{pid}/task").iterdir()}
+    threads = {thread for _, pid in processes([gateway]) for thread in proc.threads_of(pid)}
     purposes = Counter[str]()
     for lookup in found:
         if lookup.device not in ports or lookup.device == lan:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from runner.data.errors import InstrumentError, MeasurementError, Unsupported
@@ -21,8 +20,8 @@ from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.operator.mesh import star
 from runner.instruments.result import Measured, measurement
-from runner.instruments.tools.cost import GONE, daemon, processes
-from runner.lab.node import LabNode, wait_until
+from runner.instruments.tools.cost import daemon, processes
+from runner.lab.node import LabNode, proc, wait_until
 from runner.lab.node.commands import Dialogue
 from runner.lab.node.probing import asked as answer_of
 from runner.lab.node.probing import probe
@@ -113,12 +112,10 @@ class Watched:
         switch that a busy machine forces on it is none."""
         found = {}
         for _, pid in processes([self._gateway]):
-            for thread in Path(f"/proc/{pid}/task").glob("*/status"):
-                try:
-                    words = thread.read_text().split()
-                except GONE:
-                    continue
-                found[str(thread)] = int(words[words.index("voluntary_ctxt_switches:") + 1])
+            for thread in proc.threads_of(pid):
+                with suppress(*proc.GONE):
+                    words = proc.thread_file(pid, thread, "status").split()
+                    found[f"{pid}/{thread}"] = int(words[words.index("voluntary_ctxt_switches:") + 1])
         return found
 
 

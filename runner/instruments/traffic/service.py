@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,16 +18,13 @@ from runner.data.remarks import Remark
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
-from runner.instruments.tools.iperf import IPERF_PORT
 from runner.instruments.traffic import resolver
 from runner.instruments.traffic.idle import percentiles
 from runner.instruments.traffic.loaded import (
     EXCHANGES,
-    FLOWING_BYTES,
-    LOAD_LIMIT_S,
     arrived_bytes,
     check_load,
-    free_server,
+    streaming,
 )
 from runner.instruments.traffic.resolver import Resolving, answering
 from runner.lab.node import Process, wait_until
@@ -144,28 +141,14 @@ def serving(lab: Lab) -> Iterator[None]:
         nginx.stop()
 
 
-@contextmanager
-def loading(lab: Lab, address: str, load: str, duration_s: float) -> Iterator[Process]:
+def loading(lab: Lab, address: str, load: str, duration_s: float) -> AbstractContextManager[Process]:
     """A TCP stream through the tunnel, which has begun to arrive, and goes on until the block ends.
 
     A stream with a rate limit sends a block every 50 ms at least. With iperf3's default blocks (128 KiB), 2 Mbit/s
     would be two blocks a second, and a second could have one more or one less.
     """
     rate = () if load == "full" else ("--bitrate", load, "--length", str(min(int(load) // 160, BLOCK_BYTES)))
-    first = arrived_bytes(lab)
-    argv = ("iperf3", "--client", address, "--port", IPERF_PORT, "--connect-timeout", "3000")
-    stream = lab.host1.spawn(*argv, "--time", str(round(6 * duration_s) + LOAD_LIMIT_S), *rate, log="load")
-    try:
-        wait_until(
-            lambda: not stream.alive() or arrived_bytes(lab) - first > FLOWING_BYTES,
-            "the load arriving",
-            deadline_s=10,
-        )
-        check_load(lab, stream)
-        yield stream
-    finally:
-        stream.stop()
-        free_server(lab)
+    return streaming(lab, address, 6 * duration_s, *rate)
 
 
 class Service(Whole):

@@ -5,6 +5,7 @@ A bare gateway beside it, on which a program leaks both, is the control; another
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -26,10 +26,10 @@ from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Go, Instrument, Measuring
 from runner.instruments.operator.mesh import star
 from runner.instruments.result import Measured, measurement
-from runner.instruments.tools.cost import GONE, processes
+from runner.instruments.tools.cost import processes
 from runner.instruments.tools.iperf import IPERF_PORT, iperf3
 from runner.instruments.traffic.loaded import arrived_bytes, check_load, free_server
-from runner.lab.node import LabNode, Process
+from runner.lab.node import LabNode, Process, proc
 from runner.lab.node.commands import last_words
 from runner.lab.shape.congestion import CUBIC
 from runner.lab.shape.site_to_site import Lab, mesh_sites
@@ -65,15 +65,14 @@ class Held:
 
 def held(node: LabNode) -> Held:
     """By proc_pid_fd(5) and proc_pid_smaps(5), Private_Dirty and Swap: what a leak adds to."""
-    descriptors = private_kb = 0
+    descriptors = private_bytes = 0
     for _, pid in processes([node]):
         try:
-            descriptors += len([*Path(f"/proc/{pid}/fd").iterdir()])
-            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-        except GONE:
+            descriptors += len(os.listdir(f"/proc/{pid}/fd"))
+            private_bytes += proc.memory_bytes(pid, "Private_Dirty", "Swap")
+        except proc.GONE:
             continue
-        private_kb += sum(int(kb) for kb in re.findall(r"^(?:Private_Dirty|Swap): +(\d+) kB", rollup, re.MULTILINE))
-    return Held(time.monotonic(), descriptors, 1024 * private_kb)
+    return Held(time.monotonic(), descriptors, private_bytes)
 
 
 def gained(looks: Sequence[Held]) -> int:

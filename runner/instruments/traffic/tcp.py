@@ -98,10 +98,16 @@ def tcp(
     measured.measurements.append(ratio)
     measured.measurements += costs(lab, before, after, received["bytes"])
     measured.remarks += _no_cost(impossible(before.spent, after.spent))
-    if streams > 1 and (version := version_of(report["start"]["version"])) < THREADS_SINCE:
-        have, need = (".".join(map(str, number)) for number in (version, THREADS_SINCE))
-        measured.warnings.append(f"iperf3 {have} sends all streams from one thread; it has threads since {need}")
+    measured.warnings += _one_thread(report["start"]["version"]) if streams > 1 else []
     return measured
+
+
+def _one_thread(iperf3_says: str) -> list[str]:
+    """What is to be known of several streams of an iperf3 without threads."""
+    if (version := version_of(iperf3_says)) >= THREADS_SINCE:
+        return []
+    have, need = (".".join(map(str, number)) for number in (version, THREADS_SINCE))
+    return [f"iperf3 {have} sends all streams from one thread; it has threads since {need}"]
 
 
 def _no_cost(why: str) -> list[Remark]:

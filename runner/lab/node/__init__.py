@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from runner.lab.node.commands import Dialogue
-from runner.lab.node.groups import Spent
+from runner.lab.node.groups import GroupSpent
 
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -99,7 +99,7 @@ class LabNode(Node, Protocol):
     def cpu_s(self) -> float | None:
         """CPU seconds so far, user and system, of all processes of the node; None where they are not counted."""
 
-    def spent(self) -> Spent | None:
+    def spent(self) -> GroupSpent | None:
         """The same CPU seconds, divided into user mode and kernel."""
 
     def wait_ready(self) -> None:

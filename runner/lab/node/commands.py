@@ -71,9 +71,9 @@ def outputs(process: subprocess.Popen[bytes], timeout_s: float) -> tuple[bytes, 
     try:
         collect(said, end, process.args)
         process.wait(max(0.0, end - time.monotonic()))
-    except BaseException:
-        process.kill()
-        raise
+    finally:
+        if process.poll() is None:
+            process.kill()
     out, err = map(bytes, said.values())
     return out, err
 

@@ -83,7 +83,7 @@ def _own() -> Iterator[Path]:
 
 
 @dataclass(frozen=True)
-class Spent:
+class GroupSpent:
     """CPU seconds of everything that has run in a group, in user mode and in the kernel.
 
     Their sum is known to the microsecond. The kernel divides it by samples at its clock ticks, 100 or more a second.
@@ -97,23 +97,23 @@ class Spent:
         """The sum of both."""
         return self.user_s + self.system_s
 
-    def __add__(self, more: Spent) -> Spent:
-        return Spent(self.user_s + more.user_s, self.system_s + more.system_s)
+    def __add__(self, more: GroupSpent) -> GroupSpent:
+        return GroupSpent(self.user_s + more.user_s, self.system_s + more.system_s)
 
-    def __sub__(self, before: Spent) -> Spent:
-        return Spent(self.user_s - before.user_s, self.system_s - before.system_s)
+    def __sub__(self, before: GroupSpent) -> GroupSpent:
+        return GroupSpent(self.user_s - before.user_s, self.system_s - before.system_s)
 
 
-def spent(group: Path) -> Spent:
+def spent(group: Path) -> GroupSpent:
     """The CPU seconds of the group so far. Raises OSError."""
     if (group / "cpuacct.usage").exists():  # version 1 has the ticks of both, and the exact sum
         ticks = dict(line.split() for line in (group / "cpuacct.stat").read_text().splitlines())
         user, system = int(ticks["user"]), int(ticks["system"])
         all_s = int((group / "cpuacct.usage").read_text()) / 1e9
         user_s = all_s * user / (user + system) if user + system else 0.0
-        return Spent(user_s, all_s - user_s)
+        return GroupSpent(user_s, all_s - user_s)
     usage = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
-    return Spent(int(usage["user_usec"]) / 1e6, int(usage["system_usec"]) / 1e6)
+    return GroupSpent(int(usage["user_usec"]) / 1e6, int(usage["system_usec"]) / 1e6)
 
 
 def holds(group: Path, pid: int) -> bool:

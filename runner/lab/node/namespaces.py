@@ -19,13 +19,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from runner.data.errors import InstrumentError
 from runner.lab import probes
-from runner.lab.node import ENVIRONMENT, PATIENCE, Completed, groups
+from runner.lab.node import ENVIRONMENT, PATIENCE, Completed, groups, proc
 from runner.lab.node.commands import KILLED, TOO_MUCH, AgentLine, Command, Dialogue, SaidTooMuch, file_of
 from runner.lab.node.held import HeldNode, shown
 from runner.lab.node.logs import LogPipe
@@ -84,23 +84,22 @@ class NamespaceNode(HeldNode):
         process = self._begin(
             argv, file_of(input) if input is not None else os.open(os.devnull, os.O_RDONLY), **request
         )
-        try:
-            stdout, stderr = process.communicate(timeout=timeout * PATIENCE)
-        except subprocess.TimeoutExpired as late:
-            self.end(process)
-            stderr = ""
-            with suppress(subprocess.TimeoutExpired, SaidTooMuch):
-                _, stderr = process.communicate(timeout=20)
-            process.close()
-            raise self.failed(argv, Completed(-1, "", stderr), timeout * PATIENCE) from late
-        except SaidTooMuch as endless:
-            self.end(process)
-            process.close()
-            raise self.failed(argv, Completed(KILLED, "", TOO_MUCH)) from endless
-        except BaseException:
-            self.end(process)
-            process.close()
-            raise
+        with ExitStack() as undo:  # whatever ends the waiting for it
+            undo.callback(process.close)
+            undo.callback(self.end, process)
+            try:
+                stdout, stderr = process.communicate(timeout=timeout * PATIENCE)
+            except subprocess.TimeoutExpired as late:
+                undo.pop_all()
+                self.end(process)
+                stderr = ""
+                with suppress(subprocess.TimeoutExpired, SaidTooMuch):
+                    _, stderr = process.communicate(timeout=20)
+                process.close()
+                raise self.failed(argv, Completed(-1, "", stderr), timeout * PATIENCE) from late
+            except SaidTooMuch as endless:
+                raise self.failed(argv, Completed(KILLED, "", TOO_MUCH)) from endless
+            undo.pop_all()
         assert process.returncode is not None
         done = Completed(process.returncode, stdout, hide(stderr))
         if check and done.code != 0:
@@ -158,7 +157,7 @@ class NamespaceNode(HeldNode):
         spent = self.spent()
         return spent.all_s if spent else None
 
-    def spent(self) -> groups.Spent | None:
+    def spent(self) -> groups.GroupSpent | None:
         """The same CPU seconds, divided into user mode and kernel. Raises InstrumentError where somebody has removed
         the group."""
         if self._group is None:
@@ -251,10 +250,9 @@ def processes_of(group: int) -> dict[int, bool]:
     """The processes of a group, and whether each still holds anything. A zombie holds nothing, unless it has threads
     that are yet to end, as a killed Go program has for a while. See proc_pid_stat(5)."""
     holds = {}
-    for number in filter(str.isdigit, os.listdir("/proc")):  # no glob of stat: it fails where one goes meanwhile
+    for pid in proc.pids():
         with suppress(OSError):  # gone
-            pid, _, fields = Path(f"/proc/{number}/stat").read_text().partition(" ")
-            state, _, its_group, *rest = fields.rpartition(")")[2].split()
+            state, _, its_group, *rest = proc.stat_of(pid)
             if int(its_group) == group:
-                holds[int(pid)] = state not in "ZX" or int(rest[14]) > 1
+                holds[pid] = state not in "ZX" or int(rest[14]) > 1
     return holds

@@ -39,7 +39,7 @@ class AgentGoneError(Exception):
     """The agent does not answer any more."""
 
 
-class Answer(BaseModel):
+class AgentAnswer(BaseModel):
     """A line of the agent's. It has what a command says, as Latin-1 text, or its exit code, or both; or, at the end,
     what others have ``changed`` on the machine: kind -> how many."""
 
@@ -177,7 +177,7 @@ class Agent:
         with open(self._holder.stdout.fileno(), "rb", closefd=False) as stdout:
             while (line := stdout.readline(MOST_LINE)).endswith(b"\n"):  # else cut off in the middle of a line
                 try:
-                    self._hear(Answer.model_validate_json(line))
+                    self._hear(AgentAnswer.model_validate_json(line))
                 except (ValidationError, KeyError):
                     self.broken = f"answers {line[:80].decode(errors='replace')!r}, which is no agent's answer"
                     break
@@ -187,7 +187,7 @@ class Agent:
         self.abandon()
         lost()
 
-    def _hear(self, answer: Answer) -> None:
+    def _hear(self, answer: AgentAnswer) -> None:
         if answer.changed is not None:
             self.changed = answer.changed
             return

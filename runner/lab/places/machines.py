@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -163,14 +164,15 @@ def node_alone(connection: Connection, log: Callable[[str], object], root: Path 
 def given_back(nodes: Mapping[str, SshNode]) -> Iterator[None]:
     """End the nodes that are in ``nodes`` when the block ends. Raises LabError where a machine does not confirm that it
     is as before."""
+    whole = False
     try:
         yield
-    except BaseException as error:
+        whole = True
+    finally:
         if trouble := _give_back(nodes):
-            raise LabError(f"{error or 'interrupted'}; afterwards {trouble}") from error
-        raise
-    if trouble := _give_back(nodes):
-        raise LabError(trouble)
+            error = None if whole else sys.exception()
+            before = "" if error is None else f"{error or 'interrupted'}; afterwards "
+            raise LabError(before + trouble) from error
 
 
 def _give_back(nodes: Mapping[str, SshNode]) -> str:

@@ -17,7 +17,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -139,11 +139,10 @@ class SshNode(HeldNode):
             time.sleep(POLLS_REST * self._last[1])
         started = time.monotonic()
         job = self._start(*argv, input=input)
-        try:
+        with ExitStack() as interrupted:
+            interrupted.callback(self._agent.kill, job)
             in_time = job.ended.wait(timeout * PATIENCE)
-        except BaseException:
-            self._agent.kill(job)
-            raise
+            interrupted.pop_all()
         if not in_time:
             self._end(job)
         if job.code is None:

@@ -76,7 +76,7 @@ def hear(port: int) -> None:
                 end.sendto(answered.to_bytes(4, "big"), sender)
 
 
-class Line:
+class NearEnd:
     """The near end of one session. ``there``: how many different numbers the far end has said that it has."""
 
     def __init__(self, address: str, port: int) -> None:
@@ -111,14 +111,14 @@ def say(address: str, port: int) -> None:
     print("saying", flush=True)
     for text in sys.stdin:
         asked = json.loads(text)
-        line = Line(address, port)
+        line = NearEnd(address, port)
         told = paced(line, **asked) if "per_s" in asked else looped(line, **asked)
         line.settle()
         line.end.close()
         print(json.dumps(told), flush=True)
 
 
-def paced(line: Line, count: int, bytes: int, per_s: float) -> dict[str, float]:
+def paced(line: NearEnd, count: int, bytes: int, per_s: float) -> dict[str, float]:
     """Send at a rate, and wait for nothing."""
     began = time.monotonic()
     for number in range(count):
@@ -127,7 +127,7 @@ def paced(line: Line, count: int, bytes: int, per_s: float) -> dict[str, float]:
     return {"sent": count, "seconds": time.monotonic() - began}
 
 
-def looped(line: Line, count: int, bytes: int, absent: list[int]) -> dict[str, float]:
+def looped(line: NearEnd, count: int, bytes: int, absent: list[int]) -> dict[str, float]:
     """Send no more than WINDOW beyond what the far end has."""
     began, lost, away = time.monotonic(), 0, {*absent}
     passed = 0  # of those that are away

@@ -13,7 +13,7 @@ of no use to a call (RFC 6412, forwarding delay threshold). The fastest one also
 
 import json
 import os
-import select
+import selectors
 import socket
 import struct
 import sys
@@ -40,6 +40,12 @@ numbers, times, delays = array("Q"), array("d"), array("d")
 fastest = float("inf")
 sent = fresh = sent_before = 0
 pause_s = 0.0
+
+ready = (
+    selectors.SelectSelector()
+)  # poll(2) and epoll(7) wait for whole milliseconds; this process has five descriptors
+ready.register(sock, selectors.EVENT_READ)
+ready.register(sys.stdin, selectors.EVENT_READ)
 
 print("streaming", flush=True)
 start = last_send = time.monotonic()
@@ -71,14 +77,15 @@ while True:
         print(f"{now:.3f} {sent - sent_before} {fresh}", flush=True)
         fresh, sent_before, status_s = 0, sent, now + STATUS_S
     if sending and now >= end_s:
+        ready.unregister(sys.stdin)
         sending, end_s = False, now + LINGER_S
     elif now >= end_s:
         break
     wait_s = (min(due_s, status_s) if sending else end_s) - (time.monotonic() - start)
-    # Not poll(2), which waits for whole milliseconds; this process has five descriptors.
-    ready = select.select([sock, sys.stdin] if sending else [sock], [], [], max(0.0, wait_s))[0]  # noqa: TID251
-    if sys.stdin in ready:
-        sending, end_s = False, time.monotonic() - start + LINGER_S
+    for key, _ in ready.select(max(0.0, wait_s)):
+        if key.fileobj is sys.stdin and sending:
+            ready.unregister(sys.stdin)
+            sending, end_s = False, time.monotonic() - start + LINGER_S
 
 seen: dict[int, float] = {}
 late = again = 0

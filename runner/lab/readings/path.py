@@ -22,7 +22,7 @@ SHORTEST_MTU = {4: 576, 6: 1280}
 RATE_S = 2.0
 
 
-class Findings(TypedDict, total=False):
+class PathFindings(TypedDict, total=False):
     """What the probe of the path says. Times in ms, the far clock's lead in s, rates in bit/s; of DSCP and ECN whether
     they are kept each way."""
 
@@ -40,7 +40,7 @@ class Findings(TypedDict, total=False):
     reverse_bps: FiniteFloat
 
 
-FINDINGS = TypeAdapter(Findings)
+FINDINGS = TypeAdapter(PathFindings)
 
 
 def path_mtu(near: LabNode, address: str, port: str, own: str = "") -> int | None:
@@ -86,7 +86,7 @@ def look(
     max_bps: float,
     mtu_bytes: int = 0,
     longest_bytes: int = 0,
-) -> Findings:
+) -> PathFindings:
     """The findings of the probe ``runner/lab/probes/path.py`` on the path from ``near`` to ``far`` at ``address``; the
     near one's own may follow it after a comma. ``mtu_bytes``: the path's; 0: the probe seeks it, up to
     ``longest_bytes`` (0: not at all).

@@ -229,22 +229,7 @@ def build(name: str, root: Path, say: Callable[[str], None], mirror: str = "") -
         )
         started = time.monotonic()
         log = root.with_suffix(".log")
-        with log.open("wb") as out:
-            done = subprocess.run(
-                [
-                    *("setpriv", "--pdeathsig", "KILL"),
-                    *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
-                    *("mmdebstrap", "--variant=minbase", "--include=" + ",".join(package_list(name))),
-                    *(name, str(partial), *([mirror] if mirror else [])),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                check=False,
-                start_new_session=True,
-                umask=0o022,  # the caller may have another
-            )
-        if done.returncode != 0:
+        if _mmdebstrap(name, partial, mirror, log) != 0:
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-8:])
             other = "" if mirror else f"\nTo use another Debian mirror: vpneval image {name} --mirror URL"
             raise CannotRunHere(f"mmdebstrap could not build the image {name} (whole log: {log}):\n{tail}{other}")
@@ -260,6 +245,26 @@ def build(name: str, root: Path, say: Callable[[str], None], mirror: str = "") -
         written.write_text(manifest.model_dump_json(indent=1))
         written.rename(root.with_suffix(".json"))
         say(f"lab image {name} built in {time.monotonic() - started:.0f} s: {root}")
+
+
+def _mmdebstrap(name: str, folder: Path, mirror: str, log: Path) -> int:
+    """Unpack the image's packages into ``folder``. Returns the exit code."""
+    with log.open("wb") as out:
+        done = subprocess.run(
+            [
+                *("setpriv", "--pdeathsig", "KILL"),
+                *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
+                *("mmdebstrap", "--variant=minbase", "--include=" + ",".join(package_list(name))),
+                *(name, str(folder), *([mirror] if mirror else [])),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            check=False,
+            start_new_session=True,
+            umask=0o022,  # the caller may have another
+        )
+    return done.returncode
 
 
 def remove(name: str) -> None:

@@ -14,7 +14,7 @@ from runner.ranking.basis import bases
 from runner.ranking.stats import Summary, summarise
 from runner.report import text
 from runner.report.blocks import Block, Heading, Paragraph, Plot, Table, TableCell
-from runner.report.compare import COUNTED, Change, Comparison
+from runner.report.compare import COUNTED, Comparison, MetricChange
 from runner.report.forms.elements import page
 from runner.report.forms.terminal_comparison import ENDS, smallest
 from runner.report.plots.plotting import STEP, Value, spec_of
@@ -45,7 +45,7 @@ def comparison_html(comparison: Comparison) -> str:
     return page(title, blocks)
 
 
-def _change(change: Change) -> list[str | TableCell]:
+def _change(change: MetricChange) -> list[str | TableCell]:
     after = text.with_interval(change.after, change.unit, "after" in change.bounded) if change.after else change.reason
     moved = text.change(change.ratio) if change.ratio else text.NONE
     return [
@@ -58,7 +58,7 @@ def _change(change: Change) -> list[str | TableCell]:
     ]
 
 
-def _plots(changes: Sequence[Change]) -> list[Plot]:
+def _plots(changes: Sequence[MetricChange]) -> list[Plot]:
     """One plot for each metric: the change of each cell, with its interval."""
     by_metric: dict[str, list[Value]] = {}
     known = {change.metric: change for change in changes}
@@ -72,7 +72,7 @@ def _plots(changes: Sequence[Change]) -> list[Plot]:
     return [_forest(known[metric], values) for metric, values in by_metric.items()]
 
 
-def _forest(known: Change, values: list[Value]) -> Plot:
+def _forest(known: MetricChange, values: list[Value]) -> Plot:
     """The plot of one metric. ``known``: any change of the metric, which has its title and unit."""
     cells = text.counted(len(values), "cell")
     x = {"type": "quantitative", "axis": {"format": "+.0%"}, "title": "change"}

@@ -20,7 +20,7 @@ from runner.report import ranked_numbers as behind
 from runner.report.answer import (
     MEANINGS,
     NAMES,
-    Answer,
+    RankingAnswer,
     answers,
     go_on,
     missing,
@@ -28,7 +28,7 @@ from runner.report.answer import (
     recipe,
     sure,
 )
-from runner.report.blocks import Block, Link, Note, Paragraph, Plot, Table, TableCell
+from runner.report.blocks import Block, Hyperlink, Note, Paragraph, Plot, Table, TableCell
 from runner.report.experiments import ExperimentReport, MetricTable, Problem, Row, name_of, row_levels
 from runner.report.forms.choice_page import choice_page
 from runner.report.forms.elements import blocks_html, fill
@@ -96,7 +96,7 @@ def html_text(report: Report, folder: Path | None = None) -> str:
     )
 
 
-def _card(report: Report, answer: Answer, where: str) -> dict[str, Any]:
+def _card(report: Report, answer: RankingAnswer, where: str) -> dict[str, Any]:
     """The verdict card of one ranking. ``where``: the run folder, for the command that continues the run."""
     leader = answer.groups[0][0] if answer.groups else ""
     levels = {standing.vpn: standing.levels for standing in report.rankings[answer.number].standings}
@@ -115,7 +115,7 @@ def _card(report: Report, answer: Answer, where: str) -> dict[str, Any]:
     }
 
 
-def _more(report: Report, answer: Answer) -> Markup:
+def _more(report: Report, answer: RankingAnswer) -> Markup:
     """The sections that unfold below a ranking: the verdict on each pair, and the numbers behind the ranks."""
     ranking = report.rankings[answer.number]
     numbers = report.behind[answer.number] if report.behind else []
@@ -133,7 +133,7 @@ def _sliders(data: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
     return usual, [metric for metric in data["metrics"] if metric["name"] not in named]
 
 
-def _limits(report: Report, all_answers: Sequence[Answer]) -> list[dict[str, Any]]:
+def _limits(report: Report, all_answers: Sequence[RankingAnswer]) -> list[dict[str, Any]]:
     """For each ranking: what limits each VPN, which VPN carries most per core, and how many cores of the gateways
     the rates of the ladder take."""
     made = []
@@ -257,12 +257,13 @@ def _problem(
     from the whole report are left out: the end of the report has their reasons."""
     rows = [row for table in experiment.tables for row in table.rows if row.problem == problem.number]
     logs = dict.fromkeys(seen.log for row in rows for seen in samples.failed(row) if seen.log)
+    vpns = dict.fromkeys(row.vpn for row in rows)  # one of the cells is of each
     return {
-        "cells": ", ".join(cell for cell in problem.cells if cell not in absent and cell.split(" (")[0] not in absent),
+        "cells": ", ".join(cell for vpn, cell in zip(vpns, problem.cells, strict=True) if vpn not in absent),
         "status": problem.status,
         "class": _class(problem.status),
         "reason": problem.reason,
-        "logs": [Link("log", file=log) for log in logs],
+        "logs": [Hyperlink("log", file=log) for log in logs],
     }
 
 
@@ -302,7 +303,11 @@ def _trial(seen: Observation, metric: MetricTable, *, alike: bool) -> Note:
     """A trial. ``alike``: all trials of the row had the same tunnel, which is said before them."""
     where = f"{seen.repetition}" + (f" {seen.position}" if seen.position != "within" else "")
     value = text.quantity(seen.value or 0.0, metric.unit)
-    logs = [Link("commands", file=f"{seen.log}/commands.log"), Link("logs", file=f"{seen.log}/")] if seen.log else []
+    logs = (
+        [Hyperlink("commands", file=f"{seen.log}/commands.log"), Hyperlink("logs", file=f"{seen.log}/")]
+        if seen.log
+        else []
+    )
     if alike:
         return Note(f"{where}: {value}", links=logs)
     own = _evidence(seen)
@@ -311,7 +316,7 @@ def _trial(seen: Observation, metric: MetricTable, *, alike: bool) -> Note:
 
 def _evidence(seen: Observation) -> Note:
     """What was negotiated, and the row of evidence."""
-    return Note(seen.tunnel, links=[Link("evidence", name=proofs.name_of(seen.proof))] if seen.proof else [])
+    return Note(seen.tunnel, links=[Hyperlink("evidence", name=proofs.name_of(seen.proof))] if seen.proof else [])
 
 
 def _class(status: str) -> str:
@@ -347,7 +352,7 @@ def _setups(report: Report, samples: Samples) -> list[dict[str, Any]]:
                     "vpn": standing.vpn,
                     "levels": ", ".join(f"{factor}={level}" for factor, level in standing.levels.items()),
                     "recipe": recipe(standing.vpn, standing.levels, report.asked),
-                    "log": Link("commands", file=f"{mine[0].log}/commands.log") if mine else None,
+                    "log": Hyperlink("commands", file=f"{mine[0].log}/commands.log") if mine else None,
                 }
             )
     return made

@@ -10,7 +10,7 @@ from typing import Any
 from runner.ranking.ranking import Standing
 from runner.ranking.words import chance
 from runner.report import text
-from runner.report.answer import Answer, change, numbers_of, place_of, unit_of
+from runner.report.answer import RankingAnswer, change, numbers_of, place_of, unit_of
 from runner.report.document import ARROWS
 from runner.report.forms.explore import places_of
 from runner.report.model import Report
@@ -18,7 +18,7 @@ from runner.report.plots.plotting import wide
 from runner.report.ranked_numbers import RankedNumber
 
 
-def matrix_of(report: Report, answer: Answer) -> dict[str, Any]:
+def matrix_of(report: Report, answer: RankingAnswer) -> dict[str, Any]:
     """The ranking as values: columns are metrics, rows are VPNs in their order; VPNs without a place come last."""
     ranking = report.rankings[answer.number]
     numbers = numbers_of(report, answer.number)

@@ -23,7 +23,7 @@ from runner.ranking.words import chance
 from runner.report import text
 from runner.report.answer import (
     BY_TCP,
-    Answer,
+    RankingAnswer,
     answers,
     by_tcp,
     go_on,
@@ -97,7 +97,7 @@ def render_answer(
         _next(report, all_answers, where, console, tall, across)
 
 
-def _verdict(answer: Answer, tall: bool, sentence: str = "") -> Text:
+def _verdict(answer: RankingAnswer, tall: bool, sentence: str = "") -> Text:
     meaning = f" ({answer.meaning})" if answer.meaning and tall else ""
     head = Text.assemble((answer.name[:1].upper() + answer.name[1:], "bold cyan"), (f"{meaning}: ", "dim"))
     return head.append(sentence or answer.verdict, "bold")
@@ -108,7 +108,7 @@ def _first_sentence(sentences: str) -> str:
     return head + end.strip()
 
 
-def _whole(report: Report, answer: Answer, console: Console, tall: bool, sentences: bool) -> None:
+def _whole(report: Report, answer: RankingAnswer, console: Console, tall: bool, sentences: bool) -> None:
     """Print one ranking's answer with its table. ``sentences``: print a sentence for each VPN on what limits it."""
     ranking = report.rankings[answer.number]
     if tall:
@@ -203,11 +203,11 @@ def values_table(
         head = _short(metric) + (f" ×{weight:g}" if weight != 1 else "")
         table.add_column(f"{head}\n{units[metric][1]}", justify="right", no_wrap=wide, overflow="fold")
     best = {metric: _best(numbers[metric], metrics[metric]) for metric in counted}
-    places = place_of(ranking)
+    places, leaders = place_of(ranking), next(iter(groups(ranking)), [])
     for standing in ranking.standings:
         if not any(standing.vpn in numbers[metric].summaries for metric in counted):
             continue
-        leads = places.get(standing.vpn, "").split("–")[0] == "1"
+        leads = standing.vpn in leaders
         row = [Text(places.get(standing.vpn, text.NONE)), Text(standing.vpn, "bold green" if leads else "bold")]
         row.append(Text(chance(standing.best_probability)))
         row += [_value(numbers[metric], standing, units[metric][0], wide, best[metric]) for metric in counted]
@@ -269,7 +269,7 @@ def _ratio(pair: Verdict) -> str:
 
 
 def _next(
-    report: Report, all_answers: Sequence[Answer], where: str, console: Console, tall: bool, across: bool
+    report: Report, all_answers: Sequence[RankingAnswer], where: str, console: Console, tall: bool, across: bool
 ) -> None:
     """Print what to do next: read the page, set up the tunnel, measure longer, and see everything else."""
     grid = Table.grid(padding=(0, 2, 0, 0))

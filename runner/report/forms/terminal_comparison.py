@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.report import text
-from runner.report.compare import COUNTED, SEEN, SIGNIFICANCE, Change, Comparison, Outcome
+from runner.report.compare import COUNTED, SEEN, SIGNIFICANCE, Comparison, MetricChange, Outcome
 
 MOST = 10.0  # a change of more than this is only said to be more
 ENDS: Mapping[Outcome, tuple[str, str]] = {
@@ -83,7 +83,7 @@ def _print_what_was_compared(comparison: Comparison, console: Console) -> None:
         )
 
 
-def _table(changes: Sequence[Change]) -> Table:
+def _table(changes: Sequence[MetricChange]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
     table.add_column("VPN and levels", overflow="fold")
     table.add_column("metric")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 from runner.data.files import no_link
@@ -50,13 +51,12 @@ def replace_file(path: Path, content: bytes) -> None:
     """Write a file of the run folder in one step, never through a link. Raises UsageError, OSError."""
     no_link(path)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
+    with ExitStack() as undo:
+        undo.callback(os.unlink, temporary)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)  # mkstemp makes it private
         os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        undo.pop_all()

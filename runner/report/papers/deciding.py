@@ -33,7 +33,7 @@ DISAGREE = "runs disagree"
 
 
 @dataclass(frozen=True)
-class Way:
+class DecidingWay:
     """What decides a finding. ``why``: why no run has; ``command``: what ``vpneval run`` is asked for to decide it,
     None where no run does; ``told``: the command with its time. ``here``: do a host and its guest kernels suffice?"""
 
@@ -87,7 +87,7 @@ def surely(rows: Rows, verdict: str, among: int = 0) -> bool:
     return any(row.verdict == verdict and sure(row.chance, among or len(mine)) for _, row in mine)
 
 
-def ways(conclusion: Conclusion, rows: Rows, runs: Runs) -> list[Way]:
+def ways(conclusion: Conclusion, rows: Rows, runs: Runs) -> list[DecidingWay]:
     """What would decide those findings of a conclusion that no run decides, each way once."""
     by_finding = {name: of_finding(name, rows) for name in conclusion.by}
     left = [
@@ -98,7 +98,7 @@ def ways(conclusion: Conclusion, rows: Rows, runs: Runs) -> list[Way]:
     return list(dict.fromkeys(_way(name, by_finding[name], runs) for name in left))
 
 
-def in_words(of_conclusion: Sequence[Way]) -> list[str]:
+def in_words(of_conclusion: Sequence[DecidingWay]) -> list[str]:
     """What decides a conclusion, a sentence without its full stop for each reason."""
     commands_of: dict[str, list[str]] = {}
     for way in of_conclusion:
@@ -106,48 +106,48 @@ def in_words(of_conclusion: Sequence[Way]) -> list[str]:
     return [f"{why}: {'; '.join(commands)}" if any(commands) else why for why, commands in commands_of.items()]
 
 
-def _way(name: str, mine: Rows, runs: Runs) -> Way:
+def _way(name: str, mine: Rows, runs: Runs) -> DecidingWay:
     """What would decide a finding with these rows: by its nature where no run here does, else by its nearest run."""
     experiment, declared = named(name)
     asked = read(shlex.split(declared.run)) or AskedRun(experiments=[experiment])
     if declared.no_run:
-        return Way(declared.no_run, here=False)
+        return DecidingWay(declared.no_run, here=False)
     able = standing(mine)
     if declared.basis in UNSHARED and not able:
         own = asked.changed(kernel=HOST, lab=OWN_MACHINES)
-        return Way(UNSHARED[declared.basis], own, _command(own), here=False)
+        return DecidingWay(UNSHARED[declared.basis], own, _command(own), here=False)
     if any(row.kind == "scale" for _, row in mine) and not able:
         return _on_a_fair_kernel(asked, runs)
     return _of_able(able, asked, runs) if able else _unmeasured(declared, mine, asked, runs)
 
 
-def _on_a_fair_kernel(asked: AskedRun, runs: Runs) -> Way:
+def _on_a_fair_kernel(asked: AskedRun, runs: Runs) -> DecidingWay:
     """Where User Mode Linux alone has measured it."""
     if asked.kernel == HOST:
-        return Way("not measured outside of a guest", asked, runs.told(asked))
-    return Way("on a kernel with ESP", asked, _command(asked), here=False)
+        return DecidingWay("not measured outside of a guest", asked, runs.told(asked))
+    return DecidingWay("on a kernel with ESP", asked, _command(asked), here=False)
 
 
-def _unmeasured(declared: Finding, mine: Rows, asked: AskedRun, runs: Runs) -> Way:
+def _unmeasured(declared: Finding, mine: Rows, asked: AskedRun, runs: Runs) -> DecidingWay:
     """Where no run has a number that could decide."""
     why = "incomparable in these runs" if any(row.value is not None for _, row in mine) else "not measured"
-    return Way(why, asked, runs.told(asked), here=asked.kernel in (HOST, "uml"))  # QEMU would be an emulation
+    return DecidingWay(why, asked, runs.told(asked), here=asked.kernel in (HOST, "uml"))  # QEMU would be an emulation
 
 
-def _of_able(able: Rows, asked: AskedRun, runs: Runs) -> Way:
+def _of_able(able: Rows, asked: AskedRun, runs: Runs) -> DecidingWay:
     """Where runs have numbers that could decide, and do not."""
     if surely(able, "reproduced") and surely(able, "not reproduced"):
-        return Way(DISAGREE, asked, runs.told(asked))
+        return DecidingWay(DISAGREE, asked, runs.told(asked))
     if members := [row for _, row in able if row.members and row.undecided]:
-        return Way(f"undecided, {members[0].needs}", here=False)
+        return DecidingWay(f"undecided, {members[0].needs}", here=False)
     if undecided := [(run, row) for run, row in able if row.undecided]:
         run, row = min(undecided, key=lambda item: item[1].needed_s or math.inf)
         longer = runs.like(run, repetitions=max(2, row.repetitions or 2))
-        return Way(
+        return DecidingWay(
             "undecided" if row.repetitions else f"undecided, {row.needs}", longer, runs.told(longer, row.needed_s)
         )
     if bounded := [(run, row) for run, row in able if row.bound]:
         run, _ = min(bounded, key=lambda item: (item[1].high or math.inf) / (item[1].low or 1))  # the narrowest
         longer = runs.like(run, profile=LONGER_SEARCHES)
-        return Way(BOUNDED, longer, runs.told(longer))
-    return Way(ONE_OF, asked, runs.told(asked))
+        return DecidingWay(BOUNDED, longer, runs.told(longer))
+    return DecidingWay(ONE_OF, asked, runs.told(asked))

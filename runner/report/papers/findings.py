@@ -14,7 +14,7 @@ from runner.papers.judges import findings_of
 from runner.papers.published import DeviceRow, device_row
 from runner.papers.scales import Basis
 from runner.ranking.stats import block_values
-from runner.report.blocks import Block, Heading, Link, Paragraph, Table
+from runner.report.blocks import Block, Heading, Hyperlink, Paragraph, Table
 from runner.report.text import NONE, counted, roughly
 
 HEAD = ("finding", "published", "measured (95 % interval)", "verdict", "systems", "why")
@@ -290,7 +290,7 @@ def section(findings: Findings, names: Mapping[str, str]) -> list[Block]:
     blocks += [Paragraph(findings.counts, "strong")] if findings.counts else []
     for experiment in dict.fromkeys(row.experiment for row in findings.rows):
         rows = [row.cells for row in findings.rows if row.experiment == experiment]
-        link = Link(f"What {experiment} measured", name=names[experiment])
+        link = Hyperlink(f"What {experiment} measured", name=names[experiment])
         blocks += [Table(f"Findings: {experiment}", HEAD, rows), link]
     if findings.device_row:
         blocks.append(Paragraph(findings.device_row, "code", lead="This machine in the device table"))

@@ -14,12 +14,11 @@ import pytest
 
 from runner.catalogue import GROUPS, experiment_names, factors, metrics, vpn_names
 from runner.cli import options
-from runner.cli.live import roughly
 from runner.cli.main import main
 from runner.cli.planned import expected
 from runner.data.errors import UsageError
 from runner.data.levels import LEVELS
-from runner.data.numbers import seconds
+from runner.data.numbers import roughly, seconds
 from runner.data.store import check_run_folder, load_run
 from runner.design.profile import PROFILES
 from runner.lab.names import image_names

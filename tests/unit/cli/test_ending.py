@@ -21,7 +21,7 @@ Status = Literal["ok", "failed", "unsupported"]
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
-    monkeypatch.setattr(ending, "_say", found.append)
+    monkeypatch.setattr(ending, "tell", found.append)
     return found
 
 

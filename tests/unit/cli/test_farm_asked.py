@@ -8,11 +8,11 @@ from typing import Any
 import dask
 import pytest
 
-from runner.cli.farm import missing
 from runner.data.errors import CannotRunHere, UsageError
 from runner.data.store import open_store
 from runner.farm.dask import DaskWorkers, check_farm
 from runner.farm.machine import differences, most_frequent, parse_equal
+from runner.stages.farm import missing
 from runner.sweep.plan import blocks
 from runner.sweep.request import Request
 from tests.bench.made_up_farm import MACHINE, run_of

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from runner.catalogue import digest_of
-from runner.cli import farm
 from runner.data.asked import AskedFarm
 from runner.data.errors import CannotRunHere, UsageError
 from runner.data.store import load_run, read_run
 from runner.farm import block, coordinator, machine
+from runner.stages import farm
 from runner.sweep.plan import blocks
 from runner.sweep.request import Request
 from runner.sweep.settings import Outcome
@@ -51,7 +51,8 @@ def called(
 
     monkeypatch.setattr(farm, "connected", connected)
     told = asked.asked.changed(farm=AskedFarm(address="tls://lab1:8786", equal=equal))
-    return farm.FarmRequest(told).run(replace(asked, asked=told), lambda text: None)
+    assert told.out
+    return told.out, farm.play(replace(asked, asked=told), told.out, lambda text: None)
 
 
 def of_two(out: Path, repetitions: int) -> Request:

@@ -66,10 +66,10 @@ def test_the_report_is_written_where_what_the_weights_count_failed(
         store.save_run(RUN)
         store.append(trial("a"))
     outcome = SimpleNamespace(stopped="", separation="", trimmed=0, passed_over=0)
-    monkeypatch.setattr(session, "run", lambda *_: (tmp_path / "run", outcome))
+    monkeypatch.setattr(session, "run", lambda *_: outcome)
     monkeypatch.setattr(rootless, "enter", lambda lab: None)
     asked = ("run", "transport", "--vpn", "none", "--weights", "tcp_throughput=1", "--quiet")
-    assert code_of(*asked) == 1
+    assert code_of(*asked, "--out", str(tmp_path / "run")) == 1
     assert "this run does not measure tcp_throughput" in capsys.readouterr().err
     assert (tmp_path / "run" / "report.html").exists()
 
@@ -80,9 +80,10 @@ def test_a_run_that_measured_nothing_before_its_deadline_says_so(
     with open_store(tmp_path / "run") as store:
         store.save_run(RUN)
     outcome = SimpleNamespace(stopped="", separation="", trimmed=3, passed_over=0)
-    monkeypatch.setattr(session, "run", lambda *_: (tmp_path / "run", outcome))
+    monkeypatch.setattr(session, "run", lambda *_: outcome)
     monkeypatch.setattr(rootless, "enter", lambda lab: None)
-    assert code_of("run", "transport", "--vpn", "none", "--deadline", "9s", "--quiet") == 1
+    asked = ("run", "transport", "--vpn", "none", "--deadline", "9s", "--quiet")
+    assert code_of(*asked, "--out", str(tmp_path / "run")) == 1
     assert "Nothing could be measured before the deadline" in capsys.readouterr().err
 
 

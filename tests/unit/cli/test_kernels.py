@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from runner.cli.guest_runs import add_to_index, check_parent, indexed, lacks
 from runner.cli.main import main
 from runner.data.errors import CannotRunHere, UsageError
+from runner.data.parent import add_to_index, check_parent, indexed
 from runner.lab import kernels
 from runner.lab.kernels.guest import HEADER, Channel
 from runner.lab.kernels.qemu import cacheable, tsc_khz
+from runner.stages.survey import lacks
 
 EXAMPLE = next((Path(__file__).parents[3] / "results" / "examples").glob("*/run.json")).parent
 

@@ -14,11 +14,11 @@ from runner.cli.output import Output
 from runner.data.errors import UsageError
 from runner.data.loads import CoreLoad, Limit, MachineLoad, ProcessLoad, ThreadLoad
 from runner.tunnel.bottleneck import Pieces, limit_of
-from runner.tunnel.standing import Gateway, Look, Way
-from runner.vpn.sign import Standing
+from runner.tunnel.standing import GatewayLook, Look, Way
+from runner.vpn.recognised import Recognised
 
 CHOICE = Path(__file__).parents[3] / "results" / "choice" / "two-cores"
-WG = Standing(
+WG = Recognised(
     *("wireguard_go", "WireGuard (wireguard-go)", "userspace", "wg0", "tun", 1420, "wireguard-go", (7,)),
     told=("endpoint: 192.0.2.2:51820",),
 )
@@ -27,7 +27,7 @@ CUT = QUIET.model_copy(update={"made": 900, "arrived": 900, "longest": True})
 
 
 def look(**changes: Any) -> Look:
-    gateway = Gateway(host="a", address="192.0.2.1", kernel="6.12", cpu={}, cores=2, tunnels=[WG], lacks=[])
+    gateway = GatewayLook(host="a", address="192.0.2.1", kernel="6.12", cpu={}, cores=2, tunnels=[WG], lacks=[])
     every: dict[str, Any] = {"gateways": {"gw1": gateway, "gw2": gateway}, "tunnel": {"gw1": WG, "gw2": WG}}
     return Look(**(every | {"pieces": QUIET, "path": Way(rates_bps=[1e8, 1e8])} | changes))
 

@@ -3,18 +3,16 @@
 import fcntl
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from runner.cli import guest_runs, stages
+from runner.cli import measuring
 from runner.cli.main import main
 from runner.data.asked import AskedFarm
 from runner.data.invocation import words
 from runner.data.store import load_run
 from runner.data.trials import Run, Trial
-from runner.lab.kernels.boot import Kernel
 from runner.lab.places import rootless
 from runner.report.answer import answers, minutes_more, sure
 from runner.report.model import build
@@ -40,7 +38,8 @@ def conducted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Conducted:
         seen.asked = asked
         return 0
 
-    monkeypatch.setattr(stages, "report_on", conduct)
+    monkeypatch.setattr(measuring, "measure_and_report", conduct)
+    monkeypatch.setattr(measuring, "prepare", lambda *_: None)
     monkeypatch.setattr(rootless, "enter", lambda lab: None)
     monkeypatch.chdir(tmp_path)
     return seen
@@ -145,19 +144,12 @@ def test_rounds_that_were_given_go_on_without_a_deadline(
 def test_it_goes_on_under_the_kernel_of_this_run(
     capsys: CapSys, monkeypatch: pytest.MonkeyPatch, conducted: Conducted
 ) -> None:
-    under: list[str] = []
-
-    def run_under(kernels: Sequence[Kernel | None], asked: Request, *_: object) -> int:
-        under.extend(kernel.name for kernel in kernels if kernel)
-        return 0
-
-    monkeypatch.setattr(guest_runs, "run_under", run_under)
     run, trials = realistic_run(3)
     folder = stored(
         (run, trials), "vpneval run transport --kernel host,uml --out x --kernel uml", lab=run.lab | {"guest": "uml"}
     )
     assert more(capsys, monkeypatch, str(folder), "--deadline", "5m")[0] == 0
-    assert under == ["uml"]
+    assert conducted.asked.asked.kernel == "uml"
 
 
 def test_a_farm_gets_more_repetitions(capsys: CapSys, monkeypatch: pytest.MonkeyPatch, conducted: Conducted) -> None:

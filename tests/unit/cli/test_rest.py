@@ -1,24 +1,29 @@
 """The second run of --rest: what of the command line it is handed, and what is told when both runs are over."""
 
+import json
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runner.catalogue import load_vpn
-from runner.cli import guest_runs as other_kernels
-from runner.cli import survey
+from runner.cli import ending, several
 from runner.cli.ending import Shown
-from runner.cli.guest_runs import REST_S, of_rest, run_with_rest, told_again
 from runner.cli.main import main
+from runner.cli.several import run_with_rest, told_again
 from runner.data.asked import AskedRun
 from runner.data.needs import Needs
 from runner.data.store import load_run
+from runner.data.streams import document
 from runner.lab import kernels
+from runner.stages import guests, survey
+from runner.stages.survey import REST_S, of_rest
 from runner.sweep.request import Request
+from runner.sweep.settings import Outcome
 from tests.unit.asking import request
 
 ROOT = Path(__file__).parents[3]
@@ -87,25 +92,24 @@ def asked(tmp_path: Path) -> Request:
 
 
 def test_both_verdicts_and_both_pages_are_the_end(asked: Request, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[tuple[AskedRun, Shown]] = []
+    given: list[AskedRun] = []
 
-    def guest(kernel: Any, asked: AskedRun, shown: Shown, say: Any, folder: Path) -> int:
-        given.append((asked, shown))
-        return here(folder)
-
-    def here(folder: Path) -> int:
-        shutil.copytree(EXAMPLE, folder)
+    def measured(request: Request, shown: Shown) -> int:
+        given.append(request.asked)
+        shutil.copytree(EXAMPLE, request.asked.out or "")
         return 0
 
-    monkeypatch.setattr(other_kernels, "check_machine", lambda: None)
-    monkeypatch.setattr(other_kernels, "survey", lambda *_: kernels.Uml())
-    monkeypatch.setattr(other_kernels, "_guest_run", guest)
+    monkeypatch.setattr(several, "check_machine", lambda: None)
+    monkeypatch.setattr(several, "survey", lambda *_: kernels.Uml())
+    monkeypatch.setattr(several, "measure_and_report", measured)
     monkeypatch.setattr(kernels.Uml, "prepare", lambda self, say: None)
     said: list[str] = []
-    shown = Shown(quiet=True, strict=True)
-    assert run_with_rest(kernels.Uml(), asked, here, said.append, shown) == 0
-    ((second, how),) = given
-    assert (how, second.weights) == (shown, "tcp_throughput=1")
+    monkeypatch.setattr(ending, "tell", said.append)
+    assert run_with_rest(kernels.Uml(), asked, Shown(strict=True)) == 0
+    assert [(one.kernel, one.weights) for one in given] == [
+        ("host", "tcp_throughput=1"),
+        ("uml", "tcp_throughput=1"),
+    ]
     assert asked.asked.out is not None
     pages = [f"Read {asked.asked.out / kernel / 'report.html'}" for kernel in ("host", "uml")]
     assert said[-2:] == pages
@@ -120,27 +124,31 @@ def test_own_plugins_in_the_kernel_are_lacking_too(tmp_path: Path, monkeypatch: 
     vpns = {"mine" if name == "ipip" else name: record for name, record in run.vpns.items()}
     renamed = [one.model_copy(update={"vpn": "mine"}) if one.vpn == "ipip" else one for one in trials]
     load: Callable[[Path], Any] = lambda folder: (run.model_copy(update={"vpns": vpns}), renamed)  # noqa: E731
-    monkeypatch.setattr(other_kernels, "load_run", load)
-    assert "mine" in other_kernels.lacks(EXAMPLE)
+    monkeypatch.setattr(survey, "load_run", load)
+    assert "mine" in survey.lacks(EXAMPLE)
 
 
-def test_a_guest_is_asked_as_json_and_shows_what_this_machine_would(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_guest_is_asked_as_json_and_answers_what_it_has_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands: list[Sequence[str]] = []
+    codes = [0, 4]
 
     def run_in(kernel: Any, argv: Sequence[str], **how: Any) -> int:
         commands.append(argv)
-        return 0
+        document(json.dumps(vars(Outcome(measured=3, stopped="the lab's broken"))) + "\n")
+        return codes.pop(0)
 
-    monkeypatch.setattr(other_kernels, "run_in", run_in)
-    first = AskedRun(experiments=["reference"], vpns=["./it's mine.py"], needs=Needs(line_bps=1e8), kernel="host,uml")
-    shown = Shown(as_json=True, full=True)
-    assert other_kernels._guest_run(kernels.Uml(), first, shown, lambda text: None, tmp_path / "uml") == 0
+    monkeypatch.setattr(guests, "run_in", run_in)
+    first = replace(request("reference"), asked=AskedRun(experiments=["reference"], vpns=["./it's mine.py"]))
+    first = replace(first, asked=first.asked.changed(needs=Needs(line_bps=1e8), kernel="host,uml"))
+    done = guests.play(kernels.Uml(), first, tmp_path / "uml", lambda text: None, quiet=True)
+    assert done == Outcome(measured=3, stopped="the lab's broken")
     command, asked, *flags = commands[0][3:]
     assert command == "play"
-    assert AskedRun.model_validate_json(asked) == first.changed(kernel="uml", out=tmp_path / "uml")
-    assert flags == ["--full", "--json"]
+    assert AskedRun.model_validate_json(asked) == first.asked.changed(kernel="uml", out=tmp_path / "uml")
+    assert flags == ["--quiet"]
+    with pytest.raises(guests.Ended) as ended:
+        guests.play(kernels.Uml(), first, tmp_path / "uml", lambda text: None)
+    assert ended.value.exit_code == 4
 
 
 def test_what_a_guest_is_not_asked_for_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from runner.cli import survey
 from runner.data.errors import CannotRunHere
 from runner.lab import kernels
+from runner.stages import survey
 from runner.sweep.request import Request
 from tests.unit.asking import request
 
@@ -42,7 +42,7 @@ def told(
     monkeypatch.setattr(survey, "ask_under", there)
     monkeypatch.setattr(survey, "apt_install", lambda packages: said.append(f"(installed {packages})"))
     monkeypatch.setattr(kernels.Qemu, "commands", lambda self: [] if how.get("qemu") else ["apt-get install qemu"])
-    found = survey.survey(asked, kernels.Uml(), 350, how.get("install", False), said.append)
+    found = survey.survey(asked, kernels.Uml(), how.get("install", False), said.append)
     return found.name if found else None, "\n".join(said)
 
 
@@ -74,7 +74,7 @@ def test_what_lacks_is_said_with_where_it_runs_and_what_would_run_the_rest(
     (minutes,) = re.findall(rf"vpneval {command} --deadline (\d+)m\.", said)
     assert f"This takes at most {minutes} minutes" in said
     assert 5 < int(minutes) < 120
-    assert said.endswith("at most 6 min on this machine's kernel, and at most 6 min more under User Mode Linux.")
+    assert said.endswith("at most 6 min on this machine's kernel, and at most 90 s more under User Mode Linux.")
 
 
 def test_only_what_is_missing_is_installed_and_only_where_that_is_allowed(
@@ -145,7 +145,7 @@ def test_a_kernel_that_does_not_start_gives_its_place_to_one_that_does(
         "vpneval takes Debian 13 in QEMU in its place.\n"
     ) in said
     assert "Debian 13 in QEMU runs: ipsec, wireguard." in said
-    assert said.endswith("and at most 6 min more under Debian 13 in QEMU.")
+    assert said.endswith("and at most 90 s more under Debian 13 in QEMU.")
 
 
 def test_a_kernel_keeps_its_place_where_the_other_lacks_packages_or_it_does_itself(

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from runner.choice.stated import Given, stated
-from runner.cli.guest_runs import indexed
 from runner.cli.main import main
 from runner.data.errors import UsageError
+from runner.data.parent import indexed
 from runner.data.store import load_run, open_store
 from runner.lab.places.inventory import read_inventory
 from runner.lab.places.labfile import read_lab_file

@@ -10,10 +10,10 @@ import pytest
 from runner.catalogue import metrics, parse_levels
 from runner.data.checks import check
 from runner.data.errors import UsageError
-from runner.data.metric import BOUNDS
+from runner.data.metric import BOUNDS, NEVER_NEGATIVE
 from runner.data.numbers import number, real, seconds
 from runner.data.store import load_run, open_store
-from runner.data.trials import NEVER_NEGATIVE, Cell, ExperimentRecord
+from runner.data.trials import Cell, ExperimentRecord
 from runner.ranking.weights import parse_weights
 from runner.report.compare import compare_runs
 from runner.report.model import build

@@ -14,9 +14,10 @@ import pytest
 
 from runner.catalogue import load_experiment, load_vpn, parse_levels
 from runner.data.errors import MeasurementError, UsageError
+from runner.data.lab_facts import GeneratorLimit
 from runner.data.levels import BASELINE
 from runner.data.store import load_run
-from runner.data.trials import Cell, GeneratorLimit
+from runner.data.trials import Cell
 from runner.design.profile import PROFILES
 from runner.instruments.tools.generator import Arrived, Load, cores_for, cut_by_software, listed
 from runner.instruments.traffic.calibration import lengths_of, limit, most

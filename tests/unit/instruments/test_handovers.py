@@ -52,7 +52,7 @@ class Watcher:
 
 
 def of_labs(wanted: int, *labs: Sequence[dict[str, Any]]) -> tuple[list[Watcher], list[float], list[str]]:
-    watchers, seen = [Watcher(one) for one in labs], handovers.Seen()
+    watchers, seen = [Watcher(one) for one in labs], handovers.SeenHandovers()
     how = load_vpn("ipsec_user"), {"redundancy": "ha_sync"}
     seconds = list(handovers.collected(dict.fromkeys(watchers, BENCH), wanted, *how, seen))  # type: ignore[arg-type]
     assert seconds == seen.samples_s

@@ -19,7 +19,7 @@ from runner.data.trials import Evidence, Proof
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.tools import beside, generator, limits, visits
-from runner.instruments.tools.beside import Delays, Stamped
+from runner.instruments.tools.beside import Delays, StampedSender
 from runner.instruments.tools.cost import Spent
 from runner.instruments.tools.generator import Arrived, Generator, Load
 from runner.instruments.traffic import duplex, packets, soak, tcp, udp, udp_sockets
@@ -95,7 +95,7 @@ def open_(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     monkeypatch.setattr(tcp, "of_slice", lambda *_: {"cpu_per_gigabyte": 1.0})
     monkeypatch.setattr(tcp, "wan_bytes", lambda lab: 0)
     for name, value in {"begin": None, "sent": 1, "delays": Delays([0.1])}.items():
-        monkeypatch.setattr(Stamped, name, lambda *_, value=value: value)
+        monkeypatch.setattr(StampedSender, name, lambda *_, value=value: value)
     monkeypatch.setattr(packets, "outer", lambda *_: Outer(0, 0))
     monkeypatch.setattr(packets, "cpu_spent", lambda lab: 1.0)
     monkeypatch.setattr(duplex, "_outer_packets", lambda lab: 0)

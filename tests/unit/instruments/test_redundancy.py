@@ -17,7 +17,7 @@ from runner.instruments.failures.gateway import kill
 from runner.instruments.failures.takeover import detection
 from runner.instruments.failures.undisturbed import of_processes, since
 from runner.lab.node import Completed
-from runner.lab.node.groups import Spent
+from runner.lab.node.groups import GroupSpent
 from runner.lab.shape.site_to_site import Lab
 from runner.papers.findings import judge
 from runner.papers.judges import findings_of
@@ -286,8 +286,14 @@ def test_the_cpu_time_of_userspace_esp_stands_beside_the_papers_system(
 
 
 def test_what_each_nodes_processes_have_spent_is_stored_and_none_of_it_where_nobody_counts() -> None:
-    own = {"host1": Spent(1, 2), "host2": Spent(0, 0), "gw1": Spent(3, 4), "gw1b": Spent(0.25, 0.5), "gw2": Spent(5, 6)}
-    after = {name: Spent(2 * one.user_s, 2 * one.system_s) for name, one in own.items()}
+    own = {
+        "host1": GroupSpent(1, 2),
+        "host2": GroupSpent(0, 0),
+        "gw1": GroupSpent(3, 4),
+        "gw1b": GroupSpent(0.25, 0.5),
+        "gw2": GroupSpent(5, 6),
+    }
+    after = {name: GroupSpent(2 * one.user_s, 2 * one.system_s) for name, one in own.items()}
     assert since(own, after) == own
     found = {one.metric: one for one in of_processes(own, "host1", whole=True, tells=True)}
     assert {name: one.value for name, one in found.items()} == {

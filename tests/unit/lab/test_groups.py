@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from runner.lab.node.groups import Spent, spent
+from runner.lab.node.groups import GroupSpent, spent
 
 
 def test_version_2_has_both_kinds_of_time(tmp_path: Path) -> None:
     (tmp_path / "cpu.stat").write_text("usage_usec 2500000\nuser_usec 2000000\nsystem_usec 500000\nnice_usec 0\n")
-    assert spent(tmp_path) == Spent(2.0, 0.5)
+    assert spent(tmp_path) == GroupSpent(2.0, 0.5)
     assert spent(tmp_path).all_s == 2.5
 
 
@@ -19,8 +19,8 @@ def test_version_2_has_both_kinds_of_time(tmp_path: Path) -> None:
 def test_version_1_divides_its_exact_sum_as_its_ticks_do(tmp_path: Path, ticks: tuple[int, int], user_s: float) -> None:
     (tmp_path / "cpuacct.usage").write_text("4000000000\n")
     (tmp_path / "cpuacct.stat").write_text("user {}\nsystem {}\n".format(*ticks))
-    assert spent(tmp_path) == Spent(user_s, 4.0 - user_s)
+    assert spent(tmp_path) == GroupSpent(user_s, 4.0 - user_s)
 
 
 def test_what_was_spent_between_two_looks() -> None:
-    assert Spent(3, 2) - Spent(1, 0.5) == Spent(2, 1.5)
+    assert GroupSpent(3, 2) - GroupSpent(1, 0.5) == GroupSpent(2, 1.5)

@@ -11,11 +11,13 @@ from typing import Any, cast
 import pytest
 
 from runner.cli.examination import hours_check
-from runner.data.asked import AskedRun
+from runner.design.profile import PROFILES
 from runner.lab.places.hours import Hours
 from runner.lab.places.site import SiteRig
+from runner.lab.shape.site_to_site import Lab
 from runner.sweep import run as session
 from runner.sweep.settings import Outcome, Stage, Watcher
+from tests.unit.asking import made_up
 from tests.unit.on_paper import THREE, on_paper
 
 ZONE = time.tzname[0]
@@ -113,23 +115,14 @@ def test_the_deadlines_clock_starts_after_the_wait_and_ends_with_the_hours(
     monkeypatch.setattr(SiteRig, "image", image)
     monkeypatch.setattr(session, "Conductor", PaperLoop)
     record = SimpleNamespace(seed=1, metrics={}, invocations=[], experiments=[])
-    monkeypatch.setattr(session, "_look", lambda rig, request, *_: (record, request))
+    monkeypatch.setattr(SiteRig, "lab", lambda rig, image: nullcontext(Lab({})))
+    monkeypatch.setattr(session, "_examined", lambda *_: record)
     monkeypatch.setattr(session, "save_packages", lambda *_: None)
     monkeypatch.setattr(session, "membership", lambda run: {})
     monkeypatch.setattr(session, "_written_down", written_down)
-    asked: Any = SimpleNamespace(
-        asked=AskedRun(experiments=[], image="host", out=tmp_path / "run", deadline_s=deadline_s),
-        images=["host"],
-        profile=SimpleNamespace(name="site", rounds=8),
-        repetitions=1,
-        first=1,
-        vpns=[],
-        cells=[],
-        until_significant=False,
-        later=[],
-    )
+    asked = made_up(PROFILES["site"], image="host", deadline_s=deadline_s)
     rig = SiteRig({}, SimpleNamespace(between="01:00-05:00"), {})  # type: ignore[arg-type]
-    session._run_on(rig, asked, said.append, lambda folder, run: nullcontext(cast(Watcher, None)))
+    session._run_on(rig, asked, tmp_path / "run", said.append, lambda folder, run: nullcontext(cast(Watcher, None)))
     (stage,) = given
     waited_s = 1800.0 if hour == 0 else 0.0
     assert stage.deadline == waited_s + left_s

@@ -19,7 +19,7 @@ from runner.instruments.instrument import Asked
 from runner.instruments.traffic.ladder import rungs
 from runner.lab import probes
 from runner.lab.node import Completed
-from runner.lab.places import NamespaceRig, check_spec, hosts, site
+from runner.lab.places import check_spec, hosts, site
 from runner.lab.places.conflicts import PORTS, in_use, listeners
 from runner.lab.places.ends import Looked, Turned, own_end
 from runner.lab.places.machines import own_image
@@ -30,7 +30,7 @@ from runner.lab.shape.site import BarePath, Site, peers_of
 from runner.lab.shape.site_to_site import Lab
 from runner.search import Loss
 from runner.sweep.request import Request, site_limits
-from runner.sweep.run import for_path, from_path
+from runner.sweep.seen import for_path, from_path, without_rate
 from runner.tunnel.path import refused
 from tests.unit.asking import request
 from tests.unit.helpers import named_secrets
@@ -550,12 +550,10 @@ def test_without_a_measured_rate_the_searches_go_by_the_limit(tmp_path: Path) ->
     assert says["path rate"][0] == "ok"
 
 
-def asked_on_a_path(rates_bps: tuple[float, ...]) -> tuple[Request, list[str]]:
+def asked_on_a_path(rates_bps: tuple[float, ...]) -> tuple[Request, str]:
     """What is asked of a site lab whose path carries that, once the path was looked at; and what the user is told."""
-    said: list[str] = []
-    asked = request("choose", vpns="wireguard_go", profile="site")
-    lab = Lab({}, measure_path=lambda: BarePath(1500, on_link=True, rates_bps=rates_bps))
-    return for_path(lab, NamespaceRig(), asked, said.append), said
+    asked, path = request("choose", vpns="wireguard_go", profile="site"), BarePath(1500, True, rates_bps=rates_bps)
+    return for_path(asked, path), without_rate(asked, path)
 
 
 def test_what_the_path_carries_limits_the_searches_and_the_ladder() -> None:
@@ -572,8 +570,7 @@ def test_what_the_path_carries_limits_the_searches_and_the_ladder() -> None:
 def test_the_searches_rates_can_be_set_and_then_the_path_does_not_change_them(tmp_path: Path) -> None:
     inventory = written(tmp_path, TWO)
     asked = request("transport", vpns="wireguard_go", profile="site", lab=f"site:{inventory}", search_rates="2M-50M")
-    lab = Lab({}, measure_path=lambda: BarePath(1500, on_link=True, rates_bps=(9e9, 9e9)))
-    asked = for_path(lab, NamespaceRig(), asked, print)
+    asked = for_path(asked, BarePath(1500, on_link=True, rates_bps=(9e9, 9e9)))
     for search in (asked.profile.udp, asked.profile.packets, asked.profile.duplex):
         assert (search.min_rate_bps, search.max_rate_bps) == (2e6, 50e6)
     assert asked.profile.note.endswith("; changed: the searches offer from 2 to 50 Mbit/s")
@@ -588,7 +585,7 @@ def test_the_searches_rates_can_be_set_and_then_the_path_does_not_change_them(tm
 
 
 def test_a_rate_that_was_not_measured_is_said() -> None:
-    asked, (said,) = asked_on_a_path(())
+    asked, said = asked_on_a_path(())
     assert said.startswith("The rate of the bare path was not measured, because no TCP port of gw2 comes through.")
     assert asked.profile == PROFILES["site"]
 

@@ -17,7 +17,7 @@ from runner.papers.published import names, paper
 from runner.report.forms.findings_page import LONGEST_CELL, findings_text, lettered, rows_of, runs_of
 from runner.report.model import Report, build
 from runner.report.papers.conclusions import decidable, outcome, put_to_the_test
-from runner.report.papers.deciding import Way, in_words, ways
+from runner.report.papers.deciding import DecidingWay, in_words, ways
 from runner.report.plots.plots_findings import published_against_measured
 from runner.report.plots.vega import svg
 from runner.sweep.request import resolve
@@ -55,7 +55,7 @@ def page() -> str:
     return findings_text([*reports().values()], expected)
 
 
-def open_ones() -> dict[str, list[Way]]:
+def open_ones() -> dict[str, list[DecidingWay]]:
     """Each open conclusion, and what would decide it."""
     rows, runs = rows_of(reports()), runs_of(reports(), expected)
     return {

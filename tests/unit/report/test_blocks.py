@@ -5,7 +5,7 @@ import re
 
 from rich.console import Console
 
-from runner.report.blocks import Block, Heading, Link, Note, Paragraph, Plot, Table, TableCell
+from runner.report.blocks import Block, Heading, Hyperlink, Note, Paragraph, Plot, Table, TableCell
 from runner.report.document import for_a_paper, whole
 from runner.report.forms import latex, markdown, terminal
 from runner.report.forms.elements import blocks_html
@@ -21,10 +21,10 @@ SECTION: list[Block] = [
         ["VPN", "rate", "why"],
         [
             [
-                TableCell(f"vpn {EVIL}", small=f"levels {EVIL}", name="row-1", link=Link("", name="elsewhere")),
+                TableCell(f"vpn {EVIL}", small=f"levels {EVIL}", name="row-1", link=Hyperlink("", name="elsewhere")),
                 "341 (325–358)",
                 TableCell(
-                    f"why {EVIL}", note=1, link=Link("commands", file="logs/a b/<c>"), opens=[Note(f"more {EVIL}")]
+                    f"why {EVIL}", note=1, link=Hyperlink("commands", file="logs/a b/<c>"), opens=[Note(f"more {EVIL}")]
                 ),
             ],
             ["other", "FAIL", "pass"],
@@ -37,7 +37,7 @@ SECTION: list[Block] = [
     ),
     Plot("key", f"Plot {EVIL}", f"alt {EVIL}", {"mark": EVIL}),
     [Note(f"explains {EVIL}", lead="failed", number=1), Note("and more")],
-    Link("What it measured", name="elsewhere"),
+    Hyperlink("What it measured", name="elsewhere"),
     Paragraph("a,b,c", "code", lead="a line"),
 ]
 

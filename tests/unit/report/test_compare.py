@@ -9,7 +9,7 @@ from rich.console import Console
 from runner.data.trials import Run, Trial
 from runner.ranking.margins import with_margins
 from runner.report import text
-from runner.report.compare import Change, Comparison, compare_runs
+from runner.report.compare import Comparison, MetricChange, compare_runs
 from runner.report.forms.comparison import comparison_html, history_html, trends
 from runner.report.forms.terminal_comparison import render
 from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, make_run, make_trial, realistic_run
@@ -32,7 +32,7 @@ def compared(before: list[Trial], after: list[Trial], run: Run = RUN) -> Compari
     return compare_runs((run, before), (run, after))
 
 
-def only(comparison: Comparison) -> Change:
+def only(comparison: Comparison) -> MetricChange:
     assert len(comparison.changes) == 1
     return comparison.changes[0]
 
@@ -133,7 +133,7 @@ def with_baseline(vpn: float, plain: float, seed: int, metric: str = "tcp_throug
     return trials
 
 
-def changes(comparison: Comparison) -> dict[str, Change]:
+def changes(comparison: Comparison) -> dict[str, MetricChange]:
     return {change.vpn: change for change in comparison.changes}
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from runner.cli.folders import latest
-from runner.cli.guest_runs import add_to_index
 from runner.data.errors import UsageError
+from runner.data.parent import add_to_index
 from runner.data.store import load_run
 from runner.report.headings import machine
 from runner.report.model import build

@@ -11,7 +11,8 @@ from runner.catalogue import load_vpn, vpn_names
 from runner.lab.probes.seen import policed, told, words_of, xfrm
 from runner.lab.readings.seen import SEEN
 from runner.vpn.plugin import Vpn
-from runner.vpn.sign import Sign, standing
+from runner.vpn.recognised import standing
+from runner.vpn.sign import Sign
 
 VPNS = [load_vpn(name) for name in vpn_names()]
 STATES = """src 192.0.2.1 dst 192.0.2.2

@@ -1,4 +1,4 @@
-"""Before a run with ``--rest``: what this machine can run, what the rest needs, what nothing here runs, and the time.
+"""A run with ``--rest``: what this machine can run, what the rest needs, what nothing here runs, and the time.
 
 Everything is probed first and told in one place; then the run begins without a question.
 """
@@ -18,11 +18,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from runner.cli.live import roughly
+from runner.catalogue import load_vpn
 from runner.data.asked import AskedRun
 from runner.data.errors import CannotRunHere, VpnevalError
 from runner.data.invocation import command
 from runner.data.levels import BASELINE
+from runner.data.numbers import roughly
+from runner.data.store import load_run
 from runner.data.streams import output_to
 from runner.lab import kernels
 from runner.lab.kernels.boot import Kernel, Say, run_in
@@ -32,16 +34,17 @@ from runner.tunnel.bring_up import unsupported
 from runner.vpn.plugin import Vpn
 
 TITLES = {"uml": "User Mode Linux", "qemu:trixie": "Debian 13 in QEMU", "qemu:bookworm": "Debian 12 in QEMU"}
+REST_S = 90  # that the run under the rest takes
 SLOWER = 30  # times, at most: a guest that is emulated (docs/kernels.md)
 
 Answers = Mapping[str, str]  # a VPN's name -> why it cannot run there; empty where it can
 
 
-def survey(request: Request, rest: Kernel, rest_s: float, install: bool, say: Say) -> Kernel | None:
+def survey(request: Request, rest: Kernel, install: bool, say: Say) -> Kernel | None:
     """Probe this machine's kernel and ``rest``, and tell ``say`` what will run where and for how long.
 
-    ``rest_s``: how long the run under ``rest`` takes. ``install``: install the Debian packages that it needs. Returns
-    the kernel of that run: ``rest``, or what takes its place where it does not start; None where it has nothing to add.
+    ``install``: install the Debian packages that ``rest`` needs. Returns the kernel of the second run: ``rest``, or
+    what takes its place where it does not start; None where it has nothing to add.
     """
     here, vpns = ask_here(request), [vpn for vpn in request.vpns if vpn.name != BASELINE]
     lacking = [vpn for vpn in vpns if here[vpn.name] and vpn.dataplane == "kernel"]
@@ -63,9 +66,28 @@ def survey(request: Request, rest: Kernel, rest_s: float, install: bool, say: Sa
             say(f"Nothing here runs {vpn.name}: {there.get(vpn.name) or here[vpn.name]}")
     if len(added) < len(lacking):
         say(what_would(vpns, request, rest))
-    more = f", and at most {roughly(rest_s)} more under {TITLES[rest.name]}" if added else ""
+    more = f", and at most {roughly(REST_S)} more under {TITLES[rest.name]}" if added else ""
     say(f"The run takes at most {roughly(here_s)} on this machine's kernel{more}.")
     return rest if added else None
+
+
+def of_rest(request: Request, lacking: Sequence[str]) -> AskedRun:
+    """What the second run is asked for: the same of the VPNs that the first kernel lacks, in less time."""
+    files = {load_vpn(word).name: word for word in request.asked.vpns if word.endswith(".py")}
+    return request.asked.changed(
+        vpns=[files.get(vpn, vpn) for vpn in lacking],
+        rounds=None,  # the deadline says how many there are
+        deadline_s=REST_S,
+        until_significant=request.until_significant,
+    )
+
+
+def lacks(folder: Path) -> list[str]:
+    """The VPNs of a run folder that have a data path in the kernel, and only unsupported trials."""
+    run, trials = load_run(folder)
+    kernels_own = [name for name, vpn in run.vpns.items() if vpn.dataplane == "kernel"]
+    statuses = {name: {trial.status for trial in trials if trial.vpn == name} for name in kernels_own}
+    return [name for name in kernels_own if statuses[name] == {"unsupported"}]
 
 
 def _names(vpns: Iterable[Vpn]) -> str:

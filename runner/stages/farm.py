@@ -1,4 +1,4 @@
-"""``vpneval run --farm``: a run whose repetitions are measured by many machines; and ``vpneval block``, one of them."""
+"""A request on a farm, whose machines measure its repetitions; and one repetition on one of them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from runner.cli.live import watching
-from runner.cli.output import err
 from runner.data.asked import HOST, AskedRun
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError
 from runner.data.files import from_json, is_there, no_link, read_bytes, word, write_text
@@ -32,7 +29,7 @@ from runner.sweep.plan import blocks
 from runner.sweep.request import Request, resolve
 from runner.sweep.run import on_disk, run
 from runner.sweep.run_record import describe, measured_vpns, save_packages
-from runner.sweep.settings import Outcome
+from runner.sweep.settings import Outcome, Watch
 
 LATE = 5  # times the expected duration, and
 LATE_S = 600  # are what a block may take
@@ -41,7 +38,7 @@ KEY = ".farm"  # the file with the key that a run has in the spools
 
 
 @dataclass
-class FarmRequest:
+class FarmAsked:
     """The farm that is asked for, checked. Raises UsageError, also for what a farm does not have."""
 
     asked: AskedRun
@@ -62,73 +59,75 @@ class FarmRequest:
         self.equal_names = parse_equal(farm.equal)
         self.timeout_s = seconds(farm.timeout, "--farm-timeout") if farm.timeout else None
 
-    def run(self, request: Request, say: Callable[[str], None]) -> tuple[Path, Outcome]:
-        """Measure what is missing. Returns the run folder and what was done.
 
-        Raises Interrupted on Ctrl-C, after the invocation has been written down, and UsageError where the folder
-        belongs to another run.
-        """
-        folder = request.asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{request.profile.name}"
-        with ExitStack() as stack:
-            # A farm that is not there leaves no empty run folder behind.
-            workers = None if is_there(folder / "run.json") else stack.enter_context(connected(self.farm, say))
-            store = stack.enter_context(open_store(folder))
-            stack.enter_context(on_disk(store))
-            request = _seeded(request, store)
-            todo, outcome = missing(request, store), Outcome()
-            keeper = Keeper(store, outcome)
-            machine_of = {trial.repetition: trial.machine for trial in store.trials if trial.machine}
-            began = {trial.repetition: trial.started_at for trial in store.trials if trial.status != "unsupported"}
-            measured = measured_vpns(store)
-            store.trials = []  # nobody needs them any more, and a farm has many
-            call = _Call(self, request, store, keeper, say, machine_of, began, measured)
-            if todo:
-                self._spread(workers or stack.enter_context(connected(self.farm, say)), request, todo, call)
-                if keeper.run is None:
-                    raise CannotRunHere(outcome.stopped or "the farm has measured nothing")
-            return folder, outcome
+def play(request: Request, folder: Path, say: Callable[[str], None]) -> Outcome:
+    """Have measured what is missing in ``folder``. Returns what was done.
 
-    def _spread(self, workers: DaskWorkers, request: Request, todo: list[int], call: _Call) -> None:
-        """Have the blocks ``todo`` measured, and write into run.json how that ended. Raises Interrupted."""
-        store, keeper, outcome, say = call.store, call.keeper, call.keeper.outcome, call.say
-        key = _key(store)
-        images = [request.asked.image, *request.asked.gateway_images]
-        coordinator = Coordinator(
-            workers,
-            key,
-            images,
-            elsewhere(request.asked),
-            todo,
-            self.timeout_s or LATE * expected_s(request) + LATE_S,
-            call.admit,
-            keeper.keep,
-            say,
-            None if call.reference else call.choose,
-            call.leave_out,
-            call.shared,
-            {number: call.began[number] for number in todo if number in call.began},
-        )
-        say(f"{len(todo)} blocks are to be measured. Each is one repetition on one machine.")
-        try:
-            outcome.stopped = _spread_all(coordinator, store)
-            if outcome.stopped:
-                workers.everywhere(block.drop, key, sorted(keeper.kept))
-            else:
-                workers.everywhere(block.forget, key)
-        except KeyboardInterrupt:
-            call.ended("interrupted", outcome)
-            say("vpneval ends what the machines measure.")
-            workers.everywhere(block.stop, key, sorted(keeper.kept))
-            safe = f"interrupted; what was measured is safe in {store.folder}"
-            raise Interrupted(f"{safe}. To continue: the same command with --out {word(store.folder)}") from None
-        call.ended(f"stopped: {outcome.stopped}" if outcome.stopped else "complete", outcome)
+    Raises Interrupted on Ctrl-C, after the invocation has been written down, and UsageError where the folder
+    belongs to another run.
+    """
+    farm = FarmAsked(request.asked)
+    with ExitStack() as stack:
+        # A farm that is not there leaves no empty run folder behind.
+        workers = None if is_there(folder / "run.json") else stack.enter_context(connected(farm.farm, say))
+        store = stack.enter_context(open_store(folder))
+        stack.enter_context(on_disk(store))
+        request = _seeded(request, store)
+        todo, outcome = missing(request, store), Outcome()
+        keeper = Keeper(store, outcome)
+        machine_of = {trial.repetition: trial.machine for trial in store.trials if trial.machine}
+        began = {trial.repetition: trial.started_at for trial in store.trials if trial.status != "unsupported"}
+        measured = measured_vpns(store)
+        store.trials = []  # nobody needs them any more, and a farm has many
+        call = _Call(farm, request, store, keeper, say, machine_of, began, measured)
+        if todo:
+            _spread(workers or stack.enter_context(connected(farm.farm, say)), request, todo, call)
+            if keeper.run is None:
+                raise CannotRunHere(outcome.stopped or "the farm has measured nothing")
+        return outcome
+
+
+def _spread(workers: DaskWorkers, request: Request, todo: list[int], call: _Call) -> None:
+    """Have the blocks ``todo`` measured, and write into run.json how that ended. Raises Interrupted."""
+    store, keeper, outcome, say = call.store, call.keeper, call.keeper.outcome, call.say
+    key = _key(store)
+    images = [request.asked.image, *request.asked.gateway_images]
+    coordinator = Coordinator(
+        workers,
+        key,
+        images,
+        elsewhere(request.asked),
+        todo,
+        call.spread.timeout_s or LATE * expected_s(request) + LATE_S,
+        call.admit,
+        keeper.keep,
+        say,
+        None if call.reference else call.choose,
+        call.leave_out,
+        call.shared,
+        {number: call.began[number] for number in todo if number in call.began},
+    )
+    say(f"{len(todo)} blocks are to be measured. Each is one repetition on one machine.")
+    try:
+        outcome.stopped = _spread_all(coordinator, store)
+        if outcome.stopped:
+            workers.everywhere(block.drop, key, sorted(keeper.kept))
+        else:
+            workers.everywhere(block.forget, key)
+    except KeyboardInterrupt:
+        call.ended("interrupted", outcome)
+        say("vpneval ends what the machines measure.")
+        workers.everywhere(block.stop, key, sorted(keeper.kept))
+        safe = f"interrupted; what was measured is safe in {store.folder}"
+        raise Interrupted(f"{safe}. To continue: the same command with --out {word(store.folder)}") from None
+    call.ended(f"stopped: {outcome.stopped}" if outcome.stopped else "complete", outcome)
 
 
 @dataclass
 class _Call:
     """One call of ``vpneval run --farm``, as run.json records it; decides which machines may take part."""
 
-    spread: FarmRequest
+    spread: FarmAsked
     request: Request
     store: Store
     keeper: Keeper
@@ -237,10 +236,10 @@ def expected_s(request: Request) -> float:
     return replace(request, repetitions=1).expected()[1]
 
 
-def measure_block(path: Path) -> int:
-    """``vpneval block``: measure what the coordinator asks for in the file ``path``. Returns the exit code.
+def measure_block(path: Path, watch: Watch) -> None:
+    """``vpneval block``: measure what the coordinator asks for in the file ``path``.
 
-    Raises UsageError for a file that is no such request.
+    Raises UsageError for a file that is no such request, and LabError where the run was stopped.
     """
     try:
         options: dict[str, Any] = from_json(read_bytes(path))
@@ -248,11 +247,9 @@ def measure_block(path: Path) -> int:
         request = resolve(AskedRun.model_validate(options | {"out": out}))
     except (ValueError, KeyError, TypeError, AttributeError) as wrong:
         raise UsageError(f"{path} is not what a coordinator asks for: {wrong}") from None
-    one = replace(request, first=repetition, repetitions=repetition)
-    _, outcome = run(one, lambda text: None, watching(err, True, None))
+    outcome = run(replace(request, first=repetition, repetitions=repetition), out, lambda text: None, watch)
     if outcome.stopped:
         raise LabError(outcome.stopped)
-    return 0
 
 
 def _seeded(request: Request, store: Store) -> Request:

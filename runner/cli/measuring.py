@@ -1,0 +1,44 @@
+"""A run that is asked for is checked, played where it is to be, and reported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runner.cli.ending import Shown, measure_and_report
+from runner.data.asked import AskedRun
+from runner.lab.kernels.boot import Kernel
+from runner.lab.places import rootless
+from runner.stages.guests import prepare
+from runner.sweep.request import resolve
+
+
+def measure(
+    asked: AskedRun,
+    shown: Shown,
+    under: Sequence[Kernel | None] = (None,),
+    rest: Kernel | None = None,
+    install: bool = False,
+) -> int:
+    """Measure what is asked for, and show the report; the exit code.
+
+    ``under``: the kernels to measure under, None for this machine's own. ``rest``: the kernel that afterwards measures
+    what this one lacks; ``install``: the packages that it needs may be installed.
+    """
+    if asked.farm:
+        from runner.stages.farm import FarmAsked
+
+        FarmAsked(asked)
+        return measure_and_report(resolve(asked), shown)
+    request = resolve(asked)
+    rootless.enter(asked.lab)
+    if rest:
+        from runner.cli.several import run_with_rest
+
+        return run_with_rest(rest, request, shown, install)
+    if list(under) != [None]:
+        prepare(under, request.images, shown.say)
+    if len(under) > 1:
+        from runner.cli.several import run_under
+
+        return run_under(under, request, shown)
+    return measure_and_report(request, shown)

@@ -1,0 +1,64 @@
+"""A parent folder of several runs, each under a kernel of its own, and its index."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from runner.data.errors import UsageError
+from runner.data.files import from_json, is_there, no_link, read_bytes, word, write_text
+
+INDEX = "index.json"
+
+
+def check_parent(folder: Path) -> None:
+    """Make the parent folder of several runs. Raises UsageError where something else is there already."""
+    if (folder / "run.json").exists() and (folder.parent / INDEX).exists():
+        again = f"--out {word(folder.parent)}"
+        raise UsageError(f"{folder} is one run of a parent folder. To continue all of its runs: {again}")
+    if (folder / "run.json").exists():
+        raise UsageError(f"{folder} is a run folder, and several kernels need a parent folder. Choose another --out")
+    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / INDEX).exists())):
+        raise UsageError(f"{folder} is neither empty nor a parent folder with an {INDEX}. Choose another --out")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {folder} cannot be made: {error.strerror}") from None
+
+
+def folder_of(kernel_name: str) -> str:
+    """The name of the kernel's run folder: ``qemu-trixie`` for ``qemu:trixie``."""
+    return kernel_name.replace(":", "-")
+
+
+def add_to_index(parent: Path, kernel_name: str, outcome: str) -> None:
+    """Write one run into the index of this parent folder: its kernel, its folder, how it ended."""
+    path = no_link(parent / INDEX)
+    index: dict[str, Any] = _index(path) if is_there(path) else {"schema_version": 1, "runs": []}
+    runs = [run for run in index["runs"] if run["kernel"] != kernel_name]
+    index["runs"] = [*runs, {"kernel": kernel_name, "folder": folder_of(kernel_name), "outcome": outcome}]
+    written = path.with_suffix(".partial")
+    write_text(written, json.dumps(index, indent=1) + "\n")
+    written.rename(path)
+
+
+def indexed(folder: Path) -> list[Path] | None:
+    """The run folders of a parent folder that are not empty; None if ``folder`` is no parent folder."""
+    path = folder / INDEX
+    if is_there(folder / "run.json") or not is_there(path):
+        return None
+    runs = [folder / run["folder"] for run in _index(path)["runs"]]
+    return [run for run in runs if is_there(run / "run.json")]
+
+
+def _index(path: Path) -> dict[str, Any]:
+    """The index of a parent folder. Raises UsageError where it is none."""
+    try:
+        index: dict[str, Any] = from_json(read_bytes(path))
+        texts = [run[what] for run in index["runs"] for what in ("kernel", "folder")]
+    except (ValueError, KeyError, TypeError) as wrong:
+        raise UsageError(f"{path} is not an index of runs: {type(wrong).__name__}: {wrong}") from None
+    if not all(isinstance(text, str) for text in texts):
+        raise UsageError(f"{path} is not an index of runs: the kernel and the folder of each run must be texts")
+    return index

@@ -1,0 +1,1 @@
+"""Plays a request: here, in a guest kernel, or on a farm."""

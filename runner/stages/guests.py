@@ -1,0 +1,80 @@
+"""A request under a guest kernel: the guest measures into the run folder, and says what it has done as JSON."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from runner.data.errors import LabError, VpnevalError
+from runner.data.files import from_json, word
+from runner.data.invocation import ended
+from runner.data.store import Store, open_store, read_run
+from runner.data.streams import output_to
+from runner.lab.kernels.boot import Kernel, Say, run_in
+from runner.lab.shape.site_to_site import check_machine
+from runner.lab.software.image import open_image
+from runner.sweep.request import Request
+from runner.sweep.settings import Outcome
+
+CONSOLE_LOG = "kernel-console.log"
+
+
+class Ended(VpnevalError):
+    """The guest's vpneval has ended with this exit code, and has said why."""
+
+    def __init__(self, exit_code: int):
+        super().__init__("")
+        self.exit_code = exit_code
+
+
+def prepare(kernels: Sequence[Kernel | None], images: Sequence[str], say: Say) -> None:
+    """Fetch what these kernels need; None is this machine's own. Raises CannotRunHere where it cannot run one."""
+    check_machine()
+    for kernel in kernels:
+        if kernel is not None:
+            kernel.prepare(say)
+    for name in images:
+        open_image(name, say=say)  # a guest cannot build one: to it, the image is read-only
+
+
+def play(kernel: Kernel, request: Request, folder: Path, say: Say, quiet: bool = False) -> Outcome:
+    """Measure what is asked for in a guest, into ``folder``; returns what was done. Raises Ended and LabError.
+
+    The lock on the folder is held here: one that is taken in the guest is not seen outside.
+    """
+    with open_store(folder) as store:
+        say(f"vpneval starts the guest kernel {kernel.name}")
+        log = folder / CONSOLE_LOG
+        mine = request.asked.changed(kernel=kernel.name, out=folder)
+        command = [sys.executable, "-m", "runner", "play", mine.model_dump_json(), *(["--quiet"] if quiet else [])]
+        printed = io.BytesIO()
+        try:
+            with output_to(io.TextIOWrapper(printed, write_through=True)):
+                code = run_in(kernel, command, folders=[folder.resolve()], console_log=log, say=say)
+                done = printed.getvalue()
+        except LabError as broken:
+            _write_down(store, f"stopped: {str(broken).splitlines()[0]}")
+            safe = f"What was measured is safe. To continue: the same command with --out {word(folder)}"
+            raise LabError(f"stopped: {broken}\n(console: {log})\n{safe}") from None
+        if code:
+            raise Ended(code)
+        return Outcome(**from_json(done))
+
+
+def this_command_under(kernel: Kernel, image: str, say: Say) -> int:
+    """Run the command line of this process, which writes no files, under ``kernel``. Returns its exit code."""
+    check_machine()
+    kernel.prepare(say)
+    open_image(image)
+    return run_in(kernel, [sys.executable, "-m", "runner", *sys.argv[1:]], say=say)
+
+
+def _write_down(store: Store, outcome: str) -> None:
+    """Write into run.json how the last call ended, which the guest could not write any more."""
+    path = store.folder / "run.json"
+    if path.exists():
+        run = read_run(path)
+        invocations = [*run.invocations[:-1], ended(run.invocations[-1], outcome)]
+        store.save_run(run.model_copy(update={"invocations": invocations}))

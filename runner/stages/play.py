@@ -1,0 +1,39 @@
+"""Where a request is played: on this machine, under a guest kernel, or on a farm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from runner.data.asked import HOST
+from runner.data.guest import inside
+from runner.lab import kernels
+from runner.sweep import run as here
+from runner.sweep.request import Request
+from runner.sweep.settings import Outcome, Watch
+
+
+def folder_of(request: Request) -> Path:
+    """The folder that was named for the run, or a new one in results/."""
+    return request.asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{request.profile.name}"
+
+
+def play(request: Request, folder: Path, say: Callable[[str], None], watch: Watch, quiet: bool = False) -> Outcome:
+    """Measure what ``request`` asks for into this run folder, and return what was done.
+
+    ``say`` gets what the user is told beside the trials, ``watch`` the trials of this machine; a guest kernel tells its
+    own on standard error, with ``quiet`` only what went wrong. Raises Interrupted on Ctrl-C, UsageError where the
+    folder belongs to another run, CannotRunHere, and ``guests.Ended`` where the guest's vpneval has said what is wrong.
+    """
+    if request.asked.farm:
+        from runner.stages import farm
+
+        return farm.play(request, folder, say)
+    if request.asked.kernel != HOST and not inside():
+        from runner.stages import guests
+
+        (kernel,) = kernels.parse(request.asked.kernel, request.asked.lab, several=False)
+        assert kernel is not None
+        return guests.play(kernel, request, folder, say, quiet)
+    return here.run(request, folder, say, watch)
