@@ -1,6 +1,7 @@
 """What a run says of each VPN as a device on a line, drawn anew many times from what its measurements leave open.
 
-Each VPN has streams of random numbers of its own, so that whoever else is measured changes nothing of it.
+Each VPN has streams of random numbers of its own, so that whoever else is measured changes nothing of it. A page has
+the same draws, to the last bit, so that it says what the terminal says.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy
 
 from runner.data.levels import BASELINE, outside_of_tunnel
 from runner.data.numbers import MOST_LOG
@@ -23,7 +25,9 @@ from runner.ranking.estimates import Blocks, alone
 from runner.ranking.intervals import Array
 from runner.ranking.stats import block_values
 
-DRAWS = 4000
+DRAWS = 400
+LARGEST = 3e38  # in single precision
+DROPPED_BITS = 8  # of single precision: 24 bits are on the page, and here
 FEWEST = 2  # values that a draw is made from
 TRIMMED = 6  # from so many rounds on, one of each six is left out at either end
 CARRIED = 0.95  # of what was offered: less is not carried
@@ -149,10 +153,23 @@ def breakdowns_bps(trial: Trial) -> list[float]:
     return [*searched, *climbed]
 
 
-def normal(vpn: str, what: str, freedom: float) -> Array:
-    """Draws of Student's t, always the same for one VPN and quantity."""
+def _parts(vpn: str, what: str) -> Array:
+    """A probability from each of DRAWS equal parts, in random order, always the same for one VPN and quantity (McKay,
+    Beckman and Conover, Technometrics 21(2), 1979)."""
     rng = np.random.default_rng(zlib.crc32(f"{vpn}/{what}".encode()))
-    return rng.standard_t(freedom, DRAWS) if math.isfinite(freedom) else rng.standard_normal(DRAWS)
+    return np.asarray((rng.permutation(DRAWS) + 0.5) / DRAWS)
+
+
+def normal(vpn: str, what: str, freedom: float) -> Array:
+    """Draws of Student's t."""
+    parts = _parts(vpn, what)
+    return np.asarray(scipy.special.stdtrit(freedom, parts) if math.isfinite(freedom) else scipy.special.ndtri(parts))
+
+
+def on_page(draws: Array) -> Array:
+    """The draws as numbers of 24 bits, of which a page has every one."""
+    single = np.clip(draws, -LARGEST, LARGEST).astype("<f4").view("<u4")
+    return (single >> DROPPED_BITS << DROPPED_BITS).view("<f4").astype(float)
 
 
 def _drawn(vpn: str, what: str, blocks: Blocks | None) -> Array | None:
@@ -160,13 +177,13 @@ def _drawn(vpn: str, what: str, blocks: Blocks | None) -> Array | None:
     if estimate is None:
         return None
     logs = estimate.centre + estimate.error * normal(vpn, what, estimate.freedom)
-    return np.exp(np.clip(logs, -MOST_LOG, MOST_LOG))  # two values leave nearly everything open
+    return on_page(np.exp(np.clip(logs, -MOST_LOG, MOST_LOG)))  # two values leave nearly everything open
 
 
 def _setup(vpn: str, blocks: Blocks | None) -> Array | None:
     """A tunnel comes up once, and its thresholds are far apart: one value is enough."""
     if blocks is not None and len(blocks) == 1:
-        return np.full(DRAWS, next(iter(blocks.values())))
+        return on_page(np.full(DRAWS, next(iter(blocks.values()))))
     return _drawn(vpn, "setup", blocks)
 
 
@@ -177,7 +194,7 @@ def _beyond(
     own, less = _drawn(vpn, what, blocks), _drawn(BASELINE, what, plain)
     if less is None and bare and bare.get("rtt_ms"):
         less = np.full(DRAWS, float(bare["rtt_ms"][1]))
-    return None if own is None or less is None else np.maximum(own - less, 0.0)
+    return None if own is None or less is None else on_page(np.maximum(own - less, 0.0))
 
 
 def _growth(dataplane: str, own: Sequence[Trial], kind: str, blocks: Blocks) -> float:
@@ -206,9 +223,9 @@ def _curve(
     return Curve(
         rates_bps=np.array([rate for rate, _ in rows]),
         carried=np.array([statistics.median(row["carried_ratio"]) >= CARRIED for _, row in rows]),
-        cores=np.maximum(drawn("cores", _mean), LEAST_CORES),
-        loss_ratio=np.clip(drawn("loss_ratio", _usual), 0.0, 1.0),
-        delay_ms=np.maximum(drawn("delay_ms", _usual), 0.0),
+        cores=on_page(np.maximum(drawn("cores", _mean), LEAST_CORES)),
+        loss_ratio=on_page(np.clip(drawn("loss_ratio", _usual), 0.0, 1.0)),
+        delay_ms=on_page(np.maximum(drawn("delay_ms", _usual), 0.0)),
     )
 
 
@@ -295,8 +312,7 @@ def _usual(vpn: str, what: str, values: Sequence[float]) -> Array:
     which moves a mean and no median. No number for fewer than FEWEST."""
     if len(values) < FEWEST:
         return np.full(DRAWS, np.nan)
-    rng = np.random.default_rng(zlib.crc32(f"{vpn}/{what}".encode()))
-    ordered = np.sort(np.asarray(values, dtype=float))
+    count, ordered = len(values), np.sort(np.asarray(values, dtype=float))
     ends = np.concatenate([ordered[:1], ordered, ordered[-1:]])
-    below = rng.binomial(len(values), 1 - EXCEED_RATIO, DRAWS)
-    return np.asarray(ends[below] + rng.random(DRAWS) * (ends[below + 1] - ends[below]))
+    up_to = np.concatenate([[0.0], scipy.special.bdtr(np.arange(count + 1), count, 1 - EXCEED_RATIO)])
+    return np.asarray(np.interp(_parts(vpn, what), up_to, ends))

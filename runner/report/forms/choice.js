@@ -211,6 +211,7 @@ function choosing(data, devices) {
   const shareOf = (draws, test) => draws.filter(test).length / DRAWS;
 
   function carries(one, demand) {
+    if (one.device.own_gateways) return shareOf(one.here, (value) => value >= demand) >= rule.EQUAL ? "yes" : "no";
     if (one.here.some(Number.isNaN)) return "depends";
     if (shareOf(one.here, (value) => value >= demand) >= rule.SURE) return "yes";
     return data.calm && shareOf(one.most, (value) => value < demand) >= rule.SURE ? "no" : "depends";
