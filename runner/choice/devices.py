@@ -10,7 +10,7 @@ import math
 import statistics
 import zlib
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from runner.data.levels import BASELINE, outside_of_tunnel
 from runner.data.numbers import MOST_LOG
 from runner.data.own_cores import apart
 from runner.data.trials import Run, Rung, Trial
+from runner.data.wan import conditions
 from runner.ranking.basis import Basis, basis_of, unusual
 from runner.ranking.estimates import Blocks, alone
 from runner.ranking.intervals import Array
@@ -37,6 +38,8 @@ EXCEED_RATIO = (
 )
 LEAST_CORES = 0.001  # of a gateway: what costs less than plain IP by chance costs this
 GATEWAYS = 2
+LINE_ROOM = 1.5  # times the line is the rate of a WAN that loses as it does: what carries 1.25 of the demand fits
+LOSSY = {"measure": "tcp", "streams": "8"}  # on it: a loss slows one of eight connections alone
 Rounds = Mapping[int, Mapping[str, float]]  # round -> name -> value
 TRIED = ("ok", "failed")  # trials of what a VPN supports here
 CONFIGURATIONS = ("recommended", "comparable")  # the first of them that a run has is judged
@@ -56,14 +59,26 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class OnPath:
+    """What eight TCP connections carried together, ``tcp_bps``, in a trial on a WAN that loses as a path of this round
+    trip and loss does, with room for a line of ``line_bps``."""
+
+    line_bps: float
+    rtt_ms: float
+    loss_ratio: float
+    tcp_bps: float
+
+
+@dataclass(frozen=True)
 class Device:
     """A VPN at the levels ``levels``. Arrays have the shape (DRAWS,) and are None where nothing was measured.
 
     ``tcp_bps``, ``udp_bps``: what it carries here, the latter of datagrams of ``payload_bytes``; ``at_least``: which of
     them (``tcp``, ``udp``) are only known from below. ``growth``: by kind, by what factor gateways with cores of their
     own may carry more at most; infinite where nobody knows. ``rtt_added_ms``: beyond plain IP. ``breakdown_bps``: the
-    lowest rate under which the tunnel broke down. ``trials``: how many the run has of it, or should have, as plain
-    IP has them; ``failed``: those without a number. ``curves``: by kind of the ladder (``tcp``, ``datagrams``).
+    lowest rate under which the tunnel broke down. ``on_path``: what it carried where packets are lost. ``trials``: how
+    many the run has of it, or should have, as plain IP has them; ``failed``: those without a number. ``curves``: by
+    kind of the ladder (``tcp``, ``datagrams``).
     ``own_gateways``: it was measured between the user's own gateways, so that what is carried here is what counts.
     """
 
@@ -78,6 +93,7 @@ class Device:
     setup_s: Array | None = None
     breakdown_bps: float | None = None
     tcp_in_tcp: bool = False
+    on_path: tuple[OnPath, ...] = ()
     own_gateways: bool = False
     trials: int = 0
     failed: int = 0
@@ -87,7 +103,11 @@ class Device:
 def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
     """VPN -> its device, of all VPNs of the run that are no references, in the configuration that is judged: as
     recommended, where that was measured. Empty for a run that has measured no ladder."""
-    usual = [trial for trial in trials if not trial.params.get("image") and not unusual(trial.params)]
+    usual = [
+        trial
+        for trial in trials
+        if not trial.params.get("image") and not trial.params.get("inner") and not unusual(trial.params)
+    ]
     for configuration in CONFIGURATIONS:
         basis = basis_of(run, usual, configuration, (), "")
         own = {vpn: _own(usual, vpn, levels) for vpn, levels in basis.levels.items() if levels}
@@ -96,7 +116,10 @@ def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
             planned = {where(trial) for trial in plain}  # which no VPN's own trials change
             tried = {vpn: mine for vpn, mine in own.items() if any(trial.status in TRIED for trial in mine)}
             bare = run.lab.get("path") if run.lab.get("kind") == "site" else None
-            return {vpn: _device(run, basis, vpn, mine, plain, planned, bare) for vpn, mine in tried.items()}
+            made = {vpn: _device(run, basis, vpn, mine, plain, planned, bare) for vpn, mine in tried.items()}
+            return {
+                vpn: replace(device, on_path=_on_path(_own(trials, vpn, device.levels))) for vpn, device in made.items()
+            }
     return {}
 
 
@@ -144,6 +167,16 @@ def _device(
         failed=len(asked - {where(trial) for trial in own}),
         curves={kind: made for kind in ("tcp", "datagrams") if (made := _curve(vpn, kind, own, plain, bare))},
     )
+
+
+def _on_path(own: Sequence[Trial]) -> tuple[OnPath, ...]:
+    found = []
+    for trial in own:
+        path = conditions(trial.params)
+        carried = [one.value for one in trial.measurements if one.metric == "tcp_throughput"]
+        if path.loss_ratio and path.rate_bps and trial.params.items() >= LOSSY.items() and carried:
+            found.append(OnPath(path.rate_bps / LINE_ROOM, 2 * path.delay_ms, path.loss_ratio, carried[0]))
+    return tuple(found)
 
 
 def breakdowns_bps(trial: Trial) -> list[float]:

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page
 
 from runner.choice.answer import RATES_BPS, answer, bands, changes
-from runner.choice.devices import Device
+from runner.choice.devices import Device, OnPath
 from runner.choice.musts import State
 from runner.choice.stated import Given, stated
 from runner.choice.thresholds import USUAL
@@ -29,6 +29,8 @@ from tests.unit.choice.runs import TRUTHS, Truth, chosen_run
 LINES = (2e7, 1e8, 5e8, 1e9, 3e9, 1e10)
 MADE = TRUTHS | {"openvpn_tcp": Truth(7e8, 3e8, 21.0, rtt_ms=1.4, setup_s=3.0), "boringtun": Truth(9e8, 5e8, 45.0)}
 
+ON_PATH = (OnPath(1e8, 20.0, 0.01, 1.3e8), OnPath(5e7, 20.0, 0.001, 2e7))
+
 
 def with_states(choice: Choice) -> Choice:
     """All four words among the musts, a VPN of which half is unknown, one with failed trials, one bounded from below,
@@ -43,7 +45,7 @@ def with_states(choice: Choice) -> Choice:
     }
     made = {vpn: replace(device, growth={"tcp": 1.8, "udp": 1.3}) for vpn, device in choice.devices.items()}
     made["boringtun"] = replace(made["boringtun"], failed=3, growth={})
-    made["openvpn_tcp"] = replace(made["openvpn_tcp"], at_least=frozenset({"tcp"}), tcp_in_tcp=True)
+    made["openvpn_tcp"] = replace(made["openvpn_tcp"], at_least=frozenset({"tcp"}), tcp_in_tcp=True, on_path=ON_PATH)
     made["ipsec_user"] = replace(made["ipsec_user"], rtt_added_ms=None)
     return choice.model_copy(update={"devices": made, "states": states})
 
@@ -131,6 +133,7 @@ def test_the_page_answers_as_the_rule_does_in_the_same_words(report: Report, pat
     grid = [
         *product(("files", "mixed", "calls", "transactions"), LINES, (None, 0.5, 40.0), (None,), (musts(),)),
         *product(("mixed",), (1e8, 1e9), (20.0,), (0.0, 0.01), (musts("udp-blocked"), musts("post-quantum", "nat"))),
+        *product(("files",), (5e7, 1e8, 1e9), (20.0,), (0.001, 0.01), (musts("udp-blocked"),)),
         *product(("calls",), (2e7,), (400.0,), (None,), (musts(), (), ("kernel", "mesh"), MUSTS)),
     ]
     seen: set[Any] = set()

@@ -117,7 +117,7 @@ class Packer:
         """Keep the draws; return the number of the array, None where there are none."""
         if draws is None:
             return None
-        self.arrays.append(draws.astype("<f4").view("<u4") >> DROPPED_BITS)
+        self.arrays.append((draws.astype("<f4").view("<u4") >> DROPPED_BITS).astype("<u4"))
         return len(self.arrays) - 1
 
     def packed(self) -> str:
@@ -138,6 +138,7 @@ def _device(device: Device, packer: Packer) -> dict[str, Any]:
         "growth": {kind: factor for kind, factor in device.growth.items() if math.isfinite(factor)},
         "breakdown_bps": device.breakdown_bps,
         "tcp_in_tcp": device.tcp_in_tcp,
+        "on_path": [asdict(one) for one in device.on_path],
         "own_gateways": device.own_gateways,
         "trials": device.trials,
         "failed": device.failed,
