@@ -125,6 +125,13 @@ def test_nothing_is_tried(
     assert tried == []
 
 
+def test_nothing_is_tried_in_a_guest_kernel(rest: Callable[..., Rest], tried: list[tuple[str, str]]) -> None:
+    settled = rest(needs("fail-closed"), left_s=3600)
+    settled.record.lab["guest"] = "qemu-kvm"
+    showing.use(settled)
+    assert tried == []
+
+
 def test_nothing_is_tried_before_the_answer_is_settled(
     rest: Callable[..., Rest], tried: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
