@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.choice.devices import devices
+from runner.choice.devices import FEWEST, devices
 from runner.choice.musts import states
 from runner.cli.main import main
 from runner.data.store import load_run
@@ -15,6 +15,7 @@ from runner.data.trials import Cell, Run, Trial
 from runner.sweep import coming_in, conductor, showing
 from runner.sweep.stopping import Going
 
+LADDERS = [f"{carried} of {vpn}" for carried in ("tcp", "datagrams") for vpn in ("none", "openvpn_tcp")]
 ASKED = "--line 20M --path-rtt 10ms --path-loss 0.1% --traffic files --must udp-blocked,mesh"
 
 
@@ -22,8 +23,8 @@ def test_a_must_and_the_loss_of_the_path_are_shown(
     image: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def settled(run: Run, trials: Sequence[Trial], cells: Sequence[Cell]) -> Going:
-        climbed = any(trial.curve for trial in trials)
-        return Going([], [], set()) if climbed else Going(list(cells), ["20 Mbit/s"], set())
+        climbed = [trial for trial in trials if trial.curve and len(trial.curve[0].rounds) >= FEWEST]
+        return Going([], [], set()) if len(climbed) == len(LADDERS) else Going(list(cells), ["20 Mbit/s"], set())
 
     monkeypatch.setattr(coming_in, "choosing", settled)
     monkeypatch.setattr(conductor, "LOOKS_AT", (0.2, 0.3, 0.4, 0.6))
