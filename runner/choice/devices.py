@@ -38,7 +38,6 @@ EXCEED_RATIO = (
 )
 LEAST_CORES = 0.001  # of a gateway: what costs less than plain IP by chance costs this
 GATEWAYS = 2
-LINE_ROOM = 1.5  # times the line is the rate of a WAN that loses as it does: what carries 1.25 of the demand fits
 LOSSY = {"measure": "tcp", "streams": "8"}  # on it: a loss slows one of eight connections alone
 Rounds = Mapping[int, Mapping[str, float]]  # round -> name -> value
 TRIED = ("ok", "failed")  # trials of what a VPN supports here
@@ -60,10 +59,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class OnPath:
-    """What eight TCP connections carried together, ``tcp_bps``, in a trial on a WAN that loses as a path of this round
-    trip and loss does, with room for a line of ``line_bps``."""
+    """What eight TCP connections carried together, ``tcp_bps``, in a trial on a WAN of ``rate_bps`` with the round trip
+    and the loss of a path."""
 
-    line_bps: float
+    rate_bps: float
     rtt_ms: float
     loss_ratio: float
     tcp_bps: float
@@ -175,7 +174,7 @@ def _on_path(own: Sequence[Trial]) -> tuple[OnPath, ...]:
         path = conditions(trial.params)
         carried = [one.value for one in trial.measurements if one.metric == "tcp_throughput"]
         if path.loss_ratio and path.rate_bps and trial.params.items() >= LOSSY.items() and carried:
-            found.append(OnPath(path.rate_bps / LINE_ROOM, 2 * path.delay_ms, path.loss_ratio, carried[0]))
+            found.append(OnPath(path.rate_bps, 2 * path.delay_ms, path.loss_ratio, carried[0]))
     return tuple(found)
 
 

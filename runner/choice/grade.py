@@ -22,6 +22,8 @@ Criterion = Literal[
 ]
 Codes = np.ndarray[tuple[int], np.dtype[np.int8]]
 
+FULL = 0.8  # of a WAN's rate, in payload: a tunnel's headers take the rest
+
 
 class Grade(IntEnum):
     """How well a VPN suits a line. A worse grade is a larger number; UNKNOWN: what counts was not measured."""
@@ -121,14 +123,12 @@ def _on_path(device: Device, needs: Needs) -> OnPath | None:
 
 
 def _one_bps(device: Device, needs: Needs, thresholds: Thresholds) -> float:
-    """What TCP in TCP carries on the path, bit/s: as it was measured, on lines up to that of the trial; else what one
-    connection carries."""
+    """What TCP in TCP carries on the path, bit/s: as it was measured; what one connection carries where nobody has, or
+    where that is more and the trial's WAN was full."""
     usual_bps, seen = thresholds.one_tcp_bps(needs.path_rtt_ms, needs.path_loss_ratio), _on_path(device, needs)
     if seen is None:
         return usual_bps
-    line_bps = needs.line_bps or 0.0
-    within = line_bps <= seen.line_bps or same(line_bps, seen.line_bps)
-    return seen.tcp_bps if within else max(seen.tcp_bps, usual_bps)
+    return max(seen.tcp_bps, usual_bps) if seen.tcp_bps >= FULL * seen.rate_bps else seen.tcp_bps
 
 
 def _all(code: Grade) -> Codes:

@@ -29,7 +29,7 @@ from tests.unit.choice.runs import TRUTHS, Truth, chosen_run
 LINES = (2e7, 1e8, 5e8, 1e9, 3e9, 1e10)
 MADE = TRUTHS | {"openvpn_tcp": Truth(7e8, 3e8, 21.0, rtt_ms=1.4, setup_s=3.0), "boringtun": Truth(9e8, 5e8, 45.0)}
 
-ON_PATH = (OnPath(1e8, 20.0, 0.01, 1.3e8), OnPath(5e7, 20.0, 0.001, 2e7))
+ON_PATH = (OnPath(1.5e8, 20.0, 0.01, 1.3e8), OnPath(7.5e7, 20.0, 0.001, 2e7))
 
 
 def with_states(choice: Choice) -> Choice:

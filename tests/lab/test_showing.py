@@ -43,6 +43,6 @@ def test_a_must_and_the_loss_of_the_path_are_shown(
     assert mesh.trial in {trial.id for trial in trials}
     device = devices(run, trials)["openvpn_tcp"]
     (seen,) = device.on_path
-    assert (seen.line_bps, seen.rtt_ms, seen.loss_ratio) == (2e7, 10, 1e-3)
+    assert (seen.rate_bps, seen.rtt_ms, seen.loss_ratio) == (3e7, 10, 1e-3)
     assert 1e6 < seen.tcp_bps < 1.5 * 2e7
     assert not device.failed

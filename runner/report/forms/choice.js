@@ -132,10 +132,10 @@ function choosing(data, devices) {
     device.on_path.filter((one) => same(one.rtt_ms, rtt || 0) && same(one.loss_ratio, loss || 0)).at(-1));
 
   function oneTcp(device, needs, {one_tcp: factor, segment_bytes: bytes}) {
-    const {path_rtt_ms: rtt, path_loss_ratio: loss, line_bps: line} = needs, seen = onPath(device, needs);
+    const {path_rtt_ms: rtt, path_loss_ratio: loss} = needs, seen = onPath(device, needs);
     const usual = rtt && loss ? factor * 8 * bytes / (rtt / 1e3 * Math.sqrt(loss)) : Infinity;
     if (!seen) return usual;
-    return line <= seen.line_bps || same(line, seen.line_bps) ? seen.tcp_bps : Math.max(seen.tcp_bps, usual);
+    return seen.tcp_bps >= rule.FULL * seen.rate_bps ? Math.max(seen.tcp_bps, usual) : seen.tcp_bps;
   }
 
   // runner/choice/grade.py, graded.

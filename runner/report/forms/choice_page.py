@@ -16,6 +16,7 @@ import numpy as np
 
 from runner.choice import answer as rule
 from runner.choice.devices import DRAWS, DROPPED_BITS, Curve, Device
+from runner.choice.grade import FULL
 from runner.choice.musts import WORDS
 from runner.choice.thresholds import USUAL
 from runner.data import needs
@@ -73,7 +74,7 @@ def _data(report: Report, choice: Choice, where: str) -> dict[str, Any]:
         "calm": choice.calm,
         "thresholds": asdict(USUAL),
         "rule": {name: getattr(rule, name) for name in ("SURE", "PROBABLE", "EQUAL", "POSSIBLE", "GRID")}
-        | {"rates": rule.RATES_BPS, "fulfilled": rule.FULFILLED, "changing": rule.CHANGING},
+        | {"FULL": FULL, "rates": rule.RATES_BPS, "fulfilled": rule.FULFILLED, "changing": rule.CHANGING},
         "musts": needs.MUSTS,
         "usual": needs.USUAL,
         "traffics": needs.TRAFFICS,

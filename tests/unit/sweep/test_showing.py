@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runner.choice.devices import LINE_ROOM, devices
+from runner.choice.devices import devices
 from runner.choice.musts import states, words_of
 from runner.cli.planned import limits
 from runner.data.needs import Must, Needs
@@ -157,8 +157,7 @@ def test_what_a_lossy_path_carried_is_known_of_the_device(
     showing.use(rest(needs(path_loss_ratio=1e-3), left_s=3600))
     assert tried
     (seen,) = devices(*load_run(store.folder))["ssh_tun"].on_path
-    assert (seen.line_bps, seen.rtt_ms, seen.loss_ratio, seen.tcp_bps) == (5e7, 20, 1e-3, 3e7)
-    assert showing.lossy(needs(path_loss_ratio=1e-3))["wan_rate_bps"] == f"{LINE_ROOM * 5e7:.0f}"
+    assert (seen.rate_bps, seen.rtt_ms, seen.loss_ratio, seen.tcp_bps) == (7.5e7, 20, 1e-3, 3e7)
 
 
 def test_who_states_no_path_has_none_assumed() -> None:
