@@ -240,8 +240,8 @@ def _changed(
 
 def unsettled(devices: Mapping[str, Device], words: Words, needs: Needs, *, calm: bool = True) -> list[float]:
     """The lines, of those that an answer is for, that more of the same measurements would settle: here, or on gateways
-    with cores of their own, no VPN is named for sure, and that is not because it depends on the gateways whether one of
-    them carries the line. ``needs`` without a line: RATES_BPS."""
+    with cores of their own, no VPN is named for sure, and that is not because none has the musts, or because it depends
+    on the gateways whether one of them carries the line. ``needs`` without a line: RATES_BPS."""
     asked = [needs.line_bps] if needs.line_bps else RATES_BPS
     return [
         line
@@ -254,7 +254,8 @@ def unsettled(devices: Mapping[str, Device], words: Words, needs: Needs, *, calm
 
 def _settled(said: Answer) -> bool:
     unsure = [candidate for candidate in said.candidates if 1 - SURE < candidate.chance < SURE]
-    return said.certainty == "sure" or any(_by_gateways(candidate) for candidate in unsure)
+    nobody = all(any(reason.musts for reason in candidate.reasons) for candidate in said.candidates)
+    return nobody or said.certainty == "sure" or any(_by_gateways(candidate) for candidate in unsure)
 
 
 def _by_gateways(candidate: Candidate) -> bool:

@@ -1,6 +1,7 @@
 """What a run says of each VPN as a device on a line, drawn anew many times from what its measurements leave open.
 
-Each VPN has streams of random numbers of its own, so that whoever else is measured changes nothing of it.
+Each VPN has streams of random numbers of its own, so that whoever else is measured changes nothing of it. A page has
+the same draws, to the last bit, so that it says what the terminal says.
 """
 
 from __future__ import annotations
@@ -9,21 +10,25 @@ import math
 import statistics
 import zlib
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy
 
 from runner.data.levels import BASELINE, outside_of_tunnel
 from runner.data.numbers import MOST_LOG
 from runner.data.own_cores import apart
 from runner.data.trials import Run, Rung, Trial
+from runner.data.wan import conditions
 from runner.ranking.basis import Basis, basis_of, unusual
 from runner.ranking.estimates import Blocks, alone
 from runner.ranking.intervals import Array
 from runner.ranking.stats import block_values
 
-DRAWS = 4000
+DRAWS = 400
+LARGEST = 3e38  # in single precision
+DROPPED_BITS = 8  # of single precision: 24 bits are on the page, and here
 FEWEST = 2  # values that a draw is made from
 TRIMMED = 6  # from so many rounds on, one of each six is left out at either end
 CARRIED = 0.95  # of what was offered: less is not carried
@@ -33,6 +38,7 @@ EXCEED_RATIO = (
 )
 LEAST_CORES = 0.001  # of a gateway: what costs less than plain IP by chance costs this
 GATEWAYS = 2
+LOSSY = {"measure": "tcp", "streams": "8"}  # on it: a loss slows one of eight connections alone
 Rounds = Mapping[int, Mapping[str, float]]  # round -> name -> value
 TRIED = ("ok", "failed")  # trials of what a VPN supports here
 CONFIGURATIONS = ("recommended", "comparable")  # the first of them that a run has is judged
@@ -52,14 +58,26 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class OnPath:
+    """What eight TCP connections carried together, ``tcp_bps``, in a trial on a WAN of ``rate_bps`` with the round trip
+    and the loss of a path."""
+
+    rate_bps: float
+    rtt_ms: float
+    loss_ratio: float
+    tcp_bps: float
+
+
+@dataclass(frozen=True)
 class Device:
     """A VPN at the levels ``levels``. Arrays have the shape (DRAWS,) and are None where nothing was measured.
 
     ``tcp_bps``, ``udp_bps``: what it carries here, the latter of datagrams of ``payload_bytes``; ``at_least``: which of
     them (``tcp``, ``udp``) are only known from below. ``growth``: by kind, by what factor gateways with cores of their
     own may carry more at most; infinite where nobody knows. ``rtt_added_ms``: beyond plain IP. ``breakdown_bps``: the
-    lowest rate under which the tunnel broke down. ``trials``: how many the run has of it, or should have, as plain
-    IP has them; ``failed``: those without a number. ``curves``: by kind of the ladder (``tcp``, ``datagrams``).
+    lowest rate under which the tunnel broke down. ``on_path``: what it carried where packets are lost. ``trials``: how
+    many the run has of it, or should have, as plain IP has them; ``failed``: those without a number. ``curves``: by
+    kind of the ladder (``tcp``, ``datagrams``).
     ``own_gateways``: it was measured between the user's own gateways, so that what is carried here is what counts.
     """
 
@@ -74,6 +92,7 @@ class Device:
     setup_s: Array | None = None
     breakdown_bps: float | None = None
     tcp_in_tcp: bool = False
+    on_path: tuple[OnPath, ...] = ()
     own_gateways: bool = False
     trials: int = 0
     failed: int = 0
@@ -83,7 +102,11 @@ class Device:
 def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
     """VPN -> its device, of all VPNs of the run that are no references, in the configuration that is judged: as
     recommended, where that was measured. Empty for a run that has measured no ladder."""
-    usual = [trial for trial in trials if not trial.params.get("image") and not unusual(trial.params)]
+    usual = [
+        trial
+        for trial in trials
+        if not trial.params.get("image") and not trial.params.get("inner") and not unusual(trial.params)
+    ]
     for configuration in CONFIGURATIONS:
         basis = basis_of(run, usual, configuration, (), "")
         own = {vpn: _own(usual, vpn, levels) for vpn, levels in basis.levels.items() if levels}
@@ -92,7 +115,10 @@ def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
             planned = {where(trial) for trial in plain}  # which no VPN's own trials change
             tried = {vpn: mine for vpn, mine in own.items() if any(trial.status in TRIED for trial in mine)}
             bare = run.lab.get("path") if run.lab.get("kind") == "site" else None
-            return {vpn: _device(run, basis, vpn, mine, plain, planned, bare) for vpn, mine in tried.items()}
+            made = {vpn: _device(run, basis, vpn, mine, plain, planned, bare) for vpn, mine in tried.items()}
+            return {
+                vpn: replace(device, on_path=_on_path(_own(trials, vpn, device.levels))) for vpn, device in made.items()
+            }
     return {}
 
 
@@ -142,6 +168,16 @@ def _device(
     )
 
 
+def _on_path(own: Sequence[Trial]) -> tuple[OnPath, ...]:
+    found = []
+    for trial in own:
+        path = conditions(trial.params)
+        carried = [one.value for one in trial.measurements if one.metric == "tcp_throughput"]
+        if path.loss_ratio and path.rate_bps and trial.params.items() >= LOSSY.items() and carried:
+            found.append(OnPath(path.rate_bps, 2 * path.delay_ms, path.loss_ratio, carried[0]))
+    return tuple(found)
+
+
 def breakdowns_bps(trial: Trial) -> list[float]:
     """The offered rates under which the tunnel of this trial broke down, bit/s."""
     searched = [rate for value in trial.measurements for rate in value.detail.get("breakdowns_bps") or ()]
@@ -149,10 +185,23 @@ def breakdowns_bps(trial: Trial) -> list[float]:
     return [*searched, *climbed]
 
 
-def normal(vpn: str, what: str, freedom: float) -> Array:
-    """Draws of Student's t, always the same for one VPN and quantity."""
+def _parts(vpn: str, what: str) -> Array:
+    """A probability from each of DRAWS equal parts, in random order, always the same for one VPN and quantity (McKay,
+    Beckman and Conover, Technometrics 21(2), 1979)."""
     rng = np.random.default_rng(zlib.crc32(f"{vpn}/{what}".encode()))
-    return rng.standard_t(freedom, DRAWS) if math.isfinite(freedom) else rng.standard_normal(DRAWS)
+    return np.asarray((rng.permutation(DRAWS) + 0.5) / DRAWS)
+
+
+def normal(vpn: str, what: str, freedom: float) -> Array:
+    """Draws of Student's t."""
+    parts = _parts(vpn, what)
+    return np.asarray(scipy.special.stdtrit(freedom, parts) if math.isfinite(freedom) else scipy.special.ndtri(parts))
+
+
+def on_page(draws: Array) -> Array:
+    """The draws as numbers of 24 bits, of which a page has every one."""
+    single = np.clip(draws, -LARGEST, LARGEST).astype("<f4").view("<u4")
+    return (single >> DROPPED_BITS << DROPPED_BITS).view("<f4").astype(float)
 
 
 def _drawn(vpn: str, what: str, blocks: Blocks | None) -> Array | None:
@@ -160,13 +209,13 @@ def _drawn(vpn: str, what: str, blocks: Blocks | None) -> Array | None:
     if estimate is None:
         return None
     logs = estimate.centre + estimate.error * normal(vpn, what, estimate.freedom)
-    return np.exp(np.clip(logs, -MOST_LOG, MOST_LOG))  # two values leave nearly everything open
+    return on_page(np.exp(np.clip(logs, -MOST_LOG, MOST_LOG)))  # two values leave nearly everything open
 
 
 def _setup(vpn: str, blocks: Blocks | None) -> Array | None:
     """A tunnel comes up once, and its thresholds are far apart: one value is enough."""
     if blocks is not None and len(blocks) == 1:
-        return np.full(DRAWS, next(iter(blocks.values())))
+        return on_page(np.full(DRAWS, next(iter(blocks.values()))))
     return _drawn(vpn, "setup", blocks)
 
 
@@ -177,7 +226,7 @@ def _beyond(
     own, less = _drawn(vpn, what, blocks), _drawn(BASELINE, what, plain)
     if less is None and bare and bare.get("rtt_ms"):
         less = np.full(DRAWS, float(bare["rtt_ms"][1]))
-    return None if own is None or less is None else np.maximum(own - less, 0.0)
+    return None if own is None or less is None else on_page(np.maximum(own - less, 0.0))
 
 
 def _growth(dataplane: str, own: Sequence[Trial], kind: str, blocks: Blocks) -> float:
@@ -206,9 +255,9 @@ def _curve(
     return Curve(
         rates_bps=np.array([rate for rate, _ in rows]),
         carried=np.array([statistics.median(row["carried_ratio"]) >= CARRIED for _, row in rows]),
-        cores=np.maximum(drawn("cores", _mean), LEAST_CORES),
-        loss_ratio=np.clip(drawn("loss_ratio", _usual), 0.0, 1.0),
-        delay_ms=np.maximum(drawn("delay_ms", _usual), 0.0),
+        cores=on_page(np.maximum(drawn("cores", _mean), LEAST_CORES)),
+        loss_ratio=on_page(np.clip(drawn("loss_ratio", _usual), 0.0, 1.0)),
+        delay_ms=on_page(np.maximum(drawn("delay_ms", _usual), 0.0)),
     )
 
 
@@ -295,8 +344,7 @@ def _usual(vpn: str, what: str, values: Sequence[float]) -> Array:
     which moves a mean and no median. No number for fewer than FEWEST."""
     if len(values) < FEWEST:
         return np.full(DRAWS, np.nan)
-    rng = np.random.default_rng(zlib.crc32(f"{vpn}/{what}".encode()))
-    ordered = np.sort(np.asarray(values, dtype=float))
+    count, ordered = len(values), np.sort(np.asarray(values, dtype=float))
     ends = np.concatenate([ordered[:1], ordered, ordered[-1:]])
-    below = rng.binomial(len(values), 1 - EXCEED_RATIO, DRAWS)
-    return np.asarray(ends[below] + rng.random(DRAWS) * (ends[below + 1] - ends[below]))
+    up_to = np.concatenate([[0.0], scipy.special.bdtr(np.arange(count + 1), count, 1 - EXCEED_RATIO)])
+    return np.asarray(np.interp(_parts(vpn, what), up_to, ends))

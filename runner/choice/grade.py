@@ -11,15 +11,18 @@ from typing import Literal
 
 import numpy as np
 
-from runner.choice.devices import DRAWS, Curve, Device
+from runner.choice.devices import DRAWS, Curve, Device, OnPath
 from runner.choice.thresholds import Step, Thresholds
 from runner.data.needs import Needs
+from runner.data.numbers import same
 from runner.ranking.intervals import Array
 
 Criterion = Literal[
     "capacity", "loss", "delay", "mouth_to_ear", "rtt", "setup", "tcp_in_tcp", "breakdown", "failures", "cost"
 ]
 Codes = np.ndarray[tuple[int], np.dtype[np.int8]]
+
+FULL = 0.8  # of a WAN's rate, in payload: a tunnel's headers take the rest
 
 
 class Grade(IntEnum):
@@ -68,7 +71,7 @@ def graded(device: Device, needs: Needs, thresholds: Thresholds, *, own_cores: b
         share,
     )
     if device.tcp_in_tcp:  # all connections share one
-        one_bps = thresholds.one_tcp_bps(needs.path_rtt_ms, needs.path_loss_ratio)
+        one_bps = _one_bps(device, needs, thresholds)
         here_bps, most_bps = np.minimum(here_bps, one_bps), np.minimum(most_bps, one_bps)
     if own_cores:
         here_bps = np.where(np.isfinite(most_bps), most_bps, here_bps)
@@ -98,7 +101,7 @@ def graded(device: Device, needs: Needs, thresholds: Thresholds, *, own_cores: b
     setup = _or_unknown(device.setup_s)
     codes["setup"], values["setup"] = _step(setup, thresholds.setup_s), setup
     lossy = needs.path_loss_ratio is None or needs.path_loss_ratio >= thresholds.tcp_in_tcp_loss_ratio
-    if device.tcp_in_tcp and lossy:
+    if device.tcp_in_tcp and lossy and (share or not _on_path(device, needs)):  # a lost packet delays all datagrams
         codes["tcp_in_tcp"] = _all(Grade.LITTLE)
     if share and device.breakdown_bps is not None:
         broke = device.breakdown_bps <= needs.line_bps
@@ -110,6 +113,22 @@ def graded(device: Device, needs: Needs, thresholds: Thresholds, *, own_cores: b
     codes["cost"] = np.where(np.isnan(cores), Grade.UNKNOWN, Grade.FITS).astype(np.int8)
     values |= {"cost": cores, "capacity": here_bps}
     return Graded(device, codes, here_bps, most_bps, cores, values)
+
+
+def _on_path(device: Device, needs: Needs) -> OnPath | None:
+    """What was measured on a path of this round trip and loss; the last of it."""
+    rtt_ms, loss_ratio = needs.path_rtt_ms or 0.0, needs.path_loss_ratio or 0.0
+    like = [one for one in device.on_path if same(one.rtt_ms, rtt_ms) and same(one.loss_ratio, loss_ratio)]
+    return like[-1] if like else None
+
+
+def _one_bps(device: Device, needs: Needs, thresholds: Thresholds) -> float:
+    """What TCP in TCP carries on the path, bit/s: as it was measured; what one connection carries where nobody has, or
+    where that is more and the trial's WAN was full."""
+    usual_bps, seen = thresholds.one_tcp_bps(needs.path_rtt_ms, needs.path_loss_ratio), _on_path(device, needs)
+    if seen is None:
+        return usual_bps
+    return max(seen.tcp_bps, usual_bps) if seen.tcp_bps >= FULL * seen.rate_bps else seen.tcp_bps
 
 
 def _all(code: Grade) -> Codes:

@@ -35,7 +35,7 @@ PATIENT_S = 120.0  # the longest that daemons wait by default before they begin 
 
 class State(Strict):
     """How a VPN stands to one must. ``how``: what that rests on; ``value``: what was seen ("tcp", "X25519MLKEM768");
-    ``trial``: its id. ``run``: the shipped run that has the trial, with its ``day`` (ISO); empty where it is this run.
+    ``trial``: its id. ``run``: the shipped run that has the trial, made on ``day`` (ISO); empty where it is this run.
     Of a declaration, ``day`` and ``sources`` are those of the declaration; of a permitted cryptography, ``sources``
     names the list. ``instead``: of a *no*, the VPNs of the same family that can."""
 
@@ -134,7 +134,8 @@ def _seen(run: Run, record: VpnRecord, trials: Sequence[Trial], configuration: s
 def _state(must: Must, record: VpnRecord, seen: Sequence[tuple[Run, SeenVpn]], this: Run) -> State:
     for run, each in seen:
         if found := TRIED[must](each) if must in TRIED else None:
-            shipped = {"run": run.run_id, "day": run.created_at[:10]} if run is not this and found.trial else {}
+            day = next((trial.started_at[:10] for trial in each.trials if trial.id == found.trial), "")
+            shipped = {"run": run.run_id, "day": day} if run is not this and found.trial else {}
             return State(
                 word="unknown" if found.fulfilled is None else "shown" if found.fulfilled else "no",
                 how=found.how,

@@ -22,8 +22,10 @@ from runner.lab.places.hours import Hours
 from runner.report.answer import answers, minutes_more, sure
 from runner.report.model import Report, build
 from runner.search.settings import LOSS_RATIO
+from runner.sweep.coming_in import chooses
 from runner.sweep.plan import any_turns
 from runner.sweep.request import Request, resolve
+from runner.sweep.showing import SHOWN_BY, lossy
 from runner.sweep.stopping import MOST_REPETITIONS
 
 ONE_AT_A_TIME = (
@@ -91,6 +93,20 @@ def so_far(request: Request) -> tuple[Report | None, list[Trial]]:
     return build(run, trials, weights=request.weights) if request.until_significant else None, trials
 
 
+def _in_the_rest(request: Request) -> list[str]:
+    """What a choice uses the time for that its answer leaves."""
+    if not request.asked.deadline_s or not chooses(request):
+        return []
+    found = ["further VPNs that may suit"] if request.later else []
+    if request.asked.lab != "netns":
+        return found
+    if lossy(request.needs):
+        found.insert(0, "a trial of TCP in TCP on a path that loses as yours, if the answer depends on it")
+    if musts := [must for must in SHOWN_BY if must in request.needs.must]:
+        found.insert(0, f"trials of {' and '.join(musts)}, of named VPNs of which nobody has tried it")
+    return found
+
+
 def searches(request: Request) -> list[str]:
     """How the UDP throughput is going to be searched for, a sentence for each search that there is."""
     profile, sentences = request.profile, list[str]()
@@ -126,6 +142,8 @@ def limits(request: Request) -> list[str]:
         sentences.append(f"--until-significant then repeats what is undecided: {end}.")
     if deadline_s:
         sentences.append(f"--deadline ends the run after {roughly(deadline_s)}; trials that do not fit are left out.")
+    if rest := _in_the_rest(request):
+        sentences.append(f"If every line has its answer before, the time that is left goes to {', then '.join(rest)}.")
     sentences += searches(request)
     if rate_bps := request.limits.get("max_rate_bps"):
         sentences.append(f"--max-rate: no test sends faster than {rate_bps / 1e6:g} Mbit/s.")

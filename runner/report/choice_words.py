@@ -163,7 +163,10 @@ def about_musts(choice: Choice) -> str:
     if said is None or not said.named:
         return ""
     first = said.of(said.named[0])
-    return f"Musts of {first.vpn}: {', '.join(f'{must} {word}' for must, word in first.musts.items())}."
+    known = choice.states.get(first.vpn, {})
+    here = {must for must, state in known.items() if state.how == "trial" and not state.run}
+    words = (f"{must} {word}{' by this run' * (must in here)}" for must, word in first.musts.items())
+    return f"Musts of {first.vpn}: {', '.join(words)}."
 
 
 def kin(choice: Choice) -> str:

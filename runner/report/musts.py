@@ -66,7 +66,9 @@ def _known_by(state: State) -> str:
         return f" (declared on {state.day}, not tried)"
     if state.how == "plugin" and state.word == "declared":
         return " (its plugin says so, not tried)"
-    return f" (in a run of {state.day})" if state.run else ""
+    if state.run:
+        return f" (in a run of {state.day})"
+    return " (in this run)" if state.trial else ""
 
 
 def _why_unknown(must: Must, state: State) -> str:

@@ -166,8 +166,9 @@ class Conductor:
         hopeless = {trial.cell for trial in self.store.trials if trial.status == "unsupported"}
         planned = (trial for block in plan for tunnel in block.tunnels for trial in tunnel.trials)
         left = [trial.cell.key for trial in planned if trial.id not in recorded and trial.cell.key not in hopeless]
-        self.outcome.passed_over = sum(self._is_ended(key) for key in left)
-        self.outcome.trimmed = len(left) - self.outcome.passed_over
+        passed_over = sum(self._is_ended(key) for key in left)
+        self.outcome.passed_over += passed_over
+        self.outcome.trimmed += len(left) - passed_over
 
     def probe(self, known: set[str]) -> set[str]:
         """Ask every VPN, live on a gateway, which levels it supports here. A level that is not supported becomes an

@@ -31,12 +31,13 @@ from runner.lab.shape import wan
 from runner.lab.shape.site import BarePath
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import Image
-from runner.sweep.coming_in import bring_in, comes_in, look_at
+from runner.sweep.coming_in import Rest, comes_in, look_at
 from runner.sweep.conductor import Conductor
 from runner.sweep.request import Request
 from runner.sweep.run_record import describe, membership, save_packages, wanted
 from runner.sweep.seen import for_path, without_rate
 from runner.sweep.settings import Outcome, Stage, Watch
+from runner.sweep.showing import use
 from runner.sweep.stopping import MOST_REPETITIONS
 
 
@@ -92,8 +93,7 @@ def _run_on(rig: Rig, request: Request, folder: Path, say: Callable[[str], None]
                 conductor.look = partial(look_at, folder, request)
             with _written_down(record, asked, conductor, started):
                 conductor.run()
-                if request.later and conductor.look:
-                    bring_in(conductor, request, record, image, gateway_images)
+                use(Rest(conductor, request, record, image, gateway_images))
                 return conductor.outcome
 
 

@@ -1,7 +1,5 @@
-"""The page answers for other needs as runner/choice does, and says it in the same words, on the same draws."""
+"""The page answers for other needs as runner/choice does, and says it in the same words, with the same numbers."""
 
-import base64
-import gzip
 import re
 import shlex
 from dataclasses import replace
@@ -9,30 +7,29 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
 from runner.choice.answer import RATES_BPS, answer, bands, changes
-from runner.choice.devices import DRAWS, Curve, Device
+from runner.choice.devices import Device, OnPath
 from runner.choice.musts import State
 from runner.choice.stated import Given, stated
 from runner.choice.thresholds import USUAL
 from runner.data.needs import MUSTS, TRAFFICS, Must, Needs, Traffic
-from runner.ranking.intervals import Array
 from runner.ranking.weights import PRESETS
 from runner.report import choice_words
 from runner.report import musts as musts_words
 from runner.report.choice import Choice
-from runner.report.forms.choice_page import PATHS_MS, SHARES, choice_page
+from runner.report.forms.choice_page import PATHS_MS, SHARES
 from runner.report.forms.html import html_text
 from runner.report.model import Report, build
-from runner.report.plots.plotting import Samples
 from tests.browser.conftest import Open
 from tests.unit.choice.runs import TRUTHS, Truth, chosen_run
 
 LINES = (2e7, 1e8, 5e8, 1e9, 3e9, 1e10)
 MADE = TRUTHS | {"openvpn_tcp": Truth(7e8, 3e8, 21.0, rtt_ms=1.4, setup_s=3.0), "boringtun": Truth(9e8, 5e8, 45.0)}
+
+ON_PATH = (OnPath(1.5e8, 20.0, 0.01, 1.3e8), OnPath(7.5e7, 20.0, 0.001, 2e7))
 
 
 def with_states(choice: Choice) -> Choice:
@@ -48,7 +45,7 @@ def with_states(choice: Choice) -> Choice:
     }
     made = {vpn: replace(device, growth={"tcp": 1.8, "udp": 1.3}) for vpn, device in choice.devices.items()}
     made["boringtun"] = replace(made["boringtun"], failed=3, growth={})
-    made["openvpn_tcp"] = replace(made["openvpn_tcp"], at_least=frozenset({"tcp"}), tcp_in_tcp=True)
+    made["openvpn_tcp"] = replace(made["openvpn_tcp"], at_least=frozenset({"tcp"}), tcp_in_tcp=True, on_path=ON_PATH)
     made["ipsec_user"] = replace(made["ipsec_user"], rtt_added_ms=None)
     return choice.model_copy(update={"devices": made, "states": states})
 
@@ -67,36 +64,10 @@ def path(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def unpacked(report: Report) -> dict[str, Device]:
-    """The devices that the page has, each of its draws ten times."""
+def drawn(report: Report) -> dict[str, Device]:
+    """The devices from which the terminal's answer is made."""
     assert report.choice
-    data = choice_page(report, report.choice, Samples(report), "x")["data"]
-    planes = np.frombuffer(gzip.decompress(base64.b64decode(data["packed"])), np.uint8).reshape(3, -1).astype("<u4")
-    whole = (planes[0] << 24 | planes[1] << 16 | planes[2] << 8).view("<f4").astype(float).reshape(-1, data["draws"])
-
-    def drawn(at: int | None) -> Array | None:
-        return None if at is None else np.tile(whole[at], DRAWS // data["draws"])
-
-    def curve(vpn: str, kind: str, given: dict[str, Any]) -> Curve:
-        known = report.choice.devices[vpn].curves[kind] if report.choice else None
-        assert known
-        cores, loss, delay = (
-            np.column_stack([np.tile(whole[at], DRAWS // data["draws"]) for at in given[name]])
-            for name in ("cores", "loss_ratio", "delay_ms")
-        )
-        return replace(known, cores=cores, loss_ratio=loss, delay_ms=delay)
-
-    return {
-        vpn: replace(
-            report.choice.devices[vpn],
-            tcp_bps=drawn(given["tcp_bps"]),
-            udp_bps=drawn(given["udp_bps"]),
-            rtt_added_ms=drawn(given["rtt_added_ms"]),
-            setup_s=drawn(given["setup_s"]),
-            curves={kind: curve(vpn, kind, one) for kind, one in given["curves"].items()},
-        )
-        for vpn, given in data["devices"].items()
-    }
+    return report.choice.devices
 
 
 def close(ours: Any, theirs: Any) -> bool:
@@ -158,10 +129,11 @@ def musts(*more: Must) -> tuple[Must, ...]:
 
 
 def test_the_page_answers_as_the_rule_does_in_the_same_words(report: Report, path: Path, open_page: Open) -> None:
-    page, devices = open_page(path), unpacked(report)
+    page, devices = open_page(path), drawn(report)
     grid = [
         *product(("files", "mixed", "calls", "transactions"), LINES, (None, 0.5, 40.0), (None,), (musts(),)),
         *product(("mixed",), (1e8, 1e9), (20.0,), (0.0, 0.01), (musts("udp-blocked"), musts("post-quantum", "nat"))),
+        *product(("files",), (5e7, 1e8, 1e9), (20.0,), (0.001, 0.01), (musts("udp-blocked"),)),
         *product(("calls",), (2e7,), (400.0,), (None,), (musts(), (), ("kernel", "mesh"), MUSTS)),
     ]
     seen: set[Any] = set()
@@ -181,14 +153,14 @@ def test_so_it_does_for_every_line_and_for_what_changes_it(
 ) -> None:
     needs = Needs(line_bps=1e8, path_rtt_ms=20, traffic=traffic)
     ours = asked(open_page(path), needs, script=SAID_OF_EVERY_LINE)
-    theirs = told_of_every_line(report, unpacked(report), needs)
+    theirs = told_of_every_line(report, drawn(report), needs)
     assert len(theirs["lines"]) > 2
     assert ours == theirs
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.6, 1.0])
 def test_the_share_of_datagrams_is_a_threshold(share: float, report: Report, path: Path, open_page: Open) -> None:
-    page, devices, needs = open_page(path), unpacked(report), Needs(line_bps=5e8, path_rtt_ms=20)
+    page, devices, needs = open_page(path), drawn(report), Needs(line_bps=5e8, path_rtt_ms=20)
     ours, theirs = asked(page, needs, share), told(report, devices, needs, share)
     assert close(ours["answer"], theirs["answer"])
 
@@ -201,7 +173,7 @@ def test_other_needs_give_another_answer(report: Report, path: Path, open_page: 
 
 
 def test_the_address_carries_the_needs(report: Report, path: Path, open_page: Open) -> None:
-    page, devices = open_page(path, "#line=1G&rtt=5ms&traffic=files&must=udp-blocked"), unpacked(report)
+    page, devices = open_page(path, "#line=1G&rtt=5ms&traffic=files&must=udp-blocked"), drawn(report)
     needs = Needs(line_bps=1e9, path_rtt_ms=5, traffic="files", must=musts("udp-blocked"))
     assert page.locator("#said").inner_text() == told(report, devices, needs)["headline"]
     assert page.locator("#need-line").input_value() == "1G"
@@ -241,7 +213,7 @@ def test_the_command_states_what_the_page_does(fragment: str, report: Report, pa
     assert {name: needs[name] for name in same} == same  # a path of 0 ms is judged as one that nobody stated
 
 
-def test_the_run_s_own_needs_are_answered_by_all_draws(report: Report, path: Path, open_page: Open) -> None:
+def test_the_run_s_own_needs_are_answered_as_printed(report: Report, path: Path, open_page: Open) -> None:
     assert report.choice
     page = open_page(path)
     assert page.locator("#said").inner_text() == choice_words.headline(report.choice)
@@ -253,7 +225,7 @@ def test_the_run_s_own_needs_are_answered_by_all_draws(report: Report, path: Pat
 
 def test_without_a_line_there_are_bands_and_nobody_is_named(report: Report, path: Path, open_page: Open) -> None:
     page = open_page(path, "#line=")
-    theirs = told_of_every_line(report, unpacked(report), Needs(path_rtt_ms=20, line_bps=1e8))
+    theirs = told_of_every_line(report, drawn(report), Needs(path_rtt_ms=20, line_bps=1e8))
     page.wait_for_function(
         "rows => document.querySelectorAll('#lines tbody tr').length === rows", arg=len(theirs["lines"])
     )
@@ -281,7 +253,7 @@ def test_a_bad_link_is_said_and_not_guessed(fragment: str, says: str, path: Path
 
 
 def test_a_cell_of_the_map_is_the_answer_for_its_needs(report: Report, path: Path, open_page: Open) -> None:
-    page, devices = open_page(path), unpacked(report)
+    page, devices = open_page(path), drawn(report)
     page.wait_for_selector("html[data-mapped]", state="attached")
     seen = set()
     for table, rows in (("map-share", SHARES), ("map-path", PATHS_MS)):

@@ -1,4 +1,7 @@
-"""A run folder cut down to what shows musts, for results/evidence/: usage: evidence.py RUN_FOLDER TO_FOLDER"""
+"""A run folder cut down to what shows musts, for results/evidence/: usage: evidence.py RUN_FOLDER TO_FOLDER
+
+What TO_FOLDER has of other trials it keeps.
+"""
 
 import json
 import sys
@@ -48,9 +51,19 @@ def short_run(run: Run, name: str) -> Run:
     return run.model_copy(update=gone | {"run_id": name, "lab": lab, "vpns": vpns})
 
 
+def packages(run: Run) -> dict[str, str]:
+    known: dict[str, str] = run.image["packages"]
+    return known
+
+
 def main(source: Path, target: Path) -> None:
     run, trials = load_run(source)
     target.mkdir(parents=True, exist_ok=True)
+    if (target / "run.json").exists():
+        before, kept_trials = load_run(target)
+        again = {trial.id for trial in trials}
+        trials = [trial for trial in kept_trials if trial.id not in again] + trials
+        run = run.model_copy(update={"image": run.image | {"packages": packages(before) | packages(run)}})
     (target / "run.json").write_text(text(short_run(run, target.name), indent=1))
     (target / "trials.jsonl").write_text("".join(text(short_trial(trial)) for trial in trials))
 

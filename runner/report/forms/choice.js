@@ -126,16 +126,24 @@ function choosing(data, devices) {
     return carried.get(key);
   }
 
-  // runner/choice/thresholds.py, one_tcp_bps.
-  const oneTcp = ({path_rtt_ms: rtt, path_loss_ratio: loss}, {one_tcp: factor, segment_bytes: bytes}) => (
-    rtt && loss ? factor * 8 * bytes / (rtt / 1e3 * Math.sqrt(loss)) : Infinity);
+  // runner/choice/grade.py, _on_path and _one_bps.
+  const same = (a, b) => Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), Math.abs(b));
+  const onPath = (device, {path_rtt_ms: rtt, path_loss_ratio: loss}) => (
+    device.on_path.filter((one) => same(one.rtt_ms, rtt || 0) && same(one.loss_ratio, loss || 0)).at(-1));
+
+  function oneTcp(device, needs, {one_tcp: factor, segment_bytes: bytes}) {
+    const {path_rtt_ms: rtt, path_loss_ratio: loss} = needs, seen = onPath(device, needs);
+    const usual = rtt && loss ? factor * 8 * bytes / (rtt / 1e3 * Math.sqrt(loss)) : Infinity;
+    if (!seen) return usual;
+    return seen.tcp_bps >= rule.FULL * seen.rate_bps ? Math.max(seen.tcp_bps, usual) : seen.tcp_bps;
+  }
 
   // runner/choice/grade.py, graded.
   function graded(device, needs) {
     const thresholds = thresholdsOf(needs), share = thresholds[needs.traffic];
     const demand = thresholds.payload_share * needs.line_bps;
     const small = needs.traffic === "calls" ? thresholds.call_bytes / device.payload_bytes : 1;
-    const all = carriedBy(device, share, small), one = device.tcp_in_tcp ? oneTcp(needs, thresholds) : Infinity;
+    const all = carriedBy(device, share, small), one = device.tcp_in_tcp ? oneTcp(device, needs, thresholds) : Infinity;
     const [here, most] = [all.here, all.most].map((bps) => (one < Infinity ? bps.map((value) => Math.min(value, one)) : bps));
     const capacity = Math.min(all.capacity, one), {udp} = all;
     const codes = {capacity: capacityCodes(device, here, demand, share, thresholds)}, values = {capacity: here};
@@ -159,7 +167,7 @@ function choosing(data, devices) {
     values.setup = device.setup_s || unknown;
     codes.setup = stepped(values.setup, thresholds.setup_s);
     const lossy = needs.path_loss_ratio === null || needs.path_loss_ratio >= thresholds.tcp_in_tcp_loss_ratio;
-    if (device.tcp_in_tcp && lossy) codes.tcp_in_tcp = filled(LITTLE);
+    if (device.tcp_in_tcp && lossy && (share || !onPath(device, needs))) codes.tcp_in_tcp = filled(LITTLE);
     if (share && device.breakdown_bps !== null) {
       codes.breakdown = filled(device.breakdown_bps <= needs.line_bps ? USELESS : FITS);
       values.breakdown = filled(device.breakdown_bps);
@@ -211,6 +219,7 @@ function choosing(data, devices) {
   const shareOf = (draws, test) => draws.filter(test).length / DRAWS;
 
   function carries(one, demand) {
+    if (one.device.own_gateways) return shareOf(one.here, (value) => value >= demand) >= rule.EQUAL ? "yes" : "no";
     if (one.here.some(Number.isNaN)) return "depends";
     if (shareOf(one.here, (value) => value >= demand) >= rule.SURE) return "yes";
     return data.calm && shareOf(one.most, (value) => value < demand) >= rule.SURE ? "no" : "depends";

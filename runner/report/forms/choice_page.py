@@ -1,5 +1,5 @@
-"""The data with which the page answers anew for other needs, as JSON: a part of the draws of each VPN, what is known of
-its musts, and the words. choice.js repeats the rule of runner/choice and the sentences of choice_words.py;
+"""The data with which the page answers anew for other needs, as JSON: the draws of each VPN, what is known of its
+musts, and the words. choice.js repeats the rule of runner/choice and the sentences of choice_words.py;
 tests/browser compares both on the same draws."""
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from runner.choice import answer as rule
-from runner.choice.devices import DRAWS, Curve, Device
+from runner.choice.devices import DRAWS, DROPPED_BITS, Curve, Device
+from runner.choice.grade import FULL
 from runner.choice.musts import WORDS
 from runner.choice.thresholds import USUAL
 from runner.data import needs
@@ -26,8 +27,6 @@ from runner.report.forms.terminal_choice import next_steps
 from runner.report.model import Report
 from runner.report.plots.plotting import Samples, colours
 
-DRAWN = 400  # of the DRAWS, every tenth: a share of 95 % is known to 1 %
-LARGEST = 3e38  # in single precision
 SHARES = (0.0, 0.1, 0.3, 0.6, 1.0)  # of datagrams: the rows of one map
 PATHS_MS = (0.2, 0.5, 1.0, 2.0, 5.0, 20.0, 50.0)  # round trips: the rows of the other
 
@@ -57,7 +56,6 @@ def choice_page(report: Report, choice: Choice, samples: Samples, where: str) ->
         "traffics": needs.TRAFFICS,
         "all_musts": needs.MUSTS,
         "map_lines": [_rate(line) for line in rule.RATES_BPS],
-        "drawn": f"{DRAWN} of {DRAWS}",
         "data": _data(report, choice, where) | {"colours": colours([*choice.devices]) | samples.colours},
     }
 
@@ -69,14 +67,14 @@ def _data(report: Report, choice: Choice, where: str) -> dict[str, Any]:
     logs = {seen.trial: seen.log for seen in report.observations if seen.log}
     return {
         "folder": shlex.quote(where),
-        "draws": DRAWN,
+        "draws": DRAWS,
         "packed": packer.packed(),
         "devices": packed,
         "needs": choice.needs.model_dump(mode="json"),
         "calm": choice.calm,
         "thresholds": asdict(USUAL),
         "rule": {name: getattr(rule, name) for name in ("SURE", "PROBABLE", "EQUAL", "POSSIBLE", "GRID")}
-        | {"rates": rule.RATES_BPS, "fulfilled": rule.FULFILLED, "changing": rule.CHANGING},
+        | {"FULL": FULL, "rates": rule.RATES_BPS, "fulfilled": rule.FULFILLED, "changing": rule.CHANGING},
         "musts": needs.MUSTS,
         "usual": needs.USUAL,
         "traffics": needs.TRAFFICS,
@@ -111,17 +109,16 @@ def _rate(rate_bps: float) -> str:
 
 
 class Packer:
-    """Draws as floating-point numbers of 24 bits: what single precision has, without the last 8 bits."""
+    """Draws as floating-point numbers of 24 bits, which is what devices keep (runner/choice/devices.py)."""
 
     def __init__(self) -> None:
         self.arrays: list[np.ndarray[Any, np.dtype[np.uint32]]] = []
 
     def add(self, draws: Array | None) -> int | None:
-        """Keep every tenth draw; return the number of the array, None where there are none."""
+        """Keep the draws; return the number of the array, None where there are none."""
         if draws is None:
             return None
-        single = np.clip(draws[:: DRAWS // DRAWN], -LARGEST, LARGEST).astype("<f4")
-        self.arrays.append((single.view("<u4") >> 8).astype("<u4"))
+        self.arrays.append((draws.astype("<f4").view("<u4") >> DROPPED_BITS).astype("<u4"))
         return len(self.arrays) - 1
 
     def packed(self) -> str:
@@ -142,6 +139,8 @@ def _device(device: Device, packer: Packer) -> dict[str, Any]:
         "growth": {kind: factor for kind, factor in device.growth.items() if math.isfinite(factor)},
         "breakdown_bps": device.breakdown_bps,
         "tcp_in_tcp": device.tcp_in_tcp,
+        "on_path": [asdict(one) for one in device.on_path],
+        "own_gateways": device.own_gateways,
         "trials": device.trials,
         "failed": device.failed,
         "curves": {kind: _curve(curve, packer) for kind, curve in device.curves.items()},

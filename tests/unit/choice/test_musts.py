@@ -162,8 +162,9 @@ def test_of_a_no_the_family_knows_who_can() -> None:
 
 
 def test_a_run_outranks_a_shipped_one_which_outranks_a_declaration() -> None:
-    before = run_of(RECORDS).model_copy(update={"run_id": "shipped", "created_at": "2026-02-03T04:05:06+00:00"})
+    before = run_of(RECORDS).model_copy(update={"run_id": "shipped"})
     closed, opened = (trial_of(measurements=told(value, "fail_closed")) for value in (1, 0))
+    closed = closed.model_copy(update={"started_at": "2026-02-03T04:05:06+00:00"})  # in a run that began before
     found = state("fail-closed", earlier=((before, [closed]),))
     assert (found.word, found.run, found.day, found.trial) == ("shown", "shipped", "2026-02-03", closed.id)
     assert state("fail-closed", opened, earlier=((before, [closed]),)).model_dump(include={"word", "run"}) == {

@@ -1,0 +1,48 @@
+"""What a settled choice takes on trust is shown by its own trials, in the time that is left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from runner.choice.devices import FEWEST, devices
+from runner.choice.musts import states
+from runner.cli.main import main
+from runner.data.store import load_run
+from runner.data.trials import Cell, Run, Trial
+from runner.sweep import coming_in, conductor, showing
+from runner.sweep.stopping import Going
+
+LADDERS = [f"{carried} of {vpn}" for carried in ("tcp", "datagrams") for vpn in ("none", "openvpn_tcp")]
+ASKED = "--line 20M --path-rtt 10ms --path-loss 0.1% --traffic files --must udp-blocked,mesh"
+
+
+def test_a_must_and_the_loss_of_the_path_are_shown(
+    image: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def settled(run: Run, trials: Sequence[Trial], cells: Sequence[Cell]) -> Going:
+        climbed = [trial for trial in trials if trial.curve and len(trial.curve[0].rounds) >= FEWEST]
+        return Going([], [], set()) if len(climbed) == len(LADDERS) else Going(list(cells), ["20 Mbit/s"], set())
+
+    monkeypatch.setattr(coming_in, "choosing", settled)
+    monkeypatch.setattr(conductor, "LOOKS_AT", (0.2, 0.3, 0.4, 0.6))
+    monkeypatch.setattr(showing, "shipped_runs", list)  # nothing is known from before
+    folder = tmp_path / "run"
+    argv = ["run", "choose", "--vpn", "openvpn_tcp", *ASKED.split()]
+    monkeypatch.setattr("sys.argv", ["vpneval", *argv, "--deadline", "100s", "--out", str(folder), "--quiet"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    run, trials = load_run(folder)
+    assert run.invocations[-1].elapsed_s <= 100
+    assert {"musts", "wan"} <= {record.name for record in run.experiments}
+    mesh = states(run, trials)["openvpn_tcp"]["mesh"]
+    assert (mesh.word, mesh.run) == ("shown", "")
+    assert mesh.trial in {trial.id for trial in trials}
+    device = devices(run, trials)["openvpn_tcp"]
+    (seen,) = device.on_path
+    assert (seen.rate_bps, seen.rtt_ms, seen.loss_ratio) == (3e7, 10, 1e-3)
+    assert 1e6 < seen.tcp_bps < 1.5 * 2e7
+    assert not device.failed
