@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from runner.cli.ending import Shown, measure_and_report
 from runner.data.asked import AskedRun
 from runner.lab.kernels.boot import Kernel
@@ -15,14 +13,13 @@ from runner.sweep.request import resolve
 def measure(
     asked: AskedRun,
     shown: Shown,
-    under: Sequence[Kernel | None] = (None,),
     rest: Kernel | None = None,
     install: bool = False,
 ) -> int:
     """Measure what is asked for, and show the report; the exit code.
 
-    ``under``: the kernels to measure under, None for this machine's own. ``rest``: the kernel that afterwards measures
-    what this one lacks; ``install``: the packages that it needs may be installed.
+    ``rest``: the kernel that afterwards measures what this one lacks; ``install``: the packages that it needs may be
+    installed.
     """
     if asked.farm:
         from runner.stages.farm import FarmAsked
@@ -35,10 +32,10 @@ def measure(
         from runner.cli.several import run_with_rest
 
         return run_with_rest(rest, request, shown, install)
-    if list(under) != [None]:
-        prepare(under, request.images, shown.say)
-    if len(under) > 1:
+    if any(request.kernels):
+        prepare(request, shown.say)
+    if len(request.kernels) > 1:
         from runner.cli.several import run_under
 
-        return run_under(under, request, shown)
+        return run_under(request, shown)
     return measure_and_report(request, shown)

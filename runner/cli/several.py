@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,8 +26,8 @@ from runner.sweep.request import Request, resolve
 OUTCOMES = {0: "complete", 1: "complete, but some trials gave no number", 5: "nothing was measured", 130: "interrupted"}
 
 
-def run_under(kernels: Sequence[Kernel | None], request: Request, shown: Shown) -> int:
-    """Measure and report what is asked for under each of several kernels in turn; None is the machine's own.
+def run_under(request: Request, shown: Shown) -> int:
+    """Measure and report what is asked for under each of several kernels in turn.
 
     ``--out`` holds a run folder for each and an index of them; one that breaks does not stop the others. Returns the
     exit code that matters most.
@@ -38,8 +38,8 @@ def run_under(kernels: Sequence[Kernel | None], request: Request, shown: Shown) 
     stdout = io.TextIOWrapper(io.BytesIO()) if shown.as_json else standard_output()
     codes = []
     with output_to(stdout):
-        for kernel in kernels:
-            codes.append(_one_of_several(kernel.name if kernel else HOST, parent, lambda: request, shown))
+        for kernel in request.kernels:
+            codes.append(_one_of_several(kernel, parent, lambda: request, shown))
             if codes[-1] in (2, 130):
                 break
     if shown.as_json:
@@ -61,7 +61,7 @@ def run_with_rest(rest: Kernel, request: Request, shown: Shown, install: bool = 
     second_kernel = survey(request, rest, install, shown.say)
     parent = play.folder_of(request)
     check_parent(parent)
-    code = _one_of_several(HOST, parent, lambda: request, shown)
+    code = _one_of_several(None, parent, lambda: request, shown)
     lacking = lacks(parent / HOST) if code in (0, 1, NOTHING_MEASURED) else []
     if second_kernel is None or not lacking:
         return code
@@ -73,7 +73,7 @@ def run_with_rest(rest: Kernel, request: Request, shown: Shown, install: bool = 
     except CannotRunHere as lack:
         shown.say(f"The second run is left out: {lack}")
         return code
-    second = _one_of_several(second_kernel.name, parent, lambda: resolve(of_rest(request, lacking)), shown)
+    second = _one_of_several(second_kernel, parent, lambda: resolve(of_rest(request, lacking)), shown)
     for line in told_again(parent):
         shown.say(line)
     return together([code, second])
@@ -96,14 +96,17 @@ def name_of(run: Path) -> str:
     return "" if run.name == HOST else TITLES.get(run.name.replace("-", ":", 1), run.name)
 
 
-def _one_of_several(name: str, parent: Path, asked: Callable[[], Request], shown: Shown) -> int:
-    """Make one run of a parent folder, and write it into the index. Returns its exit code."""
+def _one_of_several(kernel: Kernel | None, parent: Path, asked: Callable[[], Request], shown: Shown) -> int:
+    """Make one run of a parent folder, under ``kernel`` (None: the machine's own), and write it into the index. Returns
+    its exit code."""
+    name = kernel.name if kernel else HOST
     folder = no_link(parent / folder_of(name))
     shown.say(f"kernel {name}")
     add_to_index(parent, name, "running")
     try:
         request = asked()
-        code = measure_and_report(replace(request, asked=request.asked.changed(kernel=name, out=folder)), shown)
+        one = replace(request, kernels=(kernel,), asked=request.asked.changed(kernel=name, out=folder))
+        code = measure_and_report(one, shown)
         outcome = OUTCOMES.get(code, f"exit code {code}")
     except VpnevalError as error:
         tell(f"vpneval: kernel {name}: {error}")  # with --quiet, too

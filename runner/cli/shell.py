@@ -15,7 +15,7 @@ from runner.data.errors import CannotRunHere, LabError, PluginError, UsageError,
 from runner.data.levels import Params
 from runner.design.experiment import matching_integrity
 from runner.lab.node.logs import tail
-from runner.lab.places import open_rig
+from runner.lab.places import check_spec, open_rig
 from runner.tunnel.bring_up import bring_up, make_secrets, start_services, unsupported
 from runner.vpn.plugin import Vpn
 
@@ -52,6 +52,7 @@ def shell(
     Raises UsageError for a node that the lab lacks, CannotRunHere where the VPN cannot run, VpnevalError where it does
     not come up.
     """
+    check_spec(where)
     with ExitStack() as stack:
         rig = stack.enter_context(open_rig(where, say, limits))
         root = rig.image(image, say)

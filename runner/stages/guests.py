@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from runner.data.errors import LabError, VpnevalError
@@ -29,13 +28,12 @@ class Ended(VpnevalError):
         self.exit_code = exit_code
 
 
-def prepare(kernels: Sequence[Kernel | None], images: Sequence[str], say: Say) -> None:
-    """Fetch what these kernels need; None is this machine's own. Raises CannotRunHere where it cannot run one."""
+def prepare(request: Request, say: Say) -> None:
+    """Fetch what the kernels of a request need. Raises CannotRunHere where this machine cannot run one."""
     check_machine()
-    for kernel in kernels:
-        if kernel is not None:
-            kernel.prepare(say)
-    for name in images:
+    for kernel in filter(None, request.kernels):
+        kernel.prepare(say)
+    for name in request.images:
         open_image(name, say=say)  # a guest cannot build one: to it, the image is read-only
 
 

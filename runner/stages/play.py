@@ -6,9 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from runner.data.asked import HOST
 from runner.data.guest import inside
-from runner.lab import kernels
 from runner.sweep import run as here
 from runner.sweep.request import Request
 from runner.sweep.settings import Outcome, Watch
@@ -20,7 +18,7 @@ def folder_of(request: Request) -> Path:
 
 
 def play(request: Request, folder: Path, say: Callable[[str], None], watch: Watch, quiet: bool = False) -> Outcome:
-    """Measure what ``request`` asks for into this run folder, and return what was done.
+    """Measure what ``request`` asks for under its one kernel, into this run folder, and return what was done.
 
     ``say`` gets what the user is told beside the trials, ``watch`` the trials of this machine; a guest kernel tells its
     own on standard error, with ``quiet`` only what went wrong. Raises Interrupted on Ctrl-C, UsageError where the
@@ -30,10 +28,9 @@ def play(request: Request, folder: Path, say: Callable[[str], None], watch: Watc
         from runner.stages import farm
 
         return farm.play(request, folder, say)
-    if request.asked.kernel != HOST and not inside():
+    (kernel,) = request.kernels
+    if kernel and not inside():
         from runner.stages import guests
 
-        (kernel,) = kernels.parse(request.asked.kernel, request.asked.lab, several=False)
-        assert kernel is not None
         return guests.play(kernel, request, folder, say, quiet)
     return here.run(request, folder, say, watch)

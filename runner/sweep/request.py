@@ -27,6 +27,8 @@ from runner.data.store import load_run
 from runner.data.trials import Cell, ExperimentRecord, Trial
 from runner.design.experiment import Experiment
 from runner.design.profile import PROFILES, Profile, between_rates, changed, in_turns
+from runner.lab import kernels
+from runner.lab.kernels.boot import Kernel
 from runner.lab.machine import LEAST_LABS
 from runner.lab.names import image_names
 from runner.lab.places import check_spec
@@ -62,6 +64,7 @@ class Request:
     limits: dict[str, Any] = field(default_factory=dict)  # of a site lab, before those of its inventory
     later: list[Vpn] = field(default_factory=list)  # candidates that come in when the answer for ``vpns`` is settled
     seen: Needs | None = None  # what was asked for, with what was seen of a site lab's path
+    kernels: Sequence[Kernel | None] = (None,)  # to measure under, one after another; None: this machine's own
 
     @property
     def needs(self) -> Needs:
@@ -108,6 +111,7 @@ class Request:
 
 def resolve(asked: AskedRun) -> Request:
     """Check everything that a user can get wrong. Raises UsageError; starts nothing."""
+    under = kernels.parse(asked.kernel, asked.lab)
     for path in asked.instruments:
         add_instrument(path)
     levels = _with_line(asked)
@@ -141,6 +145,7 @@ def resolve(asked: AskedRun) -> Request:
         until_significant,
         limits=site_limits(asked.lab, asked.max_rate, asked.between),
         later=later,
+        kernels=under,
     )
     if not request.cells:
         narrowed = [f"--profile {asked.profile}"]

@@ -58,7 +58,6 @@ def more(
     from runner.data.invocation import asked_of
     from runner.data.numbers import seconds
     from runner.data.store import is_being_written, load_run
-    from runner.lab import kernels
     from runner.lab.places import rootless
 
     folder = one_run(folder)
@@ -73,7 +72,6 @@ def more(
             f"{folder}/run.json does not say with which command the run was made. Give that command, with --out "
             f"{word(folder)}"
         )
-    (kernel,) = kernels.parse(asked.kernel, asked.lab, several=False)
     asked = asked.changed(out=folder, needs=needs_of(context, run.needs))
     if run.machines:
         asked = asked.changed(repetitions=_twice(run, folder, deadline), deadline_s=None, until_significant=None)
@@ -82,7 +80,7 @@ def more(
         time_s = seconds(deadline) if deadline else _time_s(folder, asked.weights, quiet)
         without = asked.rounds and not deadline  # so many rounds, however long they take
         asked = asked.changed(until_significant=True, deadline_s=None if without else time_s)
-    raise typer.Exit(measure(asked, Shown(quiet, full, as_json), [kernel]))
+    raise typer.Exit(measure(asked, Shown(quiet, full, as_json)))
 
 
 def _twice(run: Run, folder: Path, deadline: str) -> int:

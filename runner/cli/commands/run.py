@@ -99,12 +99,11 @@ def run(
     from runner.cli.measuring import measure
     from runner.lab import kernels
 
-    under = kernels.parse(kernel, lab)
     (second,) = kernels.parse(rest, lab, several=False)
     if second and farm:
         raise UsageError("--rest cannot be used with --farm")
-    if second and (under != [None] or as_json):
+    if second and (kernel != HOST or as_json):
         raise UsageError("--rest cannot be used with --kernel or --json: it makes two runs, the first on this kernel")
     if install and not second:
         raise UsageError("--install installs what --rest needs: give --rest KERNEL, too")
-    raise typer.Exit(measure(asked_for(context), Shown(quiet, full, as_json, strict), under, second, install))
+    raise typer.Exit(measure(asked_for(context), Shown(quiet, full, as_json, strict), second, install))

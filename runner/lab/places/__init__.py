@@ -99,9 +99,8 @@ def check_spec(spec: str) -> None:
 def open_rig(spec: str, say: Callable[[str], None], limits: Mapping[str, Any] | None = None) -> Iterator[Rig]:
     """The rig that ``--lab`` names; ``say`` is told of what takes long. ``limits`` replace those of a site's inventory.
 
-    Raises UsageError for an unknown one, CannotRunHere where a lab cannot be set up; nothing is changed then.
+    ``spec`` is checked (``check_spec``). Raises CannotRunHere where a lab cannot be set up; nothing is changed then.
     """
-    check_spec(spec)
     kind, _, rest = spec.partition(":")
     if kind == "netns":
         check_machine()

@@ -325,12 +325,13 @@ def test_a_report_does_not_take_the_place_of_a_link(folder: Path, mine: Path, na
 def test_links_in_a_parent_folder_of_runs(tmp_path: Path, mine: Path, name: str) -> None:
     from runner.cli import several
     from runner.cli.ending import Shown
+    from runner.lab.kernels import Uml
     from tests.unit.asking import request
 
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / name).symlink_to(mine)
     with pytest.raises(UsageError, match=f"{name} is a symbolic link"):
-        several._one_of_several("uml", tmp_path / "runs", lambda: request("transport"), Shown())
+        several._one_of_several(Uml(), tmp_path / "runs", lambda: request("transport"), Shown())
     assert mine.read_text() == "mine"
 
 
