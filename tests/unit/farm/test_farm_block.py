@@ -17,11 +17,11 @@ from runner.vpn.recipe import NotedNode
 
 BROKEN = """
 import json, sys
-from runner.cli import farm
 from runner.cli.main import main
 from runner.lab.redaction import KNOWN
+from runner.stages import farm
 
-def broken(path):
+def broken(path, watch):
     KNOWN.learn(made)
     raise RuntimeError(" ".join(f"{name}={text}" for name, text in made.items()))
 
