@@ -49,7 +49,7 @@ SEEN = 0.5  # the share of what the polling program does that must be seen of it
 
 
 @dataclass(frozen=True)
-class Rest:
+class AtRest:
     """What a gateway did in ``seconds`` of nothing. ``cpu_ms``, ``wakeups``, ``packets`` and ``bytes`` (of IP, both
     ways) are a minute's. ``silence_s`` is the longest time without a packet, the ends of the watch among them."""
 
@@ -85,14 +85,14 @@ class Watched:
         found = ((at_s, bytes.fromhex(text)) for at_s, _, text in seen["frames"])
         self._packets += [(at_s, len(frame) - ETHERNET_BYTES) for at_s, frame in found if of_ip(frame)]
 
-    def end(self) -> Rest:
+    def end(self) -> AtRest:
         """What it did since ``begin``."""
         seconds, cpu_s, slept = time.time() - self._begin_s, self._cpu(), self._sleeps()
         self.look()
         wakeups = sum(max(0, count - self._slept.get(thread, 0)) for thread, count in slept.items())
         times = [self._begin_s, *(at_s for at_s, _ in self._packets), self._begin_s + seconds]
         a_minute = MINUTE_S / seconds
-        return Rest(
+        return AtRest(
             seconds=round(seconds, 2),
             cpu_ms=round(1000 * (cpu_s - self._cpu_s) * a_minute, 3),
             wakeups=round(wakeups * a_minute, 2),
@@ -174,7 +174,7 @@ def quiet(bench: Bench, quiet_s: float) -> Measured:
     return Measured(values(rests, beside), time.monotonic() - started)
 
 
-def check(polling: Rest, nothing: Rest) -> None:
+def check(polling: AtRest, nothing: AtRest) -> None:
     """Raise InstrumentError where the bare gateways do not show what is on them."""
     if nothing.cpu_ms or nothing.wakeups or nothing.packets or nothing.pss_bytes:
         raise InstrumentError(f"a gateway with nothing on it is said to have done something: {asdict(nothing)}")
@@ -186,7 +186,7 @@ def check(polling: Rest, nothing: Rest) -> None:
         )
 
 
-def values(rests: Mapping[str, Rest], beside: Mapping[str, Rest]) -> list[Any]:
+def values(rests: Mapping[str, AtRest], beside: Mapping[str, AtRest]) -> list[Any]:
     """Each metric's mean over the gateways, and all of them beside the first."""
     of = {metric: [float(getattr(rest, field)) for rest in rests.values()] for metric, field in FIELDS.items()}
     found = [measurement(metric, sum(each) / len(each)) for metric, each in of.items()]

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from runner.data.errors import InstrumentError
-from runner.instruments.traffic.quiet import Rest, check, of_ip, values
+from runner.instruments.traffic.quiet import AtRest, check, of_ip, values
 
-NOTHING = Rest(seconds=30, cpu_ms=0, wakeups=0, pss_bytes=0, packets=0, bytes=0, silence_s=30)
-POLLING = Rest(seconds=30, cpu_ms=40, wakeups=590, pss_bytes=5_000_000, packets=90, bytes=4000, silence_s=1)
+NOTHING = AtRest(seconds=30, cpu_ms=0, wakeups=0, pss_bytes=0, packets=0, bytes=0, silence_s=30)
+POLLING = AtRest(seconds=30, cpu_ms=40, wakeups=590, pss_bytes=5_000_000, packets=90, bytes=4000, silence_s=1)
 
 
 @pytest.mark.parametrize(
