@@ -312,6 +312,13 @@ TRIED: Mapping[Must, Callable[[SeenVpn], Found | None]] = {
     "post-quantum": _post_quantum,
     "approved": _approved,
 }
+# Must -> the trial of the experiment musts that shows it, and the seconds that one takes at most, the shortest first.
+SHOWN_BY: Mapping[Must, tuple[Mapping[str, str], float]] = {
+    "mesh": ({"measure": "mesh"}, 20.0),
+    "fail-closed": ({"measure": "security"}, 40.0),
+    "ipv6-inside": ({"measure": "udp", "inner": "ipv6"}, 60.0),
+    "no-fixed-address": ({"measure": "recovery"}, 165.0),
+}
 # What the plugin says of the tunnel that it sets up, which no trial has contradicted.
 BY_PLUGIN: Mapping[Must, Callable[[VpnRecord], bool]] = {
     "udp-blocked": lambda record: record.transport == "tcp",

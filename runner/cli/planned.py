@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
+from runner.choice.musts import SHOWN_BY
 from runner.cli.output import out
 from runner.data.asked import AskedRun
 from runner.data.errors import VpnevalError
@@ -24,8 +25,8 @@ from runner.report.model import Report, build
 from runner.search.settings import LOSS_RATIO
 from runner.sweep.coming_in import chooses
 from runner.sweep.plan import any_turns
-from runner.sweep.request import Request, resolve
-from runner.sweep.showing import SHOWN_BY, lossy
+from runner.sweep.request import Request, resolve, shows
+from runner.sweep.showing import lossy
 from runner.sweep.stopping import MOST_REPETITIONS
 
 ONE_AT_A_TIME = (
@@ -98,7 +99,7 @@ def _in_the_rest(request: Request) -> list[str]:
     if not request.asked.deadline_s or not chooses(request):
         return []
     found = ["further VPNs that may suit"] if request.later else []
-    if request.asked.lab != "netns":
+    if not shows(request.asked):
         return found
     if lossy(request.needs):
         found.insert(0, "a trial of TCP in TCP on a path that loses as yours, if the answer depends on it")

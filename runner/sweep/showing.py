@@ -10,7 +10,7 @@ from dataclasses import replace
 from runner.catalogue import load_experiment
 from runner.choice.answer import RATES_BPS, answer
 from runner.choice.devices import LOSSY, Device, devices
-from runner.choice.musts import states, words_of
+from runner.choice.musts import SHOWN_BY, states, words_of
 from runner.choice.thresholds import USUAL
 from runner.data.errors import UsageError
 from runner.data.levels import BASELINE
@@ -22,13 +22,6 @@ from runner.data.wan import in_range
 from runner.design.experiment import Experiment
 from runner.sweep.coming_in import Rest, bring_in, carry_on, is_settled
 
-# Must -> the trial of the experiment musts that shows it, and the seconds that one takes at most, the shortest first.
-SHOWN_BY: Mapping[Must, tuple[Mapping[str, str], float]] = {
-    "mesh": ({"measure": "mesh"}, 20.0),
-    "fail-closed": ({"measure": "security"}, 40.0),
-    "ipv6-inside": ({"measure": "udp", "inner": "ipv6"}, 60.0),
-    "no-fixed-address": ({"measure": "recovery"}, 165.0),
-}
 LINE_ROOM = 1.5  # times the line is the WAN's rate: what carries 1.25 of the demand fits
 LOSSY_S, LOSSY_MOST_S = 8, 25.0  # for CUBIC to find its rate; with the tunnel and the probe of its WAN
 

@@ -2,6 +2,7 @@
 
 from runner.catalogue import load_experiment, load_vpn, record_of, vpn_names
 from runner.choice.candidates import candidates
+from runner.choice.musts import SHOWN_BY
 from runner.data.asked import AskedRun
 from runner.data.needs import Needs
 from runner.sweep.request import Request, resolve
@@ -31,6 +32,17 @@ def test_the_first_ones_begin_and_the_others_come_in_under_a_deadline() -> None:
     assert names(begins) == {*load_experiment("choose").first}
     assert "fastd" in {vpn.name for vpn in begins.later}
     assert names(asked()) == names(begins) | {vpn.name for vpn in begins.later}
+
+
+def test_who_may_turn_out_to_have_a_must_comes_in_last_where_a_trial_can_show_it() -> None:
+    closed, tryable = Needs(must=("networks", "fail-closed")), (*SHOWN_BY,)
+    usual, more = candidates(RECORDS, closed), candidates(RECORDS, closed, tryable=tryable)
+    assert more[: len(usual)] == usual
+    assert {*more} > {*usual}
+    begins, on_machines = asked(deadline_s=160, needs=closed), asked(deadline_s=160, needs=closed, lab="vagrant")
+    every = candidates(RECORDS, closed, ports=True, tryable=tryable)
+    assert [vpn.name for vpn in begins.later] == [vpn for vpn in every if vpn not in names(begins)]
+    assert names(on_machines) | {vpn.name for vpn in on_machines.later} == {*candidates(RECORDS, closed, ports=True)}
 
 
 def test_where_no_first_one_has_the_musts_others_begin() -> None:
