@@ -149,7 +149,7 @@ def of_ranking(limited: LimitsSection, ranking: Ranking) -> list[LimitRow]:
     return sorted(mine, key=lambda row: (list(levels).index(row.vpn), row.metric))
 
 
-def orders_of(limited: LimitsSection, ranking: Ranking) -> list[Order]:
+def orders_of(limited: LimitsSection, ranking: Ranking) -> list[SeparateOrder]:
     """What becomes of the order of a ranking on separate gateways, throughput by throughput."""
     return [
         order

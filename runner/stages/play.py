@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from runner.data.asked import HOST
 from runner.data.guest import inside
+from runner.data.named import HOST
 from runner.lab import kernels
 from runner.sweep import run as here
 from runner.sweep.request import Request
