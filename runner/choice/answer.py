@@ -13,7 +13,8 @@ from runner.choice.devices import Device
 from runner.choice.grade import Criterion, Grade, Graded, graded
 from runner.choice.rule import chosen
 from runner.choice.thresholds import USUAL, Thresholds
-from runner.data.needs import Must, Needs
+from runner.data.named import Must
+from runner.data.needs import Needs
 from runner.data.trials import Strict
 
 SURE, PROBABLE, EQUAL = 0.95, 0.8, 0.5  # chances of being chosen

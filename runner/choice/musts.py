@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from runner.data.declaration import Declaration
 from runner.data.levels import tunnel_levels
-from runner.data.needs import MUSTS, Must
+from runner.data.named import MUSTS, Must
 from runner.data.trials import Measurement, Run, Strict, Trial, VpnRecord
 
 Word = Literal["no", "unknown", "declared", "shown"]  # from the worst to the best

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from runner.data.errors import UsageError, require_known
 from runner.data.files import from_toml, read_text
-from runner.data.needs import MUSTS, TRAFFICS, USUAL, Must, Needs
+from runner.data.named import MUSTS, TRAFFICS, USUAL, Must
+from runner.data.needs import Needs
 from runner.data.numbers import number, rate_bps
 
 # As a user names them -> as they are kept.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from runner.data.needs import Traffic
+from runner.data.named import Traffic
 
 
 @dataclass(frozen=True)

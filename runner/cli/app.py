@@ -23,7 +23,6 @@ from runner.cli.commands.report import report
 from runner.cli.commands.run import run
 from runner.cli.commands.watch import watch
 from runner.cli.commands.why import why
-from runner.cli.output import err, out
 from runner.cli.words import Once, Words
 
 app = typer.Typer(
@@ -48,7 +47,10 @@ def main_options(
     no_color: Annotated[bool, typer.Option("--no-color", help="print without colours, as NO_COLOR=1 does")] = False,
 ) -> None:
     """The options before a command. ``--version`` prints and exits with 0."""
-    out.no_color, err.no_color = out.no_color or no_color, err.no_color or no_color
+    if no_color:
+        from runner.cli.output import err, out
+
+        out.no_color = err.no_color = True
     if show_version:
         from importlib.metadata import version
 

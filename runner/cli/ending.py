@@ -97,8 +97,9 @@ def report_on(request: Request, folder: Path, outcome: Outcome, shown: Shown) ->
 
 def without_number(request: Request, folder: Path, strict: bool) -> int:
     """Print which trials gave no number. Returns 1 where a VPN that can run here has no number in a metric that
-    ranks it, because its trials failed or the deadline left no time (with ``strict``: also where any other trial gave
-    none), NOTHING_MEASURED where no VPN gave a number, else 0. That a VPN is slow is a result."""
+    ranks it because its trials failed, or no number at all because the deadline left no time (with ``strict``: also
+    where any other trial gave none, or no time was left for one that ranks), NOTHING_MEASURED where no VPN gave a
+    number, else 0. That a VPN is slow is a result, and so is what the deadline leaves of it."""
     run, trials = load_run(folder)
     tried = [trial for trial in trials if trial.status != "unsupported"]
     failed = [trial for trial in tried if trial.status != "ok"]
@@ -124,20 +125,21 @@ def without_number(request: Request, folder: Path, strict: bool) -> int:
             f"There was no time to measure a metric of the ranking for these VPNs: {', '.join(left_out)}. "
             f"To measure it: the same command with --out {word(folder)}"
         )
-    if without or left_out or (broken and strict):
+    measured = {trial.vpn for trial in trials if trial.status == "ok" or _too_slow(trial)}
+    if without or {*left_out} - measured or (strict and (broken or left_out)):
         return 1
     asked = {vpn.name for vpn in request.vpns} - {BASELINE}
-    if not asked or any(trial.vpn in asked and trial.status == "ok" for trial in trials):
+    if not asked or asked & measured:
         return 0
     tell("Nothing was measured: no VPN that was asked for can run here. The reasons stand in the report.")
     return NOTHING_MEASURED
 
 
 def _too_slow(trial: Trial) -> bool:
-    """Did a search end without a number because the tunnel, which stood all the time, loses too much even at the lowest
-    rate?"""
+    """Did a search end without a number because the tunnel, which stood all the time, lost too much at every rate that
+    was tried: even at the lowest, or until the time was over?"""
     stood = not trial.attempt.get("breakdowns_bps") and not any(it.kind == "no payload" for it in trial.remarks)
-    return stood and "no_throughput" in trial.attempt.get("flags", [])
+    return stood and not {"no_throughput", "unconfirmed"}.isdisjoint(trial.attempt.get("flags", []))
 
 
 def together(codes: Sequence[int]) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from runner.cli.options import tell
 from runner.data.errors import UsageError
 from runner.data.files import is_folder, is_there, word
-from runner.lab.names import HOST
+from runner.data.named import HOST
 
 SHIPPED = ("choice", "evidence", "examples", "papers", "published")  # in results/, and no run of the user's
 DEEPEST = 3  # folders below the one that was named: results/, a run under several kernels, one of them

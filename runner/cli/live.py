@@ -26,7 +26,7 @@ from runner.data.trials import Run, Trial
 from runner.ranking.weights import Weights
 from runner.report.forms.terminal_answer import ranking_so_far
 from runner.report.ranked_numbers import RankedNumbers, so_far
-from runner.report.text import counted
+from runner.report.text import counted, in_unit
 from runner.search.settings import LOSS_RATIO
 from runner.sweep.plan import Planned
 from runner.sweep.settings import Watch, Watcher
@@ -84,9 +84,9 @@ def result_of(trial: Trial, metrics: Mapping[str, Metric]) -> str:
     for measurement in trial.measurements:
         if measurement.metric in ASIDE:
             continue
-        value = (
-            rate(measurement.value) if measurement.unit == "bit/s" else f"{short(measurement.value)} {measurement.unit}"
-        )
+        value = rate(measurement.value)
+        if measurement.unit != "bit/s":
+            value = in_unit(short(measurement.value), measurement.unit)
         parts.append(
             f"{metrics[measurement.metric].title if measurement.metric in metrics else measurement.metric} {value}"
         )

@@ -1,6 +1,6 @@
 """The program: a command line goes to its command, and what it raises becomes one sentence and an exit code.
 
-Exit codes: 0 every VPN that can run here has its numbers, 1 one is left without (or a regression), 2 usage, 3 this
+Exit codes: 0 every VPN that can run here has numbers, 1 one is left without (or a regression), 2 usage, 3 this
 machine or lab cannot run it, 4 stopped by a broken lab or a folder that cannot be written, 5 nothing measured or
 compared, 6 compare cannot tell, 130 interrupted, 141 nobody reads the output any more.
 """
@@ -24,13 +24,13 @@ from typing import Any
 
 from runner.cli.app import app
 from runner.cli.options import tell
-from runner.cli.output import sane_size
 from runner.data.errors import LabError, UsageError, VpnevalError
 from runner.data.files import short
 from runner.data.foreign import caught
 from runner.data.streams import ReaderGone, guarded
 
 PR_SET_DUMPABLE = 4  # linux/prctl.h
+WIDTHS = range(10, 10_001)  # characters; outside of them, nothing can be shown
 
 
 def main(argv: list[str] | None = None) -> Any:
@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> Any:
     keep_to_itself()
     arguments = list(sys.argv[1:] if argv is None else argv)
     arguments.sort(key=lambda argument: argument != "--no-color")  # wherever it stands; the others keep their order
-    sane_size()
+    _sane_size()
     try:
         with guarded(), _interruptible():
             _one_command(arguments)
@@ -63,6 +63,14 @@ def keep_to_itself() -> None:
     os.umask(os.umask(0o077) | 0o022)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0)
+
+
+def _sane_size() -> None:
+    """Ignore a terminal size in which nothing could be shown."""
+    for name in ("COLUMNS", "LINES", "TERMINAL_WIDTH"):
+        given: Any = os.environ.get(name, "")
+        if given and not (given.isascii() and given.isdigit() and len(given) < 6 and int(given) in WIDTHS):
+            del os.environ[name]
 
 
 @contextmanager
@@ -141,7 +149,7 @@ def _one_command(arguments: list[str]) -> None:
     except OSError as error:
         raise UsageError(f"the working directory cannot be used: {error.strerror}; change to one that exists") from None
     try:
-        app(args=arguments, standalone_mode=True)
+        app(args=arguments, prog_name="vpneval", standalone_mode=True)
     except OSError as error:  # what no command has foreseen
         where = f"{short(Path(error.filename))}: " if isinstance(error.filename, str) else ""
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli.output import err
 from runner.data.errors import UsageError
 from runner.data.guest import inside
-from runner.data.needs import MUSTS, TRAFFICS, USUAL, Needs
+from runner.data.named import MUSTS, TRAFFICS, USUAL
 from runner.data.numbers import seconds
 from runner.data.streams import standard_error
 from runner.lab.names import LAB_FORMS, image_names, kernel_names
 
 if TYPE_CHECKING:
     from runner.data.asked import AskedRun
+    from runner.data.needs import Needs
 
 PROFILE_NAMES = "quick, site, thesis, smallest"  # runner.design.profile has them; a test compares
 MOST_REPETITIONS = 30  # runner.sweep.stopping's; a test compares
@@ -236,6 +236,8 @@ Full = Annotated[bool, typer.Option("--full", help="print every table in the ter
 
 def tell(text: str) -> None:
     """Print this on standard error, as it is."""
+    from runner.cli.output import err
+
     err.print(text, highlight=False, soft_wrap=True)
 
 
@@ -269,6 +271,7 @@ def asked_for(context: typer.Context) -> AskedRun:
 def _needs_before(folder: Path | None) -> Needs:
     """What the earlier calls on this folder stated."""
     from runner.data.files import is_there
+    from runner.data.needs import Needs
     from runner.data.store import read_run
 
     with suppress(UsageError):  # whoever opens the folder says what is wrong with it

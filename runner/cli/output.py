@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,8 +9,6 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from runner.data.streams import ERRORS, OUTPUT, fit
-
-WIDTHS = range(10, 10_001)  # characters; outside of them, nothing can be shown
 
 
 class Output(Console):
@@ -28,14 +25,5 @@ class Output(Console):
             yield segment if segment.control else segment._replace(text=fit(segment.text))
 
 
-def sane_size() -> None:
-    """Ignore a terminal size in which nothing could be shown."""
-    for name in ("COLUMNS", "LINES", "TERMINAL_WIDTH"):
-        given: Any = os.environ.get(name, "")
-        if given and not (given.isascii() and given.isdigit() and len(given) < 6 and int(given) in WIDTHS):
-            del os.environ[name]
-
-
-sane_size()
 err = Output(file=ERRORS)
 out = Output(file=OUTPUT)  # both are those of the command, not what anybody prints to

@@ -12,10 +12,10 @@ from runner.cli.ending import NOTHING_MEASURED, Shown, measure_and_report, toget
 from runner.cli.options import tell
 from runner.data.errors import CannotRunHere, VpnevalError
 from runner.data.files import from_json, is_there, no_link, read_bytes, word
+from runner.data.named import HOST
 from runner.data.parent import add_to_index, check_parent, folder_of, indexed
 from runner.data.streams import document, output_to, standard_output
 from runner.lab.kernels.boot import Kernel
-from runner.lab.names import HOST
 from runner.lab.shape.site_to_site import check_machine
 from runner.report.closing import closing
 from runner.report.model import Report

@@ -46,10 +46,13 @@ class Words(TyperGroup):
 
 
 def _without_type(parameters: list[Any]) -> list[Any]:
-    """Take the types out of the help: an option without a value has none, and an argument's name says enough."""
+    """Take the types out of the help: an option without a value has none, and an argument's name says enough. Typer's
+    own options without a value are not given, instead of unknown: of an unknown value it would ask pydantic."""
     for parameter in parameters:
         if parameter.param_type_name == "argument" or parameter.is_flag:
             parameter.display_type_rich = lambda ctx: ""
+        if parameter.expose_value is False and parameter.is_flag and parameter.default is None:
+            parameter.default = False
     return parameters
 
 

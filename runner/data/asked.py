@@ -7,11 +7,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
 
+from runner.data.named import HOST, IMAGE
 from runner.data.needs import Needs
 
-IMAGE = "trixie"
 SITE = "site:"
-HOST = "host"  # this machine's own kernel
 
 
 def _listed(given: object) -> object:

@@ -10,9 +10,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from runner.data.asked import HOST, AskedFarm, AskedRun
+from runner.data.asked import AskedFarm, AskedRun
 from runner.data.errors import UsageError
-from runner.data.needs import USUAL, Needs
+from runner.data.named import HOST, USUAL
+from runner.data.needs import Needs
 from runner.data.numbers import seconds
 from runner.data.trials import Invocation, Run
 

@@ -23,7 +23,7 @@ LOST = 0.002  # of the packets at a shaped port
 WAITED = 0.2  # of the packets at a shaped port
 CARRIES = 0.1  # of a core: a VPN's program that has less does not carry the packets
 NAMED = 3
-NAMED_THREADS = 8
+NAMED_THREADS = 3
 FOREIGN_NAMED = 2
 
 Machines = Sequence[MachineLoad]
@@ -61,7 +61,7 @@ def evidence(machines: Machines) -> Iterator[str]:
             yield f"{_names(quota.nodes)}: a quota of {quota.cores:g} cores, {used_up}; {held}"
         for process in machine.processes[:NAMED]:
             waits = process.busiest.waiting if process.busiest else 0.0
-            waited = f", ready without one for {percent(waits)} of the time" if waits >= WAITS else ""
+            waited = f", waits {percent(waits)}" if waits >= WAITS else ""
             shares = [percent(thread.busy) for thread in (process.busiest, *process.others) if thread]
             by = f", its threads {', '.join(shares[:NAMED_THREADS])}" if len(shares) > 1 else ""
             yield f"{_whose(process)}: {percent(process.busy)} of a core{by}{waited}"

@@ -2,35 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
-Traffic = Literal["files", "mixed", "calls", "transactions"]
-TRAFFICS: tuple[Traffic, ...] = get_args(Traffic)
-# What a VPN can be asked to do beside carrying the line. runner/choice/musts.py says what shows each of them.
-Must = Literal[
-    "networks",
-    "ipv6-inside",
-    "ipv6-path",
-    "udp-blocked",
-    "nat",
-    "no-fixed-address",
-    "kernel",
-    "post-quantum",
-    "certificates",
-    "approved",
-    "forward-secrecy",
-    "fail-closed",
-    "ethernet",
-    "multicast",
-    "mesh",
-    "standard",
-    "maintained",
-]
-MUSTS: tuple[Must, ...] = get_args(Must)
-USUAL: tuple[Must, ...] = ("networks", "maintained")  # in force unless a user takes them out
-
+from runner.data.named import USUAL, Must, Traffic
 
 # What a site lab fills in from its path (runner/sweep/seen.py).
 Seen = Literal["line_bps", "path_rtt_ms", "path_loss_ratio", "path_mtu_bytes", "nat", "udp-blocked"]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from runner.data import asked
+from runner.data.named import HOST, IMAGE
 
 SUITES = {"trixie": "Debian 13", "bookworm": "Debian 12"}
 BACKPORTS = "-backports"
 NEWER = f"trixie{BACKPORTS}"  # whose kernel is a year or two newer than its suite's
-DEFAULT_IMAGE = asked.IMAGE
-HOST = asked.HOST
+DEFAULT_IMAGE = IMAGE
 LAB_FORMS = "netns, vagrant, vagrant:up, ssh:INVENTORY.toml, site:SITES.toml"
 
 

@@ -12,7 +12,8 @@ from runner.choice.candidates import candidates
 from runner.choice.devices import Device, devices
 from runner.choice.musts import State, states, words_of
 from runner.data.loads import MachineLoad
-from runner.data.needs import Must, Needs
+from runner.data.named import Must
+from runner.data.needs import Needs
 from runner.data.shipped import shipped_runs
 from runner.data.trials import Run, Strict, Trial
 from runner.ranking.basis import comparable

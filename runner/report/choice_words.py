@@ -9,8 +9,9 @@ from typing import NamedTuple
 from runner.choice.answer import Answer, Band, Candidate, Change, Reason
 from runner.choice.grade import Criterion, Grade
 from runner.choice.thresholds import USUAL
-from runner.data.needs import USUAL as USUAL_MUSTS
-from runner.data.needs import Must, Needs
+from runner.data.named import USUAL as USUAL_MUSTS
+from runner.data.named import Must
+from runner.data.needs import Needs
 from runner.report import musts, text
 from runner.report.choice import Choice
 

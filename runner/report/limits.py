@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from runner.data.levels import outside_of_tunnel, tunnel_levels
+from runner.data.limits import evidence
 from runner.data.loads import Limit, MachineLoad
 from runner.data.own_cores import Apart, apart, overtakings
 from runner.data.trials import Run, Strict, Trial, cell_key
@@ -23,7 +24,8 @@ HELD = ("quota", "path")  # limits other than the CPU time of the programs
 ABOUT = (
     "While it measured a throughput, vpneval watched every machine of the lab: cores, threads, queues, quotas. Where "
     "all nodes share the cores, the VPN that takes the least CPU time of all of them carries the most. On separate "
-    "gateways, the VPN whose busiest thread has the least to do carries the most."
+    "gateways, the VPN whose busiest thread has the least to do carries the most. A program waits while it is ready to "
+    "run and has no core."
 )
 ABOUT_APART = (
     "The throughput on separate gateways is an estimate: each gateway has these cores for itself, and the program that "
@@ -147,12 +149,19 @@ def of_ranking(limited: LimitsSection, ranking: Ranking) -> list[LimitRow]:
     return sorted(mine, key=lambda row: (list(levels).index(row.vpn), row.metric))
 
 
+def orders_of(limited: LimitsSection, ranking: Ranking) -> list[SeparateOrder]:
+    """What becomes of the order of a ranking on separate gateways, throughput by throughput."""
+    return [
+        order
+        for order in limited.changes
+        if (order.configuration, order.image) == (ranking.configuration, ranking.image)
+    ]
+
+
 def changed_order(limited: LimitsSection, ranking: Ranking, title: str) -> str:
     """How separate gateways would change the order in the throughput called ``title``, in a sentence; empty where no
     change is known."""
-    about = title, ranking.configuration, ranking.image
-    mine = (order for order in limited.changes if (order.title, order.configuration, order.image) == about)
-    return next((order.says for order in mine if not order.stands), "")
+    return next((one.says for one in orders_of(limited, ranking) if one.title == title and not one.stands), "")
 
 
 def _bits(unit: str, params: Mapping[str, str]) -> int:
@@ -182,6 +191,8 @@ def _row(run: Run, metric: str, trials: Sequence[Trial], blocks: Mapping[int, fl
     limits = [trial.limit for trial in trials if trial.limit]
     kinds = Counter((limit.kind, limit.where) for limit in limits)
     (kind, where), most = kinds.most_common(1)[0]
+    watched = next(trial for trial in trials if trial.limit and (trial.limit.kind, trial.limit.where) == (kind, where))
+    assert watched.limit
     unit = next(
         measurement.unit for trial in trials for measurement in trial.measurements if measurement.metric == metric
     )
@@ -197,7 +208,7 @@ def _row(run: Run, metric: str, trials: Sequence[Trial], blocks: Mapping[int, fl
         metric=metric,
         unit=unit,
         median=median,
-        limit=next(limit for limit in limits if (limit.kind, limit.where) == (kind, where)),
+        limit=watched.limit.model_copy(update={"evidence": [*evidence(watched.loads)] or watched.limit.evidence}),
         trials=most,
         of=len(limits),
         apart=there,

@@ -108,8 +108,10 @@ class Report(Strict):
 
     @property
     def ranks_count(self) -> bool:
-        """Do forms show the rankings? They do where weights were asked for, and where the run allows no choice."""
-        return self.weighed or self.choice is None
+        """Do forms show the rankings? They do where weights were asked for, and where the run allows no choice, unless
+        it measured nothing that has a weight."""
+        counted = not self.rankings or any(ranking.weights.counted for ranking in self.rankings)
+        return self.weighed or (self.choice is None and counted)
 
     @property
     def sections(self) -> dict[str, list[Block]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runner.choice.musts import State
-from runner.data.needs import Must
+from runner.data.named import Must
 
 # Must -> what follows the VPN's name where it fulfils it, and where it does not.
 PHRASES: dict[Must, tuple[str, str]] = {

@@ -10,7 +10,7 @@ from runner.report.blocks import Block, Heading, Paragraph, Table, TableCell
 HEAD = ["tunnel", "negotiated", "data path and version", "what else was seen", "the marker", "trials"]
 ABOUT = (
     "Before a tunnel is measured, daemon and kernel are asked what they negotiated, and random bytes are sent through "
-    "it both ways while the WAN is captured. A number opens into its trials, and each names its line here."
+    "it both ways while the WAN is captured: the marker. A number opens into its trials, and each names its line here."
 )
 FEW = 2  # values of one fact that are listed
 
@@ -97,14 +97,14 @@ def _marker(trial: Trial) -> str:
     proof = trial.proof
     if not proof:
         return "no marker was sent"
-    arrived = "arrived both ways" if proof.delivered else "did not arrive"
+    arrived = "arrived" if proof.delivered else "did not arrive"
     if proof.marker_on_wan:
         promised = (
             "although it was promised to be secret" if proof.confidential_promised else "nothing else is promised"
         )
         return f"{arrived}; readable on the WAN, {promised}"
     promised = "as promised" if proof.confidential_promised else "which was not promised"
-    return f"{arrived}; not seen on the WAN, {promised}"
+    return f"{arrived}; unseen on the WAN, {promised}"
 
 
 def section(rows: Sequence[ProofRow]) -> list[Block]:

@@ -16,7 +16,7 @@ from runner.report import text
 from runner.report.blocks import Block, Heading, Hyperlink, Table, TableCell
 
 SUSTAINED = ("tcp_throughput", "cpu_per_gigabyte")
-ABOUT = "Each VPN's median and 95 % interval in every metric that it can be ranked by, at the configuration's levels."
+ABOUT = "Each VPN's median and 95 % interval, at the configuration's levels."
 
 
 class RankedNumber(Strict):

@@ -64,7 +64,12 @@ def digits(value: float) -> str:
 def quantity(value: float, unit: str) -> str:
     """``341 Mbit/s``: one trial's value, which has no spread."""
     scale, prefixed = prefix(value, unit)
-    return f"{value / scale:.{_digits(value / scale)}f} {prefixed}"
+    return in_unit(f"{value / scale:.{_digits(value / scale)}f}", prefixed)
+
+
+def in_unit(number: str, unit: str) -> str:
+    """The number with its unit behind it; of a count and of a share there is none to say."""
+    return number if unit == "1" else f"{number} {unit}"
 
 
 def with_interval(summary: Summary, unit: str, at_least: bool = False) -> str:
@@ -73,12 +78,13 @@ def with_interval(summary: Summary, unit: str, at_least: bool = False) -> str:
     digits = _digits(summary.median / scale)
     centre = f"{'≥ ' * at_least}{summary.median / scale:.{digits}f}"
     if summary.low is None or summary.high is None:
-        return f"{centre} (no interval) {prefixed}"
-    if summary.method == ALL_EQUAL:
-        return f"{centre} (all equal) {prefixed}"
-    if wide := _factor(summary.low, summary.high):
-        return f"{centre} ({wide}) {prefixed}"
-    return f"{centre} ({summary.low / scale:.{digits}f}–{summary.high / scale:.{digits}f}) {prefixed}"
+        spread = "no interval"
+    elif summary.method == ALL_EQUAL:
+        spread = "all equal"
+    else:
+        ends = f"{summary.low / scale:.{digits}f}–{summary.high / scale:.{digits}f}"
+        spread = _factor(summary.low, summary.high) or ends
+    return in_unit(f"{centre} ({spread})", prefixed)
 
 
 def spread(summary: Summary, scale: float) -> str:

@@ -13,12 +13,16 @@ from runner.ranking.machines import machines_of
 from runner.ranking.ranking import Ranking
 from runner.ranking.verdicts import NO_INTERVAL, Verdict, turned
 from runner.report import text
-from runner.report.blocks import Block, Heading, Paragraph, Table
+from runner.report.blocks import Block, Heading, Paragraph, Table, TableCell
 
-HEAD = ("metric", "verdict", "ratio (the interval that decides)")
 SHOWN = 8  # undecided pairs of a metric that a terminal shows
 LONG_S = 2 * 3600  # longer times are written in hours
-DECIDED = {"better": "is better than", "worse": "is worse than", "same": "is the same as", "undecided": "and"}
+SAYS = {"better": "better", "worse": "worse", "same": "the same", "undecided": "undecided"}
+TONES = {"better": "good", "worse": "bad", "same": "note", "undecided": "warn"}
+TITLE = (
+    "Each pair of VPNs: the value of the first over that of the second, the interval that decides, and the verdict on "
+    "the first"
+)
 
 
 class Spread(Strict):
@@ -90,17 +94,16 @@ def confidence(verdicts: Sequence[Verdict]) -> str:
 
 
 def words(verdict: Verdict) -> str:
-    """``openvpn is better than ssh_tun``, or ``openvpn and ssh_tun: undecided; about 3 min more of both would
-    decide``."""
-    sentence = f"{verdict.a} {DECIDED[verdict.decision]} {verdict.b}"
-    return sentence if verdict.decision != "undecided" else f"{sentence}: undecided; {why(verdict)}"
+    """``1.43 (1.36–1.51) better``, or ``1.02 (0.9–1.15) undecided, about 3 min more``: the first VPN beside the
+    second."""
+    said = f"{ratio(verdict)} {SAYS[verdict.decision]}"
+    if verdict.decision != "undecided":
+        return said
+    return f"{said}, {_reason(verdict) if verdict.seconds is None else more(verdict.seconds)}"
 
 
-def why(verdict: Verdict) -> str:
-    """Why a pair is undecided, and what would decide it."""
-    if verdict.seconds is None:
-        return verdict.reason or NO_INTERVAL
-    return f"{more(verdict.seconds)} of both would decide"
+def _reason(verdict: Verdict) -> str:
+    return verdict.reason or NO_INTERVAL
 
 
 def more(seconds: float) -> str:
@@ -128,9 +131,15 @@ def interval(verdict: Verdict, to: str = " to ") -> str:
     return f"{verdict.decisive_low:.3g}{to}{verdict.decisive_high:.3g}"
 
 
-def rows(verdicts: Sequence[Verdict], titles: dict[str, str]) -> list[list[str]]:
-    """The rows under HEAD, one for each pair."""
-    return [[titles[verdict.metric], words(verdict), ratio(verdict)] for verdict in verdicts]
+def table(verdicts: Sequence[Verdict], titles: dict[str, str]) -> Table:
+    """A row for each pair, a column for each metric."""
+    metrics = list(dict.fromkeys(verdict.metric for verdict in verdicts))
+    pairs: dict[str, dict[str, TableCell]] = {}
+    for verdict in verdicts:
+        cell = TableCell(words(verdict), tone=TONES[verdict.decision])
+        pairs.setdefault(f"{verdict.a} beside {verdict.b}", {})[verdict.metric] = cell
+    rows = [[pair, *(cells.get(metric, text.NONE) for metric in metrics)] for pair, cells in pairs.items()]
+    return Table(TITLE, ["pair", *(titles[metric] for metric in metrics)], rows, named=True)
 
 
 def spread_words(spread: Sequence[Spread], ranking: Ranking) -> str:
@@ -152,12 +161,11 @@ def section(verdicts: Sequence[Verdict], spread: Sequence[Spread], ranking: Rank
     mine = of_ranking(verdicts, ranking)
     if not mine:
         return []
-    title = "Each pair of VPNs in each metric that counts"
     return [
         Heading("Verdicts", "verdicts", level=3, fold="The verdict on each pair"),
         Paragraph(f"{about(mine, ranking.titles)} {spread_words(spread, ranking)}".rstrip()),
         Paragraph(counted(mine), "strong"),
-        Table(title, HEAD, rows(mine, ranking.titles), named=True),
+        table(mine, ranking.titles),
     ]
 
 
@@ -172,7 +180,7 @@ def not_decided(mine: Sequence[Verdict]) -> list[tuple[str, str]]:
         reasons: dict[str, list[str]] = {}
         for verdict in own:
             if verdict.decision == "undecided":
-                reasons.setdefault(why(verdict) if verdict.seconds is None else "", []).append(_undecided(verdict))
+                reasons.setdefault(_reason(verdict) if verdict.seconds is None else "", []).append(_undecided(verdict))
         for reason, pairs in reasons.items():
             left = f" and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else ""
             phrases.append(f"undecided{f' ({reason})' if reason else ''}: {', '.join(pairs[:SHOWN])}{left}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runner.data.needs import MUSTS, Must, Needs, Seen
+from runner.data.named import MUSTS, Must
+from runner.data.needs import Needs, Seen
 from runner.design.profile import Profile
 from runner.lab.shape.site import BarePath
 from runner.sweep.request import Request

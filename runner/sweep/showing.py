@@ -14,7 +14,8 @@ from runner.choice.musts import SHOWN_BY, states, words_of
 from runner.choice.thresholds import USUAL
 from runner.data.errors import UsageError
 from runner.data.levels import BASELINE
-from runner.data.needs import Must, Needs
+from runner.data.named import Must
+from runner.data.needs import Needs
 from runner.data.shipped import shipped_runs
 from runner.data.store import load_run
 from runner.data.trials import Run, Trial

@@ -15,7 +15,8 @@ import numpy as np
 from runner.choice.answer import Answer, answer
 from runner.choice.devices import devices
 from runner.choice.musts import states, words_of
-from runner.data.needs import TRAFFICS, Needs
+from runner.data.named import TRAFFICS
+from runner.data.needs import Needs
 from tests.unit.choice.runs import PLAIN, Truth, chosen_run
 
 MACHINES = 150

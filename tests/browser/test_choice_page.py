@@ -15,7 +15,8 @@ from runner.choice.devices import Device, OnPath
 from runner.choice.musts import State
 from runner.choice.stated import Given, stated
 from runner.choice.thresholds import USUAL
-from runner.data.needs import MUSTS, TRAFFICS, Must, Needs, Traffic
+from runner.data.named import MUSTS, TRAFFICS, Must, Traffic
+from runner.data.needs import Needs
 from runner.ranking.weights import PRESETS
 from runner.report import choice_words
 from runner.report import musts as musts_words

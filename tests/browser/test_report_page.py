@@ -315,17 +315,16 @@ def test_every_link_into_the_run_folder_leads_somewhere(open_page: Open) -> None
 def test_the_question_of_rate_and_cpu(report_page: Path, open_page: Open) -> None:
     """Two cores, 7.1 CPU seconds a gigabyte: 1 Gbit/s takes 0.89 of them, 44 %, and ssh_forward reaches 2.4 Gbit/s."""
     page = open_page(report_page)
-    page.locator("#question details").evaluate("one => one.open = true")
     page.locator("#rate").fill("1000")
     page.locator("#share").fill("60")
     rows = page.locator("#capacity tbody tr").all_inner_texts()
     yes = [row for row in rows if row.endswith("yes")]
     assert yes
+    assert len({row.split()[0] for row in rows}) == len(rows), "a row a VPN"
     assert all(row.startswith("ssh_forward") for row in yes)
     assert page.locator("#sustained").inner_text() == "Surely: ssh_forward."
-    shares = [float(share) for row in yes for share in re.findall(r"\t([\d.]+) %\t", row) if "aes-128-cbc" in row]
-    assert shares
-    assert all(25 < share < 60 for share in shares)
+    (share,) = [float(share) for row in yes for share in re.findall(r"\t([\d.]+) %\t", row)]
+    assert 25 < share < 60
     page.locator("#share").fill("1")
     assert page.locator("#sustained").inner_text() == "Surely: none."
 

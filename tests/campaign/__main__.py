@@ -8,16 +8,22 @@ leaves no process, mount or control group behind; nothing is lost, nothing measu
 from __future__ import annotations
 
 import argparse
+import gc
 import multiprocessing
 import os
+import pkgutil
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
+import runner
+from runner.cli import examination
 from runner.farm import dask
 from runner.lab.places import rootless
 from runner.stages import guests
@@ -26,6 +32,7 @@ from tests.campaign.gains import GainCase
 from tests.campaign.labs import LabCase
 
 EVERY = 25  # case starts labs
+NAMED = 5  # of the slowest
 
 
 def main() -> None:
@@ -33,10 +40,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0, help="go on from this one")
     parser.add_argument("--case", type=int, help="this one alone, with what it says")
     parser.add_argument("--only", choices=("commands", "labs"), help="the cases of this kind")
     asked = parser.parse_args()
-    numbers = [asked.case] if asked.case is not None else range(asked.cases)
+    # What a script starts in its background has Ctrl-C ignored, and nohup the hang-up; so would be what is played.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
+    numbers = [asked.case] if asked.case is not None else range(asked.first, asked.cases)
     if asked.only:
         numbers = [number for number in numbers if starts_labs(number) is (asked.only == "labs")]
     sys.exit(1 if campaign(asked.seed, numbers) else 0)
@@ -52,12 +63,22 @@ def without_other_labs() -> None:
     scheduler that is not there."""
     rootless.enter = no_lab_here
     guests.this_command_under = no_lab
+    examination.guest_kernels = lambda: []  # it starts them
     dask._local = no_lab
     dask.CONNECT_S = 1
 
 
-def play(seed: int, base: Path, number: int) -> tuple[str, list[str]]:
-    """One case in words, and what is wrong with how it ended."""
+def load_all() -> None:
+    """Load what any command may load, once: a case is a process that begins as a copy of this one."""
+    for module in pkgutil.walk_packages(runner.__path__, "runner."):
+        if not module.name.startswith("runner.lab.probes.") and not module.name.endswith("__main__"):
+            import_module(module.name)
+    gc.freeze()
+
+
+def play(seed: int, base: Path, number: int) -> tuple[str, list[str], float]:
+    """One case in words, what is wrong with how it ended, and the seconds that it took."""
+    started = time.monotonic()
     case: LabCase | CommandCase | GainCase
     if starts_labs(number):
         case = LabCase(seed, number, number // EVERY)
@@ -66,20 +87,22 @@ def play(seed: int, base: Path, number: int) -> tuple[str, list[str]]:
     else:
         case = CommandCase(seed, number, base)
     wrong = case.run()
-    return str(case), wrong  # by now it knows what happened to its folders
+    return str(case), wrong, time.monotonic() - started  # by now it knows what happened to its folders
 
 
 def campaign(seed: int, numbers: Sequence[int]) -> int:
-    """How many of these cases fail; each is printed with the command that repeats it. As many are played at a time as
-    this process may use cores (taskset(1)): each has its own folder and process, and looks for what is left of itself
-    alone."""
-    failed, started = 0, time.monotonic()
+    """How many of these cases fail; each is printed with the command that repeats it. Two are played at a time for each
+    core that this process may use (taskset(1)), because they mostly wait: each has its own folder and process, and
+    looks for what is left of itself alone."""
+    load_all()
+    failed, started, slowest = 0, time.monotonic(), list[tuple[float, int]]()
     with tempfile.TemporaryDirectory(prefix="campaign-base-") as base:
         prepare(Path(base))
         fork = multiprocessing.get_context("fork")
-        with ProcessPoolExecutor(len(os.sched_getaffinity(0)), fork, initializer=without_other_labs) as players:
+        with ProcessPoolExecutor(2 * len(os.sched_getaffinity(0)), fork, initializer=without_other_labs) as players:
             found = players.map(partial(play, seed, Path(base)), numbers)
-            for played, (number, (said, wrong)) in enumerate(zip(numbers, found, strict=True), start=1):
+            for played, (number, (said, wrong, took_s)) in enumerate(zip(numbers, found, strict=True), start=1):
+                slowest = sorted([*slowest, (took_s, number)], reverse=True)[:NAMED]
                 if wrong:
                     failed += 1
                     again = f"python -m tests.campaign --seed {seed} --case {number}"
@@ -88,7 +111,8 @@ def campaign(seed: int, numbers: Sequence[int]) -> int:
                     print(said)
                 if played % 100 == 0:
                     print(f"{played} cases, {failed} failed, {time.monotonic() - started:.0f} s", flush=True)
-    print(f"seed {seed}: {len(numbers)} cases, {failed} failed, {time.monotonic() - started:.0f} s")
+    named = ", ".join(f"{number} {took_s:.0f} s" for took_s, number in slowest)
+    print(f"seed {seed}: {len(numbers)} cases, {failed} failed, {time.monotonic() - started:.0f} s; slowest: {named}")
     return failed
 
 

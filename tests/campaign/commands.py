@@ -47,7 +47,7 @@ COMPARED = (
     "ipsec",
     "none",
 )
-INTERRUPTED_S = 3.0  # watch waits for a run that has not ended, until Ctrl-C
+INTERRUPTED_S = 1.0  # watch waits for a run that has not ended, until Ctrl-C
 
 PLUGIN = "from vpns.openvpn import OpenVpn\n\n\nclass Mine(OpenVpn):\n    title = 'mine'\n"
 INSTRUMENT = """
@@ -355,6 +355,8 @@ class CommandCase:
             sys.argv = ["vpneval", *self.argv]
             vpneval(self.argv)
             code = 71  # main() exits
+        except KeyboardInterrupt:  # which runner.__main__ ends so
+            code = 130
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 72
         except BaseException:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from runner.data.streams import CONTROL
 
 LIMIT_S = 30.0  # on a machine that does nothing else
-CODES = (0, 1, 2, 3, 4, 5, 130, 141)
+CODES = (0, 1, 2, 3, 4, 5, 6, 130, 141)
 
 
 def patience_s(limit_s: float) -> float:

@@ -9,6 +9,7 @@ from collections.abc import Set
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -21,6 +22,7 @@ KINDS = {
     "a run on a farm of two": ("run", "transport", *TCP, "--farm", "local:2"),
     "a run": ("run", "transport", *TCP),
 }
+EXAMPLE = Path(__file__).parents[2] / "results" / "choice" / "two-cores"
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,20 @@ def test_nothing_listens_beyond_loopback(kind: str, image: Image, tmp_path: Path
         assert len(here) > 3, "a scheduler, its dashboard and two workers listen"
     else:
         assert not here
+
+
+@pytest.mark.skipif(not which("chromium"), reason="a PDF needs Chromium")
+def test_no_browser_that_makes_a_pdf_listens() -> None:
+    found, began = set[Listener](), set[int]()
+    argv = [*VPNEVAL, "report", str(EXAMPLE), "--format", "pdf"]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as report:
+        while report.poll() is None:
+            began |= descendants(report.pid)
+            found |= listeners({report.pid, *descendants(report.pid)})
+            time.sleep(0.05)
+    assert report.returncode == 0
+    assert began, "the browser was not seen"
+    assert not open_to_others(found)
 
 
 @pytest.mark.smoke

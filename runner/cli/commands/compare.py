@@ -9,7 +9,6 @@ import typer
 
 from runner.cli.folders import one_run
 from runner.cli.options import Json, Margin, begin, tell
-from runner.cli.output import out
 from runner.cli.reading import of_kinds
 from runner.data.errors import UsageError, require_known
 from runner.data.streams import document
@@ -32,6 +31,7 @@ def compare(
     Of farms with several kinds of machines, each kind is compared with the same kind in the other run.
     """
     begin("vpneval reads both runs and compares them.")
+    from runner.cli.output import out
     from runner.data.irregular import load_told
     from runner.data.merge import distinct
     from runner.ranking.margins import with_margins

@@ -18,11 +18,11 @@ from runner.cli.options import (
     joined,
     tell,
 )
-from runner.cli.output import out
 from runner.data.errors import require_known
 from runner.data.guest import inside
+from runner.data.named import HOST
 from runner.data.streams import document
-from runner.lab.names import DEFAULT_IMAGE, HOST, image_names
+from runner.lab.names import DEFAULT_IMAGE, image_names
 
 MARKS = {"ok": ("ok", "green"), "warning": ("unsupported", "yellow"), "error": ("missing", "red")}
 
@@ -50,6 +50,7 @@ def doctor(
 
     from runner.cli.examination import examine, this_machine
     from runner.cli.examined import none_of, rows
+    from runner.cli.output import out
     from runner.lab import kernels
     from runner.stages.guests import this_command_under
 

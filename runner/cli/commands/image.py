@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from runner.cli.options import begin, tell
-from runner.cli.output import out
 from runner.data.errors import require_known
 from runner.data.files import is_there
 from runner.lab.names import DEFAULT_IMAGE, SUITES
@@ -25,6 +24,7 @@ def image(
 ) -> None:
     """Build the lab image and check it. `run` builds a missing image, too."""
     begin(f"vpneval checks the lab image {name}.")
+    from runner.cli.output import out
     from runner.lab.places import rootless
     from runner.lab.software import image as images
     from runner.lab.software import layers

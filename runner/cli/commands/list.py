@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from runner.cli.options import Json, begin
-from runner.cli.output import out
 from runner.data.errors import require_known
 from runner.data.streams import document
 
@@ -32,6 +31,7 @@ def list_(
     from rich.table import Table
 
     from runner.cli.listing import tables
+    from runner.cli.output import out
 
     listings = tables(whole=as_json)
     require_known("listing", what, list(listings))

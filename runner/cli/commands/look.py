@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from runner.cli.options import Json, MaxRate, begin, tell
-from runner.cli.output import out
 from runner.data.errors import UsageError
 from runner.data.streams import document
 
@@ -38,6 +37,7 @@ def look(
     """
     begin("vpneval connects to the gateways.")
     from runner.cli.looked import examined, instead, said
+    from runner.cli.output import out
 
     if not gateway and not lab:
         raise UsageError(

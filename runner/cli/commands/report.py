@@ -23,7 +23,6 @@ from runner.cli.options import (
     begin,
     needs_of,
 )
-from runner.cli.output import err, out
 from runner.cli.reading import of_kinds, report_of, reports_of
 from runner.data.errors import UsageError, require_known
 from runner.data.extras import pip_install
@@ -116,6 +115,7 @@ def _check_form(form: str, across: str, write: bool, texts: list[str]) -> None:
 
 def _write(folder: Path | None, made_of: Callable[[list[Path]], Report]) -> None:
     """Every form of the report and its pictures into the run folder, where there is only one; prints the files."""
+    from runner.cli.output import err
     from runner.report.forms.write import write_everything
 
     if folder is None:
@@ -153,6 +153,8 @@ def _print_pdf(made: Report, folder: Path | None) -> None:
 
 def _print_in_turn(runs: list[Path], made: list[Report], form: str, full: bool) -> None:
     """The reports of the runs in a parent folder: on the terminal with a rule between them, in JSON as one list."""
+    from runner.cli.output import out
+
     if form == "json":
         _print_json(made)
         return
@@ -171,6 +173,8 @@ def _print_json(reports: list[Report]) -> None:
 
 def _print_kinds(kinds: list[Report], form: str, full: bool, folders: list[Path]) -> None:
     """The report of each kind of machine."""
+    from runner.cli.output import out
+
     if form == "json":
         _print_json(kinds)
         return
@@ -183,6 +187,8 @@ def _print_kinds(kinds: list[Report], form: str, full: bool, folders: list[Path]
 def _print(
     made: Report, form: str, full: bool, folder: Path | None, across: bool = False, several: Sequence[Path] = ()
 ) -> None:
+    from runner.cli.output import out
+
     if form == "term":
         from runner.report.forms.terminal import render
 

@@ -48,7 +48,8 @@ from runner.cli.options import (
 )
 from runner.data.errors import UsageError
 from runner.data.guest import inside
-from runner.lab.names import DEFAULT_IMAGE, HOST
+from runner.data.named import HOST
+from runner.lab.names import DEFAULT_IMAGE
 
 
 def run(

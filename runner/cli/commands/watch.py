@@ -9,7 +9,6 @@ import typer
 
 from runner.cli.folders import one_run
 from runner.cli.options import Weights, begin
-from runner.cli.output import out
 from runner.cli.reading import weights_of
 
 
@@ -19,6 +18,7 @@ def watch(
 ) -> None:
     """Show the ranking of a run while it is measured. This command only reads the run folder."""
     begin("vpneval reads the run.")
+    from runner.cli.output import out
     from runner.cli.watching import watch as watch_run
     from runner.data.store import load_run
 

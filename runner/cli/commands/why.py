@@ -19,7 +19,6 @@ from runner.cli.options import (
     needs_of,
     tell,
 )
-from runner.cli.output import out
 from runner.cli.reading import of_kinds
 
 
@@ -44,6 +43,7 @@ def why(
     --line it says first how each of them suits that line.
     """
     begin("vpneval reads the run.")
+    from runner.cli.output import out
     from runner.data.irregular import load_told
     from runner.report.choice import choice
     from runner.report.choice_words import suits

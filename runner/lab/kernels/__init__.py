@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from runner.data.errors import UsageError, require_known
 from runner.data.guest import inside
+from runner.data.named import HOST
 from runner.lab.kernels.boot import Kernel
 from runner.lab.kernels.qemu import Qemu
 from runner.lab.kernels.uml import Uml
-from runner.lab.names import DEFAULT_IMAGE, HOST, kernel_names
+from runner.lab.names import DEFAULT_IMAGE, kernel_names
 
 __all__ = ["HOST", "Qemu", "Uml", "inside", "parse"]
 

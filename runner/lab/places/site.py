@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.data.errors import CannotRunHere, LabError, MeasurementError
-from runner.lab.names import HOST
+from runner.data.named import HOST
 from runner.lab.node.answers import links, number, routes, sections
 from runner.lab.places import hosts, machines
 from runner.lab.places.conflicts import PORTS, in_use, listeners

@@ -19,7 +19,7 @@ from runner.choice.devices import DRAWS, DROPPED_BITS, Curve, Device
 from runner.choice.grade import FULL
 from runner.choice.musts import WORDS
 from runner.choice.thresholds import USUAL
-from runner.data import needs
+from runner.data import named
 from runner.ranking.intervals import Array
 from runner.report import choice_words, musts, text
 from runner.report.choice import Choice
@@ -51,10 +51,10 @@ def choice_page(report: Report, choice: Choice, samples: Samples, where: str) ->
         "absent": choice.absent,
         "recipe": steps.get("Set it up", ""),
         "more": steps.get("Be surer", ""),
-        "known": [(must, [choice.states[vpn][must].word for vpn in choice.devices]) for must in needs.MUSTS],
+        "known": [(must, [choice.states[vpn][must].word for vpn in choice.devices]) for must in named.MUSTS],
         "vpns": list(choice.devices),
-        "traffics": needs.TRAFFICS,
-        "all_musts": needs.MUSTS,
+        "traffics": named.TRAFFICS,
+        "all_musts": named.MUSTS,
         "map_lines": [_rate(line) for line in rule.RATES_BPS],
         "data": _data(report, choice, where) | {"colours": colours([*choice.devices]) | samples.colours},
     }
@@ -75,9 +75,9 @@ def _data(report: Report, choice: Choice, where: str) -> dict[str, Any]:
         "thresholds": asdict(USUAL),
         "rule": {name: getattr(rule, name) for name in ("SURE", "PROBABLE", "EQUAL", "POSSIBLE", "GRID")}
         | {"FULL": FULL, "rates": rule.RATES_BPS, "fulfilled": rule.FULFILLED, "changing": rule.CHANGING},
-        "musts": needs.MUSTS,
-        "usual": needs.USUAL,
-        "traffics": needs.TRAFFICS,
+        "musts": named.MUSTS,
+        "usual": named.USUAL,
+        "traffics": named.TRAFFICS,
         "words": {vpn: {must: WORDS.index(state.word) for must, state in own.items()} for vpn, own in known.items()},
         "states": WORDS,
         "shows": {

@@ -28,7 +28,7 @@ from runner.report.ranked_numbers import row_id
 from runner.report.why import sentence
 
 LARGEST_BYTE = 255
-MANY = 1000  # cells that are listed with their rate and cost
+MANY = 1000  # cells that the page knows with their rate and cost; of more, those that no other of their VPN beats
 
 
 def page_data(report: Report, where: str) -> dict[str, Any]:
@@ -56,7 +56,6 @@ def page_data(report: Report, where: str) -> dict[str, Any]:
         # A report that was read from report.json has no bases, and its page no sliders.
         "rankings": [_ranking(report, basis, made) for basis, made in zip(report.bases, report.rankings, strict=False)],
         "capacity": unbeaten(cells) if len(cells) > MANY else cells,
-        "unbeaten": len(cells) > MANY,
         "cores": report.cores,
     }
 

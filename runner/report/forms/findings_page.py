@@ -9,8 +9,9 @@ from itertools import combinations, groupby
 from statistics import median
 from string import ascii_uppercase
 
-from runner.data.asked import HOST, AskedRun
+from runner.data.asked import AskedRun
 from runner.data.invocation import command
+from runner.data.named import HOST
 from runner.papers.published import names, paper
 from runner.report.forms.markdown import fitted, table_lines
 from runner.report.model import Report

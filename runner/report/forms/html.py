@@ -7,13 +7,13 @@ experiment as one plot with its answer for a title, and last where all of it com
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
 from runner.data.store import uncollected
+from runner.data.trials import cell_key
 from runner.ranking.ranking import Ranking
 from runner.report import document, gateway_cores, proofs, text, verdicts
 from runner.report import ranked_numbers as behind
@@ -33,12 +33,12 @@ from runner.report.experiments import ExperimentReport, MetricTable, Problem, Ro
 from runner.report.forms.choice_page import choice_page
 from runner.report.forms.elements import blocks_html, fill
 from runner.report.forms.explore import page_data, script_json, table_id, tables_of
+from runner.report.forms.listed import Told, trials_of
 from runner.report.forms.matrix import matrix_of
 from runner.report.headings import machine, title
 from runner.report.limits import ABOUT as ABOUT_LIMITS
-from runner.report.limits import of_ranking
+from runner.report.limits import of_ranking, orders_of
 from runner.report.model import Report
-from runner.report.observations import Observation
 from runner.report.plots.plots import plots_of
 from runner.report.plots.plots_choice import ladders
 from runner.report.plots.plots_machines import machine_plots
@@ -57,7 +57,7 @@ def html_text(report: Report, folder: Path | None = None) -> str:
     run."""
     where = str(folder or report.run_id)
     data = page_data(report, where)
-    samples = Samples(report)
+    samples, told = Samples(report), Told()
     all_answers = answers(report)
     absent = _absent(report)
     chosen = choice_page(report, report.choice, samples, where) if report.choice else None
@@ -80,11 +80,12 @@ def html_text(report: Report, folder: Path | None = None) -> str:
         vpns=list(dict.fromkeys(vpn for answer in all_answers for group in answer.groups for vpn in group)) or [],
         compared=sorted({vpn for pair in report.verdicts for vpn in (pair.a, pair.b)}),
         limits=_limits(report, all_answers),
+        about_limits=ABOUT_LIMITS if report.limits.rows else "",
         about_cores=gateway_cores.ABOUT,
         about_apart=report.limits.about_apart,
-        capacity=_capacity(report, data),
+        capacity=_capacity(report),
         experiments=[
-            _experiment(report, experiment, number, samples, absent)
+            _experiment(report, experiment, number, samples, absent, told)
             for number, experiment in enumerate(report.experiments)
         ],
         absent=_footnotes(absent),
@@ -116,13 +117,14 @@ def _card(report: Report, answer: RankingAnswer, where: str) -> dict[str, Any]:
 
 
 def _more(report: Report, answer: RankingAnswer) -> Markup:
-    """The sections that unfold below a ranking: the verdict on each pair, and the numbers behind the ranks."""
+    """The sections that unfold below a ranking: the verdict on each pair, and the numbers behind the ranks, as far as
+    neither the ranking nor an experiment lists them."""
     ranking = report.rankings[answer.number]
+    tables = tables_of(report, ranking)
     numbers = report.behind[answer.number] if report.behind else []
+    rest = [one for one in numbers if not report.ranks_count or one.metric not in tables]
     pairs = verdicts.section(report.verdicts, report.spreads, ranking)
-    return blocks_html(pairs) + blocks_html(
-        behind.section(numbers, answer.number, report.metrics, tables_of(report, ranking))
-    )
+    return blocks_html(pairs) + blocks_html(behind.section(rest, answer.number, report.metrics, tables))
 
 
 def _sliders(data: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
@@ -138,6 +140,7 @@ def _limits(report: Report, all_answers: Sequence[RankingAnswer]) -> list[dict[s
     the rates of the ladder take."""
     made = []
     for answer in all_answers:
+        ranking = report.rankings[answer.number]
         numbers = {metric: ranked.summaries for metric, ranked in numbers_of(report, answer.number).items()}
         tables: list[Block] = []
         for carried, what in gateway_cores.KINDS:
@@ -150,7 +153,8 @@ def _limits(report: Report, all_answers: Sequence[RankingAnswer]) -> list[dict[s
                 "number": answer.number,
                 "says": gateway_cores.most_per_core(numbers),
                 "table": blocks_html(tables),
-                "limited": blocks_html(_limited(report, report.rankings[answer.number], answer.name)),
+                "limited": blocks_html(_limited(report, ranking, answer.name)),
+                "orders": [f"{order.title}: {order.says}" for order in orders_of(report.limits, ranking)],
             }
         )
     return [entry for entry in made if entry["table"] or entry["limited"]]
@@ -166,24 +170,28 @@ def _limited(report: Report, ranking: Ranking, name: str) -> list[Block]:
         rows.append([TableCell(row.vpn, small=report.metrics[row.metric].title), rate, why, separate])
     heads = ["VPN", "median", "what limits it", "on separate gateways"]
     title = f"What limits each throughput, {name}"
-    return [Table(title, heads, rows, about=ABOUT_LIMITS, numbers=[1, 3], named=True)] if rows else []
+    return [Table(title, heads, rows, numbers=[1, 3], named=True)] if rows else []
 
 
-def _capacity(report: Report, data: Mapping[str, Any]) -> dict[str, Any]:
+def _capacity(report: Report) -> dict[str, Any]:
     """The table of VPNs that sustain a rate at no more than a share of the CPU, to be filled by the page's script;
     empty where rate and cost are not known."""
     if not report.cores or not report.cpu_of or not report.sustained:
         return {}
     head = ["VPN and levels", "TCP throughput (Mbit/s)", "CPU for this rate", "sustains it"]
     return {
-        "listed": "The configurations that no other of their VPN beats" if data["unbeaten"] else "Every configuration",
-        "table": blocks_html([Table("Rate and CPU", head, [], numbers=[1, 2])]),
+        "table": blocks_html([Table("The configuration of each VPN that sustains it best", head, [], numbers=[1, 2])]),
         "whose": f"of {report.cpu_of}, as a share of {text.counted(report.cores, 'core')}",
     }
 
 
 def _experiment(
-    report: Report, experiment: ExperimentReport, number: int, samples: Samples, absent: Mapping[str, list[str]]
+    report: Report,
+    experiment: ExperimentReport,
+    number: int,
+    samples: Samples,
+    absent: Mapping[str, list[str]],
+    told: Told,
 ) -> dict[str, Any]:
     """One plot with its answer for a title; all other plots, tables and trials folded below."""
     left_out = note(report)
@@ -198,7 +206,6 @@ def _experiment(
     others = [plot for plot in plots if plot is not first]
     tables = shown(report, experiment).tables
     folded: list[Block] = [*others, *ranged]
-    told = set[int]()
     for table in tables:
         folded += _metric(table, table_id(number, table), samples if listed else None, told)
     return {
@@ -267,56 +274,35 @@ def _problem(
     }
 
 
-def _metric(metric: MetricTable, name: str, samples: Samples | None, told: set[int]) -> list[Block]:
+def _metric(metric: MetricTable, name: str, samples: Samples | None, told: Told) -> list[Block]:
     head = ["VPN and levels", "median (95 % interval)", "share of baseline", "n", "CoV", "status"]
-    rows = [_measured(row, metric, samples, told) for row in metric.measured]
+    rows = [_measured(row, metric, name, samples, told) for row in metric.measured]
+    if all(row.status == "ok" and not row.reason for row in metric.measured):
+        head, rows = head[:-1], [row[:-1] for row in rows]
     about = f"{metric.better} is better; {metric.common}"
     table = Table(metric.title, head, rows, about, numbers=range(1, 5), named=True, name=name)
     return [table, *([Paragraph(metric.crypto_limit, "soft")] if metric.crypto_limit else [])]
 
 
-def _measured(row: Row, metric: MetricTable, samples: Samples | None, told: set[int]) -> list[str | TableCell]:
-    """A row of a table. The number of repetitions unfolds what was negotiated and the trials: value, commands, logs.
-    ``told``: the evidence whose words stand in this experiment already; here it is a link to them."""
+def _measured(row: Row, metric: MetricTable, name: str, samples: Samples | None, told: Told) -> list[str | TableCell]:
+    """A row of the table of this ``name``. The number of repetitions unfolds what was negotiated and the trials, with
+    their logs; where another table has listed them, it leads there."""
     seen = samples.of(row, metric.metric) if samples else []
-    tunnels, proofs_of = {one.tunnel for one in seen}, {one.proof for one in seen}
-    alike = len(tunnels) == len(proofs_of) == 1  # said once
-    evidence = [_evidence(seen[0])] if alike and seen[0].tunnel else []
-    if evidence and evidence[0].links and seen[0].proof in told:
-        evidence = [replace(evidence[0], words="")]
-    told |= proofs_of if evidence else set()
-    trials = [_trial(one, metric, alike=alike) for one in seen]
     median, share, repetitions, variation = document.measured(row, metric)
+    listed = told.listed.setdefault((cell_key(row.vpn, row.params), metric.metric), name)
+    number = TableCell(repetitions, opens=trials_of(seen, metric.unit, told))
+    if seen and listed != name:
+        number = TableCell(repetitions, link=Hyperlink("", name=listed))
     tone = " ".join(["reference"] * row.reference + ["plain"] * row.not_encrypted)
     status = f"{row.status}: {row.reason}" if row.reason else row.status
     return [
         TableCell(row.vpn, small=row_levels(row), tone=tone),
         median,
         share,
-        TableCell(repetitions, opens=[*evidence, *trials]),
+        number,
         variation,
         TableCell(status, tone=f"{_class(row.status)} why" if row.reason else ""),
     ]
-
-
-def _trial(seen: Observation, metric: MetricTable, *, alike: bool) -> Note:
-    """A trial. ``alike``: all trials of the row had the same tunnel, which is said before them."""
-    where = f"{seen.repetition}" + (f" {seen.position}" if seen.position != "within" else "")
-    value = text.quantity(seen.value or 0.0, metric.unit)
-    logs = (
-        [Hyperlink("commands", file=f"{seen.log}/commands.log"), Hyperlink("logs", file=f"{seen.log}/")]
-        if seen.log
-        else []
-    )
-    if alike:
-        return Note(f"{where}: {value}", links=logs)
-    own = _evidence(seen)
-    return Note(f"{where}: {value}" + (f"; {own.words}" if own.words else ""), links=[*logs, *own.links])
-
-
-def _evidence(seen: Observation) -> Note:
-    """What was negotiated, and the row of evidence."""
-    return Note(seen.tunnel, links=[Hyperlink("evidence", name=proofs.name_of(seen.proof))] if seen.proof else [])
 
 
 def _class(status: str) -> str:

@@ -520,7 +520,8 @@ function capacity() {
   });
   const order = {yes: 0, "not sure": 1, no: 2};
   judged.sort((a, b) => order[a.verdict] - order[b.verdict] || a.percent - b.percent);
-  body.replaceChildren(...judged.map((cell) => {
+  const best = judged.filter((cell, at) => judged.findIndex((one) => one.vpn === cell.vpn) === at);
+  body.replaceChildren(...best.map((cell) => {
     const row = element("tr");
     row.append(rowHead(cell.vpn, cell.levels, cell.verdict === "yes"));
     const reached = cell.median / 1e6;
@@ -529,7 +530,7 @@ function capacity() {
     row.append(element("td", cell.verdict, {class: {yes: "first", no: "failed"}[cell.verdict] || ""}));
     return row;
   }));
-  const yes = [...new Set(judged.filter((cell) => cell.verdict === "yes").map((cell) => cell.vpn))];
+  const yes = best.filter((cell) => cell.verdict === "yes").map((cell) => cell.vpn);
   document.getElementById("sustained").textContent = yes.length ? `Surely: ${yes.join(", ")}.` : "Surely: none.";
 }
 

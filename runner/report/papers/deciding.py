@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from runner.data.asked import HOST, AskedRun
+from runner.data.asked import AskedRun
 from runner.data.invocation import command, read
+from runner.data.named import HOST
 from runner.papers.claims import sure
 from runner.papers.findings import Finding
 from runner.papers.judges import finding as named

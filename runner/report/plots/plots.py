@@ -132,7 +132,7 @@ def _intervals(experiment: ExperimentReport, table: MetricTable, samples: Sample
     best = text.with_interval(table.measured[0].summary, table.unit) if table.measured[0].summary else ""
     return Plot(
         key=key_of(experiment, table.metric),
-        title=f"{table.title} ({table.better} is better): median, 95 % interval and the values behind them",
+        title=f"{table.title}: median, 95 % interval, values",
         alt=f"{table.title} of {text.counted(len(cells), 'cell')}; best: {labels[0]}, {best}. The table says it all.",
         spec=spec_of(
             {"height": (STEP_OF_TWO if two else STEP) * len(labels), "layer": layers},

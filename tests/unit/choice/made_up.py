@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from runner.choice.devices import DRAWS, Curve, Device, normal
-from runner.data.needs import Must, Needs
+from runner.data.named import Must
+from runner.data.needs import Needs
 
 RUNGS_BPS = (1e7, 3e7, 1e8, 3e8, 1e9, 3e9)
 GOOD: dict[Must, str] = {"networks": "shown", "maintained": "declared"}

@@ -7,7 +7,7 @@ import pytest
 from runner.catalogue import load_vpn, record_of, vpn_names
 from runner.choice.musts import DECLARED, TRIED, WORDS, Earlier, State, Word, approved_lists, states, worst
 from runner.data.declaration import Handshake
-from runner.data.needs import MUSTS, Must
+from runner.data.named import MUSTS, Must
 from runner.data.trials import Evidence, Measurement, Proof, Run, Trial, VpnRecord
 from runner.report.musts import PHRASES, command, sentence
 from tests.unit.synthetic import CBC, GCM, make_run, make_trial

@@ -2,7 +2,7 @@
 
 from runner.catalogue import load_vpn, record_of, vpn_names
 from runner.choice.musts import states
-from runner.data.needs import Must
+from runner.data.named import Must
 from runner.data.shipped import shipped, shipped_runs
 from tests.unit.synthetic import make_run
 

@@ -8,7 +8,8 @@ import pytest
 
 from runner.choice.stated import Given, stated
 from runner.data.errors import UsageError
-from runner.data.needs import MUSTS, USUAL, Needs
+from runner.data.named import MUSTS, USUAL
+from runner.data.needs import Needs
 
 
 def test_nothing_need_be_given() -> None:

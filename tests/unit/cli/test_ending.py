@@ -92,17 +92,26 @@ def test_a_vpn_that_is_left_without_a_number_in_the_ranking_is_1(
     assert f"--out {folder} --retry-failed" in said[1]
 
 
+@pytest.mark.parametrize("flag", ["no_throughput", "unconfirmed"], ids=["at the lowest rate", "until the deadline"])
 @pytest.mark.parametrize(("broke_at_bps", "code"), [([], 0), ([1e6], 1)])
 def test_a_search_that_finds_nothing_is_the_result_of_a_slow_vpn_and_the_failure_of_a_broken_one(
-    tmp_path: Path, asked: Request, said: list[str], broke_at_bps: list[float], code: int
+    tmp_path: Path, asked: Request, said: list[str], broke_at_bps: list[float], code: int, flag: str
 ) -> None:
     cell = next(one for one in cells_of(asked) if one.params["measure"] == "udp")
-    attempt = {"flags": ["no_throughput"], "breakdowns_bps": broke_at_bps}
+    attempt = {"flags": [flag], "breakdowns_bps": broke_at_bps}
     mine = [trial(cell, 0, "failed").model_copy(update={"attempt": attempt})]
     folder = stored(tmp_path / "run", [*mine, *others(asked, mine)])
     for strict in (False, True):
         assert ending.without_number(asked, folder, strict=strict) == code
     assert said[0].startswith("1 of ")
+
+
+def test_that_the_one_vpn_is_slow_is_no_run_without_a_measurement(
+    tmp_path: Path, asked: Request, said: list[str]
+) -> None:
+    cell = next(one for one in cells_of(asked) if one.params["measure"] == "udp")
+    slow = trial(cell, 0, "failed").model_copy(update={"attempt": {"flags": ["unconfirmed"]}})
+    assert ending.without_number(asked, stored(tmp_path / "run", [slow], trimmed=0), strict=True) == 0
 
 
 def test_what_no_ranking_is_made_of_may_be_without_a_number(tmp_path: Path, asked: Request, said: list[str]) -> None:
@@ -125,15 +134,17 @@ def test_a_vpn_that_the_deadline_left_no_time_for_is_1(tmp_path: Path, asked: Re
     )
 
 
-def test_one_ranked_measurement_that_there_was_no_time_for_is_enough(
+def test_one_ranked_measurement_that_there_was_no_time_for_is_said_and_is_1_where_that_is_strict(
     tmp_path: Path, asked: Request, said: list[str]
 ) -> None:
     folder = stored(tmp_path / "run", others(asked, []))
     assert ending.without_number(asked, folder, strict=True) == 0
     lines = (folder / "trials.jsonl").read_text().splitlines(keepends=True)
     (folder / "trials.jsonl").write_text("".join(lines[:-1]))
-    assert ending.without_number(asked, folder, strict=False) == 1
-    assert len(said) == 1
+    assert ending.without_number(asked, folder, strict=False) == 0
+    assert ending.without_number(asked, folder, strict=True) == 1
+    assert said[0] == said[1]
+    assert said[0].startswith("There was no time to measure a metric of the ranking for these VPNs: ")
 
 
 def test_what_no_ranking_is_made_of_may_be_left_out(tmp_path: Path, asked: Request, said: list[str]) -> None:

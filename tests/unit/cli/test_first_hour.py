@@ -48,7 +48,6 @@ def test_what_measures_nothing_offers_to_measure_nothing(capsys: CapSys, command
 
 
 def test_a_shell_completes_a_command(capsys: CapSys, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["vpneval"])
     for name, value in (("_VPNEVAL_COMPLETE", "complete_bash"), ("COMP_WORDS", "vpneval hist"), ("COMP_CWORD", "1")):
         monkeypatch.setenv(name, value)
     assert printed(capsys) == "history\n"

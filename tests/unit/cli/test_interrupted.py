@@ -18,3 +18,20 @@ def test_an_interruption_while_a_text_is_executed_has_the_exit_code_of_all_other
     argv = (sys.executable, "-m", "interrupted")
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, check=False, timeout=60)
     assert done.returncode == 130, done.stderr
+
+
+WHILE_AN_ERROR_IS_SAID = """
+import os, signal, sys
+import runner.__main__ as program, runner.cli.main as command
+command.tell = lambda text: os.kill(os.getpid(), signal.SIGINT)
+sys.argv = ["vpneval", "report", "nowhere"]
+program.main()
+"""
+
+
+def test_an_interruption_while_an_error_is_said_has_it_too(tmp_path: Path) -> None:
+    """Found by the campaign, which has this moment by chance."""
+    done = subprocess.run(
+        (sys.executable, "-c", WHILE_AN_ERROR_IS_SAID), cwd=tmp_path, capture_output=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (130, b"")

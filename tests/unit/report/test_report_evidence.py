@@ -41,8 +41,8 @@ def test_equal_tunnels_are_one_row_and_others_are_not() -> None:
 @pytest.mark.parametrize(
     ("update", "says"),
     [
-        ({}, "not seen on the WAN, as promised"),
-        ({"confidential_promised": False}, "not seen on the WAN, which was not promised"),
+        ({}, "unseen on the WAN, as promised"),
+        ({"confidential_promised": False}, "unseen on the WAN, which was not promised"),
         ({"confidential_promised": False, "marker_on_wan": True}, "readable on the WAN, nothing else is promised"),
         ({"marker_on_wan": True}, "readable on the WAN, although it was promised to be secret"),
         ({"delivered": False}, "did not arrive"),

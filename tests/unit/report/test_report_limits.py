@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from runner.data.levels import outside_of_tunnel, tunnel_levels
+from runner.data.limits import evidence
 from runner.data.loads import Limit, MachineLoad
 from runner.data.trials import Run, Trial, cell_key
 from runner.ranking.basis import Basis
@@ -59,7 +60,9 @@ def test_a_limit_stands_beside_its_throughput_in_every_form() -> None:
     page = html_text(report)
     assert "<h2>What limits it</h2>" in page
     assert "openvpn&#39;s only thread, 100 % of core 3" in page
-    assert "<li>core 3 100 %</li>" in page
+    figures = {line for trial in trials if trial.limit for line in evidence(trial.loads)}
+    assert figures
+    assert any(f"<li>{line}</li>" in page for line in figures), "made anew of the loads that were kept"
 
 
 def test_every_kind_of_throughput_has_its_row() -> None:

@@ -41,7 +41,7 @@ def test_every_form_says_what_is_decided() -> None:
     for name, said in everywhere(report).items():
         assert "Of 3 pairs of VPNs in 1 metric, 3 are decided (better or worse 2, the same 1) and 0 undecided." in said
         assert "Where the spread comes from (standard deviations): TCP slices" in said, name
-        assert ("ipsec_user is better than openvpn" in said) is (name != "term")  # the order tells it there
+        assert ("ipsec_user beside openvpn" in said) is (name != "term")  # the order tells it there
     assert '"decision": "same"' in json_text(report)
     assert Report.model_validate_json(json_text(report)).verdicts == report.verdicts
 
@@ -66,16 +66,17 @@ def test_a_run_of_repetitions_has_verdicts_too() -> None:
 
 def test_words() -> None:
     verdict = Verdict(configuration="c", image="", metric="rtt", a="a", b="b", decision="undecided", margin=1.1)
-    assert words(verdict) == "a and b: undecided; too few measurements in common"
+    assert words(verdict) == "– undecided, too few measurements in common"
     asked = verdict.model_copy(update={"seconds": 150.2, "reason": ""})
-    assert words(asked) == "a and b: undecided; about 3 min more of both would decide"
+    assert words(asked) == "– undecided, about 3 min more"
     assert [more(seconds) for seconds in (0.2, 40.1, 91, 9000)] == [
         "about 1 s more",
         "about 41 s more",
         "about 2 min more",
         "about 3 h more",
     ]
-    assert words(verdict.model_copy(update={"decision": "same"})) == "a is the same as b"
+    same = {"decision": "same", "ratio": 1.0432, "decisive_low": 0.99, "decisive_high": 1.08}
+    assert words(verdict.model_copy(update=same)) == "1.04 (0.99–1.08) the same"
     assert ratio(verdict) == "–"
     assert (
         ratio(verdict.model_copy(update={"ratio": 1.4321, "decisive_low": 1.36, "decisive_high": 1.51}))

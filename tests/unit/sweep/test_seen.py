@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from runner.choice.stated import Given, stated
-from runner.data.needs import USUAL, Needs
+from runner.data.named import USUAL
+from runner.data.needs import Needs
 from runner.lab.shape.site import BarePath
 from runner.sweep.seen import with_seen
 

@@ -13,7 +13,8 @@ import pytest
 from runner.choice.devices import devices
 from runner.choice.musts import states, words_of
 from runner.cli.planned import limits
-from runner.data.needs import Must, Needs
+from runner.data.named import Must
+from runner.data.needs import Needs
 from runner.data.store import Store, load_run, open_store
 from runner.data.trials import Measurement
 from runner.sweep import coming_in, showing

@@ -13,6 +13,7 @@ import pytest
 from runner.catalogue import load_vpn
 from runner.data.errors import PluginError, UsageError
 from runner.data.store import load_run
+from tests.campaign.judge import CODES
 from tests.campaign.labs import blamed, is_instrument
 from tests.campaign.plugins import ENDLESS, METHODS, misbehaviour, worse
 from tests.lab.commands import rows, wrong_slices
@@ -27,6 +28,12 @@ def test_a_hundred_cases() -> None:
     argv = [sys.executable, "-m", "tests.campaign", "--seed", "20", "--cases", "100", "--only", "commands"]
     done = subprocess.run(argv, cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_command_may_end_with_the_codes_that_the_page_of_commands_has() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs/commands.md").read_text()
+    table = page.partition("## Exit codes")[2].partition("\n## ")[0]
+    assert [int(code) for code in re.findall(r"^\| (\d+) \|", table, re.M)] == [*CODES]
 
 
 def test_the_misbehaving_plugin_is_the_one_that_is_played(tmp_path: Path) -> None:
