@@ -202,7 +202,13 @@ def _ipv6_inside(seen: SeenVpn) -> Found | None:
 
 
 def _ipv6_path(seen: SeenVpn) -> Found | None:
-    return Found(True, "trial", trial=seen.ok[0].id) if seen.ok and seen.ip_version == 6 else None
+    """It was measured over IPv6; or its tunnel never came up there, where it did over IPv4."""
+    over = {trial.id for trial in seen.trials if trial.params.get("underlay", str(seen.ip_version)) == "6"}
+    if passed := [trial for trial in seen.ok if trial.id in over]:
+        return Found(True, "trial", trial=passed[0].id)
+    failed = [trial for trial in seen.trials if trial.id in over and trial.status == "failed"]
+    never = [trial for trial in failed if not (trial.evidence or trial.proof)]
+    return Found(False, "trial", trial=never[0].id) if never and seen.ok else None
 
 
 def _nat(seen: SeenVpn) -> Found | None:

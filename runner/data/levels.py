@@ -11,6 +11,7 @@ BY_PROFILE = "by profile"
 LEFT_OUT = {
     "fragmentation": "refuse",
     "uplinks": "two_routers",
+    "underlay": "4",
 }  # levels that are not written down, being what nobody has to ask for
 
 
@@ -47,6 +48,7 @@ UNENCRYPTED = ("none", "null", "aes-128-gmac", "aes-192-gmac", "aes-256-gmac")  
 # Factors of what lies under the tunnel, and of the tunnel: one for each combination.
 WAN_FACTORS = (
     *("wan", "wan_delay_ms", "wan_jitter_ms", "wan_loss_ratio", "wan_rate_bps", "wan_queue_ms", "wan_mtu_bytes"),
+    "underlay",
 )
 TUNNEL_FACTORS = ("cipher", "integrity", "compression", "image", *WAN_FACTORS)
 # The order in which reports name what is measured, and the first columns of a CSV, which programs may count. It stays
@@ -96,6 +98,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "wan_rate_bps": ("20000000", "100000000", "1000000000"),
     "wan_queue_ms": ("20", "200"),
     "wan_mtu_bytes": ("1500", "1400", "1280"),
+    "underlay": ("4", "6"),  # the IP version of the gateways' addresses on the WAN
 }
 TUNNEL = ("cipher", "integrity", "compression")
 TCP = {"measure": "tcp", "payload": "random", "streams": "1", "direction": "forward"}

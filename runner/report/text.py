@@ -180,6 +180,7 @@ PHRASES = {
     "wan_loss_ratio": "loss ratio {}",
     "wan_queue_ms": "{} ms queue",
     "wan_mtu_bytes": "MTU {} B",
+    "underlay": "IPv{}",
 }
 ORDER = ("measure", "streams", "clients", "payload", "direction")
 

@@ -18,6 +18,7 @@ from runner.lab.shape.site_to_site import Lab
 from runner.sweep import cpu_quota, crypto_driver
 from runner.sweep.settings import Stage
 from runner.tunnel.bring_up import unsupported
+from runner.tunnel.path import no_underlay
 from runner.vpn.plugin import Vpn
 
 
@@ -69,7 +70,8 @@ class _Asking:
         underlay = conditions(cell.params, self.rate_bps)
         if underlay not in self.wans:
             self.wans[underlay] = wan.unsupported(self.lab, underlay)
-        no = no or self.wans[underlay] or self._refuses(instrument, vpn, cell)
+        no = no or no_underlay(self.lab, vpn, cell.params) or self.wans[underlay]
+        no = no or self._refuses(instrument, vpn, cell)
         return no or refused(self.lab, vpn, cell.params)
 
     def _refuses(self, instrument: Instrument, vpn: Vpn, cell: Cell) -> Unsupported | None:

@@ -4,7 +4,7 @@ down the trials that have no tunnel."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from runner.lab.readings.wan import verify
 from runner.lab.redaction import hide, is_public
 from runner.lab.shape import wan
 from runner.lab.shape.site import Site, peers_of
-from runner.lab.shape.site_to_site import SITES, Lab, check_alive
+from runner.lab.shape.site_to_site import SITES, Lab, check_alive, over_ipv6
 from runner.lab.shape.topologies import Topology, topology_lab
 from runner.lab.software.checksums import damage
 from runner.lab.software.image import Image
@@ -106,6 +106,7 @@ class TunnelBuilder:
         self._hold = self._labs.enter_context(cpu_quota.quota(self.params))
         making = self.instrument.lab(self.stage.rig, self.vpn, self.params, *self._images, self._say, self.folder)
         lab = self._labs.enter_context(making)
+        self._address(lab)
         crypto_driver.set_driver(lab, self.vpn, self.params)
         self._set_wan(lab)
         start_services(lab)
@@ -151,8 +152,15 @@ class TunnelBuilder:
                         text = text.replace(secret, named)
                     kept.write(hide(f"[{site.name}] {name}\n{text.rstrip()}\n\n"))
 
-    def _mesh(self, topology: Topology) -> AbstractContextManager[Lab]:
-        return topology_lab(topology, *self._images, self._say, self.folder)
+    @contextmanager
+    def _mesh(self, topology: Topology) -> Iterator[Lab]:
+        with topology_lab(topology, *self._images, self._say, self.folder) as lab:
+            self._address(lab)
+            yield lab
+
+    def _address(self, lab: Lab) -> None:
+        if self.params.get("underlay") == "6":
+            over_ipv6(lab)
 
     def _set_wan(self, lab: Lab) -> None:
         """Set the WAN's conditions, and probe them once in a run. The result of the probe is a fact of the evidence."""

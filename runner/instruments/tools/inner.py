@@ -8,6 +8,7 @@ from runner.lab.node import wait_until
 from runner.lab.node.iproute import objects
 from runner.lab.shape.site_to_site import Lab, batch
 from runner.tunnel.bring_up import Bench
+from runner.tunnel.path import NO_IPV6, no_ipv6
 from runner.vpn.plugin import Vpn
 
 ANSWERED_WITHIN_S = 10.0
@@ -20,8 +21,8 @@ def refused(lab: Lab, vpn: Vpn) -> Unsupported | None:
     if not vpn.inner_ipv6:
         can = "can, but vpneval's plugin cannot" if "IPv6" in vpn.declared.abilities.inner else "cannot"
         return Unsupported(f"{vpn.title} {can} carry IPv6 between the sites")
-    if lab.gateway(lab.sites[0]).run("test", "-d", "/proc/sys/net/ipv6", check=False).code != 0:
-        return Unsupported("this kernel has no IPv6, as with ipv6.disable=1 on its command line (/proc/cmdline)")
+    if no_ipv6(lab.gateway(lab.sites[0])):
+        return Unsupported(NO_IPV6)
     return None
 
 
