@@ -205,8 +205,13 @@ def over_ipv6(lab: Lab) -> None:
         gateway, port = lab.gateway(site), site.wan_interface
         # A machine that has IPv6 off may hand that on to new namespaces.
         gateway.run("sysctl", "-qw", *(f"net.ipv6.conf.{name}.disable_ipv6=0" for name in ("all", port)))
-        lines = f"addr del {before.wan_address}/24 dev {port}", f"addr add {site.wan_address}/64 dev {port} nodad"
-        batch(gateway, *lines)
+        batch(
+            gateway,
+            f"addr del {before.wan_address}/24 dev {port}",
+            # Whom plain IP's next hop is asked for by: the port's own link-local address is still being tried (RFC 4862).
+            f"addr add fe80::{site.number}/64 dev {port} nodad",
+            f"addr add {site.wan_address}/64 dev {port} nodad",
+        )
     lab.sites = over
 
 
