@@ -13,7 +13,7 @@ EXPERIMENT = Experiment(
     source="docs/musts.md; RFC 4301 §5.1 (failing closed), RFC 6413 (outages by loss)",
     metrics=("udp_throughput", "outage_ms", "fail_closed", "mesh_time"),
     traffic=(
-        measuring("udp", inner="ipv6"),
+        measuring("udp", inner="6"),
         measuring("recovery", failure="roaming", outage_limit_s="150"),
         measuring("security"),
         measuring("mesh", sites="3"),

@@ -191,7 +191,7 @@ def next_to(me: Site, peers: Sequence[Site]) -> list[Site]:
 
 def within(site: Site, params: Params) -> str:
     """The site's network of IPv6 beside the other, where it has to pass, too."""
-    return f"Subnet = {site.lan_ipv6}\n" if params.get("inner") == "ipv6" else ""
+    return f"Subnet = {site.lan_ipv6}\n" if "inner" in params else ""
 
 
 def ping(seconds: int = 0) -> str:

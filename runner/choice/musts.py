@@ -195,7 +195,7 @@ def _kernel(seen: SeenVpn) -> Found | None:
 
 
 def _ipv6_inside(seen: SeenVpn) -> Found | None:
-    asked = [trial for trial in seen.trials if trial.params.get("inner") == "ipv6"]
+    asked = [trial for trial in seen.trials if trial.params.get("inner") in ("6", "both", "ipv6")]  # as it was called
     passed = (trial for trial in asked if trial.status == "ok")
     refuted = (trial for trial in asked if trial.attempt.get("refutes") == "ipv6-inside")
     return next((Found(trial.status == "ok", "trial", trial=trial.id) for trial in chain(passed, refuted)), None)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from runner.data.errors import CommandError, InstrumentError, LabError, ProofError, VpnevalError
+from runner.data.errors import CommandError, InstrumentError, LabError, MeasurementError, ProofError, VpnevalError
 from runner.data.files import open_file, write_text
 from runner.data.foreign import caught
 from runner.data.levels import Params, tunnel_levels
@@ -18,6 +18,7 @@ from runner.data.store import DISK, Store
 from runner.data.trials import Cell
 from runner.data.wan import Conditions, conditions
 from runner.instruments.instrument import Asked, at_once
+from runner.instruments.result import Measured
 from runner.lab.machine import confined
 from runner.lab.node.logs import tail
 from runner.lab.node.probing import own_fault
@@ -121,7 +122,7 @@ class TunnelBuilder:
 
     def _once_up(self) -> tuple[Lab, Tunnel]:
         lab = self._lab()
-        beside = {factor: self.params[factor] for factor in ("ike", "driver") if factor in self.params}
+        beside = {factor: self.params[factor] for factor in ("ike", "driver", "inner") if factor in self.params}
         levels = tunnel_levels(self.params) | beside | self.instrument.asks(self.params)
         keys, paused_s = self._keys(), PAUSES.seconds()
         try:
@@ -247,8 +248,11 @@ class RunContext:
         if self.stage.rig.stands != 1 and (why := confined(said)):  # the labs are on this machine
             reason += f"\n{why}"
         proof = error.proof if isinstance(error, ProofError) else None
+        seen = Measured(attempt=error.attempt if isinstance(error, MeasurementError) else {})
         for planned in waiting:
-            self.records.write(planned, status="failed", reason=reason, log=self.log(folder), proof=proof)
+            self.records.write(
+                planned, measured=seen, status="failed", reason=reason, log=self.log(folder), proof=proof
+            )
 
     def _damage(self, cell: Cell) -> str:
         """What is damaged of the software that the VPN of this cell ran; "" where nothing is."""

@@ -6,10 +6,8 @@ import pytest
 
 from runner.catalogue import load_vpn, vpn_names
 from runner.data.errors import MeasurementError
-from runner.instruments.tools.inner import ipv6_through
 from runner.instruments.traffic.overhead import overhead
 from runner.lab.shape.site_to_site import Lab, over_ipv6
-from runner.tunnel.bring_up import Bench, Tunnel
 from runner.vpn.plugin import Vpn
 from tests.lab.test_abilities import LabFor, bring, lab_for, only_by, reworded
 from tests.unit.helpers import overhead_bytes
@@ -24,13 +22,6 @@ PACKET_BYTES = 1000
 
 def marked(*names: str) -> list[Any]:
     return [pytest.param(name, marks=[pytest.mark.smoke] if name in QUICK else []) for name in names]
-
-
-def bench_of(lab: Lab, tunnel: Tunnel) -> Bench:
-    def renew() -> tuple[Lab, Tunnel]:
-        raise AssertionError("the tunnel broke down")
-
-    return Bench(lab, tunnel, renew)
 
 
 @pytest.mark.parametrize("name", marked(*OVER))
@@ -67,6 +58,7 @@ def test_the_closed_form_is_that_of_the_path(lab_for: LabFor) -> None:
     tunnel = bring(lab, vpn)
     layers, usual = vpn.encapsulation(vpn.comparable, PACKET_BYTES), overhead_bytes(vpn, vpn.comparable, PACKET_BYTES)
     assert layers is not None
+    assert usual is not None
     measured = overhead(lab, tunnel.address, PACKET_BYTES, False, longer(layers))
     assert not measured.warnings
     assert measured.measurements[0].value == usual + 20
@@ -83,7 +75,9 @@ def test_ipv6_inside(lab_for: LabFor, name: str, underlay: int) -> None:
         over_ipv6(lab)
     if not vpn.reference:
         within_the_wan(lab, "ip6 daddr fd00::/8")
-    assert ipv6_through(bench_of(lab, bring(lab, vpn, inner="ipv6")), vpn) == "fd02::2"
+    tunnel = bring(lab, vpn, inner="6")
+    assert tunnel.address == "fd02::2"
+    assert tunnel.proof.delivered
 
 
 def within_the_wan(lab: Lab, dropped: str) -> None:
@@ -108,8 +102,8 @@ def test_a_false_word_on_the_path_is_caught(lab_for: LabFor, monkeypatch: pytest
 @pytest.mark.smoke
 def test_a_false_word_on_what_is_inside_is_caught(lab_for: LabFor, monkeypatch: pytest.MonkeyPatch) -> None:
     """The plugin is asked for IPv6, and does not name the network that may pass."""
-    monkeypatch.setattr("runner.instruments.tools.inner.ANSWERED_WITHIN_S", 2.0)
+    monkeypatch.setattr("runner.tunnel.inner.ANSWERED_WITHIN_S", 2.0)
     lab, vpn = lab_for("wireguard_go"), lying("wireguard_go", ", fd02::/64", "")
     with pytest.raises(MeasurementError) as caught:
-        ipv6_through(bench_of(lab, bring(lab, vpn, inner="ipv6")), vpn)
-    assert caught.value.refutes == "ipv6-inside"
+        bring(lab, vpn, inner="6")
+    assert caught.value.attempt == {"refutes": "ipv6-inside"}

@@ -165,6 +165,7 @@ class Overhead(Whole):
             source="RFC 4303 §2, whitepaper of WireGuard §5.4.6, RFC 4253 §6 (see runner/vpn/closed_form.py)",
         ),
     )
+    inner_ipv6 = True
     datagrams = True
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:

@@ -208,7 +208,7 @@ def over_ipv6(lab: Lab) -> None:
         batch(
             gateway,
             f"addr del {before.wan_address}/24 dev {port}",
-            # Whom plain IP's next hop is asked for by: the port's own link-local address is still being tried (RFC 4862).
+            # Plain IP asks for its next hop from this address: the port's own is still being tried (RFC 4862 §5.4).
             f"addr add fe80::{site.number}/64 dev {port} nodad",
             f"addr add {site.wan_address}/64 dev {port} nodad",
         )

@@ -7,7 +7,6 @@ from runner.data.levels import BASELINE
 from runner.lab.node import wait_until
 from runner.lab.node.iproute import objects
 from runner.lab.shape.site_to_site import Lab, batch
-from runner.tunnel.bring_up import Bench
 from runner.tunnel.path import NO_IPV6, no_ipv6
 from runner.vpn.plugin import Vpn
 
@@ -26,13 +25,12 @@ def refused(lab: Lab, vpn: Vpn) -> Unsupported | None:
     return None
 
 
-def ipv6_through(bench: Bench, vpn: Vpn) -> str:
+def ipv6_through(lab: Lab, vpn: Vpn) -> str:
     """The IPv6 address of host2, which host1 reaches through the tunnel.
 
     Gateways route it through the device that has the route of IPv4. Raises MeasurementError where that is the WAN's,
     and nobody protects it there; and where no echo is answered.
     """
-    lab = bench.lab
     for me, peer in ((lab.sites[0], lab.sites[-1]), (lab.sites[-1], lab.sites[0])):
         gateway = lab.gateway(me)
         device = objects(gateway, "ip", "-json", "route", "get", peer.host_address)[0]["dev"]
