@@ -201,7 +201,8 @@ def wan(levels: Mapping[str, str]) -> str:
     """The levels of the WAN and of what the tunnel joins in one phrase: ``WAN 25 ms delay, 20 Mbit/s, IPv6 inside``;
     empty where none is named."""
     words = [_said(factor, levels[factor]) for factor in WAN_FACTORS if factor in levels and factor != "inner"]
-    return ", ".join([f"WAN {', '.join(words)}"] * bool(words) + [INNER[levels["inner"]]] * ("inner" in levels))
+    under, inside = f"WAN {', '.join(words)}" if words else "", INNER.get(levels.get("inner", ""), "")
+    return ", ".join(filter(None, (under, inside)))
 
 
 def phrases(params: Mapping[str, str]) -> list[str]:
