@@ -24,9 +24,10 @@ from runner.sweep.coming_in import Rest, bring_in, carry_on, is_settled
 
 # Must -> the trial of the experiment musts that shows it, and the seconds that one takes at most, the shortest first.
 SHOWN_BY: Mapping[Must, tuple[Mapping[str, str], float]] = {
+    "ipv6-path": ({"measure": "idle", "underlay": "6"}, 15.0),
     "mesh": ({"measure": "mesh"}, 20.0),
     "fail-closed": ({"measure": "security"}, 40.0),
-    "ipv6-inside": ({"measure": "udp", "inner": "ipv6"}, 60.0),
+    "ipv6-inside": ({"measure": "udp", "inner": "6"}, 60.0),
     "no-fixed-address": ({"measure": "recovery"}, 165.0),
 }
 LINE_ROOM = 1.5  # times the line is the WAN's rate: what carries 1.25 of the demand fits
