@@ -12,7 +12,7 @@ EXPERIMENT = Experiment(
     "gateways form a mesh. The probes of the experiment security attack the tunnel. What counts is whether it works, "
     "so one repetition is enough: `--profile smallest`.",
     source="docs/musts.md; RFC 4301 §5.1 (failing closed), RFC 6413 (outages by loss)",
-    metrics=("udp_throughput", "outage_ms", "fail_closed", "mesh_time"),
+    metrics=("udp_throughput", "rtt", "outage_ms", "fail_closed", "mesh_time"),
     traffic=(
         measuring("udp", inner="6"),
         measuring("idle", underlay="6"),
