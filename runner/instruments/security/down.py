@@ -26,7 +26,7 @@ def down(at: Vantage) -> ProbeOutcome:
     at.speak(before)
     if not at.count([before])[0]:
         return ProbeOutcome("inconclusive", "the tunnel was not up before it was taken down")
-    route = ("default", "via", *hop(far.wan_address), "metric", "4000")
+    route = ("0.0.0.0/0", "via", *hop(far.wan_address), "metric", "4000")  # by name it would be of the hop's family
     try:
         gateway.run("ip", "route", "add", *route)
     except CommandError as error:
