@@ -20,10 +20,10 @@ EXPERIMENT = Experiment(
         measuring("udp", burst_packets="1"),
         measuring("udp", burst_packets="64"),
         measuring("udp", lengths="imix"),
-        measuring("udp", inner="ipv6"),
+        measuring("udp", inner="6"),
         measuring("udp", ways="both"),
         measuring("udp", lengths="imix", ways="both"),
-        measuring("udp", inner="ipv6", ways="both"),
+        measuring("udp", inner="6", ways="both"),
         measuring("duplex", packet_bytes="1024"),
     ),
 )

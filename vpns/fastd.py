@@ -12,7 +12,7 @@ from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
-from runner.lab.shape.site import Site
+from runner.lab.shape.site import Site, bracketed
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
@@ -32,7 +32,7 @@ class Fastd(Vpn):
     dataplane = "userspace"
     transport = "udp"
     ports = "udp/10000"
-    inner_ipv6 = True
+    outer_ipv6 = inner_ipv6 = True
     # Two handshakes that cross make a session each, and each end keeps the one that it began: nothing passes until the
     # next handshake, some 20 s later (src/protocols/ec25519_fhmqvc/handshake.c, establish_handshake_timeout).
     one_end_first = True
@@ -71,7 +71,7 @@ class Fastd(Vpn):
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         roams, method = params.get("roaming", ""), self.offers.ciphers[params["cipher"]]
-        mine = "any" if roams == me.name else me.wan_address
+        mine = "any" if roams == me.name else bracketed(me.wan_address)
         config = (
             f'mode tun;\nmtu 1400;\nbind {mine}:10000;\nmethod "{method}";\n'
             f'secret "{secrets[f"{me.name}.key"]}";\nstatus socket "{STATUS}";\npersist interface yes;\n'
@@ -80,7 +80,7 @@ class Fastd(Vpn):
         for peer in peers:
             config += (
                 f'peer "{peer.name}" {{\n{floats}    key "{secrets[f"{peer.name}.pub"]}";\n'
-                f'    remote {peer.wan_address}:10000;\n    interface "fastd{peer.number}";\n}}\n'
+                f'    remote {bracketed(peer.wan_address)}:10000;\n    interface "fastd{peer.number}";\n}}\n'
             )
         return {f"{HOME}/fastd.conf": config}
 

@@ -30,7 +30,7 @@ class GreIpsec(Ipsec):
             return None
         return closed_form.esp(inner_bytes, params["cipher"], params["integrity"], gre=True)
 
-    def selectors(self, me: Site, peer: Site) -> str:
+    def selectors(self, me: Site, peer: Site, params: Params) -> str:
         return "mode = transport\n                local_ts = dynamic[gre]\n                remote_ts = dynamic[gre]"
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:

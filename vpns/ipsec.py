@@ -122,7 +122,7 @@ class Ipsec(Vpn):
         }}
         children {{
             to-{peer.name} {{
-                {self.selectors(me, peer)}
+                {self.selectors(me, peer, params)}
                 {self.proposal(params)}
                 ipcomp = {self.offers.compressions[params["compression"]]}
                 start_action = {self.start_action}
@@ -153,9 +153,10 @@ class Ipsec(Vpn):
             return f"esp_proposals = {cipher}-ecp256"
         return f"esp_proposals = {cipher}-{self.offers.integrities[params['integrity']]}-ecp256"
 
-    def selectors(self, me: Site, peer: Site) -> str:
+    def selectors(self, me: Site, peer: Site, params: Params) -> str:
         """What a child SA protects: the traffic between the two LANs, in tunnel mode."""
-        return f"mode = tunnel\n                local_ts = {me.lan}\n                remote_ts = {peer.lan}"
+        mine, theirs = (f"{site.lan}, {site.lan_ipv6}" if "inner" in params else site.lan for site in (me, peer))
+        return f"mode = tunnel\n                local_ts = {mine}\n                remote_ts = {theirs}"
 
     def apart(self, me: Site, peer: Site, params: Params) -> str:
         """One more child SA, where one is asked for: integrity alone, for a port of the higher-numbered site."""

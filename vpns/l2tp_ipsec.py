@@ -50,7 +50,7 @@ class L2tpIpsec(Ipsec):
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         return {**super().render(me, peers, params, secrets), **l2tp.files(me, peers, secrets)}
 
-    def selectors(self, me: Site, peer: Site) -> str:
+    def selectors(self, me: Site, peer: Site, params: Params) -> str:
         port = f"dynamic[udp/{PORT}]"
         return f"mode = transport\n                local_ts = {port}\n                remote_ts = {port}"
 

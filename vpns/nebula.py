@@ -12,7 +12,7 @@ from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
-from runner.lab.shape.site import Site
+from runner.lab.shape.site import Site, bracketed
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
@@ -43,6 +43,7 @@ class Nebula(Vpn):
     transport = "udp"
     devices = "nebula0"
     ports = "udp/4242"
+    outer_ipv6 = True
     modules = "tun"
     software = Software({"nebula": "nebula", "nebula-cert": "nebula"})
     offers = Offers(
@@ -72,11 +73,12 @@ class Nebula(Vpn):
         return secrets
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
-        hosts = "".join(f'  "10.57.0.{peer.number}": ["{peer.wan_address}:4242"]\n' for peer in peers)
+        hosts = "".join(f'  "10.57.0.{peer.number}": ["{bracketed(peer.wan_address)}:4242"]\n' for peer in peers)
         # A NAT forgets a mapping that is idle; a packet every 10 s keeps it, or as often as Nebula looks at a tunnel.
         punchy = "punchy:\n  punch: true\n" if me.public_address or me.keepalive_s else ""
         punchy += f"timers:\n  connection_alive_interval: {me.keepalive_s}\n" if me.keepalive_s else ""
         routes = "".join(f"    - route: {peer.lan}\n      via: 10.57.0.{peer.number}\n" for peer in peers)
+        everywhere = "::" if me.path_version == 6 else "0.0.0.0"
         config = f"""\
 pki:
   ca: {HOME}/ca.crt
@@ -87,7 +89,7 @@ static_host_map:
   am_lighthouse: false
   hosts: []
 listen:
-  host: {"0.0.0.0" if params.get("roaming") == me.name else me.wan_address}
+  host: "{everywhere if params.get("roaming") == me.name else me.wan_address}"
   port: 4242
 {punchy}cipher: {self.offers.ciphers[params["cipher"]]}
 tun:

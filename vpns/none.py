@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from runner.data.levels import NO_CIPHER, Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
-from runner.lab.shape.site import Site
+from runner.lab.shape.site import Site, hop
 from runner.vpn import closed_form
 from runner.vpn.plugin import Offers, Vpn
 
@@ -16,7 +16,7 @@ class PlainIp(Vpn):
     transport = "ip"
     devices = "*"
     reference = True
-    inner_ipv6 = True
+    outer_ipv6 = inner_ipv6 = True
     offers = Offers(limits={"cipher": "plain IP does not encrypt", "compression": "plain IP does not compress"})
     comparable = NO_CIPHER
     recommended = NO_CIPHER
@@ -27,7 +27,7 @@ class PlainIp(Vpn):
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
         for peer in peers:
             node.defer("ip", "route", "del", peer.lan)
-            node.run("ip", "route", "add", peer.lan, "via", peer.wan_address)
+            node.run("ip", "route", "add", peer.lan, "via", *hop(peer.wan_address))
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         return True

@@ -52,7 +52,7 @@ class OpenConnect(Vpn):
     transport = "udp"
     devices = "oc*"
     ports = "tcp/443 udp/443"
-    outer_ipv6 = True
+    outer_ipv6 = inner_ipv6 = True
     modules = "tun"
     software = Software({"openconnect": "openconnect", "ocserv": "ocserv", "openssl": "openssl"})
     offers = Offers(

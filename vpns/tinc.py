@@ -45,7 +45,8 @@ ip link set "$INTERFACE" mtu 1400 up
 """
 SUBNET_UP = """\
 #!/bin/sh
-[ "$NODE" = {me.name} ] || ip route replace "$SUBNET" dev "$INTERFACE" src {me.lan_address}
+case "$SUBNET" in *:*) own= ;; *) own="src {me.lan_address}" ;; esac
+[ "$NODE" = {me.name} ] || ip route replace "$SUBNET" dev "$INTERFACE" $own
 """
 DIGEST_BYTES = {"none": 0, "hmac-md5": 16, "hmac-sha1": 20, "hmac-sha256": 32}
 
@@ -78,6 +79,7 @@ class Tinc(Vpn):
     dataplane = "userspace"
     transport = "udp"
     ports = "tcp/655 udp/655"
+    outer_ipv6 = inner_ipv6 = True
     modules = "tun"
     software = Software({"tincd": "tinc"}, openssl=True)
     offers = Offers(
@@ -115,7 +117,8 @@ class Tinc(Vpn):
         return secrets
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
-        config = f"Name = {me.name}\nMode = router\nInterface = tinc0\nAddressFamily = ipv4\n{ping(me.keepalive_s)}\n"
+        config = f"Name = {me.name}\nMode = router\nInterface = tinc0\n"
+        config += f"AddressFamily = ipv{me.path_version}\n{ping(me.keepalive_s)}\n"
         known = next_to(me, peers)
         config += "".join(f"ConnectTo = {peer.name}\n" for peer in higher_numbered(me, known))
         if "rekey_every_s" in params:
@@ -133,7 +136,7 @@ class Tinc(Vpn):
             # The whole digest: the default is 4 bytes of it. No path MTU discovery: until that ends, after seconds,
             # tincd sends long packets over TCP, and the interface's MTU is chosen to fit.
             files[f"{HOME}/hosts/{site.name}"] = (
-                f"Address = {site.wan_address}\nSubnet = {site.lan}\n"
+                f"Address = {site.wan_address}\nSubnet = {site.lan}\n{within(site, params)}"
                 f"Cipher = {cipher}\nDigest = {digest}\n"
                 f"MACLength = {DIGEST_BYTES[params['integrity']]}\nPMTUDiscovery = no\n"
                 f"Compression = {self.offers.compressions[params['compression']]}\n"
@@ -184,6 +187,11 @@ def next_to(me: Site, peers: Sequence[Site]) -> list[Site]:
     """The one site that dials ``me``, and the one that ``me`` dials, by their numbers."""
     before, after = lower_numbered(me, peers), higher_numbered(me, peers)
     return sorted(before, key=lambda peer: peer.number)[-1:] + sorted(after, key=lambda peer: peer.number)[:1]
+
+
+def within(site: Site, params: Params) -> str:
+    """The site's network of IPv6 beside the other, where it has to pass, too."""
+    return f"Subnet = {site.lan_ipv6}\n" if "inner" in params else ""
 
 
 def ping(seconds: int = 0) -> str:

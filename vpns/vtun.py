@@ -32,6 +32,7 @@ class Vtun(Vpn):
     dataplane = "userspace"
     modules = "tun"
     transport = "udp"
+    inner_ipv6 = True
     note = "no integrity; ECB shows equal blocks; no longer maintained"
     software = Software({"vtund": "vtun, which Debian 12 has: --image bookworm", "openssl": "openssl"})
     offers = Offers(

@@ -26,6 +26,7 @@ class VtunPpp(VtunTcp):
     modules = "ppp_generic"
     devices = _ppp.DEVICE
     transport = "tcp"
+    inner_ipv6 = False  # pppd is told noipv6
     note = "no integrity; no longer maintained; TCP inside the tunnel runs over TCP"
     software = replace(VtunTcp.software, tools={**VtunTcp.software.tools, "pppd": "ppp"})
     protocol = "tcp"

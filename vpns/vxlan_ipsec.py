@@ -37,7 +37,7 @@ class VxlanIpsec(Ipsec):
             return None
         return closed_form.esp(inner_bytes, params["cipher"], params["integrity"], vxlan=True)
 
-    def selectors(self, me: Site, peer: Site) -> str:
+    def selectors(self, me: Site, peer: Site, params: Params) -> str:
         port = f"dynamic[udp/{PORT}]"
         return f"mode = transport\n                local_ts = {port}\n                remote_ts = {port}"
 

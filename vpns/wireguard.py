@@ -75,7 +75,7 @@ class WireGuard(Vpn):
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         config = f"[Interface]\nPrivateKey = {secrets[f'{me.name}.key']}\nListenPort = 51820\n"
         for peer in peers:
-            allowed = f"{peer.lan}, {peer.lan_ipv6}" if params.get("inner") == "ipv6" else peer.lan
+            allowed = f"{peer.lan}, {peer.lan_ipv6}" if "inner" in params else peer.lan
             config += (
                 f"\n[Peer]\nPublicKey = {secrets[f'{peer.name}.pub']}\nAllowedIPs = {allowed}\n"
                 f"Endpoint = {bracketed(peer.wan_address)}:51820\n"

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 
 from runner.choice.answer import FULFILLED
 from runner.choice.musts import states, words_of
-from runner.data.needs import Must, Needs
+from runner.data.named import Must
+from runner.data.needs import Needs
 from runner.data.shipped import shipped_runs
 from runner.data.trials import VpnRecord
 

@@ -195,14 +195,20 @@ def _kernel(seen: SeenVpn) -> Found | None:
 
 
 def _ipv6_inside(seen: SeenVpn) -> Found | None:
-    asked = [trial for trial in seen.trials if trial.params.get("inner") == "ipv6"]
+    asked = [trial for trial in seen.trials if trial.params.get("inner") in ("6", "both", "ipv6")]  # as it was called
     passed = (trial for trial in asked if trial.status == "ok")
     refuted = (trial for trial in asked if trial.attempt.get("refutes") == "ipv6-inside")
     return next((Found(trial.status == "ok", "trial", trial=trial.id) for trial in chain(passed, refuted)), None)
 
 
 def _ipv6_path(seen: SeenVpn) -> Found | None:
-    return Found(True, "trial", trial=seen.ok[0].id) if seen.ok and seen.ip_version == 6 else None
+    """It was measured over IPv6; or its tunnel never came up there, where it did over IPv4."""
+    over = {trial.id for trial in seen.trials if trial.params.get("underlay", str(seen.ip_version)) == "6"}
+    if passed := [trial for trial in seen.ok if trial.id in over]:
+        return Found(True, "trial", trial=passed[0].id)
+    failed = [trial for trial in seen.trials if trial.id in over and trial.status == "failed"]
+    never = [trial for trial in failed if not (trial.evidence or trial.proof)]
+    return Found(False, "trial", trial=never[0].id) if never and seen.ok else None
 
 
 def _nat(seen: SeenVpn) -> Found | None:
@@ -314,9 +320,10 @@ TRIED: Mapping[Must, Callable[[SeenVpn], Found | None]] = {
 }
 # Must -> the trial of the experiment musts that shows it, and the seconds that one takes at most, the shortest first.
 SHOWN_BY: Mapping[Must, tuple[Mapping[str, str], float]] = {
+    "ipv6-path": ({"measure": "idle", "underlay": "6"}, 15.0),
     "mesh": ({"measure": "mesh"}, 20.0),
     "fail-closed": ({"measure": "security"}, 40.0),
-    "ipv6-inside": ({"measure": "udp", "inner": "ipv6"}, 60.0),
+    "ipv6-inside": ({"measure": "udp", "inner": "6"}, 60.0),
     "no-fixed-address": ({"measure": "recovery"}, 165.0),
 }
 # What the plugin says of the tunnel that it sets up, which no trial has contradicted.

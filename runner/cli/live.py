@@ -26,7 +26,7 @@ from runner.data.trials import Run, Trial
 from runner.ranking.weights import Weights
 from runner.report.forms.terminal_answer import ranking_so_far
 from runner.report.ranked_numbers import RankedNumbers, so_far
-from runner.report.text import counted, in_unit
+from runner.report.text import counted, in_unit, wan
 from runner.search.settings import LOSS_RATIO
 from runner.sweep.plan import Planned
 from runner.sweep.settings import Watch, Watcher
@@ -70,7 +70,7 @@ def levels_of(params: Mapping[str, str]) -> str:
     for factor in traffic_factors(params):
         if factor not in first:
             words.append(known.get(factor, Levels(())).say(factor, params[factor]))
-    return " · ".join(word for word in words if word and word != "none")
+    return " · ".join(word for word in [*words, wan(params)] if word and word != "none")
 
 
 def result_of(trial: Trial, metrics: Mapping[str, Metric]) -> str:

@@ -22,6 +22,7 @@ from runner.instruments.traffic.udp import search_of
 from runner.lab.places.hours import Hours
 from runner.report.answer import answers, minutes_more, sure
 from runner.report.model import Report, build
+from runner.report.text import wan
 from runner.search.settings import LOSS_RATIO
 from runner.sweep.coming_in import chooses
 from runner.sweep.plan import any_turns
@@ -55,6 +56,7 @@ def show(request: Request, as_json: bool) -> None:
         table.add_column(column, overflow="fold")
     for cell in request.cells:
         tunnel = [cell.params[f] for f in ("cipher", "integrity", "compression", "image") if f in cell.params]
+        tunnel += filter(None, [wan(cell.params)])
         traffic = [
             f"{f} {level}" if level.isdigit() or f == "fragmentation" else level
             for f, level in cell.params.items()

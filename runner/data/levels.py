@@ -11,6 +11,8 @@ BY_PROFILE = "by profile"
 LEFT_OUT = {
     "fragmentation": "refuse",
     "uplinks": "two_routers",
+    "underlay": "4",
+    "inner": "4",
 }  # levels that are not written down, being what nobody has to ask for
 
 
@@ -44,16 +46,18 @@ AES_CBC = {"cipher": "aes-128-cbc", "integrity": "hmac-sha256", "compression": "
 AES_AEAD = tuple(f"aes-{bits}-{mode}" for mode in ("gcm", "ccm", "gmac") for bits in (128, 192, 256))
 AEAD = (*AES_AEAD, "chacha20-poly1305", "salsa2012-umac")
 UNENCRYPTED = ("none", "null", "aes-128-gmac", "aes-192-gmac", "aes-256-gmac")  # integrity at most (RFC 2410, RFC 4543)
-# Factors of what lies under the tunnel, and of the tunnel: one for each combination.
+# Factors of what lies under the tunnel, and of the tunnel: one for each combination. ``underlay`` and ``inner`` are IP
+# versions: of the gateways' addresses on the WAN, and of what is sent between the sites.
 WAN_FACTORS = (
     *("wan", "wan_delay_ms", "wan_jitter_ms", "wan_loss_ratio", "wan_rate_bps", "wan_queue_ms", "wan_mtu_bytes"),
+    *("underlay", "inner"),
 )
 TUNNEL_FACTORS = ("cipher", "integrity", "compression", "image", *WAN_FACTORS)
 # The order in which reports name what is measured, and the first columns of a CSV, which programs may count. It stays
 # as it is: a factor that is not in it follows by name, so that a new instrument has nothing to add here.
 TRAFFIC_ORDER = (
     *("measure", "payload", "streams", "clients", "direction", "payload_bytes", "load", "file_bytes"),
-    *("packet_bytes", "fragmentation", "flows", "burst_packets", "lengths", "dscp", "inner", "rekey", "device_cipher"),
+    *("packet_bytes", "fragmentation", "flows", "burst_packets", "lengths", "dscp", "rekey", "device_cipher"),
     *("tunnel_load", "socket_buffer_bytes"),
     *("failure", "redundancy", "gateway_failure", "detection", "endpoint", "link_failure"),
     *("driver", "ike", "gw2_cpu"),
@@ -96,6 +100,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "wan_rate_bps": ("20000000", "100000000", "1000000000"),
     "wan_queue_ms": ("20", "200"),
     "wan_mtu_bytes": ("1500", "1400", "1280"),
+    "underlay": ("4", "6"),
+    "inner": ("4", "6", "both"),  # both: IPv4, where the sites have IPv6, which has to pass, too
 }
 TUNNEL = ("cipher", "integrity", "compression")
 TCP = {"measure": "tcp", "payload": "random", "streams": "1", "direction": "forward"}

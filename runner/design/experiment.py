@@ -83,7 +83,7 @@ class Experiment:
             return []
         tunnels = self._tunnels(vpn, profile, chosen)
         traffics = self._traffics(profile, chosen)
-        combined = [{**tunnel, **traffic} for tunnel in tunnels for traffic in traffics]
+        combined = [_written({**tunnel, **traffic}) for tunnel in tunnels for traffic in traffics]
         named = {factor: chosen[factor] for factor in VARIANTS if factor in chosen and not vpn.reference}
         varied = [dict(zip(named, levels, strict=True)) for levels in itertools.product(*named.values())]
         combined = [params | levels for params in combined for levels in varied]
@@ -161,7 +161,6 @@ class Experiment:
                 combined = dict(traffic) | dict(zip(mine, levels, strict=True))
                 if combined["measure"] != traffic["measure"]:
                     continue  # --set measure=udp drops the TCP traffic; it does not turn it into UDP
-                combined = {factor: level for factor, level in combined.items() if LEFT_OUT.get(factor) != level}
                 if combined not in combinations:
                     combinations.append(combined)
         return combinations
@@ -175,6 +174,11 @@ def _within(
         return [params]
     without = {name: level for name, level in params.items() if name != factor}
     return [params if with_it else without for with_it in measured(params)]
+
+
+def _written(params: Mapping[str, str]) -> dict[str, str]:
+    """The combination without the levels that nobody has to ask for."""
+    return {factor: level for factor, level in params.items() if LEFT_OUT.get(factor) != level}
 
 
 def _once(params: Sequence[dict[str, str]]) -> list[dict[str, str]]:

@@ -29,7 +29,7 @@ PHRASES: dict[Must, tuple[str, str]] = {
     "maintained": ("is maintained", "is not maintained any more"),
 }
 # What no lab on one machine has.
-ON_A_PATH: tuple[Must, ...] = ("nat", "ipv6-path")
+ON_A_PATH: tuple[Must, ...] = ("nat",)
 # What a plugin declares and no trial shows.
 BY_DECLARATION: tuple[Must, ...] = (
     *("certificates", "forward-secrecy", "ethernet", "multicast", "standard", "maintained"),

@@ -186,7 +186,10 @@ PHRASES = {
     "wan_loss_ratio": "loss ratio {}",
     "wan_queue_ms": "{} ms queue",
     "wan_mtu_bytes": "MTU {} B",
+    "underlay": "IPv{}",
 }
+INNER = {"4": "IPv4 inside", "6": "IPv6 inside", "both": "IPv4 and IPv6 inside"}
+INNER["ipv6"] = INNER["6"]  # as it was called
 ORDER = ("measure", "streams", "clients", "payload", "direction")
 
 
@@ -201,9 +204,11 @@ def _traffic(levels: Mapping[str, str]) -> list[str]:
 
 
 def wan(levels: Mapping[str, str]) -> str:
-    """The WAN's levels in one phrase: ``WAN 25 ms delay, 20 Mbit/s``; empty where none is named."""
-    words = [_said(factor, levels[factor]) for factor in WAN_FACTORS if factor in levels]
-    return f"WAN {', '.join(words)}" if words else ""
+    """The levels of the WAN and of what the tunnel joins in one phrase: ``WAN 25 ms delay, 20 Mbit/s, IPv6 inside``;
+    empty where none is named."""
+    words = [_said(factor, levels[factor]) for factor in WAN_FACTORS if factor in levels and factor != "inner"]
+    under, inside = f"WAN {', '.join(words)}" if words else "", INNER.get(levels.get("inner", ""), "")
+    return ", ".join(filter(None, (under, inside)))
 
 
 def phrases(params: Mapping[str, str]) -> list[str]:

@@ -17,7 +17,9 @@ from runner.lab.shape import wan
 from runner.lab.shape.site_to_site import Lab
 from runner.sweep import cpu_quota, crypto_driver
 from runner.sweep.settings import Stage
+from runner.tunnel import inner
 from runner.tunnel.bring_up import unsupported
+from runner.tunnel.path import no_underlay
 from runner.vpn.plugin import Vpn
 
 
@@ -69,8 +71,15 @@ class _Asking:
         underlay = conditions(cell.params, self.rate_bps)
         if underlay not in self.wans:
             self.wans[underlay] = wan.unsupported(self.lab, underlay)
-        no = no or self.wans[underlay] or self._refuses(instrument, vpn, cell)
-        return no or refused(self.lab, vpn, cell.params)
+        no = no or no_underlay(self.lab, vpn, cell.params) or self._no_inner(instrument, vpn, cell)
+        no = no or self.wans[underlay]
+        return no or self._refuses(instrument, vpn, cell) or refused(self.lab, vpn, cell.params)
+
+    def _no_inner(self, instrument: Instrument, vpn: Vpn, cell: Cell) -> Unsupported | None:
+        """Why IPv6 cannot be between the sites, or cannot be measured there; None where it can, or is not asked for."""
+        if cell.params.get("inner") == "6" and not instrument.inner_ipv6:
+            return Unsupported(f"the instrument {instrument.name} sends IPv4 only: --set inner=both has IPv6 beside it")
+        return inner.refused(self.lab, vpn) if "inner" in cell.params else None
 
     def _refuses(self, instrument: Instrument, vpn: Vpn, cell: Cell) -> Unsupported | None:
         def blame(broken: BaseException) -> None:

@@ -4,13 +4,13 @@ down the trials that have no tunnel."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from runner.data.errors import CommandError, InstrumentError, LabError, ProofError, VpnevalError
+from runner.data.errors import CommandError, InstrumentError, LabError, MeasurementError, ProofError, VpnevalError
 from runner.data.files import open_file, write_text
 from runner.data.foreign import caught
 from runner.data.levels import Params, tunnel_levels
@@ -18,6 +18,7 @@ from runner.data.store import DISK, Store
 from runner.data.trials import Cell
 from runner.data.wan import Conditions, conditions
 from runner.instruments.instrument import Asked, at_once
+from runner.instruments.result import Measured
 from runner.lab.machine import confined
 from runner.lab.node.logs import tail
 from runner.lab.node.probing import own_fault
@@ -26,7 +27,7 @@ from runner.lab.readings.wan import verify
 from runner.lab.redaction import hide, is_public
 from runner.lab.shape import wan
 from runner.lab.shape.site import Site, peers_of
-from runner.lab.shape.site_to_site import SITES, Lab, check_alive
+from runner.lab.shape.site_to_site import SITES, Lab, check_alive, over_ipv6
 from runner.lab.shape.topologies import Topology, topology_lab
 from runner.lab.software.checksums import damage
 from runner.lab.software.image import Image
@@ -106,6 +107,7 @@ class TunnelBuilder:
         self._hold = self._labs.enter_context(cpu_quota.quota(self.params))
         making = self.instrument.lab(self.stage.rig, self.vpn, self.params, *self._images, self._say, self.folder)
         lab = self._labs.enter_context(making)
+        self._address(lab)
         crypto_driver.set_driver(lab, self.vpn, self.params)
         self._set_wan(lab)
         start_services(lab)
@@ -120,7 +122,7 @@ class TunnelBuilder:
 
     def _once_up(self) -> tuple[Lab, Tunnel]:
         lab = self._lab()
-        beside = {factor: self.params[factor] for factor in ("ike", "driver") if factor in self.params}
+        beside = {factor: self.params[factor] for factor in ("ike", "driver", "inner") if factor in self.params}
         levels = tunnel_levels(self.params) | beside | self.instrument.asks(self.params)
         keys, paused_s = self._keys(), PAUSES.seconds()
         try:
@@ -151,8 +153,15 @@ class TunnelBuilder:
                         text = text.replace(secret, named)
                     kept.write(hide(f"[{site.name}] {name}\n{text.rstrip()}\n\n"))
 
-    def _mesh(self, topology: Topology) -> AbstractContextManager[Lab]:
-        return topology_lab(topology, *self._images, self._say, self.folder)
+    @contextmanager
+    def _mesh(self, topology: Topology) -> Iterator[Lab]:
+        with topology_lab(topology, *self._images, self._say, self.folder) as lab:
+            self._address(lab)
+            yield lab
+
+    def _address(self, lab: Lab) -> None:
+        if self.params.get("underlay") == "6":
+            over_ipv6(lab)
 
     def _set_wan(self, lab: Lab) -> None:
         """Set the WAN's conditions, and probe them once in a run. The result of the probe is a fact of the evidence."""
@@ -239,8 +248,11 @@ class RunContext:
         if self.stage.rig.stands != 1 and (why := confined(said)):  # the labs are on this machine
             reason += f"\n{why}"
         proof = error.proof if isinstance(error, ProofError) else None
+        seen = Measured(attempt=error.attempt if isinstance(error, MeasurementError) else {})
         for planned in waiting:
-            self.records.write(planned, status="failed", reason=reason, log=self.log(folder), proof=proof)
+            self.records.write(
+                planned, measured=seen, status="failed", reason=reason, log=self.log(folder), proof=proof
+            )
 
     def _damage(self, cell: Cell) -> str:
         """What is damaged of the software that the VPN of this cell ran; "" where nothing is."""

@@ -23,6 +23,7 @@ from runner.lab.shape.topologies import Topology
 from runner.lab.software import layers
 from runner.lab.software.checksums import damage
 from runner.tunnel.contradiction import refuse_contradiction
+from runner.tunnel.inner import ipv6_through
 from runner.tunnel.path import refused
 from runner.tunnel.proof import ANSWER_PORT, answered, answers, prove, renew_answering, start_answering
 from runner.vpn.plugin import Secrets, Vpn, confidential, entry
@@ -187,7 +188,8 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     """Files, daemons, tunnel, first payload; then evidence and proof.
 
     The set-up time runs from the first command on a gateway, keys and files being in place, to the first
-    payload that the far host answered. Raises TimeoutError, CommandError, ProofError, PluginError or MeasurementError.
+    payload that the far host answered. That is of IPv4; where ``inner`` is asked for, IPv6 is proven after it.
+    Raises TimeoutError, CommandError, ProofError, PluginError or MeasurementError.
     Unless ``judged``, a tunnel that shows plaintext on the WAN is brought up all the same: for probes that will say so.
     """
     KNOWN.learn(secrets)
@@ -227,6 +229,10 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     told = next((each.key_exchange for each in evidences if each.key_exchange), "")  # some tell it at one end only
     evidence = evidence.model_copy(update={"key_exchange": told})
     proof = prove(lab, address, confidential=confidential(params), judged=judged)
+    if "inner" in params:
+        of_ipv6 = ipv6_through(lab, vpn)
+        proof = prove(lab, of_ipv6, confidential=confidential(params), judged=judged)
+        address = of_ipv6 if params["inner"] == "6" else address
     return Tunnel(address, setup_s, evidence, proof, timers)
 
 

@@ -1,15 +1,19 @@
-"""Which VPNs can live on the path between two machines: asked before they are tried, with the reason and what to do."""
+"""Which VPNs can live on the path between two gateways: asked before they are tried, with the reason and what to do."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fnmatch import fnmatch
 
 from runner.data.errors import Unsupported
 from runner.data.levels import BASELINE
+from runner.lab.node import Node
 from runner.lab.shape.site import BarePath
 from runner.lab.shape.site_to_site import Lab
 from runner.vpn.deploy import own_devices
 from runner.vpn.plugin import Vpn
+
+NO_IPV6 = "this kernel has no IPv6, as with ipv6.disable=1 on its command line (/proc/cmdline)"
 
 
 def refused(lab: Lab, vpn: Vpn) -> Unsupported | None:
@@ -21,9 +25,8 @@ def refused(lab: Lab, vpn: Vpn) -> Unsupported | None:
         return Unsupported("plain IP: no router on this path knows the sites' networks")
     if not path.on_link and vpn.transport == "ethernet":
         return Unsupported(f"{vpn.title} needs one Ethernet between the gateways, and this path is routed")
-    if any(site.path_version == 6 for site in lab.sites) and not vpn.outer_ipv6:
-        can = "can, but vpneval's plugin cannot" if "IPv6" in vpn.declared.abilities.outer else "cannot"
-        return Unsupported(f"this path is IPv6, and {vpn.title} {can} travel over IPv6")
+    if any(site.path_version == 6 for site in lab.sites) and (no := _not_over_ipv6(vpn)):
+        return no
     behind = [site.name for site in lab.sites if site.public_address]
     if behind and not vpn.declared.abilities.nat:
         return Unsupported(f"{vpn.title} does not work through the NAT before {' and '.join(behind)}")
@@ -37,6 +40,29 @@ def refused(lab: Lab, vpn: Vpn) -> Unsupported | None:
             f"the NAT before {name} does not forward {', '.join(missing)}: list it in forwards of [{name}]"
         )
     return None
+
+
+def no_underlay(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
+    """Why the path of ``vpn`` cannot have the IP version that ``params`` name; None where it can."""
+    if params.get("underlay") != "6":
+        return None
+    if lab.kind != "netns":
+        return Unsupported(f"the gateways of a {lab.kind} lab keep their own addresses, so underlay cannot be set")
+    if no_ipv6(lab.gateway(lab.sites[0])):
+        return Unsupported(NO_IPV6)
+    return _not_over_ipv6(vpn)
+
+
+def no_ipv6(node: Node) -> bool:
+    """Has the node's kernel no IPv6?"""
+    return node.run("test", "-d", "/proc/sys/net/ipv6", check=False).code != 0
+
+
+def _not_over_ipv6(vpn: Vpn) -> Unsupported | None:
+    if vpn.outer_ipv6:
+        return None
+    can = "can, but vpneval's plugin cannot" if "IPv6" in vpn.declared.abilities.outer else "cannot"
+    return Unsupported(f"this path is IPv6, and {vpn.title} {can} travel over IPv6")
 
 
 def _taken(lab: Lab, path: BarePath, vpn: Vpn) -> str:

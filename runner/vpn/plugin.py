@@ -68,9 +68,9 @@ class Vpn(ABC):
 
     ``params`` has the levels of cipher, integrity and compression; and, where a trial asks for it: ``ike`` (a proposal
     of ``offers.ike``), ``driver`` (``generic``: no crypto instructions of this CPU), ``rekey_every_s`` (seconds),
-    ``inner`` (``ipv6``: the sites' ``lan_ipv6`` have to pass, too), ``behind`` (each site's own network, which the VPN
-    is to translate to ``lan``, by which the other knows it), ``apart`` (a TCP port of the last
-    site, whose packets are to get integrity alone), and ``roaming`` (the name of the gateway whose WAN address is going
+    ``inner`` (if it is there, the sites' ``lan_ipv6`` have to pass, too), ``behind`` (each site's own network, which
+    the VPN is to translate to ``lan``, by which the other knows it), ``apart`` (a TCP port of the last site, whose
+    packets are to get integrity alone), and ``roaming`` (the name of the gateway whose WAN address is going
     to change).
     """
 

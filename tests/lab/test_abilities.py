@@ -1,7 +1,8 @@
-"""What plugins declare that their VPN can do, tried: IPv6 inside and outside, NAT, TCP 443 with UDP blocked, roaming.
+"""What plugins declare that their VPN can do, tried: NAT, TCP 443 with UDP blocked, roaming.
 
-What they carry (Ethernet, multicast) is in test_carried.py, and meshes are in test_mesh.py. Those of a guest kernel are
-tried by the same functions in tests/kernel/abilities_inside.py.
+IPv6 is in test_families.py, what they carry (Ethernet, multicast) in test_carried.py, and meshes are in test_mesh.py.
+Those of a guest kernel are tried by the functions here in tests/kernel/abilities_inside.py, IPv6 with other words in
+their files where the plugin has none.
 """
 
 import re
@@ -19,7 +20,7 @@ from runner.lab import probes
 from runner.lab.node import Completed, Node, wait_until
 from runner.lab.places import NamespaceRig
 from runner.lab.shape.site import Site
-from runner.lab.shape.site_to_site import Lab, batch, namespace_lab
+from runner.lab.shape.site_to_site import Lab, batch, namespace_lab, over_ipv6
 from runner.lab.software.image import DEFAULT, Image, open_image
 from runner.tunnel.bring_up import Tunnel, bring_up, make_secrets, start_services, unsupported
 from runner.tunnel.proof import ANSWER_PORT
@@ -133,14 +134,6 @@ def carries_ipv6(lab: Lab, vpn: Vpn) -> None:
         )
     ping = ("ping", "-6", "-c", "1", "-W", "1", "fd02::2")
     wait_until(lambda: lab.host1.run(*ping, check=False).code == 0, "a ping by IPv6", 10)
-
-
-# Those that carry it without a word of it in their configuration, and those that want the addresses named there.
-@pytest.mark.parametrize(
-    "name", ["openvpn", "openvpn_tap", "ssh_tun", "ssh_tap", "fastd", "vtun", "wireguard_go", "ipsec_user"]
-)
-def test_ipv6_inside(lab_for: LabFor, name: str) -> None:
-    carries_ipv6(lab_for(name), load_vpn(name))
 
 
 def unnamed(text: str, me: Site) -> str:
@@ -269,7 +262,7 @@ def test_tcp_443_where_udp_is_blocked(lab_for: LabFor, name: str, monkeypatch: p
 
 def in_brackets(text: str, me: Site) -> str:
     """A configuration in which the WAN's addresses are of IPv6; stunnel wants them without brackets."""
-    text = re.sub(r"(?<!accept = )(?<!connect = )(?<!\[)\b(fd99::\d):(\d+)", r"[\1]:\2", text)
+    text = re.sub(r"(?<!accept = )(?<!connect = )(?<!\[)\b(2001:db8::\d):(\d+)", r"[\1]:\2", text)
     return text.replace("udp4", "udp6").replace("AddressFamily = ipv4", "AddressFamily = ipv6")
 
 
@@ -288,17 +281,9 @@ def of_ipv6_outside(argv: Sequence[str]) -> Sequence[str]:
 def travels_over_ipv6(lab: Lab, vpn: Vpn) -> None:
     """The gateways know each other by IPv6, and the WAN drops everything else."""
     assert "IPv6" in vpn.declared.abilities.outer
-    lab.sites = tuple(replace(site, wan_address=f"fd99::{site.number}") for site in lab.sites)
-    for site in lab.sites:
-        lab.gateway(site).run("sysctl", "-qw", "net.ipv6.conf.wan0.disable_ipv6=0")
-        batch(lab.gateway(site), f"addr add {site.wan_address}/64 dev wan0 nodad")
+    over_ipv6(lab)
     only_by(lab, "ether type ip6 accept")
     assert bring(lab, reworded(vpn, in_brackets, of_ipv6_outside)).proof.delivered
-
-
-@pytest.mark.parametrize("name", ["wireguard_go", "openvpn", "fastd", "tinc", "nebula", "ssh_tun", "ipsec_user"])
-def test_ipv6_outside(lab_for: LabFor, name: str) -> None:
-    travels_over_ipv6(lab_for(name), load_vpn(name))
 
 
 def moves(lab: Lab, vpn: Vpn, within_s: float) -> None:

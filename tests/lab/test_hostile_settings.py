@@ -5,19 +5,17 @@ import re
 import shutil
 import time
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
 from runner.catalogue import load_vpn
 from runner.data.store import load_run
 from runner.data.trials import Trial
-from runner.instruments.tools.inner import ipv6_through
 from runner.lab.node.iproute import root_discipline
 from runner.lab.readings.wire import outer
 from runner.lab.shape.site_to_site import Lab, only_bridges
 from runner.lab.software.image import Image
+from runner.tunnel.inner import ipv6_through
 from tests.lab.hostile import SMALL, WITHOUT, Situation, hostile, judge, nothing_left
 
 __all__ = ["nothing_left"]
@@ -127,7 +125,7 @@ mount --bind OUT/wrapped "$uml"'''
 @pytest.mark.skipif(shutil.which("linux.uml") is None, reason="needs user-mode-linux")
 def test_a_kernel_without_ipv6_measures_the_rest(image: Image, tmp_path: Path) -> None:
     small = ("--kernel", "uml", "--profile", "smallest", "--quiet")
-    for name, more in (("ipv6", ("--set", "measure=udp,inner=ipv6")), ("ipv4", TCP)):
+    for name, more in (("ipv6", ("--set", "measure=udp,inner=6")), ("ipv4", TCP)):
         command = ("run", "transport", "--vpn", "wireguard_go", *more, *small, "--out", f"OUT/{name}")
         done = hostile(Situation(name, WITHOUT_IPV6, command=command), tmp_path)
         assert "Traceback" not in done.stderr, done.stderr
@@ -146,8 +144,7 @@ def test_ipv6_that_a_machine_switched_off_is_on_in_the_lab(lab: Lab) -> None:
         node.run("sysctl", "-qw", *off)  # as a new namespace inherits it
     for me, peer in (lab.sites, lab.sites[::-1]):
         lab.gateway(me).run("ip", "route", "add", peer.lan, "via", peer.wan_address)
-    bench = SimpleNamespace(lab=lab)
-    assert ipv6_through(cast(Any, bench), load_vpn("none")) == lab.sites[-1].host_ipv6
+    assert ipv6_through(lab, load_vpn("none")) == lab.sites[-1].host_ipv6
 
 
 # --- tc(8), whichever it is ------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from runner.vpn.plugin import Vpn
 
 DOWN_S = 2.0  # how long a rebooting gateway is away
 CUT_S = 3.0  # how long the WAN is cut
-NEW_ADDRESS = "192.168.0.101"
+NEW_ADDRESS = {4: "192.168.0.101/24", 6: "2001:db8::101/64"}
 PORTS = ("lo", "lan0", "wan0")  # a gateway's own; what else is there was made by a tunnel
 Note = Callable[[str], None]
 
@@ -77,9 +77,11 @@ def cut_wan(lab: Lab, note: Note) -> None:
 def change_address(gateway: LabNode, site: Site, note: Note) -> None:
     """The gateway's WAN address changes, as after a new DHCP lease; nobody tells the VPN."""
     gateway.run("sysctl", "-qw", "net.ipv4.conf.all.promote_secondaries=1")
-    note(f"{site.name}: {site.wan_address} becomes {NEW_ADDRESS}")
-    port = site.wan_interface
-    batch(gateway, f"addr add {NEW_ADDRESS}/24 dev {port}", f"addr del {site.wan_address}/24 dev {port}")
+    new, port = NEW_ADDRESS[site.path_version], site.wan_interface
+    address, _, prefix = new.partition("/")
+    note(f"{site.name}: {site.wan_address} becomes {address}")
+    at_once = " nodad" if site.path_version == 6 else ""  # an address that is still being tried is none (RFC 4862 §5.4)
+    batch(gateway, f"addr add {new} dev {port}{at_once}", f"addr del {site.wan_address}/{prefix} dev {port}")
 
 
 def start(lab: Lab, vpn: Vpn, params: Params, site: Site) -> None:

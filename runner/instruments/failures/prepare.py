@@ -99,7 +99,7 @@ def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None
         return Unsupported(f"{vpn.title} has no daemon that could die")
     wan = [factor for factor in WAN_FACTORS if factor in params]
     if wan and topology_of(params):
-        return Unsupported(f"this topology has no single WAN whose {', '.join(wan)} could be set")
+        return Unsupported(f"this topology has a WAN and addresses of its own: {', '.join(wan)} cannot be set")
     return None
 
 

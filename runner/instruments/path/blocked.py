@@ -12,6 +12,7 @@ from runner.instruments.instrument import Asked
 from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
 from runner.instruments.tools.between import talking
 from runner.lab import probes
+from runner.lab.shape.site import ip_version
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench, bring_up
 from runner.vpn.plugin import Vpn
@@ -20,8 +21,8 @@ HTTPS = "tcp/443"
 TRIED = ("udp/5300", "tcp/5300", HTTPS)  # by the control
 # Metric -> what the filter drops, and which of the tried ports pass it.
 FILTERS: dict[str, tuple[str, list[str]]] = {
-    "passes_https_only": ("ip protocol != tcp drop\ntcp dport != 443 tcp sport != 443 drop", [HTTPS]),
-    "passes_without_udp": ("ip protocol udp drop", ["tcp/5300", HTTPS]),
+    "passes_https_only": ("meta l4proto != tcp drop\ntcp dport != 443 tcp sport != 443 drop", [HTTPS]),
+    "passes_without_udp": ("meta l4proto udp drop", ["tcp/5300", HTTPS]),
 }
 TABLE = """
 table bridge blocked {{
@@ -29,8 +30,9 @@ table bridge blocked {{
     }}
     chain forward {{
         type filter hook forward priority 0
-        ether type != ip accept
-        ip protocol tcp counter name of_tcp
+        ether type != {{ ip, ip6 }} accept
+        meta l4proto ipv6-icmp accept
+        meta l4proto tcp counter name of_tcp
         {rule}
     }}
 }}
@@ -53,7 +55,7 @@ def passing(lab: Lab) -> list[str]:
     near, far = lab.gateway(lab.sites[0]), lab.gateway(lab.sites[-1])
     program, address = f"{probes.FOLDER}/path.py", lab.sites[-1].wan_address
     near.write(program, probes.source("path"), mode=0o644)
-    with talking(far, "path", "answer", "4", *TRIED, ready="ready"):
+    with talking(far, "path", "answer", f"{ip_version(address)}", *TRIED, ready="ready"):
         found = near.run("python3", "-IS", program, "ask", address, *("0", "0", "1500", "0", "0"), *TRIED, timeout=30)
     reached: list[str] = json.loads(found.stdout)["open"]
     return reached

@@ -54,11 +54,15 @@ class Ends:
 
 
 def seen_on(tap: Talker) -> Counter[int]:
-    """The TOS bytes of the long IPv4 packets that have come in at a tap since the last look."""
+    """The TOS bytes of the long IP packets that have come in at a tap since the last look; of IPv6 its traffic class,
+    which is four bits of each of two bytes (RFC 8200 §3)."""
     frames = [bytes.fromhex(data) for _, way, data in tap.say()["frames"] if way == "in"]
-    return Counter(
-        frame[ETHERNET + 1] for frame in frames if frame[12:14] == b"\x08\x00" and len(frame) - ETHERNET >= LEAST
+    long = [frame for frame in frames if len(frame) - ETHERNET >= LEAST]
+    of_ipv4 = (frame[ETHERNET + 1] for frame in long if frame[12:14] == b"\x08\x00")
+    of_ipv6 = (
+        int.from_bytes(frame[ETHERNET : ETHERNET + 2], "big") >> 4 for frame in long if frame[12:14] == b"\x86\xdd"
     )
+    return Counter([*of_ipv4, *(word & 0xFF for word in of_ipv6)])
 
 
 def control(ends: Ends, relay: Talker) -> dict[str, int]:

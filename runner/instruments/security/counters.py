@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from runner.lab.node import LabNode
 
 # Packets and errors of IP, UDP and TCP, refusals of IPsec (Documentation/networking/xfrm_proc.rst), and of interfaces.
-FILES = ("/proc/net/snmp", "/proc/net/xfrm_stat", "/proc/net/dev")
+FILES = ("/proc/net/snmp", "/proc/net/snmp6", "/proc/net/xfrm_stat", "/proc/net/dev")
 OF_INTERFACES = (
     *("rx_bytes", "rx_packets", "rx_errors", "rx_dropped"),  # the first of each half of /proc/net/dev
     *("tx_bytes", "tx_packets", "tx_errors", "tx_dropped"),
@@ -22,12 +22,12 @@ def counters(node: LabNode) -> Counters:
 
 
 def parsed(text: str) -> Counters:
-    """The files' lines: pairs of names and values (snmp), a name and a value (xfrm_stat), interfaces (dev)."""
+    """The files' lines: pairs of names and values (snmp), a name and a value (snmp6, xfrm_stat), interfaces (dev)."""
     values: Counters = {}
     names: list[str] = []
     for line in text.splitlines():
         first, *rest = line.replace(":", ": ", 1).split()
-        if first.startswith("Xfrm"):
+        if first.startswith(("Xfrm", "Ip6", "Udp6")):
             values[first] = int(rest[0])
         elif first.endswith(":") and rest and not rest[0].lstrip("-").isdigit():
             names = rest

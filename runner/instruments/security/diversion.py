@@ -11,9 +11,10 @@ what the gateway sends to the third address on purpose is seen to go there.
 
 import time
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import Any
 
-from runner.instruments.security.stranger import KEPT, STRANGER, TCP, address_of, beginnings, framed
+from runner.instruments.security.stranger import KEPT, STRANGER, TCP, beginnings, framed, moved
 from runner.instruments.security.vantage import (
     ETHERNET_BYTES,
     MESSAGE_BYTES,
@@ -46,7 +47,7 @@ def diversion(at: Vantage) -> ProbeOutcome:
     at.answer(message())
     undisturbed = len(sent(at, third=False))
     far, gateway = at.lab.sites[-1], at.lab.gateway(at.lab.sites[-1])
-    third = f"{far.wan_address.rpartition('.')[0]}.{STRANGER}"
+    third = str(ip_address(moved(ip_address(far.wan_address).packed)))
     known = ("to", third, "lladdr", HARDWARE.hex(":"), "dev", interface(gateway, far.wan_interface))
     port = interface(at.lab.wan, far.name)
     gateway.run("ip", "neigh", "replace", *known, "nud", "permanent")  # in place of his answer to ARP
@@ -141,14 +142,14 @@ def from_the_third(sample: Frame, content: bytes) -> bytes:
     ethernet = sample.data[:6] + HARDWARE + sample.data[12:ETHERNET_BYTES]
     if sample.is_macsec:
         return ethernet + content
-    header = sample.data[ETHERNET_BYTES + 20 : sample.payload_at]
-    return framed(ethernet, sample.protocol, moved(address_of(sample, 12)), address_of(sample, 16), header + content)
+    header, (source, destination) = sample.data[sample.upper_at : sample.payload_at], sample.ends
+    return framed(ethernet, sample.protocol, moved(source), destination, header + content)
 
 
 def readdressed(segment: Frame) -> bytes:
     """A TCP segment from the third address, its checksum brought up to date (RFC 1624 §3)."""
-    source = address_of(segment, 12)
-    content = segment.data[ETHERNET_BYTES + 20 : ETHERNET_BYTES + segment.packet_bytes]
+    source, destination = segment.ends
+    content = segment.data[segment.upper_at : ETHERNET_BYTES + segment.packet_bytes]
     total = ~int.from_bytes(content[16:18], "big") & 0xFFFF
     for old, new in zip(words(source), words(moved(source)), strict=True):
         total += (~old & 0xFFFF) + new
@@ -156,14 +157,9 @@ def readdressed(segment: Frame) -> bytes:
         total = (total & 0xFFFF) + (total >> 16)
     content = content[:16] + (~total & 0xFFFF).to_bytes(2, "big") + content[18:]
     ethernet = segment.data[:6] + HARDWARE + segment.data[12:ETHERNET_BYTES]
-    return framed(ethernet, TCP, moved(source), address_of(segment, 16), content)
-
-
-def moved(address: bytes) -> bytes:
-    """The address of the same network that no machine has."""
-    return address[:3] + bytes([STRANGER])
+    return framed(ethernet, TCP, moved(source), destination, content)
 
 
 def words(address: bytes) -> list[int]:
-    """The two 16-bit words of an IPv4 address, in the order in which a checksum adds them."""
-    return [int.from_bytes(address[at : at + 2], "big") for at in (0, 2)]
+    """The 16-bit words of an address, in the order in which a checksum adds them."""
+    return [int.from_bytes(address[at : at + 2], "big") for at in range(0, len(address), 2)]

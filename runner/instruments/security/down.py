@@ -12,6 +12,7 @@ import time
 from runner.data.errors import CommandError, MeasurementError
 from runner.instruments.security.vantage import PORT, ProbeOutcome, Vantage, message
 from runner.lab.node import PATIENCE, LabNode
+from runner.lab.shape.site import hop
 
 OUTSIDE = "198.51.100.1"
 MESSAGES, APART_S = 5, 0.2
@@ -25,7 +26,7 @@ def down(at: Vantage) -> ProbeOutcome:
     at.speak(before)
     if not at.count([before])[0]:
         return ProbeOutcome("inconclusive", "the tunnel was not up before it was taken down")
-    route = ("default", "via", far.wan_address, "metric", "4000")
+    route = ("0.0.0.0/0", "via", *hop(far.wan_address), "metric", "4000")  # by name it would be of the hop's family
     try:
         gateway.run("ip", "route", "add", *route)
     except CommandError as error:

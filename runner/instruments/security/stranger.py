@@ -19,6 +19,7 @@ from typing import Literal
 
 from runner.instruments.security.vantage import (
     ETHERNET_BYTES,
+    IPV4,
     PORT,
     Frame,
     ProbeOutcome,
@@ -35,7 +36,6 @@ IPIP, GRE, UDP, TCP = 4, 47, 17, 6
 VXLAN_PORT, L2TP_PORT = 4789, 1701
 HEADERS_BYTES = 28  # of IPv4 and UDP
 PPP = b"\xff\x03\x00\x21"  # address, control, and the protocol number of IPv4 (RFC 1661 §2, RFC 1662 §3.1)
-IPV4 = b"\x08\x00"  # EtherType
 Order = Literal["big", "little"]
 BIG: Order = "big"
 LITTLE: Order = "little"
@@ -130,13 +130,12 @@ def forgeries(at: Vantage, sample: Frame, begun: list[bytes], payload: bytes) ->
         frames[marker] = framed(
             whole[:ETHERNET_BYTES],
             sample.protocol,
-            address_of(sample, 12),
-            address_of(sample, 16),
-            whole[ETHERNET_BYTES + 20 : ETHERNET_BYTES + sample.packet_bytes],
+            *sample.ends,
+            whole[sample.upper_at : ETHERNET_BYTES + sample.packet_bytes],
         )
-    ends = address_of(sample, 12), address_of(sample, 16)
-    nobody = ends[0][:3] + bytes([STRANGER])
-    header = sample.data[ETHERNET_BYTES + 20 : sample.payload_at]
+    ends = sample.ends
+    nobody = moved(ends[0])
+    header = sample.data[sample.upper_at : sample.payload_at]
     for source in (ends[0], nobody) if sample.protocol == UDP else (ends[0],):
         for beginning in begun if sample.protocol != TCP else ():
             marker = message(len(sample.payload) - len(beginning) - HEADERS_BYTES)
@@ -189,9 +188,9 @@ def without_ip(sample: Frame, begun: list[bytes], inner_for: Callable[[bytes], b
     return frames
 
 
-def address_of(frame: Frame, at: int) -> bytes:
-    """An IPv4 address of the frame: 12 is the source's offset, 16 the destination's (RFC 791 §3.1)."""
-    return frame.data[ETHERNET_BYTES + at : ETHERNET_BYTES + at + 4]
+def moved(address: bytes) -> bytes:
+    """The address of the same network that no machine has."""
+    return address[:-1] + bytes([STRANGER])
 
 
 def inner(source: str, destination: str, content: bytes) -> bytes:
@@ -201,19 +200,31 @@ def inner(source: str, destination: str, content: bytes) -> bytes:
 
 
 def framed(ethernet: bytes, protocol: int, source: bytes, destination: bytes, content: bytes) -> bytes:
-    """An Ethernet frame with an IPv4 packet; in UDP without a checksum and with the right length."""
+    """An Ethernet frame with an IP packet; in UDP with the right length, and over IPv4 without a checksum."""
     if protocol == UDP:
         content = content[:4] + struct.pack("!HH", len(content), 0) + content[8:]
-    return ethernet + packet(protocol, source, destination, content)
+    if len(source) == 4:
+        return ethernet + packet(protocol, source, destination, content)
+    if protocol == UDP:  # IPv6 wants a checksum (RFC 8200 §8.1)
+        pseudo = source + destination + struct.pack("!II", len(content), protocol)
+        content = content[:6] + (checksum(pseudo + content) or 0xFFFF).to_bytes(2, "big") + content[8:]
+    header = struct.pack("!IHBB", 6 << 28, len(content), protocol, 64)
+    return ethernet + header + source + destination + content
+
+
+def checksum(data: bytes) -> int:
+    """RFC 1071."""
+    data += b"\0" * (len(data) % 2)
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
 
 
 def packet(protocol: int, source: bytes, destination: bytes, content: bytes) -> bytes:
     """An IPv4 packet without options (RFC 791 §3.1)."""
     header = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(content), 0, 0, 64, protocol, 0, source, destination)
-    total: int = sum(struct.unpack("!10H", header))
-    total = (total & 0xFFFF) + (total >> 16)
-    total = (total & 0xFFFF) + (total >> 16)
-    return header[:10] + (~total & 0xFFFF).to_bytes(2, "big") + header[12:] + content
+    return header[:10] + checksum(header).to_bytes(2, "big") + header[12:] + content
 
 
 def packed(address: str) -> bytes:

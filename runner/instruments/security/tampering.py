@@ -8,8 +8,8 @@ the flipped ones arrived at the far gateway, and its UDP and TCP found no fault 
 import time
 
 from runner.instruments.security.vantage import ProbeOutcome, Vantage, message
-from runner.instruments.tools.counters import snmp
-from runner.lab.node import PATIENCE, Completed
+from runner.instruments.tools.counters import counted
+from runner.lab.node import PATIENCE, LabNode
 
 FLIPS = 12
 
@@ -25,7 +25,7 @@ def tampering(at: Vantage) -> ProbeOutcome:
         return ProbeOutcome(
             "inconclusive", "packets with checksums made anew are not delivered: neither would changed ones be"
         )
-    before = refused(gateway.run("cat", "/proc/net/snmp"))
+    before = refused(gateway)
     at.interfere("flip", len(untouched[0]))
     changed = [message() for _ in range(1 if at.stream_outside else FLIPS)]
     for each in changed:
@@ -39,7 +39,7 @@ def tampering(at: Vantage) -> ProbeOutcome:
     intact = sum(at.settled(changed))
     foreign = at.foreign()
     arrived = at.arrived(frames)
-    wrong = refused(gateway.run("cat", "/proc/net/snmp")) - before
+    wrong = refused(gateway) - before
     detail = {
         "flipped": len(frames),
         "arrived": arrived,
@@ -60,6 +60,6 @@ def tampering(at: Vantage) -> ProbeOutcome:
     return ProbeOutcome("pass", f"nothing altered was delivered{note}", control, detail)
 
 
-def refused(shown: Completed) -> int:
-    """How many packets the kernel has refused for their checksum so far, by the text of /proc/net/snmp."""
-    return snmp(shown, "Udp", "InCsumErrors") + snmp(shown, "Tcp", "InCsumErrors")
+def refused(gateway: LabNode) -> int:
+    """How many packets the kernel has refused for their checksum so far."""
+    return counted(gateway, "Udp", "InCsumErrors") + counted(gateway, "Tcp", "InCsumErrors")

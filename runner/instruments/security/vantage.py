@@ -35,6 +35,8 @@ MESSAGE_BYTES = 600
 ETHERNET_BYTES = 14
 SETTLE_S = 0.25  # how long is waited in the end before something counts as not delivered
 EVIDENCE_FRAMES = 500
+IPV4, IPV6, IPV6_BYTES = b"\x08\x00", b"\x86\xdd", 40  # EtherTypes, and IPv6's header (RFC 8200 §3)
+OF_THE_NETWORK = (0, 58)  # the header before IPv6's reports on groups (RFC 3810 §5), and ICMPv6
 MACSEC = b"\x88\xe5"  # IEEE 802.1AE: a tunnel without IP
 EXPERIMENTAL = b"\x88\xb5"  # EtherType for experiments (IEEE 802), which no gateway's IP looks at
 
@@ -61,8 +63,13 @@ class Frame:
 
     @property
     def is_ip(self) -> bool:
-        """Is it IPv4, by its EtherType (0x0800)?"""
-        return self.data[12:14] == b"\x08\x00"
+        """Is it IP, by its EtherType? ICMPv6, which is in ARP's place, and its reports on groups do not count."""
+        return self.data[12:14] == IPV4 or (self.is_ipv6 and self.protocol not in OF_THE_NETWORK)
+
+    @property
+    def is_ipv6(self) -> bool:
+        """Is it IPv6, by its EtherType?"""
+        return self.data[12:14] == IPV6
 
     @property
     def is_macsec(self) -> bool:
@@ -71,20 +78,39 @@ class Frame:
 
     @property
     def packet_bytes(self) -> int:
-        """The length of the IPv4 packet (RFC 791 §3.1), or of what a MACsec frame has behind its EtherType."""
-        return len(self.data) - ETHERNET_BYTES if self.is_macsec else int.from_bytes(self.data[16:18], "big")
+        """The length of the IP packet (RFC 791 §3.1, RFC 8200 §3), or of what MACsec has behind its EtherType."""
+        if self.is_macsec:
+            return len(self.data) - ETHERNET_BYTES
+        return IPV6_BYTES + self._word(4) if self.is_ipv6 else self._word(2)
+
+    def _word(self, at: int) -> int:
+        return int.from_bytes(self.data[ETHERNET_BYTES + at : ETHERNET_BYTES + at + 2], "big")
 
     @property
     def protocol(self) -> int:
-        """The protocol number in its IPv4 header (RFC 791 §3.1)."""
-        return self.data[ETHERNET_BYTES + 9]
+        """The protocol number in its IP header."""
+        return self.data[ETHERNET_BYTES + (6 if self.is_ipv6 else 9)]
+
+    @property
+    def ends(self) -> tuple[bytes, bytes]:
+        """Source and destination in its IP header."""
+        first, length = (8, 16) if self.is_ipv6 else (12, 4)
+        at = ETHERNET_BYTES + first
+        return self.data[at : at + length], self.data[at + length : at + 2 * length]
+
+    @property
+    def upper_at(self) -> int:
+        """Where the payload of IP begins; of MACsec, its tag."""
+        if self.is_macsec:
+            return ETHERNET_BYTES
+        return ETHERNET_BYTES + (IPV6_BYTES if self.is_ipv6 else (self.data[ETHERNET_BYTES] & 15) * 4)
 
     @property
     def payload_at(self) -> int:
         """Where the payload of UDP, TCP or another protocol of IP begins; of MACsec, its tag."""
+        upper = self.upper_at
         if self.is_macsec:
-            return ETHERNET_BYTES
-        upper = ETHERNET_BYTES + (self.data[ETHERNET_BYTES] & 15) * 4
+            return upper
         if self.protocol == 6:
             return upper + (self.data[upper + 12] >> 4) * 4
         return upper + (8 if self.protocol == 17 else 0)
@@ -198,12 +224,13 @@ class Vantage:
         return [data for data in datagrams if data not in self.said] + altered
 
     def arrived(self, frames: list[bytes]) -> int:
-        """How many of these frames the far gateway's WAN port has received, by their IPv4 payload."""
+        """How many of these frames the far gateway's WAN port has received, by their IP payload."""
         self.look()
-        seen = [frame.data[ETHERNET_BYTES + 20 :].rstrip(b"\0") for frame in self.captured["far"] if frame.way == "in"]
+        received = (frame for frame in self.captured["far"] if frame.way == "in")
+        seen = [frame.data[frame.upper_at :].rstrip(b"\0") for frame in received if frame.is_ip or frame.is_macsec]
         missing = 0
         for data in frames:
-            payload = data[ETHERNET_BYTES + 20 :].rstrip(b"\0")
+            payload = data[Frame(0.0, "in", data).upper_at :].rstrip(b"\0")
             if payload in seen:
                 seen.remove(payload)
             else:
@@ -211,7 +238,7 @@ class Vantage:
         return len(frames) - missing
 
     def outer(self) -> list[Frame]:
-        """The IPv4 and MACsec frames that the near gateway has sent since ``begin``."""
+        """The IP and MACsec frames that the near gateway has sent since ``begin``."""
         return [frame for frame in self.captured["near"] if frame.way == "in" and (frame.is_ip or frame.is_macsec)]
 
     def visible(self, marker: bytes, within: list[Frame] | None = None) -> bool:

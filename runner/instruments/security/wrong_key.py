@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
+from ipaddress import ip_address
 
 from runner.data.errors import CommandError, ProofError
 from runner.data.levels import Params, tunnel_levels
 from runner.instruments.security.stranger import TCP, UDP
 from runner.instruments.security.vantage import (
-    ETHERNET_BYTES,
     PORT,
     Frame,
     ProbeOutcome,
@@ -171,10 +171,9 @@ def port_of(frame: Frame) -> int | None:
     """The frame's destination port, of UDP or TCP."""
     if frame.is_macsec or frame.protocol not in (TCP, UDP):
         return None
-    upper = ETHERNET_BYTES + (frame.data[ETHERNET_BYTES] & 15) * 4
-    return int.from_bytes(frame.data[upper + 2 : upper + 4], "big")
+    return int.from_bytes(frame.data[frame.upper_at + 2 : frame.upper_at + 4], "big")
 
 
 def from_address(frame: Frame, site: Site) -> bool:
-    """Is it an IPv4 packet from the site's WAN address, or MACsec, which only the other gateway sends?"""
-    return frame.is_macsec or (frame.is_ip and ".".join(map(str, frame.data[26:30])) == site.wan_address)
+    """Is it an IP packet from the site's WAN address, or MACsec, which only the other gateway sends?"""
+    return frame.is_macsec or (frame.is_ip and frame.ends[0] == ip_address(site.wan_address).packed)

@@ -9,14 +9,21 @@ from runner.data.errors import CommandError, MeasurementError, TooLongError
 from runner.instruments.tools.counters import fragments_created
 from runner.lab import probes
 from runner.lab.node.probing import failed
+from runner.lab.shape.site import ip_version
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 
 IP_UDP_BYTES, IPV6_UDP_BYTES = 28, 48
+UDP_BYTES, TCP_BYTES = 8, 20
 SHORTEST, LONGEST = 68, 65535  # RFC 791 §3.2: every link carries 68 bytes
 ECHOES = 3
 LOOKS = 3
 ETHERNET_MTU = 1500
+
+
+def headers_bytes(address: str) -> int:
+    """The headers of IP and UDP of a packet to this address."""
+    return IPV6_UDP_BYTES if ":" in address else IP_UDP_BYTES
 
 
 def refuse_too_long(bench: Bench, packet_bytes: int) -> None:
@@ -28,8 +35,9 @@ def refuse_too_long(bench: Bench, packet_bytes: int) -> None:
     if mtu >= packet_bytes:  # it was a loss, or somebody else's fragments
         return
     raise TooLongError(
-        f"a packet of {packet_bytes} bytes (IPv4) is longer than the tunnel's MTU, {mtu} bytes, and would be "
-        f"fragmented; send {mtu - IP_UDP_BYTES} bytes of payload at most, or ask for it with --set fragmentation=allow"
+        f"a packet of {packet_bytes} bytes (IPv{ip_version(bench.address)}) is longer than the tunnel's MTU, {mtu} "
+        f"bytes, and would be fragmented; send {mtu - headers_bytes(bench.address)} bytes of payload at most, or ask "
+        "for it with --set fragmentation=allow"
     )
 
 
@@ -41,9 +49,10 @@ def fits(bench: Bench) -> str:
     whole = largest_whole(bench.lab, bench.address, mtu)
     if whole >= mtu:
         return ""
+    segment_bytes = whole - headers_bytes(bench.address) + UDP_BYTES - TCP_BYTES
     return (
         f"packets were fragmented: the tunnel takes packets of {mtu} bytes, and the WAN's MTU is {_wan_mtu(bench.lab)} "
-        f"bytes. An MTU of {whole} bytes fits: set it on the tunnel's interface, or limit TCP's MSS to {whole - 40}"
+        f"bytes. An MTU of {whole} bytes fits: set it on the tunnel's interface, or limit TCP's MSS to {segment_bytes}"
     )
 
 

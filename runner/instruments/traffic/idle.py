@@ -112,6 +112,7 @@ class Idle(Instrument):
             source="after draft-ietf-bmwg-ipsec-term (tunnel set-up rate), seen by the hosts",
         ),
     )
+    inner_ipv6 = True
 
     def takes_turns(self, params: Mapping[str, str], profile: Profile) -> bool:
         return profile.rounds > 0

@@ -22,7 +22,7 @@ from runner.instruments.instrument import Asked, Go, Instrument, Measuring
 from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.beside import Beside, Nothing, echoing, stamping
 from runner.instruments.tools.cost import machines
-from runner.instruments.tools.fragments import IP_UDP_BYTES, may_fragment
+from runner.instruments.tools.fragments import headers_bytes, may_fragment
 from runner.instruments.tools.generator import Arrived, Load, generator
 from runner.instruments.tools.recovery import broke_down, emptied
 from runner.instruments.tools.visits import WARM_S, visits
@@ -181,7 +181,8 @@ class Climb:
 
     def _datagrams(self, rate_bps: float) -> dict[str, float]:
         payload_bytes = self.asked.profile.udp_payload_bytes
-        load = Load((payload_bytes + IP_UDP_BYTES,), rate_bps / (8 * payload_bytes), RUNG_S, fragment=self.fragment)
+        packet_bytes = payload_bytes + headers_bytes(self.bench.address)
+        load = Load((packet_bytes,), rate_bps / (8 * payload_bytes), RUNG_S, fragment=self.fragment)
         made = generator(self.bench, fragments=self.fragment)
         with made.anew():
             beside = self.beside
@@ -269,6 +270,7 @@ class Ladder(Instrument):
             "cgroups(7), proc_stat(5)",
         ),
     )
+    inner_ipv6 = True
     every = 2  # a ladder takes as long as ten other turns
 
     def takes_turns(self, params: Mapping[str, str], profile: Profile) -> bool:
@@ -286,7 +288,7 @@ class Ladder(Instrument):
         so_far: SoFar = asked.memory.setdefault(MEMORY, SoFar())
         climb, started, go, highest = Climb(bench, asked, so_far), time.monotonic(), Go.ON, list[float]()
         if climb.datagrams:
-            length = asked.profile.udp_payload_bytes + IP_UDP_BYTES
+            length = asked.profile.udp_payload_bytes + headers_bytes(bench.address)
             climb.fragment = may_fragment(bench, {"fragmentation": asked.profile.fragmentation}, length)
         while go is Go.ON:
             with probes_anew(bench):

@@ -88,6 +88,8 @@ class Lookups(Whole):
             return Unsupported("route lookups are traced where all nodes share this machine's kernel")
         if lack := lacks():
             return Unsupported(lack)
+        if params.get("underlay") == "6":
+            return Unsupported("the kernel's tracepoint fib:fib_table_lookup tells lookups of IPv4 only")
         return super().refuses(lab, vpn, params)
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:

@@ -48,6 +48,7 @@ class Mtu(Whole):
             source="RFC 1191 §3 (path MTU), by ICMP echo",
         ),
     )
+    inner_ipv6 = True
     datagrams = True
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:

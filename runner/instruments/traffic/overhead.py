@@ -7,10 +7,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from runner.data.errors import MeasurementError, Unsupported
+from runner.data.errors import MeasurementError
 from runner.data.levels import tunnel_levels
 from runner.data.metric import Metric
-from runner.data.packet import AGREE_BYTES, Layers, overhead_of
+from runner.data.packet import AGREE_BYTES, Layers, over_ipv6, overhead_of
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
@@ -24,7 +24,6 @@ from runner.lab.node.probing import answer, probe
 from runner.lab.readings.wire import ETHERNET_BYTES, Outer, leaving, outer
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
-from runner.vpn.plugin import Vpn
 
 PACKETS = 200
 TRIES = 3
@@ -64,13 +63,13 @@ def overhead(
     lengths = {int(length): count for length, count in seen["lengths"].items()}
     mine, rare = of_the_stream(lengths, counted.sent)
     if not mine:
-        raise MeasurementError("no IPv4 packet of the tunnel was on the WAN, so the tunnel uses something else")
+        raise MeasurementError("no IP packet of the tunnel was on the WAN, so the tunnel uses something else")
     value = (outer_ip_bytes - rare - seen["other_bytes"]) / counted.sent - packet_bytes
     captured = mine / counted.sent - packet_bytes
     closed_form_bytes = None if layers is None else overhead_of(layers)
     detail = {
         "packet_bytes": packet_bytes,
-        "layer": "IP: outer minus inner IPv4 packet length, Ethernet headers excluded",
+        "layer": "IP: outer minus inner IP packet length, Ethernet headers excluded",
         "closed_form_bytes": closed_form_bytes,
         "layers": layers,
         "captured_bytes": round(captured, 3),
@@ -166,12 +165,8 @@ class Overhead(Whole):
             source="RFC 4303 §2, whitepaper of WireGuard §5.4.6, RFC 4253 §6 (see runner/vpn/closed_form.py)",
         ),
     )
+    inner_ipv6 = True
     datagrams = True
-
-    def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
-        if any(site.path_version == 6 for site in lab.sites):
-            return Unsupported("this path is IPv6, and the overhead is counted on IPv4 paths only")
-        return super().refuses(lab, vpn, params)
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         return 1.5
@@ -179,6 +174,8 @@ class Overhead(Whole):
     def once(self, bench: Bench, asked: Asked) -> Measured:
         packet_bytes = int(asked.params["packet_bytes"])
         layers = asked.vpn.encapsulation(tunnel_levels(asked.params), packet_bytes)
+        if layers and bench.lab.sites[0].path_version == 6:
+            layers = over_ipv6(layers)
         fragment = may_fragment(bench, asked.params, packet_bytes)
         by = generator(bench, fragments=fragment)  # one of another trial in this tunnel holds its port
         return overhead(bench.lab, bench.address, packet_bytes, fragment, layers, by)

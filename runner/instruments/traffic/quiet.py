@@ -38,7 +38,8 @@ ETHERNET_BYTES = 14
 POLLS_PER_S, PACKETS_PER_S = 10.0, 1.0
 POLLER = """
 import socket, sys, time
-sock, begun, polls = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), time.monotonic(), 0
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+sock, begun, polls = socket.socket(family, socket.SOCK_DGRAM), time.monotonic(), 0
 while True:
     if polls % int(sys.argv[3]) == 0:
         sock.sendto(b"poll", (sys.argv[1], 9))

@@ -282,6 +282,7 @@ class Tcp(Instrument):
             source="RFC 2647 §3.17 (goodput) against the WAN port's counters, tc(8) -statistics",
         ),
     )
+    inner_ipv6 = True
     full_load = True
 
     def takes_turns(self, params: Mapping[str, str], profile: Profile) -> bool:

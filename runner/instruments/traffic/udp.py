@@ -17,8 +17,7 @@ from runner.instruments.instrument import Asked, Instrument, Measuring
 from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.counters import fragments_created, receive_buffer_errors
 from runner.instruments.tools.factors import BURST_PACKETS, FRAGMENTATION
-from runner.instruments.tools.fragments import IP_UDP_BYTES, IPV6_UDP_BYTES, may_fragment
-from runner.instruments.tools.inner import refused
+from runner.instruments.tools.fragments import headers_bytes, may_fragment
 from runner.instruments.tools.iperf import OVERHEAD_S, iperf3
 from runner.instruments.tools.limits import Limits
 from runner.instruments.tools.searched import searched
@@ -211,13 +210,12 @@ def jitter(lab: Lab, address: str) -> Value:
     return measurement("jitter", end["jitter_ms"], loss_ratio=1 - loss.received / loss.sent, estimand="mean")
 
 
-# What is absent is the generator's usual: one flow, bursts of sixteen packets, one length, DSCP 0, IPv4, one way.
+# What is absent is the generator's usual: one flow, bursts of sixteen packets, one length, DSCP 0, one way.
 OFFERED = {
     "flows": Levels(("16", "256"), (1, 4096)),
     "burst_packets": BURST_PACKETS,
     "lengths": Levels(("imix",)),
     "dscp": Levels(("46",), (0, 63)),
-    "inner": Levels(("ipv6",), before=True),
     "ways": Levels(("both",), told="{} ways".format),
 }
 
@@ -284,6 +282,7 @@ class Udp(Instrument):
             source="RFC 3550 §6.4.1; RFC 5481 §4.1 (delay variation from packet to packet)",
         ),
     )
+    inner_ipv6 = True
     datagrams = True
 
     def takes_turns(self, params: Mapping[str, str], profile: Profile) -> bool:
@@ -308,10 +307,7 @@ class Udp(Instrument):
             return Unsupported(
                 f"a search by {params['search']} offers iperf3's datagrams, without {', '.join(offered)}"
             )
-        return refused(lab, vpn) if params.get("inner") == "ipv6" else None
-
-    def asks(self, params: Mapping[str, str]) -> dict[str, str]:
-        return {"inner": params["inner"]} if "inner" in params else {}
+        return None
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
         """Measure in rounds (udp_rounds.py), or by one search with iperf3, which supports none of OFFERED.
@@ -319,8 +315,7 @@ class Udp(Instrument):
         The search with iperf3 starts where an earlier repetition ended. The first one starts from overload, except
         through a tunnel that is itself TCP: overload breaks OpenSSH's, so that it starts at half the TCP throughput."""
         payload_bytes = int(asked.params["payload_bytes"])
-        headers = IPV6_UDP_BYTES if asked.params.get("inner") == "ipv6" else IP_UDP_BYTES
-        fragment = may_fragment(bench, asked.params, payload_bytes + headers)
+        fragment = may_fragment(bench, asked.params, payload_bytes + headers_bytes(bench.address))
         search, profile, first_bps = search_of(asked.params, asked.profile), asked.profile, asked.known_bps
         if search.engine == "rounds" or OFFERED.keys() & asked.params.keys():
             turns = self.takes_turns(asked.params, profile)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,9 +15,8 @@ from runner.data.remarks import Remark, breakdown
 from runner.data.trials import Value
 from runner.instruments.instrument import Asked, Go, Measuring
 from runner.instruments.result import Measured, measurement
-from runner.instruments.tools.fragments import IP_UDP_BYTES, IPV6_UDP_BYTES
+from runner.instruments.tools.fragments import IP_UDP_BYTES, IPV6_UDP_BYTES, headers_bytes
 from runner.instruments.tools.generator import BURST, Arrived, Generator, Load, at_once, generator, imix
-from runner.instruments.tools.inner import ipv6_through
 from runner.instruments.tools.limits import Limits
 from runner.instruments.tools.recovery import ECHO_FOR_S, PATIENT, broke_down, emptied
 from runner.instruments.tools.visits import visits
@@ -26,7 +25,6 @@ from runner.search.rounds import StepwiseSearch
 from runner.search.settings import LOSS_RATIO, LOWEST_BPS
 from runner.search.steps import Offer as Offered
 from runner.tunnel.bring_up import Bench
-from runner.vpn.plugin import Vpn
 
 JITTER_S = 0.1
 WARM_UP_S = 0.2
@@ -61,18 +59,13 @@ class Offering:
     bench: Bench
     shape: Load  # its rate and duration are each trial's own
     so_far: SearchMemory
-    ipv6_of: Vpn | None = None  # whose tunnel carries IPv6; None: IPv4
     reverse: tuple[bool, ...] = (False,)  # of each way that packets go at the same time: from host2 to host1?
     limits: Limits = field(default_factory=Limits)
 
     @property
     def address(self) -> str:
         """Where host1 reaches host2 through the tunnel that is up now."""
-        bench, vpn = self.bench, self.ipv6_of
-        if vpn is None:
-            return bench.address
-        ipv6_address: str = bench.shared("IPv6 inside", lambda: nullcontext(ipv6_through(bench, vpn)))
-        return ipv6_address
+        return self.bench.address
 
     @property
     def generators(self) -> list[Generator]:
@@ -83,7 +76,7 @@ class Offering:
     @property
     def payload_bytes(self) -> float:
         """The mean payload of a packet, bytes."""
-        return self.shape.mean_bytes - (IP_UDP_BYTES if self.ipv6_of is None else IPV6_UDP_BYTES)
+        return self.shape.mean_bytes - headers_bytes(self.address)
 
     def load(self, rate_bps: float, duration_s: float) -> Load:
         """The load of each way, which together offer ``rate_bps`` of payload."""
@@ -165,9 +158,9 @@ class Offering:
 
 def shape_of(params: Mapping[str, str], fragment: bool) -> tuple[Load, str]:
     """What these levels ask to offer, and its lengths in words; the rate and the duration are open."""
-    headers = IPV6_UDP_BYTES if params.get("inner") == "ipv6" else IP_UDP_BYTES
+    headers = IPV6_UDP_BYTES if params.get("inner") == "6" else IP_UDP_BYTES
     longest_bytes, flows = int(params["payload_bytes"]) + headers, int(params.get("flows", 1))
-    lengths, name = imix(longest_bytes, v6=params.get("inner") == "ipv6")
+    lengths, name = imix(longest_bytes, v6=params.get("inner") == "6")
     if params.get("lengths") != "imix":
         lengths, name = (longest_bytes,), str(longest_bytes)
     load = Load(
@@ -196,10 +189,8 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
     warm_s = asked.profile.warm_budget_s if asked.known_bps is not None else None
     budget_s = warm_s or settings.budget_s or USUAL_TRIALS * (settings.trial_duration_s + LOOK_S)
     shape, lengths = shape_of(asked.params, fragment)
-    ipv6_of = asked.vpn if asked.params.get("inner") == "ipv6" else None
-    offering = Offering(
-        bench, shape, so_far, ipv6_of, (False, True) if asked.params.get("ways") == "both" else (False,)
-    )
+    reverse = (False, True) if asked.params.get("ways") == "both" else (False,)
+    offering = Offering(bench, shape, so_far, reverse)
     if first:
         offering.warm_up(search.next_load().rate_bps / 2)
     offering.seed()

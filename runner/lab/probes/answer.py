@@ -22,6 +22,8 @@ def serve(connection: socket.socket) -> None:
         connection.close()
 
 
-listener = socket.create_server(("0.0.0.0", int(sys.argv[1])), backlog=64)
+both = socket.has_dualstack_ipv6()
+family = socket.AF_INET6 if both else socket.AF_INET
+listener = socket.create_server(("", int(sys.argv[1])), family=family, dualstack_ipv6=both, backlog=64)
 while True:
     threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()

@@ -1,9 +1,10 @@
-"""WAN: the lengths of the IPv4 packets that pass an interface, until a line arrives on standard input.
+"""WAN: the lengths of the IP packets that pass an interface, until a line arrives on standard input.
 
 usage: lengths.py INTERFACE
-Prints "watching" when it does, then a JSON object: "in" and "out", each with the "lengths" of the packets (IPv4 total
-length -> how many), how many of them are "fragments" (RFC 791 §3.1: more to come, or an offset), and the
-"other_bytes" of frames that are not IPv4, without their Ethernet header; and "counted": packets and bytes, with
+Prints "watching" when it does, then a JSON object: "in" and "out", each with the "lengths" of the packets (whole
+length -> how many), how many of them are "fragments" (RFC 791 §3.1: more to come, or an offset; RFC 8200 §4.5), and the
+"other_bytes" of frames that are not IP, and of the network's own ICMPv6, without their Ethernet header; and "counted":
+packets and bytes, with
 Ethernet headers, that the interface's root queueing discipline has sent meanwhile (tc(8)). A TCP segment that
 offloading has not cut yet is longer than the interface's MTU, and is counted as what it will be cut into.
 """
@@ -17,7 +18,9 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
-ETH_P_ALL, ETH_P_IP = 3, 0x0800
+ETH_P_ALL, ETH_P_IP, ETH_P_IPV6 = 3, 0x0800, 0x86DD
+IPV6_BYTES, FRAGMENT = 40, 44  # the header, and the next one of a fragment (RFC 8200 §3, §4.5)
+OF_THE_NETWORK = (0, 58)  # the hop-by-hop header that reports on groups begin with (RFC 3810 §5), and ICMPv6
 PACKET_OUTGOING = 4  # packet(7)
 ETHERNET_BYTES = 14
 
@@ -35,10 +38,11 @@ def counters() -> tuple[int, int]:
 
 
 def on_the_wire(packet: bytes, mtu: int) -> list[int]:
-    """The lengths of the packets that an IPv4 packet becomes on the wire."""
-    length = int.from_bytes(packet[2:4], "big")
-    header = (packet[0] & 15) * 4
-    if length <= mtu or packet[9] != socket.IPPROTO_TCP:
+    """The lengths of the packets that an IP packet becomes on the wire."""
+    v6 = packet[0] >> 4 == 6
+    length = IPV6_BYTES + int.from_bytes(packet[4:6], "big") if v6 else int.from_bytes(packet[2:4], "big")
+    header = IPV6_BYTES if v6 else (packet[0] & 15) * 4
+    if length <= mtu or packet[6 if v6 else 9] != socket.IPPROTO_TCP:
         return [length]
     header += (packet[header + 12] >> 4) * 4
     full, rest = divmod(length - header, mtu - header)
@@ -75,12 +79,14 @@ def drain() -> int:
             count += 1
             way = "out" if kind == PACKET_OUTGOING else "in"
             packet = frame[ETHERNET_BYTES:]
-            if protocol != ETH_P_IP:
+            of_network = protocol == ETH_P_IPV6 and packet[6] in OF_THE_NETWORK
+            if of_network or protocol not in (ETH_P_IP, ETH_P_IPV6):
                 other_bytes[way] += len(packet)
                 continue
             for length in on_the_wire(packet, mtu):
                 lengths[way][length] = lengths[way].get(length, 0) + 1
-            fragments[way] += bool(int.from_bytes(packet[6:8], "big") & 0x3FFF)
+            v6 = protocol == ETH_P_IPV6
+            fragments[way] += packet[6] == FRAGMENT if v6 else bool(int.from_bytes(packet[6:8], "big") & 0x3FFF)
     return count
 
 

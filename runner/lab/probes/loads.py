@@ -196,8 +196,9 @@ class Reader:
         }
 
     def snmp(self) -> list[tuple[str, str]]:
-        """The nodes and what each counts (/proc/net/snmp, RFC 1213 names)."""
-        return [(name, text_of(f"/proc/{pid or 'self'}/net/snmp")) for name, pid in self.items()]
+        """The nodes and what each counts (/proc/net/snmp, RFC 1213 names, and snmp6)."""
+        both = ((name, f"/proc/{pid or 'self'}/net/snmp") for name, pid in self.items())
+        return [(name, text_of(path) + text_of(f"{path}6")) for name, path in both]
 
     def items(self) -> list[tuple[str, int | None]]:
         """The nodes and their processes."""
@@ -318,10 +319,11 @@ def cores() -> dict[str, list[int]]:
 
 
 def counter(snmp: str, protocol: str, name: str) -> int:
-    """A counter of /proc/net/snmp: of Udp RcvbufErrors, datagrams that a full socket buffer refused; of Ip FragCreates,
+    """A counter of snmp and snmp6: of Udp RcvbufErrors, datagrams that a full socket buffer refused; of Ip FragCreates,
     the fragments that packets were cut into."""
     rows = [line.split() for line in snmp.splitlines() if line.startswith(f"{protocol}:")]
-    return int(dict(zip(*rows, strict=False)).get(name, 0)) if len(rows) == 2 else 0
+    of_ipv6 = sum(int(line.split()[1]) for line in snmp.splitlines() if line.startswith(f"{protocol}6{name} "))
+    return of_ipv6 + (int(dict(zip(*rows, strict=False)).get(name, 0)) if len(rows) == 2 else 0)
 
 
 def softnet(stat: str) -> list[int]:

@@ -51,7 +51,10 @@ class Heard:
 
 def hear(port: int) -> None:
     """The far end. It answers the sender with how many different numbers it has."""
-    end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    both = socket.has_dualstack_ipv6()
+    end = socket.socket(socket.AF_INET6 if both else socket.AF_INET, socket.SOCK_DGRAM)
+    if both:
+        end.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**22)
     end.bind(("", port))
     heard, sender, answered, silent = Heard(), None, 0, 0
@@ -80,7 +83,8 @@ class NearEnd:
     """The near end of one session. ``there``: how many different numbers the far end has said that it has."""
 
     def __init__(self, address: str, port: int) -> None:
-        self.end, self.there = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self.end, self.there = socket.socket(family, socket.SOCK_DGRAM), 0
         self.end.connect((address, port))
 
     def send(self, number: int, length: int) -> None:

@@ -3,7 +3,7 @@
 usage: relay.py NEAR FAR
 Prints "relaying" when it does. Each line of standard input is a JSON object {"do": WHAT, "least": BYTES}, answered by
 one: "sent" is what was made of the frames that it interfered with since the last line, as hex; "acknowledged" says
-whether the far end's TCP has acknowledged repeated bytes. WHAT, for IPv4 packets and MACsec frames from near to far of
+whether the far end's TCP has acknowledged repeated bytes. WHAT, for IP packets and MACsec frames from near to far of
 BYTES or more:
     pass     nothing
     touch    make the checksums anew and nothing else: shows that those of "flip" are right
@@ -11,7 +11,7 @@ BYTES or more:
     repeat   send it twice
     record   nothing, but remember the last one, a TCP segment
     insert   put what was recorded into the stream a second time, now, with the numbers to fit (once)
-    drop     both ways and of any length: IPv4 and MACsec do not pass, ARP does
+    drop     both ways and of any length: IP and MACsec do not pass, ARP and ICMPv6, which is in its place, do
     mark     set its ECN to CE (RFC 3168 §5), whatever it was
     plan     count them from 0, and hold number N until N + "plan"[N] has left, or lose it where that is 0
 "planned" counts what "plan" has held or lost.
@@ -24,7 +24,9 @@ import struct
 import sys
 from contextlib import suppress
 
-ETH_P_ALL, ETH_P_IP, ETH_P_MACSEC, PACKET_OUTGOING, ETHERNET = 3, b"\x08\x00", b"\x88\xe5", 4, 14
+ETH_P_ALL, ETH_P_IP, ETH_P_IPV6, ETH_P_MACSEC = 3, b"\x08\x00", b"\x86\xdd", b"\x88\xe5"
+PACKET_OUTGOING, ETHERNET, IPV6_BYTES = 4, 14, 40
+OF_THE_NETWORK = (0, 58)  # of IPv6: the header before reports on groups (RFC 3810 §5), and ICMPv6
 SECTAG = 14  # after the EtherType: flags, length, packet number, secure channel (IEEE 802.1AE §9.3)
 HEADER = {socket.IPPROTO_UDP: 8, socket.IPPROTO_ESP: 8, socket.IPPROTO_GRE: 4}
 PLACES = (0.4, 0.55, 0.7, 0.85, 0.95, 1.0)  # of the payload; the last is where a tag would be
@@ -39,15 +41,27 @@ def checksum(data: bytes) -> int:
     return ~total & 0xFFFF
 
 
+def carried(frame: bytes | bytearray) -> int | None:
+    """The protocol that IP carries; None of MACsec, and of what is the network's own and passes always."""
+    if frame[12:14] == ETH_P_IPV6:
+        return None if frame[ETHERNET + 6] in OF_THE_NETWORK else frame[ETHERNET + 6]
+    return frame[ETHERNET + 9] if frame[12:14] == ETH_P_IP else None
+
+
 def parts(frame: bytes | bytearray) -> tuple[int, int, int]:
-    """Where the IPv4 payload and the transport's payload begin, and where the packet ends; of MACsec, its content."""
+    """Where the IP payload and the transport's payload begin, and where the packet ends; of MACsec, its content."""
     if frame[12:14] == ETH_P_MACSEC:
         return ETHERNET, ETHERNET + SECTAG, len(frame)
-    upper = ETHERNET + (frame[ETHERNET] & 15) * 4
-    protocol, end = frame[ETHERNET + 9], ETHERNET + int.from_bytes(frame[ETHERNET + 2 : ETHERNET + 4], "big")
+    if frame[12:14] == ETH_P_IPV6:
+        upper = ETHERNET + IPV6_BYTES
+        end = upper + int.from_bytes(frame[ETHERNET + 4 : ETHERNET + 6], "big")
+    else:
+        upper = ETHERNET + (frame[ETHERNET] & 15) * 4
+        end = ETHERNET + int.from_bytes(frame[ETHERNET + 2 : ETHERNET + 4], "big")
+    protocol = carried(frame)
     if protocol == socket.IPPROTO_TCP:
         return upper, upper + (frame[upper + 12] >> 4) * 4, end
-    return upper, upper + HEADER.get(protocol, 0), end
+    return upper, upper + HEADER.get(protocol or 0, 0), end
 
 
 def finished(frame: bytearray) -> bytes:
@@ -55,13 +69,17 @@ def finished(frame: bytearray) -> bytes:
     if frame[12:14] == ETH_P_MACSEC:
         return bytes(frame)
     upper, _, end = parts(frame)
-    frame[ETHERNET + 10 : ETHERNET + 12] = b"\0\0"
-    frame[ETHERNET + 10 : ETHERNET + 12] = checksum(bytes(frame[ETHERNET:upper])).to_bytes(2, "big")
-    protocol = frame[ETHERNET + 9]
+    addresses = ETHERNET + (8 if frame[12:14] == ETH_P_IPV6 else 12)  # up to the payload: there are no options
+    if frame[12:14] == ETH_P_IP:
+        frame[ETHERNET + 10 : ETHERNET + 12] = b"\0\0"
+        frame[ETHERNET + 10 : ETHERNET + 12] = checksum(bytes(frame[ETHERNET:upper])).to_bytes(2, "big")
+    protocol = carried(frame)
     if protocol in (socket.IPPROTO_UDP, socket.IPPROTO_TCP):
         at = upper + (6 if protocol == socket.IPPROTO_UDP else 16)
         frame[at : at + 2] = b"\0\0"
-        pseudo = bytes(frame[ETHERNET + 12 : ETHERNET + 20]) + struct.pack("!BBH", 0, protocol, end - upper)
+        pseudo = bytes(frame[addresses:upper]) + struct.pack(
+            "!II", protocol, end - upper
+        )  # RFC 8200 §8.1; the same sum
         frame[at : at + 2] = (checksum(pseudo + bytes(frame[upper:end])) or 0xFFFF).to_bytes(2, "big")
     return bytes(frame)
 
@@ -131,9 +149,9 @@ splice: Splice | None = None
 
 
 def marked(frame: bytes) -> bytes:
-    """The IPv4 packet with CE."""
+    """The IP packet with CE."""
     changed = bytearray(frame)
-    changed[ETHERNET + 1] |= 3
+    changed[ETHERNET + 1] |= 0x30 if frame[12:14] == ETH_P_IPV6 else 3
     return finished(changed)
 
 
@@ -153,15 +171,15 @@ def by_plan(frame: bytes) -> list[bytes]:
 def forward(frame: bytes) -> list[bytes]:
     """What goes on to the far end for a frame from the near one."""
     global recorded, end_of_stream, turn
-    if frame[12:14] not in (ETH_P_IP, ETH_P_MACSEC):
+    protocol = carried(frame)
+    if protocol is None and frame[12:14] != ETH_P_MACSEC:
         return [frame]
-    tcp = frame[12:14] == ETH_P_IP and frame[ETHERNET + 9] == socket.IPPROTO_TCP
-    _, start, end = parts(frame)
+    tcp = protocol == socket.IPPROTO_TCP
+    upper, start, end = parts(frame)
     long = end - ETHERNET >= least and end > start
     if tcp and what == "record" and long:
         recorded = frame
     if tcp and recorded and end > start:
-        upper = ETHERNET + (frame[ETHERNET] & 15) * 4
         end_of_stream = (int.from_bytes(frame[upper + 4 : upper + 8], "big") + end - start) % 2**32
     if tcp and splice:
         frame = splice.forward(frame)
@@ -172,7 +190,7 @@ def forward(frame: bytes) -> list[bytes]:
     if what == "plan":
         return by_plan(frame)
     if what == "mark":
-        return [marked(frame) if frame[12:14] == ETH_P_IP else frame]
+        return [frame if protocol is None else marked(frame)]
     if what == "repeat":
         sent.append(frame.hex())
         return [frame, frame]
@@ -184,10 +202,10 @@ def forward(frame: bytes) -> list[bytes]:
 
 def back(frame: bytes) -> list[bytes]:
     """The same for a frame from the far end to the near one."""
-    ip = frame[12:14] == ETH_P_IP
-    if what == "drop" and (ip or frame[12:14] == ETH_P_MACSEC):
+    protocol = carried(frame)
+    if what == "drop" and (protocol is not None or frame[12:14] == ETH_P_MACSEC):
         return []
-    return [splice.back(frame) if ip and splice and frame[ETHERNET + 9] == socket.IPPROTO_TCP else frame]
+    return [splice.back(frame) if splice and protocol == socket.IPPROTO_TCP else frame]
 
 
 ends = selectors.PollSelector()

@@ -16,8 +16,20 @@ import sys
 SO_NO_CHECK = 11  # socket(7), asm-generic/socket.h
 TIMEOUT_S = 3.0
 
-datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-datagrams.setsockopt(socket.SOL_SOCKET, SO_NO_CHECK, 1)
+TOS = {socket.AF_INET: (socket.IPPROTO_IP, socket.IP_TOS), socket.AF_INET6: (socket.IPPROTO_IPV6, socket.IPV6_TCLASS)}
+sockets: dict[int, socket.socket] = {}
+
+
+def say(data: bytes, to: tuple[str, int], tos: int) -> None:
+    """Send a datagram."""
+    family = socket.AF_INET6 if ":" in to[0] else socket.AF_INET
+    if family not in sockets:
+        sockets[family] = socket.socket(family, socket.SOCK_DGRAM)
+        sockets[family].setsockopt(socket.SOL_SOCKET, SO_NO_CHECK, 1)  # of IPv4; IPv6 wants one (RFC 8200 §8.1)
+    sockets[family].setsockopt(*TOS[family], tos)
+    sockets[family].sendto(data, to)
+
+
 stream: socket.socket | None = None
 print("speaking", flush=True)
 for line in sys.stdin:
@@ -25,8 +37,7 @@ for line in sys.stdin:
     answer = {}
     try:
         if "udp" in asked:
-            datagrams.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, asked.get("tos", 0))
-            datagrams.sendto(bytes.fromhex(asked["udp"]), tuple(asked["to"]))
+            say(bytes.fromhex(asked["udp"]), tuple(asked["to"]), asked.get("tos", 0))
         elif "connect" in asked:
             if stream is not None:
                 stream.close()

@@ -188,7 +188,9 @@ class Far:
     def __init__(self, port: int) -> None:
         self.waiting: dict[tuple[str, int], socket.socket] = {}
         self.changed = threading.Condition()
-        listener = socket.create_server(("0.0.0.0", port), backlog=64)
+        both = socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if both else socket.AF_INET
+        listener = socket.create_server(("", port), family=family, dualstack_ipv6=both, backlog=64)
         print("ready", flush=True)
         threading.Thread(target=self.listen, args=(listener,), daemon=True).start()
         sys.stdin.read()

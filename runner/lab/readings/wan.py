@@ -14,7 +14,9 @@ from runner.data.wan import Conditions
 from runner.lab import probes
 from runner.lab.node import PATIENCE, wait_until
 from runner.lab.node.iproute import interface
+from runner.lab.readings.path import HEADERS_BYTES
 from runner.lab.readings.wire import outer
+from runner.lab.shape.site import ip_version
 from runner.lab.shape.site_to_site import Lab
 
 PINGS = 1000
@@ -31,7 +33,7 @@ def verify(lab: Lab, wanted: Conditions) -> str:
     near, far = lab.gateway(lab.sites[0]), lab.sites[-1].wan_address
     if wanted.impaired or wanted.mtu_bytes != Conditions.mtu_bytes:
         parts.append(_pinged(lab, wanted))
-    full = wanted.mtu_bytes - 28  # IPv4 and ICMP
+    full = wanted.mtu_bytes - HEADERS_BYTES[ip_version(far)]
     fits = near.run("ping", "-c3", "-W3", "-i0.2", "-Mdo", f"-s{full}", far, check=False).code
     longer = near.run("ping", "-c1", "-W1", "-Mdo", f"-s{full + 1}", far, check=False).code
     if (fits != 0 and wanted.loss_ratio < 0.2) or longer == 0:

@@ -96,6 +96,11 @@ def bracketed(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
+def hop(address: str) -> tuple[str, ...]:
+    """A next hop as a route of IPv4 names it behind ``via``: one of IPv6 with its family (ip-route(8))."""
+    return ("inet6", address) if ip_version(address) == 6 else (address,)
+
+
 def peers_of(me: Site, sites: Sequence[Site]) -> list[Site]:
     """The other sites, each with the ``wan_address`` at which ``me`` reaches it."""
     return [

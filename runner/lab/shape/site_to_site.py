@@ -16,7 +16,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from runner.data.errors import CannotRunHere, LabError, MeasurementError
@@ -195,6 +195,24 @@ def address(nodes: Mapping[str, LabNode], sites: tuple[Site, ...] = SITES) -> No
         )
     for node in (nodes[name] for site in sites for name in (site.name, f"host{site.number}")):
         congestion.use(node)
+
+
+def over_ipv6(lab: Lab) -> None:
+    """Give the gateways addresses of IPv6 on the WAN, of the prefix for documentation (RFC 3849), in the place of
+    those of IPv4. The sites' networks stay."""
+    over = tuple(replace(site, wan_address=f"2001:db8::{site.number}") for site in lab.sites)
+    for before, site in zip(lab.sites, over, strict=True):
+        gateway, port = lab.gateway(site), site.wan_interface
+        # A machine that has IPv6 off may hand that on to new namespaces.
+        gateway.run("sysctl", "-qw", *(f"net.ipv6.conf.{name}.disable_ipv6=0" for name in ("all", port)))
+        batch(
+            gateway,
+            f"addr del {before.wan_address}/24 dev {port}",
+            # Plain IP asks for its next hop from this address: the port's own is still being tried (RFC 4862 §5.4).
+            f"addr add fe80::{site.number}/64 dev {port} nodad",
+            f"addr add {site.wan_address}/64 dev {port} nodad",
+        )
+    lab.sites = over
 
 
 def only_bridges(node: LabNode) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.data.packet import AGREE_BYTES, HEADER, INNER, INSIDE, IV, OUTER, PADDING, TAG, overhead_of
+from runner.data.packet import AGREE_BYTES, HEADER, INNER, INSIDE, IV, OUTER, OUTER_IPV6, PADDING, TAG, overhead_of
 from runner.report import text
 from runner.report.blocks import Plot
 from runner.report.experiments import ExperimentReport, MetricTable
@@ -17,7 +17,7 @@ from runner.report.plots.plotting import (
 AROUND = "around it"
 # The layers of a packet as runner/data/packet.py names them -> their colours.
 LAYERS = {OUTER: "#4c78a8", "UDP": "#72b7b2", "TCP": "#439894", HEADER: "#f58518", IV: "#eeca3b", INSIDE: "#b279a2"}
-LAYERS |= {INNER: "#bab0ac", PADDING: "#ff9da6", TAG: "#54a24b", AROUND: "#e45756"}
+LAYERS |= {OUTER_IPV6: "#2f4b6e", INNER: "#bab0ac", PADDING: "#ff9da6", TAG: "#54a24b", AROUND: "#e45756"}
 
 
 def layers(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot | None:
@@ -31,7 +31,7 @@ def layers(experiment: ExperimentReport, table: MetricTable, samples: Samples) -
     inner = max(set(lengths), key=lambda length: (lengths.count(length), int(length)))
     values: list[Value] = []
     rows = [row for row in table.measured if row.summary and row.params.get("packet_bytes") == inner]
-    cells = [" ".join((row.vpn, text.configuration(row.params))) for row in rows]
+    cells = [" ".join(filter(None, (row.vpn, text.configuration(row.params), text.wan(row.params)))) for row in rows]
     if len(cells) < 2:
         return None
     for row, cell in zip(rows, cells, strict=True):

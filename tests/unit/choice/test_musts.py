@@ -112,6 +112,16 @@ def test_a_path_shows_what_no_lab_has() -> None:
     assert state("ipv6-path", trial_of(status="failed"), wan_ip_version=6).word == "declared"
 
 
+def test_a_tunnel_over_ipv6_is_shown_or_refuted_by_the_factor() -> None:
+    six = {"measure": "tcp", "underlay": "6"}
+    assert state("ipv6-path", trial_of(levels=six)).word == "shown"
+    never = trial_of(levels=six, status="failed", evidence=None, proof=None)
+    assert state("ipv6-path", never, trial_of()).word == "no", "it came up over IPv4"
+    assert state("ipv6-path", never).word == "declared", "nothing shows that it comes up at all"
+    broken = trial_of(levels=six, status="failed", evidence=Evidence(cipher="AES"))
+    assert state("ipv6-path", broken, trial_of()).word == "declared", "it was up"
+
+
 def test_the_kernel_is_where_the_evidence_says() -> None:
     moved = {"openvpn": RECORDS["openvpn"].model_copy(update={"dataplane": "kernel"})}
     assert states(run_of(moved), [trial_of()])["openvpn"]["kernel"].word == "shown"

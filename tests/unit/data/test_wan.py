@@ -31,7 +31,7 @@ def test_the_bucket_lasts_as_long_as_the_clock_looks_away() -> None:
 
 
 def test_the_factors_are_the_models() -> None:
-    assert {"wan", *FACTORS} == set(WAN_FACTORS)
+    assert {"wan", "underlay", "inner", *FACTORS} == set(WAN_FACTORS)
     assert set(WAN_FACTORS) <= set(LEVELS)
 
 

@@ -203,7 +203,7 @@ def test_who_may_roam() -> None:
     for name, mine, theirs in (
         ("ipsec_user", ["mobike = yes", "local_addrs = %any"], ["mobike = yes", f"local_addrs = {GW2.wan_address}"]),
         ("fastd", ["bind any:10000;"], ["    float yes;", f"bind {GW2.wan_address}:10000;"]),
-        ("nebula", ["  host: 0.0.0.0"], [f"  host: {GW2.wan_address}"]),
+        ("nebula", ['  host: "0.0.0.0"'], [f'  host: "{GW2.wan_address}"']),
         ("openvpn", [f"remote {GW2.wan_address}"], ["float", f"local {GW2.wan_address}"]),
     ):
         vpn = load_vpn(name)
@@ -262,7 +262,7 @@ def test_a_vpn_that_nobody_taught_to_move() -> None:
             "openvpn",
             "netns",
             {"measure": "reroute", **ROUTED, "wan_delay_ms": "25"},
-            "no single WAN whose wan_delay_ms",
+            "a WAN and addresses of its own: wan_delay_ms cannot be set",
         ),
     ],
 )

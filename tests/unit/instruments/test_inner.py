@@ -7,17 +7,17 @@ from typing import Any, cast
 
 import pytest
 
-from runner.catalogue import instruments, load_vpn
+from runner.catalogue import load_vpn
 from runner.data.errors import MeasurementError
-from runner.instruments.tools.inner import ipv6_through
 from runner.instruments.traffic.udp_rounds import Offering, SearchMemory, shape_of
 from runner.lab.node import Completed
 from runner.lab.shape.site_to_site import SITES, Lab
 from runner.search.rounds import StepwiseSearch
 from runner.sweep.plan import tunnel_params
+from runner.tunnel.inner import ipv6_through, refused
 from tests.unit.helpers import named_secrets
 
-IPV6 = {"measure": "udp", "payload_bytes": "1300", "inner": "ipv6"}
+IPV6 = {"measure": "udp", "payload_bytes": "1300", "inner": "6"}
 
 
 class Told:
@@ -38,9 +38,9 @@ class Told:
         return Completed(0 if argv[0] != "ping" or self.answered else 1, "", "")
 
 
-def bench_of(device: str, **more: Any) -> Any:
+def lab_of(device: str, **more: Any) -> Any:
     nodes = {"gw1": Told(device, **more), "gw2": Told(device, **more), "host1": Told(**more), "host2": Told()}
-    return SimpleNamespace(lab=Lab(cast(Any, nodes)), nodes=nodes, address="10.2.0.2")
+    return Lab(cast(Any, nodes))
 
 
 @pytest.mark.parametrize(
@@ -54,28 +54,22 @@ def bench_of(device: str, **more: Any) -> Any:
         ("ipsec", "netns", "can, but vpneval's plugin cannot carry IPv6 between the sites"),
         ("nebula", "netns", "Nebula cannot carry IPv6 between the sites"),
         ("openvpn", "ssh", "the machines of a ssh lab keep their own IPv6 addresses"),
-        ("ssh_forward", "netns", "carries TCP only"),
+        ("ssh_forward", "netns", "cannot carry IPv6"),
     ],
 )
 def test_who_cannot_carry_it_is_unsupported_with_the_reason(vpn: str, kind: str, why: str) -> None:
-    udp = instruments()["udp"]
-    nodes = cast(Any, {"gw1": Told()})
-    no = udp.refuses(Lab(nodes, kind=kind), load_vpn(vpn), IPV6)
+    no = refused(Lab(cast(Any, {"gw1": Told()}), kind=kind), load_vpn(vpn))
     said = no.reason if no else ""
     assert why in said if why else not said
-    plain = udp.refuses(Lab({}, kind=kind), load_vpn(vpn), {"measure": "udp"})
-    assert plain is None or vpn == "ssh_forward", "IPv4 is offered to everybody"
 
 
 def test_it_has_a_tunnel_of_its_own_that_the_plugin_is_asked_for() -> None:
-    udp, vpn = instruments()["udp"], load_vpn("wireguard_go")
-    assert udp.asks(IPV6) == {"inner": "ipv6"}
-    assert udp.asks({"measure": "udp"}) == {}
-    assert tunnel_params(IPV6) == {"inner": "ipv6"}
+    vpn = load_vpn("wireguard_go")
+    assert tunnel_params(IPV6) == {"inner": "6"}
     secrets = named_secrets(vpn, SITES)
     usual, asked = (
         vpn.render(SITES[0], SITES[1:], {**vpn.comparable, **more}, secrets)["/etc/wireguard/wg0.conf"]
-        for more in ({}, {"inner": "ipv6"})
+        for more in ({}, {"inner": "6"})
     )
     assert "AllowedIPs = 10.2.0.0/24\n" in usual
     assert asked == usual.replace("AllowedIPs = 10.2.0.0/24\n", "AllowedIPs = 10.2.0.0/24, fd02::/64\n")
@@ -83,31 +77,32 @@ def test_it_has_a_tunnel_of_its_own_that_the_plugin_is_asked_for() -> None:
 
 @pytest.mark.parametrize(("ethernet", "via"), [(False, ""), (True, "via fd00::2 ")])
 def test_the_sites_are_routed_through_the_tunnels_device(ethernet: bool, via: str) -> None:
-    bench = bench_of("tun0", ethernet=ethernet)
-    assert ipv6_through(bench, load_vpn("openvpn")) == "fd02::2"
-    assert "[gw1] ip addr replace fd00::1/64 dev tun0 nodad" in bench.nodes["gw1"].lines
-    assert f"[gw1] ip route replace fd02::/64 {via}dev tun0" in bench.nodes["gw1"].lines
-    assert "[gw1] ip addr replace fd02::1/64 dev lan0 nodad" in bench.nodes["gw2"].lines
-    assert "[gw1] ip addr replace fd02::2/64 dev eth0 nodad" in bench.nodes["host2"].lines
+    lab = lab_of("tun0", ethernet=ethernet)
+    assert ipv6_through(lab, load_vpn("openvpn")) == "fd02::2"
+    assert "[gw1] ip addr replace fd00::1/64 dev tun0 nodad" in lab.nodes["gw1"].lines
+    assert f"[gw1] ip route replace fd02::/64 {via}dev tun0" in lab.nodes["gw1"].lines
+    assert "[gw1] ip addr replace fd02::1/64 dev lan0 nodad" in lab.nodes["gw2"].lines
+    assert "[gw1] ip addr replace fd02::2/64 dev eth0 nodad" in lab.nodes["host2"].lines
 
 
 def test_nothing_passes_beside_the_tunnel() -> None:
     with pytest.raises(MeasurementError, match="gw1 routes the sites' traffic to wan0: IPv6 would pass beside"):
-        ipv6_through(bench_of("wan0", ethernet=True), load_vpn("ipsec"))
-    assert ipv6_through(bench_of("wan0", ethernet=True), load_vpn("none")) == "fd02::2", "the baseline has no other way"
+        ipv6_through(lab_of("wan0", ethernet=True), load_vpn("ipsec"))
+    assert ipv6_through(lab_of("wan0", ethernet=True), load_vpn("none")) == "fd02::2", "the baseline has no other way"
 
 
 def test_a_tunnel_that_does_not_carry_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.instruments.tools.inner.ANSWERED_WITHIN_S", 0.1)
+    monkeypatch.setattr("runner.tunnel.inner.ANSWERED_WITHIN_S", 0.1)
     with pytest.raises(MeasurementError, match=r"no echo by IPv6 came through the tunnel within 0\.1 s"):
-        ipv6_through(bench_of("tun0", answered=False), load_vpn("openvpn"))
+        ipv6_through(lab_of("tun0", answered=False), load_vpn("openvpn"))
 
 
 def test_the_same_payload_has_longer_headers() -> None:
-    for params, vpn in ((IPV6, load_vpn("none")), ({"measure": "udp", "payload_bytes": "1300"}, None)):
+    for params, address in ((IPV6, "fd02::2"), ({"measure": "udp", "payload_bytes": "1300"}, "10.2.0.2")):
         shape, words = shape_of(params, fragment=False)
-        offering = Offering(cast(Any, bench_of("wan0")), shape, SearchMemory(StepwiseSearch()), vpn)
-        assert shape.ip_bytes == ((1348,) if vpn else (1328,))
+        bench = cast(Any, SimpleNamespace(address=address))
+        offering = Offering(bench, shape, SearchMemory(StepwiseSearch()))
+        assert shape.ip_bytes == ((1348,) if ":" in address else (1328,))
         assert words == str(shape.ip_bytes[0])
         assert offering.payload_bytes == 1300
         assert offering.load(8 * 1300 * 500, 1).per_s == 500
@@ -116,7 +111,7 @@ def test_the_same_payload_has_longer_headers() -> None:
 def test_a_mixture_has_the_payloads_that_it_has_in_ipv4() -> None:
     four, six = (
         shape_of({"payload_bytes": "1300", "lengths": "imix", **inner}, fragment=False)
-        for inner in ({}, {"inner": "ipv6"})
+        for inner in ({}, {"inner": "6"})
     )
     assert six[1] == "IMIX - ABCABAABAABA (A=60, B=596, C=1348)"
     assert [longer - 48 for longer in six[0].ip_bytes] == [shorter - 28 for shorter in four[0].ip_bytes]

@@ -130,9 +130,9 @@ def test_an_unknown_experiment() -> None:
 
 def test_a_factor_without_a_default_can_be_asked_for_where_its_instrument_measures() -> None:
     """It was ignored without a word: docs/method.md offers `--set flows=256` in any experiment with UDP."""
-    chosen = {"lengths": ["imix"], "inner": ["ipv6"], "ways": ["both"]}
+    chosen = {"lengths": ["imix"], "ways": ["both"]}
     cells = load_experiment("transport").cells(load_vpn("openvpn"), PROFILES["quick"], chosen)
     udp = [cell.params for cell in cells if cell.params["measure"] == "udp"]
     asked = [{factor: params.get(factor) for factor in chosen} for params in udp]
-    assert asked == [{"lengths": "imix", "inner": "ipv6", "ways": "both"}]
+    assert asked == [{"lengths": "imix", "ways": "both"}]
     assert not any(chosen.keys() & cell.params.keys() for cell in cells if cell.params["measure"] != "udp")

@@ -49,3 +49,5 @@ def test_abilities_are_declared_and_fit_the_plugin(vpn: Vpn) -> None:
     assert ("TCP streams" in declared.inner) is (vpn.carries == "tcp")
     assert vpn.carries == "tcp" or "IPv4" in declared.inner
     assert vpn.transport != "tcp" or declared.tcp_443
+    assert "IPv6" in declared.outer or not vpn.outer_ipv6, "its plugin takes what the VPN cannot"
+    assert "IPv6" in {*declared.inner} - {*declared.otherwise} or not vpn.inner_ipv6

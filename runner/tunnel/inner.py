@@ -7,7 +7,7 @@ from runner.data.levels import BASELINE
 from runner.lab.node import wait_until
 from runner.lab.node.iproute import objects
 from runner.lab.shape.site_to_site import Lab, batch
-from runner.tunnel.bring_up import Bench
+from runner.tunnel.path import NO_IPV6, no_ipv6
 from runner.vpn.plugin import Vpn
 
 ANSWERED_WITHIN_S = 10.0
@@ -20,18 +20,17 @@ def refused(lab: Lab, vpn: Vpn) -> Unsupported | None:
     if not vpn.inner_ipv6:
         can = "can, but vpneval's plugin cannot" if "IPv6" in vpn.declared.abilities.inner else "cannot"
         return Unsupported(f"{vpn.title} {can} carry IPv6 between the sites")
-    if lab.gateway(lab.sites[0]).run("test", "-d", "/proc/sys/net/ipv6", check=False).code != 0:
-        return Unsupported("this kernel has no IPv6, as with ipv6.disable=1 on its command line (/proc/cmdline)")
+    if no_ipv6(lab.gateway(lab.sites[0])):
+        return Unsupported(NO_IPV6)
     return None
 
 
-def ipv6_through(bench: Bench, vpn: Vpn) -> str:
+def ipv6_through(lab: Lab, vpn: Vpn) -> str:
     """The IPv6 address of host2, which host1 reaches through the tunnel.
 
     Gateways route it through the device that has the route of IPv4. Raises MeasurementError where that is the WAN's,
     and nobody protects it there; and where no echo is answered.
     """
-    lab = bench.lab
     for me, peer in ((lab.sites[0], lab.sites[-1]), (lab.sites[-1], lab.sites[0])):
         gateway = lab.gateway(me)
         device = objects(gateway, "ip", "-json", "route", "get", peer.host_address)[0]["dev"]
