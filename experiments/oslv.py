@@ -33,7 +33,7 @@ EXPERIMENT = Experiment(
     source="OSLV paper §Network Performance, figure 3; RFC 2647 §3.17 (goodput)",
     metrics=("tcp_throughput", "udp_throughput", "rtt", "jitter", "overhead_bytes"),
     traffic=(*STREAMS, *(stream | SLOW for stream in STREAMS), measuring("udp"), measuring("idle"), SHORT, LONG),
-    underlay=WAN,
+    wan=WAN,
     vary={
         "cipher": ("aes-128-cbc", "aes-128-gcm", "chacha20-poly1305", "blowfish-128-cbc", "3des-cbc", "null"),
         "integrity": ("hmac-sha256", "hmac-sha1", "hmac-md5", "none"),

@@ -13,6 +13,6 @@ EXPERIMENT = Experiment(
     source='OSLV paper, "Bandwidth Utilization"; RFC 8229 §12.1 (TCP-in-TCP)',
     metrics=("tcp_throughput", "rtt"),
     traffic=(measuring("tcp"), measuring("tcp", streams="8"), measuring("idle")),
-    underlay={"wan_rate_bps": "100000000"},
+    wan={"wan_rate_bps": "100000000"},
     vary={"wan_delay_ms": ("5", "50"), "wan_loss_ratio": ("0", "0.0001", "0.001", "0.01")},
 )

@@ -38,7 +38,7 @@ class Experiment:
     metrics: tuple[str, ...]
     traffic: tuple[Mapping[str, str], ...]
     base: str = "comparable"
-    underlay: Mapping[str, str] = field(default_factory=dict)  # WAN factors that it fixes
+    wan: Mapping[str, str] = field(default_factory=dict)  # WAN factors that it fixes
     vary: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     vary_traffic: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     only: tuple[str, ...] = ()  # VPNs it is about; empty: all that are asked for
@@ -135,7 +135,7 @@ class Experiment:
         if "wan" in chosen:  # another WAN altogether
             varied = {name: levels for name, levels in varied.items() if name in chosen or name not in WAN_FACTORS}
         else:
-            base |= self.underlay
+            base |= self.wan
         if vpn.reference:  # it has no cipher to vary, but its WAN is everybody's: it is there to be compared with
             wans = {name: levels for name, levels in varied.items() if name in WAN_FACTORS}
             return [base | dict(zip(wans, levels, strict=True)) for levels in itertools.product(*wans.values())]

@@ -46,7 +46,7 @@ def _show(rest: Rest) -> None:
         levels, longest_s = SHOWN_BY[must]
         _try(rest, _only(experiment, levels), vpns, longest_s, f"whether they have {must}")
     if on_path := lossy(run.needs):
-        wan = replace(_only(load_experiment("wan"), LOSSY), base="recommended", underlay=on_path, vary={})
+        wan = replace(_only(load_experiment("wan"), LOSSY), base="recommended", wan=on_path, vary={})
         _try(rest, wan, tcp_in_tcp(run, trials), LOSSY_MOST_S, "what TCP in TCP carries on a path that loses as yours")
 
 

@@ -68,11 +68,11 @@ class _Asking:
                 self.tunnels[key] = broken
         if isinstance(no := self.tunnels[key], PluginError | InstrumentError):
             raise no
-        underlay = conditions(cell.params, self.rate_bps)
-        if underlay not in self.wans:
-            self.wans[underlay] = wan.unsupported(self.lab, underlay)
+        on_wan = conditions(cell.params, self.rate_bps)
+        if on_wan not in self.wans:
+            self.wans[on_wan] = wan.unsupported(self.lab, on_wan)
         no = no or no_underlay(self.lab, vpn, cell.params) or self._no_inner(instrument, vpn, cell)
-        no = no or self.wans[underlay]
+        no = no or self.wans[on_wan]
         return no or self._refuses(instrument, vpn, cell) or refused(self.lab, vpn, cell.params)
 
     def _no_inner(self, instrument: Instrument, vpn: Vpn, cell: Cell) -> Unsupported | None:

@@ -63,7 +63,7 @@ def test_levels_are_known(experiment: Experiment) -> None:
         assert set(levels) <= set(factors()[factor].named)
         assert len(set(levels)) == len(levels) > 1
     assert set(experiment.vary) <= {*TUNNEL, *WAN_FACTORS}
-    assert set(experiment.underlay) <= set(WAN_FACTORS)
+    assert set(experiment.wan) <= set(WAN_FACTORS)
     assert not set(experiment.vary_traffic) & set(TUNNEL)
     for factor, level in [item for traffic in experiment.traffic for item in traffic.items()]:
         least, most = SHARES.get(factor) or factors()[factor].range or (0, -1)
