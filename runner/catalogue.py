@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from runner.data.errors import UsageError, require_known
 from runner.data.foreign import caught
-from runner.data.levels import LEVELS, SHARES, Levels
+from runner.data.levels import LEVELS, SHARES, UPLINK, Levels
 from runner.data.metric import Metric
 from runner.data.numbers import number, real
 from runner.data.trials import VpnRecord
@@ -134,7 +134,7 @@ def metrics() -> dict[str, Metric]:
 
 def factors() -> dict[str, Levels]:
     """Every factor that --set takes, with its levels: the tunnel's and the WAN's, then the instruments'."""
-    known = {factor: Levels(named) for factor, named in LEVELS.items()}
+    known = {factor: Levels(named) for factor, named in LEVELS.items()} | {UPLINK: Levels(())}
     known["measure"] = Levels(tuple(instruments()))
     for instrument in instruments().values():
         known |= instrument.factors
@@ -159,7 +159,7 @@ def parse_levels(text: str, of: Sequence[Vpn] = ()) -> dict[str, list[str]]:
             level = in_range(factor, level)
         elif factor in SHARES:
             level = _share(factor, level)
-        else:
+        elif factor != UPLINK:  # its levels are the inventory's
             _require_level(factor, level, known[factor].named, of)
         chosen.setdefault(factor, []).append(level)
     return chosen

@@ -9,7 +9,7 @@ from pathlib import Path
 from runner.catalogue import digest_of
 from runner.data.errors import UsageError, require_known
 from runner.data.files import short
-from runner.data.levels import Params, tunnel_levels
+from runner.data.levels import UPLINK, Params, tunnel_levels
 from runner.data.store import load_run, read_run
 from runner.lab.names import DEFAULT_IMAGE
 from runner.lab.node import Node
@@ -48,12 +48,15 @@ def real_sites(inventory: Sites) -> tuple[Site, ...]:
         return real(rig.sites, inventory)
 
 
-def sites_of(site: Path | None, say: Callable[[str], None]) -> tuple[tuple[Site, ...], int | None]:
+Line = tuple[Path, str]  # an inventory, and the one of its uplinks that is meant, or none
+
+
+def sites_of(site: Line | None, say: Callable[[str], None]) -> tuple[tuple[Site, ...], int | None]:
     """The sites and the path's MTU: those of the inventory ``site``, with a message on what it lacks; without one, the
     lab's."""
     if site is None:
         return SITES, None
-    inventory = read_sites(site)
+    inventory = read_sites(*site)
     for sentence in unnamed(inventory):
         say(sentence)
     return real_sites(inventory), inventory.path_mtu
@@ -93,10 +96,15 @@ def unanswered_mtu(folder: Path) -> int | None:
     return None if path.get("answers_pings", True) else path["mtu_bytes"]
 
 
+def uplink_of(folder: Path) -> str:
+    """The uplink that a run measured; empty where its inventory named none."""
+    return str(read_run(folder / "run.json").lab.get(UPLINK, ""))
+
+
 def readable(
     vpn: Vpn,
     params: Params,
-    site: Path | None,
+    site: Line | None,
     days: int,
     versions: Mapping[str, str],
     say: Callable[[str], None],
@@ -119,7 +127,7 @@ def check_days(days: int) -> None:
 def deploy(
     vpn: Vpn,
     params: Params,
-    site: Path | None,
+    site: Line | None,
     folder: Path,
     days: int,
     versions: Mapping[str, str],

@@ -18,7 +18,7 @@ from runner.data.streams import output_to
 from runner.lab import kernels, machine
 from runner.lab.kernels.boot import run_in
 from runner.lab.names import SUITES
-from runner.lab.places import check_spec, open_rig, rootless
+from runner.lab.places import check_spec, check_uplinks, open_rig, rootless
 from runner.lab.places.hours import Hours
 from runner.lab.places.modules import lacking
 from runner.lab.places.site import ETHERNET_MTU, SiteRig
@@ -53,18 +53,20 @@ def examine(
     vpns: str = "",
     max_rate: str = "",
     say: Callable[[str], None] = lambda text: None,
+    uplink: str = "",
 ) -> list[Check]:
     """Check this machine, or another lab's: tools, image, lab, and every VPN (or those in ``vpns``) by its own probe at
-    both ranked configurations. In a site lab check the path, too, no faster than ``max_rate``. ``say``: it is
-    told of what takes long."""
+    both ranked configurations. In a site lab check the path, too, no faster than ``max_rate``: that of its ``uplink``,
+    if one is named. ``say``: it is told of what takes long."""
     check_spec(lab_spec)
+    check_uplinks(lab_spec, [uplink] * bool(uplink))
     limits = site_limits(lab_spec, max_rate, "")
     plugins = [load_vpn(name) for name in [name for name in vpns.split(",") if name] or vpn_names()]
     checks = this_machine() + guest_kernels() if lab_spec == "netns" else []
     try:
         rootless.enter(lab_spec)
         with ExitStack() as stack:
-            rig = stack.enter_context(open_rig(lab_spec, lambda text: None, limits))
+            rig = stack.enter_context(open_rig(lab_spec, lambda text: None, limits, uplink))
             if isinstance(rig, SiteRig):
                 checks += hours_check(rig.hours) + [Check("beside it", "warning", note) for note in rig.notes]
             image = rig.image(image_name, say if isinstance(rig, SiteRig) else None)

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 
 from runner.catalogue import GROUPS, experiment_names, factors, load_experiment, load_vpn, metrics, vpn_names
-from runner.data.levels import SHARES, Levels
+from runner.data.levels import SHARES, UPLINK, Levels
 from runner.data.shipped import shipped
 from runner.data.wan import FACTORS as WAN_RANGES
 from runner.design.profile import PROFILES
@@ -50,6 +50,8 @@ def tables(whole: bool) -> dict[str, list[dict[str, str]]]:
 
 
 def _levels(factor: str, levels: Levels) -> str:
+    if factor == UPLINK:
+        return "the lines that the inventory of a site lab names, [uplink.NAME]"
     low, high = levels.range or SHARES.get(factor) or WAN_RANGES.get(factor, ("", None, None))[1:]
     return ", ".join(levels.named) + ("" if low is None else f" (or any from {low:.10g} to {high:.10g})")
 

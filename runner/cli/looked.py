@@ -29,12 +29,14 @@ from runner.vpn.recognised import Recognised
 TOLD = 12  # lines of a tunnel's parameters in the terminal; --json has them all
 
 
-def examined(gateway: str, lab: str, max_rate: str, say: Callable[[str], None]) -> Look:
+def examined(gateway: str, lab: str, max_rate: str, say: Callable[[str], None], uplink: str = "") -> Look:
     """Look at one gateway, or at the two of an inventory. Raises UsageError and CannotRunHere."""
     if gateway and max_rate:
         raise UsageError("--max-rate needs both gateways, between which a rate is measured: --lab site:SITES.toml")
+    if uplink and not lab:
+        raise UsageError("--uplink is a line of an inventory: give --lab site:SITES.toml, too")
     limits = site_limits(lab or "site:", max_rate, "")
-    machines, inventory = _machines(gateway, lab)
+    machines, inventory = _machines(gateway, lab, uplink)
     most = limits.get("max_rate_bps", inventory.max_rate_bps if inventory else None)
     if most and inventory and Hours(inventory.between or "").opens_in_s():
         say(f"It is not {inventory.between} now: vpneval measures no rate.")
@@ -62,12 +64,12 @@ def outer_of(machines: Mapping[str, Gateway]) -> Callable[[str, Seen], tuple[str
     return outer
 
 
-def _machines(gateway: str, lab: str) -> tuple[Mapping[str, Gateway], Sites | None]:
+def _machines(gateway: str, lab: str, uplink: str) -> tuple[Mapping[str, Gateway], Sites | None]:
     if lab:
         kind, _, path = lab.partition(":")
         if kind != "site" or not path:
             raise UsageError(f"look takes the two gateways of an inventory, not {lab!r:.60}: --lab site:SITES.toml")
-        sites = read_sites(Path(path))
+        sites = read_sites(Path(path), uplink)
         if gateway:
             require_known("gateway", gateway, [*sites.machines], where=f"in {short(Path(path))}")
         return {name: one for name, one in sites.machines.items() if gateway in ("", name)}, sites

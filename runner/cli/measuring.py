@@ -28,6 +28,10 @@ def measure(
         return measure_and_report(resolve(asked), shown)
     request = resolve(asked)
     rootless.enter(asked.lab)
+    if len(request.uplinks) > 1:
+        from runner.cli.several import run_on_uplinks
+
+        return run_on_uplinks(request, shown)
     if rest:
         from runner.cli.several import run_with_rest
 

@@ -80,6 +80,9 @@ ImageName = Annotated[
 MaxRate = Annotated[
     str, typer.Option("--max-rate", metavar="RATE", help="site lab: no test sends faster than this, as 200M or 1.5G")
 ]
+UplinkName = Annotated[
+    str, typer.Option("--uplink", metavar="NAME", help="site lab: this one of the lines that its inventory names")
+]
 Between = Annotated[
     str,
     typer.Option(

@@ -1,23 +1,25 @@
-"""Several runs of one call, each under a kernel of its own: a parent folder with an index holds them."""
+"""Several runs of one call, each under a kernel or by a line of its own: a parent folder with an index holds them."""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from runner.cli.ending import NOTHING_MEASURED, Shown, measure_and_report, together
 from runner.cli.options import tell
 from runner.data.errors import CannotRunHere, VpnevalError
 from runner.data.files import from_json, is_there, no_link, read_bytes, word
+from runner.data.levels import UPLINK
 from runner.data.named import HOST
 from runner.data.parent import add_to_index, check_parent, folder_of, indexed
 from runner.data.streams import document, output_to, standard_output
 from runner.lab.kernels.boot import Kernel
 from runner.lab.shape.site_to_site import check_machine
-from runner.report.closing import closing
+from runner.report.closing import by_uplink, closing
 from runner.report.model import Report
 from runner.stages import play
 from runner.stages.survey import TITLES, lacks, of_rest, survey
@@ -33,13 +35,36 @@ def run_under(request: Request, shown: Shown) -> int:
     exit code that matters most.
     """
     parent = play.folder_of(request)
+    works = [partial(_one_of_several, kernel, parent, lambda: request, shown) for kernel in request.kernels]
+    return _one_after_another(works, parent, shown)
+
+
+def run_on_uplinks(request: Request, shown: Shown) -> int:
+    """Measure and report what is asked for on each of several lines of a site in turn, each in an equal share of the
+    deadline. Each has a run folder, and so an answer, of its own; all else is as in ``run_under``."""
+    asked, parent = request.asked, play.folder_of(request)
+    others = [level for level in asked.levels if level.partition("=")[0] != UPLINK]
+    share_s = asked.deadline_s / len(request.uplinks) if asked.deadline_s else None
+
+    def on(uplink: str) -> Request:
+        return resolve(asked.changed(levels=[*others, f"{UPLINK}={uplink}"], deadline_s=share_s))
+
+    works = [partial(_into_folder, UPLINK, name, parent, partial(on, name), shown) for name in request.uplinks]
+    code = _one_after_another(works, parent, shown)
+    for line in by_uplink(_written(parent).values()):
+        shown.say(line)
+    return code
+
+
+def _one_after_another(works: Sequence[Callable[[], int]], parent: Path, shown: Shown) -> int:
+    """Make the runs of a parent folder. Returns the exit code that matters most."""
     check_parent(parent)
     # One list is printed at the end.
     stdout = io.TextIOWrapper(io.BytesIO()) if shown.as_json else standard_output()
     codes = []
     with output_to(stdout):
-        for kernel in request.kernels:
-            codes.append(_one_of_several(kernel, parent, lambda: request, shown))
+        for work in works:
+            codes.append(work())
             if codes[-1] in (2, 130):
                 break
     if shown.as_json:
@@ -82,13 +107,15 @@ def run_with_rest(rest: Kernel, request: Request, shown: Shown, install: bool = 
 def told_again(parent: Path) -> list[str]:
     """The answer of the runs in a parent folder, once more, and where their pages are: the second run has pushed the
     first one's answer off the screen."""
-    reports = {
-        run: Report.model_validate_json(read_bytes(run / "report.json"))
-        for run in indexed(parent) or ()
-        if is_there(run / "report.json")
-    }
+    reports = _written(parent)
     pages = [f"Read {run / 'report.html'}" for run in reports]
     return [*closing({name_of(run): report for run, report in reports.items()}), *pages]
+
+
+def _written(parent: Path) -> dict[Path, Report]:
+    """The reports of the runs in a parent folder."""
+    pages = {run: run / "report.json" for run in indexed(parent) or ()}
+    return {run: Report.model_validate_json(read_bytes(page)) for run, page in pages.items() if is_there(page)}
 
 
 def name_of(run: Path) -> str:
@@ -97,23 +124,32 @@ def name_of(run: Path) -> str:
 
 
 def _one_of_several(kernel: Kernel | None, parent: Path, asked: Callable[[], Request], shown: Shown) -> int:
-    """Make one run of a parent folder, under ``kernel`` (None: the machine's own), and write it into the index. Returns
-    its exit code."""
+    """Make one run of a parent folder, under ``kernel`` (None: the machine's own). Returns its exit code."""
     name = kernel.name if kernel else HOST
+
+    def under() -> Request:
+        request = asked()
+        return replace(request, kernels=(kernel,), asked=request.asked.changed(kernel=name))
+
+    return _into_folder("kernel", name, parent, under, shown)
+
+
+def _into_folder(what: str, name: str, parent: Path, asked: Callable[[], Request], shown: Shown) -> int:
+    """Make one run of a parent folder, of the kernel or uplink ``name``, and write it into the index. Returns its exit
+    code."""
     folder = no_link(parent / folder_of(name))
-    shown.say(f"kernel {name}")
-    add_to_index(parent, name, "running")
+    shown.say(f"{what} {name}")
+    add_to_index(parent, name, "running", what)
     try:
         request = asked()
-        one = replace(request, kernels=(kernel,), asked=request.asked.changed(kernel=name, out=folder))
-        code = measure_and_report(one, shown)
+        code = measure_and_report(replace(request, asked=request.asked.changed(out=folder)), shown)
         outcome = OUTCOMES.get(code, f"exit code {code}")
     except VpnevalError as error:
-        tell(f"vpneval: kernel {name}: {error}")  # with --quiet, too
+        tell(f"vpneval: {what} {name}: {error}")  # with --quiet, too
         code, outcome = error.exit_code, str(error).splitlines()[0]
     except KeyboardInterrupt:
         code, outcome = 130, OUTCOMES[130]
-    add_to_index(parent, name, outcome)
+    add_to_index(parent, name, outcome, what)
     if code in (4, 130):
         tell(f"To continue all the runs: the same command with --out {word(parent)}")
     return code

@@ -45,16 +45,18 @@ def shell(
     command: str,
     say: Callable[[str], None],
     limits: Mapping[str, Any] | None = None,
+    uplink: str = "",
 ) -> int:
     """Run ``command`` on ``node``, or a shell to type in, while the tunnel is up. Returns its exit code. Afterwards the
-    lab is taken down. ``limits`` replace those of a site's inventory.
+    lab is taken down. ``limits`` replace those of a site's inventory, and ``uplink`` is the one of its
+    lines that is meant.
 
     Raises UsageError for a node that the lab lacks, CannotRunHere where the VPN cannot run, VpnevalError where it does
     not come up.
     """
     check_spec(where)
     with ExitStack() as stack:
-        rig = stack.enter_context(open_rig(where, say, limits))
+        rig = stack.enter_context(open_rig(where, say, limits, uplink))
         root = rig.image(image, say)
         logs = Path(stack.enter_context(TemporaryDirectory()))
         lab = stack.enter_context(rig.lab(root, logs=logs))

@@ -52,7 +52,8 @@ WAN_FACTORS = (
     *("wan", "wan_delay_ms", "wan_jitter_ms", "wan_loss_ratio", "wan_rate_bps", "wan_queue_ms", "wan_mtu_bytes"),
     *("underlay", "inner"),
 )
-TUNNEL_FACTORS = ("cipher", "integrity", "compression", "image", *WAN_FACTORS)
+UPLINK = "uplink"  # of a site lab: the line between the gateways, one of those that its inventory names
+TUNNEL_FACTORS = ("cipher", "integrity", "compression", "image", UPLINK, *WAN_FACTORS)
 # The order in which reports name what is measured, and the first columns of a CSV, which programs may count. It stays
 # as it is: a factor that is not in it follows by name, so that a new instrument has nothing to add here.
 TRAFFIC_ORDER = (

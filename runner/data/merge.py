@@ -146,7 +146,7 @@ def _later(trial: Trial, repetitions: int, rounds: int) -> Trial:
 
 def identity(run: Run) -> dict[str, Any]:
     """What must be equal for numbers to be comparable: lab, kernel, machine, image, profile."""
-    lab = {name: run.lab.get(name) for name in ("kind", "kernel", "guest", "cpu", "cores")}
+    lab = {name: run.lab.get(name) for name in ("kind", "kernel", "guest", "cpu", "cores", "uplink")}
     image = run.image.get("digest") or run.image.get("name")
     return {"lab " + name: value for name, value in lab.items()} | {"image": image, "profile": run.profile}
 

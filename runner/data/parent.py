@@ -1,4 +1,4 @@
-"""A parent folder of several runs, each under a kernel of its own, and its index."""
+"""A parent folder of several runs, each under a kernel of its own or by a line of its own, and its index."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_parent(folder: Path) -> None:
         again = f"--out {word(folder.parent)}"
         raise UsageError(f"{folder} is one run of a parent folder. To continue all of its runs: {again}")
     if (folder / "run.json").exists():
-        raise UsageError(f"{folder} is a run folder, and several kernels need a parent folder. Choose another --out")
+        raise UsageError(f"{folder} is a run folder, and several runs need a parent folder. Choose another --out")
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / INDEX).exists())):
         raise UsageError(f"{folder} is neither empty nor a parent folder with an {INDEX}. Choose another --out")
     try:
@@ -27,17 +27,17 @@ def check_parent(folder: Path) -> None:
         raise UsageError(f"--out {folder} cannot be made: {error.strerror}") from None
 
 
-def folder_of(kernel_name: str) -> str:
-    """The name of the kernel's run folder: ``qemu-trixie`` for ``qemu:trixie``."""
-    return kernel_name.replace(":", "-")
+def folder_of(name: str) -> str:
+    """The name of the run folder of a kernel or an uplink: ``qemu-trixie`` for ``qemu:trixie``."""
+    return name.replace(":", "-")
 
 
-def add_to_index(parent: Path, kernel_name: str, outcome: str) -> None:
-    """Write one run into the index of this parent folder: its kernel, its folder, how it ended."""
+def add_to_index(parent: Path, name: str, outcome: str, what: str = "kernel") -> None:
+    """Write one run into the index of this parent folder: its kernel or uplink, its folder, how it ended."""
     path = no_link(parent / INDEX)
     index: dict[str, Any] = _index(path) if is_there(path) else {"schema_version": 1, "runs": []}
-    runs = [run for run in index["runs"] if run["kernel"] != kernel_name]
-    index["runs"] = [*runs, {"kernel": kernel_name, "folder": folder_of(kernel_name), "outcome": outcome}]
+    runs = [run for run in index["runs"] if run["folder"] != folder_of(name)]
+    index["runs"] = [*runs, {what: name, "folder": folder_of(name), "outcome": outcome}]
     written = path.with_suffix(".partial")
     write_text(written, json.dumps(index, indent=1) + "\n")
     written.rename(path)
@@ -56,9 +56,9 @@ def _index(path: Path) -> dict[str, Any]:
     """The index of a parent folder. Raises UsageError where it is none."""
     try:
         index: dict[str, Any] = from_json(read_bytes(path))
-        texts = [run[what] for run in index["runs"] for what in ("kernel", "folder")]
+        texts = [run["folder"] for run in index["runs"]]
     except (ValueError, KeyError, TypeError) as wrong:
         raise UsageError(f"{path} is not an index of runs: {type(wrong).__name__}: {wrong}") from None
     if not all(isinstance(text, str) for text in texts):
-        raise UsageError(f"{path} is not an index of runs: the kernel and the folder of each run must be texts")
+        raise UsageError(f"{path} is not an index of runs: the folder of each run must be a text")
     return index

@@ -1,8 +1,8 @@
-"""The answer of several runs of one machine, each under another kernel: the end of ``make compare``."""
+"""The answers of several runs of one command, each under another kernel or by another line: what stands at its end."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from runner.report.answer import answers
 from runner.report.choice_words import in_a_line
@@ -19,6 +19,12 @@ def closing(reports: Mapping[str, Report]) -> list[str]:
         scale = f"Under {kernel}, which has a scale of its own: " if kernel else ""
         lines.append(scale + _said(report))
     return lines
+
+
+def by_uplink(reports: Iterable[Report]) -> list[str]:
+    """A line for each uplink of two sites, where these reports are of several."""
+    named = {fact.value: report for report in reports for fact in report.facts if fact.name == "lab uplink"}
+    return [f"Uplink {name}: {_said(report)}" for name, report in named.items()] if len(named) > 1 else []
 
 
 def _said(report: Report) -> str:

@@ -10,11 +10,11 @@ from typing import Literal
 import scipy
 
 from runner.data.checks import check
-from runner.data.levels import outside_of_tunnel
+from runner.data.levels import UPLINK, outside_of_tunnel
 from runner.data.merge import identity, merge_metrics, same_estimands
 from runner.data.metric import Metric
 from runner.data.numbers import exp
-from runner.data.trials import Run, Strict, Trial
+from runner.data.trials import Run, Strict, Trial, cell_key
 from runner.ranking.agreement import Agreement, agreement
 from runner.ranking.estimates import Blocks, Estimate, RoundValues, alone, independent
 from runner.ranking.stats import Ratio, Summary, block_values, compare_independent, lower_bounds, summarise
@@ -317,9 +317,11 @@ def _verdict(change: MetricChange, adjusted_p: float | None, tested: Tested | No
 
 
 def _by_cell(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
+    """The trials of each cell, whichever uplink a run is about: two lines of a site are compared so."""
     cells: dict[str, list[Trial]] = {}
     for trial in trials:
-        cells.setdefault(trial.cell, []).append(trial)
+        here = {factor: level for factor, level in trial.params.items() if factor != UPLINK}
+        cells.setdefault(cell_key(trial.vpn, here), []).append(trial)
     return cells
 
 

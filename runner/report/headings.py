@@ -30,6 +30,8 @@ def machine_of(lab_facts: Sequence[Fact]) -> str:
         "ssh": "nodes on machines of their own",
         "vagrant": "nodes in virtual machines",
     }
+    if uplink := facts.get("lab uplink", ""):
+        kind["site"] = f"two sites, by their uplink {uplink}"
     guest = facts.get("lab guest", "")
     if machines := next((fact.count for fact in lab_facts if fact.name == FARM), None):
         kind["netns"] = f"a farm of {text.counted(machines, 'machine')}"

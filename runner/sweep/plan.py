@@ -11,7 +11,7 @@ from functools import partial
 from runner.catalogue import blamed, instruments
 from runner.data.errors import UsageError
 from runner.data.foreign import caught
-from runner.data.levels import BASELINE, TUNNEL_FACTORS, VARIANTS
+from runner.data.levels import BASELINE, TUNNEL_FACTORS, UPLINK, VARIANTS
 from runner.data.trials import Cell, Position, trial_id
 from runner.design.experiment import Experiment
 from runner.design.profile import Profile
@@ -82,13 +82,19 @@ def all_cells(
     cells: dict[str, Cell] = {}
     for experiment in experiments:
         for vpn in vpns:
-            for cell in experiment.cells(vpn, profile, chosen):
+            for cell in _on_uplinks(experiment.cells(vpn, profile, chosen), chosen.get(UPLINK, ())):
                 for image in () if vpn.reference else images:
                     with_image = Cell(vpn=cell.vpn, params={**cell.params, "image": image})
                     cells.setdefault(with_image.key, with_image)
                 if vpn.reference or not images:
                     cells.setdefault(cell.key, cell)
     return list(cells.values())
+
+
+def _on_uplinks(cells: Sequence[Cell], uplinks: Sequence[str]) -> list[Cell]:
+    """The cells on each of these uplinks; the cells themselves where there is none."""
+    on = [Cell(vpn=cell.vpn, params={**cell.params, UPLINK: name}) for name in uplinks for cell in cells]
+    return on if uplinks else list(cells)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from runner.choice.musts import SHOWN_BY
 from runner.data.asked import AskedRun
 from runner.data.errors import UsageError, require_known
 from runner.data.files import is_there
-from runner.data.levels import BASELINE
+from runner.data.levels import BASELINE, UPLINK
 from runner.data.needs import Needs
 from runner.data.numbers import rate_bps
 from runner.data.store import load_run
@@ -32,7 +32,7 @@ from runner.lab import kernels
 from runner.lab.kernels.boot import Kernel
 from runner.lab.machine import LEAST_LABS
 from runner.lab.names import image_names
-from runner.lab.places import check_spec
+from runner.lab.places import check_spec, check_uplinks
 from runner.lab.places.hours import checked
 from runner.ranking.basis import measured_metrics
 from runner.ranking.weights import Weights, parse_weights
@@ -71,6 +71,11 @@ class Request:
     def needs(self) -> Needs:
         """What the user needs, as far as it was stated or seen."""
         return self.seen or self.asked.needs
+
+    @property
+    def uplinks(self) -> list[str]:
+        """The lines of a site lab that it is about; empty: the one that the inventory has without them."""
+        return self.chosen.get(UPLINK, [])
 
     @property
     def images(self) -> list[str]:
@@ -148,6 +153,7 @@ def resolve(asked: AskedRun) -> Request:
         later=later,
         kernels=under,
     )
+    check_uplinks(asked.lab, request.uplinks)
     if not request.cells:
         narrowed = [f"--profile {asked.profile}"]
         narrowed += [f"--vpn {','.join(asked.vpns)}"] * bool(asked.vpns) + [f"--set {levels}"] * bool(levels)

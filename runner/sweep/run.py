@@ -15,7 +15,7 @@ from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError,
 from runner.data.files import is_there, word
 from runner.data.invocation import begun, ended
 from runner.data.lab_facts import generator_limits
-from runner.data.levels import BASELINE
+from runner.data.levels import BASELINE, UPLINK
 from runner.data.store import Store, open_store, read_run
 from runner.data.trials import Run
 from runner.data.wan import conditions
@@ -47,7 +47,8 @@ def run(request: Request, folder: Path, say: Callable[[str], None], watch: Watch
     ``say`` gets what the user is told before the first trial, the watcher all that comes after. Raises Interrupted on
     Ctrl-C, after the invocation has been written down.
     """
-    with open_rig(request.asked.lab, say, request.limits) as rig:
+    (uplink,) = request.uplinks or [""]
+    with open_rig(request.asked.lab, say, request.limits, uplink) as rig:
         if rig.stands != 1 and (few := machine.few_descriptors(request.labs)):
             raise CannotRunHere(few)
         return _run_on(rig, request, folder, say, watch)
@@ -115,7 +116,8 @@ def _examined(lab: Lab, request: Request, store: Store, image: Image, gateway_im
     iperf3 = {node.name: check_version(node) for node in (lab.host1, lab.host2)}
     if is_there(store.folder / "run.json") and read_run(store.folder / "run.json").machines:
         raise UsageError(f"{store.folder} was measured with --farm. Continue it so, or choose another --out")
-    run = describe(request, store, facts(lab) | {"iperf3": iperf3}, image, gateway_images)
+    seen = facts(lab) | {"iperf3": iperf3} | ({UPLINK: request.uplinks[0]} if request.uplinks else {})
+    run = describe(request, store, seen, image, gateway_images)
     levels = {cell.params[factor] for cell in request.cells for factor in ("cipher", "integrity")}
     run.lab["openssl_bps"] = openssl_bps(lab, levels, run.lab.get("openssl_bps", {}))
     _calibrate(lab, request, run)

@@ -13,6 +13,7 @@ from typing import Any
 from runner.catalogue import metrics, record_of
 from runner.data.errors import UsageError
 from runner.data.files import from_json, is_there, no_link, read_bytes, write_text
+from runner.data.levels import UPLINK
 from runner.data.metric import Metric
 from runner.data.store import Store, read_run
 from runner.data.trials import Run, VpnRecord
@@ -94,6 +95,7 @@ def _same_lab(store: Store, old: Run, fresh: Run, noted_before: str) -> None:
         ("kernel", fresh.lab.get("kernel"), old.lab.get("kernel")),
         ("guest", fresh.lab.get("guest"), old.lab.get("guest")),
         ("lab", fresh.lab.get("kind"), old.lab.get("kind")),
+        ("uplink", fresh.lab.get(UPLINK), old.lab.get(UPLINK)),
         ("CPU", fresh.lab.get("cpu"), old.lab.get("cpu")),
         ("TCP congestion control", fresh.lab.get("congestion_control"), old.lab.get("congestion_control")),
     ):

@@ -6,13 +6,15 @@ gw1 ens9 192.168.9.2 ── 192.168.9.1 nat in9, which takes 5 Mbit/s
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from runner.data.errors import CannotRunHere
+from runner.data.store import load_run
+from runner.data.trials import Trial
 from runner.lab.node import wait_until
 from runner.lab.places import open_rig
 from runner.lab.places.site import SiteRig
@@ -28,6 +30,8 @@ pytestmark = pytest.mark.timeout(300)
 
 SHAPED_BPS = 5e6
 BACKUP = "ip route add default via 192.168.9.1 dev ens9 table 100; ip rule add from 192.168.9.2 lookup 100 pref 900"
+
+EQUAL = "ip route replace default nexthop via 10.0.0.1 dev ens0 nexthop via 192.168.9.1 dev ens9"
 
 
 @contextmanager
@@ -73,7 +77,7 @@ def carried(boxes: TwoSites) -> dict[str, int]:
             id="a rule that chooses the backup",
         ),
         pytest.param(
-            "ip route replace default nexthop via 10.0.0.1 dev ens0 nexthop via 192.168.9.1 dev ens9",
+            EQUAL,
             {"wan": "ens9"},
             "ens9",
             id="one of two equal ones",
@@ -143,9 +147,37 @@ def test_check_says_that_a_deployed_tunnel_leaves_by_another_line(boxes: TwoSite
                 box.run("sh", "-c", "/root/tunnel/down.sh; rm -r /root/tunnel; ip netns del pc", check=False)
 
 
-def test_two_equal_lines_need_a_name(boxes: TwoSites) -> None:
-    routes = "ip route replace default nexthop via 10.0.0.1 dev ens0 nexthop via 192.168.9.1 dev ens9"
+@pytest.mark.parametrize("routes", [pytest.param(BACKUP, id="a backup"), pytest.param(EQUAL, id="equal ones")])
+def test_both_lines_are_measured_by_one_command_and_each_has_its_answer(
+    boxes: TwoSites, tmp_path: Path, routes: str
+) -> None:
+    out, top = tmp_path / "run", 'uplink.first.gw1.wan = "ens0"\nuplink.second.gw1.wan = "ens9"'
+    how = ("--profile", "site", "--rounds", "2", "--no-until-significant", "--image", "host", "--out", out)
     with second_line(boxes, routes):
+        before = settled(boxes)
+        lab = ("--lab", f"site:{boxes.sites(top=top)}", "--set", "uplink=first,uplink=second")
+        done = vpneval("run", "transport", "--vpn", "wireguard_go", *lab, *how)
+        as_before(boxes, before)
+    assert done.returncode == 0, done.stderr
+    fast, slow = (load_run(out / name) for name in ("first", "second"))
+    for (run, trials), name in ((fast, "first"), (slow, "second")):
+        assert run.lab["uplink"] == name
+        assert {trial.params["uplink"] for trial in trials} == {name}
+    assert max(slow[0].lab["path"]["rates_bps"]) < SHAPED_BPS < min(fast[0].lab["path"]["rates_bps"])
+    carried_bps = [of("tcp_throughput", trials) for _, trials in (fast, slow)]
+    assert carried_bps[0] > SHAPED_BPS > carried_bps[1] > 1e5
+    assert "Uplink first: " in done.stderr
+    assert "Uplink second: " in vpneval("report", out).stdout
+
+
+def of(metric: str, trials: Sequence[Trial]) -> float:
+    """The value of the tunnel in these trials, at most."""
+    found = [one.value for trial in trials for one in trial.measurements if one.metric == metric]
+    return max(found)
+
+
+def test_two_equal_lines_need_a_name(boxes: TwoSites) -> None:
+    with second_line(boxes, EQUAL):
         before = settled(boxes)
         complaint = r'gw1: its route to 198\.51\.100\.2 goes by ens0 and ens9: name one of them, wan = "ens0"'
         with pytest.raises(CannotRunHere, match=complaint), open_rig(f"site:{boxes.sites()}", print):

@@ -14,6 +14,7 @@ from runner.cli.options import (
     LabSpec,
     MaxRate,
     OnlyMachine,
+    UplinkName,
     begin,
     joined,
     tell,
@@ -33,6 +34,7 @@ def doctor(
     kernel: KernelName = HOST,
     vpns: AskedVpns = None,
     max_rate: MaxRate = "",
+    uplink: UplinkName = "",
     only_machine: OnlyMachine = False,
     as_json: Json = False,
 ) -> None:
@@ -58,7 +60,7 @@ def doctor(
     require_known("image", image, image_names())
     if under and not inside():
         raise typer.Exit(this_command_under(under, image, tell))
-    checks = this_machine() if only_machine else examine(image, lab, joined(vpns), max_rate, tell)
+    checks = this_machine() if only_machine else examine(image, lab, joined(vpns), max_rate, tell, uplink)
     if as_json:
         document(json.dumps([vars(check) for check in checks], indent=1) + "\n")
     else:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.options import ImageName, LabSpec, MaxRate, TunnelLevels, begin, joined, tell
+from runner.cli.options import ImageName, LabSpec, MaxRate, TunnelLevels, UplinkName, begin, joined, tell
 from runner.data.errors import require_known
 from runner.lab.names import DEFAULT_IMAGE
 
@@ -20,6 +20,7 @@ def lab_shell(
     image: ImageName = DEFAULT_IMAGE,
     where: LabSpec = "netns",
     max_rate: MaxRate = "",
+    uplink: UplinkName = "",
     work: Annotated[
         str, typer.Option("--command", "-c", metavar="COMMAND", help="run this command instead of a shell")
     ] = "",
@@ -28,12 +29,13 @@ def lab_shell(
     begin(f"vpneval starts a lab and brings {vpn} up in it.")
     from runner.catalogue import load_vpn
     from runner.cli.shell import one_tunnel, shell
-    from runner.lab.places import rootless
+    from runner.lab.places import check_uplinks, rootless
     from runner.sweep.request import site_limits
 
     require_known("node", node, ["host1", "gw1", "wan", "gw2", "host2"])
     plugin = load_vpn(vpn)
     params = one_tunnel(plugin, joined(levels))
     limits = site_limits(where, max_rate, "")
+    check_uplinks(where, [uplink] * bool(uplink))
     rootless.enter(where)
-    raise typer.Exit(shell(node, plugin, params, image, where, work, tell, limits))
+    raise typer.Exit(shell(node, plugin, params, image, where, work, tell, limits, uplink))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.options import Json, MaxRate, begin, tell
+from runner.cli.options import Json, MaxRate, UplinkName, begin, tell
 from runner.data.errors import UsageError
 from runner.data.streams import document
 
@@ -27,6 +27,7 @@ def look(
     gateway: GatewayAddress = "",
     lab: Sites = "",
     max_rate: MaxRate = "",
+    uplink: UplinkName = "",
     run: PastRun = None,
     as_json: Json = False,
 ) -> None:
@@ -44,7 +45,7 @@ def look(
             "look needs the gateways: --lab site:SITES.toml for two (docs/two-sites.md), or one by itself: "
             "vpneval look root@gw.example.com"
         )
-    found = examined(gateway, lab, max_rate, lambda text: None if as_json else tell(text))
+    found = examined(gateway, lab, max_rate, lambda text: None if as_json else tell(text), uplink)
     other = instead(found, run)
     if as_json:
         document(found.model_copy(update={"instead": other}).model_dump_json(indent=1) + "\n")

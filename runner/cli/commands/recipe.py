@@ -18,6 +18,7 @@ from runner.cli.options import (
     SiteFile,
     TrafficName,
     TunnelLevels,
+    UplinkName,
     WriteTo,
     begin,
     joined,
@@ -35,6 +36,7 @@ def recipe(
     ] = "",
     levels: TunnelLevels = None,
     site: SiteFile = None,
+    uplink: UplinkName = "",
     of_run: OfRun = None,
     folder: WriteTo = None,
     days: Days = 3650,
@@ -53,7 +55,7 @@ def recipe(
     vpn = vpn or _named(context, of_run)
     begin(f"vpneval reads the plugin {vpn}.")
     from runner.catalogue import load_vpn
-    from runner.cli.deployed import deploy, measured, readable, unanswered_mtu
+    from runner.cli.deployed import deploy, measured, readable, unanswered_mtu, uplink_of
     from runner.cli.shell import one_tunnel
 
     plugin = load_vpn(vpn)
@@ -61,9 +63,13 @@ def recipe(
     if of_run is not None:
         params, versions = measured(of_run, plugin, params if levels else None, tell)
         path_mtu = unanswered_mtu(of_run)
+        uplink = uplink or uplink_of(of_run) * bool(site)
+    if uplink and site is None:
+        raise UsageError("--uplink is a line of an inventory: give --site SITES.toml, too")
+    sites = (site, uplink) if site else None
     if folder is not None:
-        return deploy(plugin, params, site, folder, days, versions, tell, path_mtu)
-    document(readable(plugin, params, site, days, versions, tell, path_mtu))
+        return deploy(plugin, params, sites, folder, days, versions, tell, path_mtu)
+    document(readable(plugin, params, sites, days, versions, tell, path_mtu))
 
 
 def _named(context: typer.Context, of_run: Path | None) -> str:

@@ -152,8 +152,10 @@ def _print_pdf(made: Report, folder: Path | None) -> None:
 
 
 def _print_in_turn(runs: list[Path], made: list[Report], form: str, full: bool) -> None:
-    """The reports of the runs in a parent folder: on the terminal with a rule between them, in JSON as one list."""
+    """The reports of the runs in a parent folder: on the terminal with a rule between them, and the answers of several
+    lines once more; in JSON as one list."""
     from runner.cli.output import out
+    from runner.report.closing import by_uplink
 
     if form == "json":
         _print_json(made)
@@ -162,6 +164,9 @@ def _print_in_turn(runs: list[Path], made: list[Report], form: str, full: bool) 
         if form == "term":
             out.rule(str(Path(*run.parts[-2:])))  # host and uml alone are names that many runs have
         _print(run_report, form, full, run)
+    if form == "term":
+        for line in by_uplink(made):
+            out.print(line, highlight=False)
 
 
 def _print_json(reports: list[Report]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from runner.data.errors import require_known
+from runner.data.errors import UsageError, require_known
 from runner.lab.names import LAB_FORMS
 from runner.lab.node import LabNode
 from runner.lab.node.namespaces import NamespaceNode
@@ -95,9 +95,22 @@ def check_spec(spec: str) -> None:
         lab_file()
 
 
+def check_uplinks(spec: str, uplinks: Sequence[str]) -> None:
+    """Raise UsageError unless ``spec`` is a site lab whose inventory names these uplinks."""
+    if uplinks and not spec.startswith("site:"):
+        raise UsageError("an uplink is a line of a site lab, whose inventory names it: give --lab site:SITES.toml, too")
+    from runner.lab.places.sites import read_sites
+
+    for uplink in uplinks:
+        read_sites(Path(spec.partition(":")[2]), uplink)
+
+
 @contextmanager
-def open_rig(spec: str, say: Callable[[str], None], limits: Mapping[str, Any] | None = None) -> Iterator[Rig]:
-    """The rig that ``--lab`` names; ``say`` is told of what takes long. ``limits`` replace those of a site's inventory.
+def open_rig(
+    spec: str, say: Callable[[str], None], limits: Mapping[str, Any] | None = None, uplink: str = ""
+) -> Iterator[Rig]:
+    """The rig that ``--lab`` names; ``say`` is told of what takes long. ``limits`` replace those of a site's inventory;
+    ``uplink``: the one of its lines that is meant.
 
     ``spec`` is checked (``check_spec``). Raises CannotRunHere where a lab cannot be set up; nothing is changed then.
     """
@@ -115,7 +128,7 @@ def open_rig(spec: str, say: Callable[[str], None], limits: Mapping[str, Any] | 
         from runner.lab.places.site import site_rig
         from runner.lab.places.sites import read_sites
 
-        with site_rig(read_sites(Path(rest)).model_copy(update=dict(limits or {}))) as rig:
+        with site_rig(read_sites(Path(rest), uplink).model_copy(update=dict(limits or {}))) as rig:
             for note in rig.notes:
                 say(note)
             try:

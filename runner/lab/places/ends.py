@@ -184,7 +184,8 @@ def _port_to(seen: Looked, to: str, way: Route | None) -> str:
     """The port of the route to ``to``, or of the default route. Raises CannotRunHere where there is not one."""
     if way and (several := _several(seen.ways, to)):
         raise CannotRunHere(
-            f'its route to {to} goes by {" and ".join(several)}: name one of them, wan = "{several[0]}"'
+            f'its route to {to} goes by {" and ".join(several)}: name one of them, wan = "{several[0]}", or each as an '
+            "uplink (docs/labs.md, Two lines)"
         )
     if way:
         return way["dev"]

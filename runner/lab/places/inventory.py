@@ -16,7 +16,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
@@ -186,9 +186,13 @@ def _unfitting(model: type[BaseModel], data: Mapping[str, Any], wrong: Sequence[
 def _explained(path: Path, text: str, error: Mapping[str, Any], model: type[BaseModel]) -> str:
     """One mistake as ``file:line: [table] key: what is wrong, what is valid``."""
     table, *keys = [str(part) for part in error["loc"]] or [""]
+    fields = _of_table(model, table) or model.model_fields
     if table and table in model.model_fields and not _of_table(model, table):
         table, keys = "", [table]  # a key outside of every table
-    fields = _of_table(model, table) or model.model_fields
+    elif keys and get_origin(getattr(model.model_fields.get(table), "annotation", None)) is dict:  # a table each
+        table, keys = f"{table}.{keys[0]}", keys[1:]
+        inner = fields.get(keys[0]) if len(keys) > 1 else None
+        fields = _fields_of(inner.annotation) if inner else fields
     what = {
         "missing": "is missing",
         "extra_forbidden": "is not known",
@@ -201,7 +205,12 @@ def _explained(path: Path, text: str, error: Mapping[str, Any], model: type[Base
 def _of_table(model: type[BaseModel], table: str) -> Mapping[str, Any]:
     """The keys of the model's ``[table]``; none where it has no such table."""
     about = model.model_fields.get(table)
-    kinds = [] if about is None else [about.annotation, *get_args(about.annotation)]
+    return _fields_of(about.annotation) if about else {}
+
+
+def _fields_of(annotation: Any) -> Mapping[str, Any]:
+    """The keys of the table that this annotation stands for; none where it stands for no table."""
+    kinds = [annotation, *get_args(annotation)]
     return next((kind.model_fields for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), {})
 
 
@@ -210,9 +219,9 @@ def _line(text: str, table: str, keys: list[str]) -> int:
     lines, header_line = text.splitlines(), 1
     inside = not table
     for number, line in enumerate(lines, 1):
-        if header := re.match(r"\s*\[+\s*([\w-]+)", line):
-            inside = header[1] == table
+        if header := re.match(r"\s*\[+\s*([\w.-]+)", line):
+            inside = f"{header[1]}.".startswith(f"{table}.")
             header_line = number if inside else header_line
-        elif inside and keys and re.match(rf"\s*{re.escape(keys[0])}\s*=", line):
+        elif inside and keys and re.match(rf"\s*{re.escape(keys[0])}\s*[.=]", line):
             return number
     return header_line

@@ -17,6 +17,9 @@ address = "203.0.113.9"
 public_address = "203.0.113.9"   # if a NAT stands before gw2, with the ports that it forwards to it
 forwards = ["udp/51820"]
 
+[uplink.lte]                     # optional: one of several lines between the gateways, with what it has of its own
+gw1 = { wan = "ens9", public_address = "198.51.100.8" }
+
 [host1]                          # optional, with [host2]: a host of its own, instead of a namespace on the gateway
 address = "10.1.0.5"
 lan_port = "eth0"                # its port on the network of [gw1] lan_port, which is then needed, too
@@ -28,7 +31,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -43,6 +46,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from runner.data.errors import UsageError, require_known
 from runner.lab.places import hours
 from runner.lab.places.inventory import MachineEntry, Port, beside, read_model
 from runner.lab.shape.site import Site
@@ -63,6 +67,10 @@ def _port(forward: str) -> str:
 Forward = Annotated[str, StringConstraints(pattern=r"^(udp|tcp)/[1-9][0-9]{0,4}$"), AfterValidator(_port)]
 CABLE = "vpneval0"  # the gateway's end of the cable to a host that is a namespace on it
 Hours = Annotated[str, AfterValidator(hours.checked)]
+PathMtu = Annotated[int, Field(ge=576, le=9000)]
+MaxRate = Annotated[float, Field(ge=1e5, le=1e12)]
+Keepalive = Annotated[int, Field(ge=1, le=600)]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,30}$")]  # of a folder, too
 
 
 def _address(value: object) -> IPv4Address | IPv6Address:
@@ -109,6 +117,29 @@ class Host(MachineEntry):
         return {}
 
 
+class End(BaseModel):
+    """A gateway's end of one uplink: what takes the place of its own keys."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    wan: Port | None = None
+    wan_address: OnPath | None = None
+    public_address: OnPath | None = None
+    forwards: list[Forward] = []
+
+
+class Uplink(BaseModel):
+    """One of several lines between the gateways: what takes the place of the inventory's own keys."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    gw1: End = End()
+    gw2: End = End()
+    path_mtu: PathMtu | None = None
+    max_rate_bps: MaxRate | None = None
+    keepalive_s: Keepalive | None = None
+
+
 class Wrong(NamedTuple):
     """A line that contradicts others. ``rests_on``: the lines that it was compared with, or that were looked for, as
     "gw1.network"."""
@@ -123,18 +154,19 @@ class Sites(BaseModel):
     """Both gateways, perhaps a host behind each, and what protects the path's other traffic.
 
     ``path_mtu``: bytes, for a path that lets no ping through. ``keep_image``: the lab image stays there for the next
-    run. ``keepalive_s``: for VPNs that have such a setting.
+    run. ``keepalive_s``: for VPNs that have such a setting. ``uplink``: by name, the lines that are there beside.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     gw1: Gateway
     gw2: Gateway
-    path_mtu: Annotated[int, Field(ge=576, le=9000)] | None = None
-    max_rate_bps: Annotated[float, Field(ge=1e5, le=1e12)] | None = None
+    path_mtu: PathMtu | None = None
+    max_rate_bps: MaxRate | None = None
     between: Hours | None = None
     keep_image: bool = True
-    keepalive_s: Annotated[int, Field(ge=1, le=600)] | None = None
+    keepalive_s: Keepalive | None = None
+    uplink: dict[Name, Uplink] = {}
     host1: Host | None = None
     host2: Host | None = None
 
@@ -159,12 +191,26 @@ class Sites(BaseModel):
         """The network behind each gateway."""
         return {name: machine.lan or LANS[name] for name, machine in self.machines.items()}
 
+    def on(self, uplink: str) -> Sites:
+        """The inventory for this uplink; empty: as it is without one. Raises UsageError for one that it lacks."""
+        if not uplink:
+            return self
+        if not self.uplink:
+            raise UsageError(f"the inventory names no uplink. Add a table [uplink.{uplink}] (docs/labs.md, Two lines)")
+        require_known("uplink", uplink, [*self.uplink], where="in the inventory")
+        line = self.uplink[uplink]
+        ends = {name: _with(machine, getattr(line, name)) for name, machine in self.machines.items()}
+        return _with(self, line).model_copy(update=ends)
+
     @model_validator(mode="after")
     def _two_sites(self, info: ValidationInfo) -> Sites:
         """Raise with every line that contradicts others. The context has the lines that are wrong by themselves; what
         rests on one of them is not reported."""
         unknown = info.context or set()
-        checks = (self._same_machines, self._test_networks, self._networks, self._addresses, self._hosts, self._nats)
+        checks = (
+            *(self._same_machines, self._test_networks, self._networks, self._addresses, self._hosts, self._nats),
+            self._uplinks,
+        )
         wrong = [
             mistake
             for check in checks
@@ -264,12 +310,31 @@ class Sites(BaseModel):
             )
             yield Wrong("gw2", "public_address", sentence, ("gw2.forwards",))
 
+    def _uplinks(self) -> Iterator[Wrong]:
+        """What contradicts on one of the uplinks, and not without them."""
+        known = {wrong.said for wrong in (*self._addresses(), *self._nats())}
+        for name in self.uplink:
+            line = self.on(name)
+            for wrong in (*line._addresses(), *line._nats()):
+                if wrong.said not in known:
+                    yield Wrong("uplink", name, f"[{wrong.table}] {wrong.key} {wrong.said}", wrong.rests_on)
 
-def read_sites(path: Path) -> Sites:
-    """The inventory in ``path``. Raises UsageError with every mistake: file, line, and what is valid there."""
+
+Changed = TypeVar("Changed", bound=BaseModel)
+
+
+def _with(entry: Changed, own: BaseModel) -> Changed:
+    """The entry with the keys that ``own`` gives in the place of its own, but for the gateways' tables."""
+    given = {key: getattr(own, key) for key in own.model_fields_set - {"gw1", "gw2"}}
+    return entry.model_copy(update=given)
+
+
+def read_sites(path: Path, uplink: str = "") -> Sites:
+    """The inventory in ``path``, for this uplink if one is named. Raises UsageError with every mistake: file, line, and
+    what is valid there."""
     sites = read_model(path, Sites, "site")
     beside(path, sites.every.values())
-    return sites
+    return sites.on(uplink)
 
 
 def described(sites: Sites, ports: Mapping[str, str], addresses: Mapping[str, str]) -> tuple[Site, ...]:
