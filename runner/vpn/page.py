@@ -88,9 +88,9 @@ def page(
     for me in reversed(sites):
         parts += [f"## Gateway {me.name}\n"]
         if written:
-            directory, login = f"{written}-{me.name}", _login(me)
-            runs = f"ssh {login}" if login.startswith("root@") else f"ssh -t {login} sudo"
-            parts += [f"    scp -r {directory} {_for_scp(login)}:\n    {runs} {directory}/up.sh\n"]
+            directory = f"{written}-{me.name}"
+            copies = shlex.join(["scp", "-r", *me.reached_with, directory])
+            parts += [f"    {copies} {_for_scp(_login(me))}:\n    {_runs(me)} {directory}/up.sh\n"]
         else:
             parts += [
                 "Paste this as root, in the same directory. Each `put` makes a file; up.sh installs the packages, puts "
@@ -208,9 +208,16 @@ def _copies(sites: Sequence[Site], gateways: dict[str, Files]) -> Iterator[str]:
     for me in reversed(sites):
         names = sorted({name for text, _ in gateways[me.name].values() for name in NAME.findall(text)})
         root = f"root@{_login(me).rpartition('@')[2]}"  # who pastes the rest
-        yield f"    ssh {root} mkdir -pm 700 keys"
-        yield f"    scp {' '.join(f'keys/{name}' for name in names)} {_for_scp(root)}:keys/"
+        yield f"    {shlex.join(['ssh', *me.reached_with])} {root} mkdir -pm 700 keys"
+        copies = shlex.join(["scp", *me.reached_with, *(f"keys/{name}" for name in names)])
+        yield f"    {copies} {_for_scp(root)}:keys/"
     yield ""
+
+
+def _runs(me: Site) -> str:
+    """The words before a command of a reader's ssh that root runs on the gateway."""
+    login, command = _login(me), shlex.join(["ssh", *me.reached_with])
+    return f"{command} {login}" if login.startswith("root@") else f"{command} -t {login} sudo"
 
 
 def _login(me: Site) -> str:
@@ -239,7 +246,9 @@ def _afterwards(vpn: Vpn, sites: Sequence[Site], name: str, *, written: bool) ->
     """``name``: the recipe's, which begins that of its directory."""
     directory = f"{name}-GATEWAY" if written else f"~/{name}"
     yield "## Check\n"
-    yield f"    ssh root@GATEWAY {directory}/check.sh\n" if written else f"    {directory}/check.sh\n"
+    for command in [f"{_runs(me)} {name}-{me.name}" for me in sites] if written else [directory]:
+        yield f"    {command}/check.sh"
+    yield ""
     near, far = sites[0].host_address, sites[-1].host_address
     if vpn.carries == "ip":
         yield (

@@ -49,13 +49,15 @@ class MachineEntry(BaseModel, ABC):
 
     def options_of_ssh(self) -> list[str]:
         """The options of ssh(1) that lead to this machine."""
-        options = [] if self.config is None else ["-F", str(self.config)]
-        options += [] if self.user is None else ["-l", self.user]
-        options += [] if self.port is None else ["-p", str(self.port)]
-        options += (
-            [] if self.identity is None else ["-o", f"IdentityFile={quoted(self.identity)}", "-o", "IdentitiesOnly=yes"]
-        )
-        return options + [word for name, value in self.options.items() for word in ("-o", f"{name}={value}")]
+        return [*self.options_of_both(), *([] if self.user is None else ["-l", self.user])]
+
+    def options_of_both(self) -> list[str]:
+        """Those that scp(1) has, too: all but the user."""
+        config = [] if self.config is None else ["-F", str(self.config)]
+        given = {} if self.port is None else {"Port": str(self.port)}
+        given |= {} if self.identity is None else {"IdentityFile": quoted(self.identity), "IdentitiesOnly": "yes"}
+        every = [*given.items(), *self.options.items()]  # of an option given twice, ssh takes the first
+        return config + [word for name, value in every for word in ("-o", f"{name}={value}")]
 
 
 def quoted(path: Path) -> str:
@@ -141,9 +143,10 @@ def read_inventory(path: Path) -> Inventory:
 
 def beside(path: Path, machines: Iterable[MachineEntry]) -> None:
     """Take the files that the machines name from the inventory's folder."""
+    folder = path.absolute().parent  # a page with these names is read in another folder
     for machine in machines:
-        machine.identity = machine.identity and path.parent / at_home(machine.identity)
-        machine.config = machine.config and path.parent / at_home(machine.config)
+        machine.identity = machine.identity and folder / at_home(machine.identity)
+        machine.config = machine.config and folder / at_home(machine.config)
 
 
 def read_model(path: Path, model: type[Read], lab: str) -> Read:

@@ -356,7 +356,8 @@ def real(sites: Iterable[Site], inventory: Sites) -> tuple[Site, ...]:
     real_sites = []
     for site in sites:
         machine = inventory.machines[site.name]
-        site = replace(site, login=f"{machine.user or 'root'}@{machine.address}")
+        login, options = f"{machine.user or 'root'}@{machine.address}", tuple(machine.options_of_both())
+        site = replace(site, login=login, reached_with=options)
         if machine.network is not None:
             own = machine.network_address or machine.network[1]
             host = machine.network[2] if own != machine.network[2] else machine.network[1]

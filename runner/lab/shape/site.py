@@ -17,6 +17,7 @@ class Site:
 
     ``wan_address`` is the gateway's own. Where a NAT stands before it, others reach it at ``public_address``.
     ``login``: USER@ADDRESS by which a person's ssh reaches the gateway; empty: root at the address of the path.
+    ``reached_with``: the options that ssh and scp need for that.
     ``keepalive_s``: how often its tunnels send something where nothing else is sent; 0: as often as each VPN's default.
     """
 
@@ -30,6 +31,7 @@ class Site:
     public_address: str = ""
     keepalive_s: int = 0
     login: str = ""
+    reached_with: tuple[str, ...] = ()
 
     @property
     def path_version(self) -> int:

@@ -159,8 +159,17 @@ permit() { # the lines that let the sites' packets through the chain that has dr
                 else echo "$iptables -I FORWARD -s $1 -d $2 -j ACCEPT"; fi
             done
             ;;
-        *" firewalld "*)
-            echo "firewall-cmd --permanent --zone=trusted --add-source=$lan --add-source=$closed && firewall-cmd --reload"
+        *" firewalld "*) # a policy for what is forwarded between the two networks, and nothing else
+            if ! firewall-cmd --permanent --get-policies | grep -qw sites; then
+                echo "firewall-cmd --permanent --new-policy=sites"
+                echo "firewall-cmd --permanent --policy=sites --add-ingress-zone=ANY --add-egress-zone=ANY"
+            fi
+            for from in "$lan $closed" "$closed $lan"; do
+                set -- $from
+                echo "firewall-cmd --permanent --policy=sites --add-rich-rule='rule family=ipv4 source address=$1 destination \
+address=$2 accept'"
+            done
+            echo "firewall-cmd --reload"
             ;;
         *)
             echo "nft insert rule $* ip saddr $lan ip daddr $closed accept"

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shlex
 import stat
 import subprocess
 from dataclasses import replace
@@ -64,6 +65,25 @@ def test_a_directory_is_copied_to_where_the_inventory_reaches_the_gateway(
     keys = page(vpn, vpn.comparable, sites)
     assert "    ssh root@a mkdir -pm 700 keys\n" in keys, "who pastes the rest is root"
     assert "root@203.0.113.1" not in text + keys
+
+
+def test_the_readers_ssh_gets_the_inventorys_port_key_and_options(tmp_path: Path) -> None:
+    """Quoted for the shell, and for ssh_config(5); seen from any folder."""
+    own = 'address = "a"\nport = 2222\nidentity = "my key"\noptions.ProxyCommand = "nc -x p:1 %h %p"\n'
+    (tmp_path / "sites.toml").write_text(SITES.replace('address = "a"\n', own, 1))
+    vpn, sites = load_vpn("wireguard"), real_sites(read_sites(tmp_path / "sites.toml"))
+    text, keys = page(vpn, vpn.comparable, sites, written="wireguard-1"), page(vpn, vpn.comparable, sites)
+    options = ["Port=2222", f'IdentityFile="{tmp_path}/my key"', "IdentitiesOnly=yes", "ProxyCommand=nc -x p:1 %h %p"]
+    words = [word for option in options for word in ("-o", option)]
+    reached = [shlex.split(line) for line in (text + keys).splitlines() if line.startswith(("    ssh", "    scp"))]
+    mine = [argv for argv in reached if any(word.partition(":")[0] == "root@a" for word in argv)]
+    assert [argv[0] for argv in mine] == ["scp", "ssh", "ssh", "ssh", "scp"], "up.sh, check.sh and the keys"
+    for argv in mine:
+        assert " ".join(words) in " ".join(argv)
+        assert argv.count("-o") == len(options)
+    others = [argv for argv in reached if argv not in mine]
+    assert others
+    assert not any("-o" in argv for argv in others), "the other gateway is reached as it was"
 
 
 def test_a_script_waits_where_the_plugin_waits_and_takes_no_running_daemons_socket(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_an_inventory_of_four_machines(tmp_path: Path) -> None:
     assert list(inventory.machines) == ["host1", "gw1", "gw2", "host2"]
     assert inventory.gw1.ports() == {"lan0": "eth1", "wan0": "52:54:00:aa:bb:cc"}
     assert inventory.gw1.options_of_ssh() == ["-o", f'IdentityFile="{tmp_path}/key"', "-o", "IdentitiesOnly=yes"]
-    assert inventory.gw2.options_of_ssh() == ["-l", "operator", "-p", "2222", "-o", "ProxyJump=bastion"]
+    assert inventory.gw2.options_of_ssh() == ["-o", "Port=2222", "-o", "ProxyJump=bastion", "-l", "operator"]
 
 
 def test_the_example_in_the_documentation_is_valid(tmp_path: Path) -> None:
