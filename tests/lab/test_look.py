@@ -18,8 +18,9 @@ from tests.lab.test_ssh_lab import as_before, settled
 pytestmark = pytest.mark.timeout(300)
 RECOGNISED = (
     *("wireguard_go", "openvpn", "openvpn_tcp", "openvpn_tap", "ipsec_user", "tinc", "nebula", "ssh_tun", "ssh_tap"),
-    *("openconnect", "openconnect_tls"),
+    *("openconnect", "openconnect_tls", "fastd", "n2n", "boringtun", "wireguard_rosenpass"),
 )
+FORWARDS = ("ssh_forward", "stunnel_forward")
 # A tunnel of somebody's: it carries packets between a TUN and UDP in the clear, by a program that no plugin knows.
 FOREIGN = r"""
 import fcntl, os, select, socket, struct, sys
@@ -126,6 +127,16 @@ def test_a_vpn_is_recognised_by_its_own_signs(boxes: TwoSites, name: str) -> Non
     assert found["to"], "an address of the other gateway is behind it"
     assert found["inside"]["rtt_ms"], "and answers"
     assert found["inside"]["mtu_bytes"] > 1000
+    assert all(tunnel["told"] for tunnel in found["tunnel"].values()), "each end tells its parameters"
+
+
+@pytest.mark.parametrize("name", FORWARDS)
+def test_a_forward_of_ports_is_recognised_where_it_dials(boxes: TwoSites, name: str) -> None:
+    with stands(boxes, name):
+        found = looked(boxes)
+    assert recognised(found) == {name}
+    assert found["tunnel"]["gw1"]["told"]
+    assert not found["tunnel"]["gw1"]["device"]
 
 
 def test_somebody_elses_tunnel_is_found_and_has_no_name(boxes: TwoSites) -> None:

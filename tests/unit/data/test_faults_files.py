@@ -11,7 +11,6 @@ import pytest
 
 from runner.choice.stated import Given, stated
 from runner.cli.main import main
-from runner.cli.several import indexed
 from runner.data.errors import UsageError
 from runner.data.parent import indexed
 from runner.data.store import load_run, open_store
