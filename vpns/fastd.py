@@ -76,8 +76,9 @@ class Fastd(Vpn):
             f'mode tun;\nmtu 1400;\nbind {mine}:10000;\nmethod "{method}";\n'
             f'secret "{secrets[f"{me.name}.key"]}";\nstatus socket "{STATUS}";\npersist interface yes;\n'
         )
-        floats = "    float yes;\n" if roams not in ("", me.name) else ""
         for peer in peers:
+            # A NAT may give the peer another port: if it has seen a packet of ours to this one, it does.
+            floats = "    float yes;\n" if roams not in ("", me.name) or peer.public_address else ""
             config += (
                 f'peer "{peer.name}" {{\n{floats}    key "{secrets[f"{peer.name}.pub"]}";\n'
                 f'    remote {bracketed(peer.wan_address)}:10000;\n    interface "fastd{peer.number}";\n}}\n'

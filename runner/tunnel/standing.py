@@ -130,7 +130,8 @@ class _Examining:
         for name, other in (self.names, self.names[::-1]):
             known = _addresses(self.seen[other]) | {self.public[other]}
             for tunnel in self.tunnels[name]:
-                if any(end.rpartition(":")[0] in known or end in known for end in tunnel.ends):
+                told = [word for line in tunnel.told for word in line.split()]  # a forward may dial when it is used
+                if any(end.rpartition(":")[0] in known or end in known for end in [*tunnel.ends, *told]):
                     self.tunnel.setdefault(name, tunnel)
 
     def _one_name(self) -> None:

@@ -18,7 +18,7 @@ from tests.lab.test_ssh_lab import as_before, settled
 pytestmark = pytest.mark.timeout(300)
 RECOGNISED = (
     *("wireguard_go", "openvpn", "openvpn_tcp", "openvpn_tap", "ipsec_user", "tinc", "nebula", "ssh_tun", "ssh_tap"),
-    *("openconnect", "openconnect_tls", "fastd", "n2n", "boringtun", "wireguard_rosenpass"),
+    *("openconnect", "openconnect_tls", "fastd", "n2n"),
 )
 FORWARDS = ("ssh_forward", "stunnel_forward")
 # A tunnel of somebody's: it carries packets between a TUN and UDP in the clear, by a program that no plugin knows.

@@ -155,8 +155,8 @@ def test_both_lines_are_measured_by_one_command_and_each_has_its_answer(
     how = ("--profile", "site", "--rounds", "2", "--no-until-significant", "--image", "host", "--out", out)
     with second_line(boxes, routes):
         before = settled(boxes)
-        lab = ("--lab", f"site:{boxes.sites(top=top)}", "--set", "uplink=first,uplink=second")
-        done = vpneval("run", "transport", "--vpn", "wireguard_go", *lab, *how)
+        lab = ("--lab", f"site:{boxes.sites(top=top)}", "--set", "measure=tcp,uplink=first,uplink=second")
+        done = vpneval("run", "reference", "--vpn", "wireguard_go", *lab, *how)
         as_before(boxes, before)
     assert done.returncode == 0, done.stderr
     fast, slow = (load_run(out / name) for name in ("first", "second"))
@@ -165,7 +165,7 @@ def test_both_lines_are_measured_by_one_command_and_each_has_its_answer(
         assert {trial.params["uplink"] for trial in trials} == {name}
     assert max(slow[0].lab["path"]["rates_bps"]) < SHAPED_BPS < min(fast[0].lab["path"]["rates_bps"])
     carried_bps = [of("tcp_throughput", trials) for _, trials in (fast, slow)]
-    assert carried_bps[0] > SHAPED_BPS > carried_bps[1] > 1e5
+    assert carried_bps[0] > 2 * SHAPED_BPS > carried_bps[1] > 1e5, "a short slice has the shaper's burst, too"
     assert "Uplink first: " in done.stderr
     assert "Uplink second: " in vpneval("report", out).stdout
 
