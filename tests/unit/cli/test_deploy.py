@@ -17,7 +17,7 @@ from runner.lab.places.sites import read_sites
 from runner.lab.shape.site_to_site import SITES as TEST_SITES
 from runner.vpn import deploy
 from runner.vpn.page import page
-from runner.vpn.recipe import NotedNode
+from runner.vpn.recipe import NotedNode, script_of
 
 ROOT = Path(__file__).parents[3]
 SITES = """\
@@ -294,3 +294,15 @@ def test_packets_are_made_to_fit_the_path(tmp_path: Path, path_mtu: int | None) 
     assert said.count(f"\nmtu={path_mtu or ''} # of the path") == 2
     assert "-days 3650 " in said
     assert "Addresses to replace" not in said, "they are the reader's own"
+
+
+@pytest.mark.parametrize("name", [name for name in vpn_names() if load_vpn(name).carries == "ip"])
+def test_the_closing_lets_out_by_devices_that_the_recipe_itself_makes(name: str) -> None:
+    """By their names; one that a daemon chooses itself would be shut out, or somebody else's let out."""
+    vpn, (me, peer) = load_vpn(name), TEST_SITES
+    secrets = {secret: f"<{secret}>" for secret in vpn.secrets(NotedNode("ca"), TEST_SITES)}
+    script = script_of(vpn, vpn.comparable, me, TEST_SITES, secrets)
+    made = "\n".join([*script.lines, *(text for text, _ in script.files.values())])
+    devices = deploy.values_of(vpn, me, [peer], script)["tunnel"].split()
+    chosen = {"ipsec_user": ["ipsec0"]}.get(name, [])  # charon's own: "ipsec" and the first number that is free
+    assert [device for device in devices if not re.search(rf"\b{re.escape(device.rstrip('*'))}", made)] == chosen
