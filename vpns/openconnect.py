@@ -41,6 +41,7 @@ TOLD = (
     "compression",
     "device",
     "ipv4-network",
+    *("interface", "base-mtu", "gnutls-priority", "dtls12-ciphers", "deflate", "no-deflate"),  # of the end that dials
 )
 
 

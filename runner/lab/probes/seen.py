@@ -168,6 +168,7 @@ def process(pid: int, programs: dict[str, Any], ends: dict[str, str]) -> dict[st
     if name not in programs and not devices:
         return None
     argv = text_of(f"/proc/{pid}/cmdline").rstrip("\0").split("\0")
+    argv = argv[0].split() if len(argv) == 1 else argv  # a title: "sshd: /usr/sbin/sshd -f FILE [listener] 0 of …"
     tells, config = programs.get(name, [[], {}])
     lines: list[str] = []
     files: list[str] = []
