@@ -13,7 +13,7 @@ from runner.cli.output import out
 from runner.data.asked import AskedRun
 from runner.data.errors import VpnevalError
 from runner.data.files import is_there
-from runner.data.levels import TUNNEL_FACTORS
+from runner.data.levels import TUNNEL_FACTORS, UPLINK
 from runner.data.numbers import roughly
 from runner.data.store import load_run
 from runner.data.streams import document
@@ -55,7 +55,7 @@ def show(request: Request, as_json: bool) -> None:
     for column in ("vpn", "tunnel", "traffic"):
         table.add_column(column, overflow="fold")
     for cell in request.cells:
-        tunnel = [cell.params[f] for f in ("cipher", "integrity", "compression", "image") if f in cell.params]
+        tunnel = [cell.params[f] for f in ("cipher", "integrity", "compression", "image", UPLINK) if f in cell.params]
         tunnel += filter(None, [wan(cell.params)])
         traffic = [
             f"{f} {level}" if level.isdigit() or f == "fragmentation" else level

@@ -17,7 +17,7 @@ from runner.lab import kernels
 from runner.lab.node import LabNode, wait_until
 from runner.lab.software.image import Image, open_image
 from tests.kernel.inside import in_guest
-from tests.kernel.vpns_inside import LEAN
+from tests.kernel.vpns_inside import LEAN, OLDER
 from tests.lab.by_hand import bare_packets, script, two_gateways
 from tests.lab.test_closed import BACK, EVENTS, IPTABLES, happens, holds, in_use, stop
 from tests.lab.test_recipe_by_hand import FORMS, Tunnel, goes_by_hand
@@ -29,6 +29,7 @@ FILES = {"/etc/strongswan.d/zz-lean.conf": LEAN}  # a guest takes 13 s to load a
 RULES = ("masquerading", "masquerading of everything", "policy routing", "routes flushed", "firewall loaded anew")
 PARTS = {"rules": RULES, "restarts": tuple(event for event in EVENTS if event not in RULES)}
 WITHOUT_NFTABLES = ("policy routing", "daemons killed", "networkd started anew", "routes flushed", "rebooted")
+OPEN = "test_a_device_that_a_daemons_child_makes_is_all_that_is_open"
 CLOSED = {"uml": "test_a_policy_closes_it_without_nftables", "qemu": "test_nothing_leaves_in_the_clear"}
 
 
@@ -88,6 +89,12 @@ def test_a_policy_closes_it_without_nftables(image: Image, tmp_path: Path, name:
         wait_until(lambda: bare_packets(lab) > seen, "a packet in the clear: the control", 10)
 
 
+@pytest.mark.parametrize("name", OLDER)
+def test_a_device_that_a_daemons_child_makes_is_all_that_is_open(image: Image, tmp_path: Path, name: str) -> None:
+    with in_use(image, tmp_path, name) as (lab, near):
+        holds(lab, near, name, ("daemons killed",))
+
+
 def main() -> int:
     asked = argparse.ArgumentParser()
     asked.add_argument("--kernel", default="uml")
@@ -96,15 +103,17 @@ def main() -> int:
     asked.add_argument("names", nargs="*")
     wanted = asked.parse_args()
     (kernel,) = kernels.parse(wanted.kernel, several=False)
-    names = wanted.names or (NAMES if wanted.kernel == "uml" else DEBIANS)
-    tests = [f"{__file__}::test_a_recipe_by_hand[{form}-{name}]" for name in names for form in FORMS]
+    names = wanted.names or ((*NAMES, *OLDER) if wanted.kernel == "uml" else DEBIANS)
+    tests = [f"{__file__}::{OPEN}[{name}]" for name in names if name in OLDER]
+    names = [name for name in names if name not in OLDER]
+    tests += [f"{__file__}::test_a_recipe_by_hand[{form}-{name}]" for name in names for form in FORMS]
     closed = CLOSED[wanted.kernel.partition(":")[0]]
     if wanted.kernel == "uml":
         tests += [f"{__file__}::{closed}[{name}]" for name in names if name == "ipsec"]
     else:
         tests += [f"{__file__}::{closed}[{part}-{name}]" for name in names for part in PARTS]
     options = ["-q", "-rA", "--timeout=1800", *(["-k", wanted.only] if wanted.only else [])]
-    return in_guest(wanted.folder, [*options, *tests], kernel=kernel)
+    return in_guest(wanted.folder, [*options, *tests], images=("trixie", "bookworm"), kernel=kernel)
 
 
 if __name__ == "__main__":

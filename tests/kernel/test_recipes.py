@@ -3,7 +3,7 @@
 import pytest
 
 from tests.kernel.inside import WITHIN_S, Work
-from tests.kernel.recipes_inside import CLOSED, NAMES
+from tests.kernel.recipes_inside import CLOSED, NAMES, OLDER, OPEN
 from tests.lab.test_recipe_by_hand import FORMS
 
 pytestmark = pytest.mark.timeout(WITHIN_S + 60)
@@ -14,6 +14,12 @@ def test_without_nftables_a_policy_closes_the_way_past_the_tunnel(begun: dict[st
     work = begun["recipes_inside"]
     inside = f"{INSIDE}::{CLOSED['uml']}[ipsec]"
     assert work.outcomes()[inside] == "passed", work.done().stdout
+
+
+@pytest.mark.parametrize("name", OLDER)
+def test_nothing_leaves_past_a_device_that_a_daemons_child_makes(begun: dict[str, Work], name: str) -> None:
+    work = begun["recipes_inside"]
+    assert work.outcomes()[f"{INSIDE}::{OPEN}[{name}]"] == "passed", work.done().stdout
 
 
 @pytest.mark.parametrize("name", NAMES)
