@@ -3,7 +3,8 @@
 import pytest
 
 from tests.kernel.inside import WITHIN_S, Work
-from tests.kernel.recipes_inside import CLOSED, NAMES, OLDER, OPEN
+from tests.kernel.recipes_inside import CLOSED, NAMES, OPEN
+from tests.kernel.vpns_inside import OLDER
 from tests.lab.test_recipe_by_hand import FORMS
 
 pytestmark = pytest.mark.timeout(WITHIN_S + 60)
