@@ -162,7 +162,8 @@ permit() { # the lines that let the sites' packets through the chain that has dr
         *" firewalld "*) # a policy for what is forwarded between the two networks, and nothing else
             if ! firewall-cmd --permanent --get-policies | grep -qw sites; then
                 echo "firewall-cmd --permanent --new-policy=sites"
-                echo "firewall-cmd --permanent --policy=sites --add-ingress-zone=ANY --add-egress-zone=ANY"
+                echo "firewall-cmd --permanent --policy=sites --add-ingress-zone=ANY"
+                echo "firewall-cmd --permanent --policy=sites --add-egress-zone=ANY"
             fi
             for from in "$lan $closed" "$closed $lan"; do
                 set -- $from
