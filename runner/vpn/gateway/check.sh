@@ -159,16 +159,15 @@ permit() { # the lines that let the sites' packets through the chain that has dr
                 else echo "$iptables -I FORWARD -s $1 -d $2 -j ACCEPT"; fi
             done
             ;;
-        *" firewalld "*) # a policy for what is forwarded between the two networks, and nothing else
-            if ! firewall-cmd --permanent --get-policies | grep -qw sites; then
-                echo "firewall-cmd --permanent --new-policy=sites"
-                echo "firewall-cmd --permanent --policy=sites --add-ingress-zone=ANY"
-                echo "firewall-cmd --permanent --policy=sites --add-egress-zone=ANY"
-            fi
-            for from in "$lan $closed" "$closed $lan"; do
-                set -- $from
-                echo "firewall-cmd --permanent --policy=sites --add-rich-rule='rule family=ipv4 source address=$1 destination \
-address=$2 accept'"
+        *" firewalld "*) # a policy is asked only about what comes from or goes to a zone that has a port or a source
+            set -- firewall-cmd --permanent
+            echo "$* --new-zone=othersite"
+            echo "$* --zone=othersite --add-source=$closed"
+            echo "$* --new-policy=sites"
+            echo "$* --policy=sites --add-ingress-zone=ANY"
+            echo "$* --policy=sites --add-egress-zone=ANY"
+            for from in "source address=$lan destination address=$closed" "source address=$closed destination address=$lan"; do
+                echo "$* --policy=sites --add-rich-rule='rule family=ipv4 $from accept'"
             done
             echo "firewall-cmd --reload"
             ;;
