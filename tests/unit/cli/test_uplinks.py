@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.cli import several, stages
+from runner.cli import measuring, several
 from runner.cli.deployed import uplink_of
 from runner.cli.ending import Shown
 from runner.data.asked import AskedRun
@@ -121,16 +121,16 @@ def test_each_line_is_a_run_in_an_equal_share_of_the_deadline(
 ) -> None:
     played: list[AskedRun] = []
 
-    def report_on(request: Request, shown: Shown) -> int:
+    def measured(request: Request, shown: Shown) -> int:
         played.append(request.asked)
         assert request.asked.out
         shutil.copytree(CHOICE, request.asked.out)
         return 1 if len(played) == 1 else 0
 
-    monkeypatch.setattr(several, "report_on", report_on)
+    monkeypatch.setattr(several, "measure_and_report", measured)
     monkeypatch.setattr(rootless, "enter", lambda lab: None)
     whole = asked(spec, "cipher=aes-256-gcm", *BOTH, deadline_s=600, out=tmp_path / "out").asked
-    assert stages.play(whole, Shown(quiet=True)) == 1, "the worst of both"
+    assert measuring.measure(whole, Shown(quiet=True)) == 1, "the worst of both"
     assert [(one.levels, one.deadline_s) for one in played] == [
         (("cipher=aes-256-gcm", f"uplink={name}"), 300.0) for name in ("fibre", "lte")
     ]
