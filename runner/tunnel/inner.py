@@ -6,6 +6,7 @@ from runner.data.errors import MeasurementError, Unsupported
 from runner.data.levels import BASELINE
 from runner.lab.node import wait_until
 from runner.lab.node.iproute import objects
+from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import Lab, batch
 from runner.tunnel.path import NO_IPV6, no_ipv6
 from runner.vpn.plugin import Vpn
@@ -25,6 +26,16 @@ def refused(lab: Lab, vpn: Vpn) -> Unsupported | None:
     return None
 
 
+def addressed(lab: Lab, site: Site) -> None:
+    """Give the site's network addresses of IPv6 beside the others, and let its gateway forward."""
+    gateway, host, here = lab.gateway(site), lab.nodes[f"host{site.number}"], site.lan_ipv6.removesuffix("/64")
+    on = "net.ipv6.conf.all.disable_ipv6=0"  # a machine that has it off may hand that on to new namespaces
+    gateway.run("sysctl", "-qw", on, "net.ipv6.conf.all.forwarding=1")
+    host.run("sysctl", "-qw", on)
+    batch(gateway, f"addr replace {here}1/64 dev lan0 nodad")
+    batch(host, f"addr replace {site.host_ipv6}/64 dev eth0 nodad", f"route replace ::/0 via {here}1")
+
+
 def ipv6_through(lab: Lab, vpn: Vpn) -> str:
     """The IPv6 address of host2, which host1 reaches through the tunnel.
 
@@ -38,23 +49,15 @@ def ipv6_through(lab: Lab, vpn: Vpn) -> str:
             raise MeasurementError(
                 f"{me.name} routes the sites' traffic to {device}: IPv6 would pass beside the tunnel"
             )
-        on = ("net.ipv6.conf.all.disable_ipv6=0",)  # a machine that has it off may hand that on to new namespaces
-        gateway.run("sysctl", "-qw", *on, "net.ipv6.conf.all.forwarding=1", f"net.ipv6.conf.{device}.disable_ipv6=0")
-        lab.nodes[f"host{me.number}"].run("sysctl", "-qw", *on)
+        addressed(lab, me)
+        gateway.run("sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=0")
         # On an Ethernet the next hop must be asked for; a device between two ends has only one.
         ethernet = "link/ether" in gateway.run("ip", "link", "show", "dev", device).stdout
         via = f"via fd00::{peer.number} " if ethernet else ""
-        here = me.lan_ipv6.removesuffix("/64")
         batch(
             gateway,
-            f"addr replace {here}1/64 dev lan0 nodad",
             f"addr replace fd00::{me.number}/64 dev {device} nodad",
             f"route replace {peer.lan_ipv6} {via}dev {device}",
-        )
-        batch(
-            lab.nodes[f"host{me.number}"],
-            f"addr replace {me.host_ipv6}/64 dev eth0 nodad",
-            f"route replace ::/0 via {here}1",
         )
     address = lab.sites[-1].host_ipv6
     echo = ("ping", "-6", "-n", "-q", "-c", "1", "-W", "1", address)

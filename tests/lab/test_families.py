@@ -6,6 +6,8 @@ import pytest
 
 from runner.catalogue import load_vpn, vpn_names
 from runner.data.errors import MeasurementError
+from runner.instruments.security.other_family import other_family
+from runner.instruments.security.vantage import vantage
 from runner.instruments.traffic.overhead import overhead
 from runner.lab.shape.site_to_site import Lab, over_ipv6
 from runner.vpn.plugin import Vpn
@@ -84,6 +86,22 @@ def within_the_wan(lab: Lab, dropped: str) -> None:
     """The WAN drops what the expression matches."""
     table = "table bridge no {\n chain f {\n type filter hook forward priority 0\n %s drop\n }\n}\n"
     lab.wan.run("nft", "-f", "-", input=table % dropped)
+
+
+CLOSED = "table ip6 no {\n chain f {\n type filter hook forward priority 0\n ip6 daddr fd02::/64 drop\n }\n}\n"
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(
+    ("asked", "rules", "found"), [({}, "", "open"), ({}, CLOSED, "closed"), ({"inner": "6"}, "", "carried")], ids=str
+)
+def test_what_becomes_of_the_sites_ipv6(lab_for: LabFor, asked: dict[str, str], rules: str, found: str) -> None:
+    lab, vpn = lab_for("wireguard_go"), load_vpn("wireguard_go")
+    bring(lab, vpn, **asked)
+    lab.gateway(lab.sites[0]).run("nft", "-f", "-", input=rules)
+    with vantage(lab, vpn, lab.sites[-1].host_address) as at:
+        at.begin()
+        assert other_family(at) == found
 
 
 def lying(name: str, said: str, done: str) -> Vpn:

@@ -23,14 +23,14 @@ from runner.lab.node import Node
 from runner.lab.node.probing import probe
 from runner.lab.places import NamespaceRig
 from runner.lab.shape.site import Site
-from runner.lab.shape.site_to_site import SITES, Lab, namespace_lab
+from runner.lab.shape.site_to_site import SITES, Lab, namespace_lab, over_ipv6
 from runner.lab.software.image import Image
 from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
 from runner.vpn.plugin import Vpn
 from tests.lab import toy
 from tests.lab.toy import Toy
 
-Benches = Callable[[Vpn], Bench]
+Benches = Callable[..., Bench]
 NOT_OF_PLAIN_IP = ("content_hiding", "diversion_resistance")  # it shrinks nothing, and its peer is a route's
 
 
@@ -39,7 +39,7 @@ def bench_of(image: Image, tmp_path: Path) -> Iterator[Benches]:
     """A bench for a VPN, as the trial loop makes it, gone after the test."""
     with ExitStack() as labs:
 
-        def made(vpn: Vpn) -> Bench:
+        def made(vpn: Vpn, underlay: int = 4) -> Bench:
             def keys(*, others: bool = False, sites: Sequence[Site] = ()) -> dict[str, str]:
                 if others not in known:
                     known[others] = make_secrets(vpn, NamespaceRig().alone(image, lambda line: None), sites or SITES)
@@ -48,6 +48,8 @@ def bench_of(image: Image, tmp_path: Path) -> Iterator[Benches]:
             def bare() -> Lab:
                 labs.close()
                 lab = labs.enter_context(namespace_lab(image, logs=tmp_path))
+                if underlay == 6:
+                    over_ipv6(lab)
                 start_services(lab)
                 return lab
 
@@ -85,7 +87,7 @@ def test_a_secure_vpn_passes_all(bench_of: Benches, tmp_path: Path) -> None:
     assert "declares nothing" in found.attempt["inconclusive"]["declared_strength"]["reason"]
 
 
-@pytest.mark.smoke
+@pytest.mark.parametrize("underlay", [pytest.param(4, marks=pytest.mark.smoke), 6])
 @pytest.mark.parametrize(
     ("weakness", "probe"),
     [
@@ -100,9 +102,9 @@ def test_a_secure_vpn_passes_all(bench_of: Benches, tmp_path: Path) -> None:
         ("opens", "fail_closed"),
     ],
 )
-def test_each_weakness_is_caught(bench_of: Benches, weakness: str, probe: str) -> None:
+def test_each_weakness_is_caught(bench_of: Benches, weakness: str, probe: str, underlay: int) -> None:
     vpn = weakened(weakness)
-    (found,) = security(bench_of(vpn), vpn, vpn.recommended, only=(probe,)).measurements
+    (found,) = security(bench_of(vpn, underlay), vpn, vpn.recommended, only=(probe,)).measurements
     assert (found.metric, found.value, found.detail["result"]) == (probe, 0.0, "fail"), found.detail
 
 

@@ -20,9 +20,9 @@ key_text, local, remote, *weak = sys.argv[1:]
 key, mine, theirs = bytes.fromhex(open(key_text).read().strip()), local.encode(), remote.encode()
 tun = os.open("/dev/net/tun", os.O_RDWR)
 fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH", b"toy0", 0x1001))  # TUNSETIFF, IFF_TUN | IFF_NO_PI
-wan = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+wan = socket.socket(socket.AF_INET6 if ":" in local else socket.AF_INET, socket.SOCK_DGRAM)
 wan.bind((local, 7777))
-if "df" not in weak:
+if "df" not in weak and ":" not in local:
     wan.setsockopt(socket.IPPROTO_IP, 10, 0)  # IP_MTU_DISCOVER, IP_PMTUDISC_DONT
 def stream(who, counter, data):
     if "no_cipher" in weak or "no_key" in weak:

@@ -3,6 +3,7 @@
 The near gateway gets what every gateway has, a default route to the WAN. Then, first, the peer is cut off; second, the
 VPN's own processes on the near gateway are killed. Messages to the far host must not be on the WAN in the clear.
 Control: a message to an address outside (TEST-NET-2, RFC 5737) is seen in the clear at the same tap each time.
+Beside it, and not counted: what becomes of the sites' IPv6 while the tunnel is up (other_family.py).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import time
 
 from runner.data.errors import CommandError, MeasurementError
+from runner.instruments.security.other_family import other_family
 from runner.instruments.security.vantage import PORT, ProbeOutcome, Vantage, message
 from runner.lab.node import PATIENCE, LabNode
 from runner.lab.shape.site import hop
@@ -26,6 +28,7 @@ def down(at: Vantage) -> ProbeOutcome:
     at.speak(before)
     if not at.count([before])[0]:
         return ProbeOutcome("inconclusive", "the tunnel was not up before it was taken down")
+    ipv6 = other_family(at)
     route = ("0.0.0.0/0", "via", *hop(far.wan_address), "metric", "4000")  # by name it would be of the hop's family
     try:
         gateway.run("ip", "route", "add", *route)
@@ -37,17 +40,19 @@ def down(at: Vantage) -> ProbeOutcome:
     at.interfere("pass")
     killed = kill_daemons(at, gateway)
     dead, dead_control = leaks(at) if killed else (False, True)
-    detail = {"open_when_cut_off": cut, "killed": killed, "open_when_killed": dead if killed else None}
+    detail = {"open_when_cut_off": cut, "killed": killed, "open_when_killed": dead if killed else None, "ipv6": ipv6}
+    beside = ipv6 == "open" and not at.vpn.reference
+    besides = "; the sites' IPv6 leaves in the clear beside the tunnel, which carries IPv4 only" if beside else ""
     control = f"a message to {OUTSIDE} was on the WAN in the clear each time"
     if cut or dead:
         when = " and ".join(["the peer is cut off"] * cut + ["its processes are killed"] * dead)
-        return ProbeOutcome("fail", f"fails open: traffic leaves in the clear when {when}", control, detail)
+        return ProbeOutcome("fail", f"fails open: traffic leaves in the clear when {when}{besides}", control, detail)
     if not (cut_control and dead_control):
         return ProbeOutcome(
             "inconclusive", "not even a message to outside was seen on the WAN in the clear", detail=detail
         )
     tried = f"cut off, and with {', '.join(killed)} killed" if killed else "cut off; it has no process to kill"
-    return ProbeOutcome("pass", f"fails closed: nothing in the clear when {tried}", control, detail)
+    return ProbeOutcome("pass", f"fails closed: nothing in the clear when {tried}{besides}", control, detail)
 
 
 def leaks(at: Vantage) -> tuple[bool, bool]:

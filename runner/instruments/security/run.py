@@ -252,6 +252,7 @@ class SecurityProbes(Whole):
             exact=True,
         ),
     )
+    inner_ipv6 = True
     spends_tunnel = True
     finds_plaintext = True
 

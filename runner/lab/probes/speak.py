@@ -13,7 +13,8 @@ import json
 import socket
 import sys
 
-SO_NO_CHECK = 11  # socket(7), asm-generic/socket.h
+# asm-generic/socket.h, linux/udp.h
+NO_CHECK = {socket.AF_INET: (socket.SOL_SOCKET, 11), socket.AF_INET6: (socket.IPPROTO_UDP, 101)}
 TIMEOUT_S = 3.0
 
 TOS = {socket.AF_INET: (socket.IPPROTO_IP, socket.IP_TOS), socket.AF_INET6: (socket.IPPROTO_IPV6, socket.IPV6_TCLASS)}
@@ -25,7 +26,7 @@ def say(data: bytes, to: tuple[str, int], tos: int) -> None:
     family = socket.AF_INET6 if ":" in to[0] else socket.AF_INET
     if family not in sockets:
         sockets[family] = socket.socket(family, socket.SOCK_DGRAM)
-        sockets[family].setsockopt(socket.SOL_SOCKET, SO_NO_CHECK, 1)  # of IPv4; IPv6 wants one (RFC 8200 §8.1)
+        sockets[family].setsockopt(*NO_CHECK[family], 1)
     sockets[family].setsockopt(*TOS[family], tos)
     sockets[family].sendto(data, to)
 

@@ -14,10 +14,15 @@ import time
 from contextlib import suppress
 
 port = int(sys.argv[1])
-datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+both = socket.has_dualstack_ipv6()
+family = socket.AF_INET6 if both else socket.AF_INET
+datagrams = socket.socket(family, socket.SOCK_DGRAM)
+if both:
+    datagrams.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    datagrams.setsockopt(socket.IPPROTO_UDP, 102, 1)  # UDP_NO_CHECK6_RX: takes them without a checksum (RFC 6935)
 datagrams.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**22)
-datagrams.bind(("0.0.0.0", port))
-listener = socket.create_server(("0.0.0.0", port), backlog=64)
+datagrams.bind(("", port))
+listener = socket.create_server(("", port), family=family, dualstack_ipv6=both, backlog=64)
 heard: list[tuple[float, str]] = []
 streams: dict[int, bytearray] = {}
 open_ones: dict[int, socket.socket] = {}
