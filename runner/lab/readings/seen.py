@@ -28,7 +28,7 @@ class Program(TypedDict):
     closed: list[Line]
 
 
-class Told(TypedDict):
+class DaemonAnswer(TypedDict):
     """What a command said of a ``device`` ("" for none), that belongs to the program or kind ``name``."""
 
     argv: list[Line]
@@ -59,7 +59,7 @@ class Seen(TypedDict):
     links: list[Link]
     routes: list[Route]
     processes: list[Program]
-    answers: list[Told]
+    answers: list[DaemonAnswer]
     states: list[Line]
     policies: list[Line]
     listening: list[Word]
