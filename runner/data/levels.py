@@ -124,3 +124,8 @@ def traffic_factors(named: Collection[str]) -> list[str]:
 def outside_of_tunnel(params: Mapping[str, str]) -> dict[str, str]:
     """The levels of the traffic and of the WAN: all but those of the tunnel and of its software."""
     return {factor: level for factor, level in params.items() if factor not in TUNNEL and factor != "image"}
+
+
+def beside_plain_ip(params: Mapping[str, str]) -> dict[str, str]:
+    """The levels that a VPN's cell shares with plain IP beside it, which has no crypto driver and no other variant."""
+    return {factor: level for factor, level in outside_of_tunnel(params).items() if factor not in VARIANTS}
