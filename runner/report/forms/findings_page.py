@@ -25,12 +25,12 @@ LONGEST_CELL = 200  # characters, of the tables of findings and of runs
 PICTURE = "![Published ratio against measured ratio, with 95 % intervals](findings.svg)"
 HEAD = ("finding", "published; run: measured (95 % interval)", "verdict: why")
 INTRODUCTION = """\
-A *finding* is one number that a conclusion comes down to: a ratio of two systems side by side, a share of 1, or a
-time. Absolute rates are not compared, because the papers' machines were ten to twenty years older. Its verdict:
-**reproduced**, the 95 % interval lies within the claim; **not reproduced**, outside; **answered**, a question that
-nobody had answered; **undecided**, across its bound; **unmeasured**; **incomparable**, measured, but without a
-verdict. [papers.md](../../docs/papers.md#findings) has the bounds of claims in words. ≥: known from below only; ≤:
-from above; ?: neither.
+A *finding* is one number: a ratio of two systems side by side, a share of 1, a count, or a time. Absolute rates are not
+compared, because the papers' machines were ten to twenty years older. Its verdict: **reproduced**, the 95 % interval
+lies within the claim; **not reproduced**, outside; **answered**, a question that nobody had answered; **undecided**,
+across its bound; **unmeasured**; **incomparable**, measured, but without a verdict.
+[papers.md](../../docs/papers.md#findings) has the bounds of claims in words. ≥: known from below only; ≤: from above;
+?: neither.
 
 A conclusion holds if each of its findings is reproduced. It does not hold if one is not reproduced and no run
 contradicts that. All its parts and runs share one error of 5 % (Bonferroni).
@@ -121,13 +121,18 @@ def _paper(name: str, rows: Rows) -> list[str]:
     return [
         *(f"### {title[0].upper()}{title[1:]}", ""),
         *table_lines(HEAD, [cells for claim in shown.values() for cells in _of_finding(claim)]),
-        *_without_number([claim[0][1] for at, claim in enumerate(mine) if at not in shown]),
+        *_without_number([_nearest(claim) for at, claim in enumerate(mine) if at not in shown]),
     ]
 
 
 def _stands(row: FindingRow) -> bool:
     """Has it a number, by a kernel that is a scale for its systems, on machines where it stands?"""
     return row.value is not None and row.kind != "scale" and row.stands != "no"
+
+
+def _nearest(claim: Rows) -> FindingRow:
+    """Of the runs without a number that stands, the one that measured most of it: its reason is what is left."""
+    return max((row for _, row in claim), key=lambda row: row.value is not None)
 
 
 def _without_number(findings: Sequence[FindingRow]) -> list[str]:

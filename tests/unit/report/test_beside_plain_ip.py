@@ -23,7 +23,7 @@ def share_of(trials: list[Trial]) -> float | None:
     (experiment,) = build(one_experiment(trials), trials).experiments
     (table,) = [table for table in experiment.tables if table.metric == "tcp_throughput"]
     share = next(row.share for row in table.rows if row.vpn == "openvpn")
-    return share and share.ratio
+    return None if share is None else share.ratio
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
