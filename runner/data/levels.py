@@ -92,7 +92,10 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "compression": ("off", "on", "lz4", "adaptive"),
     "driver": ("accelerated", "generic"),
-    "ike": ("aes128-sha256-ecp256", "aes256-sha384-ecp384", "aes256gcm16-prfsha384-x25519", "aes128-sha256-modp4096"),
+    "ike": (
+        *("aes128-sha256-ecp256", "aes256-sha256-ecp256", "aes256-sha384-ecp384"),
+        *("aes256gcm16-prfsha384-x25519", "aes128-sha256-modp4096"),
+    ),
     "gw2_cpu": ("0.5", "0.2", "0.05"),
     "wan": tuple(PRESETS),
     "wan_delay_ms": ("0", "5", "25", "50"),

@@ -208,8 +208,8 @@ def _runs(reports: Mapping[str, Report], runs: Runs) -> list[str]:
     for run, report in reports.items():
         lab = {fact.name: fact.value for fact in report.facts}
         guest = lab.get("lab guest", "none")
-        what = ["lab kernel"] + ["lab cpu", "lab cores"] * (guest in ("", "none"))
-        where = ", ".join(f"{name.removeprefix('lab ')} {lab[name]}" for name in what if lab.get(name))
+        what = ["kernel"] + ["cpu", "cores"] * (guest in ("", "none")) + ["congestion control"]
+        where = ", ".join(f"{name} {lab[f'lab {name}']}" for name in what if lab.get(f"lab {name}"))
         machines.setdefault(f"{'host' if guest in ('', 'none') else guest}, {where}", []).append(run)
         made = report.findings.repetitions
         repetitions = f"{f'{made} of ' * (0 < made < report.repetitions)}{report.repetitions}"
