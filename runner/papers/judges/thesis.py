@@ -14,7 +14,6 @@ from runner.papers.thesis import (
     FORWARD,
     FUTURE,
     IPERFS_S,
-    OTHER_PACKETS,
     PLAIN,
     PLAIN_TCP,
     PROTECTED,
@@ -44,7 +43,6 @@ from runner.papers.thesis import (
     same_in_every,
     same_order,
     spread,
-    tcp_is_udp,
     technologies,
 )
 
@@ -154,11 +152,6 @@ FINDINGS = (
         *("tun-openvpn", "§4.2", "SSH with a TUN is faster than OpenVPN", at(TUN), at("openvpn"), MORE),
         counts="TCP throughput of SSH with a TUN is {} times that of OpenVPN",
         run=USERSPACE_THREE,
-    ),
-    Finding(
-        *("tcp-udp", "thesis", "§5.2", "UDP and TCP throughput are close, in every VPN", tcp_is_udp),
-        counts="UDP throughput is {} times TCP throughput",
-        no_run=f"{OTHER_PACKETS}: `vpneval run sockets --set payload_bytes=1470`, which no run has beside TCP",
     ),
     extreme(
         *("blowfish-128-cbc", "Blowfish is the fastest cipher", MORE),

@@ -47,8 +47,9 @@ TIMES = (
     "took (their median)."
 )
 MADE = (
-    "Each is a folder here, whose `run.json` has the whole command. In parentheses: its repetitions; where a deadline "
-    "left out some, half of the cells have as many as it says first, or more."
+    "Each is a folder here, whose `run.json` has the whole command, and whose report says how to cite it. In "
+    "parentheses: its repetitions; where a deadline left out some, half of the cells have as many as it says first, or "
+    "more."
 )
 TOGETHER = "Measured at the same time, so that they took CPU time from each other if that was on one machine"
 
@@ -213,7 +214,7 @@ def _runs(reports: Mapping[str, Report], runs: Runs) -> list[str]:
         machines.setdefault(f"{'host' if guest in ('', 'none') else guest}, {where}", []).append(run)
         made = report.findings.repetitions
         repetitions = f"{f'{made} of ' * (0 < made < report.repetitions)}{report.repetitions}"
-        lines.append(f"- {run}: `{fit(command(runs.asked[run]))}` ({repetitions})")
+        lines.append(f"- {run}, {report.run_id}: `{fit(command(runs.asked[run]))}` ({repetitions})")
     seconds = sum(report.elapsed_s for report in reports.values())
     days = sorted({report.created_at[:10] for report in reports.values()})
     when = f", {' to '.join(dict.fromkeys((days[0], days[-1])))}" if days else ""
