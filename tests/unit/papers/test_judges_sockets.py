@@ -26,7 +26,7 @@ def run_of(guest: str = "") -> Run:
     )
 
 
-def trials_of(ratios: Mapping[str, float], changed: Mapping[str, str] | None = None) -> list[Trial]:
+def trials_of(ratios: Mapping[str, float], changed: dict[str, str] | None = None) -> list[Trial]:
     return [
         make_trial(vpn, (PLAIN if vpn == "none" else CBC) | levels, block, {metric: value * (1 + block / 100)})
         for vpn, ratio in ratios.items()
@@ -47,7 +47,7 @@ def trials_of(ratios: Mapping[str, float], changed: Mapping[str, str] | None = N
         ({"ipsec": 0.8}, "not reproduced"),
     ],
 )
-def test_udp_is_close_to_tcp_in_every_vpn(ratios: Mapping[str, float], verdict: str) -> None:
+def test_udp_is_close_to_tcp_in_every_vpn(ratios: dict[str, float], verdict: str) -> None:
     found = judge(FINDING, run_of(), trials_of(ALIKE | ratios))
     assert found.verdict == verdict
     assert found.beside.startswith("plain IP 0.3")
@@ -66,5 +66,5 @@ def test_programs_that_make_a_call_for_each_datagram_are_no_scale_in_user_mode_l
 
 
 @pytest.mark.parametrize("changed", [{"payload_bytes": "1300"}, {"receive_buffer_bytes": "2097152"}])
-def test_other_datagrams_and_buffers_are_another_test(changed: Mapping[str, str]) -> None:
+def test_other_datagrams_and_buffers_are_another_test(changed: dict[str, str]) -> None:
     assert judge(FINDING, run_of(), trials_of(ALIKE, changed)).verdict == "unmeasured"
