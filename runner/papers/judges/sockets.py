@@ -41,7 +41,7 @@ def alike(data: Data) -> Judgement:
 
 FINDINGS = (
     Finding(
-        *("tcp-udp", "thesis", "§5.2", "UDP and TCP throughput are close, in every VPN", alike),
+        *("tcp-udp", "thesis", "§5.2", "UDP and TCP throughput are close, in every VPN", alike, "programs"),
         counts="UDP throughput to a program, in datagrams of 1470 bytes, is {} times TCP throughput",
         run="sockets --kernel qemu --vpn ipsec,openvpn,ssh_tun --set payload_bytes=1470,fragmentation=allow,"
         "send_buffer_bytes=9216,receive_buffer_bytes=196608",

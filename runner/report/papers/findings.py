@@ -38,6 +38,7 @@ STANDS: Mapping[
     "share": ("no", "yes"),
     "time": ("no", "yes"),
     "timer": ("yes", "yes"),
+    "programs": ("no", "yes"),
 }
 LONGEST = 100  # times the length of the run; longer estimates are not given
 

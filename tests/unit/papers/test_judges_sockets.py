@@ -11,6 +11,7 @@ from runner.data.levels import TCP
 from runner.data.trials import Run, Trial
 from runner.papers.findings import judge
 from runner.papers.judges.sockets import METRIC, THEIRS
+from runner.report.papers.findings import stands
 from tests.unit.findings_worlds import finding
 from tests.unit.synthetic import CBC, PLAIN, make_run, make_trial
 
@@ -68,3 +69,11 @@ def test_programs_that_make_a_call_for_each_datagram_are_no_scale_in_user_mode_l
 @pytest.mark.parametrize("changed", [{"payload_bytes": "1300"}, {"receive_buffer_bytes": "2097152"}])
 def test_other_datagrams_and_buffers_are_another_test(changed: dict[str, str]) -> None:
     assert judge(FINDING, run_of(), trials_of(ALIKE, changed)).verdict == "unmeasured"
+
+
+@pytest.mark.parametrize(("shared", "worth"), [(True, "no"), (False, "yes")])
+def test_programs_on_the_gateways_cores_say_nothing_of_the_vpn(shared: bool, worth: str) -> None:
+    """There, plain IP itself brings a program a fraction of what TCP does."""
+    run = run_of()
+    apart = run.model_copy(update={"lab": {**run.lab, "nodes_share_cores": shared}})
+    assert stands(FINDING, apart, judge(FINDING, apart, trials_of(ALIKE | {"openvpn": 0.6}))) == worth
