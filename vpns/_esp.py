@@ -71,6 +71,7 @@ NEGOTIATED = {
 # A proposal of IKE -> cipher, key's length, PRF and group, as `swanctl --list-sas` has them.
 IKE = {
     "aes128-sha256-ecp256": "AES_CBC 128 PRF_HMAC_SHA2_256 ECP_256",
+    "aes256-sha256-ecp256": "AES_CBC 256 PRF_HMAC_SHA2_256 ECP_256",
     "aes256-sha384-ecp384": "AES_CBC 256 PRF_HMAC_SHA2_384 ECP_384",
     "aes256gcm16-prfsha384-x25519": "AES_GCM_16 256 PRF_HMAC_SHA2_384 CURVE_25519",
     "aes128-sha256-modp4096": "AES_CBC 128 PRF_HMAC_SHA2_256 MODP_4096",

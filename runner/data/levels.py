@@ -92,7 +92,10 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "compression": ("off", "on", "lz4", "adaptive"),
     "driver": ("accelerated", "generic"),
-    "ike": ("aes128-sha256-ecp256", "aes256-sha384-ecp384", "aes256gcm16-prfsha384-x25519", "aes128-sha256-modp4096"),
+    "ike": (
+        *("aes128-sha256-ecp256", "aes256-sha256-ecp256", "aes256-sha384-ecp384"),
+        *("aes256gcm16-prfsha384-x25519", "aes128-sha256-modp4096"),
+    ),
     "gw2_cpu": ("0.5", "0.2", "0.05"),
     "wan": tuple(PRESETS),
     "wan_delay_ms": ("0", "5", "25", "50"),
@@ -124,3 +127,8 @@ def traffic_factors(named: Collection[str]) -> list[str]:
 def outside_of_tunnel(params: Mapping[str, str]) -> dict[str, str]:
     """The levels of the traffic and of the WAN: all but those of the tunnel and of its software."""
     return {factor: level for factor, level in params.items() if factor not in TUNNEL and factor != "image"}
+
+
+def beside_plain_ip(params: Mapping[str, str]) -> dict[str, str]:
+    """The levels that a VPN's cell shares with plain IP beside it, which has no crypto driver and no other variant."""
+    return {factor: level for factor, level in outside_of_tunnel(params).items() if factor not in VARIANTS}

@@ -60,6 +60,23 @@ def by_one_driver(judge: Callable[[Data], Judgement]) -> Callable[[Data], Judgem
     return judged
 
 
+def by_any_driver(judge: Callable[[Data], Judgement]) -> Callable[[Data], Judgement]:
+    """``judge`` of one VPN against itself at other levels: by the driver that it chose, or, where the run has none of
+    these cells, by one that was chosen for it."""
+
+    def judged(data: Data) -> Judgement:
+        try:
+            return judge(data)
+        except NotMeasured as missing:
+            measured = {trial.params.get("driver") for trial in data.trials}
+            for driver in filter(measured.__contains__, LEVELS["driver"]):
+                with suppress(NotMeasured):
+                    return judge(data.with_driver(driver)).model_copy(update={"note": f"with driver={driver}"})
+            raise missing from None
+
+    return judged
+
+
 def unlike(judgement: Judgement, kind: Kind, reason: str) -> Judgement:
     """The number without a verdict, because two studies cannot be compared in it."""
     return judgement.model_copy(

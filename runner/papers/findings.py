@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import geometric_mean
 from typing import Literal, Self
 
 from runner.data.levels import VARIANTS, WAN_FACTORS
@@ -267,6 +268,16 @@ def settled(values: dict[int, float]) -> dict[int, float]:
         mine = [block for block in sorted(values) if values.instances[block] == instance]
         kept |= {block: values[block] for block in mine[FIRST_ROUNDS if len(mine) > 2 * FIRST_ROUNDS else 0 :]}
     return RoundValues(kept, {block: values.instances[block] for block in kept}, values.machines)
+
+
+def by_repetition(values: Blocks) -> Blocks:
+    """Repetition -> the geometric mean of its rounds; what was measured once in each stays as it is."""
+    if not isinstance(values, RoundValues):
+        return values
+    rounds: dict[int, list[float]] = {}
+    for number, value in values.items():
+        rounds.setdefault(values.instances[number], []).append(float(value))
+    return {repetition: geometric_mean(own) for repetition, own in rounds.items()}
 
 
 def _but_driver(trial: Trial) -> tuple[str, dict[str, str]]:

@@ -14,8 +14,9 @@ from typing import Literal
 
 from runner.data.trials import Run
 
-Basis = Literal["count", "ratio", "share", "time", "timer"]  # what a number is made from
-COSTS: tuple[Basis, ...] = ("ratio", "share", "time")  # what a system call weighs in
+# What a number is made from; ``programs``: what programs of the hosts send and read, a system call for each datagram.
+Basis = Literal["count", "ratio", "share", "time", "timer", "programs"]
+COSTS: tuple[Basis, ...] = ("ratio", "share", "time", "programs")  # what a system call weighs in
 # Guests in which the costs of a system call and of a packet are not those of a machine, where a run has no calibration:
 # in User Mode Linux a call is 70 to 300 times too dear beside a packet, in software emulation a packet 10 to 20 times.
 UNFAIR = ("uml", "qemu-tcg")

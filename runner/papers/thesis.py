@@ -9,7 +9,7 @@ from runner.data.levels import TCP
 from runner.data.trials import Trial
 from runner.papers import claims, variation
 from runner.papers.claims import LESS, MORE, At, close
-from runner.papers.conditions import link_bound, unlike
+from runner.papers.conditions import link_bound
 from runner.papers.findings import Blocks, Data, Judgement, NotMeasured
 from runner.papers.orders import Orders, orders
 from runner.papers.published import paper
@@ -29,9 +29,6 @@ IPERFS_S = 10  # how long a test of iPerf takes unless told otherwise, and the t
 SWITCHES, BYTES = "context_switches_per_packet", "wire_bytes_per_payload_byte"
 VIRTUAL = ("openvpn", TUN)  # of the four, those with a virtual interface
 LOOKUPS = "route_lookups_per_packet"
-OTHER_PACKETS = (
-    "ours is of datagrams of 1300 bytes that come through the tunnel, the thesis' of 1470 that a program reads"
-)
 
 
 def compressing(vpn: str, payload: str) -> str:
@@ -97,21 +94,6 @@ def left_of(data: Data, rates: Mapping[str, Blocks], vpn: str, published: float 
     encrypted = {block: rates[vpn][block] / rates["ipip"][block] for block in shared}
     encapsulated = {block: rates["ipip"][block] / rates[claims.BASELINE][block] for block in shared}
     return data.of(claims.compare(encrypted, encapsulated, LESS, published), vpn, "ipip", claims.BASELINE)
-
-
-def tcp_is_udp(data: Data) -> Judgement:
-    """UDP over TCP throughput within 15 % of 1, in each VPN. The thesis: 0.92 with IPsec (152 over 165 Mbit/s).
-
-    Without a verdict: our UDP throughput has another packet, another statistic and another counter. The experiment
-    `sockets` has the thesis', and no run has it beside TCP yet."""
-
-    def one(vpn: str) -> Judgement:
-        udp = data.blocks("udp_throughput", vpn, measure="udp", cipher="aes-128-cbc")
-        published = STATED["udp.ipsec"] / STATED["tcp.ipsec"] if vpn == "ipsec" else None
-        return claims.compare(udp, data.blocks("tcp_throughput", vpn, **PLAIN), close(0.15), published).of(vpn)
-
-    judged = claims.all_of({vpn: partial(one, vpn) for vpn in ("ipsec", "openvpn", "ssh_tun")})
-    return unlike(judged, "unlike", OTHER_PACKETS)
 
 
 def order(vpn: str, data: Data) -> Orders:

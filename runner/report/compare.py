@@ -10,7 +10,7 @@ from typing import Literal
 import scipy
 
 from runner.data.checks import check
-from runner.data.levels import UPLINK, outside_of_tunnel
+from runner.data.levels import UPLINK, beside_plain_ip, outside_of_tunnel
 from runner.data.merge import identity, merge_metrics, same_estimands
 from runner.data.metric import Metric
 from runner.data.numbers import exp
@@ -185,8 +185,11 @@ class _Side:
 
     def __init__(self, trials: Sequence[Trial], run: Sequence[Trial], metric: str) -> None:
         blocks = block_values(trials, metric)
-        mine = outside_of_tunnel(trials[0].params)
-        plain = [trial for trial in run if trial.vpn == BASELINE and outside_of_tunnel(trial.params) == mine]
+        plain = [
+            trial
+            for trial in run
+            if trial.vpn == BASELINE and outside_of_tunnel(trial.params) == beside_plain_ip(trials[0].params)
+        ]
         baseline = block_values(plain, metric)
         usable = metric not in ABSOLUTE and trials[0].vpn != BASELINE
         usable = usable and not lower_bounds(plain, metric) and min(baseline.values(), default=0) > 0

@@ -96,8 +96,8 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
         )
     if apart := [vpn for vpn in run.vpns if vpn not in comparable(run) and not run.vpns[vpn].reference]:
         sentences.append(
-            f"In User Mode Linux a system call costs 50 to 90 times as much as on a machine, so {', '.join(apart)} are "
-            "compared with no other VPN here. Their numbers compare their own settings."
+            "In User Mode Linux a system call costs 50 to 300 times as much as on a machine, so "
+            f"{', '.join(apart)} are compared with no other VPN here. Their numbers compare their own settings."
         )
     turns = {number for trial in ok for measurement in trial.measurements for number in measurement.rounds}
     blocks = max(len({trial.repetition for trial in ok}), len(turns))

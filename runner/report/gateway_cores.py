@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from runner.data.levels import BASELINE, outside_of_tunnel
+from runner.data.levels import BASELINE, beside_plain_ip
 from runner.data.trials import Rung, Strict, Trial
 from runner.ranking.basis import Basis
 from runner.ranking.stats import Summary, summarise
@@ -61,7 +61,7 @@ def ladders(basis: Basis, trials: Sequence[Trial]) -> list[CoresLadder]:
     for trial in trials:
         if not trial.curve:
             continue
-        conditions = tuple(sorted(outside_of_tunnel(trial.params).items()))
+        conditions = tuple(sorted(beside_plain_ip(trial.params).items()))
         levels = basis.levels.get(trial.vpn)
         if trial.vpn == BASELINE:
             plain.setdefault(conditions, []).append(trial)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from runner.data.levels import outside_of_tunnel
+from runner.data.levels import beside_plain_ip, outside_of_tunnel
 from runner.data.trials import Cell, Trial, cell_key
 from runner.ranking.stats import Ratio, Summary, block_values, compare_all, lower_bounds, summarise_all
 from runner.report.facts import BASELINE
@@ -13,23 +13,20 @@ from runner.report.facts import BASELINE
 
 class Baseline:
     """The baseline's values of one metric, by the levels that a cell shares with the baseline: all outside of the
-    tunnel."""
+    tunnel, or, where plain IP has no such level, as of a crypto driver, all but that."""
 
     def __init__(self, trials: Sequence[Trial], metric: str) -> None:
         same: dict[str, list[Trial]] = {}
         for trial in trials:
             if trial.vpn == BASELINE and trial.status == "ok":
-                same.setdefault(self._key(trial.params), []).append(trial)
+                same.setdefault(cell_key(BASELINE, outside_of_tunnel(trial.params)), []).append(trial)
         self._found = {key: (block_values(own, metric), lower_bounds(own, metric)) for key, own in same.items()}
 
     def of(self, params: Mapping[str, str]) -> tuple[dict[int, float] | None, set[int]]:
         """Block -> value, and the blocks whose value is a lower bound; None where the baseline was not measured at such
         levels."""
-        return self._found.get(self._key(params), (None, set()))
-
-    @staticmethod
-    def _key(params: Mapping[str, str]) -> str:
-        return cell_key(BASELINE, outside_of_tunnel(params))
+        keys = [cell_key(BASELINE, levels(params)) for levels in (outside_of_tunnel, beside_plain_ip)]
+        return next((self._found[key] for key in keys if key in self._found), (None, set()))
 
 
 class Numbers(NamedTuple):

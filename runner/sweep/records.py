@@ -11,7 +11,7 @@ from typing import Any
 
 from runner.catalogue import instruments
 from runner.data.errors import MeasurementError
-from runner.data.levels import BASELINE, outside_of_tunnel
+from runner.data.levels import BASELINE, beside_plain_ip, outside_of_tunnel
 from runner.data.limits import judge
 from runner.data.remarks import Remark
 from runner.data.store import Store
@@ -141,7 +141,7 @@ class Records:
         if planned.cell.vpn == BASELINE:
             return []
         for baseline in self.store.trials:
-            same = outside_of_tunnel(baseline.params) == outside_of_tunnel(planned.cell.params)
+            same = outside_of_tunnel(baseline.params) == beside_plain_ip(planned.cell.params)
             if baseline.vpn == BASELINE and baseline.repetition == planned.repetition and same:
                 return faster_than(baseline, measured)
         return []

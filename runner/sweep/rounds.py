@@ -18,7 +18,7 @@ from pathlib import Path
 
 from runner.data.errors import InstrumentError, LabError, ProofError
 from runner.data.foreign import caught
-from runner.data.levels import VARIANTS, outside_of_tunnel
+from runner.data.levels import beside_plain_ip
 from runner.lab import machine
 from runner.sweep.plan import PlannedTunnel
 from runner.sweep.running_trial import RunningTrial
@@ -214,5 +214,4 @@ def in_order(
 def conditions(trial: RunningTrial) -> tuple[tuple[str, str], ...]:
     """The levels that the trial shares with the VPNs that it is compared with, and with their baseline: plain IP has no
     crypto driver, and is in the rounds of VPNs that all have one."""
-    levels = outside_of_tunnel(trial.planned.cell.params)
-    return tuple(sorted((factor, level) for factor, level in levels.items() if factor not in VARIANTS))
+    return tuple(sorted(beside_plain_ip(trial.planned.cell.params).items()))

@@ -25,12 +25,12 @@ LONGEST_CELL = 200  # characters, of the tables of findings and of runs
 PICTURE = "![Published ratio against measured ratio, with 95 % intervals](findings.svg)"
 HEAD = ("finding", "published; run: measured (95 % interval)", "verdict: why")
 INTRODUCTION = """\
-A *finding* is one number that a conclusion comes down to: a ratio of two systems side by side, a share of 1, or a
-time. Absolute rates are not compared, because the papers' machines were ten to twenty years older. Its verdict:
-**reproduced**, the 95 % interval lies within the claim; **not reproduced**, outside; **answered**, a question that
-nobody had answered; **undecided**, across its bound; **unmeasured**; **incomparable**, measured, but without a
-verdict. [papers.md](../../docs/papers.md#findings) has the bounds of claims in words. ≥: known from below only; ≤:
-from above; ?: neither.
+A *finding* is one number: a ratio of two systems side by side, a share of 1, a count, or a time. Absolute rates are not
+compared, because the papers' machines were ten to twenty years older. Its verdict: **reproduced**, the 95 % interval
+lies within the claim; **not reproduced**, outside; **answered**, a question that nobody had answered; **undecided**,
+across its bound; **unmeasured**; **incomparable**, measured, but without a verdict.
+[papers.md](../../docs/papers.md#findings) has the bounds of claims in words. ≥: known from below only; ≤: from above;
+?: neither.
 
 A conclusion holds if each of its findings is reproduced. It does not hold if one is not reproduced and no run
 contradicts that. All its parts and runs share one error of 5 % (Bonferroni).
@@ -47,8 +47,9 @@ TIMES = (
     "took (their median)."
 )
 MADE = (
-    "Each is a folder here, whose `run.json` has the whole command. In parentheses: its repetitions; where a deadline "
-    "left out some, half of the cells have as many as it says first, or more."
+    "Each is a folder here, whose `run.json` has the whole command, and whose report says how to cite it. In "
+    "parentheses: its repetitions; where a deadline left out some, half of the cells have as many as it says first, or "
+    "more."
 )
 TOGETHER = "Measured at the same time, so that they took CPU time from each other if that was on one machine"
 
@@ -121,13 +122,18 @@ def _paper(name: str, rows: Rows) -> list[str]:
     return [
         *(f"### {title[0].upper()}{title[1:]}", ""),
         *table_lines(HEAD, [cells for claim in shown.values() for cells in _of_finding(claim)]),
-        *_without_number([claim[0][1] for at, claim in enumerate(mine) if at not in shown]),
+        *_without_number([_nearest(claim) for at, claim in enumerate(mine) if at not in shown]),
     ]
 
 
 def _stands(row: FindingRow) -> bool:
     """Has it a number, by a kernel that is a scale for its systems, on machines where it stands?"""
     return row.value is not None and row.kind != "scale" and row.stands != "no"
+
+
+def _nearest(claim: Rows) -> FindingRow:
+    """Of the runs without a number that stands, the one that measured most of it: its reason is what is left."""
+    return max((row for _, row in claim), key=lambda row: row.value is not None)
 
 
 def _without_number(findings: Sequence[FindingRow]) -> list[str]:
@@ -203,12 +209,12 @@ def _runs(reports: Mapping[str, Report], runs: Runs) -> list[str]:
     for run, report in reports.items():
         lab = {fact.name: fact.value for fact in report.facts}
         guest = lab.get("lab guest", "none")
-        what = ["lab kernel"] + ["lab cpu", "lab cores"] * (guest in ("", "none"))
-        where = ", ".join(f"{name.removeprefix('lab ')} {lab[name]}" for name in what if lab.get(name))
+        what = ["kernel"] + ["cpu", "cores"] * (guest in ("", "none")) + ["congestion control"]
+        where = ", ".join(f"{name} {lab[f'lab {name}']}" for name in what if lab.get(f"lab {name}"))
         machines.setdefault(f"{'host' if guest in ('', 'none') else guest}, {where}", []).append(run)
         made = report.findings.repetitions
         repetitions = f"{f'{made} of ' * (0 < made < report.repetitions)}{report.repetitions}"
-        lines.append(f"- {run}: `{fit(command(runs.asked[run]))}` ({repetitions})")
+        lines.append(f"- {run}, {report.run_id}: `{fit(command(runs.asked[run]))}` ({repetitions})")
     seconds = sum(report.elapsed_s for report in reports.values())
     days = sorted({report.created_at[:10] for report in reports.values()})
     when = f", {' to '.join(dict.fromkeys((days[0], days[-1])))}" if days else ""

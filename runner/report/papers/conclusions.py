@@ -94,9 +94,9 @@ def sentence(words: str) -> str:
 
 
 def because(row: FindingRow) -> str:
-    """What the number is of, and why it is so today."""
-    number = row.counts.replace("{}", "…")
-    return " ".join(map(sentence, [number, *filter(None, (row.today, row.note))]))
+    """What the number is of, why it is so today, and what was measured beside it."""
+    number, beside = row.counts.replace("{}", "…"), f"beside it {row.beside}" * bool(row.beside)
+    return " ".join(map(sentence, [number, *filter(None, (row.today, row.note, beside))]))
 
 
 def deciding(conclusion: Conclusion, rows: Rows, became: Outcome) -> list[tuple[str, FindingRow]]:

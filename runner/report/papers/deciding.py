@@ -25,6 +25,7 @@ Planned = Callable[[AskedRun], tuple[int, float] | None]
 UNSHARED: Mapping[Basis, str] = {
     "share": "a share of a link stands only where hosts and gateways are machines of their own",
     "time": "waiting times stand only where hosts and gateways are machines of their own",
+    "programs": "what programs send and read stands only where hosts and gateways are machines of their own",
 }
 OWN_MACHINES = "ssh:testbed.toml"
 BOUNDED = "undecided, because rates are known from below only, and these searches for them go on longer"

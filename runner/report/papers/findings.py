@@ -12,7 +12,7 @@ from runner.papers.claims import BASELINE
 from runner.papers.findings import DECIDED, Answer, Finding, Judgement, Kind, Verdict, judge, number, trials_of
 from runner.papers.judges import findings_of
 from runner.papers.published import DeviceRow, device_row
-from runner.papers.scales import Basis
+from runner.papers.scales import Basis, fair
 from runner.ranking.stats import block_values
 from runner.report.blocks import Block, Heading, Hyperlink, Paragraph, Table
 from runner.report.text import NONE, counted, roughly
@@ -38,6 +38,7 @@ STANDS: Mapping[
     "share": ("no", "yes"),
     "time": ("no", "yes"),
     "timer": ("yes", "yes"),
+    "programs": ("no", "yes"),
 }
 LONGEST = 100  # times the length of the run; longer estimates are not given
 
@@ -252,8 +253,11 @@ def kernel_of(run: Run) -> str:
 
 
 def _device(run: Run, trials: Sequence[Trial]) -> str:
-    """This machine as a line of devices.csv; empty where the transfers were not measured."""
-    rates = {}
+    """This machine as a line of devices.csv; empty where the transfers were not measured, and in a guest where not the
+    cipher limits them (runner/papers/scales.py)."""
+    rates: dict[str, float] = {}
+    if not fair(run):
+        return ""
     for cipher in ("aes-128-cbc", "aes-256-cbc"):
         mine = [t for t in trials if t.params.get("device_cipher") == cipher and "driver" not in t.params]
         if not (values := block_values(mine, "ssh_rate")):

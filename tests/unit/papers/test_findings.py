@@ -24,7 +24,7 @@ from tests.unit.findings_worlds import ROUNDING, WORLDS, made
 from tests.unit.synthetic import make_trial
 
 # Findings that two studies cannot be compared in, whatever is measured.
-UNLIKE = {("crypto_matrix", "share"), ("oslv", "least"), ("oslv", "best-slow"), ("thesis", "tcp-udp")}
+UNLIKE = {("crypto_matrix", "share"), ("oslv", "least"), ("oslv", "best-slow")}
 # Findings of a share that shared cores can only lower: this is known from below (test_judges.py).
 BELOW = {("oslv", "best")}
 # Findings of cells that the quick profile does not have, which test_judges.py makes up.

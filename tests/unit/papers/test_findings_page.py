@@ -90,7 +90,7 @@ def line_about(page: str, begins: str) -> list[str]:
 def test_the_page_shows_runs_side_by_side() -> None:
     crypto, thesis = (build(*made(name)) for name in ("crypto_matrix", "thesis"))
     page = page_of(crypto, thesis, build(*made("crypto_matrix", False)))
-    assert all(f"\n- {run}: `" in page for run in "ABC")
+    assert all(f"\n- {run}, synthetic: `" in page for run in "ABC")
     _, measured, verdict = line_about(page, "AES-GCM is the fastest (")
     assert [number.partition(": ")[0] for number in measured.split("; ")] == ["A", "C"], "of each run that has one"
     assert verdict.startswith("reproduced (A), not reproduced (C)")
@@ -278,7 +278,7 @@ def test_the_page_names_the_runs_that_were_measured_at_the_same_time() -> None:
 def test_the_pages_commands_write_into_no_folder_of_another_machine() -> None:
     run, trials = made("thesis")
     page = page_of(build(by_command(run, "vpneval run thesis --out some/where --quiet"), trials))
-    assert "\n- A: `thesis` (" in page
+    assert "\n- A, synthetic: `thesis` (" in page
 
 
 def test_what_is_computed_from_a_papers_table_is_not_printed_as_its_own_number() -> None:

@@ -664,13 +664,6 @@ def test_what_the_best_uses_of_a_link_is_a_lower_bound_where_cores_are_shared() 
         assert (judge(best, apart, trials).verdict, judge(best, apart, trials).bound) == (alone, "")
 
 
-def test_udp_and_tcp_of_other_packets_and_counters_have_no_verdict() -> None:
-    for holds in (True, False):
-        found = judge(finding("thesis", "tcp-udp"), *made("thesis", holds))
-        assert (found.verdict, found.kind) == ("incomparable", "unlike")
-        assert found.value is not None
-
-
 def test_the_points_of_a_cpu_and_the_active_gateway_alone_are_noted() -> None:
     trials = [
         make_trial(

@@ -13,7 +13,7 @@ from tests.unit.synthetic import make_run
 
 # Ratios that are made of several VPNs, each compared with itself, and contradictions by one of these.
 OWN = {"3des-cbc", "blowfish-128-cbc", "blind", "depends-data", "depends-encryption", "spread", "highest"}
-OWN |= {"next-highest", "cpu", "bottleneck", "tcp-udp"}
+OWN |= {"next-highest", "cpu", "bottleneck"}
 
 
 def in_guest(run: Run, guest: str = "uml") -> Run:
