@@ -16,6 +16,7 @@ from runner.lab.software.image import Image
 from tests.lab.commands import VPNEVAL, trials_of, vpneval
 
 CI = Path(__file__).parents[2] / "docs" / "ci"
+FEW = "--reps 3 --rounds 4"  # rounds that a large difference needs, however long they take
 SLOW = "tc qdisc replace dev wan0 root tbf rate 60mbit burst 32k latency 20ms\n"
 # What stands for a compiler: it makes a program that shapes its WAN where the sources say so, and then is the image's.
 GO = """#!/bin/sh
@@ -65,7 +66,7 @@ def test_a_slow_build_is_found_and_a_twin_is_not(image: Image, tmp_path: Path) -
     for new, codes in ((slow, {1}), (twin, {0, 6})):
         builds = ("--build", f"wireguard_go@old={old}", "--build", f"wireguard_go@new={new}")
         out = tmp_path / f"run-{new.name}"
-        done = vpneval("run", "builds", *builds, "--deadline", "40s", "--out", out)
+        done = vpneval("run", "builds", *builds, *FEW.split(), "--out", out)
         assert done.returncode in codes, done.stdout + done.stderr
         assert ("Significant regression" in done.stdout) is (codes == {1})
 
@@ -80,7 +81,7 @@ def sources(folder: Path, *commits: str) -> Path:
         (clone / "source").write_text(f"{text}# {number}\n")
         git(clone, "add", "source")
         git(clone, "commit", "--quiet", "-m", f"commit {number}")
-    git(clone, "push", "--quiet", "origin", "HEAD~1:main")
+    git(clone, "push", "--quiet", "origin", "HEAD~1:refs/heads/main")
     git(clone, "fetch", "--quiet")
     return clone
 
@@ -114,7 +115,7 @@ def test_the_job_of_the_page_finds_a_slow_commit_in_a_clone(image: Image, tmp_pa
     ended = []
     for command in jobs()[system]:
         # A program in the place of the image's cannot run what it has taken the place of: the test gives trees.
-        word = command.replace("/wireguard-go ", "/tree ").replace("--out pr", "--out pr --deadline 40s")
+        word = command.replace("/wireguard-go ", "/tree ").replace("--out pr", f"--out pr {FEW}")
         done = subprocess.run(["bash", "-ec", word], cwd=clone, env=environment, capture_output=True, text=True)
         for made in (clone, clone.parent / "old"):
             if (made / "wireguard-go").exists() and not (made / "tree").exists():
@@ -133,7 +134,7 @@ def test_bisect_finds_the_commit(image: Image, tmp_path: Path) -> None:
     build += "{ echo '#!/bin/sh'; cat ../../../../source; echo 'exec /usr/bin/wireguard-go \"$@\"'; } > wireguard-go; "
     build += "chmod +x wireguard-go"
     good = git(clone, "rev-parse", "HEAD~4")
-    words = ("bisect", "wireguard_go=./tree", "--good", good, "--bad", "HEAD", "--build", build, "--deadline", "30s")
+    words = ("bisect", "wireguard_go=./tree", "--good", good, "--bad", "HEAD", "--build", build, "--deadline", "40s")
     done = subprocess.run(
         [*VPNEVAL[:1], "-P", *VPNEVAL[1:], *words, "--out", str(tmp_path / "runs")],
         cwd=clone,
