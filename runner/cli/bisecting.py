@@ -23,6 +23,7 @@ FINE, WORSE, CANNOT_TELL = 0, 1, 6  # how a run of two builds ends
 SKIP, ABORT, ONLY_SKIPPED = 125, 128, 2  # git-bisect(1), run; the last one is its own exit code
 STOPPED = 4
 STEP = "bisect.json"
+PROGRAM = (sys.executable, "-P", "-m", "runner", "bisect-step")  # of git's steps
 
 
 class Bisection(BaseModel):
@@ -67,8 +68,8 @@ def bisect(asked: Bisection, good: str, bad: str) -> int:
 
 def _search(asked: Bisection, first: str, last: str) -> int:
     _git("bisect", "start", last, first)
-    program = (sys.executable, "-P", "-m", "runner", "bisect-step", str((asked.folder / STEP).resolve()))
-    done = subprocess.run([*GIT, "bisect", "run", *program], stdout=2, check=False)
+    words = [*GIT, "bisect", "run", *PROGRAM, str(asked.folder / STEP)]
+    done = subprocess.run(words, stdout=2, check=False)
     good_ones = _git("for-each-ref", "--format=%(refname)", "refs/bisect/good-*").split()
     left = _git("rev-list", "refs/bisect/bad", "--not", *good_ones)
     commits = [_git("show", "--no-patch", "--format=%h %s", commit) for commit in left.split()]

@@ -109,6 +109,32 @@ def test_a_bad_commit_that_is_not_worse_ends_the_search(
     assert git("symbolic-ref", "--short", "HEAD") == "main"
 
 
+def searched(monkeypatch: pytest.MonkeyPatch, steps: str) -> int:
+    """The exit code of a search through twelve commits, whose steps are this script in the place of a run."""
+    commits(12)
+    measured(monkeypatch, {"11": 1})
+    monkeypatch.setattr(bisecting, "PROGRAM", ("sh", "-c", f"n=$(tail -n1 source | cut -c3-); {steps}", "sh"))
+    return bisect(asked(), "HEAD~11", "HEAD")
+
+
+def test_git_finds_the_commit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert searched(monkeypatch, "[ $n -lt 7 ]") == 0
+    assert capsys.readouterr().out.split("worse: ")[1].endswith("commit 7\n")
+    assert git("symbolic-ref", "--short", "HEAD") == "main"
+    assert not Path(".git/BISECT_LOG").exists()
+
+
+def test_what_cannot_be_told_may_be_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert searched(monkeypatch, "[ $n = 6 ] && exit 125; [ $n -lt 7 ]") == 6
+    assert [line[-1] for line in capsys.readouterr().out.splitlines()[1:]] == ["7", "6"]
+
+
+def test_a_search_that_breaks_off_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert searched(monkeypatch, "exit 132") == bisecting.STOPPED
+    assert "git bisect has stopped" in capsys.readouterr().err
+    assert git("symbolic-ref", "--short", "HEAD") == "main"
+
+
 @pytest.mark.parametrize(("code", "to_git"), [(0, 0), (1, 1), (6, 125), (5, 125), (4, 132), (2, 130)])
 def test_what_git_learns(code: int, to_git: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Good, bad, passed over, and that nothing can be measured any more (git-bisect(1))."""
