@@ -10,7 +10,7 @@ from runner.catalogue import load_vpn, vpn_names
 from runner.choice.musts import WORDS
 from runner.cli import listing
 from runner.cli.listing import here, tables
-from runner.data.needs import MUSTS
+from runner.data.named import MUSTS
 from runner.lab.software import layers
 
 CLAIMED = ["no", "shown", "declared", "unknown"]
