@@ -56,6 +56,11 @@ def load_vpn(name: str) -> Vpn:
     return _finished(name, kind)
 
 
+def load_vpn_as(name: str, change: Callable[[type[Vpn]], type[Vpn]]) -> Vpn:
+    """The plugin ``name`` as another class of it."""
+    return _finished(name, change(type(load_vpn(name))))
+
+
 def instruments() -> dict[str, Instrument]:
     """Every instrument by its name, which is the level of the factor ``measure``: those of the tree, then the added
     ones."""
@@ -224,6 +229,7 @@ def record_of(vpn: Vpn) -> VpnRecord:
         configurations={"comparable": dict(vpn.comparable), "recommended": dict(vpn.recommended)},
         note=vpn.note,
         digest=digest_of(vpn),
+        build=vpn.build.digest if vpn.build else "",
         speaks=vpn.speaks,
         family=vpn.family,
         declared=vpn.declared.record,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from runner.cli.commands.bisect import bisect, bisect_step
 from runner.cli.commands.block import block
 from runner.cli.commands.compare import compare
 from runner.cli.commands.doctor import doctor
@@ -59,8 +60,9 @@ def main_options(
 
 
 command("list")(list_)
-for command_function in (doctor, look, image, plan, run, more, report, why, compare, history, watch):
+for command_function in (doctor, look, image, plan, run, more, report, why, compare, bisect, history, watch):
     command()(command_function)
+command("bisect-step", hidden=True)(bisect_step)
 command(hidden=True)(block)
 command(hidden=True)(play)
 command()(recipe)

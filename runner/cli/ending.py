@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner.cli import reading
+from runner.cli.compared import code_of, show
 from runner.cli.live import levels_of, watching
 from runner.cli.options import tell
 from runner.cli.output import err, out
@@ -69,7 +70,7 @@ def report_on(request: Request, folder: Path, outcome: Outcome, shown: Shown) ->
         outcome.stopped = outcome.stopped or f"the report cannot be written: {error}"
     if shown.as_json:
         document(json_text(report) + "\n")
-    elif not shown.quiet:
+    elif not shown.quiet and (shown.full or not request.asked.builds):
         render_terminal(report, out, full=shown.full, folder=folder)
     if outcome.separation and not shown.quiet:
         err.print(f"--until-significant: {outcome.separation}", highlight=False, soft_wrap=True)
@@ -92,7 +93,20 @@ def report_on(request: Request, folder: Path, outcome: Outcome, shown: Shown) ->
     if outcome.trimmed and not report.trials["ok"]:
         tell("Nothing could be measured before the deadline. Give the run more time.")
         lacks = True
-    return max(int(lacks), without_number(request, folder, shown.strict))
+    code = max(int(lacks), without_number(request, folder, shown.strict))
+    return _of_builds(folder, shown, code) if request.asked.builds else code
+
+
+def _of_builds(folder: Path, shown: Shown, code: int) -> int:
+    """Print what the run says of its builds. Returns the exit code of the comparison, or ``code`` where the run has
+    another one."""
+    from runner.report.builds import compare_builds
+
+    comparisons = compare_builds(*load_run(folder))
+    if not shown.as_json and not shown.quiet:
+        show(comparisons, "term")
+        tell(f"The run is in {folder}. For a pull request: vpneval compare {word(folder)} --format md")
+    return code or code_of(comparisons)
 
 
 def without_number(request: Request, folder: Path, strict: bool) -> int:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from runner.catalogue import GROUPS, experiment_names, factors, load_experiment, load_vpn, metrics, vpn_names
+from runner.catalogue import GROUPS, experiment_names, factors, load_experiment, load_vpn, metrics, record_of, vpn_names
+from runner.choice.musts import WORDS, states, words_of
 from runner.data.levels import SHARES, UPLINK, Levels
-from runner.data.shipped import shipped
+from runner.data.shipped import shipped, shipped_runs
 from runner.data.wan import FACTORS as WAN_RANGES
 from runner.design.profile import PROFILES
+from runner.lab.names import DEFAULT_IMAGE, SUITES
+from runner.lab.places.modules import absent_here
+from runner.lab.software import layers
+from runner.lab.software.image import packages_of
 from runner.ranking.weights import PRESETS
 from runner.vpn.declared import UNDECLARED
 from runner.vpn.plugin import Vpn
 
+NO_FAMILY = "–"
 # Systems of the papers that nobody can build any more, each with its citation and the living system of its class.
 EXTINCT = json.loads((shipped("published") / "extinct.json").read_text())
 
@@ -22,7 +29,7 @@ def tables(whole: bool) -> dict[str, list[dict[str, str]]]:
     """Name of the listing -> its rows, column -> text. ``whole``: all that is known, also what
     80 columns have no room for: every level of every VPN, what it carries and declares, sources."""
     return {
-        "vpns": [_vpn_row(load_vpn(name), whole) for name in vpn_names()],
+        "vpns": vpn_rows([load_vpn(name) for name in vpn_names()], whole),
         "extinct": [
             {**system, "source": f"{EXTINCT['source']}, tables 1, 4, 5"} if whole else _few(system)
             for system in EXTINCT["systems"]
@@ -76,22 +83,45 @@ def _declared(vpn: Vpn) -> dict[str, str]:
     }
 
 
-def _vpn_row(vpn: Vpn, whole: bool) -> dict[str, str]:
-    if whole:
-        return {
-            "name": vpn.name,
-            "title": vpn.title,
-            "data path": vpn.dataplane,
-            "carried in": vpn.transport,
-            "carries": vpn.carries,
-            "ciphers": ", ".join(vpn.offers.ciphers),
-            "compression": ", ".join(vpn.offers.compressions),
-        } | _declared(vpn)
+def vpn_rows(vpns: Sequence[Vpn], whole: bool) -> list[dict[str, str]]:
+    """The VPNs by family, those without one last: what makes each run here, and how many musts it has in which word.
+    ``whole``: in their own order, with all that is known of each."""
+    run, trials = shipped_runs()[0]
+    asked = run.model_copy(update={"vpns": {vpn.name: record_of(vpn) for vpn in vpns}})
+    known = words_of(states(asked, trials, shipped_runs()[1:]))
+    absent = absent_here(module for vpn in vpns for module in vpn.modules.split())
+    rows = []
+    by_family = sorted(vpns, key=lambda vpn: (not vpn.family, vpn.family.lower(), vpn.name))
+    for vpn in vpns if whole else by_family:
+        words = known[vpn.name]
+        row = {"family": vpn.family or NO_FAMILY, "name": vpn.name, "here": here(vpn, absent)}
+        if whole:
+            row |= _all_of(vpn) | {f"must {must}": word for must, word in words.items()}
+        else:
+            row |= {word: str(list(words.values()).count(word)) for word in reversed(WORDS)}
+        rows.append(row)
+    return rows
+
+
+def here(vpn: Vpn, absent: Mapping[str, bool]) -> str:
+    """What makes the VPN run on this machine; ``yes`` where nothing is missing that can be seen without a lab.
+    ``absent``: modules that the kernel does not show -> whether it is sure to lack them; else ``doctor`` tells."""
+    if lacks := [module for module in vpn.modules.split() if module in absent]:
+        return f"{'kernel' if all(absent[module] for module in lacks) else 'doctor'}: {' '.join(lacks)}"
+    if layer := vpn.software.layer:
+        return "yes" if layers.locate(layer, DEFAULT_IMAGE).exists() else f"layer {layer}"
+    known = {suite: packages for suite in SUITES if (packages := packages_of(suite)) is not None}
+    if able := [suite for suite, packages in known.items() if vpn.software.is_in(packages)]:
+        return "yes" if able[0] == DEFAULT_IMAGE else f"yes, in {SUITES[able[0]]}"
+    return next((f"image {suite}" for suite in SUITES if suite not in known), "no package")
+
+
+def _all_of(vpn: Vpn) -> dict[str, str]:
     return {
-        "name": vpn.name,
+        "title": vpn.title,
         "data path": vpn.dataplane,
         "carried in": vpn.transport,
-        "ciphers": str(len(vpn.offers.ciphers)) if vpn.offers.ciphers != {"none": "none"} else "none",
-        "compression": ", ".join(vpn.offers.compressions).removeprefix("off, "),
-        "title": vpn.title,
-    }
+        "carries": vpn.carries,
+        "ciphers": ", ".join(vpn.offers.ciphers),
+        "compression": ", ".join(vpn.offers.compressions),
+    } | _declared(vpn)

@@ -117,6 +117,15 @@ Gateways = Annotated[
         "--gateway-image", metavar="A,B", help="compare these images on the gateways: the software version as a factor"
     ),
 ]
+Builds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--build",
+        metavar="VPN[@NAME]=PATH",
+        help="measure a build of your own: a file in the place of the VPN's command, or a directory that goes over the "
+        "image. One is compared with the image's own, two with each other: wireguard_go@old=./a, wireguard_go@new=./b",
+    ),
+]
 KernelNames = Annotated[
     str,
     typer.Option(
@@ -261,7 +270,8 @@ def asked_for(context: typer.Context) -> AskedRun:
 
     given = context.params
     found = {name: given[name] for name in AskedRun.model_fields if name in given}
-    found |= {name: joined(given[name]) for name in ("vpns", "levels")} | {"instruments": given["instruments"] or ()}
+    found |= {name: joined(given[name]) for name in ("vpns", "levels")}
+    found |= {name: given[name] or () for name in ("instruments", "builds")}
     found["deadline_s"] = seconds(given["deadline"]) if given["deadline"] else None
     found["needs"] = needs_of(context, _needs_before(given["out"]))
     found["farm"] = None

@@ -37,9 +37,9 @@ class AskedRun(BaseModel):
     """What one call of ``vpneval run`` asks for, not checked against the catalogue.
 
     Experiments, VPNs and instruments are names, or paths of the user's files; ``levels`` are ``factor=level``;
-    ``weights``, ``max_rate``, ``between`` and ``search_rates`` are in the notation of their options. ``kernel``: the
-    one that it runs under. ``until_significant``: None leaves it to the profile, unless repetitions are given.
-    ``farm``: None where this machine measures it.
+    ``builds`` (``VPN@NAME=PATH``), ``weights``, ``max_rate``, ``between`` and ``search_rates`` are in the notation of
+    their options. ``kernel``: the one that it runs under. ``until_significant``: None leaves it to the profile, unless
+    repetitions are given. ``farm``: None where this machine measures it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -58,6 +58,7 @@ class AskedRun(BaseModel):
     kernel: str = HOST
     image: str = IMAGE
     gateway_images: Listed = ()
+    builds: tuple[str, ...] = ()
     out: Path | None = Field(default=None, description="the run folder, where one was named")
     deadline_s: FiniteFloat | None = None
     retry_failed: bool = False

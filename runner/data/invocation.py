@@ -31,6 +31,7 @@ OPTIONS: Mapping[str, str] = {  # with a value -> the field that has it
     "--seed": "seed",
     "--image": "image",
     "--gateway-image": "gateway_images",
+    "--build": "builds",
     "--max-rate": "max_rate",
     "--between": "between",
     "--search-rates": "search_rates",
@@ -46,7 +47,8 @@ SWITCHES: Mapping[str, tuple[str, bool]] = {
 OF_FARM: Mapping[str, str] = {"--farm": "address", "--farm-equal": "equal", "--farm-timeout": "timeout"}
 INSECURE = "--farm-insecure"
 WITHOUT_VALUE = (INSECURE, "--install", "--strict", "--quiet", "--full", "--json", "--no-color")
-MANY = ("vpns", "instruments", "levels", "gateway_images")
+REPEATED = ("instruments", "builds")  # paths may have commas
+MANY = ("vpns", "levels", "gateway_images", *REPEATED)
 _FIELDS = AskedRun.model_fields
 
 
@@ -71,7 +73,7 @@ def words(asked: AskedRun) -> list[str]:
         value = getattr(asked, field)
         if value == _FIELDS[field].default:
             continue
-        if field == "instruments":
+        if field in REPEATED:
             found += [word for path in value for word in (option, path)]
         else:
             found += [option, _text(field, value)]
@@ -146,7 +148,7 @@ def read(line: Sequence[str]) -> AskedRun | None:
 
 
 def _pieces(field: str, value: str) -> list[str]:
-    return [value] if field == "instruments" else [piece.strip() for piece in value.split(",") if piece.strip()]
+    return [value] if field in REPEATED else [piece.strip() for piece in value.split(",") if piece.strip()]
 
 
 def asked_of(run: Run, call: int = 0) -> AskedRun | None:

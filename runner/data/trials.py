@@ -287,7 +287,8 @@ class ExperimentRecord(Strict):
 class VpnRecord(Strict):
     """What the report needs to know of a plugin. ``configurations`` maps the ranked configurations'
     names (``comparable``, ``recommended``) to their tunnel levels; ``reference`` VPNs are shown, not ranked.
-    ``digest`` is of the plugin's files, so that another one of the same name is known from it. ``family``: VPNs of one
+    ``digest`` is of the plugin's files, so that another one of the same name is known from it; ``build``: of the build
+    that was measured in the place of the image's software, "" for the image's own. ``family``: VPNs of one
     protocol share it. ``declared``: None in older runs, and of a plugin that declares nothing."""
 
     title: str
@@ -298,6 +299,7 @@ class VpnRecord(Strict):
     configurations: dict[str, dict[str, str]]
     note: str = ""
     digest: str = ""
+    build: str = Field(default="", description="the digest of its build, where --build gave one")
     speaks: str = Field(default="", description="the protocol on the WAN, the same for all VPNs that speak it")
     family: str = ""
     declared: Declaration | None = None

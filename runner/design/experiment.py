@@ -79,7 +79,7 @@ class Experiment:
 
     def cells(self, vpn: Vpn, profile: Profile, chosen: Mapping[str, Sequence[str]]) -> list[Cell]:
         """Every combination of levels for ``vpn``; ``chosen`` levels (--set) override those declared."""
-        if self.only and vpn.name not in self.only:
+        if self.only and vpn.name.partition("@")[0] not in self.only:
             return []
         tunnels = self._tunnels(vpn, profile, chosen)
         traffics = self._traffics(profile, chosen)

@@ -73,7 +73,7 @@ class Comparison(Strict):
     ``differences``: how the runs' labs differ. ``smallest``, ``largest``: of what is ``visible`` in the measurements
     that count.
     ``agreement``: whether both rank the VPNs alike. ``machines``: the kind of machine that this is about, where a run
-    has several."""
+    has several. ``turns``: these are two builds of one VPN, which took turns in one run."""
 
     before: str
     after: str
@@ -86,6 +86,7 @@ class Comparison(Strict):
     largest: float | None = None
     agreement: list[Agreement] = []
     machines: str = ""
+    turns: bool = False
 
     @property
     def regressed(self) -> bool:
@@ -145,19 +146,31 @@ def compare_runs(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence
     ours, theirs = identity(run_a), identity(run_b)
     differences = {name: f"{name}: {value} → {theirs[name]}" for name, value in ours.items() if theirs[name] != value}
     changes = _judged(tests, other_machine=any(name in differences for name in MACHINE))
+    made = comparison_of(run_a.run_id, run_b.run_id, changes)
+    return made.model_copy(
+        update={
+            "differences": [*differences.values()],
+            "only_before": sorted({_cell_title(cells_a[key][0]) for key in cells_a.keys() - cells_b.keys()}),
+            "only_after": sorted({_cell_title(cells_b[key][0]) for key in cells_b.keys() - cells_a.keys()}),
+            "agreement": agreement(before, after),
+        }
+    )
+
+
+def comparison_of(before: str, after: str, changes: Sequence[MetricChange]) -> Comparison:
+    """The comparison that these changes make, with its outcome."""
     counts = [change for change in changes if not change.reference and change.verdict != "not judged"]
-    visible = [change.visible for change in counts if change.visible]
+    seen = [change.visible for change in counts if change.visible]
     return Comparison(
-        before=run_a.run_id,
-        after=run_b.run_id,
-        differences=[*differences.values()],
-        changes=changes,
-        only_before=sorted({_cell_title(cells_a[key][0]) for key in cells_a.keys() - cells_b.keys()}),
-        only_after=sorted({_cell_title(cells_b[key][0]) for key in cells_b.keys() - cells_a.keys()}),
+        before=before,
+        after=after,
+        differences=[],
+        changes=list(changes),
+        only_before=[],
+        only_after=[],
         outcome=_outcome(changes, counts),
-        smallest=min(visible, default=None),
-        largest=max(visible, default=None),
-        agreement=agreement(before, after),
+        smallest=min(seen, default=None),
+        largest=max(seen, default=None),
     )
 
 
@@ -306,17 +319,23 @@ def _verdict(change: MetricChange, adjusted_p: float | None, tested: Tested | No
         decision = "same"
     firm = held(decision, "after", "before", set(change.bounded), tested.metric)
     less = "after" if estimate.centre < 0 else "before"
-    away = -float(scipy.special.stdtrit(estimate.freedom, level / 2)) + float(
-        scipy.special.stdtrit(estimate.freedom, SEEN)
-    )
     return change.model_copy(
         update={
             "adjusted_p": adjusted_p,
-            "visible": max(change.margin, exp(min(away * estimate.error, LARGEST))),
+            "visible": visible(estimate, level, change.margin),
             "verdict": VERDICTS[firm],
             "reason": f"{less}: only a lower bound is known" if firm != decision else change.reason,
         }
     )
+
+
+def visible(estimate: Estimate, level: float, margin: float) -> float:
+    """The smallest ratio above 1 that is told from 1 at this level in SEEN of the runs with such an error, and not less
+    than the margin."""
+    away = -float(scipy.special.stdtrit(estimate.freedom, level / 2)) + float(
+        scipy.special.stdtrit(estimate.freedom, SEEN)
+    )
+    return max(margin, exp(min(away * estimate.error, LARGEST)))
 
 
 def _by_cell(trials: Sequence[Trial]) -> dict[str, list[Trial]]:

@@ -20,6 +20,7 @@ SHORT = {
     "setup_time": "Set-up",
     "gateway_cpu_per_gigabyte": "CPU",
     "cpu_per_gigabyte": "CPU",
+    "paced_cpu": "CPU at a rate",
     "confidentiality": "Leak",
     "data_integrity": "Tamp.",
     "anti_replay": "Repl.",

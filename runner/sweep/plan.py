@@ -114,8 +114,8 @@ class Block:
 def ranked_cells(cells: Sequence[Cell], vpns: Mapping[str, Vpn]) -> dict[str, int]:
     """Key -> every how many rounds the cell has a turn, of the cells that a ranking is made of: in every round at the
     comparable configuration, in every third one where only the ranking of the recommended configuration needs the cell
-    beside that. A ranked cell has the traffic that its instrument's metrics are ranked by. All cells where none is
-    ranked."""
+    beside that; so has plain IP where builds are compared with each other. A ranked cell has the traffic that its
+    instrument's metrics are ranked by. All cells where none is ranked."""
     turns, first = dict[str, int](), False
     for cell in cells:
         vpn, traffic = vpns.get(cell.vpn), ranked_by(cell.params["measure"])
@@ -126,7 +126,10 @@ def ranked_cells(cells: Sequence[Cell], vpns: Mapping[str, Vpn]) -> dict[str, in
             first = first or not (vpn.reference or vpn.recommended.items() <= cell.params.items())
         elif vpn.recommended.items() <= cell.params.items():
             turns[cell.key] = RECOMMENDED_EVERY
-    return {key: every if first else 1 for key, every in turns.items()} or {cell.key: 1 for cell in cells}
+    order = {key: every if first else 1 for key, every in turns.items()} or {cell.key: 1 for cell in cells}
+    if any(vpn.build for vpn in vpns.values()):
+        order |= {cell.key: RECOMMENDED_EVERY for cell in cells if cell.vpn == BASELINE and cell.key in order}
+    return order
 
 
 @dataclass(frozen=True)

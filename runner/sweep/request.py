@@ -36,9 +36,10 @@ from runner.lab.places import check_spec, check_uplinks
 from runner.lab.places.hours import checked
 from runner.ranking.basis import measured_metrics
 from runner.ranking.weights import Weights, parse_weights
+from runner.sweep.builds import BUILD_INSTANCE_S, builds_of, with_builds
 from runner.sweep.going_on import measured
 from runner.sweep.plan import TUNNEL_S, Planned, all_cells, all_turn, blocks, expected_trial_s
-from runner.sweep.stopping import INITIAL_REPETITIONS, instances
+from runner.sweep.stopping import INITIAL_REPETITIONS, INSTANCE_S, instances
 from runner.vpn.plugin import Vpn
 
 LONGEST_S = 86400  # iperf3's own limit for a test
@@ -117,6 +118,7 @@ class Request:
 
 def resolve(asked: AskedRun) -> Request:
     """Check everything that a user can get wrong. Raises UsageError; starts nothing."""
+    asked = with_builds(asked)
     under = kernels.parse(asked.kernel, asked.lab)
     for path in asked.instruments:
         add_instrument(path)
@@ -135,18 +137,19 @@ def resolve(asked: AskedRun) -> Request:
     for name in asked.gateway_images:
         require_known("image", name, image_names())
     experiments = [load_experiment(name) for name in expand(asked.experiments)]
-    wanted, later = (asked.vpns, []) if asked.vpns else _candidates(experiments, asked)
+    wanted, later = (asked.vpns, []) if asked.vpns or asked.builds else _candidates(experiments, asked)
     plugins = [load_vpn(name) for name in dict.fromkeys([BASELINE, *wanted])]  # the baseline: to be compared with
+    plugins += builds_of(asked, {vpn.name for vpn in plugins})
     twice = sorted({vpn.name for vpn in plugins if [other.name for other in plugins].count(vpn.name) > 1})
     if twice:
-        raise UsageError(f"--vpn names two plugins called {', '.join(twice)}. Rename your file")
+        raise UsageError(f"two plugins or builds are called {', '.join(twice)}. Give one of them another name")
     repetitions = asked.repetitions or profile.repetitions
     request = Request(
         asked,
         experiments,
         plugins,
         profile,
-        parse_levels(levels, plugins[1:] if asked.vpns else ()),
+        parse_levels(levels, plugins[1:] if asked.vpns or asked.builds else ()),
         max(repetitions, INITIAL_REPETITIONS) if until_significant else repetitions,
         until_significant,
         limits=site_limits(asked.lab, asked.max_rate, asked.between),
@@ -252,17 +255,20 @@ def _instances(request: Request) -> int:
     goes_on = request.until_significant and asked.out is not None and is_there(asked.out / "trials.jsonl")
     if asked.repetitions or goes_on or not asked.deadline_s or not all_turn(request.cells, request.profile):
         return 1
-    return instances(asked.deadline_s)
+    return instances(asked.deadline_s, BUILD_INSTANCE_S if asked.builds else INSTANCE_S)
 
 
 def _weights(request: Request) -> Weights | None:
     """The weights of the run. Raises UsageError where they count a metric that the run will not measure."""
     text, out = request.asked.weights, request.asked.out
-    if not text:
-        return None
     kinds = {cell.params["measure"] for cell in request.cells}
     known = metrics()
     there = {metric.name for metric in known.values() if metric.measure in kinds}
+    if not text and request.asked.builds:  # what the experiments ask for decides
+        asked = dict.fromkeys(name for experiment in request.experiments for name in experiment.metrics)
+        text = ",".join(f"{name}=1" for name in asked if name in there)
+    if not text:
+        return None
     if out and is_there(out / "run.json"):  # by earlier calls
         run, trials = load_run(out)
         known, there = known | run.metrics, there | set(measured_metrics(trials))

@@ -21,6 +21,7 @@ from runner.lab.software.image import Image
 from runner.sweep.request import Request
 from runner.vpn.plugin import Vpn
 
+BUILD_MARGIN = 1.025  # half of the regression of 5 % that a run of two builds is to find
 ALWAYS_SHOWN = ("iperf3", "openssl", "iproute2")  # packages of every run, beside those of its VPNs
 
 
@@ -137,8 +138,13 @@ def measured_vpns(store: Store) -> set[str]:
 
 
 def _same_plugins(store: Store, old: Run, fresh: Run, measured: Set[str]) -> None:
-    """Raise UsageError where a name would stand for the numbers of two plugins."""
+    """Raise UsageError where a name would stand for the numbers of two plugins, or two builds."""
     for name in sorted(measured & old.vpns.keys() & fresh.vpns.keys()):
+        if old.vpns[name].build != fresh.vpns[name].build:
+            raise UsageError(
+                f"{store.folder} has trials of another build called {name} (digest {old.vpns[name].build}, not "
+                f"{fresh.vpns[name].build}); choose another --out, or another name: --build VPN@NAME=PATH"
+            )
         before, now = old.vpns[name].digest, fresh.vpns[name].digest
         if before and before != now:
             raise UsageError(
@@ -153,6 +159,11 @@ def metrics_of(request: Request) -> dict[str, Metric]:
     used = {cell.params["measure"] for cell in request.cells}
     named = dict.fromkeys(name for experiment in request.experiments for name in experiment.metrics)
     known = {name: metric for name, metric in metrics().items() if name in named or metric.measure in used}
+    if request.asked.builds:
+        known = {
+            name: metric if metric.exact else metric.model_copy(update={"margin": min(metric.margin, BUILD_MARGIN)})
+            for name, metric in known.items()
+        }
     return {name: known[name] for name in named if name in known} | known
 
 

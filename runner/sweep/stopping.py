@@ -87,9 +87,9 @@ def twice(pairs_in_doubt: Sequence[Doubt], cells: Sequence[Cell]) -> set[str]:
     return {key for (key, *_, peers), pairs in waiting.items() if pairs > TWICE * peers}
 
 
-def instances(deadline_s: float) -> int:
-    """How many tunnels of each VPN, one after another, a deadline has time for."""
-    return min(MOST_REPETITIONS, 1 + int(deadline_s / INSTANCE_S))
+def instances(deadline_s: float, each_s: float = INSTANCE_S) -> int:
+    """How many tunnels of each VPN, one after another, a deadline has time for, ``each_s`` seconds of it for each."""
+    return min(MOST_REPETITIONS, 1 + int(deadline_s / each_s))
 
 
 def next_look(repetitions: int, most: int) -> int:

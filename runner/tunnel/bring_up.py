@@ -20,7 +20,7 @@ from runner.lab.redaction import KNOWN
 from runner.lab.shape.site import TCP_PORTS, Site, peers_of
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.shape.topologies import Topology
-from runner.lab.software import layers
+from runner.lab.software import builds, layers
 from runner.lab.software.checksums import damage
 from runner.tunnel.contradiction import refuse_contradiction
 from runner.tunnel.inner import ipv6_through
@@ -117,7 +117,7 @@ def make_secrets(vpn: Vpn, alone: AbstractContextManager[Node], sites: Sequence[
     From now on no log or message shows them. Raises UsageError for a secret that is too short for that.
     """
     with alone as ca:
-        if vpn.software.layer:
+        if vpn.brings_software:
             equip(ca, vpn)
         made = vpn.secrets(ca, sites)
         KNOWN.learn(made)
@@ -141,10 +141,14 @@ def start_services(lab: Lab) -> None:
 
 
 def equip(node: Node, vpn: Vpn) -> Unsupported | None:
-    """Are the VPN's tools on the node? Where they are missing and the VPN has a layer, it is unpacked there."""
+    """Are the VPN's tools on the node? Where they are missing and the VPN has a layer, it is unpacked there. A build
+    then takes its place."""
     lacks, missing = missing_tools(node, vpn), ""
     if lacks and vpn.software.layer:
         missing = layers.unpack(node, vpn.software.layer)
+    if vpn.build and (libraries := builds.put(node, vpn.build)):
+        return Unsupported(f"the build {vpn.name} needs what the gateway's image does not have: {libraries}")
+    if lacks:
         lacks = missing_tools(node, vpn)
     if not lacks:
         return None
@@ -195,7 +199,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     KNOWN.learn(secrets)
     sites = lab.sites
     for site in sites:
-        if vpn.software.layer:
+        if vpn.brings_software:
             equip(lab.gateway(site), vpn)
         peers = peers_of(site, sites)
         for path, text in vpn.render(site, peers, params, secrets).items():

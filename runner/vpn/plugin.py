@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -13,6 +13,7 @@ from runner.data.packet import Layers
 from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.shape.site import Site
+from runner.lab.software.builds import Build
 from runner.vpn.declared import UNDECLARED, Declared
 from runner.vpn.lifecycle import Lifecycle
 from runner.vpn.sign import Sign
@@ -55,8 +56,17 @@ class Software:
     @property
     def packages(self) -> list[str]:
         """The Debian packages of all of it, sorted."""
-        tools = (package.partition(",")[0] for package in self.tools.values())
-        return sorted({*tools, *self.daemons, *self.libraries})
+        return sorted({*self._tools, *self.daemons, *self.libraries})
+
+    def is_in(self, packages: Collection[str]) -> bool:
+        """Do these packages have all that a gateway needs? Of several daemons one."""
+        return {*self._tools, *self.libraries} <= {*packages} and (
+            not self.daemons or bool({*self.daemons} & {*packages})
+        )
+
+    @property
+    def _tools(self) -> list[str]:
+        return [package.partition(",")[0] for package in self.tools.values()]
 
 
 class Vpn(ABC):
@@ -101,7 +111,13 @@ class Vpn(ABC):
     comparable: ClassVar[Params]  # AES-128-CBC and HMAC-SHA-256, or the nearest there is
     recommended: ClassVar[Params]  # as its makers advise today
     declared: ClassVar[Declared] = UNDECLARED  # its security and abilities; set below the class
+    build: ClassVar[Build | None] = None  # what takes the place of the image's software; never set in a plugin
     sign: ClassVar[Sign] = Sign()  # by what `vpneval look` recognises a tunnel of it that somebody has set up
+
+    @property
+    def brings_software(self) -> bool:
+        """Does software come onto a gateway before its files: a layer, or a build?"""
+        return bool(self.software.layer or self.build)
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         """Can gateway ``node`` do ``params``? Extend it with live probes; None means yes."""
@@ -174,3 +190,9 @@ def no_tun(node: Node) -> Unsupported | None:
         return Unsupported.kernel("TUN (/dev/net/tun is missing)")
     why = f"cannot be used: {error.strip().rpartition(': ')[2]}" if error else "is not the kernel's TUN device"
     return Unsupported(f"/dev/net/tun {why}; mknod /dev/net/tun c 10 200; a container needs --device /dev/net/tun")
+
+
+def with_build(kind: type[Vpn], build: Build) -> type[Vpn]:
+    """The plugin with a build in the place of its software: a VPN of its own, called VPN@NAME."""
+    own = {"name": f"{kind.name}@{build.name}", "title": f"{kind.title}, build {build.name}", "build": build}
+    return type(kind.__name__, (kind,), {"__module__": kind.__module__, **own})

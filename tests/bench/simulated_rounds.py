@@ -15,6 +15,7 @@ from runner.ranking.intervals import Array
 from tests.unit.synthetic import CBC, IDLE, METRICS, TCP, UDP, make_run, make_trial
 
 TRAFFIC = {"tcp_throughput": TCP, "cpu_per_gigabyte": TCP, "udp_throughput": UDP, "jitter": UDP}
+TRAFFIC["paced_cpu"] = {"measure": "paced", "paced_bps": "100000000"}
 STOLEN = math.log(0.5)  # a slice of which another guest of the host took half
 
 

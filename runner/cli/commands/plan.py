@@ -6,6 +6,7 @@ import typer
 
 from runner.cli.options import (
     Between,
+    Builds,
     Deadline,
     Duration,
     Experiments,
@@ -40,6 +41,7 @@ def plan(
     context: typer.Context,
     experiments: Experiments,
     vpns: Vpns = None,
+    builds: Builds = None,
     instruments: Instruments = None,
     levels: Levels = None,
     profile: ProfileName = "quick",

@@ -6,6 +6,7 @@ import typer
 
 from runner.cli.options import (
     Between,
+    Builds,
     Deadline,
     Duration,
     Experiments,
@@ -56,6 +57,7 @@ def run(
     context: typer.Context,
     experiments: Experiments,
     vpns: Vpns = None,
+    builds: Builds = None,
     instruments: Instruments = None,
     levels: Levels = None,
     profile: ProfileName = "quick",
@@ -101,8 +103,8 @@ def run(
     from runner.lab import kernels
 
     (second,) = kernels.parse(rest, lab, several=False)
-    if second and farm:
-        raise UsageError("--rest cannot be used with --farm")
+    if second and (farm or builds):
+        raise UsageError(f"--rest cannot be used with {'--farm' if farm else '--build'}")
     if second and (kernel != HOST or as_json):
         raise UsageError("--rest cannot be used with --kernel or --json: it makes two runs, the first on this kernel")
     if install and not second:

@@ -95,7 +95,7 @@ def prepare(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> None:
     *spokes, hub = lab.sites
     for site in lab.sites:
         gateway = lab.gateway(site)
-        if vpn.software.layer:
+        if vpn.brings_software:
             equip(gateway, vpn)
         for path, text in vpn.render(site, spokes if site is hub else [hub], params, secrets).items():
             gateway.write(path, text)

@@ -135,7 +135,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> Size:
     text: dict[str, str] = {}
     for site in lab.sites:
         gateway, peers = lab.gateway(site), peers_of(site, lab.sites)
-        if vpn.software.layer:
+        if vpn.brings_software:
             equip(gateway, vpn)
         text = vpn.render(site, peers, params, secrets)
         for path, content in text.items():

@@ -107,7 +107,7 @@ def attempt(
     other = next(site for site in lab.sites if site.number != impostor.number)
     watched, strange = lab.gateway(other), lab.gateway(impostor)
     for site in lab.sites:
-        if vpn.software.layer:
+        if vpn.brings_software:
             equip(lab.gateway(site), vpn)
         peers = peers_of(site, lab.sites)
         for path, text in vpn.render(site, peers, params, keys[site.name]).items():

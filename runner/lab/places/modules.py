@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from collections.abc import Iterable
+from pathlib import Path
 
 from runner.lab.node.answers import not_understood
 from runner.lab.places.connection import Connection
 
+FOLDER = "/lib/modules"
 BOOT_FILE = "/etc/modules-load.d/vpneval.conf"  # modules-load.d(5)
 # $1: the folder of all kernels' modules; then modules. For each: "loaded" (or built in), "there" to be loaded, or
 # "absent"; then the kernel's release. A module's file may be called with - where its name has _.
@@ -29,7 +33,16 @@ uname -rm
 DEBIANS = {"x86_64": "amd64", "aarch64": "arm64"}  # names of the architectures
 
 
-def lacking(connection: Connection, modules: Iterable[str], folder: str = "/lib/modules") -> str:
+def absent_here(modules: Iterable[str]) -> dict[str, bool]:
+    """Which of these modules this machine's kernel does not show -> whether it is sure to lack them: a kernel without
+    lists of its modules may have them built in."""
+    wanted = dict.fromkeys(modules)
+    said = subprocess.run(["sh", "-c", LOOK, "sh", FOLDER, *wanted], capture_output=True, text=True, check=True).stdout
+    sure = Path(FOLDER, os.uname().release, "modules.builtin").exists()
+    return {module: sure for module in wanted if f"{module} absent" in said.splitlines()}
+
+
+def lacking(connection: Connection, modules: Iterable[str], folder: str = FOLDER) -> str:
     """Sentences about those of ``modules`` that the machine has not loaded, with the commands that load them; empty
     where it has all. Raises CannotRunHere for an answer that is none."""
     said = connection.run("sh", "-c", LOOK, "sh", folder, *modules).stdout

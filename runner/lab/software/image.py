@@ -119,6 +119,14 @@ def check(name: str, root: Path) -> Image:
     return Image(name, root, manifest.dpkg_status_sha256[:12], manifest.packages)
 
 
+def packages_of(name: str) -> dict[str, str] | None:
+    """The packages of image ``name`` as they were recorded at its build; None where it is not built."""
+    try:
+        return Manifest.model_validate_json(read_bytes(locate(name).with_suffix(".json"))).packages
+    except (UsageError, ValidationError, OSError):
+        return None
+
+
 def damaged(root: Path) -> list[str]:
     """Sentences about the programs that every node needs, and that are missing in a root file system or are not what
     their package brought."""

@@ -5,47 +5,102 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from typing import Any
+from xml.etree import ElementTree
 
 from runner.data.checks import check
+from runner.data.levels import outside_of_tunnel
 from runner.data.merge import identity, merge_metrics, same_estimands
 from runner.data.metric import Metric
+from runner.data.streams import shown
 from runner.data.trials import Run, Strict, Trial
-from runner.ranking.basis import bases
-from runner.ranking.stats import Summary, summarise
+from runner.ranking.basis import Basis, bases
+from runner.ranking.stats import Summary, block_values, summarise
 from runner.report import text
 from runner.report.blocks import Block, Heading, Paragraph, Plot, Table, TableCell
 from runner.report.compare import COUNTED, Comparison, MetricChange
+from runner.report.facts import BASELINE
 from runner.report.forms.elements import page
-from runner.report.forms.terminal_comparison import ENDS, smallest
+from runner.report.forms.markdown import lines_of
+from runner.report.forms.terminal_comparison import answer, smallest
 from runner.report.plots.plotting import STEP, Value, spec_of
 
+PLAIN = "plain IP"  # in a history
+BAD, UNDECIDED = ("regression", "now failing"), ("not separable", "not judged")
 CLASSES = {"regression": "failed", "now failing": "failed", "improvement": "first"}
 
 
 def comparison_html(comparison: Comparison) -> str:
     """Two runs side by side: the verdict, every change as an interval, and every number."""
-    title = f"vpneval compare: {comparison.before} and {comparison.after}"
-    verdict = ENDS[comparison.outcome][0]
+    head, table = _blocks(comparison)
+    return page(_title(comparison), [*head, *_plots(comparison.changes), *table])
+
+
+def comparison_md(comparisons: Sequence[Comparison]) -> str:
+    """The same as Markdown, for a pull request: of each comparison the verdict and every number."""
+    blocks: list[Block] = []
+    for comparison in comparisons:
+        head, table = _blocks(comparison)
+        blocks += [Heading(_title(comparison)), *head, *table]
+    return "\n".join(lines_of(blocks))
+
+
+def comparison_junit(comparisons: Sequence[Comparison]) -> str:
+    """The same as JUnit XML: a test case for each measurement, which fails where it became worse or fails now, and is
+    skipped where nothing is decided."""
+    suites = ElementTree.Element("testsuites", name="vpneval compare")
+    for comparison in comparisons:
+        suite = ElementTree.SubElement(suites, "testsuite", name=shown(_title(comparison)))
+        cases = [_case(suite, change) for change in comparison.changes if not change.reference]
+        if comparison.outcome == "nothing measured":
+            cases.append(("error", ElementTree.SubElement(suite, "testcase", name="measurements in common")))
+            ElementTree.SubElement(cases[-1][1], "error", message=answer(comparison))
+        kinds = [kind for kind, _ in cases]
+        for name, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            suite.set(name, str(kinds.count(kind)))
+        suite.set("tests", str(len(cases)))
+    ElementTree.indent(suites)
+    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _case(suite: ElementTree.Element, change: MetricChange) -> tuple[str, ElementTree.Element]:
+    """The test case of a change, and how it ended: ``failure``, ``skipped`` or ``passed``."""
+    name = f"{change.vpn} ({change.levels})" if change.levels else change.vpn
+    case = ElementTree.SubElement(suite, "testcase", classname=shown(name), name=change.title)
+    kind = "failure" if change.verdict in BAD else "skipped" if change.verdict in UNDECIDED else "passed"
+    moved = text.change(change.ratio) if change.ratio else ""
+    said = shown(f"{change.verdict}: {' '.join(filter(None, (moved, change.reason)))}")
+    if kind != "passed":
+        ElementTree.SubElement(case, kind, message=said)
+    return kind, case
+
+
+def _title(comparison: Comparison) -> str:
+    return f"vpneval compare: {comparison.before} and {comparison.after}"
+
+
+def _blocks(comparison: Comparison) -> tuple[list[Block], list[Block]]:
+    """The verdict and what limits it; and every number."""
     head = ["VPN and levels", "metric", "before", "after", "change (95 %)", "verdict"]
     changed = sorted(comparison.changes, key=lambda change: change.verdict in COUNTED)
-    rows = [_change(change) for change in changed]
-    table = Table("Before and after", head, rows, about="a: absolute numbers, not shares of the baseline", named=True)
+    rows = [_change(change, turns=comparison.turns) for change in changed]
+    about = "" if comparison.turns else "a: absolute numbers, not shares of the baseline"
+    table = Table("Before and after", head, rows, about=about, named=True)
     only = [("before", comparison.only_before), ("after", comparison.only_after)]
-    blocks: list[Block] = [Paragraph(verdict, "good" if comparison.outcome == "fine" else "bad")]
+    blocks: list[Block] = [Paragraph(answer(comparison), "good" if comparison.outcome == "fine" else "bad")]
     blocks += [Paragraph(visible)] if (visible := smallest(comparison)) else []
     blocks += [Paragraph(f"On the machines with {comparison.machines}")] if comparison.machines else []
     for difference in comparison.differences:
         blocks.append(Paragraph(f"The runs differ in {difference}: a change may be due to that.", "bad"))
-    blocks += [*_plots(comparison.changes), table]
-    blocks += [Paragraph(f"Only {when}: {'; '.join(cells)}") for when, cells in only if cells]
-    blocks += [
+    rest: list[Block] = [table]
+    rest += [Paragraph(f"Only {when}: {'; '.join(cells)}") for when, cells in only if cells]
+    rest += [
         Paragraph(f"{agreement.configuration}, {agreement.what}: {agreement.said}")
         for agreement in comparison.agreement
     ]
-    return page(title, blocks)
+    return blocks, rest
 
 
-def _change(change: MetricChange) -> list[str | TableCell]:
+def _change(change: MetricChange, *, turns: bool) -> list[str | TableCell]:
     after = text.with_interval(change.after, change.unit, "after" in change.bounded) if change.after else change.reason
     moved = text.change(change.ratio) if change.ratio else text.NONE
     return [
@@ -53,7 +108,7 @@ def _change(change: MetricChange) -> list[str | TableCell]:
         change.title,
         text.with_interval(change.before, change.unit, "before" in change.bounded),
         after,
-        moved + (" a" if change.ratio and not change.of_baseline else ""),
+        moved + (" a" if change.ratio and not change.of_baseline and not turns else ""),
         TableCell(change.verdict, tone=CLASSES.get(change.verdict, "")),
     ]
 
@@ -64,7 +119,8 @@ def _plots(changes: Sequence[MetricChange]) -> list[Plot]:
     known = {change.metric: change for change in changes}
     for change in changes:
         if change.ratio and change.ratio.ratio:
-            value: Value = {"cell": f"{change.vpn} · {change.levels}", "ratio": change.ratio.ratio - 1}
+            cell = f"{change.vpn} · {change.levels}" if change.levels else change.vpn
+            value: Value = {"cell": cell, "ratio": change.ratio.ratio - 1}
             if change.ratio.low is not None and change.ratio.high is not None:
                 value |= {"low": change.ratio.low - 1, "high": change.ratio.high - 1}
             value |= {"verdict": change.verdict, "says": text.change(change.ratio)}
@@ -107,7 +163,7 @@ def _forest(known: MetricChange, values: list[Value]) -> Plot:
     return Plot(
         key=known.metric,
         title=f"{known.title} ({known.better} is better): change from before to after",
-        alt=f"Change of the {text.lower(known.title)} of {cells}. The table has all numbers.",
+        alt=f"MetricChange of the {text.lower(known.title)} of {cells}. The table has all numbers.",
         spec=spec_of({"height": STEP * len(values), "layer": layers}),
     )
 
@@ -125,8 +181,9 @@ class Trend(Strict):
 
 
 def trends(runs: Sequence[tuple[Run, Sequence[Trial]]]) -> list[Trend]:
-    """The values that the rankings of all runs are made from, for each VPN and metric, in the order of the runs' dates.
-    Runs of different labs, kernels, images or profiles are in separate trends: see runner.data.merge.identity."""
+    """The values that the rankings of all runs are made from, for each VPN and metric, and plain IP's with the same
+    traffic, in the order of the runs' dates. Runs of different labs, kernels, images or profiles are in separate
+    trends: see runner.data.merge.identity."""
     labs: dict[str, list[tuple[Run, Sequence[Trial]]]] = {}
     for run, trials in runs:
         check(run, trials)
@@ -136,16 +193,18 @@ def trends(runs: Sequence[tuple[Run, Sequence[Trial]]]) -> list[Trend]:
     for lab, same in labs.items():
         metrics = merge_metrics([run for run, _ in same])
         same_estimands(same)
-        made = [(run, {(b.configuration, b.image): b for b in bases(run, trials)}) for run, trials in same]
+        made = [
+            (run, {(b.configuration, b.image): _values(b, trials) for b in bases(run, trials)}) for run, trials in same
+        ]
         keys = {
             (key, metric, vpn): None
             for _, by_key in made
-            for key, basis in by_key.items()
-            for metric, by_vpn in basis.values.items()
+            for key, by_metric in by_key.items()
+            for metric, by_vpn in by_metric.items()
             for vpn in by_vpn
         }
         for key, metric, vpn in keys:
-            values = [list(b[key].values.get(metric, {}).get(vpn, {}).values()) if key in b else [] for _, b in made]
+            values = [by_key.get(key, {}).get(metric, {}).get(vpn, []) for _, by_key in made]
             rows.append(
                 Trend(
                     lab=lab,
@@ -158,6 +217,17 @@ def trends(runs: Sequence[tuple[Run, Sequence[Trial]]]) -> list[Trend]:
                 )
             )
     return rows
+
+
+def _values(basis: Basis, trials: Sequence[Trial]) -> dict[str, dict[str, list[float]]]:
+    """Metric -> VPN -> its values in this basis, plain IP's among them."""
+    plain = [trial for trial in trials if trial.vpn == BASELINE]
+    found = {}
+    for metric, by_vpn in basis.values.items():
+        same = [trial for trial in plain if outside_of_tunnel(trial.params) == basis.traffic[metric]]
+        own = {vpn: list(blocks.values()) for vpn, blocks in by_vpn.items()}
+        found[metric] = own | ({PLAIN: list(blocks.values())} if (blocks := block_values(same, metric)) else {})
+    return found
 
 
 def history_html(trends: Sequence[Trend]) -> str:

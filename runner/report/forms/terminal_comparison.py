@@ -1,4 +1,5 @@
-"""``vpneval compare`` in the terminal: the changes first, then how many measurements did not change."""
+"""``vpneval compare`` in the terminal: the changes first, then how many measurements did not change. Of two builds
+there are few measurements, and each is shown."""
 
 from __future__ import annotations
 
@@ -9,15 +10,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from runner.ranking.verdicts import LEVEL
 from runner.report import text
 from runner.report.compare import COUNTED, SEEN, SIGNIFICANCE, Comparison, MetricChange, Outcome
 
 MOST = 10.0  # a change of more than this is only said to be more
-ENDS: Mapping[Outcome, tuple[str, str]] = {
-    "worse": ("Significant regression", "bold red"),
-    "fine": ("No significant regression", "bold green"),
-    "cannot tell": ("Cannot tell: no measurement is decided. Repeat both runs more often (--reps 5)", "bold yellow"),
-    "nothing measured": ("The runs share no measurement.", "bold red"),
+STYLES: Mapping[Outcome, str] = {
+    "worse": "bold red",
+    "fine": "bold green",
+    "cannot tell": "bold yellow",
+    "nothing measured": "bold red",
 }
 
 
@@ -28,9 +30,9 @@ def render(comparison: Comparison, console: Console) -> None:
         console.print(Text(f"On the machines with {comparison.machines}"))
     for difference in comparison.differences:
         console.print(Text(f"! the runs differ in {difference}: a change may be due to that", "yellow"))
-    shown = [change for change in comparison.changes if change.verdict not in COUNTED]
+    shown = [change for change in comparison.changes if comparison.turns or change.verdict not in COUNTED]
     if shown:
-        console.print(_table(shown))
+        console.print(_table(shown, turns=comparison.turns))
     _print_counts(comparison, console)
     _print_what_was_compared(comparison, console)
     for words, cells in (("before", comparison.only_before), ("after", comparison.only_after)):
@@ -43,9 +45,23 @@ def render(comparison: Comparison, console: Console) -> None:
             console.print(
                 f"ranking {agreement.configuration}, {text.counted(len(agreement.vpns), 'VPN')}: {agreement.said}"
             )
-    words, style = ENDS[comparison.outcome]
     how = f" (more than each metric's margin; Welch's t, false discovery rate {SIGNIFICANCE:.0%})"
-    console.print(Text.assemble((words, style), (how if comparison.changes else "", "dim")))
+    if comparison.turns:
+        how = f" (by the ratios of the rounds; one false verdict or more in {LEVEL:.0%} of such runs at most)"
+    said = answer(comparison), STYLES[comparison.outcome]
+    console.print(Text.assemble(said, (how if comparison.changes else "", "dim")))
+
+
+def answer(comparison: Comparison) -> str:
+    """The one answer, in words."""
+    longer = "Measure longer (vpneval more RUN)" if comparison.turns else "Repeat both runs more often (--reps 5)"
+    ends: Mapping[Outcome, str] = {
+        "worse": "Significant regression",
+        "fine": "No significant regression",
+        "cannot tell": f"Cannot tell: no measurement is decided. {longer}",
+        "nothing measured": f"The {'builds' if comparison.turns else 'runs'} share no measurement.",
+    }
+    return ends[comparison.outcome]
 
 
 def smallest(comparison: Comparison) -> str:
@@ -54,11 +70,12 @@ def smallest(comparison: Comparison) -> str:
         return ""
     low, high = (text.percent(min(ratio - 1, MOST)) for ratio in (comparison.smallest, comparison.largest))
     ends = low if low == high else f"{low} to {'more than ' * (comparison.largest - 1 > MOST)}{high}, by measurement"
-    return f"The smallest difference that these runs would show, in {SEEN:.0%} of such runs: {ends}."
+    which = "this run" if comparison.turns else "these runs"
+    return f"The smallest difference that {which} would show, in {SEEN:.0%} of such runs: {ends}."
 
 
 def _print_counts(comparison: Comparison, console: Console) -> None:
-    for verdict in COUNTED:
+    for verdict in () if comparison.turns else COUNTED:
         number = sum(change.verdict == verdict for change in comparison.changes)
         if number:
             console.print(f"{text.counted(number, 'measurement')}: {verdict}")
@@ -68,7 +85,9 @@ def _print_counts(comparison: Comparison, console: Console) -> None:
 
 def _print_what_was_compared(comparison: Comparison, console: Console) -> None:
     """Print whether shares of the baseline or absolute numbers were compared, or that the runs have no measurement in
-    common."""
+    common. Builds took turns, so that neither matters."""
+    if comparison.turns:
+        return
     shares = sum(change.of_baseline for change in comparison.changes)
     if shares:
         rest = len(comparison.changes) - shares
@@ -83,24 +102,26 @@ def _print_what_was_compared(comparison: Comparison, console: Console) -> None:
         )
 
 
-def _table(changes: Sequence[MetricChange]) -> Table:
+def _table(changes: Sequence[MetricChange], *, turns: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
-    table.add_column("VPN and levels", overflow="fold")
+    if not turns:  # the builds are named above
+        table.add_column("VPN and levels", overflow="fold")
     table.add_column("metric")
     table.add_column("before → after", justify="right")
     table.add_column("change (95 %)", justify="right")
     table.add_column("verdict", no_wrap=True)
     for change in changes:
-        style = "green" if change.verdict == "improvement" else "red"
+        style = "green" if change.verdict == "improvement" else "dim" if change.verdict in COUNTED else "red"
         after = change.reason
         if change.after:
             after = text.with_interval(change.after, change.unit, "after" in change.bounded)
         moved = text.change(change.ratio).replace(" (", "\n(") if change.ratio else text.NONE
+        name = Text.assemble((change.vpn, "bold"), "\n", (change.levels, "dim"))
         table.add_row(
-            Text.assemble((change.vpn, "bold"), "\n", (change.levels, "dim")),
+            *([] if turns else [name]),
             text.SHORT.get(change.metric, change.metric),
             Text(f"{text.with_interval(change.before, change.unit, 'before' in change.bounded)}\n{after}"),
-            moved + (" a" if change.ratio and not change.of_baseline else ""),
+            moved + (" a" if change.ratio and not change.of_baseline and not turns else ""),
             Text(change.verdict, "dim" if change.reference else style),
         )
     return table

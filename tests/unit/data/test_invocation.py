@@ -31,6 +31,7 @@ EVERY = AskedRun(
     kernel="uml",
     image="bookworm",
     gateway_images=["trixie", "bookworm"],
+    builds=["wireguard_go@old=./a,b", "wireguard_go@new=./c"],
     out=Path("results/mine"),
     deadline_s=90.5,
     retry_failed=True,

@@ -298,3 +298,17 @@ def test_history_has_a_trend_for_each_vpn_and_metric_and_keeps_labs_apart() -> N
     assert "<b>Another" not in page
     assert page.count("<figure>") == len({(trend.lab, trend.configuration, trend.metric) for trend in found})
     assert text.with_interval(here.summaries[0], "bit/s") in page  # type: ignore[arg-type]
+
+
+def test_history_has_plain_ip_beside_the_vpns() -> None:
+    """So that a reader sees whether the VPN moved, or the machine did."""
+    runs = []
+    for day, plain in ((1, 9000.0), (2, 5000.0)):
+        run = RUN.model_copy(update={"run_id": f"run{day}", "created_at": f"2026-01-0{day}"})
+        runs.append((run, with_baseline(300, plain, day)))
+    found = {trend.vpn: [round(one.median, -3) for one in trend.summaries if one] for trend in trends(runs)}
+    assert {*found} == {"openvpn", "plain IP"}
+    assert found["plain IP"] == [pytest.approx(9000, rel=0.3), pytest.approx(5000, rel=0.3)]
+    assert "plain IP" in history_html(trends(runs))
+    alone = [(run, [trial for trial in trials if trial.vpn == "openvpn"]) for run, trials in runs]
+    assert {trend.vpn for trend in trends(alone)} == {"openvpn"}
