@@ -149,7 +149,9 @@ def measurements(experiment: ExperimentReport) -> list[Block]:
 def how_to_read(report: Report) -> list[Block]:
     """How intervals and ranks were made."""
     methods = dict.fromkeys(
-        method for ranking_ in report.rankings for method in (ranking_.method, ranking_.probability_method)
+        method
+        for ranking_ in (report.rankings if report.ranks_count else ())
+        for method in (ranking_.method, ranking_.probability_method)
     )
     how = [interval_method(report.summaries), *(f"Ranking: {method}." for method in methods)]
     return [Heading("How to read this"), *map(Paragraph, how)]
