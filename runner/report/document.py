@@ -114,7 +114,7 @@ def ranking(ranking_: Ranking) -> list[Block]:
     head = ["place", "VPN", "configuration", "average rank", "place (95 %)", "ranks first"]
     head += [f"{text.SHORT.get(metric, metric)} ×{weight:g}" for metric, weight in ranking_.weights.counted.items()]
     notes = [Note(words) for words in (text.doubts(ranking_), change(ranking_, most=None)) if words]
-    notes += [Note(f"is not ranked: {why}", lead=vpns) for vpns, why, _ in text.unranked(ranking_)]
+    notes += [Note(f"not ranked: {why}", lead=f"{vpns}:") for vpns, why, _ in text.unranked(ranking_)]
     title = Heading(f"Ranking: {ranking_.configuration}" + (f", {ranking_.image}" if ranking_.image else ""))
     weights = f"Weights: {text.weights(ranking_)}"
     if not rows:
@@ -149,7 +149,9 @@ def measurements(experiment: ExperimentReport) -> list[Block]:
 def how_to_read(report: Report) -> list[Block]:
     """How intervals and ranks were made."""
     methods = dict.fromkeys(
-        method for ranking_ in report.rankings for method in (ranking_.method, ranking_.probability_method)
+        method
+        for ranking_ in (report.rankings if report.ranks_count else ())
+        for method in (ranking_.method, ranking_.probability_method)
     )
     how = [interval_method(report.summaries), *(f"Ranking: {method}." for method in methods)]
     return [Heading("How to read this"), *map(Paragraph, how)]

@@ -65,7 +65,7 @@ def digits(value: float) -> str:
 def quantity(value: float, unit: str) -> str:
     """``341 Mbit/s``: one trial's value, which has no spread."""
     scale, prefixed = prefix(value, unit)
-    return in_unit(f"{value / scale:.{_digits(value / scale)}f}", prefixed)
+    return in_unit(f"{value / scale:.{_decimals(value / scale, unit)}f}", prefixed)
 
 
 def in_unit(number: str, unit: str) -> str:
@@ -76,11 +76,12 @@ def in_unit(number: str, unit: str) -> str:
 def with_interval(summary: Summary, unit: str, at_least: bool = False) -> str:
     """``341 (325–358) Mbit/s``: median and 95 % interval; says so where there is none, and where it has no width."""
     scale, prefixed = prefix(summary.median, unit)
-    digits = _digits(summary.median / scale)
+    equal = summary.method == ALL_EQUAL
+    digits = _decimals(summary.median / scale, unit if equal else "")
     centre = f"{'≥ ' * at_least}{summary.median / scale:.{digits}f}"
     if summary.low is None or summary.high is None:
         spread = "no interval"
-    elif summary.method == ALL_EQUAL:
+    elif equal:
         spread = "all equal"
     else:
         ends = f"{summary.low / scale:.{digits}f}–{summary.high / scale:.{digits}f}"
@@ -326,6 +327,11 @@ def prefix(value: float, unit: str) -> tuple[float, str]:
 def _digits(value: float) -> int:
     """Decimals for three significant digits; 0.9996 is read as 1.00."""
     return 3 if value == 0 else min(6, max(0, 2 - math.floor(math.log10(abs(value) * 1.0005))))
+
+
+def _decimals(value: float, unit: str) -> int:
+    """As ``_digits``; a count is whole."""
+    return 0 if unit == "1" and float(value).is_integer() else _digits(value)
 
 
 def _signed(ratio: float) -> str:
