@@ -78,7 +78,6 @@ def bring_in(rest: Rest) -> None:
     time for, while the answer is settled."""
     before, request = rest.before, rest.request
     later = [vpn for vpn in request.later if vpn.name not in measured_vpns(before.store)]
-    plain = next(vpn for vpn in request.vpns if vpn.name == BASELINE)
     while later and before.stage.deadline and is_settled(rest):
         room = int((before.stage.deadline - time.monotonic()) / EACH_S)
         try:
@@ -88,6 +87,7 @@ def bring_in(rest: Rest) -> None:
             return
         if not group:
             return
+        plain = next(vpn for vpn in request.vpns if vpn.name == BASELINE)
         names = ", ".join(vpn.name for vpn in group)
         before.watcher.say(f"The answer is settled. The time that is left goes to VPNs that may suit as well: {names}.")
         carry_on(rest, replace(request, vpns=[plain, *group], later=later))
