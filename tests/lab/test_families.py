@@ -1,16 +1,21 @@
 """IPv4 and IPv6, on the WAN and between the sites: what plugins say that they take, tried with them as they are."""
 
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runner.catalogue import load_vpn, vpn_names
+from runner.choice.musts import states
 from runner.data.errors import MeasurementError
+from runner.data.store import load_run
 from runner.instruments.security.other_family import other_family
 from runner.instruments.security.vantage import vantage
 from runner.instruments.traffic.overhead import overhead
 from runner.lab.shape.site_to_site import Lab, over_ipv6
 from runner.vpn.plugin import Vpn
+from tests.lab.commands import vpneval
 from tests.lab.test_abilities import LabFor, bring, lab_for, only_by, reworded
 from tests.unit.helpers import overhead_bytes
 
@@ -86,6 +91,29 @@ def within_the_wan(lab: Lab, dropped: str) -> None:
     """The WAN drops what the expression matches."""
     table = "table bridge no {\n chain f {\n type filter hook forward priority 0\n %s drop\n }\n}\n"
     lab.wan.run("nft", "-f", "-", input=table % dropped)
+
+
+@pytest.mark.smoke
+def test_a_run_takes_both_as_factors(tmp_path: Path) -> None:
+    """Overhead is 20 bytes more over IPv6, and the same inside it; who cannot is unsupported; the must is shown."""
+    levels = ("measure=overhead", "packet_bytes=1024", "underlay=4", "underlay=6", "inner=4", "inner=6")
+    small = ("--profile", "smallest", "--reps", 1, "--vpn", "wireguard_go,nebula", "--set", ",".join(levels))
+    done = vpneval("run", "overhead", *small, "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    run, trials = load_run(tmp_path / "run")
+    found = {
+        (trial.vpn, *(trial.params.get(factor, "4") for factor in ("underlay", "inner"))): trial for trial in trials
+    }
+    values = {key: trial.measurements[0].value for key, trial in found.items() if trial.status == "ok"}
+    assert {key: value for key, value in values.items() if key[0] == "none"} == dict.fromkeys(
+        [("none", *versions) for versions in product("46", "46")], 0
+    )
+    for vpn, inside in (("wireguard_go", "46"), ("nebula", "4")):
+        assert {values[vpn, "6", inner] - values[vpn, "4", inner] for inner in inside} == {20}
+    assert found["nebula", "4", "6"].reason == "Nebula cannot carry IPv6 between the sites"
+    known = states(run, trials)
+    assert known["wireguard_go"]["ipv6-path"].word == known["wireguard_go"]["ipv6-inside"].word == "shown"
+    assert (known["nebula"]["ipv6-path"].word, known["nebula"]["ipv6-inside"].word) == ("shown", "no")
 
 
 CLOSED = "table ip6 no {\n chain f {\n type filter hook forward priority 0\n ip6 daddr fd02::/64 drop\n }\n}\n"

@@ -204,7 +204,8 @@ def over_ipv6(lab: Lab) -> None:
     for before, site in zip(lab.sites, over, strict=True):
         gateway, port = lab.gateway(site), site.wan_interface
         # A machine that has IPv6 off may hand that on to new namespaces.
-        gateway.run("sysctl", "-qw", *(f"net.ipv6.conf.{name}.disable_ipv6=0" for name in ("all", port)))
+        on = (f"net.ipv6.conf.{name}.disable_ipv6=0" for name in ("all", port))
+        gateway.run("sysctl", "-qw", *on, f"net.ipv6.conf.{port}.keep_addr_on_down=1")  # as IPv4's are kept
         batch(
             gateway,
             f"addr del {before.wan_address}/24 dev {port}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.catalogue import load_experiment, load_vpn, parse_levels
+from runner.catalogue import experiment_names, load_experiment, load_vpn, parse_levels
 from runner.data.errors import UsageError
 from runner.data.levels import LEVELS, WAN_FACTORS
 from runner.data.wan import FACTORS, PRESETS, Conditions, conditions
@@ -63,6 +63,19 @@ def test_the_experiment_gives_the_baseline_the_same_wans() -> None:
     assert under["none"] == under["openvpn"]
     assert {found["wan_loss_ratio"] for found in under["none"]} == {"0", "0.0001", "0.001", "0.01"}
     assert {found["wan_delay_ms"] for found in under["none"]} == {"5", "50"}
+
+
+def test_every_experiment_takes_the_ip_versions() -> None:
+    """Of the baseline, too. What nobody has to ask for is not written down."""
+    for name in experiment_names():
+        experiment, profile = load_experiment(name), PROFILES["quick"]
+        for vpn in map(load_vpn, ("none", "openvpn")):
+            usual = experiment.cells(vpn, profile, {})
+            asked = experiment.cells(vpn, profile, {"underlay": ["4"], "inner": ["4"]})
+            both = experiment.cells(vpn, profile, {"underlay": ["4", "6"]})
+            if not any({"underlay", "inner"} & {*traffic} for traffic in experiment.traffic):
+                assert [cell.key for cell in asked] == [cell.key for cell in usual]
+            assert len([cell for cell in both if cell.params.get("underlay") == "6"]) >= len(usual) / 2
 
 
 def test_another_wan_replaces_the_experiments() -> None:
