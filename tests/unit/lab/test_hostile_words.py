@@ -135,8 +135,8 @@ def test_a_field_of_a_site(table: str, key: str, tmp_path: Path) -> None:
         own = {name: str(machine.wan_address or "192.0.2.1") for name, machine in sites.machines.items()}
         ports = {name: machine.wan or "eth0" for name, machine in sites.machines.items()}
         told = [*described(sites, ports, own), *real(described(sites, ports, own), sites)]
-        parts = [part for one in told for part in astuple(one)]
-        harmless([str(word) for part in parts for word in (part if isinstance(part, tuple) else [part])])
+        # FREE fields are the options for a reader's ssh, which shlex quotes where they are written.
+        harmless([str(part) for one in told for part in astuple(one) if not isinstance(part, tuple)])
         for machine in sites.every.values():
             given = machine.model_dump(exclude=FREE, exclude_none=True)
             harmless([str(part) for part in given.values() if not isinstance(part, list)])
