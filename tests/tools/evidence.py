@@ -63,7 +63,8 @@ def main(source: Path, target: Path) -> None:
         before, kept_trials = load_run(target)
         again = {trial.id for trial in trials}
         trials = [trial for trial in kept_trials if trial.id not in again] + trials
-        run = run.model_copy(update={"image": run.image | {"packages": packages(before) | packages(run)}})
+        image = run.image | {"packages": packages(before) | packages(run)}
+        run = run.model_copy(update={"image": image, "created_at": before.created_at})
     (target / "run.json").write_text(text(short_run(run, target.name), indent=1))
     (target / "trials.jsonl").write_text("".join(text(short_trial(trial)) for trial in trials))
 
