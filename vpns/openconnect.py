@@ -202,10 +202,8 @@ OpenConnect.declared = Declared(
         outer=("IPv4", "IPv6"),
         nat=True,
         tcp_443=True,
-        # Tried: DTLS within 3 s, TLS alone 5 s after a move with DPD of 3 s. The new session takes the route from the old
-        # one, which ocserv has not given up yet.
-        # Tried: DTLS within 3 s, TLS alone when DPD has noticed. The new session takes the route from the old one, which
-        # ocserv has not given up yet while payload is under way.
+        # Tried: DTLS within 3 s, TLS alone when DPD has noticed. The new session takes the route from the old one,
+        # which ocserv may not have given up yet.
         roaming=True,
         routes="configuration",
         mesh=True,
