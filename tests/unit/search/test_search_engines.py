@@ -109,7 +109,7 @@ def test_a_named_search_has_all_its_time_in_each_repetition_and_begins_where_the
     monkeypatch.setattr(udp_instrument, "udp", searching)
     monkeypatch.setattr(udp_instrument, "may_fragment", lambda *_: False)
     params = {"search": engine, "payload_bytes": "1300"}
-    bench: Any = None
+    bench: Any = SimpleNamespace(address="10.2.0.2")
     asked = Asked(load_vpn("openvpn"), params, PROFILES["quick"], 1, known_bps=80e6)
     next(Udp().measure(bench, asked))
     ((search, began_bps),) = asked_for
