@@ -112,7 +112,7 @@ def main() -> int:
         tests += [f"{__file__}::{closed}[{name}]" for name in names if name == "ipsec"]
     else:
         tests += [f"{__file__}::{closed}[{part}-{name}]" for name in names for part in PARTS]
-    options = ["-q", "-rA", "--timeout=1800", *(["-k", wanted.only] if wanted.only else [])]
+    options = ["-q", "-rA", "-s", "--timeout=7200", *(["-k", wanted.only] if wanted.only else [])]
     return in_guest(wanted.folder, [*options, *tests], images=("trixie", "bookworm"), kernel=kernel)
 
 

@@ -148,6 +148,7 @@ def stays_closed(lab: Lab, near: LabNode, name: str, event: str) -> None:
         Tunnel(lab, name).works(80)
     finally:
         assert bare_packets(lab) == seen, f"{event}: in the clear"
+    print(f"{name}, {event}: nothing in the clear", flush=True)
     if event == "policy routing":
         near.run("sh", "-c", BACK)
 

@@ -63,7 +63,8 @@ class Tunnel:
                 wait_until(lambda node=node: is_up(node), f"check.sh of {node.name}", within_s, 0.5)  # type: ignore[misc]
             except TimeoutError as late:
                 raise AssertionError(
-                    f"{late}: {node.run('cat', '/var/log/vpneval-tunnel.log').stdout[-3000:]}"
+                    f"{late}: {node.run('/root/tunnel/check.sh', check=False)}\n"
+                    f"{node.run('cat', '/var/log/vpneval-tunnel.log').stdout[-3000:]}"
                 ) from late
         if self.ports_only:
             carries(self.lab, both=False, entry="10.1.0.1", port=5201)

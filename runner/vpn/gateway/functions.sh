@@ -184,13 +184,14 @@ look() { # the device takes no packet that would travel in fragments; what other
     if [ -n "$clamped" ] && ! nft list table ip vpneval_tunnel > /dev/null 2>&1; then clamp || true; fi
     for address in $there; do
         device=$(leads_to "$address")
-        if ! is_tunnel "$device"; then
+        if [ -z "$tunnel" ]; then # policies of IPsec hold for every route, and for none that leads nowhere
+            [ -n "$device" ] || leads=
+        elif ! is_tunnel "$device"; then
             leads=
         elif [ "$(cat "/sys/class/net/$device/mtu" 2> /dev/null || echo 0)" -gt "$inner" ]; then
             ip link set "$device" mtu "$inner" || true
         fi
     done
-    if [ -z "$tunnel" ]; then return 0; fi
     if [ -n "$leads" ]; then
         carried=yes
         lost=0
