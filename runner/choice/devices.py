@@ -33,9 +33,7 @@ FEWEST = 2  # values that a draw is made from
 TRIMMED = 6  # from so many rounds on, one of each six is left out at either end
 CARRIED = 0.95  # of what was offered: less is not carried
 LOST = 0.01  # of the datagrams: less is no loss by which a sender would have been slowed down
-EXCEED_RATIO = (
-    0.5  # of the slices may lose more, or wait longer: MLRsearch's goal exceed ratio (draft-ietf-bmwg-mlrsearch)
-)
+EXCEED_RATIO = 0.5  # of the slices may lose more or wait for longer: a goal of draft-ietf-bmwg-mlrsearch
 LEAST_CORES = 0.001  # of a gateway: what costs less than plain IP by chance costs this
 GATEWAYS = 2
 LOSSY = {"measure": "tcp", "streams": "8"}  # on it: a loss slows one of eight connections alone
