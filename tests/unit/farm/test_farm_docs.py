@@ -13,8 +13,10 @@ from distributed.cli import dask_scheduler, dask_worker
 
 from tests.lab.test_farm import certificates
 
-PAGE = (Path(__file__).parents[3] / "docs" / "farm.md").read_text()
-CONFIG, MANIFEST = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "farm.md").read_text()
+(CONFIG,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+MANIFEST = (DOCS / "farm" / "vpneval-farm.yaml").read_text()
 PLACES = {"ca.pem", "node.pem", "node-key.pem"}
 
 
