@@ -204,7 +204,7 @@ SshForward.declared = Declared(
             "CVE-2008-5161, CVE-2023-48795 (cve.org)",
         ),
         as_of="2026-11-21",
-        known_breaks=(
+        flaws=(
             "CBC with encrypt-and-MAC, which is not used here: plaintext recovery (Albrecht et al., IEEE S&P 2009; "
             "CVE-2008-5161)",
             "Terrapin: prefix truncation (CVE-2023-48795), fixed by strict key exchange in 9.6, and in Debian 12's 9.2",

@@ -137,7 +137,7 @@ StunnelForward.declared = Declared(
             "https://github.com/advisories/GHSA-pg96-42c4-p633 (Lucky Thirteen)",
         ),
         as_of="2026-11-21",
-        known_breaks=(
+        flaws=(
             "TLS 1.2 with CBC: Lucky Thirteen, a timing attack (AlFardan and Paterson, IEEE S&P 2013; CVE-2013-0169), "
             "fixed in OpenSSL 1.0.1e",
         ),

@@ -63,7 +63,7 @@ FINDINGS = (
         all_four,
         "count",
         counts="the VPN has {} of the four properties",
-        run=f"security --kernel uml --vpn {','.join((*WHOLE, *LACKING))}",
+        run=AskedRun(experiments="security", kernel="uml", vpns=(*WHOLE, *LACKING)),
     ),
     Finding(
         *("ranked", "thesis", "§6.2", "open question: do the thesis' four VPNs differ in security? Here: in points"),
