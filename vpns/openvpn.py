@@ -85,7 +85,7 @@ class OpenVpn(Vpn):
         providers = ("--providers", "legacy", "default") if params["cipher"] in LEGACY else ()
         known = node.run("openvpn", "--show-ciphers", *providers, check=False)
         if cipher not in known.stdout:
-            return Unsupported(f"openvpn --show-ciphers does not list {cipher} {known.stderr.strip()}".strip())
+            return Unsupported.tool(f"openvpn --show-ciphers does not list {cipher} {known.stderr.strip()}".strip())
         return None
 
     def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers:

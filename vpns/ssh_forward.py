@@ -71,7 +71,7 @@ class SshForward(Forward):
             return no
         known = node.run("ssh", "-G", "-c", self.offers.ciphers[params["cipher"]], "gw2", check=False)
         if known.code != 0:
-            return Unsupported(f"ssh: {known.stderr.strip()}")
+            return Unsupported.tool(f"ssh: {known.stderr.strip()}")
         return None
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:

@@ -59,7 +59,7 @@ class StunnelForward(Forward):
             return Unsupported(f"TLS has no ECDSA suite with {params['cipher']} and {params['integrity']}")
         flag = ("-tls1_3", "-ciphersuites", suite) if suite.startswith("TLS_") else (suite,)
         known = node.run("openssl", "ciphers", "-s", *flag, check=False)
-        return Unsupported(f"openssl ciphers: {known.stderr.strip()}") if suite not in known.stdout else None
+        return Unsupported.tool(f"openssl ciphers: {known.stderr.strip()}") if suite not in known.stdout else None
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         return certificates(ca, sites)
