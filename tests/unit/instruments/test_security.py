@@ -9,7 +9,6 @@ import pytest
 from runner.catalogue import load_vpn, vpn_names
 from runner.data.strength import MOST, OUTRANKING, PER_FAILURE, SCALE, WITH_A_BREAK
 from runner.instruments.result import Measured
-from runner.instruments.security.counters import changed, parsed
 from runner.instruments.security.replay import judged
 from runner.instruments.security.run import PROBES, WRONG_KEY, compresses, rate, results
 from runner.instruments.security.stranger import (
@@ -27,7 +26,8 @@ from runner.instruments.security.stranger import (
 )
 from runner.instruments.security.vantage import Frame, ProbeOutcome, clear_frame, message, write_pcap
 from runner.instruments.security.wrong_key import from_address, stranger_of
-from runner.lab.node import Completed
+from runner.instruments.tools.counters import changed
+from runner.lab.node import Completed, proc
 from runner.lab.shape.site_to_site import SITES
 from runner.ranking.weights import PRESETS
 from runner.vpn.declared import UNDECLARED, Declared, Security, Weakness
@@ -262,7 +262,7 @@ def test_kernel_counters_are_read_and_compared() -> None:
         "Udp: InDatagrams NoPorts\nUdp: 7 0\nXfrmInStateSeqError     \t16\nInter-|   Receive | Transmit\n"
         "  wan0: 900 9 0 1 0 0 0 0 800 8 0 0 0 0 0 0\n"
     )
-    found = parsed(text)
+    found = proc.counters(text)
     assert found["UdpInDatagrams"] == 7
     assert found["XfrmInStateSeqError"] == 16
     assert (found["wan0 rx_packets"], found["wan0 rx_dropped"], found["wan0 tx_bytes"]) == (9, 1, 800)
