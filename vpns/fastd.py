@@ -57,7 +57,7 @@ class Fastd(Vpn):
         method = self.offers.ciphers[params["cipher"]]
         known = node.run("fastd", "--config", "-", "--verify-config", input=f'method "{method}";\n', check=False)
         if "not supported" in known.stderr:
-            return Unsupported(f"fastd: {known.stderr.strip()}")
+            return Unsupported.tool(f"fastd: {known.stderr.strip()}")
         return None
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:

@@ -260,7 +260,7 @@ Ipsec.declared = Declared(
             SWEET32,
         ),
         as_of="2026-11-21",
-        known_breaks=(SWEET32,),
+        breaks_with={"64-bit blocks": SWEET32},
         flaws=("some 20 CVEs of 2025 and 2026 in EAP, certificates, IKE messages: crashes, leaks; fixed by Debian",),
         unchecked=("RFC 7296, RFC 4303 and RFC 8221 were not read again", "that strongSwan 6.0 has RFC 9370"),
     ),

@@ -46,7 +46,7 @@ IpsecAh.declared = Declared(
     replace(
         Ipsec.declared.security,
         specification="IKEv2 (RFC 7296), AH (RFC 4302): integrity only",
-        known_breaks=(),
+        breaks_with={},
         unchecked=("RFC 7296, RFC 4302, RFC 8221 §6 and RFC 3715 §2.1 were not read again",),
     ),
     replace(Ipsec.declared.abilities, nat=False),  # AH covers the outer addresses, RFC 3715 §2.1

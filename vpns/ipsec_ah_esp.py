@@ -121,7 +121,7 @@ IpsecAhEsp.declared = Declared(
         maintained="yes (Linux)",
         sources=("ip-xfrm(8)", "RFC 4301 §13: nested SAs and bundles are no longer required", SWEET32),
         as_of="2026-11-24",
-        known_breaks=(SWEET32,),
+        breaks_with={"64-bit blocks": SWEET32},
         unchecked=("RFC 4301, RFC 4302 and RFC 4303 were not read again",),
     ),
     Abilities(

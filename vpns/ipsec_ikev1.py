@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from runner.vpn.declared import SWEET32, Declared
+from runner.vpn.declared import Declared
 from vpns._esp import IKEV1_CIPHERS, IKEV1_INTEGRITIES, IKEV1_LIMITS
 from vpns.ipsec import Ipsec
 
@@ -21,8 +21,8 @@ IpsecIkev1.declared = Declared(
         Ipsec.declared.security,
         specification="IKEv1 (RFC 2409, historic since RFC 9395), ESP (RFC 4303)",
         handshake="IKEv1",
-        known_breaks=(
-            SWEET32,
+        flaws=(
+            *Ipsec.declared.security.flaws,
             "weak pre-shared keys are found offline, in aggressive and main mode, and encrypted nonces are oracles "
             "(Felsch et al., The Dangers of Key Reuse, USENIX Security 2018; CVE-2018-5389); neither is used here",
         ),

@@ -139,6 +139,7 @@ L2tp.declared = Declared(
         key_exchange="",
         forward_secrecy=False,
         post_quantum=False,
+        is_maintained=False,
         maintained="rarely: xl2tpd 1.3.18 is of November 2022",
         sources=(
             "pppd-radius(8): pppd asks a RADIUS server",

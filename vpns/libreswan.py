@@ -196,7 +196,7 @@ Libreswan.declared = Declared(
             SWEET32,
         ),
         as_of="2026-11-21",
-        known_breaks=(SWEET32,),
+        breaks_with={"64-bit blocks": SWEET32},
         flaws=(
             "CVE-2026-77206: a stranger can stop pluto, in versions from 4.7 on; Debian's 5.2-2.2 is of before the fix",
             "CVE-2026-94453: use after free with IKE over TCP, which is off here",

@@ -92,6 +92,7 @@ N2n.declared = Declared(
         key_exchange="",
         forward_secrecy=False,
         post_quantum=False,
+        is_maintained=False,
         maintained="no: its makers have left version 1, which is what Debian ships, many years ago",
         sources=(
             "Debian's README.Debian (SECURITY) and changelog of n2n 1.3.1 (2018-04-17)",

@@ -194,7 +194,7 @@ OpenConnect.declared = Declared(
             "CVE-2013-1619 (cve.org)",
         ),
         as_of="2026-11-21",
-        known_breaks=("TLS 1.2 with CBC: Lucky Thirteen, a timing attack (CVE-2013-1619), fixed in GnuTLS 3.1.7",),
+        flaws=("TLS 1.2 with CBC: Lucky Thirteen, a timing attack (CVE-2013-1619), fixed in GnuTLS 3.1.7",),
         unchecked=("that GnuTLS as Debian builds it agrees on no hybrid group",),
     ),
     Abilities(

@@ -14,7 +14,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.shape.site import Site, pair_number
 from runner.vpn import closed_form
-from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.declared import SWEET32, Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Standby, Timer, told
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
@@ -85,7 +85,7 @@ class OpenVpn(Vpn):
         providers = ("--providers", "legacy", "default") if params["cipher"] in LEGACY else ()
         known = node.run("openvpn", "--show-ciphers", *providers, check=False)
         if cipher not in known.stdout:
-            return Unsupported(f"openvpn --show-ciphers does not list {cipher} {known.stderr.strip()}".strip())
+            return Unsupported.tool(f"openvpn --show-ciphers does not list {cipher} {known.stderr.strip()}".strip())
         return None
 
     def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers:
@@ -234,7 +234,7 @@ OpenVpn.declared = Declared(
             "https://github.com/skepticfx/voracle; OpenVPN's commit a59fd147 (2018)",
         ),
         as_of="2026-11-21",
-        known_breaks=("SWEET32 for 64-bit blocks (Bhargavan and Leurent, CCS 2016)", "VORACLE for compression (2018)"),
+        breaks_with={"64-bit blocks": SWEET32, "compression": "VORACLE for compression (2018)"},
         flaws=("CVE-2025-13086 and eight or more of 2026: crashes, memory errors; fixed up to 2.6.14-1+deb13u3",),
         unchecked=("https://openvpn.github.io/openvpn-rfc/openvpn-wire-protocol.html",),
     ),

@@ -109,6 +109,7 @@ Pptp.declared = Declared(
         key_exchange="",  # the keys are made from the password and the challenges, RFC 3079
         forward_secrecy=False,
         post_quantum=False,
+        is_maintained=False,
         maintained="the protocol no; Debian 13 has pptpd 1.5.0, of May 2024",
         sources=(
             "pppd-radius(8): pppd asks a RADIUS server",

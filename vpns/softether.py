@@ -144,6 +144,7 @@ SoftEther.declared = Declared(
         key_exchange="ECDHE",
         forward_secrecy=True,
         post_quantum=False,
+        is_maintained=False,
         maintained="no: Debian 12's is 5.01.9674 of 2020, without later fixes; its makers go on with 5.02",
         sources=(
             "https://www.softether.org/4-docs/1-manual/2/2.2 (users by password, RADIUS, and others)",

@@ -71,7 +71,7 @@ class SshForward(Forward):
             return no
         known = node.run("ssh", "-G", "-c", self.offers.ciphers[params["cipher"]], "gw2", check=False)
         if known.code != 0:
-            return Unsupported(f"ssh: {known.stderr.strip()}")
+            return Unsupported.tool(f"ssh: {known.stderr.strip()}")
         return None
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
@@ -204,7 +204,7 @@ SshForward.declared = Declared(
             "CVE-2008-5161, CVE-2023-48795 (cve.org)",
         ),
         as_of="2026-11-21",
-        known_breaks=(
+        flaws=(
             "CBC with encrypt-and-MAC, which is not used here: plaintext recovery (Albrecht et al., IEEE S&P 2009; "
             "CVE-2008-5161)",
             "Terrapin: prefix truncation (CVE-2023-48795), fixed by strict key exchange in 9.6, and in Debian 12's 9.2",

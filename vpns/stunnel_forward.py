@@ -59,7 +59,7 @@ class StunnelForward(Forward):
             return Unsupported(f"TLS has no ECDSA suite with {params['cipher']} and {params['integrity']}")
         flag = ("-tls1_3", "-ciphersuites", suite) if suite.startswith("TLS_") else (suite,)
         known = node.run("openssl", "ciphers", "-s", *flag, check=False)
-        return Unsupported(f"openssl ciphers: {known.stderr.strip()}") if suite not in known.stdout else None
+        return Unsupported.tool(f"openssl ciphers: {known.stderr.strip()}") if suite not in known.stdout else None
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         return certificates(ca, sites)
@@ -137,7 +137,7 @@ StunnelForward.declared = Declared(
             "https://github.com/advisories/GHSA-pg96-42c4-p633 (Lucky Thirteen)",
         ),
         as_of="2026-11-21",
-        known_breaks=(
+        flaws=(
             "TLS 1.2 with CBC: Lucky Thirteen, a timing attack (AlFardan and Paterson, IEEE S&P 2013; CVE-2013-0169), "
             "fixed in OpenSSL 1.0.1e",
         ),

@@ -214,6 +214,7 @@ Tinc.declared = Declared(
         key_exchange="RSA-2048 encrypts the session keys",
         forward_secrecy=False,
         post_quantum=False,
+        is_maintained=False,
         maintained="rarely: 1.0.36 is of 2019; the 1.1 branch, with a better protocol, never left its previews",
         sources=(
             "The tinc manual of 1.0.36, 6.3; its README, Security statement",
@@ -223,16 +224,14 @@ Tinc.declared = Declared(
         ),
         as_of="2026-11-21",
         flaws=(
+            "CVE-2018-16737, -16738, -16758: authentication oracle and missing authentication, fixed in 1.0.35",
             "a packet that has come already, sent again from another address, moves the peer there until it sends "
             "again: the address is taken over before the packet's number is looked at "
             "(net_packet.c, handle_incoming_vpn_data; tried on 2026-11-22)",
             "in a mesh, the sites between two others pass on their session keys, and can read them "
             "(protocol_key.c, ans_key_h)",
         ),
-        known_breaks=(
-            "CVE-2018-16737, -16738, -16758: authentication oracle and missing authentication, fixed in 1.0.35",
-            "A counter as IV, and RSA without padding or forward secrecy (manual 6.3; Gutmann 2003)",
-        ),
+        known_breaks=("A counter as IV, and RSA without padding or forward secrecy (manual 6.3; Gutmann 2003)",),
     ),
     Abilities(
         inner=("IPv4", "IPv6", "Ethernet", "multicast"),

@@ -122,6 +122,7 @@ Vtun.declared = Declared(
         key_exchange="",
         forward_secrecy=False,
         post_quantum=False,
+        is_maintained=False,
         maintained="no: Debian's last is of 2019, and Debian 13 has none",
         sources=(
             "Debian's README.Encryption of vtun 3.0.4: known to be very insecure; for casual eavesdroppers only",

@@ -38,13 +38,15 @@ FULL = 0.75  # share of the rate that a test may send at: a path that carries it
 @dataclass(frozen=True)
 class Check:
     """The result of one check. ``level``: "ok", "warning" (something cannot be measured) or "error". ``vpn``: whose it
-    is, in which ranked ``configuration``; empty where it is no VPN's."""
+    is, in which ranked ``configuration``; empty where it is no VPN's. ``tool``: the command
+    that it looks for."""
 
     what: str
     level: str
     says: str
     vpn: str = ""
     configuration: str = ""
+    tool: str = ""
 
 
 def examine(
@@ -166,7 +168,7 @@ def this_machine() -> list[Check]:
     for tool, package in HOST_TOOLS.items():
         path = shutil.which(tool)
         says = path or f"this command is missing; get it with: apt-get install {package}"
-        checks.append(Check(f"command {tool}", "ok" if path else "error", says))
+        checks.append(Check(f"command {tool}", "ok" if path else "error", says, tool=tool))
     if os.environ.get(rootless.INSIDE):
         checks.append(Check("without root", "ok", "vpneval runs as root of a user namespace"))
     root = os.geteuid() == 0

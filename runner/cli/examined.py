@@ -11,13 +11,13 @@ Row = tuple[str, str, str]  # level, what, and what is said of it
 
 def rows(checks: Sequence[Check]) -> Iterator[Row]:
     """The rows, in the order of the checks."""
-    commands = [check for check in checks if check.what.startswith("command ")]
+    commands = [check for check in checks if check.tool]
     if commands and all(check.level == "ok" for check in commands):
-        yield "ok", "commands", ", ".join(check.what.removeprefix("command ") for check in commands)
+        yield "ok", "commands", ", ".join(check.tool for check in commands)
         commands = []
     vpns = [check for check in checks if check.vpn]
     for check in checks:
-        if check in commands or not (check.vpn or check.what.startswith("command ")):
+        if check in commands or not (check.vpn or check.tool):
             yield check.level, check.what, check.says
     works = dict.fromkeys(check.vpn for check in vpns)
     reasons: dict[str, dict[str, list[str]]] = {}

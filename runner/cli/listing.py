@@ -72,15 +72,15 @@ def _declared(vpn: Vpn) -> dict[str, str]:
     """What the plugin declares of its security and abilities (runner/vpn/declared.py), as texts."""
     if vpn.declared is UNDECLARED:
         return {}
-    return {
-        name: ", ".join(value)
-        if isinstance(value, tuple)
-        else ("yes" if value else "no")
-        if value in (True, False)
-        else value
-        for part in (asdict(vpn.declared.security), asdict(vpn.declared.abilities))
-        for name, value in part.items()
-    }
+    parts = asdict(vpn.declared.security) | asdict(vpn.declared.abilities)
+    return {name: _in_words(value) for name, value in parts.items()}
+
+
+def _in_words(value: bool | str | tuple[str, ...] | dict[str, str]) -> str:
+    """A declared value as a text."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else ", ".join(value.values() if isinstance(value, dict) else value)
 
 
 def vpn_rows(vpns: Sequence[Vpn], whole: bool) -> list[dict[str, str]]:

@@ -70,9 +70,9 @@ def _instead(option: str, args: list[str], known: list[Any]) -> str:
     return f"{hint} Valid: {', '.join(valid)}"
 
 
-def _no_number(value: str, wrong: typer.BadParameter) -> str:
+def _no_number(value: str, wrong: Any) -> str:
     """The error about a value that is no number. Numbers are the only type of an option that a value can miss."""
-    kind, form = ("whole number", r"\d+") if "integer" in wrong.message else ("number", r"\d+\.?\d*")
+    kind, form = ("whole number", r"\d+") if wrong.param.bare_type() == "int" else ("number", r"\d+\.?\d*")
     near = re.match(form, value)
     hint = f"; did you mean {near[0]}?" if near else "."
     return f"{value!r:.60} is not a {kind}{hint} It takes: {getattr(wrong.param, 'help', '')}"

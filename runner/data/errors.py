@@ -95,7 +95,7 @@ class ProofError(VpnevalError):
 
 @dataclass(frozen=True)
 class Unsupported:
-    """This VPN cannot do what was asked here; ``reason`` is the tool's own message where there is one.
+    """This VPN cannot do what was asked here, for this ``reason``; ``said``: what a tool said, behind the tool's name.
     ``cause``: its kind, where a report reads more of it than words. Where a level is not offered: ``why`` without the
     level, and the levels that are ``offered``."""
 
@@ -103,6 +103,12 @@ class Unsupported:
     cause: Literal["", "no kernel", "tcp only", "not offered"] = ""
     why: str = ""
     offered: str = ""
+    said: str = ""
+
+    @classmethod
+    def tool(cls, said: str) -> Unsupported:
+        """A tool's refusal: its name, and what it said."""
+        return cls(said, said=said)
 
     @classmethod
     def kernel(cls, lacks: str) -> Unsupported:

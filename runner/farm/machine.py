@@ -14,6 +14,7 @@ from typing import Any
 import runner
 from runner.data.errors import UsageError
 from runner.data.trials import Machine
+from runner.lab.node import proc
 from runner.lab.readings.hardware import cpu_name
 from runner.lab.software.image import open_image
 
@@ -34,11 +35,10 @@ def describe(images: Sequence[str]) -> tuple[Machine, dict[str, Any]]:
     """
     opened = [open_image(image, say=lambda text: None) for image in images]
     cpuinfo, meminfo = Path("/proc/cpuinfo").read_text(), Path("/proc/meminfo").read_text()
-    fields = [line.partition(":") for line in cpuinfo.partition("\n\n")[0].splitlines()]
     machine = Machine(
-        cpu=cpu_name({name.strip(): value.strip() for name, _, value in fields}),
+        cpu=cpu_name(proc.first_processor(cpuinfo)),
         cores=len(os.sched_getaffinity(0)),
-        memory_bytes=int(meminfo.split()[1]) * 1024,  # MemTotal, proc_meminfo(5)
+        memory_bytes=proc.memory_of(meminfo, "MemTotal"),
         kernel=platform.release(),
         image=" ".join(f"{image.name} {image.digest}" for image in opened),
         versions=f"{version('vpneval')} {code_digest()}",

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from statistics import geometric_mean
 from typing import Literal, Self
 
+from runner.data.asked import AskedRun
 from runner.data.levels import VARIANTS, WAN_FACTORS
 from runner.data.numbers import lead
 from runner.data.trials import Run, Strict, Trial
@@ -161,9 +162,9 @@ class Finding:
     ``basis``: what its number is made from, which says on what machines a verdict stands. ``question``: the paper asks
     this, or this project does, and nobody claimed it: it gets an answer, not a verdict. ``counts``: what its number is,
     a sentence with ``{}`` for the number; ``counts_of``: the same where a part of the claim decides, by the part.
-    ``run``: the arguments of ``vpneval run`` that decide it, empty where its experiment's name is enough;
-    ``no_run``: why no single run decides it. ``today``: why it is not reproduced today, by the part that decides, or,
-    under "", whichever does.
+    ``run``: what a run is asked for that decides it, None where its experiment's name is enough; ``no_run``: why no
+    single run does, and ``elsewhere``: what others are asked for, on machines of that kind. ``today``: why it is not
+    reproduced today, by the part that decides, or, under "", whichever does.
     """
 
     id: str
@@ -175,8 +176,9 @@ class Finding:
     question: bool = False
     counts: str = "{}"
     counts_of: Mapping[str, str] = field(default_factory=dict)
-    run: str = ""
+    run: AskedRun | None = None
     no_run: str = ""
+    elsewhere: Sequence[AskedRun] = ()
     today: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -118,8 +118,7 @@ def row_levels(row: Row) -> str:
     """The row's levels. A row that is not encrypted always says so."""
     if not row.not_encrypted:
         return row.levels
-    rest = row.levels.removeprefix("no encryption").removeprefix(", ")
-    return "not encrypted" + (f", {rest}" if rest else "")
+    return ", ".join(("not encrypted", *(phrase for phrase in row.phrases if phrase != text.NO_ENCRYPTION)))
 
 
 def row_repetitions(row: Row) -> str:

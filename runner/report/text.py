@@ -154,11 +154,14 @@ def trials(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in counts.items() if number)
 
 
+NO_ENCRYPTION = "no encryption"
+
+
 def configuration(levels: Mapping[str, str]) -> str:
     """Tunnel levels in one phrase: ``aes-128-cbc hmac-sha256``, or ``no encryption``."""
     words = []
     if "cipher" in levels:
-        words.append("no encryption" if levels["cipher"] == "none" else levels["cipher"])
+        words.append(NO_ENCRYPTION if levels["cipher"] == "none" else levels["cipher"])
     if levels.get("integrity", "none") not in ("none", "aead"):
         words.append(levels["integrity"])
     if levels.get("compression", "off") != "off":

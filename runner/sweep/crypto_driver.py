@@ -10,6 +10,7 @@ from runner.catalogue import instruments
 from runner.data.errors import CommandError, MeasurementError, Unsupported
 from runner.data.levels import BASELINE
 from runner.lab.node import Node
+from runner.lab.node.proc import algorithms
 from runner.lab.readings.facts import SPEED, SPEED_BYTES
 from runner.lab.shape.site_to_site import Lab
 from runner.vpn.kernel_crypto import KERNEL
@@ -123,9 +124,4 @@ def driver_kind(driver: str) -> str:
 
 def kernel_drivers(crypto: str, name: str) -> list[str]:
     """The drivers of an algorithm in /proc/crypto's text, the one that the kernel takes first (proc_crypto(5))."""
-    drivers = []
-    for entry in crypto.split("\n\n"):
-        fields = dict(re.findall(r"^(\w+)\s*: (.*)$", entry, flags=re.MULTILINE))
-        if fields.get("name") == name and fields.get("internal") != "yes":
-            drivers.append((int(fields["priority"]), fields["driver"]))
-    return [driver for _, driver in sorted(drivers, reverse=True)]
+    return [entry["driver"] for entry in algorithms(crypto) if entry["name"] == name]

@@ -177,7 +177,7 @@ def unsupported(lab: Lab, vpn: Vpn, params: Params) -> Unsupported | None:
             raise
         if no:
             refuse_damage(lab, vpn)
-            why = modules_gone() if no.cause == "no kernel" else confined(no.reason)
+            why = modules_gone() if no.cause == "no kernel" else confined(no.said)
             return replace(no, reason=f"{no.reason} ({why})") if why and lab.shared_kernel else no
     return None
 

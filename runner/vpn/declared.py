@@ -6,13 +6,15 @@ fails outranks it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from runner.data.declaration import Declaration, Handshake
 
 Authentication = Literal["certificate", "public key", "pre-shared key", "password", "none"]
 Payload = Literal["IPv4", "IPv6", "Ethernet", "multicast", "TCP streams"]
+Weakness = Literal["64-bit blocks", "compression"]
 SWEET32 = "SWEET32 for 64-bit blocks (Bhargavan and Leurent, CCS 2016; https://sweet32.info/)"
 
 
@@ -21,8 +23,9 @@ class Security:
     """How a VPN protects what it carries, as its documents say.
 
     ``key_exchange`` is "" where keys are fixed by configuration. ``known_breaks``: of what the protocol or the package
-    promises, each with where it was published. ``flaws``: what only stopped it or could have been run on it, and what
-    has become of that; not counted as breaks. ``maintained``: "yes", or until when. ``sources``: what was opened on the
+    promises, each with where it was published; ``breaks_with``: those that concern a tunnel with such levels alone.
+    ``flaws``: what is fixed or not used here, only stopped it or could have been run on it; not counted as breaks.
+    ``maintained``: since or until when, and ``is_maintained``: does somebody today? ``sources``: what was opened on the
     day ``as_of`` (ISO) and says so: addresses, citations, or a package's own documents. ``unchecked``: what is said
     here, or named as a source, and was not opened then. ``authentication``: first what the plugin sets up.
     ``handshake``: the protocol of the key exchange, where lists of permitted cryptography know it.
@@ -37,15 +40,12 @@ class Security:
     maintained: str
     sources: tuple[str, ...]
     as_of: str
+    is_maintained: bool = True
     known_breaks: tuple[str, ...] = ()
+    breaks_with: Mapping[Weakness, str] = field(default_factory=dict)
     flaws: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
     handshake: Handshake = ""
-
-    @property
-    def is_maintained(self) -> bool:
-        """Does somebody maintain it today?"""
-        return self.maintained.lower().startswith("yes")
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,7 @@ UNDECLARED = Declared(
         forward_secrecy=False,
         post_quantum=False,
         maintained="not declared",
+        is_maintained=False,
         sources=(),
         as_of="",
     ),

@@ -7,11 +7,12 @@ the plugin declares, which no probe shows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from runner.data.levels import Params
 from runner.data.strength import SCALE, WITH_A_BREAK
-from runner.vpn.declared import Security
+from runner.vpn.declared import Security, Weakness
 
 # The strength in bits by NIST SP 800-57-1r5 Table 2, of what the words of a cipher or key exchange name; the first that
 # fits. What NIST does not list counts by the length of its key: Camellia, Twofish, ChaCha20, Salsa20/12, Blowfish.
@@ -61,7 +62,11 @@ def rate(declared: Security, params: Params) -> Rating:
     }
     points = sum(earned.values())
     reasons = [f"{value} of {most[0]}: {what}" for (what, value), most in zip(earned.items(), SCALE, strict=True)]
-    if counted := [known_break for known_break in declared.known_breaks if applies(known_break, params)]:
+    has: Mapping[Weakness, bool] = {
+        "64-bit blocks": params["cipher"].startswith(SMALL_BLOCKS),
+        "compression": params["compression"] != "off",
+    }
+    if counted := [*declared.known_breaks, *(known for level, known in declared.breaks_with.items() if has[level])]:
         points = min(points, WITH_A_BREAK)
         reasons.append(f"at most {WITH_A_BREAK}: known break: {'; '.join(counted)}")
     if params["cipher"].endswith(READABLE) or set(declared.authentication) <= {"none"}:
@@ -86,21 +91,6 @@ def in_words(bits: int | None) -> str:
         return "strength not known"
     lasts = "2031 and beyond" if bits >= ENOUGH_BITS else "until 2030" if bits >= 112 else "not acceptable"
     return f"{bits} bits, {lasts}"
-
-
-def applies(known_break: str, params: Params) -> bool:
-    """Does a known break concern a tunnel at these levels? Not where its text says that it is fixed or not used here;
-    where it names CBC, 64-bit blocks or compression, only at levels that have one of those."""
-    text = known_break.lower()
-    if "fixed in" in text or "fixed by" in text or "used here" in text:
-        return False
-    named = {
-        "cbc": params["cipher"].endswith("-cbc"),
-        "64-bit block": params["cipher"].startswith(SMALL_BLOCKS),
-        "compression": params["compression"] != "off",
-    }
-    conditions = [met for word, met in named.items() if word in text]
-    return not conditions or any(conditions)
 
 
 def by_authentication(kind: str) -> int:

@@ -8,7 +8,6 @@ cannot hold is predicted from a fit, and marked as a prediction.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -209,8 +208,7 @@ def no_room(points: Sequence[Size], count: int, left_s: float) -> str:
     need_s, need_bytes = predicted(points, count, "up_s"), predicted(points, count, "memory_bytes")
     if need_s > min(left_s, UP_WITHIN_S * PATIENCE):
         return f"{count} sites would take about {need_s:.0f} s, and {left_s:.0f} s are left"
-    shown = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
-    room = int(shown[1]) * 1024 * SHARE if shown else float("inf")
+    room = proc.memory_of(Path("/proc/meminfo").read_text(), "MemAvailable") * SHARE
     if need_bytes > room:
         return f"{count} sites would take about {need_bytes / 2**30:.1f} GiB of {room / 2**30:.1f} GiB"
     return ""

@@ -21,8 +21,8 @@ from typing import Any, Literal
 
 from runner.data.errors import MeasurementError
 from runner.data.files import open_file, write_text
-from runner.instruments.security.counters import Counters, changed, counters
 from runner.instruments.tools.between import Talker, relayed, talking
+from runner.instruments.tools.counters import Counters, changed, counters
 from runner.lab.node import PATIENCE, LabNode
 from runner.lab.node.iproute import interface
 from runner.lab.node.logs import settle

@@ -99,7 +99,7 @@ def _spent(stats: Sequence[str]) -> Spent:
     each = [cpu_seconds(stat) for stat in stats]
     cpu_s = {kind: sum(spent[kind] for spent in each) for kind in each[0]}
     cores = len(re.findall(r"^cpu\d", "\n".join(stats), re.MULTILINE))
-    return Spent(cpu_s, sum(map(context_switches, stats)), time.monotonic(), cores)
+    return Spent(cpu_s, sum(map(proc.context_switches, stats)), time.monotonic(), cores)
 
 
 def impossible(before: Spent, after: Spent) -> str:
@@ -179,14 +179,9 @@ def of_slice(before: Spent, after: Spent, carried: int) -> dict[str, float]:
 
 def cpu_seconds(stat: str) -> dict[str, float]:
     """CPU seconds by kind, from the text of /proc/stat (proc_stat(5)); idle, I/O wait and stolen time left out."""
-    user, nice, system, _idle, _iowait, irq, softirq = map(int, stat.split()[1:8])
+    user, nice, system, _idle, _iowait, irq, softirq, _stolen = proc.cpu_ticks(stat)
     ticks = {"user": user + nice, "system": system, "irq": irq, "softirq": softirq}
     return {kind: count * proc.TICK_S for kind, count in ticks.items()}
-
-
-def context_switches(stat: str) -> int:
-    """Context switches since boot, from the text of /proc/stat."""
-    return next(int(line.split()[1]) for line in stat.splitlines() if line.startswith("ctxt "))
 
 
 def frames(network: str, interface: str) -> int:
@@ -194,11 +189,10 @@ def frames(network: str, interface: str) -> int:
 
     One that offloading cuts or joins later counts once. Raises MeasurementError where the interface is missing.
     """
-    for line in network.splitlines():
-        name, colon, counters = line.partition(":")
-        if colon and name.strip() == interface:
-            return int(counters.split()[1]) + int(counters.split()[9])
-    raise MeasurementError(f"the gateway has no interface {interface}")
+    found = proc.counters(network)
+    if f"{interface} rx_packets" not in found:
+        raise MeasurementError(f"the gateway has no interface {interface}")
+    return found[f"{interface} rx_packets"] + found[f"{interface} tx_packets"]
 
 
 def processes(nodes: Sequence[LabNode]) -> list[tuple[str, int]]:

@@ -1,14 +1,33 @@
-"""Counters of the hosts' kernels, RFC 1213 names."""
+"""Counters of the nodes' kernels, RFC 1213 names."""
 
 from __future__ import annotations
 
-from runner.lab.node import Completed, LabNode
+from collections.abc import Mapping
+
+from runner.lab.node import LabNode, proc
 from runner.lab.shape.site_to_site import Lab
+
+Counters = dict[str, int]
+
+
+def counters(node: LabNode) -> Counters:
+    """Every counter of the node's kernel by its name. A kernel without IPsec or IPv6 has none of theirs."""
+    return proc.counters(node.run("cat", *proc.NETWORK, check=False).stdout)
+
+
+def changed(before: Mapping[str, int], after: Mapping[str, int]) -> Counters:
+    """By how much each has risen, of those that have."""
+    return {name: value - before.get(name, 0) for name, value in after.items() if value > before.get(name, 0)}
 
 
 def receive_buffer_errors(lab: Lab) -> int:
     """UdpRcvbufErrors of host2: datagrams that arrived and found the socket's buffer full."""
-    return snmp(lab.host2.run("cat", "/proc/net/snmp"), "Udp", "RcvbufErrors")
+    return counters(lab.host2)["UdpRcvbufErrors"]
+
+
+def arrived_bytes(node: LabNode) -> int:
+    """Bytes of IP packets that the node has received so far (RFC 4293 ipSystemStatsInOctets)."""
+    return proc.counters(node.run("cat", "/proc/net/netstat").stdout)["IpExtInOctets"]
 
 
 def fragments_created(lab: Lab) -> int:
@@ -24,12 +43,5 @@ def fragments_by_node(lab: Lab) -> dict[str, int]:
 
 def counted(node: LabNode, protocol: str, counter: str) -> int:
     """One counter of the node's kernel so far, of IPv4 and of IPv6 together."""
-    shown = node.run("cat", "/proc/net/snmp6", check=False).stdout.split()  # not there: no IPv6
-    of_ipv6 = dict(zip(shown[::2], shown[1::2], strict=True)).get(f"{protocol}6{counter}", "0")
-    return snmp(node.run("cat", "/proc/net/snmp"), protocol, counter) + int(of_ipv6)
-
-
-def snmp(shown: Completed, protocol: str, counter: str) -> int:
-    """One counter of /proc/net/snmp (RFC 1213 names): a line of names, then a line of values."""
-    names, values = (line.split() for line in shown.stdout.splitlines() if line.startswith(protocol + ":"))
-    return int(values[names.index(counter)])
+    found = counters(node)
+    return found[f"{protocol}{counter}"] + found.get(f"{protocol}6{counter}", 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
 
@@ -12,7 +11,7 @@ from runner.data.metric import Metric
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
-from runner.lab.node import Node, wait_until
+from runner.lab.node import Node, proc, wait_until
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
@@ -70,9 +69,9 @@ def device(lab: Lab, cipher: str) -> Measured:
     if done.stdout.strip() != str(BLOCK_BYTES * BLOCKS):
         complaint = (done.stderr or gateway.logged("device-sshd")).strip()[-300:]
         raise MeasurementError(f"{done.stdout.strip() or 0} bytes came, not {BLOCK_BYTES * BLOCKS}: {complaint}")
-    clock = re.search(r"^cpu MHz\s*: ([\d.]+)$", gateway.run("cat", "/proc/cpuinfo").stdout, flags=re.MULTILINE)
+    mhz = proc.first_processor(gateway.run("cat", "/proc/cpuinfo").stdout).get("cpu MHz")
     value = measurement("ssh_rate", 8 * BLOCK_BYTES * BLOCKS / elapsed, seconds=round(elapsed, 3), cipher=cipher)
-    value.detail["cpu_mhz"] = round(float(clock[1])) if clock else None
+    value.detail["cpu_mhz"] = round(float(mhz)) if mhz else None
     return Measured([value], elapsed)
 
 

@@ -16,7 +16,7 @@ from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.fragments import fitting
 from runner.instruments.tools.limits import Limits, Piece
 from runner.instruments.tools.visits import HTTP_PORT, HTTP_SERVER
-from runner.lab.node import wait_until
+from runner.lab.node import proc, wait_until
 from runner.lab.node.probing import failed
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
@@ -111,8 +111,7 @@ def read_curl(output: str, file_bytes: int) -> Value:
 
 def make_file(lab: Lab, file_bytes: int) -> None:
     """Random bytes in a file whose name is its size. Raises MeasurementError where they do not fit into memory."""
-    meminfo = lab.host2.run("cat", "/proc/meminfo").stdout
-    free = next(int(line.split()[1]) * 1024 for line in meminfo.splitlines() if line.startswith("MemAvailable:"))
+    free = proc.memory_of(lab.host2.run("cat", "/proc/meminfo").stdout, "MemAvailable")
     if file_bytes > free / 2:
         raise MeasurementError(f"a file of {file_bytes} bytes does not fit: {free} bytes of memory are free on host2")
     lab.host2.run("rm", "-rf", FOLDER)

@@ -20,7 +20,7 @@ from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.cost import PACKET_BYTES, system_calls
-from runner.instruments.tools.counters import snmp
+from runner.instruments.tools.counters import arrived_bytes
 from runner.instruments.tools.factors import CONGESTION
 from runner.instruments.tools.iperf import IPERF_PORT, congestion_in_use, iperf3, listens, restart_server
 from runner.instruments.traffic.idle import exchanges, percentiles
@@ -64,12 +64,12 @@ def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool
         options += ("--bitrate", str(int(wanted_bps)))
 
     with streaming(lab, address, 3 * duration_s, *options) as stream:
-        since, bytes_before = time.monotonic(), arrived_bytes(lab)
+        since, bytes_before = time.monotonic(), arrived_bytes(lab.host2)
         times = exchanges(lab, address, duration_s, at_least=EXCHANGES)
-        load_bps = 8 * (arrived_bytes(lab) - bytes_before) / (time.monotonic() - since)
-        since, bytes_before = time.monotonic(), arrived_bytes(lab)
+        load_bps = 8 * (arrived_bytes(lab.host2) - bytes_before) / (time.monotonic() - since)
+        since, bytes_before = time.monotonic(), arrived_bytes(lab.host2)
         calls = system_calls(lab, COUNTING_S)
-        packets_per_s = (arrived_bytes(lab) - bytes_before) / PACKET_BYTES / (time.monotonic() - since)
+        packets_per_s = (arrived_bytes(lab.host2) - bytes_before) / PACKET_BYTES / (time.monotonic() - since)
         check_load(lab, stream)
         check_congestion(lab, control)
     if wanted_bps and load_bps < FELL_SHORT * wanted_bps:
@@ -111,12 +111,12 @@ def _told(
 def streaming(lab: Lab, address: str, most_s: float, *options: str) -> Iterator[Process]:
     """A TCP stream through the tunnel, which has begun to arrive, and goes on until the block ends, for about
     ``most_s`` seconds at most. Raises as ``check_load`` does."""
-    first = arrived_bytes(lab)
+    first = arrived_bytes(lab.host2)
     argv = ("iperf3", "--client", address, "--port", IPERF_PORT, "--connect-timeout", "3000")
     stream = lab.host1.spawn(*argv, "--time", str(round(most_s) + LOAD_LIMIT_S), *options, log="load")
     try:
         wait_until(
-            lambda: not stream.alive() or arrived_bytes(lab) - first > FLOWING_BYTES,
+            lambda: not stream.alive() or arrived_bytes(lab.host2) - first > FLOWING_BYTES,
             "the load arriving",
             deadline_s=10,
         )
@@ -144,11 +144,6 @@ def check_congestion(lab: Lab, control: str) -> None:
     """Refuse what was measured beside a load of another congestion control. Raises MeasurementError."""
     if (used := congestion_in_use(lab)) != control:
         raise MeasurementError(f"the load's congestion control was {used or 'unknown'}, not {control}")
-
-
-def arrived_bytes(lab: Lab) -> int:
-    """Bytes of IP packets that the far host has received so far (RFC 4293 ipSystemStatsInOctets)."""
-    return snmp(lab.host2.run("cat", "/proc/net/netstat"), "IpExt", "InOctets")
 
 
 def free_server(lab: Lab) -> None:

@@ -14,7 +14,7 @@ from runner.data.packet import AGREE_BYTES, Layers, over_ipv6, overhead_of
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
-from runner.instruments.tools.counters import fragments_by_node, snmp
+from runner.instruments.tools.counters import counters, fragments_by_node
 from runner.instruments.tools.factors import FRAGMENTATION, PACKET_BYTES
 from runner.instruments.tools.fragments import may_fragment
 from runner.instruments.tools.generator import Generator, generator
@@ -126,7 +126,7 @@ def of_the_stream(lengths: Mapping[int, int], sent: int) -> tuple[int, int]:
 
 def retransmitted(lab: Lab) -> int:
     """TCP segments that the gateways have sent again so far, which a tunnel in TCP does on a busy machine."""
-    return sum(snmp(lab.gateway(site).run("cat", "/proc/net/snmp"), "Tcp", "RetransSegs") for site in lab.sites)
+    return sum(counters(lab.gateway(site))["TcpRetransSegs"] for site in lab.sites)
 
 
 def disagreements(

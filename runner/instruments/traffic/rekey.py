@@ -20,7 +20,7 @@ from runner.data.metric import Metric
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
-from runner.instruments.tools.counters import snmp
+from runner.instruments.tools.counters import arrived_bytes
 from runner.instruments.tools.iperf import IPERF_PORT
 from runner.instruments.traffic.loaded import FLOWING_BYTES, check_load, free_server
 from runner.lab import probes
@@ -57,16 +57,17 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
     stream = lab.host1.spawn(*argv, *options, log=LOG)
     begun = time.monotonic()
 
-    def arrived() -> int:
-        return snmp(lab.host1.run("cat", "/proc/net/netstat"), "IpExt", "InOctets")
-
-    first = arrived()
+    first = arrived_bytes(lab.host1)
     asked_s: list[float] = []
     took_s: list[float] = []
     before_ms: list[list[float]] = []
     after_ms: list[list[float]] = []
     try:
-        wait_until(lambda: not stream.alive() or arrived() - first > FLOWING_BYTES, "the load arriving", deadline_s=10)
+        wait_until(
+            lambda: not stream.alive() or arrived_bytes(lab.host1) - first > FLOWING_BYTES,
+            "the load arriving",
+            deadline_s=10,
+        )
         for _ in range(REKEYS[what]):
             check_load(lab, stream, LOG)
             if what in CLOCK_LIMIT_S:

@@ -18,11 +18,11 @@ from runner.data.remarks import Remark
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
+from runner.instruments.tools.counters import arrived_bytes
 from runner.instruments.traffic import resolver
 from runner.instruments.traffic.idle import percentiles
 from runner.instruments.traffic.loaded import (
     EXCHANGES,
-    arrived_bytes,
     check_load,
     streaming,
 )
@@ -95,10 +95,10 @@ def service(lab: Lab, address: str, load: str, duration_s: float) -> Measured:
         idle = Asking(lab, duration_s)
         names = [Resolving(lab, duration_s)] if answers else []
         with loading(lab, address, load, duration_s) as stream:
-            since, before = time.monotonic(), arrived_bytes(lab)
+            since, before = time.monotonic(), arrived_bytes(lab.host2)
             beside = Asking(lab, duration_s)
             names += [Resolving(lab, duration_s)] if answers else []
-            load_bps = 8 * (arrived_bytes(lab) - before) / (time.monotonic() - since)
+            load_bps = 8 * (arrived_bytes(lab.host2) - before) / (time.monotonic() - since)
             check_load(lab, stream)
     if load != "full" and load_bps < REACHED * float(load):
         raise MeasurementError(

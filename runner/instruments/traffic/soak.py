@@ -27,8 +27,9 @@ from runner.instruments.instrument import Asked, Go, Instrument, Measuring
 from runner.instruments.operator.mesh import star
 from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.cost import processes
+from runner.instruments.tools.counters import arrived_bytes
 from runner.instruments.tools.iperf import IPERF_PORT, iperf3
-from runner.instruments.traffic.loaded import arrived_bytes, check_load, free_server
+from runner.instruments.traffic.loaded import check_load, free_server
 from runner.lab.node import LabNode, Process, proc
 from runner.lab.node.commands import last_words
 from runner.lab.shape.congestion import CUBIC
@@ -235,7 +236,7 @@ class Soak(Instrument):
         with beside(bench) as bare, loading(bench, soak_s) as (stream, rate_bps):
             gateways = {site.name: lab.gateway(site) for site in lab.sites} | bare
             looks: dict[str, list[Held]] = {name: [] for name in gateways}
-            renewals, first, since = Renewals(bench, asked.vpn, soak_s), arrived_bytes(lab), time.monotonic()
+            renewals, first, since = Renewals(bench, asked.vpn, soak_s), arrived_bytes(lab.host2), time.monotonic()
             go = Go.ON
             while go is Go.ON and time.monotonic() - since < soak_s:
                 check_load(lab, stream, LOG)
@@ -245,7 +246,7 @@ class Soak(Instrument):
                     looks[name].append(held(node))
                 of = {f"{name}_{what}": getattr(looks[name][-1], what) for name in looks for what in WHAT}
                 go = yield {"pause_ms": found_ms, "renewals": float(renewed), **of}
-            carried_bps = 8 * (arrived_bytes(lab) - first) / (time.monotonic() - since)
+            carried_bps = 8 * (arrived_bytes(lab.host2) - first) / (time.monotonic() - since)
         check({name: looks.pop(name) for name in bare})
         measured = results(looks, pauses)
         measured.measurements[0].detail.update(load_bps=round(carried_bps), asked_bps=round(rate_bps))

@@ -113,19 +113,14 @@ def keep(node: dict[str, str], ports: dict[str, str], silence_s: int) -> int:
     ready, tell = os.pipe()
     call("unshare", CLONE_NEWPID)
     pid = os.fork()
-    if pid == 0:
-        try:
-            for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
-                signal.signal(number, signal.SIG_DFL)
-            os.close(ready)
-            enter(node["name"], node["root"], groups=True, own_network=node.get("network") != "machine")
-            os.write(tell, b"\n")
-            os.close(tell)
-            serve_all(False, silence_s)
-        except Exception as error:  # whatever it is, the runner is told
-            os.write(2, f"{error}\n".encode())
-        finally:
-            os._exit(1)
+    if pid == 0:  # what is raised here ends the program as anywhere else, and so the runner is told
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        os.close(ready)
+        enter(node["name"], node["root"], groups=True, own_network=node.get("network") != "machine")
+        os.write(tell, b"\n")
+        os.close(tell)
+        serve_all(False, silence_s)
     call("setns", home, CLONE_NEWPID)
     os.close(tell)
     if not os.read(ready, 1):

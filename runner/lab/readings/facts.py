@@ -10,7 +10,7 @@ from typing import Any
 
 from runner.data.errors import CommandError
 from runner.data.guest import inside
-from runner.lab.node import Node
+from runner.lab.node import Node, proc
 from runner.lab.node.answers import understood
 from runner.lab.node.iproute import objects
 from runner.lab.readings.calibration import calibration
@@ -75,8 +75,7 @@ def facts(lab: Lab) -> dict[str, Any]:
 def _facts(lab: Lab) -> dict[str, Any]:
     gateway = lab.gateway(lab.sites[0])
     texts = {name: text.strip() for name, text in read(gateway, FILES).items()}
-    lines = (line.split(":", 1) for line in texts["cpuinfo"].split("\n\n")[0].splitlines() if ":" in line)
-    cpu = {name.strip(): value.strip() for name, value in lines}
+    cpu = proc.first_processor(texts["cpuinfo"])
     flags = cpu.get("flags", cpu.get("Features", "")).split()  # Features on ARM
     kernel, machine = gateway.run("uname", "-rm").stdout.split()
     every = links(lab)
@@ -98,7 +97,7 @@ def _facts(lab: Lab) -> dict[str, Any]:
         if "flags" in cpu
         else "unknown",  # only x86 has the flag
         "steal_ratio_since_boot": steal_ratio(texts["stat"]),
-        "memory_bytes": int(texts["meminfo"].split()[1]) * 1024,  # MemTotal, proc_meminfo(5)
+        "memory_bytes": proc.memory_of(texts["meminfo"], "MemTotal"),
         "clock_source": texts["clock_source"] or "unknown",
         "kernel_crypto": crypto_drivers(texts["crypto"]) or "unknown",
         "congestion_control": congestion.default(lab.host1) or "unknown",
@@ -133,8 +132,8 @@ def link_bps(node: Node, interface: str) -> int | str:
 
 def steal_ratio(stat: str) -> float | str:
     """The share of all CPU time since boot that the hypervisor took (proc_stat(5))."""
-    ticks = [int(count) for count in stat.split("\n", 1)[0].split()[1:9]]
-    return round(ticks[7] / sum(ticks), 4) if len(ticks) == 8 and any(ticks) else "unknown"
+    ticks = proc.cpu_ticks(stat)
+    return round(ticks[7] / sum(ticks), 4) if any(ticks) else "unknown"
 
 
 def crypto_drivers(crypto: str) -> dict[str, str]:
@@ -142,13 +141,8 @@ def crypto_drivers(crypto: str) -> dict[str, str]:
 
     Of several drivers it is the one with the highest priority. An algorithm is missing until something has used it.
     """
-    best: dict[str, tuple[int, str]] = {}
-    for entry in crypto.split("\n\n"):
-        fields = dict(re.findall(r"^(\w+)\s*: (.*)$", entry, flags=re.MULTILINE))
-        name = fields.get("name", "")
-        if KERNEL_CRYPTO.match(name) and fields.get("internal") != "yes":
-            best[name] = max(best.get(name, (-1, "")), (int(fields["priority"]), fields["driver"]))
-    return {name: f"{driver} (priority {priority})" for name, (priority, driver) in sorted(best.items())}
+    best = {entry["name"]: entry for entry in reversed(proc.algorithms(crypto)) if KERNEL_CRYPTO.match(entry["name"])}
+    return {name: f"{entry['driver']} (priority {entry['priority']})" for name, entry in sorted(best.items())}
 
 
 def links(lab: Lab) -> list[dict[str, Any]]:

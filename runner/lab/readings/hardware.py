@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from runner.lab.node import Node
+from runner.lab.node import Node, proc
 from runner.lab.node.answers import understood
 from runner.lab.readings.loads import SHARED
 from runner.lab.shape.site_to_site import Lab
@@ -63,17 +63,15 @@ def machine_of(look: Files) -> dict[str, Any]:
     def first(path: str) -> str:
         return next(iter(look.get(path, [])), "").strip() or UNKNOWN
 
-    cpu = [line.split(":", 1) for line in look.get("/proc/cpuinfo", []) if ":" in line]
-    fields = [(name.strip(), value.strip()) for name, value in cpu]
-    memory = next((line for line in look.get("/proc/meminfo", []) if line.startswith("MemTotal")), "")
-    now_mhz = [float(value) for name, value in fields if name == "cpu MHz"]
+    cpuinfo, meminfo = ("\n".join(look.get(f"/proc/{name}", [])) for name in ("cpuinfo", "meminfo"))
+    now_mhz = [float(mhz) for mhz in re.findall(r"^cpu MHz\s*: (.*)$", cpuinfo, re.MULTILINE)]
     most_khz = [int(lines[0]) for path, lines in look.items() if path.endswith("scaling_max_freq")]
     maker = [first(f"/sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")]
     return {
         "kernel": first("kernel"),
-        "cpu": cpu_name(dict(reversed(fields))),
+        "cpu": cpu_name(proc.first_processor(cpuinfo)),
         "cores": int(first("cores")) if first("cores").isdigit() else UNKNOWN,
-        "memory_bytes": int(memory.split()[1]) * 1024 if memory else UNKNOWN,
+        "memory_bytes": proc.memory_of(meminfo, "MemTotal") if "MemTotal:" in meminfo else UNKNOWN,
         "frequency_mhz": [round(min(now_mhz)), round(max(now_mhz))] if now_mhz else UNKNOWN,
         "highest_frequency_mhz": round(max(most_khz) / 1000) if most_khz else UNKNOWN,
         "governor": first("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from runner.data.errors import VpnevalError
 from runner.data.remarks import Remark
 from runner.data.trials import Noise
+from runner.lab.node.proc import cpu_ticks
 from runner.lab.readings.facts import read
 from runner.lab.shape.site_to_site import Lab
 
@@ -25,11 +26,11 @@ TICKS = 2  # a short trial has so few ticks of 10 ms that one of them alone woul
 
 @dataclass(frozen=True)
 class NoiseSnapshot:
-    """Counters since boot: CPU ticks by state (proc_stat(5)), and throttling; None where the machine has none.
+    """Counters since boot: CPU ticks by state, empty where the machine has none, and throttling, None there.
     ``machines``: those of the lab's other machines, by name. ``groups``: the files of the control groups that were read
     there."""
 
-    ticks: tuple[int, ...] | None
+    ticks: tuple[int, ...]
     throttled: int | None
     machines: Mapping[str, NoiseSnapshot] = field(default_factory=dict)
     groups: Sequence[str] = ()
@@ -40,7 +41,7 @@ def snapshot(
 ) -> NoiseSnapshot:
     """The counters now, also of the machines of a ``lab`` that has its own. ``root`` is where proc and sys are;
     ``known``: an earlier snapshot's machines, whose control groups are not looked for again."""
-    ticks = _ticks(_read(root / "proc/stat"))
+    ticks = cpu_ticks(_read(root / "proc/stat") or "")
     cores = root.glob("sys/devices/system/cpu/cpu[0-9]*/thermal_throttle")
     counts = [_read(core / "core_throttle_count") for core in cores]
     throttled = [int(count) for count in counts if count]
@@ -81,12 +82,8 @@ def _elsewhere(lab: Lab, known: Mapping[str, NoiseSnapshot]) -> dict[str, NoiseS
             groups = known[name].groups if name in known else _group_files(node.run("cat", OWN_GROUPS).stdout)
             stat, *texts = read(node, {"/proc/stat": "/proc/stat"} | {path: f"/{path}" for path in groups}).values()
             throttled = _quota_used_up(texts)
-            snapshots[name] = NoiseSnapshot(_ticks(stat), sum(throttled) if throttled else None, groups=groups)
+            snapshots[name] = NoiseSnapshot(cpu_ticks(stat), sum(throttled) if throttled else None, groups=groups)
     return snapshots
-
-
-def _ticks(stat: str | None) -> tuple[int, ...] | None:
-    return tuple(map(int, stat.split()[1:9])) if stat and len(stat.split()) > 8 else None
 
 
 def remarks(noise: Noise, loaded: bool) -> list[Remark]:

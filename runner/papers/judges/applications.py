@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from runner.data.asked import AskedRun
 from runner.papers.claims import all_of
 from runner.papers.findings import Data, Finding, Judgement
 from runner.papers.shares import NEVER, share_of, tries
@@ -25,7 +26,7 @@ FINDINGS = (
         none_does,
         "count",
         counts="packets to one port were sent otherwise than those to another in a share of {} of the tries",
-        run="applications --kernel uml --vpn ipsec",
+        run=AskedRun(experiments="applications", kernel="uml", vpns="ipsec"),
         today={"ipsec": "IPsec's selectors have ports, and each child SA functions of its own"},
     ),
 )

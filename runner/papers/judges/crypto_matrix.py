@@ -6,11 +6,12 @@ Its shortest packet of 64 bytes is an Ethernet frame: 1.488 million a second fil
 preamble and gap. That is an IP packet of 46 bytes. A run that measured 64 bytes of IP instead is judged by these.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import combinations
 
+from runner.data.asked import AskedRun
 from runner.data.levels import AEAD, LEVELS, UNENCRYPTED
 from runner.papers import claims
 from runner.papers.claims import LESS, MORE, At, close, ratio_of
@@ -24,6 +25,8 @@ STATED, RATE = paper("router"), "packet_rate_both_ways"
 SHORTEST = "46"  # bytes of IP in a frame of 64
 CPUS = ("0.152", "0.05")  # of one CPU: 3.04 to 1, and little enough that nothing else is the limit
 CBC, GCM, CHACHA = "aes-128-cbc", "aes-128-gcm", "chacha20-poly1305"
+HERE = AskedRun(experiments="crypto_matrix", vpns="ipsec")
+GENERIC, QEMU = HERE.changed(kernel="uml"), HERE.changed(kernel="qemu")
 SEPARATE = ("camellia-128-cbc", "blowfish-128-cbc", "cast-128-cbc", "3des-cbc")
 
 
@@ -38,15 +41,24 @@ def shortest(vpn: str, data: Data) -> str:
 
 
 def each(
-    name: str, claim: str, judge: claims.Judge, counts: str, basis: Basis = "ratio", other: str = "", no_run: str = ""
+    name: str,
+    claim: str,
+    judge: claims.Judge,
+    counts: str,
+    basis: Basis = "ratio",
+    other: str = "",
+    *,
+    no_run: str = "",
+    elsewhere: Sequence[AskedRun] = (),
 ) -> Finding:
     """A finding of §VI: the kernel's ESP decides, with userspace ESP beside it, and what makes that ``other``."""
     judged = claims.on_ipsec(judge, other)
     return Finding(
         *(name, "router", "§VI", claim, judged, basis),
         counts=counts,
-        run="crypto_matrix --kernel uml --vpn ipsec",
+        run=GENERIC,
         no_run=no_run,
+        elsewhere=elsewhere,
     )
 
 
@@ -177,25 +189,30 @@ def configurations(vpn: str, data: Data) -> Judgement:
 
 
 USERSPACE_STEP = "another mechanism: it fragments before it encrypts"
-_WITH_DRIVER = "`vpneval run crypto_matrix --vpn ipsec` where the kernel has ESP and such a driver"
-NEEDS_DRIVER = f"the paper's CPUs had instructions for AES, for which User Mode Linux has no driver: {_WITH_DRIVER}"
+NEEDS_DRIVER = (
+    "the paper's CPUs had instructions for AES, for which User Mode Linux has no driver; where the kernel has ESP and "
+    "such a driver"
+)
 _FASTER = "the packet rate with {} is {{}} times that with another cipher"
 FINDINGS = (
     each(
         *("gcm-fastest", "AES-GCM is the fastest", with_instructions(fastest)),
         _FASTER.format("AES-128-GCM"),
         no_run=NEEDS_DRIVER,
+        elsewhere=(HERE,),
     ),
     each(
         *("aes-fastest", "of the ciphers with a separate integrity, AES is the fastest"),
         *(with_instructions(aes_fastest), _FASTER.format("AES-128-CBC")),
         no_run=NEEDS_DRIVER,
+        elsewhere=(HERE,),
     ),
     each(
         *("instructions", "the CPU's AES instructions are why AES is fast", instructions),
         "the packet rate with the CPU's instructions is {} times that without",
         no_run="a kernel takes its fastest driver for everybody, so that no run has both; two runs side by side show "
-        "it without a verdict: `vpneval run crypto_matrix --vpn ipsec --kernel uml`, and with `--kernel qemu`",
+        "it without a verdict",
+        elsewhere=(GENERIC, QEMU),
     ),
     each(
         *("key-length", "the length of the key hardly matters", key_length),
@@ -219,6 +236,7 @@ FINDINGS = (
         with_instructions(chacha_long),
         "at 1400 bytes, the packet rate of the one claimed to be faster is {} times that of the other",
         no_run=NEEDS_DRIVER,
+        elsewhere=(HERE,),
     ),
     each(
         *("fragments", "the packet rate on the WAN doubles at 1500 bytes (here: for each packet sent)", step),
@@ -228,7 +246,7 @@ FINDINGS = (
     Finding(
         *("kernel", "router", "§I", "IPsec in the kernel is faster than in userspace", by_one_driver(kernel)),
         counts="the packet rate in the kernel is {} times that in userspace",
-        run="crypto_matrix --kernel qemu --vpn ipsec,ipsec_user --set driver=accelerated",
+        run=QEMU.changed(vpns="ipsec,ipsec_user", levels="driver=accelerated"),
     ),
     each(
         *("share", "AES-GCM forwards 10.8 % of the load (configuration A)", share),
@@ -237,15 +255,18 @@ FINDINGS = (
     each(
         *("configurations", "machine B is 3.04 times as fast as A by its CPU (AES-256, MD5)", configurations),
         "the packet rate with 3.04 times the CPU is {} times as high",
-        no_run="no quota holds the kernel's ESP back: two pairs of machines are needed, and `vpneval run crypto_matrix "
-        "--vpn ipsec --lab ssh:testbed.toml` on each",
+        no_run="no quota holds the kernel's ESP back, so that two pairs of machines are needed, with this run on each",
+        elsewhere=(HERE.changed(lab="ssh:testbed.toml"),),
     ),
     Finding(
         *("cpu", "router", "§VI", "our question: userspace ESP is 3.04 times as fast with 3.04 times the CPU"),
         partial(configurations, claims.USERSPACE_ESP),
         question=True,
         counts="the packet rate with 3.04 times the CPU is {} times as high",
-        run="crypto_matrix --vpn ipsec_user --set "
-        f"gw2_cpu={CPUS[0]},gw2_cpu={CPUS[1]},cipher=aes-256-cbc,integrity=hmac-md5,packet_bytes={SHORTEST}",
+        run=AskedRun(
+            experiments="crypto_matrix",
+            vpns="ipsec_user",
+            levels=f"gw2_cpu={CPUS[0]},gw2_cpu={CPUS[1]},cipher=aes-256-cbc,integrity=hmac-md5,packet_bytes={SHORTEST}",
+        ),
     ),
 )

@@ -7,6 +7,7 @@ from statistics import geometric_mean
 
 import numpy as np
 
+from runner.data.asked import AskedRun
 from runner.data.levels import LEVELS
 from runner.papers.claims import LESS, MORE, At, all_of, apart, close, compare, on_ipsec, ratio_of
 from runner.papers.conditions import by_one_driver
@@ -98,21 +99,21 @@ def names(vpn: str, data: Data) -> Judgement:
     return data.of(judgement.model_copy(update={"reason": f"{judgement.reason}; {told}"}), vpn, PLAIN_IP)
 
 
-_PAGE = "devices --kernel uml --vpn ipsec"
-_SERVICES = f"{_PAGE} --set measure=service"
+_PAGE = AskedRun(experiments="devices", kernel="uml", vpns="ipsec")
+_SERVICES = _PAGE.changed(levels="measure=service")
 _LEFT = "a stream through IPsec leaves {} times the share of the exchanges that a stream without a VPN leaves"
 FINDINGS = (
     Finding(
         *("forecast", "devices", "Hardware performance", "100 MB through ssh foretells IPsec's speed"),
         by_one_driver(on_ipsec(predicted)),
         counts="IPsec's TCP throughput is {} times the rate of the ssh transfer",
-        run="devices --kernel qemu --vpn ipsec",
+        run=AskedRun(experiments="devices", kernel="qemu", vpns="ipsec"),
     ),
     Finding(
         *("aes-256", "devices", "the benchmark table", "AES-256 costs ssh speed against AES-128"),
         key_length,
         counts="the rate of the ssh transfer with AES-256 is {} times that with AES-128",
-        run="devices --vpn none",
+        run=AskedRun(experiments="devices", vpns="none"),
     ),
     *(
         Finding(
@@ -129,7 +130,7 @@ FINDINGS = (
         instructions,
         question=True,  # the page asks it of the kernel's drivers
         counts="the rate of the ssh transfer with the CPU's instructions is {} times that without",
-        run="devices --vpn none",
+        run=AskedRun(experiments="devices", vpns="none"),
     ),
     Finding(
         *("services", "devices", "Hardware performance", "a busy VPN harms the router's other services"),

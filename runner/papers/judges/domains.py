@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from runner.data.asked import AskedRun
 from runner.papers.claims import all_of, beside
 from runner.papers.findings import Data, Finding, Judgement, NotMeasured
 from runner.papers.shares import ALWAYS, NEVER, share_of, tries
@@ -30,7 +31,7 @@ FINDINGS = (
     Finding(
         *("domains", "oslv", "Routing, Table 3", "no VPN routes domains whose addresses overlap", none_does, "count"),
         counts="hosts with the same address reach each other in a share of {} of the tries",
-        run="domains --vpn openvpn,wireguard_go,tinc,ssh_tun,nebula,fastd,ipsec_user",
+        run=AskedRun(experiments="domains", vpns="openvpn,wireguard_go,tinc,ssh_tun,nebula,fastd,ipsec_user"),
         today={"openvpn": "OpenVPN translates addresses itself today (client-nat)"},
     ),
 )

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from runner.data.asked import AskedRun
 from runner.papers.claims import IPSEC, beside, timed
 from runner.papers.findings import Data, Finding, Judgement, NotMeasured
 from runner.papers.shares import ALWAYS, recovered, share_of
@@ -55,7 +56,7 @@ def judged(data: Data) -> Judgement:
     return beside(papers, dict(others))
 
 
-_CLUSTERIP = "ha --kernel uml --vpn ipsec --set redundancy=clusterip"
+_CLUSTERIP = AskedRun(experiments="ha", kernel="uml", vpns="ipsec", levels="redundancy=clusterip")
 FINDINGS = (
     Finding(
         *("available", "clusterip", "§VII", "hot standby lets IPsec go on after each failure", with_standby, "count"),

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import product
 from statistics import median
 
+from runner.data.asked import AskedRun
 from runner.papers.claims import IPSEC, LESS, MORE, all_of, beside, close, compare, single, timed
 from runner.papers.findings import Blocks, Data, Finding, Judgement, NotMeasured
 from runner.papers.published import paper
@@ -250,21 +251,29 @@ _NO_MACHINES = (
     "how much longer it takes stands only where hosts and gateways are machines of their own, and vpneval puts two "
     "gateways behind one address only in namespaces of one machine"
 )
-_UNDISTURBED = (
-    "ha_http --kernel {} --vpn ipsec --set redundancy=off,redundancy=clusterip,integrity=hmac-sha1,cpus=1,"
-    "gateway_failure=none,download_limit=off,{} --reps 6"
+_WHOLE = AskedRun(experiments="ha_http", kernel="uml", vpns="ipsec", profile="thesis")
+_LONG, _MODES, _BOTH_CIPHERS = (
+    AskedRun(
+        experiments="ha_http",
+        kernel=kernel,
+        vpns="ipsec",
+        levels="redundancy=off,redundancy=clusterip,integrity=hmac-sha1,cpus=1,gateway_failure=none,"
+        f"download_limit=off,{levels}",
+        repetitions=6,
+    )
+    for kernel, levels in (
+        ("uml", "cipher=aes-128-cbc,download_bytes=500000000"),
+        ("qemu:bookworm", "download_bytes=200000000"),
+        ("uml", "download_bytes=200000000"),
+    )
 )
-_LONG = _UNDISTURBED.format("uml", "cipher=aes-128-cbc,download_bytes=500000000")
-_MODES = _UNDISTURBED.format("qemu:bookworm", "download_bytes=200000000")
-_BOTH_CIPHERS = _UNDISTURBED.format("uml", "download_bytes=200000000")
-_WHOLE = "ha_http --kernel uml --vpn ipsec --profile thesis"
 _ELAPSED = by_mode(longer_with, SERVICE), "a download takes {} times as long with the ha plugin as without"
 _NULL = "a download with AES-128 takes {} times as long as with NULL"
 _LONGER = "a download with a failure takes {} longer than one without"
 
 
 def _finding(
-    name: str, where: str, claim: str, judge: Callable[[Data], Judgement], counts: str, run: str = _WHOLE
+    name: str, where: str, claim: str, judge: Callable[[Data], Judgement], counts: str, run: AskedRun = _WHOLE
 ) -> Finding:
     """A finding with the basis of its name or of its section; one of a waiting time is decided by no run."""
     basis = BASES.get(name) or BASES.get(where, "ratio")

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from runner.data.asked import AskedRun
 from runner.papers.claims import IPSEC, beside, timed
 from runner.papers.findings import Data, Ends, Finding, Judgement, NotMeasured
 from runner.papers.judges.ha_http import FIFTH, MODES, STATED
@@ -78,7 +79,7 @@ def between_quartiles(samples: Samples) -> float:
     return float(high - low)
 
 
-_RUN = "handover --kernel uml --vpn ipsec"
+_RUN = AskedRun(experiments="handover", kernel="uml", vpns="ipsec")
 FINDINGS = tuple(
     Finding(name, "clusterip", "§VI-A.3", claim, partial(by_mode, judge), "timer", counts=counts, run=_RUN)
     for name, claim, judge, counts in (

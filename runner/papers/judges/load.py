@@ -3,6 +3,7 @@
 from functools import partial
 from math import inf
 
+from runner.data.asked import AskedRun
 from runner.data.trials import Trial
 from runner.papers.claims import At, on_ipsec, ratio_of
 from runner.papers.conditions import by_one_driver
@@ -65,7 +66,9 @@ FINDINGS = tuple(
         by_one_driver(on_ipsec(judge)),
         question=name != "keeps-up-1",
         counts=f"SSH port forwarding carries {{}} times the throughput of IPsec, with {what}",
-        run="load --kernel qemu --vpn ipsec,ssh_forward --set driver=accelerated --duration 10",
+        run=AskedRun(
+            experiments="load", kernel="qemu", vpns="ipsec,ssh_forward", levels="driver=accelerated", duration_s=10
+        ),
     )
     for name, claim, judge, what in (
         (

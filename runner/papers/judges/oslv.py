@@ -7,6 +7,7 @@ from math import inf
 from statistics import fmean
 from typing import Any
 
+from runner.data.asked import AskedRun
 from runner.data.levels import TCP
 from runner.papers import claims
 from runner.papers.claims import LESS, MORE, close
@@ -299,9 +300,10 @@ def bottleneck(data: Data) -> Judgement:
     return claims.beside(partial(faster, first), by_today | {name: partial(faster, levels) for name, levels in others})
 
 
-_MEMBERS = f"oslv --kernel qemu:bookworm --vpn {','.join((*OVER_UDP, *OVER_TCP))}"  # VTun left Debian after 12
-_COUNTED = f"oslv --kernel uml --image bookworm --vpn {','.join((*OVER_UDP, *OVER_TCP))}"
-_OWN_MACHINES = "oslv --lab ssh:testbed.toml"
+_WHOLE = AskedRun(experiments="oslv")
+_MEMBERS = _WHOLE.changed(kernel="qemu:bookworm", vpns=(*OVER_UDP, *OVER_TCP))  # VTun left Debian after 12
+_COUNTED = _MEMBERS.changed(kernel="uml", image="bookworm")
+_OWN_MACHINES = _WHOLE.changed(lab="ssh:testbed.toml")
 
 
 def _of_traffic(
@@ -310,7 +312,7 @@ def _of_traffic(
     judge: Callable[[Data], Judgement],
     counts: str,
     basis: Basis = "time",
-    run: str = _COUNTED,
+    run: AskedRun = _COUNTED,
     **more: Any,
 ) -> Finding:
     """A finding of the paper's section on network performance; ``more``: of the Finding."""
@@ -384,13 +386,19 @@ FINDINGS = (
         "cryptography on every packet is the bottleneck (here: more than half of the slow gateway's work)",
         bottleneck,
         counts="without cryptography, TCP through the slow gateway is {} times as fast as with 3DES and SHA-1",
-        run="oslv --vpn openvpn,tinc --set measure=tcp,direction=forward,gw2_cpu=0.05"
-        ",cipher=aes-128-cbc,cipher=3des-cbc,cipher=null,integrity=hmac-sha256,integrity=hmac-sha1,integrity=none",
+        run=_WHOLE.changed(
+            vpns="openvpn,tinc",
+            levels="measure=tcp,direction=forward,gw2_cpu=0.05,cipher=aes-128-cbc,cipher=3des-cbc,cipher=null,"
+            "integrity=hmac-sha256,integrity=hmac-sha1,integrity=none",
+        ),
     ),
     Finding(
         *("headers", "oslv", "Overhead", "headers make 75 % of the overhead", headers, "count"),
         counts="in the mean, headers make a share of {} of the overhead of a packet of 512 bytes",
-        run="oslv --kernel uml --vpn ipsec,openvpn,tinc --set measure=overhead,cipher=blowfish-128-cbc,cipher=null"
-        ",integrity=hmac-sha1",
+        run=_WHOLE.changed(
+            kernel="uml",
+            vpns="ipsec,openvpn,tinc",
+            levels="measure=overhead,cipher=blowfish-128-cbc,cipher=null,integrity=hmac-sha1",
+        ),
     ),
 )

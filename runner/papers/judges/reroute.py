@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from runner.data.asked import AskedRun
 from runner.data.trials import Trial
 from runner.papers.claims import all_of, on_ipsec
 from runner.papers.findings import Data, Finding, Judgement, NotMeasured
@@ -51,7 +52,10 @@ def redundant_links(vpn: str, data: Data) -> Judgement:
     return all_of(parts).of(vpn)
 
 
-_RUN = "reroute --kernel uml --vpn ipsec --set endpoint=link,link_failure={}"
+_SILENT, _CARRIER = (
+    AskedRun(experiments="reroute", kernel="uml", vpns="ipsec", levels=f"endpoint=link,link_failure={how}")
+    for how in ("silent", "carrier")
+)
 FINDINGS = tuple(
     Finding(
         *(name, "router", where, claim),
@@ -59,7 +63,7 @@ FINDINGS = tuple(
         "count",
         question=name == "moved.silent",  # the paper disabled the link; a silent death is our addition
         counts=counts,
-        run=_RUN.format("silent" if name == "moved.silent" else "carrier"),
+        run=_SILENT if name == "moved.silent" else _CARRIER,
     )
     for name, where, claim, judge, counts in (
         (

@@ -5,6 +5,7 @@ from functools import partial
 from math import inf
 from statistics import fmean
 
+from runner.data.asked import AskedRun
 from runner.papers.claims import all_of, decide, on_ipsec
 from runner.papers.findings import Data, Finding, Judgement, NotMeasured
 
@@ -62,7 +63,7 @@ FINDINGS = (
         all_four,
         "count",
         counts="the VPN has {} of the four properties",
-        run=f"security --kernel uml --vpn {','.join((*WHOLE, *LACKING))}",
+        run=AskedRun(experiments="security", kernel="uml", vpns=(*WHOLE, *LACKING)),
     ),
     Finding(
         *("ranked", "thesis", "§6.2", "open question: do the thesis' four VPNs differ in security? Here: in points"),
@@ -70,6 +71,12 @@ FINDINGS = (
         "count",
         question=True,
         counts="the safest of the four is {} points above the least safe",
-        run="security --kernel uml --vpn ipsec,openvpn,ssh_forward,ssh_tun --set compression=off --reps 2",
+        run=AskedRun(
+            experiments="security",
+            kernel="uml",
+            vpns="ipsec,openvpn,ssh_forward,ssh_tun",
+            levels="compression=off",
+            repetitions=2,
+        ),
     ),
 )

@@ -3,6 +3,7 @@ buffers."""
 
 from functools import partial
 
+from runner.data.asked import AskedRun
 from runner.data.levels import TCP
 from runner.papers.claims import BASELINE, KERNEL_ESP, all_of, beside, close, compare
 from runner.papers.findings import Data, Finding, Judgement, NotMeasured, by_repetition
@@ -43,7 +44,11 @@ FINDINGS = (
     Finding(
         *("tcp-udp", "thesis", "§5.2", "UDP and TCP throughput are close, in every VPN", alike, "programs"),
         counts="UDP throughput to a program, in datagrams of 1470 bytes, is {} times TCP throughput",
-        run="sockets --kernel qemu --vpn ipsec,openvpn,ssh_tun --set payload_bytes=1470,fragmentation=allow,"
-        "send_buffer_bytes=9216,receive_buffer_bytes=196608",
+        run=AskedRun(
+            experiments="sockets",
+            kernel="qemu",
+            vpns="ipsec,openvpn,ssh_tun",
+            levels="payload_bytes=1470,fragmentation=allow,send_buffer_bytes=9216,receive_buffer_bytes=196608",
+        ),
     ),
 )

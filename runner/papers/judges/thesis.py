@@ -5,6 +5,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
+from runner.data.asked import AskedRun
 from runner.papers import claims
 from runner.papers.claims import LESS, MORE, At, close
 from runner.papers.conditions import by_any_driver, by_one_driver, says_its_driver
@@ -46,9 +47,11 @@ from runner.papers.thesis import (
     technologies,
 )
 
-ALL_FOUR = "thesis --kernel qemu --vpn ipip,ipsec,openvpn,ssh_forward,ssh_tun --set driver=accelerated"
-PLAIN_FOUR = f"thesis --kernel qemu --vpn ipsec,openvpn,ssh_forward,ssh_tun --set driver=accelerated,{PLAIN_TCP}"
-USERSPACE_THREE = "thesis --vpn openvpn,ssh_forward,ssh_tun"
+USERSPACE_THREE = AskedRun(experiments="thesis", vpns="openvpn,ssh_forward,ssh_tun")
+PLAIN_FOUR = USERSPACE_THREE.changed(
+    kernel="qemu", vpns="ipsec,openvpn,ssh_forward,ssh_tun", levels=f"driver=accelerated,{PLAIN_TCP}"
+)
+ALL_FOUR = PLAIN_FOUR.changed(vpns="ipip,ipsec,openvpn,ssh_forward,ssh_tun", levels="driver=accelerated")
 
 
 def tcp(name: str, where: str, claim: str, a: At, b: At, between: tuple[float, float], **more: Any) -> Finding:
@@ -87,11 +90,13 @@ def packed(vpn: str, payload: str, between: tuple[float, float], claim: str, **m
     where = "§5.4"
     packing = at(vpn, compression=compressing(vpn, payload), payload=payload)
     counts = f"TCP throughput of {payload}{' data' * (payload == 'random')} with compression is {{}} times that without"
-    run = "thesis --kernel uml --vpn ipsec" if vpn == "ipsec" else USERSPACE_THREE
+    run = USERSPACE_THREE.changed(kernel="uml", vpns="ipsec") if vpn == "ipsec" else USERSPACE_THREE
     return tcp(f"packed-{vpn}-{payload}", where, claim, packing, at(vpn), between, counts=counts, run=run, **more)
 
 
-def about_ipsec(name: str, where: str, claim: str, judge: claims.Judge, run: str = ALL_FOUR, **more: Any) -> Finding:
+def about_ipsec(
+    name: str, where: str, claim: str, judge: claims.Judge, run: AskedRun = ALL_FOUR, **more: Any
+) -> Finding:
     """A finding of the thesis about IPsec and others."""
     return Finding(name, "thesis", where, claim, by_one_driver(claims.on_ipsec(judge)), run=run, **more)
 
@@ -106,26 +111,27 @@ def costs(metric: str, a: str, b: str, claim: str, counts: str) -> Finding:
         claims.ratio_of(metric, at(a), at(b), MORE),
         "count",
         counts=counts,
-        run="thesis --kernel uml --vpn ipsec,openvpn,ssh_forward,ssh_tun",
+        run=USERSPACE_THREE.changed(kernel="uml", vpns="ipsec,openvpn,ssh_forward,ssh_tun"),
     )
 
 
 _ONE_OVER_ANOTHER = "one VPN's TCP throughput is {} times the other's"
-_SHAPED = (
-    "thesis --kernel {} --vpn ipip,ssh_forward --set measure=tcp,wan_rate_bps=1000000000,cipher=aes-128-cbc,"
-    "compression=off"
+_SHAPED = AskedRun(
+    experiments="thesis",
+    vpns="ipip,ssh_forward",
+    levels="measure=tcp,wan_rate_bps=1000000000,cipher=aes-128-cbc,compression=off",
 )
 _AES = ("aes-128-cbc", "aes-192-cbc", "aes-256-cbc")
 FINDINGS = (
     Finding(
         *("ipip", "thesis", "§4.1, §5.1", "IPIP costs next to nothing", encapsulation),
         counts="TCP throughput through IPIP is {} times that of plain IP",
-        run=_SHAPED.format("uml"),
+        run=_SHAPED.changed(kernel="uml"),
     ),
     Finding(
         *("encryption", "thesis", "§4.1, §5.1", "encryption costs most", encryption),
         counts="what SSH forwarding leaves of IPIP's TCP throughput is {} times what IPIP leaves of plain IP's",
-        run=_SHAPED.format("qemu"),
+        run=_SHAPED.changed(kernel="qemu"),
     ),
     tcp(
         *("forward", "§4.2", "SSH forwarding is as fast as IPsec", at(FORWARD), at("ipsec"), close(0.1)),
@@ -230,7 +236,7 @@ FINDINGS = (
     ),
     about_ipsec(
         *("costliest", "§6.2", "encryption costs IPsec more throughput than encapsulation", costliest),
-        "thesis --kernel uml --vpn ipip,ipsec",
+        USERSPACE_THREE.changed(kernel="uml", vpns="ipip,ipsec"),
         counts="what IPsec leaves of IPIP's TCP throughput is {} times what IPIP leaves of plain IP's",
     ),
     *(
@@ -239,7 +245,9 @@ FINDINGS = (
             by_one_driver(partial(better, other)),
             question=True,
             counts=f"TCP throughput of {FUTURE[other]} is {{}} times that of IPsec alone",
-            run=f"thesis --kernel uml --vpn {','.join(FUTURE)},ipsec --set driver=generic,{PLAIN_TCP}",
+            run=AskedRun(
+                experiments="thesis", kernel="uml", vpns=(*FUTURE, "ipsec"), levels=f"driver=generic,{PLAIN_TCP}"
+            ),
         )
         for other in PROTECTED
     ),
@@ -251,7 +259,7 @@ FINDINGS = (
     Finding(
         *("spread", "thesis", "§4, Appendix", "the coefficient of variation is at most 9 %", spread),
         counts="the coefficient of variation of TCP throughput, pooled, is {}",
-        run=f"{USERSPACE_THREE} --duration {IPERFS_S} --reps 10",
+        run=USERSPACE_THREE.changed(duration_s=IPERFS_S, repetitions=10),
     ),
     costs(
         *(SWITCHES, "openvpn", "ipsec", "OpenVPN switches between kernel and user space, and IPsec does not"),
@@ -271,7 +279,7 @@ FINDINGS = (
         claims.on_ipsec(more_lookups, "it has a virtual interface itself"),
         "count",
         counts="the VPN with a virtual interface looks up {} times the routes of IPsec, per packet",
-        run="thesis --kernel qemu --vpn ipsec,openvpn,ssh_tun --set measure=lookups",
+        run=USERSPACE_THREE.changed(kernel="qemu", vpns="ipsec,openvpn,ssh_tun", levels="measure=lookups"),
     ),
     costs(
         *(BYTES, "ipsec", "ssh_forward", "IPsec carries more bytes than SSH forwarding"),
@@ -284,7 +292,7 @@ INTEGRITY = Finding(
     integrity_matters,
     question=True,
     counts="TCP throughput with HMAC-SHA-1 is {} times that with HMAC-SHA-256",
-    run=f"{USERSPACE_THREE} --set {PLAIN_TCP},integrity=hmac-sha1,integrity={USUAL_INTEGRITY}",
+    run=USERSPACE_THREE.changed(levels=f"{PLAIN_TCP},integrity=hmac-sha1,integrity={USUAL_INTEGRITY}"),
 )
 
 

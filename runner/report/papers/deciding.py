@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from runner.data.asked import AskedRun
-from runner.data.invocation import command, read
+from runner.data.invocation import command
 from runner.data.named import HOST
 from runner.papers.claims import sure
 from runner.papers.findings import Finding
@@ -111,9 +110,9 @@ def in_words(of_conclusion: Sequence[DecidingWay]) -> list[str]:
 def _way(name: str, mine: Rows, runs: Runs) -> DecidingWay:
     """What would decide a finding with these rows: by its nature where no run here does, else by its nearest run."""
     experiment, declared = named(name)
-    asked = read(shlex.split(declared.run)) or AskedRun(experiments=[experiment])
+    asked = declared.run or AskedRun(experiments=[experiment])
     if declared.no_run:
-        return DecidingWay(declared.no_run, here=False)
+        return DecidingWay(declared.no_run, told="; ".join(map(_command, declared.elsewhere)), here=False)
     able = standing(mine)
     if declared.basis in UNSHARED and not able:
         own = asked.changed(kernel=HOST, lab=OWN_MACHINES)

@@ -98,11 +98,6 @@ class FindingRow(Strict):
         return self.verdict in DECIDED
 
     @property
-    def guest(self) -> bool:
-        """Was it measured in a guest kernel?"""
-        return " in " in self.kernel
-
-    @property
     def undecided(self) -> bool:
         """Is it the interval alone that leaves it open?"""
         return not self.decided and bool(self.needs)

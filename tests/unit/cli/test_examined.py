@@ -19,8 +19,8 @@ def vpn(name: str, configuration: str, why: str = "") -> Check:
 
 
 CHECKS = [
-    Check("command ip", "ok", "/usr/sbin/ip"),
-    Check("command bash", "ok", "/usr/bin/bash"),
+    Check("command ip", "ok", "/usr/sbin/ip", tool="ip"),
+    Check("command bash", "ok", "/usr/bin/bash", tool="bash"),
     Check("cores", "ok", "all of this machine"),
     *(vpn("openvpn", one) for one in ("comparable", "recommended")),
     *(vpn(name, one, NO_ESP) for name in ("ipsec", "gre_ipsec") for one in ("comparable", "recommended")),
@@ -39,7 +39,7 @@ def test_what_works_is_one_row_and_so_is_each_reason() -> None:
         ("warning", "VPNs", "tinc (recommended): no such cipher"),
         ("warning", "VPNs", "gre: no GRE"),
     ]
-    missing = Check("command tc", "error", "get it with: apt-get install iproute2")
+    missing = Check("command tc", "error", "get it with: apt-get install iproute2", tool="tc")
     assert [row[1] for row in rows([*CHECKS[:2], missing])] == ["command ip", "command bash", "command tc"]
 
 

@@ -10,7 +10,6 @@ from runner.instruments.tools.cost import (
     CostSnapshot,
     DaemonState,
     Spent,
-    context_switches,
     costs,
     counted_calls,
     cpu_seconds,
@@ -21,7 +20,7 @@ from runner.instruments.tools.cost import (
     of_slice,
     seen_daemons,
 )
-from runner.lab.node import Completed
+from runner.lab.node import Completed, proc
 from runner.lab.shape.site_to_site import Lab
 from tests.unit.helpers import captured
 
@@ -73,7 +72,7 @@ def test_proc_stat() -> None:
     spent = cpu_seconds(stat)
     assert spent["user"] == pytest.approx((user + nice) / 100)
     assert sum(spent.values()) == pytest.approx((user + nice + system + irq + softirq) / 100)
-    assert context_switches(stat) > 10**8
+    assert proc.context_switches(stat) > 10**8
 
 
 def test_a_look_at_another_machine_finds_the_daemon_and_not_the_look() -> None:
@@ -116,7 +115,7 @@ class Gateway:
 
     def run(self, *argv: str) -> Completed:
         assert argv == ("cat", "/proc/stat", cost.BOOT_ID)
-        cpus = f"cpu  {self.spent_s * 100:.0f} 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0\n"
+        cpus = f"cpu  {self.spent_s * 100:.0f} 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0\n"
         return Completed(0, f"{cpus}ctxt 1000\n{self.boot}\n", "")
 
 

@@ -17,11 +17,11 @@ from runner.data.errors import MeasurementError
 from runner.data.trials import Value
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import at_once
-from runner.instruments.tools.counters import snmp
 from runner.instruments.tools.limits import Limits, Piece
 from runner.instruments.traffic import idle, udp
 from runner.instruments.traffic.udp_sockets import UdpSockets, search_of
 from runner.lab.node import Completed
+from runner.lab.node.proc import counters
 from runner.search import Measure, SearchResult, SearchTrial
 from runner.search.settings import UdpSearch
 from runner.tunnel.bring_up import Bench
@@ -42,7 +42,7 @@ def test_udp_lost_tail_is_loss() -> None:
 def test_udp_drops_of_the_receiver_are_no_loss_of_the_vpn() -> None:
     found = report("udp-drops")
     assert udp.udp_loss(found, 1300).received / 62797 == pytest.approx(0.514, abs=0.001)
-    dropped = snmp(Completed(0, captured("proc-net-snmp-drops.txt"), ""), "Udp", "RcvbufErrors")
+    dropped = counters(captured("proc-net-snmp-drops.txt"))["UdpRcvbufErrors"]
     loss = udp.udp_loss(found, 1300, dropped)
     assert loss.received == loss.sent == 62797
 
@@ -123,7 +123,7 @@ class OneTrial:
 
 
 def test_what_the_receivers_socket_drops_is_no_loss_and_is_kept_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    dropped = snmp(Completed(0, captured("proc-net-snmp-drops.txt"), ""), "Udp", "RcvbufErrors")
+    dropped = counters(captured("proc-net-snmp-drops.txt"))["UdpRcvbufErrors"]
     counts, search = iter((0, dropped)), OneTrial()
     bench = SimpleNamespace(lab=lab_with(Receiver(2**21), Receiver(2**21)), address="10.2.0.2")
     jitter, asked = jitter_of(), list[str]()

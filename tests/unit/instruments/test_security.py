@@ -9,7 +9,6 @@ import pytest
 from runner.catalogue import load_vpn, vpn_names
 from runner.data.strength import MOST, OUTRANKING, PER_FAILURE, SCALE, WITH_A_BREAK
 from runner.instruments.result import Measured
-from runner.instruments.security.counters import changed, parsed
 from runner.instruments.security.replay import judged
 from runner.instruments.security.run import PROBES, WRONG_KEY, compresses, rate, results
 from runner.instruments.security.stranger import (
@@ -27,11 +26,12 @@ from runner.instruments.security.stranger import (
 )
 from runner.instruments.security.vantage import Frame, ProbeOutcome, clear_frame, message, write_pcap
 from runner.instruments.security.wrong_key import from_address, stranger_of
-from runner.lab.node import Completed
+from runner.instruments.tools.counters import changed
+from runner.lab.node import Completed, proc
 from runner.lab.shape.site_to_site import SITES
 from runner.ranking.weights import PRESETS
-from runner.vpn.declared import UNDECLARED, Declared, Security
-from runner.vpn.scale import applies, in_words, strength
+from runner.vpn.declared import UNDECLARED, Declared, Security, Weakness
+from runner.vpn.scale import in_words, strength
 from runner.vpn.scale import rate as points_of
 from tests.unit.reports import metric_ranks
 from tests.unit.synthetic import METRICS
@@ -66,9 +66,9 @@ def test_the_scale_adds_up_to_its_most() -> None:
         ({"authentication": ("none",)}, 0),
         ({"forward_secrecy": False}, 8),
         ({"post_quantum": False}, 9),
-        ({"maintained": "until 2013"}, 9),
+        ({"maintained": "until 2013", "is_maintained": False}, 9),
         ({"known_breaks": ("MS-CHAPv2 (Marlinspike 2012)",)}, WITH_A_BREAK),
-        ({"known_breaks": ("CVE-2018-16737, fixed in 1.0.35",)}, 10),
+        ({"flaws": ("CVE-2018-16737, fixed in 1.0.35",)}, 10),
     ],
 )
 def test_what_a_declaration_loses(changed: dict[str, object], points: int) -> None:
@@ -94,21 +94,21 @@ def test_what_the_levels_take_from_it(levels: dict[str, str], points: int) -> No
 
 
 @pytest.mark.parametrize(
-    ("told", "cipher", "compression", "counts"),
+    ("with_level", "cipher", "compression", "counts"),
     [
-        ("SWEET32 for 64-bit blocks", "3des-cbc", "off", True),
-        ("SWEET32 for 64-bit blocks", "aes-128-gcm", "off", False),
-        ("VORACLE for compression (2018)", "aes-128-gcm", "on", True),
-        ("VORACLE for compression (2018)", "aes-128-gcm", "off", False),
-        ("TLS 1.2 with CBC: Lucky Thirteen", "aes-128-cbc", "off", True),
-        ("TLS 1.2 with CBC: Lucky Thirteen", "chacha20-poly1305", "off", False),
-        ("Terrapin, fixed by strict key exchange", "chacha20-poly1305", "off", False),
-        ("weak keys are found in aggressive mode; neither is used here", "aes-128-cbc", "off", False),
-        ("the password itself is the key", "aes-128-gcm", "off", True),
+        ("64-bit blocks", "3des-cbc", "off", True),
+        ("64-bit blocks", "aes-128-gcm", "off", False),
+        ("compression", "aes-128-gcm", "on", True),
+        ("compression", "aes-128-gcm", "off", False),
     ],
 )
-def test_a_break_counts_at_the_levels_that_it_concerns(told: str, cipher: str, compression: str, counts: bool) -> None:
-    assert applies(told, {"cipher": cipher, "integrity": "aead", "compression": compression}) is counts
+def test_a_break_counts_at_the_levels_that_it_concerns(
+    with_level: Weakness, cipher: str, compression: str, counts: bool
+) -> None:
+    broken = replace(BEST, breaks_with={with_level: "a break (2018)"})
+    levels = {"cipher": cipher, "integrity": "hmac-sha256", "compression": compression}
+    assert (points_of(broken, levels).points <= WITH_A_BREAK) is counts
+    assert any("a break (2018)" in reason for reason in points_of(broken, levels).reasons) is counts
 
 
 def test_pass_is_one_fail_is_zero_and_inconclusive_is_nothing() -> None:
@@ -262,7 +262,7 @@ def test_kernel_counters_are_read_and_compared() -> None:
         "Udp: InDatagrams NoPorts\nUdp: 7 0\nXfrmInStateSeqError     \t16\nInter-|   Receive | Transmit\n"
         "  wan0: 900 9 0 1 0 0 0 0 800 8 0 0 0 0 0 0\n"
     )
-    found = parsed(text)
+    found = proc.counters(text)
     assert found["UdpInDatagrams"] == 7
     assert found["XfrmInStateSeqError"] == 16
     assert (found["wan0 rx_packets"], found["wan0 rx_dropped"], found["wan0 tx_bytes"]) == (9, 1, 800)

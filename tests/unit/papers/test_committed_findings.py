@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from runner.cli.planned import expected
+from runner.data.invocation import command
 from runner.data.store import load_run
 from runner.papers import judges
 from runner.papers.judges import findings_of
@@ -107,11 +108,11 @@ def test_every_open_conclusion_names_a_command_that_vpneval_accepts_or_the_machi
         for way in by:
             commands = re.findall(r"`vpneval run ([^`]*)`", f"{way.why}: {way.told}")
             assert commands or (way.why and not way.here), way
-            for command in commands:
-                assert resolve(by_the_command(command)).cells, command
+            for line in commands:
+                assert resolve(by_the_command(line)).cells, line
             if way.here:
                 assert way.command
-                assert [by_the_command(command) for command in commands] == [way.command]
+                assert [by_the_command(line) for line in commands] == [way.command]
                 assert "`, about " in way.told, "and how long it takes"
 
 
@@ -119,11 +120,9 @@ def test_every_findings_command_is_one_that_vpneval_accepts(tmp_path: Path, monk
     (tmp_path / "testbed.toml").write_text(TESTBED)
     monkeypatch.chdir(tmp_path)
     declared = [one for module in pkgutil.iter_modules(judges.__path__) for one in findings_of(module.name)]
-    for command in dict.fromkeys(one.run for one in declared if one.run):
-        assert resolve(by_the_command(command)).cells, command
-    for one in declared:
-        for command in re.findall(r"`vpneval run ([^`]*)`", one.no_run):
-            assert resolve(by_the_command(command)).cells, command
+    for asked in dict.fromkeys(asked for one in declared for asked in (one.run, *one.elsewhere) if asked):
+        assert resolve(asked).cells, asked
+        assert by_the_command(command(asked)) == asked, "and so does its command"
 
 
 def test_no_cell_of_the_findings_is_longer_than_a_reader_takes_in() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from runner.catalogue import experiment_names, load_experiment
+from runner.data.asked import AskedRun
 from runner.data.trials import Trial
 from runner.design.experiment import Experiment
 from runner.papers import judges
@@ -310,9 +311,10 @@ def test_the_part_of_a_claim_that_decides_is_named_behind_the_number() -> None:
 def test_the_best_three_are_run_where_vtun_is() -> None:
     """Of two images as a factor, the cells are other ones, and decide nothing."""
     runs = {one.id: one.run for one in findings_of("oslv")}
-    assert "--image bookworm " in runs["best-three"]
-    assert "vtun" in runs["best-three"]
-    assert runs["best"] == "oslv --lab ssh:testbed.toml", "that of the others"
+    assert runs["best-three"]
+    assert runs["best-three"].image == "bookworm"
+    assert "vtun" in runs["best-three"].vpns
+    assert runs["best"] == AskedRun(experiments="oslv", lab="ssh:testbed.toml"), "that of the others"
 
 
 def slices(values: list[float]) -> Data:

@@ -19,7 +19,10 @@ def test_security_is_declared_with_dated_sources(vpn: Vpn) -> None:
     assert vpn.declared is not UNDECLARED, f"{vpn.name} declares nothing"
     assert date(2026, 1, 1) <= date.fromisoformat(declared.as_of) <= date.today()
     assert declared.sources
-    assert all(len(text) > 5 for text in (*declared.sources, *declared.known_breaks, *declared.flaws))
+    assert all(
+        len(text) > 5
+        for text in (*declared.sources, *declared.known_breaks, *declared.breaks_with.values(), *declared.flaws)
+    )
     assert not set(declared.sources) & set(declared.unchecked), "opened and not opened"
     assert declared.specification
     assert declared.authentication

@@ -6,10 +6,9 @@ import vpns._esp
 import vpns.openvpn
 import vpns.ssh_forward
 from runner.catalogue import load_vpn
-from runner.instruments.tools.counters import snmp
 from runner.instruments.traffic.tcp import check_duration
 from runner.instruments.traffic.udp import udp_loss
-from runner.lab.node import Completed
+from runner.lab.node.proc import counters
 from tests.unit.helpers import GW1, GW2, Answers, captured, report
 from vpns._esp import IKE, NEGOTIATED  # noqa: PLC2701  (the underscore says: no plugin)
 
@@ -177,17 +176,17 @@ def test_wireguard_is_up_after_a_handshake_with_every_peer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "protocol", "counter", "value"),
+    ("file", "counter", "value"),
     [
-        ("proc-net-snmp-drops.txt", "Udp", "RcvbufErrors", 30518),
-        ("proc-net-snmp-drops.txt", "Udp", "InDatagrams", 33269),
-        ("proc-net-snmp.txt", "Udp", "RcvbufErrors", 0),
-        ("proc-net-snmp.txt", "Ip", "FragCreates", 0),
-        ("proc-net-snmp.txt", "Ip", "Forwarding", 2),
+        ("proc-net-snmp-drops.txt", "UdpRcvbufErrors", 30518),
+        ("proc-net-snmp-drops.txt", "UdpInDatagrams", 33269),
+        ("proc-net-snmp.txt", "UdpRcvbufErrors", 0),
+        ("proc-net-snmp.txt", "IpFragCreates", 0),
+        ("proc-net-snmp.txt", "IpForwarding", 2),
     ],
 )
-def test_snmp(file: str, protocol: str, counter: str, value: int) -> None:
-    assert snmp(Completed(0, captured(file), ""), protocol, counter) == value
+def test_snmp(file: str, counter: str, value: int) -> None:
+    assert counters(captured(file))[counter] == value
 
 
 def test_iperf3_udp_without_loss() -> None:
