@@ -30,7 +30,7 @@ from runner.instruments.result import Measured
 from runner.lab.node.logs import tail
 from runner.lab.node.probing import own_fault
 from runner.lab.readings import noise
-from runner.lab.readings.pauses import PAUSES
+from runner.lab.readings.awake import Awake
 from runner.lab.shape.site_to_site import check_alive
 from runner.sweep.plan import Planned
 from runner.sweep.records import Records
@@ -133,11 +133,11 @@ class RunningTrial:
         return rows
 
     def _attempt(self, go: Go, round_: int) -> None:
-        started, ended, paused_s = time.monotonic(), False, PAUSES.seconds()
+        started, ended, awake = time.monotonic(), False, Awake(self.bench.lab)
         try:
             with caught(self._broke, *SAID):
                 result, ended = self._next(go)
-                PAUSES.refuse(paused_s)
+                awake.refuse()
                 if ended:
                     self._finish(result)
                 elif go is Go.END:
@@ -149,7 +149,7 @@ class RunningTrial:
             self._write(status="unsupported", reason=str(refused))
         except (MeasurementError, CommandError, TimeoutError) as error:
             try:
-                PAUSES.refuse(paused_s)  # whatever failed then
+                awake.refuse()  # whatever failed then
                 self._failed(error, no_result=ended or go is Go.END)
             except InstrumentError as died:
                 self._repaired(died, ending=go is Go.END)

@@ -22,7 +22,7 @@ from runner.instruments.result import Measured
 from runner.lab.machine import confined
 from runner.lab.node.logs import tail
 from runner.lab.node.probing import own_fault
-from runner.lab.readings.pauses import PAUSES
+from runner.lab.readings.awake import Awake
 from runner.lab.readings.wan import verify
 from runner.lab.redaction import hide, is_public
 from runner.lab.shape import wan
@@ -124,14 +124,14 @@ class TunnelBuilder:
         lab = self._lab()
         beside = {factor: self.params[factor] for factor in ("ike", "driver", "inner") if factor in self.params}
         levels = tunnel_levels(self.params) | beside | self.instrument.asks(self.params)
-        keys, paused_s = self._keys(), PAUSES.seconds()
+        keys, awake = self._keys(), Awake(lab)
         try:
             self._keep_files(lab, levels, keys)
             up = bring_up(lab, self.vpn, levels, keys, judged=self.judged)
-            PAUSES.refuse(paused_s)
+            awake.refuse()
         except (VpnevalError, TimeoutError) as error:
             check_alive(lab)  # where a node is gone, whatever follows from that is no fault of the VPN's
-            PAUSES.refuse(paused_s)
+            awake.refuse()
             if own_fault(error, [site.name for site in lab.sites]):
                 raise InstrumentError(str(error)) from error
             raise

@@ -1,11 +1,14 @@
-"""Nothing that vpneval starts can be reached from a network: in the network of this machine it listens on the loopback
-interface alone; what else listens is in a lab's own networks."""
+"""Nothing that vpneval starts can be reached from a network: in the network of this machine, and of another one, it
+listens on the loopback interface alone; what else listens is in a lab's own networks. Between two sites the VPN that is
+measured listens on its gateway's own network, at its ports, and the path's probe, which answers only who asks for us
+(tests/unit/lab/test_path_key.py)."""
 
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Set
+from collections.abc import Callable, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -13,15 +16,33 @@ from shutil import which
 
 import pytest
 
+from runner.catalogue import load_vpn
+from runner.data.errors import CannotRunHere
+from runner.lab import kernels
+from runner.lab.places.conflicts import PORTS
 from runner.lab.software.image import Image
 from tests.lab.commands import VPNEVAL
 from tests.lab.conftest import descendants
+from tests.lab.machines import Machines, machines
+from tests.lab.sites import TwoSites
+from tests.lab.test_ssh_lab import command_line
 
-TCP = ("--vpn", "openvpn", "--set", "measure=tcp,streams=1,direction=forward", "--profile", "smallest", "--reps", "1")
+TCP = ("--set", "measure=tcp,streams=1,direction=forward", "--profile", "smallest", "--reps", "1")
 KINDS = {
-    "a run on a farm of two": ("run", "transport", *TCP, "--farm", "local:2"),
-    "a run": ("run", "transport", *TCP),
+    "a run on a farm of two": ("run", "transport", "--vpn", "openvpn", *TCP, "--farm", "local:2"),
+    "a run": ("run", "transport", "--vpn", "openvpn", *TCP),
 }
+BETWEEN_SITES = (
+    "openvpn",
+    "openvpn_tcp",
+    "wireguard_go",
+    "ipsec_user",
+    "ssh_tun",
+    "tinc",
+    "nebula",
+    "fastd",
+    "openconnect",
+)
 EXAMPLE = Path(__file__).parents[2] / "results" / "choice" / "two-cores"
 
 
@@ -31,6 +52,7 @@ class Listener:
 
     network: int
     address: str
+    port: str  # as "udp/1194"
     users: str
 
 
@@ -55,7 +77,8 @@ def listeners(pids: Set[int]) -> set[Listener]:
             words = line.split(None, 6)
             users = words[6] if len(words) > 6 else ""
             if any(f"pid={one}," in users for one in pids):
-                found.add(Listener(network, words[4].rpartition(":")[0].partition("%")[0].strip("[]"), users))
+                address, _, port = words[4].rpartition(":")
+                found.add(Listener(network, address.partition("%")[0].strip("[]"), f"{words[0]}/{port}", users))
     return found
 
 
@@ -87,6 +110,105 @@ def test_nothing_listens_beyond_loopback(kind: str, image: Image, tmp_path: Path
         assert len(here) > 3, "a scheduler, its dashboard and two workers listen"
     else:
         assert not here
+
+
+def watched(argv: Sequence[str], folder: Path, pids: Callable[[int], Set[int]]) -> set[Listener]:
+    """All that listens, of the processes ``pids(its own PID)``, while this command runs to its end."""
+    found = set[Listener]()
+    with (folder / "said").open("w") as said:
+        run = subprocess.Popen(argv, stdout=said, stderr=said)
+        while run.poll() is None:
+            found |= listeners(pids(run.pid))
+            time.sleep(0.05)
+    assert run.returncode == 0, (folder / "said").read_text()[-3000:]
+    return found
+
+
+def beside(boxes: Machines) -> Callable[[int], set[int]]:
+    """What a command, by its PID, has started here and on these machines since now, in the networks of all of them."""
+    had = {pid for node in boxes.nodes.values() for pid in {node.pid, *descendants(node.pid)}}
+    own = {network_of(pid) for pid in (os.getpid(), *(node.pid for node in boxes.nodes.values()))}
+
+    def is_there(pid: int) -> bool:
+        with suppress(OSError):
+            return network_of(pid) in own
+        return False
+
+    def started(command: int) -> set[int]:
+        there = {pid for node in boxes.nodes.values() for pid in descendants(node.pid)} - had
+        return set(filter(is_there, there | {command, *descendants(command)}))
+
+    return started
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("vpn", BETWEEN_SITES)
+def test_between_two_sites_only_the_vpn_listens(boxes: TwoSites, tmp_path: Path, vpn: str) -> None:
+    """On the gateways' own networks, and at the ports that it declares."""
+    argv = [*VPNEVAL, "run", "transport", "--vpn", vpn, *TCP, "--lab", f"site:{boxes.sites()}", "--quiet"]
+    found = watched([*argv, "--out", str(tmp_path / "run")], tmp_path, beside(boxes))
+    there = {one for one in found if not (one.address != "*" and loopback(one.address))}
+    assert not open_to_others(found)
+    ports = load_vpn(vpn).ports.split()
+    assert {one.port for one in there} & {*ports}, "the VPN was not seen"
+    ours = {one for one in there if one.port not in ports and one.users.startswith('users:(("python3"')}
+    assert {one.port for one in ours} <= {*PORTS}, "the probe of the path, which has a key"
+    assert not [one for one in there - ours if one.port not in ports]
+
+
+@pytest.mark.timeout(300)
+def test_what_looks_at_a_path_is_the_probe_that_has_a_key(boxes: TwoSites, tmp_path: Path) -> None:
+    argv = [*VPNEVAL, "doctor", "--lab", f"site:{boxes.sites()}", "--vpn", "openvpn"]
+    found = watched(argv, tmp_path, beside(boxes))
+    assert {one.port for one in found} == {*PORTS}
+    assert {one.network for one in found} == {network_of(boxes.nodes["gw2"].pid)}
+
+
+@pytest.mark.timeout(300)
+def test_on_five_machines_nothing_listens_in_their_own_networks(image: Image, tmp_path: Path) -> None:
+    with machines(image, tmp_path) as testbed:
+        argv = [
+            *VPNEVAL,
+            "run",
+            "transport",
+            "--vpn",
+            "openvpn",
+            *TCP,
+            "--lab",
+            f"ssh:{testbed.inventory()}",
+            "--quiet",
+        ]
+        assert not watched([*argv, "--out", str(tmp_path / "run")], tmp_path, beside(testbed))
+
+
+@pytest.mark.kernel
+@pytest.mark.timeout(600)
+def test_a_guest_has_no_network_and_nothing_of_it_listens_here(image: Image, tmp_path: Path) -> None:
+    guest = kernels.Uml()
+    try:
+        guest.prepare(print)
+    except CannotRunHere as lack:
+        pytest.skip(str(lack))
+    seen = set[int]()
+
+    def started(command: int) -> set[int]:
+        seen.update(pid for pid in descendants(command) if b"linux.uml" in command_line(pid))
+        return {command, *descendants(command)}
+
+    argv = [*VPNEVAL, "run", "transport", "--vpn", "openvpn", *TCP, "--kernel", "uml", "--quiet"]
+    assert not watched([*argv, "--out", str(tmp_path / "run")], tmp_path, started)
+    assert seen, "the guest was not seen"
+    # A network card, and not a device that the kernel makes by itself, has a device(7) below it.
+    cards = "import glob, os; print(sorted(os.listdir('/sys/class/net')), glob.glob('/sys/class/net/*/device'))"
+    inside = f"""
+import sys
+from runner.lab import kernels
+from runner.lab.kernels.boot import run_in
+sys.exit(run_in(kernels.Uml(), [sys.executable, "-c", {cards!r}]))
+"""
+    done = subprocess.run([sys.executable, "-c", inside], capture_output=True, text=True, timeout=200, check=True)
+    assert "'lo'" in done.stdout
+    assert done.stdout.rstrip().endswith(" []")
 
 
 @pytest.mark.skipif(not which("chromium"), reason="a PDF needs Chromium")

@@ -102,6 +102,10 @@ class LabNode(Node, Protocol):
     def spent(self) -> GroupSpent | None:
         """The same CPU seconds, divided into user mode and kernel."""
 
+    def stood_still_s(self, *, ask: bool = True) -> float:
+        """Seconds so far in which its machine, if that is another one, stood still; without ``ask``: as far as is
+        known."""
+
     def wait_ready(self) -> None:
         """Wait until the node can be used. Raises LabError, and CannotRunHere where its machine does not allow it."""
 

@@ -19,11 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from runner.lab.node import PATIENCE
 from runner.lab.node.commands import KILLED, MOST_BYTES, MOST_LINE, writable
 from runner.lab.node.logs import LogFile
+from runner.lab.readings.pauses import FarClock, boottime
 
 
 def _latin_1(text: str) -> str:
@@ -40,8 +41,8 @@ class AgentGoneError(Exception):
 
 
 class AgentAnswer(BaseModel):
-    """A line of the agent's. It has what a command says, as Latin-1 text, or its exit code, or both; or, at the end,
-    what others have ``changed`` on the machine: kind -> how many."""
+    """A line of the agent's. It has what a command says, as Latin-1 text, or its exit code, or both; its clock, for a
+    ping; or, at the end, what others have ``changed`` on the machine: kind -> how many."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -50,6 +51,7 @@ class AgentAnswer(BaseModel):
     out: Annotated[str, AfterValidator(_latin_1)] = ""
     err: Annotated[str, AfterValidator(_latin_1)] = ""
     code: int | None = None
+    awake_s: FiniteFloat | None = None
 
 
 @dataclass
@@ -62,6 +64,7 @@ class RemoteCommand:
     # Without a log:
     said: dict[str, bytearray] = field(default_factory=lambda: {"out": bytearray(), "err": bytearray()})
     code: int | None = None  # None also where the agent went first
+    awake_s: float | None = None  # the agent's clock, of a ping
     too_much: bool = False  # it has said more than MOST_BYTES, and was ended
     ended: threading.Event = field(default_factory=threading.Event)
 
@@ -86,6 +89,7 @@ class Agent:
         self._listener: threading.Thread | None = None
         self.broken = ""  # what it did that no agent does, as a clause
         self.changed: dict[str, int] = {}  # by others, as the undo counts it at the end: kind -> how many
+        self.clock = FarClock()
 
     def listen(self, lost: Callable[[], None]) -> None:
         """Begin to read the agent's answers; the node must be ready. ``lost`` is called when the agent has gone, or
@@ -104,12 +108,17 @@ class Agent:
                 self._send(json.dumps({"id": job.number, "kill": True}))
 
     def answers(self, within_s: float) -> bool:
-        """Does the agent answer within this time?"""
+        """Does the agent answer within this time? If so, its clock is looked at."""
+        asked_s = boottime()
         try:
             job = self._ask(None, ping=True)
         except AgentGoneError:
             return False
-        return job.ended.wait(within_s) and job.code == 0
+        if not job.ended.wait(within_s) or job.code != 0:
+            return False
+        if job.awake_s is not None:
+            self.clock.saw(asked_s, job.awake_s, boottime())
+        return True
 
     def defer(self, argv: Sequence[str]) -> None:
         """Name the command that takes back what the next command makes in the machine's network. Returns at once."""
@@ -202,7 +211,7 @@ class Agent:
         if answer.code is not None:
             for log in job.logs.values():
                 log.flush()
-            job.code = answer.code
+            job.code, job.awake_s = answer.code, answer.awake_s
             job.ended.set()
 
     def _silence(self, job: RemoteCommand) -> None:

@@ -180,11 +180,17 @@ class Connection:
         """The local command that runs ``argv`` on the machine as root, with a node's environment."""
         return self.plain_argv(*self.sudo, "env", "-i", *SETTINGS, *argv, tty=tty)
 
-    def run(self, *argv: str, timeout: float = 20.0 * PATIENCE, as_root: bool = True) -> Completed:
-        """Run a command on the machine itself, outside of any node. Raises LabError when it does not answer."""
+    def run(
+        self, *argv: str, timeout: float = 20.0 * PATIENCE, as_root: bool = True, input: str | None = None
+    ) -> Completed:
+        """Run a command on the machine itself, outside of any node; ``input``: a short text for it to read. Raises
+        LabError when it does not answer."""
         command = self.argv(*argv) if as_root else self.plain_argv(*argv)
         pipe = subprocess.PIPE
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as process:
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+            assert process.stdin is not None
+            with suppress(BrokenPipeError), process.stdin as stdin:  # it may have ended
+                stdin.write((input or "").encode())
             try:
                 stdout, stderr = outputs(process, timeout)
             except subprocess.TimeoutExpired as late:

@@ -23,7 +23,7 @@ DRIVERS = ("auto", "kvm", "qemu")
 BOXES = ("box", "public_box")
 NUMBERS = ("memory_mib", "cpus", "boot_timeout_s")
 KEYS = ("driver", *BOXES, *NUMBERS)
-BOX, NETWORK = re.compile(r"\w[\w./+-]*"), re.compile(r"\w[\w.-]{0,39}")
+BOX, NETWORK = re.compile(r"\w[\w./+-]*(@[\w.+-]+)?"), re.compile(r"\w[\w.-]{0,39}")
 EMULATION_IS_SLOWER = 10.0  # the patience that software emulation needs, several machines on the cores of one
 # Each node's ports in the order of its networks; the Vagrantfile gives the n-th port of the m-th node its MAC address.
 PORTS = {"host1": ("lan",), "gw1": ("lan", "wan"), "wan": ("gw1", "gw2"), "gw2": ("lan", "wan"), "host2": ("lan",)}
@@ -86,7 +86,7 @@ def _check_settings(settings: dict[Any, Any], wrong: Callable[[object, str], Usa
         raise wrong("driver", f"unknown driver {settings['driver']!r}. Valid: {', '.join(DRIVERS)}")
     for key in BOXES:
         if not isinstance(settings[key], str) or not BOX.fullmatch(settings[key]):
-            raise wrong(key, f"{key} is the name of a box, as debian/trixie64, not {settings[key]!r}")
+            raise wrong(key, f"{key} is the name of a box, as debian/trixie64 or NAME@VERSION, not {settings[key]!r}")
     for key in NUMBERS:
         if type(settings[key]) is not int or settings[key] < 1:
             raise wrong(key, f"{key} is a whole number from 1 on, not {settings[key]!r}")

@@ -36,9 +36,9 @@ class LookedAt:
         """The command with a probe's text in place of its path (python(1), -c)."""
         return [word for one in argv for word in (("-c", self._texts[one]) if one in self._texts else (one,))]
 
-    def run(self, *argv: str, check: bool = True, timeout: float = 30.0) -> Completed:
+    def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
         """As Node.run."""
-        done = self.connection.run(*self._argv(argv), timeout=timeout)
+        done = self.connection.run(*self._argv(argv), timeout=timeout, input=input)
         if check and done.code != 0:
             raise CommandError(self.name, argv, done.code, hide(done.stderr))
         return done

@@ -114,6 +114,7 @@ class SshNode(HeldNode):
         """As Node.wait_ready."""
         super().wait_ready()
         self._agent.listen(self._lost)
+        self._agent.answers(ANSWERS_WITHIN_S)  # so that what follows is compared with its clock
 
     def _lost(self) -> None:
         """The node has gone. If nobody released it, stop waiting for the commands on all nodes of the lab."""
@@ -219,6 +220,12 @@ class SshNode(HeldNode):
     def whole_name(self) -> str:
         """The node, and the address of its machine."""
         return f"{self.name} ({self.connection.machine.address})"
+
+    def stood_still_s(self, *, ask: bool = True) -> float:
+        """As LabNode.stood_still_s. A machine that does not answer yet is waited for as long as it may come back."""
+        if ask:
+            self._agent.answers(SILENCE_S)
+        return self._agent.clock.stood_still_s
 
     def lost(self) -> str:
         """The sentence that says why the node has ended, as its machine reports it; empty while the node answers within

@@ -22,6 +22,7 @@ agent. Where the runner is on another machine, a line on standard input is a req
 Answers are JSON objects, a line each, bytes as Latin-1 text:
     {"id": 7, "out": "…"}, {"id": 7, "err": "…"}         what it says, as it says it
     {"id": 7, "code": 0}                                 it has ended; what its children still say may follow
+    {"id": 8, "code": 0, "awake_s": 61.5}                I am; a clock that stands still with the machine or me
 Where the runner is on this machine, standard input is a socket, and each of its packets a request that comes with
 descriptors. So nothing that a command says passes here, and there is nothing to answer:
     {"id": 7, "argv": ["ip"], "env": {"PATH": "…"}}      standard input, output and error, and a pipe for the exit code
@@ -50,6 +51,8 @@ CHUNK = 65536
 PACKET = 1 << 20
 IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)  # by Python, and not by what it starts
 GONE_WITHIN_S = 5.0
+LOOK_MS = 200  # so often does it look at the clock, where the runner is on another machine
+STILL_S = 1.0  # a busy machine lets a process wait for some tenths of a second
 # sched.h, sys/mount.h, sys/prctl.h
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = (
     *(0x00020000, 0x04000000, 0x08000000),
@@ -274,10 +277,11 @@ class Task:
 jobs: dict[int, Job | Task] = {}  # by process
 reading: dict[int, Job] = {}  # by descriptor
 leaving: list[tuple[int, int, float]] = []  # killed groups, who waits for their end, and how long
+still_s: list[float] = []  # how long the machine or this process stood still while CLOCK_MONOTONIC went on
 poll = select.poll()
 
 
-def say(**answer: int | str) -> None:
+def say(**answer: float | str) -> None:
     """Write one line of JSON to the runner, whole."""
     line = json.dumps(answer).encode() + b"\n"
     while line:
@@ -296,7 +300,7 @@ def drain(job: Job, end: int) -> None:
             os.close(end)
             del reading[end], job.pipes[end]
             return
-        answer: dict[str, int | str] = {"id": job.number, job.pipes[end]: data.decode("latin-1")}
+        answer: dict[str, float | str] = {"id": job.number, job.pipes[end]: data.decode("latin-1")}
         say(**answer)
 
 
@@ -354,7 +358,7 @@ def serve(
     elif defer:
         tell_guard("defer", defer)
     elif ping:
-        say(id=id, code=0)
+        say(id=id, code=0, awake_s=time.monotonic() - sum(still_s))
 
 
 def serve_here(
@@ -429,7 +433,7 @@ def serve_all(here: bool, silence_s: int) -> None:
         poll.register(source, select.POLLIN)
     hear = packets() if here else lines(silence_s)
     while True:
-        for source, _ in poll.poll(2 if leaving else None):
+        for source, _ in poll.poll(2 if leaving else None) if here else looking():
             if source == awake:
                 os.read(awake, CHUNK)
                 reap()
@@ -438,6 +442,17 @@ def serve_all(here: bool, silence_s: int) -> None:
             elif source in reading:
                 drain(reading[source], source)
         look_after_the_killed()
+
+
+def looking() -> list[tuple[int, int]]:
+    """What can be read, after LOOK_MS at the latest. Where that took longer, the machine stood still, or this process;
+    what a suspended machine's CLOCK_MONOTONIC leaves out needs no look (clock_gettime(2))."""
+    began = time.monotonic()
+    ready = poll.poll(LOOK_MS)
+    late_s = time.monotonic() - began - LOOK_MS / 1000
+    if late_s > STILL_S:
+        still_s.append(late_s)
+    return ready
 
 
 def packets() -> Iterator[None]:

@@ -1,11 +1,13 @@
 """The bare path between two gateways: which ports come through, NAT, RTT, loss, DSCP and ECN, clocks, rate each way.
 
-usage: path.py answer 4|6 PORT...                   "udp/51820" or "tcp/655"; says "ready", ends with standard input
+usage: path.py answer 4|6 PORT...                   "udp/51820" or "tcp/655"; says "ready", takes {"key": "…"} and says
+                                                    so, ends with standard input
        path.py ask ADDRESS SECONDS MAX_BPS MTU LOW HIGH PORT...
        path.py rate ADDRESS SECONDS MAX_BPS tcp/PORT send|take  prints the rate of one way, bit/s
-The second prints one JSON object. SECONDS of TCP each way, 0: none. MTU of the path in bytes; 0: it is sought from LOW
-to HIGH (0: not at all), by datagrams with DF set and answers as long, so that no ICMP is needed. ADDRESS may have the
-sender's own behind a comma.
+The others read the same key from the first line of standard input: everybody can reach the ports, and the far end
+answers and sends nothing to those who do not know it. The second prints one JSON object. SECONDS of TCP each way, 0:
+none. MTU of the path in bytes; 0: it is sought from LOW to HIGH (0: not at all), by datagrams with DF set and answers
+as long, so that no ICMP is needed. ADDRESS may have the sender's own behind a comma.
 Of the ports, each is tried; the first of each kind that answers carries the rest. A datagram is answered with what was
 seen of it: the address and port that it came from, its TOS byte, and the time. TOS is RFC 2474 and RFC 3168.
 """
@@ -31,12 +33,14 @@ STANDSTILL_S = 6
 CHUNK = bytes(1 << 16)
 SO_MAX_PACING_RATE = 47  # asm-generic/socket.h
 STALLS_S = 15.0
+MOST_LINE = 200
 LEAST_WAIT_S = 0.1
 V6 = sys.argv[2:3] == ["6"] or ":" in (sys.argv[2:3] or [""])[0]  # the path's family
 FAMILY = socket.AF_INET6 if V6 else socket.AF_INET
 TOS = (socket.IPPROTO_IPV6, socket.IPV6_TCLASS) if V6 else (socket.IPPROTO_IP, socket.IP_TOS)
 # IP_MTU_DISCOVER and IPV6_MTU_DISCOVER, ip(7), linux/in6.h: set DF, and do not heed what ICMP has said before.
 PROBES = (socket.IPPROTO_IPV6, 23, 3) if V6 else (socket.IPPROTO_IP, 10, 3)
+KEY = "" if sys.argv[1:2] == ["answer"] else sys.stdin.readline().strip()  # the far end gets it later
 TELL_TOS = (socket.IPPROTO_IPV6, socket.IPV6_RECVTCLASS) if V6 else (socket.IPPROTO_IP, socket.IP_RECVTOS)
 
 
@@ -60,7 +64,7 @@ def received(end: socket.socket) -> tuple[bytes, int, Any]:
 
 
 def answer(ports: list[str]) -> None:
-    """Answer on these ports until standard input ends."""
+    """Answer on these ports, to those who know the key, until standard input ends."""
     ends: dict[int, socket.socket] = {}
     for kind, port in (text.split("/") for text in ports):
         end = udp(int(port)) if kind == "udp" else socket.create_server(("", int(port)), family=FAMILY)
@@ -69,34 +73,41 @@ def answer(ports: list[str]) -> None:
     for number in (0, *ends):
         waiting.register(number, select.POLLIN)
     print("ready", flush=True)
+    if not (first := sys.stdin.readline()):
+        return
+    key = json.loads(first)["key"]
+    print(json.dumps({"answering": True}), flush=True)
     while True:
         ready = [number for number, _ in waiting.poll()]
         if 0 in ready and not os.read(0, 1 << 16):
             return
         for end in (ends[number] for number in ready if number):
             if end.type == socket.SOCK_DGRAM:
-                reply(end)
+                reply(end, key.encode())
             else:
-                threading.Thread(target=stream, args=(end.accept()[0],), daemon=True).start()
+                threading.Thread(target=stream, args=(end.accept()[0], key), daemon=True).start()
 
 
-def reply(end: socket.socket) -> None:
-    """Tell the sender of a datagram what was seen of it, with the same TOS byte and at least as long."""
+def reply(end: socket.socket, key: bytes) -> None:
+    """Tell the sender of a datagram that begins with the key what was seen of it, with the same TOS byte and at least
+    as long."""
     text, tos, sender = received(end)
+    if not text.startswith(key):
+        return
     end.setsockopt(*TOS, tos)
-    seen = {"number": text.decode(errors="replace")[:20], "tos": tos, "from": sender, "at": time.time()}
+    number = text.removeprefix(key).decode(errors="replace")[:20]
+    seen = {"number": number, "tos": tos, "from": sender, "at": time.time()}
     with suppress(OSError):
         end.sendto(json.dumps(seen).encode().ljust(len(text)), sender)
 
 
-def stream(line: socket.socket) -> None:
-    """One TCP test: the first line says which way, for how long, how fast."""
-    with suppress(OSError), line:
+def stream(line: socket.socket, key: str) -> None:
+    """One TCP test: the first line has the key, and says which way, for how long, how fast."""
+    with suppress(OSError, ValueError, TypeError, KeyError), line:
         line.settimeout(STALLS_S)
-        heard = line.makefile("rb").readline()
-        if not heard:
+        asked = json.loads(line.makefile("rb").readline(MOST_LINE))
+        if asked["key"] != key:
             return
-        asked = json.loads(heard)
         if asked["send_s"]:
             sent(line, asked["send_s"], asked["max_bps"])
         else:
@@ -162,7 +173,7 @@ def longest(address: str, port: int, low: int, high: int, wait_s: float) -> int:
     not even ``low``."""
 
     def passes(length: int) -> bool:
-        return bool(told(address, port, text=bytes(length - (48 if V6 else 28)), wait_s=wait_s))
+        return bool(told(address, port, length=length - (48 if V6 else 28), wait_s=wait_s))
 
     if passes(high):
         return high
@@ -175,14 +186,14 @@ def longest(address: str, port: int, low: int, high: int, wait_s: float) -> int:
 
 
 def told(
-    address: str, port: int, end: socket.socket | None = None, text: bytes = b"0", wait_s: float = PATIENCE_S / 3
+    address: str, port: int, end: socket.socket | None = None, length: int = 0, wait_s: float = PATIENCE_S / 3
 ) -> dict[str, Any]:
-    """What the far end saw of a datagram; empty where it answers none of three."""
+    """What the far end saw of a datagram of at least ``length`` bytes; empty where it answers none of three."""
     here = end or udp(0)
     here.settimeout(wait_s)
     for _ in range(3):
         with suppress(OSError):  # longer than the port's MTU, refused, or nothing came
-            here.sendto(text, (address, port))
+            here.sendto(KEY.encode().ljust(length, b"\0"), (address, port))
             seen: dict[str, Any] = json.loads(received(here)[0])
             return seen
     return {}
@@ -241,7 +252,7 @@ def pings(address: str, port: int) -> dict[str, Any]:
             if len(sent_at) < PINGS:
                 number = str(len(sent_at))
                 sent_at[number] = time.monotonic(), time.time()
-                end.sendto(number.encode(), (address, port))
+                end.sendto((KEY + number).encode(), (address, port))
             try:
                 text, back, _ = received(end)
             except TimeoutError:
@@ -265,7 +276,7 @@ def rate(address: str, port: int, seconds: float, max_bps: float, mtu: int = 0, 
     has to say that they are too long."""
     with connected(address, port, mtu) as line:
         line.settimeout(STALLS_S)
-        asked = {"send_s": 0 if send else seconds, "max_bps": max_bps}
+        asked = {"key": KEY, "send_s": 0 if send else seconds, "max_bps": max_bps}
         line.sendall(json.dumps(asked).encode() + b"\n")
         if not send:
             return taken(line)

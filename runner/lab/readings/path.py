@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Required
 
 from pydantic import Field, FiniteFloat, StringConstraints, TypeAdapter
@@ -12,14 +14,15 @@ from typing_extensions import TypedDict
 
 from runner.data.errors import MeasurementError
 from runner.lab import probes
-from runner.lab.node import LabNode
+from runner.lab.node import PATIENCE, LabNode
 from runner.lab.node.answers import Address, checked, not_understood, number
-from runner.lab.node.probing import probe
+from runner.lab.node.probing import asked, probe
 from runner.lab.shape.site import Site, ip_version
 
 HEADERS_BYTES = {4: 28, 6: 48}  # IP and ICMP
 SHORTEST_MTU = {4: 576, 6: 1280}
 RATE_S = 2.0
+BEGINS_WITHIN_S = 30.0 * PATIENCE
 
 
 class PathFindings(TypedDict, total=False):
@@ -94,10 +97,10 @@ def look(
     Raises MeasurementError where the probe fails, CannotRunHere where a machine does not answer as it should.
     """
     near.write(f"{probes.FOLDER}/path.py", probes.source("path"), mode=0o644)
-    with probe(far, "path", "answer", f"{ip_version(address.partition(',')[0])}", *ports, ready="ready"):
+    with answering(far, address, *ports) as key:
         asking = ("python3", "-IS", f"{probes.FOLDER}/path.py", "ask", address, str(rate_s), str(max_bps))
         mtus = (mtu_bytes, SHORTEST_MTU[ip_version(address.partition(",")[0])], longest_bytes)
-        done = near.run(*asking, *map(str, mtus), *ports, check=False, timeout=60 + 2 * rate_s)
+        done = near.run(*asking, *map(str, mtus), *ports, check=False, timeout=60 + 2 * rate_s, input=key)
     if done.code != 0:
         why = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.code}"]
         raise MeasurementError(
@@ -111,15 +114,24 @@ def look(
     return checked(f"{near.name} or {far.name}", FINDINGS, said)
 
 
+@contextmanager
+def answering(far: LabNode, to: str, *ports: str) -> Iterator[str]:
+    """Let the far end answer on these ports of its own network to those who know the key, a line, which is yielded."""
+    key = secrets.token_hex(8)
+    with probe(far, "path", "answer", f"{ip_version(to.partition(',')[0])}", *ports, ready="ready") as running:
+        asked(running, "path", {"key": key}, BEGINS_WITHIN_S)
+        yield key + "\n"
+
+
 def rate(near: LabNode, far: LabNode, to: str, port: str, max_bps: float, *, send: bool) -> float | None:
     """The rate of TCP from ``near`` to ``far`` (``send``) or back, in 1.5 × ``RATE_S``, bit/s; None where it broke.
 
     ``to``: the far address, and behind a comma the near one. ``port``: one that was found open."""
     near.write(f"{probes.FOLDER}/path.py", probes.source("path"), mode=0o644)
     seconds, way = 1.5 * RATE_S, "send" if send else "take"
-    with probe(far, "path", "answer", f"{ip_version(to.partition(',')[0])}", port, ready="ready"):
+    with answering(far, to, port) as key:
         asking = ("python3", "-IS", f"{probes.FOLDER}/path.py", "rate", to, str(seconds), str(max_bps), port, way)
-        done = near.run(*asking, check=False, timeout=60 + seconds)
+        done = near.run(*asking, check=False, timeout=60 + seconds, input=key)
     return float(done.stdout) if done.code == 0 and re.fullmatch(r"[0-9.e+]{1,30}\s*", done.stdout) else None
 
 

@@ -17,7 +17,8 @@ import pytest
 from runner.catalogue import load_vpn
 from runner.data.errors import InstrumentError, MeasurementError
 from runner.data.trials import Cell
-from runner.lab.readings.pauses import LEAST_S, PAUSES, Pauses, boottime
+from runner.lab.readings.awake import Awake
+from runner.lab.readings.pauses import LEAST_S, PAUSES, FarClock, Pauses, boottime
 from runner.sweep import crypto_driver, tunnels
 from runner.sweep.plan import Planned, PlannedTunnel
 from runner.tunnel.bring_up import Tunnel
@@ -155,3 +156,45 @@ def test_the_slice_is_measured_again_and_the_tunnel_is_not_to_blame(
     assert "stood still for 6.0 s" in run.trials["openvpn"].warnings[0]
     assert run.world.renewed == []
     assert run.rounds("ipsec_user") == [1, 2, 3, 4, 5, 6]
+
+
+def looks(*seen: tuple[float, float, float]) -> float:
+    """How long a machine stood still after these looks at its clock: asked, what it showed, heard."""
+    clock = FarClock()
+    for look in seen:
+        clock.saw(*look)
+    return clock.stood_still_s
+
+
+def test_a_machines_clock_that_stays_behind_was_still() -> None:
+    assert looks((10, 500, 10.1), (20, 504, 20.1)) == pytest.approx(6, abs=0.2)
+    assert looks((10, 500, 10.1), (20, 504, 20.1), (30, 508, 30.1)) == pytest.approx(12, abs=0.4)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        (20, 510, 20.1),  # it goes as ours does
+        (20, 510 - LEAST_S / 2, 20.1),  # a busy machine
+        (20, 516, 27),  # our question or its answer was on its way for seconds
+        (10 + 7200, 500 + 7200 - 2, 10 + 7200.1),  # two hours, and a clock that is slow
+        (20, 530, 20.1),  # it is ahead: ours has stood still, which is seen here
+    ],
+)
+def test_a_machines_clock_that_does_not_prove_a_pause(later: tuple[float, float, float]) -> None:
+    assert looks((10, 500, 10.1), later) == 0
+
+
+def test_a_machine_that_stood_still_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    still = {"gw1": 0.0, "gw2": 3.0}
+
+    def node(name: str) -> Any:
+        return SimpleNamespace(name=name, stood_still_s=lambda ask=True: still[name])
+
+    lab: Any = SimpleNamespace(shared_kernel=False, nodes={name: node(name) for name in still})
+    awake = Awake(lab)
+    awake.refuse()
+    still["gw1"] += 6
+    with pytest.raises(InstrumentError, match=r"the machine of gw1 stood still for 6\.0 s while this was measured"):
+        awake.refuse()
+    Awake(lab).refuse()

@@ -122,6 +122,30 @@ def test_a_machine_that_takes_nothing_is_named(
     assert not spoken_to.answers(0.1)
 
 
+# Answers pings with its clock, which from the third one on is that of a machine that was suspended for 6 s.
+SUSPENDED = """
+import ctypes, json, os, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+for number, line in enumerate(iter(sys.stdin.readline, "")):
+    if number == 2:
+        assert libc.unshare(0x80) == 0, "CLONE_NEWTIME"
+        open("/proc/self/timens_offsets", "w").write("monotonic -6 0")
+        assert libc.setns(os.open("/proc/self/ns/time_for_children", os.O_RDONLY), 0x80) == 0
+    print(json.dumps({"id": json.loads(line)["id"], "code": 0, "awake_s": time.monotonic()}), flush=True)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/ns/time_for_children").exists() or os.geteuid() != 0, reason="time namespace")
+def test_a_machine_that_was_suspended_is_noticed_by_its_clock(ended: list[subprocess.Popen[Any]]) -> None:
+    spoken_to, holder, _ = spoken(SUSPENDED, b"")
+    ended.append(holder)
+    assert spoken_to.answers(20)
+    assert spoken_to.answers(20)
+    assert spoken_to.clock.stood_still_s == 0
+    assert spoken_to.answers(20)
+    assert spoken_to.clock.stood_still_s == pytest.approx(6, abs=1)
+
+
 def test_a_command_that_is_not_ended_is_not_waited_for(ended: list[subprocess.Popen[Any]], tmp_path: Path) -> None:
     spoken_to, holder, _ = spoken("import time; time.sleep(60)", b"")
     ended.append(holder)

@@ -236,7 +236,7 @@ class Paper(Connection):
         self.name, self.answers, self.sudo = name, answers, ()
         self.client, self.server = "192.0.2.9", "192.0.2.2"
 
-    def run(self, *argv: str, timeout: float = 1, as_root: bool = True) -> Completed:
+    def run(self, *argv: str, timeout: float = 1, as_root: bool = True, input: str | None = None) -> Completed:
         command = " ".join(argv)
         sections = next((answer for key, answer in self.answers.items() if key in command), [""])
         texts = [section if isinstance(section, str) else json.dumps(section) for section in sections]

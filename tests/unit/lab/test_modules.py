@@ -15,7 +15,7 @@ class Here(Connection):
     def __init__(self) -> None:
         self.name = "gw1"
 
-    def run(self, *argv: str, timeout: float = 20.0, as_root: bool = True) -> Completed:
+    def run(self, *argv: str, timeout: float = 20.0, as_root: bool = True, input: str | None = None) -> Completed:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout, check=False)
         return Completed(done.returncode, done.stdout, done.stderr)
 

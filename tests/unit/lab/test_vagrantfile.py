@@ -1,13 +1,18 @@
 """The Vagrantfile on paper: what it asks of Vagrant, and what it says where something is missing. It needs Ruby."""
 
+import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from runner.lab.places.labfile import read_lab_file
+
 ROOT = Path(__file__).parents[3]
+LAB = ROOT / "vagrant" / "lab.yml"
 # Vagrant as far as the file uses it: each call is a line.
 VAGRANT = """
 class Said
@@ -38,7 +43,7 @@ def checkout(tmp_path: Path) -> Path:
     folder = tmp_path / "a" / "vpneval"
     (folder / "vagrant").mkdir(parents=True)
     shutil.copy(ROOT / "Vagrantfile", folder)
-    shutil.copy(ROOT / "vagrant" / "lab.yml", folder / "vagrant")
+    shutil.copy(LAB, folder / "vagrant")
     (tmp_path / "vagrant.rb").write_text(VAGRANT)
     return folder
 
@@ -60,8 +65,44 @@ def test_a_plain_checkout_makes_five_machines_of_the_public_box(checkout: Path) 
     assert [line for line in said.splitlines() if line.startswith("define ")] == [
         f"define {name}" for name in ("host1", "gw1", "wan", "gw2", "host2")
     ]
-    assert "box= debian/trixie64" in said
     assert said.count("private_network") == 8
+
+
+@pytest.mark.parametrize("box", ["local", "public"])
+def test_nothing_of_the_machines_can_be_reached_from_a_network(checkout: Path, box: str) -> None:
+    """Cables of which this machine is no part, no port that it forwards, no bridge to a network of its own."""
+    if box == "local":
+        (checkout / "vagrant" / "box").mkdir()
+        catalogue = {"name": "vpneval/trixie", "versions": [{"version": "1"}]}
+        (checkout / "vagrant" / "box" / "catalogue.json").write_text(json.dumps(catalogue))
+    code, said = loaded(checkout, "up")
+    assert code == 0, said
+    networks = [line for line in said.splitlines() if line.startswith("network ")]
+    assert len(networks) == 8
+    for line in networks:
+        assert line.startswith("network private_network ")
+        assert "libvirt__forward_mode=veryisolated" in line
+        assert "libvirt__dhcp_enabled=false" in line
+    assert "graphics_type= none" in said if box == "local" else "graphics_ip= 127.0.0.1" in said
+    assert not {"forwarded_port", "public_network", "forward_ssh_port=", "management_network_mode="} & {*said.split()}
+
+
+def test_the_public_box_is_of_one_version(checkout: Path) -> None:
+    pinned = re.search(r"^public_box: (debian/trixie64)@(13\.[0-9]{8}\.[0-9]+)$", LAB.read_text(), re.MULTILINE)
+    assert pinned, "whoever has the box's name could change what runs here"
+    code, said = loaded(checkout, "up")
+    assert code == 0, said
+    assert {f"box= {pinned[1]}", f"box_version= {pinned[2]}"} <= {*said.splitlines()}
+
+
+@pytest.mark.parametrize(("box", "version"), [("bento/debian-13@202510.26.0", "202510.26.0"), ("bento/debian-13", "")])
+def test_a_box_of_ones_own_may_have_a_version(checkout: Path, box: str, version: str) -> None:
+    (checkout / "own.yml").write_text(re.sub(r"^box: auto$", f"box: {box}", LAB.read_text(), flags=re.MULTILINE))
+    code, said = loaded(checkout, "up", VPNEVAL_LAB_YML="own.yml")
+    assert code == 0, said
+    assert "box= bento/debian-13\n" in said
+    assert re.findall(r"box_version= (.*)", said) == ([version] if version else [])
+    assert read_lab_file(checkout / "own.yml").settings["box"] == box
 
 
 def test_two_checkouts_of_one_name_share_no_machine_and_no_cable(checkout: Path) -> None:
