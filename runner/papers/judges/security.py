@@ -42,7 +42,7 @@ def all_four(data: Data) -> Judgement:
 
 def ranked(ipsec: str, data: Data) -> Judgement:
     """By how many points the safest of the thesis' four is above the least safe. The points: what the plugin declares,
-    less 11 for each probe that failed (docs/security.md). The reason has all four in their order."""
+    less 11 for each probe that failed (docs/security.md). The note has all four in their order, and these probes."""
     points = {vpn: data.blocks("declared_strength", vpn, compression="off") for vpn in (ipsec, *OTHERS)}
     shared = set.intersection(*(set(values) for values in points.values()))
     if not shared:
@@ -50,9 +50,17 @@ def ranked(ipsec: str, data: Data) -> Judgement:
     apart = [max(p[block] for p in points.values()) - min(p[block] for p in points.values()) for block in shared]
     low, high = (min(apart), max(apart)) if len(apart) > 1 else (None, None)
     means = {vpn: fmean(values[block] for block in shared) for vpn, values in points.items()}
-    order = ", ".join(f"{vpn} {means[vpn]:g}" for vpn in sorted(means, key=lambda vpn: -means[vpn]))
+    order = [f"{vpn} {means[vpn]:g}{_failed(vpn, data)}" for vpn in sorted(means, key=lambda vpn: -means[vpn])]
     judged = decide(fmean(apart), low, high, (0.5, inf)).of(*points)
-    return judged.model_copy(update={"reason": f"points: {order}; {judged.reason}"})
+    return judged.model_copy(update={"note": f"in points: {', '.join(order)}"})
+
+
+def _failed(vpn: str, data: Data) -> str:
+    """The probes that took points from a VPN."""
+    found = [m for trial in data.matching(vpn, {"compression": "off"}) for m in trial.measurements]
+    probes = dict.fromkeys(probe for m in found for probe in m.detail.get("outranked_by", ()))
+    titles = [data.run.metrics[probe].title for probe in probes]
+    return f" (not passed: {', '.join(titles)})" * bool(titles)
 
 
 FINDINGS = (
@@ -62,14 +70,15 @@ FINDINGS = (
         all_four,
         "count",
         counts="the VPN has {} of the four properties",
-        run=f"security --kernel uml --vpn {','.join((*WHOLE, *LACKING))}",
+        run=f"security --kernel uml --vpn {','.join((*WHOLE, *LACKING))} --set compression=off --reps 2 "
+        "--image bookworm",
     ),
     Finding(
         *("ranked", "thesis", "§6.2", "open question: do the thesis' four VPNs differ in security? Here: in points"),
         on_ipsec(ranked),
         "count",
         question=True,
-        counts="the safest of the four is {} points above the least safe",
+        counts="the safest of the four is {} points above the least safe (0 to 10, less 11 for each failed probe)",
         run="security --kernel uml --vpn ipsec,openvpn,ssh_forward,ssh_tun --set compression=off --reps 2",
     ),
 )
