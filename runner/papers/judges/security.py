@@ -37,7 +37,8 @@ def all_four(data: Data) -> Judgement:
         raise NotMeasured("OpenVPN and tinc are not both in this run")
     if {*judgement.systems} == {*WHOLE}:
         raise NotMeasured(f"that they are the only ones needs others: {', '.join(LACKING)}")
-    return judgement
+    others = [f"{vpn} {lack[vpn]().value:g}" for vpn in LACKING if vpn in judgement.systems]
+    return judgement.model_copy(update={"note": f"of the others: {', '.join(others)}"})
 
 
 def ranked(ipsec: str, data: Data) -> Judgement:

@@ -40,18 +40,17 @@ the kernel's own work about the same. What stands there is the kernel's data pla
 against each other, counts, and what a timer sets. Its ciphers are generic C code. `--kernel qemu` needs KVM; on a
 Debian machine, whose kernel has ESP, leave it out. Anywhere on shared cores, a share of a link or of a CPU and a time
 of waiting do not stand, because generators and gateways take CPU from each other; a share that this can only lower
-does. On separate gateways a ratio would be that of the busiest thread (*What limits it* in a run's report).
+does.
 """
-COSTS = "In the guest of run {}, a system call cost {:.0f} times as much as on its host, and a packet {:.2g} times."
-OLDER = "The other runs in guests are older than this measurement, and are judged by the kind of their guest."
+COSTS = "Measured in guests ({}): a system call costs {} times as much as on the host, a packet {} times."
+OLDER = "Older runs are judged by their kind of guest."
 TIMES = (
     "Times of commands are those of the runs here, or `vpneval plan`'s, times {:.1f} in a guest kernel, as these runs "
     "took (their median)."
 )
 MADE = (
-    "Each is a folder here, whose `run.json` has the whole command, and whose report says how to cite it. In "
-    "parentheses: its repetitions; where a deadline left out some, half of the cells have as many as it says first, or "
-    "more."
+    "Each is a folder here: its `run.json` has the whole command, its report the line to cite it. In parentheses: "
+    "repetitions; where a deadline left out some, half of the cells have the first number or more."
 )
 TOGETHER = "Measured at the same time, so that they took CPU time from each other if that was on one machine"
 
@@ -85,13 +84,16 @@ def findings_text(reports: Sequence[Report], planned: Planned) -> str:
 def _costs(reports: Mapping[str, Report]) -> list[str]:
     """A paragraph: what a system call and a packet cost in the guests that measured it, and that others did not."""
     guests = {run: report.findings for run, report in reports.items() if _guest(report)}
-    measured = [
-        COSTS.format(run, of.call_times, of.packet_times)
-        for run, of in guests.items()
-        if of.call_times is not None and of.packet_times is not None
-    ]
-    lines = [*measured, *[OLDER] * (len(measured) < len(guests))]
+    measured = {run: of for run, of in guests.items() if of.call_times is not None}
+    calls, packets = ([getattr(of, cost) for of in measured.values()] for cost in ("call_times", "packet_times"))
+    lines = [COSTS.format(", ".join(measured), _range(calls), _range(packets))] if measured else []
+    lines += [OLDER] * (len(measured) < len(guests))
     return [" ".join(lines), ""] if lines else []
+
+
+def _range(values: Sequence[float]) -> str:
+    """The least and the greatest, as text."""
+    return " to ".join(dict.fromkeys(f"{end:.3g}" for end in (min(values), max(values))))
 
 
 def _guest(report: Report) -> str:

@@ -218,15 +218,16 @@ def test_a_guest_takes_as_many_times_as_long_as_planned_as_the_runs_there_took()
 def test_the_page_says_which_guests_measured_what_calls_and_packets_cost() -> None:
     run, trials = made("load")
     costs = {"here": {"system_call_us": 12.0, "packet_us": 0.3}, "host": {"system_call_us": 0.15, "packet_us": 0.4}}
-    old, new = (
+    twice = {**costs, "here": {"system_call_us": 24.0, "packet_us": 0.3}}
+    old, new, dearer = (
         build(run.model_copy(update={"lab": {**run.lab, "guest": "uml", **more}}), trials)
-        for more in ({}, {"calibration": costs})
+        for more in ({}, {"calibration": costs}, {"calibration": twice})
     )
-    measured = "In the guest of run B, a system call cost 80 times as much as on its host, and a packet 0.75 times."
     both = page_of(old, new)
-    assert measured in both
+    assert "in guests (B): a system call costs 80 times as much as on the host, a packet 0.75 times." in both
     assert OLDER in both
     assert OLDER not in page_of(new)
+    assert "in guests (A, B): a system call costs 80 to 160 times" in page_of(new, dearer)
     assert OLDER not in page_of(build(run, trials)), "no guest"
 
 
