@@ -309,8 +309,11 @@ def trials_of(run: Run, trials: Sequence[Trial], experiment: str) -> list[Trial]
 
 
 def number(value: float | None, low: float | None, high: float | None, unit: str = "", bound: str = "") -> str:
-    """A value with its interval and unit as text, and with ``bound`` before it; empty without a value."""
+    """A value with its interval and unit as text, and with ``bound`` before it; empty without a value. Where every
+    repetition has the same value, that is said: it is no interval."""
     if value is None:
         return ""
     interval = "no interval" if low is None or high is None else f"{low:.3g}–{high:.3g}"
+    if low == high == value:
+        interval = "each time"
     return f"{bound}{' ' * bool(bound)}{value:.3g} ({interval}){' ' * bool(unit)}{unit}"

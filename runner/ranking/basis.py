@@ -153,7 +153,7 @@ def basis_of(run: Run, trials: Sequence[Trial], configuration: str, metrics: Col
 
 def comparable(run: Run) -> list[str]:
     """The VPNs that the run may compare. In User Mode Linux those whose packets the kernel carries: there a system call
-    costs 50 to 300 times as much as on a machine, and the kernel's work on a packet the same (docs/method.md)."""
+    costs 50 to 400 times as much as on a machine, and the kernel's work on a packet the same (docs/method.md)."""
     in_uml = run.lab.get("guest") == "uml"
     return [
         vpn

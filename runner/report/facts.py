@@ -96,7 +96,7 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
         )
     if apart := [vpn for vpn in run.vpns if vpn not in comparable(run) and not run.vpns[vpn].reference]:
         sentences.append(
-            "In User Mode Linux a system call costs 50 to 300 times as much as on a machine, so "
+            "In User Mode Linux a system call costs 50 to 400 times as much as on a machine, so "
             f"{', '.join(apart)} are compared with no other VPN here. Their numbers compare their own settings."
         )
     turns = {number for trial in ok for measurement in trial.measurements for number in measurement.rounds}

@@ -10,7 +10,7 @@ import numpy as np
 from runner.data.asked import AskedRun
 from runner.data.levels import LEVELS
 from runner.papers.claims import LESS, MORE, At, all_of, apart, close, compare, on_ipsec, ratio_of
-from runner.papers.conditions import by_one_driver
+from runner.papers.conditions import by_one_driver, says_its_driver
 from runner.papers.findings import Blocks, Data, Finding, Judgement, NotMeasured
 from runner.papers.published import devices
 from runner.papers.scales import PLAIN_IP
@@ -118,7 +118,7 @@ FINDINGS = (
     *(
         Finding(
             *(name, "devices", "IPsec security & speed", f"AES-128 with {title} is faster than AES-256 with SHA-256"),
-            on_ipsec(partial(page_choice, integrity)),
+            says_its_driver(on_ipsec(partial(page_choice, integrity))),
             counts=f"IPsec's TCP throughput with AES-128 and {title} is {{}} times that with AES-256 and SHA-256",
             run=_PAGE,
         )

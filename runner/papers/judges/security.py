@@ -38,12 +38,13 @@ def all_four(data: Data) -> Judgement:
         raise NotMeasured("OpenVPN and tinc are not both in this run")
     if {*judgement.systems} == {*WHOLE}:
         raise NotMeasured(f"that they are the only ones needs others: {', '.join(LACKING)}")
-    return judgement
+    others = [f"{vpn} {lack[vpn]().value:g}" for vpn in LACKING if vpn in judgement.systems]
+    return judgement.model_copy(update={"note": f"of the others: {', '.join(others)}"})
 
 
 def ranked(ipsec: str, data: Data) -> Judgement:
     """By how many points the safest of the thesis' four is above the least safe. The points: what the plugin declares,
-    less 11 for each probe that failed (docs/security.md). The reason has all four in their order."""
+    less 11 for each probe that failed (docs/security.md). The note has all four in their order, and these probes."""
     points = {vpn: data.blocks("declared_strength", vpn, compression="off") for vpn in (ipsec, *OTHERS)}
     shared = set.intersection(*(set(values) for values in points.values()))
     if not shared:
@@ -51,9 +52,17 @@ def ranked(ipsec: str, data: Data) -> Judgement:
     apart = [max(p[block] for p in points.values()) - min(p[block] for p in points.values()) for block in shared]
     low, high = (min(apart), max(apart)) if len(apart) > 1 else (None, None)
     means = {vpn: fmean(values[block] for block in shared) for vpn, values in points.items()}
-    order = ", ".join(f"{vpn} {means[vpn]:g}" for vpn in sorted(means, key=lambda vpn: -means[vpn]))
+    order = [f"{vpn} {means[vpn]:g}{_failed(vpn, data)}" for vpn in sorted(means, key=lambda vpn: -means[vpn])]
     judged = decide(fmean(apart), low, high, (0.5, inf)).of(*points)
-    return judged.model_copy(update={"reason": f"points: {order}; {judged.reason}"})
+    return judged.model_copy(update={"note": f"in points: {', '.join(order)}"})
+
+
+def _failed(vpn: str, data: Data) -> str:
+    """The probes that took points from a VPN."""
+    found = [m for trial in data.matching(vpn, {"compression": "off"}) for m in trial.measurements]
+    probes = dict.fromkeys(probe for m in found for probe in m.detail.get("outranked_by", ()))
+    titles = [data.run.metrics[probe].title for probe in probes]
+    return f" (not passed: {', '.join(titles)})" * bool(titles)
 
 
 FINDINGS = (
@@ -63,14 +72,21 @@ FINDINGS = (
         all_four,
         "count",
         counts="the VPN has {} of the four properties",
-        run=AskedRun(experiments="security", kernel="uml", vpns=(*WHOLE, *LACKING)),
+        run=AskedRun(
+            experiments="security",
+            kernel="uml",
+            vpns=(*WHOLE, *LACKING),
+            levels="compression=off",
+            repetitions=2,
+            image="bookworm",
+        ),
     ),
     Finding(
         *("ranked", "thesis", "§6.2", "open question: do the thesis' four VPNs differ in security? Here: in points"),
         on_ipsec(ranked),
         "count",
         question=True,
-        counts="the safest of the four is {} points above the least safe",
+        counts="the safest of the four is {} points above the least safe (0 to 10, less 11 for each failed probe)",
         run=AskedRun(
             experiments="security",
             kernel="uml",

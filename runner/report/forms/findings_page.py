@@ -35,21 +35,22 @@ across its bound; **unmeasured**; **incomparable**, measured, but without a verd
 A conclusion holds if each of its findings is reproduced. It does not hold if one is not reproduced and no run
 contradicts that. All its parts and runs share one error of 5 % (Bonferroni).
 
-User Mode Linux is no scale between data planes: a system call costs 50 to 300 times as much there as on its host, and
+User Mode Linux is no scale between data planes: a system call costs 50 to 400 times as much there as on its host, and
 the kernel's own work about the same. What stands there is the kernel's data plane against itself, one VPN's settings
 against each other, counts, and what a timer sets. Its ciphers are generic C code. `--kernel qemu` needs KVM; on a
 Debian machine, whose kernel has ESP, leave it out. Anywhere on shared cores, a share of a link or of a CPU and a time
 of waiting do not stand, because generators and gateways take CPU from each other; a share that this can only lower
-does. On separate gateways a ratio would be that of the busiest thread (*What limits it* in a run's report).
+does.
 """
+COSTS = "Measured in guests ({}): a system call costs {} times as much as on the host, a packet {} times."
+OLDER = "Older runs are judged by their kind of guest."
 TIMES = (
     "Times of commands are those of the runs here, or `vpneval plan`'s, times {:.1f} in a guest kernel, as these runs "
     "took (their median)."
 )
 MADE = (
-    "Each is a folder here, whose `run.json` has the whole command, and whose report says how to cite it. In "
-    "parentheses: its repetitions; where a deadline left out some, half of the cells have as many as it says first, or "
-    "more."
+    "Each is a folder here: its `run.json` has the whole command, its report the line to cite it. In parentheses: "
+    "repetitions; where a deadline left out some, half of the cells have the first number or more."
 )
 TOGETHER = "Measured at the same time, so that they took CPU time from each other if that was on one machine"
 
@@ -71,13 +72,34 @@ def findings_text(reports: Sequence[Report], planned: Planned) -> str:
     runs = runs_of(by_letter, planned)
     lines = ["# Do the papers' conclusions still hold?", "", opening(rows, runs), ""]
     lines += [*_table(CONCLUSIONS_HEAD, lines_of(rows, runs)), "", PICTURE, "", "## How to read this", ""]
-    lines += [INTRODUCTION, TIMES.format(runs.guest_pace), "", "## The findings", ""]
+    lines += [INTRODUCTION, *_costs(by_letter), TIMES.format(runs.guest_pace), "", "## The findings", ""]
     for name in names():
         lines += _paper(name, rows)
     device_rows = [report.findings.device_row for report in reports if report.findings.device_row]
     if device_rows:
         lines += ["Rows for `results/published/devices.csv`:", "", "```csv", *device_rows, "```", ""]
     return "\n".join([*lines, *_runs(by_letter, runs)])
+
+
+def _costs(reports: Mapping[str, Report]) -> list[str]:
+    """A paragraph: what a system call and a packet cost in the guests that measured it, and that others did not."""
+    guests = {run: report.findings for run, report in reports.items() if _guest(report)}
+    measured = {run: of for run, of in guests.items() if of.call_times is not None}
+    calls, packets = ([getattr(of, cost) for of in measured.values()] for cost in ("call_times", "packet_times"))
+    lines = [COSTS.format(", ".join(measured), _range(calls), _range(packets))] if measured else []
+    lines += [OLDER] * (len(measured) < len(guests))
+    return [" ".join(lines), ""] if lines else []
+
+
+def _range(values: Sequence[float]) -> str:
+    """The least and the greatest, as text."""
+    return " to ".join(dict.fromkeys(f"{end:.3g}" for end in (min(values), max(values))))
+
+
+def _guest(report: Report) -> str:
+    """The kind of guest kernel that the run was measured in; empty on a machine itself."""
+    guest = next((fact.value for fact in report.facts if fact.name == "lab guest"), "none")
+    return guest if guest != "none" else ""
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -208,10 +230,10 @@ def _runs(reports: Mapping[str, Report], runs: Runs) -> list[str]:
     lines = []
     for run, report in reports.items():
         lab = {fact.name: fact.value for fact in report.facts}
-        guest = lab.get("lab guest", "none")
-        what = ["kernel"] + ["cpu", "cores"] * (guest in ("", "none")) + ["congestion control"]
+        guest = _guest(report)
+        what = ["kernel"] + ["cpu", "cores"] * (not guest) + ["congestion control"]
         where = ", ".join(f"{name} {lab[f'lab {name}']}" for name in what if lab.get(f"lab {name}"))
-        machines.setdefault(f"{'host' if guest in ('', 'none') else guest}, {where}", []).append(run)
+        machines.setdefault(f"{guest or 'host'}, {where}", []).append(run)
         made = report.findings.repetitions
         repetitions = f"{f'{made} of ' * (0 < made < report.repetitions)}{report.repetitions}"
         lines.append(f"- {run}, {report.run_id}: `{fit(command(runs.asked[run]))}` ({repetitions})")

@@ -7,12 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 from statistics import median, median_high
 from typing import Literal
 
+from pydantic import Field
+
 from runner.data.trials import Run, Strict, Trial
 from runner.papers.claims import BASELINE
 from runner.papers.findings import DECIDED, Answer, Finding, Judgement, Kind, Verdict, judge, number, trials_of
 from runner.papers.judges import findings_of
 from runner.papers.published import DeviceRow, device_row
-from runner.papers.scales import Basis, fair
+from runner.papers.scales import Basis, costs_beside_host, fair
 from runner.ranking.stats import block_values
 from runner.report.blocks import Block, Heading, Hyperlink, Paragraph, Table
 from runner.report.text import NONE, counted, roughly
@@ -139,11 +141,15 @@ class FindingRow(Strict):
 
 class Findings(Strict):
     """All findings of a run's experiments, and the row of the device table that it makes; empty where there is none.
-    ``repetitions``: how many the cells of these experiments have (half of them have more, or as many)."""
+    ``repetitions``: how many the cells of these experiments have (half of them have more, or as many).
+    ``call_times``, ``packet_times``: how many times what they cost on its host a system call and a packet cost in the
+    run's guest kernel; None where the run did not measure it."""
 
     rows: list[FindingRow] = []
     repetitions: int = 0
     device_row: str = ""
+    call_times: float | None = Field(default=None, exclude=True)
+    packet_times: float | None = Field(default=None, exclude=True)
 
     @property
     def counts(self) -> str:
@@ -162,7 +168,9 @@ def findings(run: Run, trials: Sequence[Trial]) -> Findings:
         trial for record in run.experiments if findings_of(record.name) for trial in trials_of(run, trials, record.name)
     ]
     made = repetitions_made(mine) if rows else 0
-    return Findings(rows=rows, repetitions=made, device_row=_device(run, trials_of(run, trials, "devices")))
+    call, packet = costs_beside_host(run) or (None, None)
+    row = _device(run, trials_of(run, trials, "devices"))
+    return Findings(rows=rows, repetitions=made, device_row=row, call_times=call, packet_times=packet)
 
 
 def _row(experiment: str, finding: Finding, run: Run, own: Sequence[Trial]) -> FindingRow:

@@ -15,7 +15,7 @@ from runner.papers.findings import Judgement
 from runner.papers.judges import crypto_matrix, findings_of
 from runner.papers.judges import finding as named
 from runner.papers.published import Conclusion
-from runner.report.forms.findings_page import findings_text, lettered, rows_of
+from runner.report.forms.findings_page import OLDER, findings_text, lettered, rows_of
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.tables import json_text
@@ -213,6 +213,22 @@ def test_a_guest_takes_as_many_times_as_long_as_planned_as_the_runs_there_took()
     assert f"about {roughly(3 * planned_s)}" in conclusion_cells(page, COSTLIEST)[3]
     assert "times 3.0 in a guest kernel" in page
     assert "`, about " not in findings_text([guest], lambda _: None), "nothing is planned, and nothing invented"
+
+
+def test_the_page_says_which_guests_measured_what_calls_and_packets_cost() -> None:
+    run, trials = made("load")
+    costs = {"here": {"system_call_us": 12.0, "packet_us": 0.3}, "host": {"system_call_us": 0.15, "packet_us": 0.4}}
+    twice = {**costs, "here": {"system_call_us": 24.0, "packet_us": 0.3}}
+    old, new, dearer = (
+        build(run.model_copy(update={"lab": {**run.lab, "guest": "uml", **more}}), trials)
+        for more in ({}, {"calibration": costs}, {"calibration": twice})
+    )
+    both = page_of(old, new)
+    assert "in guests (B): a system call costs 80 times as much as on the host, a packet 0.75 times." in both
+    assert OLDER in both
+    assert OLDER not in page_of(new)
+    assert "in guests (A, B): a system call costs 80 to 160 times" in page_of(new, dearer)
+    assert OLDER not in page_of(build(run, trials)), "no guest"
 
 
 def test_a_conclusion_that_does_not_hold_says_why() -> None:

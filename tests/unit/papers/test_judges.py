@@ -684,4 +684,4 @@ def test_the_points_of_a_cpu_and_the_active_gateway_alone_are_noted() -> None:
         "27.5 points of a CPU higher, in the paper 5 to 8"
         in judge(finding("ha_http", "active-passive"), run, trials).note
     )
-    assert "the active one alone 1.5 (1.5–1.5)" in judge(finding("ha_http", "additional"), run, trials).note
+    assert "the active one alone 1.5 (each time)" in judge(finding("ha_http", "additional"), run, trials).note

@@ -5,30 +5,54 @@ from __future__ import annotations
 import pytest
 
 from runner.data.trials import Trial
-from runner.papers.findings import judge
+from runner.instruments.security.run import SecurityProbes
+from runner.papers.findings import Judgement, judge
 from runner.papers.judges import findings_of
 from tests.unit.findings_worlds import finding, made
 from tests.unit.synthetic import make_run, make_trial
 
 
 @pytest.mark.parametrize(
+    ("points", "answer", "order"),
+    [
+        (
+            {"ipsec": 9.0, "openvpn": -2.0},
+            "yes",
+            "ipsec 9, ssh_forward 5, ssh_tun 5, openvpn -2 (not passed: Fails closed)",
+        ),
+        ({"ipsec": 5.0, "openvpn": 5.0}, "no", "ipsec 5, openvpn 5, ssh_forward 5, ssh_tun 5"),
+    ],
+)
+def test_the_thesis_four_are_ranked_by_security(points: dict[str, float], answer: str, order: str) -> None:
+    found = ranked({**points, "ssh_forward": 5.0, "ssh_tun": 5.0})
+    assert (found.verdict, found.answer, found.note) == ("answered", answer, f"in points: {order}")
+
+
+@pytest.mark.parametrize(
     ("points", "reason"),
     [
-        ({"ipsec": 9.0, "openvpn": -2.0}, "yes: points: ipsec 9, ssh_forward 5, ssh_tun 5, openvpn -2; "),
-        ({"ipsec": 5.0, "openvpn": 5.0}, "no: points: ipsec 5, openvpn 5, ssh_forward 5, ssh_tun 5; "),
         ({"ipsec": 9.0}, "openvpn has no declared_strength"),
         ({"ipsec_user": 9.0, "openvpn": -2.0}, "the paper's system decides, and was not measured: "),
     ],
 )
-def test_the_thesis_four_are_ranked_by_security(points: dict[str, float], reason: str) -> None:
-    trials = [
-        make_trial(vpn, {"measure": "security", "compression": "off"}, block, {"declared_strength": value})
-        for vpn, value in {**points, "ssh_forward": 5.0, "ssh_tun": 5.0}.items()
-        for block in (1, 2)
-    ]
-    found = judge(finding("security", "ranked"), make_run(tuple(dict.fromkeys(t.vpn for t in trials))), trials)
+def test_a_ranking_by_security_needs_all_four(points: dict[str, float], reason: str) -> None:
+    found = ranked({**points, "ssh_forward": 5.0, "ssh_tun": 5.0})
+    assert found.verdict == "unmeasured"
     assert found.reason.startswith(reason)
-    assert (found.verdict == "answered") == reason.startswith(("yes", "no: "))
+
+
+def ranked(points: dict[str, float]) -> Judgement:
+    """The finding on VPNs with so many points; one below zero has failed a probe."""
+    trials = []
+    for vpn, value in points.items():
+        for block in (1, 2):
+            trial = make_trial(vpn, {"measure": "security", "compression": "off"}, block, {"declared_strength": value})
+            failed = {"outranked_by": ["fail_closed"] * (value < 0)}
+            mine = [measured.model_copy(update={"detail": failed}) for measured in trial.measurements]
+            trials.append(trial.model_copy(update={"measurements": mine}))
+    run = make_run(tuple(points))
+    probe = next(metric for metric in SecurityProbes.metrics if metric.name == "fail_closed")
+    return judge(finding("security", "ranked"), run.model_copy(update={"metrics": {"fail_closed": probe}}), trials)
 
 
 @pytest.mark.parametrize(("pace", "answer"), [(1.0, "yes"), (0.1, "no")])

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from runner.data.trials import Measurement, Trial
-from runner.papers.findings import judge
+from runner.papers.findings import judge, number
 from runner.report.forms.findings_page import findings_text
 from runner.report.model import Report, build
 from tests.unit.findings_worlds import finding, made
@@ -109,3 +109,17 @@ def test_a_guest_whose_system_calls_limit_ssh_is_no_row_of_the_device_table(gues
     run, trials = made("devices")
     page = page_of(build(run.model_copy(update={"lab": {**run.lab, "guest": guest}}), trials))
     assert page.count("vpneval 0.1.0, run synthetic") == rows
+
+
+def test_what_every_repetition_has_alike_has_no_interval() -> None:
+    assert number(12.0, 12.0, 12.0) == "12 (each time)"
+    assert number(12.0, 11.9, 12.1) == "12 (11.9–12.1)", "control"
+
+
+@pytest.mark.parametrize("name", ["page-choice", "page-sha1"])
+def test_what_a_hash_or_a_longer_key_costs_says_by_what_code(name: str) -> None:
+    """With the CPU's instructions it may be another ratio."""
+    run, trials = made("devices")
+    guest = run.model_copy(update={"lab": {**run.lab, "guest": "uml"}})
+    notes = [judge(finding("devices", name), machine, trials).note for machine in (run, guest)]
+    assert notes == ["", "what encrypts does so by generic C code"]
