@@ -12,14 +12,14 @@ import pkgutil
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
 from runner.data.errors import UsageError, require_known
 from runner.data.foreign import caught
-from runner.data.levels import LEVELS, SHARES, UPLINK, Levels
+from runner.data.levels import LEVELS, SHARES, UPLINK, VERSION, Levels
 from runner.data.metric import Metric
 from runner.data.numbers import number, real
 from runner.data.trials import VpnRecord
@@ -28,7 +28,7 @@ from runner.data.wan import in_range
 from runner.design.experiment import Experiment
 from runner.instruments.instrument import Instrument
 from runner.vpn.guard import files_of, guarded, told
-from runner.vpn.plugin import Vpn
+from runner.vpn.plugin import Vpn, with_version
 
 Kind = TypeVar("Kind")
 
@@ -40,11 +40,23 @@ def vpn_names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(vpns.__path__) if module.name[0] != "_")
 
 
+def version_names() -> list[str]:
+    """The names of the plugins' versions beside the image's own, VPN@LEVEL."""
+    return [f"{name}@{level}" for name in vpn_names() for level in load_vpn(name).versions]
+
+
 def load_vpn(name: str) -> Vpn:
-    """The plugin ``name``: a file of vpns/, or a path to a file outside the tree (``./mine.py``).
+    """The plugin ``name``: a file of vpns/, or a path to a file outside the tree (``./mine.py``); or one of its
+    versions (``nebula@1.10``).
 
     Raises UsageError with the near matches for an unknown name, and for a file that is not a plugin, or is several.
     """
+    plain, at, level = name.rpartition("@")
+    if at and not name.endswith(".py"):
+        if not (versions := load_vpn(plain).versions):
+            raise UsageError(f"{plain} has one version only, that of the image: leave @{level} out")
+        require_known(f"version of {plain}", level, [*versions])
+        return load_vpn_as(plain, partial(with_version, level=level))
     if _is_path("plugin", name):
         module, stem = _from_file("plugin", name), Path(name).stem
     else:
@@ -139,7 +151,7 @@ def metrics() -> dict[str, Metric]:
 
 def factors() -> dict[str, Levels]:
     """Every factor that --set takes, with its levels: the tunnel's and the WAN's, then the instruments'."""
-    known = {factor: Levels(named) for factor, named in LEVELS.items()} | {UPLINK: Levels(())}
+    known = {factor: Levels(named) for factor, named in LEVELS.items()} | {UPLINK: Levels(()), VERSION: Levels(())}
     known["measure"] = Levels(tuple(instruments()))
     for instrument in instruments().values():
         known |= instrument.factors
@@ -164,7 +176,7 @@ def parse_levels(text: str, of: Sequence[Vpn] = ()) -> dict[str, list[str]]:
             level = in_range(factor, level)
         elif factor in SHARES:
             level = _share(factor, level)
-        elif factor != UPLINK:  # its levels are the inventory's
+        elif factor not in (UPLINK, VERSION):  # whose levels are the inventory's, and the plugins'
             _require_level(factor, level, known[factor].named, of)
         chosen.setdefault(factor, []).append(level)
     return chosen

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.catalogue import load_vpn, vpn_names
+from runner.catalogue import load_vpn, version_names, vpn_names
 from runner.lab import probes
 from runner.lab.node import LabNode, wait_until
 from runner.lab.places import NamespaceRig, Rig
@@ -109,6 +109,6 @@ class Deferred:
         self.commands.clear()
 
 
-@pytest.mark.parametrize("name", vpn_names())
+@pytest.mark.parametrize("name", [*vpn_names(), *version_names()])
 def test_contract(name: str, tmp_path: Path) -> None:
     contract(NamespaceRig(), name, tmp_path, this_machine, "bookworm" if name in OLDER else DEFAULT)

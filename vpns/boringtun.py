@@ -19,6 +19,7 @@ class BoringTun(WireGuardGo):
         WireGuardGo.software, tools={"wg": "wireguard-tools", "boringtun-cli": "boringtun-cli"}, layer="boringtun"
     )
 
+    versions = {}
     daemon = "boringtun-cli"
 
     def create(self, node: Node) -> None:

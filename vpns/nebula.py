@@ -1,12 +1,14 @@
 """Nebula, Slack's mesh: certificates of a CA of its own, Noise handshakes, packets in UDP, a TUN.
 
 Here without a lighthouse: every gateway knows the others' addresses. A LAN behind a gateway is an "unsafe route"; the
-gateway's certificate must name it. A tunnel is made when the first packet needs it. Debian: nebula.
+gateway's certificate must name it. A tunnel is made when the first packet needs it. Debian: nebula. Version 1.10, which
+the layer vagrant/layers/nebula-1.10.sh builds, has certificates of version 2, and so IPv6 inside.
 Sources: https://nebula.defined.net/docs/config/; the example configuration; the Noise Protocol Framework.
 """
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import Params
@@ -14,11 +16,12 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site, bracketed
 from runner.vpn.declared import Abilities, Declared, Security
-from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from runner.vpn.plugin import Offers, Secrets, Software, Version, Vpn, no_tun
 from runner.vpn.sign import Sign
 from vpns._certificates import days_of
 
 HOME = "/etc/nebula/vpneval"
+ANY = "    - port: any\n      proto: any\n      host: any\n"  # a rule of the firewall
 
 
 class Nebula(Vpn):
@@ -66,18 +69,28 @@ class Nebula(Vpn):
         secrets = {"ca.crt": ca.run("cat", here + "ca.crt").stdout}
         for site in sites:
             out = ("-out-crt", f"{here}{site.name}.crt", "-out-key", f"{here}{site.name}.key")
-            who = ("-name", site.name, "-ip", f"10.57.0.{site.number}/24", "-subnets", site.lan)
-            ca.run("nebula-cert", "sign", *crt, *key, *who, *out)
+            ca.run("nebula-cert", "sign", *crt, *key, "-name", site.name, *self.networks(site), *out)
             for end in ("crt", "key"):
                 secrets[f"{site.name}.{end}"] = ca.run("cat", f"{here}{site.name}.{end}").stdout
         return secrets
+
+    def networks(self, site: Site) -> tuple[str, ...]:
+        """What the site's certificate says that it may send: by certificates of version 1 only one network of IPv4."""
+        own, lan = f"10.57.0.{site.number}/24", site.lan
+        if not self.inner_ipv6:
+            return ("-ip", own, "-subnets", lan)
+        return ("-networks", f"{own},fd57::{site.number}/64", "-unsafe-networks", f"{lan},{site.lan_ipv6}")
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         hosts = "".join(f'  "10.57.0.{peer.number}": ["{bracketed(peer.wan_address)}:4242"]\n' for peer in peers)
         # A NAT forgets a mapping that is idle; a packet every 10 s keeps it, or as often as Nebula looks at a tunnel.
         punchy = "punchy:\n  punch: true\n" if me.public_address or me.keepalive_s else ""
         punchy += f"timers:\n  connection_alive_interval: {me.keepalive_s}\n" if me.keepalive_s else ""
-        routes = "".join(f"    - route: {peer.lan}\n      via: 10.57.0.{peer.number}\n" for peer in peers)
+        routes = "".join(
+            f"    - route: {lan}\n      via: 10.57.0.{peer.number}\n" for peer in peers for lan in lans(peer, params)
+        )
+        # A rule without local_cidr is for the gateway's own address, and to earlier versions than 1.10 for any.
+        for_lans = "".join(f"{ANY}      local_cidr: {lan}\n" for lan in lans(me, params)) + ANY
         everywhere = "::" if me.path_version == 6 else "0.0.0.0"
         config = f"""\
 pki:
@@ -100,18 +113,8 @@ tun:
   level: info
 firewall:
   outbound:
-    - port: any
-      proto: any
-      host: any
-  inbound:
-    - port: any
-      proto: any
-      host: any
-      local_cidr: {me.lan}
-    - port: any
-      proto: any
-      host: any
-"""
+{for_lans}  inbound:
+{for_lans}"""
         return {
             f"{HOME}/config.yml": config,
             f"{HOME}/ca.crt": secrets["ca.crt"],
@@ -144,6 +147,11 @@ firewall:
             data_path="userspace: nebula on TUN",
             version="nebula " + node.run("nebula", "-version").stdout.partition(": ")[2].strip(),
         )
+
+
+def lans(site: Site, params: Params) -> list[str]:
+    """The networks behind a gateway; that of IPv6 where it has to pass, too."""
+    return [site.lan, *([site.lan_ipv6] if "inner" in params else [])]
 
 
 def handshakes(log: str) -> list[str]:
@@ -181,3 +189,15 @@ Nebula.declared = Declared(
         mesh_how="one daemon, which knows the others' addresses",
     ),
 )
+Nebula.versions = {
+    "1.10": Version(
+        "nebula-1.10",
+        {
+            "inner_ipv6": True,
+            "declared": Declared(
+                replace(Nebula.declared.security, maintained="yes: v1.12.0 is of October 2026; 1.10.3 is measured"),
+                replace(Nebula.declared.abilities, inner=("IPv4", "IPv6")),
+            ),
+        },
+    )
+}

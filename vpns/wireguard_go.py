@@ -1,6 +1,6 @@
 """WireGuard in userspace: wireguard-go on a TUN, configured by the same `wg` as in wireguard.py.
 
-Debian: wireguard-go.
+Debian: wireguard-go. Version 2026 is that of Debian sid, by the layer vagrant/layers/wireguard-go-2026.sh.
 """
 
 import re
@@ -10,7 +10,7 @@ from runner.data.errors import Unsupported
 from runner.data.levels import Params
 from runner.lab.node import Node, wait_until
 from runner.vpn.declared import Declared
-from runner.vpn.plugin import no_tun, offered
+from runner.vpn.plugin import Version, no_tun, offered
 from vpns.wireguard import WireGuard
 
 
@@ -53,3 +53,7 @@ WireGuardGo.declared = Declared(
     ),
     WireGuard.declared.abilities,
 )
+NEWER = replace(WireGuardGo.declared.security, maintained="yes: of May 2026")
+WireGuardGo.versions = {
+    "2026": Version("wireguard-go-2026", {"declared": Declared(NEWER, WireGuardGo.declared.abilities)})
+}

@@ -37,6 +37,7 @@ class WireGuardRosenpass(WireGuardGo):
     software = replace(
         WireGuardGo.software, tools={**WireGuardGo.software.tools, "rosenpass": "rosenpass"}, layer="rosenpass"
     )
+    versions = {}
     note = "its keys are post-quantum; its data path is that of wireguard_go"
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:

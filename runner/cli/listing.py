@@ -6,9 +6,19 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from runner.catalogue import GROUPS, experiment_names, factors, load_experiment, load_vpn, metrics, record_of, vpn_names
+from runner.catalogue import (
+    GROUPS,
+    experiment_names,
+    factors,
+    load_experiment,
+    load_vpn,
+    metrics,
+    record_of,
+    version_names,
+    vpn_names,
+)
 from runner.choice.musts import WORDS, states, words_of
-from runner.data.levels import SHARES, UPLINK, Levels
+from runner.data.levels import OWN_VERSION, SHARES, UPLINK, VERSION, Levels
 from runner.data.shipped import shipped, shipped_runs
 from runner.data.wan import FACTORS as WAN_RANGES
 from runner.design.profile import PROFILES
@@ -29,7 +39,7 @@ def tables(whole: bool) -> dict[str, list[dict[str, str]]]:
     """Name of the listing -> its rows, column -> text. ``whole``: all that is known, also what
     80 columns have no room for: every level of every VPN, what it carries and declares, sources."""
     return {
-        "vpns": vpn_rows([load_vpn(name) for name in vpn_names()], whole),
+        "vpns": vpn_rows([load_vpn(name) for name in [*vpn_names(), *version_names()]], whole),
         "extinct": [
             {**system, "source": f"{EXTINCT['source']}, tables 1, 4, 5"} if whole else _few(system)
             for system in EXTINCT["systems"]
@@ -59,6 +69,8 @@ def tables(whole: bool) -> dict[str, list[dict[str, str]]]:
 def _levels(factor: str, levels: Levels) -> str:
     if factor == UPLINK:
         return "the lines that the inventory of a site lab names, [uplink.NAME]"
+    if factor == VERSION:
+        return f"{OWN_VERSION} (the image's own), or what follows an @ in `vpneval list vpns`"
     low, high = levels.range or SHARES.get(factor) or WAN_RANGES.get(factor, ("", None, None))[1:]
     return ", ".join(levels.named) + ("" if low is None else f" (or any from {low:.10g} to {high:.10g})")
 

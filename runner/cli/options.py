@@ -264,13 +264,22 @@ def joined(given: Sequence[str] | None) -> str:
     return text
 
 
+def each_level(text: str) -> str:
+    """One ``--set`` with the factor before each level: ``version=debian,2026`` as ``version=debian,version=2026``."""
+    parts = list[str]()
+    for part in text.split(","):
+        factor = parts[-1].partition("=")[0] if parts else ""
+        parts.append(f"{factor}={part.strip()}" if factor and part.strip() and "=" not in part else part)
+    return ",".join(parts)
+
+
 def asked_for(context: typer.Context) -> AskedRun:
     """What the options of ``run`` and ``plan`` ask for. Raises UsageError for a malformed time, or malformed needs."""
     from runner.data.asked import AskedFarm, AskedRun
 
     given = context.params
     found = {name: given[name] for name in AskedRun.model_fields if name in given}
-    found |= {name: joined(given[name]) for name in ("vpns", "levels")}
+    found |= {"vpns": joined(given["vpns"]), "levels": joined([*map(each_level, given["levels"] or ())])}
     found |= {name: given[name] or () for name in ("instruments", "builds")}
     found["deadline_s"] = seconds(given["deadline"]) if given["deadline"] else None
     found["needs"] = needs_of(context, _needs_before(given["out"]))

@@ -53,6 +53,8 @@ WAN_FACTORS = (
     *("underlay", "inner"),
 )
 UPLINK = "uplink"  # of a site lab: the line between the gateways, one of those that its inventory names
+# Of a VPN's software, one of those that its plugin names, or the image's own. Each is a VPN of the run, VPN@LEVEL.
+VERSION, OWN_VERSION = "version", "debian"
 TUNNEL_FACTORS = ("cipher", "integrity", "compression", "image", UPLINK, *WAN_FACTORS)
 # The order in which reports name what is measured, and the first columns of a CSV, which programs may count. It stays
 # as it is: a factor that is not in it follows by name, so that a new instrument has nothing to add here.

@@ -1,4 +1,5 @@
-"""Builds of one VPN, which took turns in one run: what ``vpneval compare RUN`` says, and the run's own exit code."""
+"""Builds and versions of one VPN, which took turns in one run: what ``vpneval compare RUN`` says, and the run's own
+exit code."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from runner.report.compare import VERDICTS, Comparison, MetricChange, comparison
 
 
 def builds_of(run: Run) -> dict[str, list[str]]:
-    """VPN -> its builds in their order, the image's own among them; without VPNs of which the run has one only."""
+    """VPN -> its builds and versions in their order, the image's own among them; without VPNs of which the run has one
+    only."""
     found: dict[str, list[str]] = {}
     for name in run.vpns:
         found.setdefault(name.partition("@")[0], []).append(name)
@@ -54,9 +56,12 @@ def compare_builds(run: Run, trials: Sequence[Trial]) -> list[Comparison]:
 
 
 def _named(run: Run, name: str) -> str:
-    """A build by its name and its digest; without one it is the image's own."""
-    build = run.vpns[name].build
-    return f"{name} (digest {build})" if build else f"{name} (of the image {run.image.get('name', '')})"
+    """A build by its name and its digest, a version by its title; else it is the image's own."""
+    record = run.vpns[name]
+    if record.build:
+        return f"{name} (digest {record.build})"
+    whose = record.title if "@" in name else f"of the image {run.image.get('name', '')}"
+    return f"{name} ({whose})"
 
 
 def _change(

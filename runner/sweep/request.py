@@ -21,7 +21,7 @@ from runner.choice.musts import SHOWN_BY
 from runner.data.asked import AskedRun
 from runner.data.errors import UsageError, require_known
 from runner.data.files import is_there
-from runner.data.levels import BASELINE, UPLINK
+from runner.data.levels import BASELINE, UPLINK, VERSION
 from runner.data.needs import Needs
 from runner.data.numbers import rate_bps
 from runner.data.store import load_run
@@ -40,6 +40,7 @@ from runner.sweep.builds import BUILD_INSTANCE_S, builds_of, with_builds
 from runner.sweep.going_on import measured
 from runner.sweep.plan import TUNNEL_S, Planned, all_cells, all_turn, blocks, expected_trial_s
 from runner.sweep.stopping import INITIAL_REPETITIONS, INSTANCE_S, instances
+from runner.sweep.versions import in_versions
 from runner.vpn.plugin import Vpn
 
 LONGEST_S = 86400  # iperf3's own limit for a test
@@ -138,7 +139,9 @@ def resolve(asked: AskedRun) -> Request:
         require_known("image", name, image_names())
     experiments = [load_experiment(name) for name in expand(asked.experiments)]
     wanted, later = (asked.vpns, []) if asked.vpns or asked.builds else _candidates(experiments, asked)
-    plugins = [load_vpn(name) for name in dict.fromkeys([BASELINE, *wanted])]  # the baseline: to be compared with
+    chosen = parse_levels(levels, [load_vpn(name) for name in asked.vpns])
+    wanted = in_versions([BASELINE, *wanted], chosen.pop(VERSION, ()))  # the baseline: to be compared with
+    plugins = [load_vpn(name) for name in wanted]
     plugins += builds_of(asked, {vpn.name for vpn in plugins})
     twice = sorted({vpn.name for vpn in plugins if [other.name for other in plugins].count(vpn.name) > 1})
     if twice:
@@ -149,7 +152,7 @@ def resolve(asked: AskedRun) -> Request:
         experiments,
         plugins,
         profile,
-        parse_levels(levels, plugins[1:] if asked.vpns or asked.builds else ()),
+        chosen,
         max(repetitions, INITIAL_REPETITIONS) if until_significant else repetitions,
         until_significant,
         limits=site_limits(asked.lab, asked.max_rate, asked.between),

@@ -141,11 +141,13 @@ def start_services(lab: Lab) -> None:
 
 
 def equip(node: Node, vpn: Vpn) -> Unsupported | None:
-    """Are the VPN's tools on the node? Where they are missing and the VPN has a layer, it is unpacked there. A build
-    then takes its place."""
+    """Are the VPN's tools on the node? Where they are missing, or of another version, and the VPN has a layer, it is
+    unpacked there. A build then takes its place."""
     lacks, missing = missing_tools(node, vpn), ""
-    if lacks and vpn.software.layer:
+    if vpn.software.layer and (lacks or vpn.software.version):
         missing = layers.unpack(node, vpn.software.layer)
+    if missing and vpn.software.version:
+        return Unsupported(f"the gateway's image has another version than {vpn.software.version}: {missing}")
     if vpn.build and (libraries := builds.put(node, vpn.build)):
         return Unsupported(f"the build {vpn.name} needs what the gateway's image does not have: {libraries}")
     if lacks:
@@ -168,6 +170,9 @@ def unsupported(lab: Lab, vpn: Vpn, params: Params) -> Unsupported | None:
     None. Raises InstrumentError where the lab's software is damaged."""
     if no := refused(lab, vpn):
         return no
+    if vpn.software.version and lab.kind != "netns":
+        own = vpn.name.partition("@")[0]
+        return Unsupported(f"{vpn.name} would take the place of the gateways' own software. Ask for {own} there")
     for site in lab.sites:
         gateway = lab.gateway(site)
         try:

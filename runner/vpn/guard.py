@@ -31,7 +31,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import PATIENCE
 from runner.vpn.declared import Declared
 from runner.vpn.lifecycle import HandOver, Lifecycle, Rekeying, Standby, Timer
-from runner.vpn.plugin import Offers, Software, Vpn
+from runner.vpn.plugin import Offers, Software, Version, Vpn
 
 # How a VPN may fail where it is set up and asked: these say it themselves. Elsewhere they are a plugin's mistakes.
 ORDINARY = (CommandError, MeasurementError, ProofError, TimeoutError)
@@ -58,6 +58,7 @@ class _Attributes(BaseModel):
     one_end_first: bool
     modules: str
     software: Software
+    versions: Mapping[str, Version]
     offers: Offers
     comparable: Mapping[str, str]
     recommended: Mapping[str, str]

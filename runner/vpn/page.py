@@ -136,7 +136,9 @@ def _needs(vpn: Vpn, sites: Sequence[Site], gateways: dict[str, Files], versions
     if versions:
         measured = ", ".join(f"{name} {version}" for name, version in versions.items())
         yield f"- Measured were {measured}. Another version may be faster or slower."
-    if vpn.software.layer:
+    if vpn.software.version:
+        yield f"- Of version {vpn.software.version}: vagrant/layers/{vpn.software.layer}.sh of vpneval builds it."
+    elif vpn.software.layer:
         yield f"- Debian does not have all of them: vagrant/layers/{vpn.software.layer}.sh of vpneval builds the rest."
     if vpn.ports:
         yield f"- If there is a firewall, let in, from the other gateways: {', '.join(vpn.ports.split())}."

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 from runner.data.errors import Unsupported
 from runner.data.levels import AEAD, UNENCRYPTED, Params
@@ -39,6 +39,7 @@ class Offers:
 class Software:
     """What a gateway must have. ``tools``: command -> Debian package; a word or more may follow the package after a
     comma. ``layer``: vagrant/layers/NAME.sh, which has them where the image does not (runner/lab/software/layers.py).
+    ``version``: which version that is, where it takes the place of the image's own.
     ``daemons``: other packages whose version says what was measured; of several, a gateway needs one. ``libraries``:
     packages that it needs and that bring no command. ``openssl``: does OpenSSL encrypt the payload?
     Then the factor ``driver`` can be set. ``dials``: how a command begins that dials once only -> the command that
@@ -47,6 +48,7 @@ class Software:
 
     tools: Mapping[str, str] = field(default_factory=dict)
     layer: str = ""
+    version: str = ""
     daemons: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     openssl: bool = False
@@ -67,6 +69,15 @@ class Software:
     @property
     def _tools(self) -> list[str]:
         return [package.partition(",")[0] for package in self.tools.values()]
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a VPN's software beside the image's own. ``layer``: vagrant/layers/NAME.sh, which has it;
+    ``changes``: the plugin's attributes that differ, {"inner_ipv6": True}."""
+
+    layer: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Vpn(ABC):
@@ -107,6 +118,7 @@ class Vpn(ABC):
     one_end_first: ClassVar[bool] = False
     modules: ClassVar[str] = ""  # the kernel's, as modprobe(8) calls them: of its data path
     software: ClassVar[Software] = Software()
+    versions: ClassVar[Mapping[str, Version]] = {}  # beside the image's own, by their levels of the factor `version`
     offers: ClassVar[Offers] = Offers()
     comparable: ClassVar[Params]  # AES-128-CBC and HMAC-SHA-256, or the nearest there is
     recommended: ClassVar[Params]  # as its makers advise today
@@ -196,3 +208,11 @@ def with_build(kind: type[Vpn], build: Build) -> type[Vpn]:
     """The plugin with a build in the place of its software: a VPN of its own, called VPN@NAME."""
     own = {"name": f"{kind.name}@{build.name}", "title": f"{kind.title}, build {build.name}", "build": build}
     return type(kind.__name__, (kind,), {"__module__": kind.__module__, **own})
+
+
+def with_version(kind: type[Vpn], level: str) -> type[Vpn]:
+    """The plugin with another version of its software: a VPN of its own, called VPN@LEVEL."""
+    version = kind.versions[level]
+    own = {"name": f"{kind.name}@{level}", "title": f"{kind.title}, version {level}", "versions": {}}
+    software = replace(kind.software, layer=version.layer, version=level)
+    return type(kind.__name__, (kind,), {"__module__": kind.__module__, "software": software, **own, **version.changes})

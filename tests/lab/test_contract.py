@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.catalogue import load_vpn, vpn_names
+from runner.catalogue import load_vpn, version_names, vpn_names
 from runner.data.errors import CommandError
 from runner.data.levels import Params
 from runner.instruments.failures.breaks import break_by
@@ -26,7 +26,7 @@ from runner.vpn.plugin import Vpn, entry
 from tests.contract import OLDER, Deferred, network
 from tests.lab.conftest import Supported
 
-NAMES = vpn_names()
+NAMES = [*vpn_names(), *version_names()]
 KEYED = [name for name in NAMES if name not in ("none", "gre", "ipip", "l2tpv3")]
 # These dial with their namesakes' code and daemons: to call nobody again would take half a minute and show nothing new.
 NAMESAKES = ("openvpn_tcp", "openvpn_tap", "ssh_tap", "openconnect_tls", "vtun_tcp")

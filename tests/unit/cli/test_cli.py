@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from runner.catalogue import GROUPS, experiment_names, factors, metrics, vpn_names
+from runner.catalogue import GROUPS, experiment_names, factors, metrics, version_names, vpn_names
 from runner.cli import options
 from runner.cli.main import main
 from runner.cli.planned import expected
@@ -186,7 +186,7 @@ def test_building_an_image_needs_root(capsys: CapSys, nowhere: Path, monkeypatch
 @pytest.mark.parametrize(
     ("what", "expected"),
     [
-        ("vpns", vpn_names()),
+        ("vpns", [*vpn_names(), *version_names()]),
         ("experiments", [*experiment_names(), *GROUPS]),
         ("metrics", [*metrics()]),
         ("presets", [*PRESETS]),

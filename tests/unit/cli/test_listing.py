@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.catalogue import load_vpn, vpn_names
+from runner.catalogue import load_vpn, version_names, vpn_names
 from runner.choice.musts import WORDS
 from runner.cli import listing
 from runner.cli.listing import here, tables
@@ -27,7 +27,7 @@ def images(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, str]]:
 
 def test_a_line_for_each_vpn_by_family() -> None:
     rows = tables(whole=False)["vpns"]
-    assert sorted(row["name"] for row in rows) == sorted(vpn_names())
+    assert sorted(row["name"] for row in rows) == sorted([*vpn_names(), *version_names()])
     families = [row["family"] for row in rows]
     assert families == sorted(families, key=lambda family: (family == "–", family.lower()))
     assert all(sum(int(row[word]) for word in WORDS) == len(MUSTS) for row in rows)

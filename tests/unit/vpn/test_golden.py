@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.catalogue import load_vpn, vpn_names
+from runner.catalogue import load_vpn, version_names, vpn_names
 from runner.data.levels import Params
 from runner.design.experiment import matching_integrity
 from runner.lab.shape.site_to_site import SITES, mesh_sites
@@ -76,7 +76,7 @@ def configurations() -> dict[str, tuple[str, Params]]:
         found[f"{name}-comparable"] = (name, vpn.comparable)
         if name not in MESHING and vpn.recommended != vpn.comparable:
             found[f"{name}-recommended"] = (name, vpn.recommended)
-    return found
+    return found | {f"{name}-comparable": (name, load_vpn(name).comparable) for name in version_names()}
 
 
 @pytest.mark.parametrize("file", configurations())
