@@ -29,8 +29,10 @@ from vpns._esp import (
     NEGOTIATED,
     SAS,
     TABLE,
+    WITH_ML_KEM,
     daemon_esp,
     negotiated,
+    no_ml_kem,
     renew,
     run_charon,
 )
@@ -91,7 +93,7 @@ class Ipsec(Vpn):
     libipsec = "no"  # whether the userspace ESP is loaded instead of the kernel's
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        return super().supports(node, params) or daemon_esp(node, params, kernel=True)
+        return super().supports(node, params) or no_ml_kem(node, params) or daemon_esp(node, params, kernel=True)
 
     def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers | None:
         layers = closed_form.esp(inner_bytes, params["cipher"], params["integrity"], udp=self.transport == "udp")
@@ -101,6 +103,7 @@ class Ipsec(Vpn):
         return certificates(ca, sites)
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        proposal = params.get("ike", IKE_PROPOSAL)
         connections = "".join(
             f"""\
     {peer.name} {{
@@ -110,7 +113,7 @@ class Ipsec(Vpn):
         {DEAD_PEER}
         local_addrs = {"%any" if params.get("roaming") == me.name else me.wan_address}
         remote_addrs = {peer.wan_address}{", 0.0.0.0/0" if params.get("roaming") == peer.name else ""}
-        proposals = {params.get("ike", IKE_PROPOSAL)}
+        proposals = {WITH_ML_KEM.get(proposal, proposal)}
         local {{
             auth = pubkey
             certs = {me.name}.crt

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from runner.vpn.declared import SWEET32, Declared
-from vpns._esp import IKEV1_CIPHERS, IKEV1_INTEGRITIES, IKEV1_LIMITS
+from vpns._esp import IKEV1, IKEV1_CIPHERS, IKEV1_INTEGRITIES, IKEV1_LIMITS
 from vpns.ipsec import Ipsec
 
 
@@ -13,7 +13,7 @@ class IpsecIkev1(Ipsec):
     speaks = ""
     note = "IKEv1 is historic (RFC 9395); the data path is that of `ipsec`"
     ike_version = 1
-    offers = replace(Ipsec.offers, ciphers=IKEV1_CIPHERS, integrities=IKEV1_INTEGRITIES, limits=IKEV1_LIMITS)
+    offers = replace(Ipsec.offers, ciphers=IKEV1_CIPHERS, integrities=IKEV1_INTEGRITIES, limits=IKEV1_LIMITS, ike=IKEV1)
 
 
 IpsecIkev1.declared = Declared(

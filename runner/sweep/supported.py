@@ -52,7 +52,7 @@ class _Asking:
 
     def __init__(self, lab: Lab, stage: Stage) -> None:
         self.lab, self.rate_bps = lab, stage.profile.wan_rate_bps
-        self.tunnels: dict[tuple[str, ...], Unsupported | PluginError | InstrumentError | None] = {}
+        self.tunnels: dict[tuple[object, ...], Unsupported | PluginError | InstrumentError | None] = {}
         self.wans: dict[Conditions, Unsupported | None] = {}
 
     def refused(self, vpn: Vpn, cell: Cell) -> Unsupported | None:
@@ -60,7 +60,7 @@ class _Asking:
         instrument = instruments()[cell.params["measure"]]
         if not instrument.needs_tunnel:
             return Vpn.supports(vpn, self.lab.gateway(self.lab.sites[0]), levels)
-        key = (cell.vpn, *levels.values())
+        key = (cell.vpn, *levels.items())
         if key not in self.tunnels:
             try:
                 self.tunnels[key] = unsupported(self.lab, vpn, levels)
@@ -92,6 +92,4 @@ class _Asking:
 
 def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
     """Why the levels beside cipher, integrity and compression cannot be had in this lab, or of this VPN."""
-    if "ike" in params and not vpn.offers.ike:
-        return Unsupported(f"{vpn.title} has no IKE, so the factor ike cannot be set")
     return cpu_quota.refused(lab, vpn, params) or crypto_driver.refused(lab, vpn, params)
