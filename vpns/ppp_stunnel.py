@@ -10,7 +10,7 @@ from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
-from runner.lab.shape.site import Site, pair_number
+from runner.lab.shape.site import Site, higher_numbered, pair_number
 from runner.vpn.declared import Declared
 from runner.vpn.plugin import Secrets
 from runner.vpn.sign import Sign
@@ -69,9 +69,9 @@ class PppStunnel(StunnelForward):
         deflate = _ppp.said(node).count("Deflate (15) compression enabled") >= len(peers)
         if deflate != (params["compression"] == "on"):
             raise ProofError(f"asked for compression {params['compression']}, PPP has it {'on' if deflate else 'off'}")
+        if not higher_numbered(me, peers):
+            return Evidence()  # the dialing side's log has the rest
         evidence = super().evidence(node, me, peers, params)
-        if not evidence.data_path:
-            return evidence  # the dialing side's log has the rest
         facts = {**evidence.facts, "ppp": _ppp.version(node)}
         compression = "deflate" if deflate else "off"
         path = "userspace: pppd and stunnel"
