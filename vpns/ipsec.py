@@ -16,7 +16,7 @@ from runner.lab.shape.site import Site, higher_numbered
 from runner.vpn import closed_form
 from runner.vpn.declared import SWEET32, Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer
-from runner.vpn.plugin import Offers, Secrets, Software, Vpn
+from runner.vpn.plugin import Offers, Secrets, Software, Version, Vpn
 from runner.vpn.sign import Sign
 from vpns._certificates import certificates
 from vpns._esp import (
@@ -83,6 +83,7 @@ class Ipsec(Vpn):
         daemons=("charon-systemd", "strongswan-charon"),
         dials={"swanctl --initiate": "swanctl --list-sas --raw | grep -q state=INSTALLED"},
     )
+    versions = {"6.1": Version("strongswan-6.1")}  # with ML-KEM
     comparable = AES_CBC
     recommended = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}  # RFC 8221 §5
     start_action = "trap"  # a policy is there before the SA is and after it went: down means closed

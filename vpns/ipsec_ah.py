@@ -15,6 +15,7 @@ from vpns.ipsec import Ipsec
 
 class IpsecAh(Ipsec):
     title = "IPsec with AH (strongSwan, kernel)"
+    versions = {}
     sign = replace(Ipsec.sign, esp="ah tunnel")
     speaks = ""
     modules = "ah4"

@@ -9,6 +9,7 @@ from vpns.ipsec import Ipsec
 
 class IpsecIkev1(Ipsec):
     title = "IPsec with IKEv1 (strongSwan, kernel ESP)"
+    versions = {}
     sign = replace(Ipsec.sign, marks=(r", IKEv1,",))
     speaks = ""
     note = "IKEv1 is historic (RFC 9395); the data path is that of `ipsec`"

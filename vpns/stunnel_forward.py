@@ -45,8 +45,8 @@ class StunnelForward(Forward):
             "(aes-256-cbc goes with SHA-1 or SHA-384)",
             "integrity": "no TLS suite in OpenSSL 3 has MD5, nor is any without integrity",
             "compression": "TLS 1.3 has no compression (RFC 8446 §4.1.2), and Debian's OpenSSL has no zlib",
-            "key_exchange": "stunnel 5.74 agrees on X25519MLKEM768, and then resets each connection (its log: OBJ_nid2obj: "
-            "unknown nid)",
+            "key_exchange": "stunnel 5.74 agrees on X25519MLKEM768 and then resets each connection (its log: "
+            "OBJ_nid2obj: unknown nid)",
         },
         key_exchanges={"X25519": "X25519"},
     )

@@ -27,11 +27,13 @@ def refusals(
     cells: Sequence[Cell], vpns: Mapping[str, Vpn], stage: Stage, store: Store
 ) -> Iterator[tuple[Cell, Status, str, list[Remark]]]:
     """The cells that cannot be measured here, each with its reason and remarks: ``unsupported``, ``failed`` where the
-    plugin is broken, ``lab_error`` where the lab's software is. One lab for each image of the gateways."""
-    for name, image in stage.images.items():
-        mine = [cell for cell in cells if cell.params.get("image", "") == name]
-        if not mine:
-            continue
+    plugin is broken, ``lab_error`` where the lab's software is. One lab for each image of the gateways, and for each
+    version, which takes the place of the image's own."""
+    places: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells:
+        places.setdefault((cell.params.get("image", ""), vpns[cell.vpn].software.version), []).append(cell)
+    for (name, _), mine in places.items():
+        image = stage.images[name]
         with stage.rig.lab(stage.image, image, logs=store.logs("probe")) as lab:
             asking = _Asking(lab, stage)
             for cell in mine:

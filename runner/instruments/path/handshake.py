@@ -84,8 +84,8 @@ PATHS = {
 
 @dataclass(frozen=True)
 class WanPacket:
-    """An IP packet at a ``port`` of the router: seconds since the epoch, whether the gateway there ``sent`` it or it goes
-    to it, its length."""
+    """An IP packet at a ``port`` of the router: seconds since the epoch, whether the gateway there ``sent`` it or gets
+    it, its length."""
 
     at_s: float
     port: str
@@ -275,8 +275,8 @@ class Handshake(PathProbe):
             unit="byte",
             better="lower",
             definition="IP bytes that both gateways send on the WAN from the first packet of the one that dials until "
-            "both say that the tunnel is up. Of a VPN that sends nothing until then, also those of the first payload. Mean of the "
-            "handshakes that came to an end.",
+            "both say that the tunnel is up. Of a VPN that sends nothing until then, also those of the first payload. "
+            "Mean of the handshakes that came to an end.",
             source="RFC 7296 §1.2, RFC 8446 §2, RFC 4253 §7",
         ),
         Metric(
