@@ -68,13 +68,25 @@ NEGOTIATED = {
     **{"hmac-sha1": "HMAC_SHA1_96", "hmac-sha256": "HMAC_SHA2_256_128"},
     **RARE,
 }
-# A proposal of IKE -> cipher, key's length, PRF and group, as `swanctl --list-sas` has them.
+# A proposal of IKE -> cipher, key's length, PRF and key exchanges, as `swanctl --list-sas` has them.
 IKE = {
     "aes128-sha256-ecp256": "AES_CBC 128 PRF_HMAC_SHA2_256 ECP_256",
     "aes256-sha256-ecp256": "AES_CBC 256 PRF_HMAC_SHA2_256 ECP_256",
     "aes256-sha384-ecp384": "AES_CBC 256 PRF_HMAC_SHA2_384 ECP_384",
     "aes256gcm16-prfsha384-x25519": "AES_GCM_16 256 PRF_HMAC_SHA2_384 CURVE_25519",
     "aes128-sha256-modp4096": "AES_CBC 128 PRF_HMAC_SHA2_256 MODP_4096",
+}
+IKEV1 = tuple(IKE)  # a second key exchange is IKEv2's (RFC 9370)
+IKE |= {
+    "x25519-mlkem768": "AES_GCM_16 256 PRF_HMAC_SHA2_384 CURVE_25519+ML_KEM_768",
+    "ecp384-mlkem1024": "AES_CBC 256 PRF_HMAC_SHA2_384 ECP_384+ML_KEM_1024",
+    "mlkem768": "AES_GCM_16 256 PRF_HMAC_SHA2_384 ML_KEM_768",
+}
+# Those with ML-KEM in strongSwan's words: as the second exchange, in IKE_INTERMEDIATE (RFC 9242), or as the only one.
+WITH_ML_KEM = {
+    "x25519-mlkem768": "aes256gcm16-prfsha384-x25519-ke1_mlkem768",
+    "ecp384-mlkem1024": "aes256-sha384-ecp384-ke1_mlkem1024",
+    "mlkem768": "aes256gcm16-prfsha384-mlkem768",
 }
 IKE_PROPOSAL = "aes128-sha256-ecp256"  # unless another is asked for
 PROBE = "/run/vpneval-esp-probe.conf"
@@ -87,9 +99,11 @@ TABLE = "220"  # charon's routes, strongswan.conf(5) charon.routing_table
 @dataclass(frozen=True)
 class EspSupport:
     """What a node's strongSwan has: ``algorithms`` of its own (ESP in userspace), and the levels whose words it
-    ``refused`` in a proposal, each with what it said (ESP in the kernel, which has algorithms of its own)."""
+    ``refused`` in a proposal, each with what it said (ESP in the kernel, which has algorithms of its own).
+    ``exchanges``: key exchanges of IKE."""
 
     algorithms: frozenset[str]
+    exchanges: frozenset[str]
     refused: Mapping[str, str]
 
 
@@ -122,6 +136,19 @@ def daemon_esp(node: Node, params: Params, *, kernel: bool) -> Unsupported | Non
     return None
 
 
+def no_ml_kem(node: Node, params: Params) -> Unsupported | None:
+    """Does the daemon lack the ML-KEM of this proposal of IKE? None where it has it, or it is not asked for.
+
+    6.0 without the plugin ml takes the proposal, agrees on it, and then says that the method is not supported: its list
+    is asked."""
+    exchanges = IKE[params.get("ike", IKE_PROPOSAL)].split()[-1].split("+")
+    if not (wanted := [name for name in exchanges if name.startswith("ML_KEM")]):
+        return None
+    if wanted[0] in ask_daemon(node).exchanges:
+        return None
+    return Unsupported(f"strongSwan has no {wanted[0]} among its key exchanges (swanctl --list-algs); 6.1 has it")
+
+
 def ask_daemon(node: Node) -> EspSupport:
     """What the node's charon has; one is started for the question where none runs, and goes after it."""
     if node in _ASKED:
@@ -130,9 +157,11 @@ def ask_daemon(node: Node) -> EspSupport:
     if node.run("test", "-S", "/run/charon.vici", check=False).code != 0:
         started = run_charon(node, log="charon-probe")
     node.write(PROBE, f"connections {{\n{''.join(map(connection, RARE))}}}\n")
-    algorithms = offers(node.run("swanctl", "--list-algs").stdout)
+    listed = node.run("swanctl", "--list-algs").stdout
     loaded = node.run("swanctl", "--load-conns", "--file", PROBE, check=False)
-    _ASKED[node] = EspSupport(frozenset(algorithms), refusals(loaded.stdout + loaded.stderr))
+    _ASKED[node] = EspSupport(
+        frozenset(offers(listed)), frozenset(offers(listed, "ke", "dh")), refusals(loaded.stdout + loaded.stderr)
+    )
     if started:
         started.stop()
         node.run("sh", "-c", "rm -f /run/charon.*")
@@ -163,14 +192,16 @@ def refusals(output: str) -> dict[str, str]:
     return dict(re.findall(r"^loading connection '([^']+)' failed: (.*)$", output, flags=re.MULTILINE))
 
 
-def offers(listed: str) -> set[str]:
-    """The names of the encryption, AEAD and integrity algorithms in what `swanctl --list-algs` says."""
+def offers(listed: str, *kinds: str) -> set[str]:
+    """The names of the algorithms of these kinds in what `swanctl --list-algs` says, by default those of ESP. Key
+    exchanges are `ke`, before 6.0 `dh`."""
+    wanted = kinds or ("encryption", "integrity", "aead")
     algorithms: set[str] = set()
     kind = ""
     for line in listed.splitlines():
         if line.endswith(":") and not line.startswith(" "):
             kind = line[:-1]
-        elif kind in ("encryption", "integrity", "aead"):
+        elif kind in wanted:
             algorithms.add(line.split("[")[0].strip())
     return algorithms
 
@@ -208,14 +239,15 @@ def negotiated(raw: str) -> dict[str, str]:
 
     cipher, bits = field("encr-alg"), field("encr-keysize")
     # RFC 9370: further key exchanges beside the first.
-    exchanges = [field("dh-group", ike), *re.findall(r"\bake\d=(\S+)", ike)]
+    exchanges = "+".join(filter(None, [field("dh-group", ike), *re.findall(r"\bake\d=(\S+)", ike)]))
+    proposal = [*(field(name, ike) for name in ("encr-alg", "encr-keysize", "prf-alg")), exchanges]
     return {
-        "key_exchange": "+".join(filter(None, exchanges)),
+        "key_exchange": exchanges,
         "cipher": f"{cipher}-{bits}" if bits and cipher != "CHACHA20_POLY1305" else cipher,
         "integrity": field("integ-alg"),
         "compression": "on" if field("cpi-in") else "off",
         "mode": field("mode"),
         "protocol": field("protocol"),
-        "ike": " ".join(field(name, ike) for name in ("encr-alg", "encr-keysize", "prf-alg", "dh-group")).strip(),
+        "ike": " ".join(proposal).strip(),
         "encapsulation": "UDP" if field("encap") == "yes" else "none",
     }

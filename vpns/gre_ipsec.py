@@ -16,6 +16,7 @@ from vpns.ipsec import Ipsec
 
 class GreIpsec(Ipsec):
     title = "GRE in IPsec (strongSwan, kernel)"
+    versions = {}
     sign = replace(Ipsec.sign, link="gre", esp="esp transport")
     speaks = ""
     modules = "esp4 ip_gre"

@@ -16,7 +16,7 @@ from runner.lab.shape.site import Site, higher_numbered
 from runner.vpn import closed_form
 from runner.vpn.declared import SWEET32, Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer
-from runner.vpn.plugin import Offers, Secrets, Software, Vpn
+from runner.vpn.plugin import Offers, Secrets, Software, Version, Vpn
 from runner.vpn.sign import Sign
 from vpns._certificates import certificates
 from vpns._esp import (
@@ -29,8 +29,10 @@ from vpns._esp import (
     NEGOTIATED,
     SAS,
     TABLE,
+    WITH_ML_KEM,
     daemon_esp,
     negotiated,
+    no_ml_kem,
     renew,
     run_charon,
 )
@@ -81,6 +83,7 @@ class Ipsec(Vpn):
         daemons=("charon-systemd", "strongswan-charon"),
         dials={"swanctl --initiate": "swanctl --list-sas --raw | grep -q state=INSTALLED"},
     )
+    versions = {"6.1": Version("strongswan-6.1")}  # with ML-KEM
     comparable = AES_CBC
     recommended = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}  # RFC 8221 §5
     start_action = "trap"  # a policy is there before the SA is and after it went: down means closed
@@ -91,7 +94,7 @@ class Ipsec(Vpn):
     libipsec = "no"  # whether the userspace ESP is loaded instead of the kernel's
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        return super().supports(node, params) or daemon_esp(node, params, kernel=True)
+        return super().supports(node, params) or no_ml_kem(node, params) or daemon_esp(node, params, kernel=True)
 
     def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers | None:
         layers = closed_form.esp(inner_bytes, params["cipher"], params["integrity"], udp=self.transport == "udp")
@@ -101,6 +104,7 @@ class Ipsec(Vpn):
         return certificates(ca, sites)
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        proposal = params.get("ike", IKE_PROPOSAL)
         connections = "".join(
             f"""\
     {peer.name} {{
@@ -110,7 +114,7 @@ class Ipsec(Vpn):
         {DEAD_PEER}
         local_addrs = {"%any" if params.get("roaming") == me.name else me.wan_address}
         remote_addrs = {peer.wan_address}{", 0.0.0.0/0" if params.get("roaming") == peer.name else ""}
-        proposals = {params.get("ike", IKE_PROPOSAL)}
+        proposals = {WITH_ML_KEM.get(proposal, proposal)}
         local {{
             auth = pubkey
             certs = {me.name}.crt

@@ -3,17 +3,18 @@
 from dataclasses import replace
 
 from runner.vpn.declared import Declared
-from vpns._esp import IKEV1_CIPHERS, IKEV1_INTEGRITIES, IKEV1_LIMITS
+from vpns._esp import IKEV1, IKEV1_CIPHERS, IKEV1_INTEGRITIES, IKEV1_LIMITS
 from vpns.ipsec import Ipsec
 
 
 class IpsecIkev1(Ipsec):
     title = "IPsec with IKEv1 (strongSwan, kernel ESP)"
+    versions = {}
     sign = replace(Ipsec.sign, marks=(r", IKEv1,",))
     speaks = ""
     note = "IKEv1 is historic (RFC 9395); the data path is that of `ipsec`"
     ike_version = 1
-    offers = replace(Ipsec.offers, ciphers=IKEV1_CIPHERS, integrities=IKEV1_INTEGRITIES, limits=IKEV1_LIMITS)
+    offers = replace(Ipsec.offers, ciphers=IKEV1_CIPHERS, integrities=IKEV1_INTEGRITIES, limits=IKEV1_LIMITS, ike=IKEV1)
 
 
 IpsecIkev1.declared = Declared(

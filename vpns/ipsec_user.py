@@ -11,7 +11,7 @@ from runner.data.levels import Params
 from runner.lab.node import Node
 from runner.lab.shape.site import Site
 from runner.vpn.plugin import no_tun
-from vpns._esp import daemon_esp
+from vpns._esp import daemon_esp, no_ml_kem
 from vpns.ipsec import Ipsec
 
 
@@ -40,7 +40,7 @@ class IpsecUser(Ipsec):
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         if no := super(Ipsec, self).supports(node, params):
             return no
-        if no := daemon_esp(node, params, kernel=False):
+        if no := no_ml_kem(node, params) or daemon_esp(node, params, kernel=False):
             return no
         plugin = node.run("find", "/usr/lib/ipsec/plugins", "-name", "libstrongswan-kernel-libipsec.so", check=False)
         if not plugin.stdout:

@@ -25,6 +25,7 @@ PORT = "1701"
 
 class L2tpIpsec(Ipsec):
     title = "L2TP in IPsec (xl2tpd, strongSwan)"
+    versions = {}
     sign = replace(Ipsec.sign, programs=("xl2tpd",), link="ppp", esp="esp transport")
     speaks = ""
     modules = "esp4 l2tp_ppp"

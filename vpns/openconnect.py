@@ -62,7 +62,9 @@ class OpenConnect(Vpn):
         limits={
             "cipher": "GnuTLS has no Blowfish and no AES with 192 bits, and by default no 3DES any more",
             "compression": "this plugin leaves the protocol's LZ4 and LZS off, as ocserv does by default",
+            "key_exchange": "DTLS takes its keys from TLS 1.2 here, and ML-KEM is for TLS 1.3",
         },
+        key_exchanges={"X25519": "ECDHE-X25519"},
     )
     comparable = AES_CBC
     recommended = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}  # what both choose by themselves
@@ -82,7 +84,8 @@ class OpenConnect(Vpn):
     def priorities(self, params: Params) -> str:
         """GnuTLS's priority string that leaves one cipher, and TLS 1.2, which DTLS's keys are taken from."""
         words = GNUTLS[params["cipher"], params["integrity"]]
-        return f"NORMAL:-VERS-ALL:+VERS-TLS1.2:+VERS-DTLS1.2:-CIPHER-ALL:-MAC-ALL:+{words}"
+        groups = f":-GROUP-ALL:+GROUP-{params['key_exchange']}" if "key_exchange" in params else ""
+        return f"NORMAL:-VERS-ALL:+VERS-TLS1.2:+VERS-DTLS1.2:-CIPHER-ALL:-MAC-ALL:+{words}{groups}"
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         files = {

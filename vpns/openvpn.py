@@ -19,6 +19,7 @@ from runner.vpn.lifecycle import Lifecycle, Rekeying, Standby, Timer, told
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
 from vpns._certificates import certificates
+from vpns._openssl import GROUPS, no_group
 
 CONFIG = {"config": ("{}",), "": ("{}",)}
 TOLD = (
@@ -69,6 +70,7 @@ class OpenVpn(Vpn):
         },
         integrities={"hmac-md5": "MD5", "hmac-sha1": "SHA1", "hmac-sha256": "SHA256", "none": "none"},
         compressions={"off": "", "on": "lzo", "lz4": "lz4", "adaptive": "lzo"},  # the thesis used LZO (§5.4)
+        key_exchanges=GROUPS,
     )
     comparable = AES_CBC
     # The first of the default --data-ciphers, openvpn(8).
@@ -77,7 +79,7 @@ class OpenVpn(Vpn):
     offloaded = False  # whether the data channel has to be in the kernel
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        if no := super().supports(node, params) or no_tun(node):
+        if no := super().supports(node, params) or no_tun(node) or no_group(node, params):
             return no
         cipher = self.offers.ciphers[params["cipher"]]
         if cipher == "none":
@@ -138,6 +140,8 @@ verb 3
                 config += "comp-lzo adaptive\nallow-compression yes\nverb 4\n"
             elif algorithm := self.offers.compressions[params["compression"]]:
                 config += f"compress {algorithm}\nallow-compression yes\n"
+            if "key_exchange" in params:
+                config += f"tls-groups {params['key_exchange']}\n"
             if "behind" in params:
                 network = ip_network(params["behind"])
                 config += f"client-nat snat {network.network_address} {network.netmask} {me.lan_netmask[0]}\n"

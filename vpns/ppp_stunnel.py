@@ -32,7 +32,7 @@ class PppStunnel(StunnelForward):
     offers = replace(
         StunnelForward.offers,
         compressions={"off": "off", "on": "on"},  # PPP's deflate (RFC 1979); Debian's OpenSSL has no zlib
-        limits={factor: StunnelForward.offers.limits[factor] for factor in ("cipher", "integrity")},
+        limits={factor: StunnelForward.offers.limits[factor] for factor in ("cipher", "integrity", "key_exchange")},
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

@@ -59,6 +59,7 @@ class SshForward(Forward):
             "hmac-sha256": "hmac-sha2-256-etm@openssh.com",
         },
         compressions={"off": "no", "on": "yes"},
+        key_exchanges={name: name for name in ("curve25519-sha256", "mlkem768x25519-sha256", "sntrup761x25519-sha512")},
         limits={"cipher": "OpenSSH always encrypts", "integrity": "OpenSSH always authenticates, with its own MACs"},
         gone={"blowfish-128-cbc": "OpenSSH has had no Blowfish since 7.6 (2017)"},
     )
@@ -72,6 +73,9 @@ class SshForward(Forward):
         known = node.run("ssh", "-G", "-c", self.offers.ciphers[params["cipher"]], "gw2", check=False)
         if known.code != 0:
             return Unsupported.tool(f"ssh: {known.stderr.strip()}")
+        exchange = params.get("key_exchange", "")
+        if exchange and exchange not in node.run("ssh", "-Q", "kex").stdout.split():
+            return Unsupported(f"`ssh -Q kex` does not list {exchange}")
         return None
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
@@ -89,6 +93,8 @@ class SshForward(Forward):
         algorithms = f"Ciphers {self.offers.ciphers[params['cipher']]}\n"
         if params["integrity"] != "aead":
             algorithms += f"MACs {self.offers.integrities[params['integrity']]}\n"
+        if "key_exchange" in params:
+            algorithms += f"KexAlgorithms {params['key_exchange']}\n"
         rekeying = f"RekeyLimit default {params['rekey_every_s']}\n" if "rekey_every_s" in params else ""
         files = {}
         if dialers := lower_numbered(me, peers):

@@ -21,6 +21,7 @@ PORT = "4789"
 
 class VxlanIpsec(Ipsec):
     title = "VXLAN in IPsec (strongSwan, kernel)"
+    versions = {}
     sign = replace(Ipsec.sign, link="vxlan", esp="esp transport")
     speaks = ""
     modules = "esp4 vxlan"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from runner.data.declaration import Declaration
-from runner.data.levels import tunnel_levels
+from runner.data.levels import EXCHANGES, tunnel_levels
 from runner.data.named import MUSTS, Must
 from runner.data.trials import Measurement, Run, Strict, Trial, VpnRecord
 
@@ -247,13 +247,16 @@ def _mesh(seen: SeenVpn) -> Found | None:
 
 
 def _post_quantum(seen: SeenVpn) -> Found | None:
-    agreed = sorted(_negotiated(seen), key=lambda trial: not _at_levels(trial, seen))
-    for trial in agreed:
+    """What a trial asked for shows what can be set up; a classical key exchange that was asked for denies nothing."""
+    withstands, broken = (approved_lists()["key_exchange"][kind] for kind in ("post_quantum", "classical"))
+    found = []
+    for trial in _negotiated(seen):
         word = trial.evidence.key_exchange if trial.evidence else ""
-        for kind in ("post_quantum", "classical"):
-            if word in approved_lists()["key_exchange"][kind]:
-                return Found(kind == "post_quantum", "negotiated", word, trial.id)
-    return None
+        asked = bool({*EXCHANGES} & {*trial.params})
+        if word in withstands or (word in broken and not asked):
+            order = not asked, not _at_levels(trial, seen)
+            found.append((order, Found(word in withstands, "negotiated", word, trial.id)))
+    return min(found, key=lambda each: each[0])[1] if found else None
 
 
 def _approved(seen: SeenVpn) -> Found | None:

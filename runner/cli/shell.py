@@ -12,7 +12,7 @@ from typing import Any
 
 from runner.catalogue import parse_levels
 from runner.data.errors import CannotRunHere, LabError, PluginError, UsageError, VpnevalError
-from runner.data.levels import Params
+from runner.data.levels import EXCHANGES, Params
 from runner.design.experiment import matching_integrity
 from runner.lab.node.logs import tail
 from runner.lab.places import check_spec, open_rig
@@ -28,7 +28,7 @@ def one_tunnel(vpn: Vpn, levels: str, usual: Params | None = None) -> dict[str, 
     chosen = parse_levels(levels, [vpn])
     params = dict(usual or vpn.comparable)
     for factor, values in chosen.items():
-        if factor not in params or len(values) != 1:
+        if factor not in (*params, *EXCHANGES) or len(values) != 1:
             raise UsageError(f"a tunnel needs one level of each of {', '.join(params)}, not {levels!r}")
         params[factor] = values[0]
     if "cipher" in chosen and "integrity" not in chosen:

@@ -66,8 +66,11 @@ TRAFFIC_ORDER = (
     *("driver", "ike", "gw2_cpu"),
     *("download_bytes", "download_limit", "cpus", "handovers", "labs", "heartbeat_ms"),
 )
-# Of the tunnel, too, but set by runner/sweep: each combination has a lab of its own.
-VARIANTS = ("driver", "ike", "gw2_cpu")
+# Of the tunnel, too: by what its gateways agree on keys, where a trial asks. ``ike``: the proposal of an IKE SA;
+# ``key_exchange``: the group of TLS, the method of SSH, by the names of IANA's registries.
+EXCHANGES = ("ike", "key_exchange")
+# Each combination has a lab of its own.
+VARIANTS = ("driver", *EXCHANGES, "gw2_cpu")
 SHARES = {"gw2_cpu": (0.01, 1.0)}  # of a core: any number in this range
 # Every level of the factors of tunnel and WAN; instruments have factors of their own. A VPN may have fewer levels: what
 # it lacks is `unsupported`, with its own words.
@@ -97,6 +100,11 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "ike": (
         *("aes128-sha256-ecp256", "aes256-sha256-ecp256", "aes256-sha384-ecp384"),
         *("aes256gcm16-prfsha384-x25519", "aes128-sha256-modp4096"),
+        *("x25519-mlkem768", "ecp384-mlkem1024", "mlkem768"),
+    ),
+    "key_exchange": (
+        *("X25519", "X25519MLKEM768"),
+        *("curve25519-sha256", "mlkem768x25519-sha256", "sntrup761x25519-sha512"),
     ),
     "gw2_cpu": ("0.5", "0.2", "0.05"),
     "wan": tuple(PRESETS),
@@ -116,8 +124,8 @@ BASELINE = "none"
 
 
 def tunnel_levels(params: Mapping[str, str]) -> dict[str, str]:
-    """The tunnel factors among ``params``."""
-    return {factor: params[factor] for factor in TUNNEL if factor in params}
+    """The tunnel factors among ``params``, and by what keys are agreed on."""
+    return {factor: params[factor] for factor in (*TUNNEL, *EXCHANGES) if factor in params}
 
 
 def traffic_factors(named: Collection[str]) -> list[str]:

@@ -183,6 +183,8 @@ PHRASES = {
     "rekey": "rekey: {}",
     "driver": "{} driver",
     "ike": "IKE {}",
+    "key_exchange": "key exchange {}",
+    "path": "path: {}",
     "gw2_cpu": "gateway 2 at {} of a CPU",
     "device_cipher": "ssh with {}",
     "ways": "{} ways",

@@ -27,11 +27,13 @@ def refusals(
     cells: Sequence[Cell], vpns: Mapping[str, Vpn], stage: Stage, store: Store
 ) -> Iterator[tuple[Cell, Status, str, list[Remark]]]:
     """The cells that cannot be measured here, each with its reason and remarks: ``unsupported``, ``failed`` where the
-    plugin is broken, ``lab_error`` where the lab's software is. One lab for each image of the gateways."""
-    for name, image in stage.images.items():
-        mine = [cell for cell in cells if cell.params.get("image", "") == name]
-        if not mine:
-            continue
+    plugin is broken, ``lab_error`` where the lab's software is. One lab for each image of the gateways, and for each
+    version, which takes the place of the image's own."""
+    places: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells:
+        places.setdefault((cell.params.get("image", ""), vpns[cell.vpn].software.version), []).append(cell)
+    for (name, _), mine in places.items():
+        image = stage.images[name]
         with stage.rig.lab(stage.image, image, logs=store.logs("probe")) as lab:
             asking = _Asking(lab, stage)
             for cell in mine:
@@ -52,7 +54,7 @@ class _Asking:
 
     def __init__(self, lab: Lab, stage: Stage) -> None:
         self.lab, self.rate_bps = lab, stage.profile.wan_rate_bps
-        self.tunnels: dict[tuple[str, ...], Unsupported | PluginError | InstrumentError | None] = {}
+        self.tunnels: dict[tuple[object, ...], Unsupported | PluginError | InstrumentError | None] = {}
         self.wans: dict[Conditions, Unsupported | None] = {}
 
     def refused(self, vpn: Vpn, cell: Cell) -> Unsupported | None:
@@ -60,7 +62,7 @@ class _Asking:
         instrument = instruments()[cell.params["measure"]]
         if not instrument.needs_tunnel:
             return Vpn.supports(vpn, self.lab.gateway(self.lab.sites[0]), levels)
-        key = (cell.vpn, *levels.values())
+        key = (cell.vpn, *levels.items())
         if key not in self.tunnels:
             try:
                 self.tunnels[key] = unsupported(self.lab, vpn, levels)
@@ -92,6 +94,4 @@ class _Asking:
 
 def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
     """Why the levels beside cipher, integrity and compression cannot be had in this lab, or of this VPN."""
-    if "ike" in params and not vpn.offers.ike:
-        return Unsupported(f"{vpn.title} has no IKE, so the factor ike cannot be set")
     return cpu_quota.refused(lab, vpn, params) or crypto_driver.refused(lab, vpn, params)

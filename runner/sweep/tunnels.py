@@ -122,7 +122,7 @@ class TunnelBuilder:
 
     def _once_up(self) -> tuple[Lab, Tunnel]:
         lab = self._lab()
-        beside = {factor: self.params[factor] for factor in ("ike", "driver", "inner") if factor in self.params}
+        beside = {factor: self.params[factor] for factor in ("driver", "inner") if factor in self.params}
         levels = tunnel_levels(self.params) | beside | self.instrument.asks(self.params)
         keys, awake = self._keys(), Awake(lab)
         try:

@@ -22,7 +22,7 @@ from runner.lab.shape.site_to_site import Lab
 from runner.lab.shape.topologies import Topology
 from runner.lab.software import builds, layers
 from runner.lab.software.checksums import damage
-from runner.tunnel.contradiction import refuse_contradiction
+from runner.tunnel.contradiction import refuse_contradiction, refuse_other_exchange
 from runner.tunnel.inner import ipv6_through
 from runner.tunnel.path import refused
 from runner.tunnel.proof import ANSWER_PORT, answered, answers, prove, renew_answering, start_answering
@@ -236,6 +236,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     if evidence is None:
         raise ProofError("the plugin returned no evidence of the data path in use")
     told = next((each.key_exchange for each in evidences if each.key_exchange), "")  # some tell it at one end only
+    refuse_other_exchange(vpn, params, told)
     evidence = evidence.model_copy(update={"key_exchange": told})
     proof = prove(lab, address, confidential=confidential(params), judged=judged)
     if "inner" in params:

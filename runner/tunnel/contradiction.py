@@ -56,6 +56,13 @@ def refuse_contradiction(vpn: Vpn, params: Params, evidence: Evidence) -> None:
             raise ProofError(f"asked for {factor} {params[factor]}, and the evidence says {reported!r}")
 
 
+def refuse_other_exchange(vpn: Vpn, params: Params, told: str) -> None:
+    """Raise ProofError where the key exchange that the daemons ``told`` is not the one that was asked for."""
+    asked = params.get("key_exchange", "")
+    if asked and told != vpn.offers.key_exchanges[asked]:
+        raise ProofError(f"asked for key exchange {asked}, and the daemons' logs say {told or 'nothing'!r}")
+
+
 def _other_cipher(params: Params, reported: str) -> bool:
     asked = params["cipher"]
     if asked in ("none", "null"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from runner.data.errors import Unsupported
-from runner.data.levels import AEAD, UNENCRYPTED, Params
+from runner.data.levels import AEAD, EXCHANGES, UNENCRYPTED, Params
 from runner.data.packet import Layers
 from runner.data.trials import Evidence
 from runner.lab.node import Node
@@ -24,14 +24,16 @@ Secrets = Mapping[str, str]  # name -> text, for example {"gw1.key": "-----BEGIN
 @dataclass(frozen=True)
 class Offers:
     """The levels that a VPN has: level -> the daemon's own word for it. What is not here is unsupported, and ``limits``
-    (factor -> why it has no others) is the reason. ``ike``: proposals of the IKE SA. ``gone``: level -> why today's
-    daemons refuse it, so that nobody is told how to set it up."""
+    (factor -> why it has no others) is the reason. ``ike``: proposals of the IKE SA. ``key_exchanges``: of TLS or SSH,
+    level -> what the daemon's log calls it. ``gone``: level -> why today's daemons refuse it, so that nobody is told
+    how to set it up."""
 
     ciphers: Mapping[str, str] = field(default_factory=lambda: {"none": "none"})
     integrities: Mapping[str, str] = field(default_factory=lambda: {"none": "none"})
     compressions: Mapping[str, str] = field(default_factory=lambda: {"off": "off"})
     limits: Mapping[str, str] = field(default_factory=dict)
     ike: tuple[str, ...] = ()
+    key_exchanges: Mapping[str, str] = field(default_factory=dict)
     gone: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -88,7 +90,8 @@ class Vpn(ABC):
     with lower numbers dial those with higher ones. Then it polls ``is_up``, and asks for ``evidence``.
 
     ``params`` has the levels of cipher, integrity and compression; and, where a trial asks for it: ``ike`` (a proposal
-    of ``offers.ike``), ``driver`` (``generic``: no crypto instructions of this CPU), ``rekey_every_s`` (seconds),
+    of ``offers.ike``), ``key_exchange`` (a level of ``offers.key_exchanges``), ``driver`` (``generic``: no crypto
+    instructions of this CPU), ``rekey_every_s`` (seconds),
     ``inner`` (if it is there, the sites' ``lan_ipv6`` have to pass, too), ``behind`` (each site's own network, which
     the VPN is to translate to ``lan``, by which the other knows it), ``apart`` (a TCP port of the last site, whose
     packets are to get integrity alone), and ``roaming`` (the name of the gateway whose WAN address is going
@@ -171,13 +174,16 @@ def offered(vpn: Vpn, params: Params) -> Unsupported | None:
     """Does ``vpn`` offer these levels at all, whatever the gateway? None means yes."""
     offers = vpn.offers
     levels = {"cipher": offers.ciphers, "integrity": offers.integrities, "compression": offers.compressions}
+    levels |= {"ike": dict.fromkeys(offers.ike, ""), "key_exchange": offers.key_exchanges}
     for factor, words in levels.items():
+        if factor in EXCHANGES and factor not in params:
+            continue
         level = params[factor]
         if factor == "integrity" and params["cipher"] in AEAD and level == "aead":
             continue  # an AEAD brings its own
         if level not in words:
             why = offers.limits.get(factor, f"the plugin of {vpn.title} does not offer {factor} {level}")
-            asked, offered = f"{factor} {level}", ", ".join(words)
+            asked, offered = f"{factor} {level}", ", ".join(words) or "no choice"
             return Unsupported(f"{why} (asked: {asked}; offered: {offered})", "not offered", why, offered)
     return None
 

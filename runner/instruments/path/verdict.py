@@ -38,13 +38,12 @@ class PathProbe(Whole):
     """A probe of a path: its ``verdicts``, metric by metric, are data of kind and counts, without sentences."""
 
     takes_s = 8.0  # on average
+    datagrams = True
 
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         if not lab.has_wan or lab.kind != "netns":
             return Unsupported("the probes of a path need the lab's own WAN node between the gateways")
-        if vpn.carries == "tcp":
-            return Unsupported(f"{vpn.title} carries TCP only, and the probes of a path are datagrams")
-        return None
+        return super().refuses(lab, vpn, params)
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         return self.takes_s
