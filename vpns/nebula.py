@@ -16,7 +16,7 @@ from runner.lab.shape.site import Site, bracketed
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
-from vpns._certificates import days_of
+from vpns._certificates import days_of, seconds_of
 
 HOME = "/etc/nebula/vpneval"
 
@@ -63,11 +63,12 @@ class Nebula(Vpn):
         lasts = ("-duration", f"{24 * days_of(ca)}h") if days_of(ca) else ()
         crt, key = ("-ca-crt", here + "ca.crt"), ("-ca-key", here + "ca.key")
         ca.run("nebula-cert", "ca", "-name", "vpneval", "-out-crt", crt[1], "-out-key", key[1], *lasts)
+        lasts = ("-duration", f"{seconds_of(ca)}s") if seconds_of(ca) else ()
         secrets = {"ca.crt": ca.run("cat", here + "ca.crt").stdout}
         for site in sites:
             out = ("-out-crt", f"{here}{site.name}.crt", "-out-key", f"{here}{site.name}.key")
             who = ("-name", site.name, "-ip", f"10.57.0.{site.number}/24", "-subnets", site.lan)
-            ca.run("nebula-cert", "sign", *crt, *key, *who, *out)
+            ca.run("nebula-cert", "sign", *crt, *key, *who, *out, *lasts)
             for end in ("crt", "key"):
                 secrets[f"{site.name}.{end}"] = ca.run("cat", f"{here}{site.name}.{end}").stdout
         return secrets
