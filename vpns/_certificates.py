@@ -30,8 +30,8 @@ def certificates(ca: Node, sites: Sequence[Site]) -> dict[str, str]:
     )
     secrets = {"ca.crt": ca.run("cat", here + "ca.crt").stdout}
     if seconds_of(ca):  # req(1) of OpenSSL 3.4
-        end = datetime.now(UTC) + timedelta(seconds=seconds_of(ca))
-        key = *NEW_KEY, "-not_after", f"{end:%Y%m%d%H%M%SZ}"
+        expires = datetime.now(UTC) + timedelta(seconds=seconds_of(ca))
+        key = *NEW_KEY, "-not_after", f"{expires:%Y%m%d%H%M%SZ}"
     for site in sites:
         # req(1): -CA makes it a certificate signed by that authority, not a self-signed one.
         ca.run(

@@ -19,7 +19,7 @@ from typing import Any
 from scipy.stats import theilslopes
 
 from runner.data.errors import InstrumentError, MeasurementError, Unsupported
-from runner.data.levels import Levels
+from runner.data.levels import BASELINE, Levels
 from runner.data.metric import Metric
 from runner.data.remarks import Remark
 from runner.design.profile import Profile
@@ -116,6 +116,7 @@ def loading(bench: Bench, seconds: float, share: float) -> Iterator[tuple[Proces
     """A TCP stream of a share of what the tunnel carries, and its rate, bit/s."""
     report = iperf3(bench.lab, bench.address, PILOT_S, "--congestion", CUBIC)
     rate_bps = share * report["end"]["sum_received"]["bits_per_second"]
+    free_server(bench.lab)
     argv = ("iperf3", "--client", bench.address, "--port", IPERF_PORT, "--connect-timeout", "3000", "--interval", "0")
     options = ("--time", str(round(2 * seconds) + LOAD_LIMIT_S), "--bitrate", str(int(rate_bps)), "--congestion", CUBIC)
     stream = bench.lab.host1.spawn(*argv, *options, log=LOG)
@@ -220,6 +221,8 @@ class Soak(Instrument):
             return Unsupported(
                 "a gateway's descriptors are counted where nothing but the VPN runs on it: in namespaces"
             )
+        if vpn.name == BASELINE:
+            return Unsupported("without a tunnel no process runs on a gateway")
         return super().refuses(lab, vpn, params)
 
     def asks(self, params: Mapping[str, str]) -> dict[str, str]:
