@@ -18,6 +18,7 @@ from runner.vpn.plugin import Vpn
 
 ANSWERED_WITHIN_S = 10.0
 KEPT_S = 0.2
+SHORTEST_MTU = 1280  # RFC 8200 §5
 
 
 def refused(lab: Lab, vpn: Vpn) -> Unsupported | None:
@@ -45,6 +46,8 @@ def addressed(lab: Lab, site: Site) -> None:
         hears_routers(gateway)
     gateway.run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
     host.run("sysctl", "-qw", on)
+    if int(host.run("cat", "/sys/class/net/eth0/mtu").stdout) < SHORTEST_MTU:  # where the path is narrow
+        batch(host, f"link set eth0 mtu {SHORTEST_MTU}")
     gateway.defer("ip", "addr", "del", f"{address}/{prefix}", "dev", port)
     batch(gateway, f"addr replace {address}/{prefix} dev {port} nodad")
     batch(host, f"addr replace {site.host_ipv6}/{prefix} dev eth0 nodad", f"route replace ::/0 via {address}")
