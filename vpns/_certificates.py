@@ -1,11 +1,12 @@
 """A certificate authority and one certificate for each gateway, made by openssl(1), fresh for every run."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 from runner.lab.node import Node
 from runner.lab.shape.site import Site
 
-NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc", "-days")
+NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc")
 DAYS = 30  # of a lab's certificates; `recipe --days` sets others
 
 
@@ -14,15 +15,23 @@ def days_of(ca: Node) -> int:
     return int(getattr(ca, "days", 0))
 
 
+def seconds_of(ca: Node) -> int:
+    """How long the gateways' certificates are to be valid, where a test wants them to expire; else 0."""
+    return int(getattr(ca, "lasts_s", 0))
+
+
 def certificates(ca: Node, sites: Sequence[Site]) -> dict[str, str]:
     """``ca.crt``, and for each gateway ``gw1.crt`` and ``gw1.key``, as PEM; ECDSA P-256, subject = gateway."""
-    here, key = "/root/vpneval-ca/", (*NEW_KEY, str(days_of(ca) or DAYS))
+    here, key = "/root/vpneval-ca/", (*NEW_KEY, "-days", str(days_of(ca) or DAYS))
     ca.run("mkdir", "-pm", "700", here)
     ca.run(
         *("openssl", "req", "-x509", *key, "-subj", "/CN=vpneval CA"),
         *("-keyout", here + "ca.key", "-out", here + "ca.crt"),
     )
     secrets = {"ca.crt": ca.run("cat", here + "ca.crt").stdout}
+    if seconds_of(ca):  # req(1) of OpenSSL 3.4
+        expires = datetime.now(UTC) + timedelta(seconds=seconds_of(ca))
+        key = *NEW_KEY, "-not_after", f"{expires:%Y%m%d%H%M%SZ}"
     for site in sites:
         # req(1): -CA makes it a certificate signed by that authority, not a self-signed one.
         ca.run(

@@ -18,7 +18,7 @@ from runner.lab.shape.site import Site, bracketed
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Version, Vpn, no_tun
 from runner.vpn.sign import Sign
-from vpns._certificates import days_of
+from vpns._certificates import days_of, seconds_of
 
 HOME = "/etc/nebula/vpneval"
 ANY = "    - port: any\n      proto: any\n      host: any\n"  # a rule of the firewall
@@ -66,10 +66,11 @@ class Nebula(Vpn):
         lasts = ("-duration", f"{24 * days_of(ca)}h") if days_of(ca) else ()
         crt, key = ("-ca-crt", here + "ca.crt"), ("-ca-key", here + "ca.key")
         ca.run("nebula-cert", "ca", "-name", "vpneval", "-out-crt", crt[1], "-out-key", key[1], *lasts)
+        lasts = ("-duration", f"{seconds_of(ca)}s") if seconds_of(ca) else ()
         secrets = {"ca.crt": ca.run("cat", here + "ca.crt").stdout}
         for site in sites:
             out = ("-out-crt", f"{here}{site.name}.crt", "-out-key", f"{here}{site.name}.key")
-            ca.run("nebula-cert", "sign", *crt, *key, "-name", site.name, *self.networks(site), *out)
+            ca.run("nebula-cert", "sign", *crt, *key, "-name", site.name, *self.networks(site), *out, *lasts)
             for end in ("crt", "key"):
                 secrets[f"{site.name}.{end}"] = ca.run("cat", f"{here}{site.name}.{end}").stdout
         return secrets

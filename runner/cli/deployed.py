@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from runner.data.files import short
 from runner.data.levels import UPLINK, Params, tunnel_levels
 from runner.data.store import load_run, read_run
 from runner.lab.names import DEFAULT_IMAGE
-from runner.lab.node import Node
+from runner.lab.node import LabNode
 from runner.lab.places import NamespaceRig, rootless
 from runner.lab.places.site import site_rig
 from runner.lab.places.sites import Sites, described, read_sites, real
@@ -60,6 +60,22 @@ def sites_of(site: Line | None, say: Callable[[str], None]) -> tuple[tuple[Site,
     for sentence in unnamed(inventory):
         say(sentence)
     return real_sites(inventory), inventory.path_mtu
+
+
+def carried(vpn: Vpn, params: Params, sites: Sequence[Site], say: Callable[[str], None]) -> Params:
+    """The levels, with IPv6 between the sites where an inventory names its networks and the VPN carries it.
+
+    Raises UsageError where IPv6 is asked for, and an inventory names no network of it."""
+    named = all(site.network_ipv6 for site in sites)
+    if "inner" in params and not named and sites != SITES:
+        raise UsageError("--set inner: the inventory names no IPv6 networks. Add network_ipv6 to [gw1] and [gw2]")
+    if "inner" in params or not named:
+        return params
+    if vpn.inner_ipv6:
+        return {**params, "inner": "both"}
+    if vpn.carries == "ip":
+        say(f"{vpn.title} carries no IPv6 here: the gateways drop what is for the other site's IPv6 network.")
+    return params
 
 
 def measured(
@@ -114,7 +130,7 @@ def readable(
     where the inventory names none and the tunnel's script could not find it."""
     check_days(days)
     sites, path_mtu = sites_of(site, say)
-    path_mtu = path_mtu or measured_mtu
+    params, path_mtu = carried(vpn, params, sites, say), path_mtu or measured_mtu
     return page(vpn, params, sites, path_mtu, days, versions, example=site is None)
 
 
@@ -142,7 +158,7 @@ def deploy(
     rootless.enter("netns")
     check_machine()
     sites, path_mtu = sites_of(site, say)
-    path_mtu = path_mtu or measured_mtu
+    params, path_mtu = carried(vpn, params, sites, say), path_mtu or measured_mtu
     if site is None:
         say("The addresses are the examples of the lab. For your gateways: --site SITES.toml")
     with _trusted(days, say) as ca:
@@ -160,7 +176,7 @@ def deploy(
 
 
 @contextmanager
-def _trusted(days: int, say: Callable[[str], None]) -> Iterator[Node]:
+def _trusted(days: int, say: Callable[[str], None]) -> Iterator[LabNode]:
     """A node without a network, on which certificates are made for so many days."""
     rig = NamespaceRig()
     with rig.alone(rig.image(DEFAULT_IMAGE, say), lambda line: None) as ca:

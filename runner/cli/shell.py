@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,14 +22,14 @@ from runner.vpn.plugin import Vpn
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def one_tunnel(vpn: Vpn, levels: str, usual: Params | None = None) -> dict[str, str]:
-    """The levels of ``--set`` on top of the ``usual`` ones (default: the VPN's comparable ones). Raises UsageError
-    unless they make one tunnel."""
+def one_tunnel(vpn: Vpn, levels: str, usual: Params | None = None, beside: Collection[str] = ()) -> dict[str, str]:
+    """The levels of ``--set`` on top of the ``usual`` ones (default: the VPN's comparable ones), and those of factors
+    that may be set ``beside``. Raises UsageError unless they make one tunnel."""
     chosen = parse_levels(levels, [vpn])
     params = dict(usual or vpn.comparable)
     for factor, values in chosen.items():
-        if factor not in (*params, *EXCHANGES) or len(values) != 1:
-            raise UsageError(f"a tunnel needs one level of each of {', '.join(params)}, not {levels!r}")
+        if factor not in (*params, *EXCHANGES, *beside) or len(values) != 1:
+            raise UsageError(f"a tunnel needs one level of each of {', '.join((*params, *beside))}, not {levels!r}")
         params[factor] = values[0]
     if "cipher" in chosen and "integrity" not in chosen:
         params["integrity"] = matching_integrity(vpn, params["cipher"])

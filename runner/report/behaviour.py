@@ -55,6 +55,18 @@ WORDS: dict[str, tuple[str, dict[str, tuple[str, bool | None]]]] = {
     ),
     "black_hole_mtu": ("narrow path, ICMP lost", NARROW),
     "narrow_mtu": ("narrow path, ICMP heard", NARROW),
+    "expiry_borne": (
+        "its certificates expire",
+        {
+            "lives": ("carries on", True),
+            "keys_stay": ("carries on with the old keys", None),
+            "dies": ("dies after {carried_s} s", False),
+        },
+    ),
+    "expiry_refused": (
+        "restarted with expired certificates",
+        {"refused": ("refused", True), "accepted": ("comes up", False)},
+    ),
 }
 TONES = {True: "good", False: "bad", None: ""}
 INCONCLUSIVE = {"no_control": "inconclusive: the control failed", "no_answer": "inconclusive"}
@@ -132,7 +144,7 @@ def _notes(each: Behaviour) -> list[Note]:
         return [Note(each.reason, lead=f"Repetition {each.repetition}:", links=links)]
     return [
         Note(counts(each.numbers), lead=f"Repetition {each.repetition}, seen:", links=links),
-        Note(counts(each.control), lead="Control without a tunnel:"),
+        Note(counts(each.control), lead="Control:"),
     ]
 
 

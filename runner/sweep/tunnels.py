@@ -173,16 +173,18 @@ class TunnelBuilder:
             self.shared.probed[wanted] = verify(lab, wanted)
         self._underlay["wan"] = self.shared.probed[wanted]
 
-    def _keys(self, *, others: bool = False, sites: Sequence[Site] = ()) -> dict[str, str]:
+    def _keys(self, *, others: bool = False, sites: Sequence[Site] = (), lasts_s: int = 0) -> dict[str, str]:
         """The VPN's secrets of this call, made at first use on a node without a network; ``others``: different secrets,
-        as a stranger could have made them."""
+        as a stranger could have made them. Those that expire after ``lasts_s`` are made each time."""
         sites = sites or self.stage.rig.sites
         key = (self.vpn.name, self.image_name, others, len(sites))
+        if lasts_s:
+            self.shared.secrets.pop(key := (*key[:2], True, -lasts_s), None)
         if key not in self.shared.secrets:
             output = list[str]()
             alone = self.stage.rig.alone(self._images[1], output.append)
             try:
-                self.shared.secrets[key] = make_secrets(self.vpn, alone, sites)
+                self.shared.secrets[key] = make_secrets(self.vpn, alone, sites, lasts_s)
             finally:
                 for line in output:  # without the keys, nobody knows which of the words are keys
                     self._say(hide(line) if key in self.shared.secrets else " ".join(line.split()[:2]))

@@ -15,7 +15,7 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence, Proof
 from runner.lab import probes
 from runner.lab.machine import confined, modules_gone
-from runner.lab.node import PATIENCE, Node, Process, wait_until
+from runner.lab.node import PATIENCE, LabNode, Node, Process, wait_until
 from runner.lab.redaction import KNOWN
 from runner.lab.shape.site import TCP_PORTS, Site, peers_of
 from runner.lab.shape.site_to_site import Lab
@@ -46,8 +46,9 @@ class Tunnel:
 class Keys(Protocol):
     """Makes a VPN's secrets."""
 
-    def __call__(self, *, others: bool = False, sites: Sequence[Site] = ()) -> Secrets:
-        """The tunnel's own secrets; ``others``: new ones, as a stranger could make them; ``sites``: for these sites."""
+    def __call__(self, *, others: bool = False, sites: Sequence[Site] = (), lasts_s: int = 0) -> Secrets:
+        """The tunnel's own secrets; ``others``: new ones, as a stranger could make them; ``sites``: for these sites;
+        ``lasts_s``: new ones, whose certificates of gateways expire after so long."""
 
 
 @dataclass
@@ -111,14 +112,19 @@ class Bench:
         return False
 
 
-def make_secrets(vpn: Vpn, alone: AbstractContextManager[Node], sites: Sequence[Site]) -> dict[str, str]:
-    """Fresh keys by the VPN's own tools, made ``alone``: on a node without a network that goes afterwards.
+def make_secrets(
+    vpn: Vpn, alone: AbstractContextManager[LabNode], sites: Sequence[Site], lasts_s: int = 0
+) -> dict[str, str]:
+    """Fresh keys by the VPN's own tools, made ``alone``: on a node without a network that goes afterwards. ``lasts_s``:
+    how long the gateways' certificates are valid; 0: as long as the plugin says.
 
     From now on no log or message shows them. Raises UsageError for a secret that is too short for that.
     """
     with alone as ca:
         if vpn.brings_software:
             equip(ca, vpn)
+        if lasts_s:
+            ca.lasts_s = lasts_s
         made = vpn.secrets(ca, sites)
         KNOWN.learn(made)
         return made

@@ -30,6 +30,8 @@ WAN_PORT = "vpneval-wan"  # in the place of the gateway's own name for it, which
 PING_HEADER_BYTES = {4: 28, 6: 48}
 GATEWAY = Path(__file__).with_name("gateway")
 GATEWAY_SH = f"files{HOME}/gateway.sh"
+IN_IPV6 = ("network_ipv6", "address_ipv6")
+NOT_CARRIED = "the tunnel does not carry them, packets to them are dropped"
 Files = Mapping[str, tuple[str, int]]  # path in the directory -> text, mode
 
 
@@ -61,13 +63,16 @@ def own(vpn: Vpn, params: Params, me: Site, sites: Sequence[Site], secrets: Secr
     functions = f". {HOME}/functions.sh\n"
     files[f"files{HOME}/tunnel"] = f"#!/bin/bash\n{head}{functions}{start}", 0o700
     needs = functions if undone != script.undo else ""
-    undo = "\n".join([f"nft delete table ip {TABLE} 2> /dev/null || true", *undone, "true\n"])
+    inner = "inner" in params
+    tables = [f"nft delete table {family} {TABLE} 2> /dev/null || true" for family in ("ip", *["ip6"] * inner)]
+    undo = "\n".join([*tables, *undone, "true\n"])
     files[f"files{HOME}/undo"] = f"#!/bin/bash\n{head}{needs}{undo}", 0o700
-    values = "".join(f"{name}={shlex.quote(value)}\n" for name, value in values_of(vpn, me, peers, script).items())
+    of_gateway = values_of(vpn, me, peers, script) | (of_ipv6(me, peers) if inner else {})
+    values = "".join(f"{name}={shlex.quote(value)}\n" for name, value in of_gateway.items())
     mtu = f"mtu={path_mtu or ''} # of the path, bytes; empty: found by pings\n"
-    closed6 = (
-        "closed6= # IPv6 networks of the other site: the tunnel does not carry them, packets to them are dropped\n"
-    )
+    said = "packets to them leave in the tunnel, or are dropped" if inner else NOT_CARRIED
+    networks = " ".join(peer.lan_ipv6 for peer in peers if inner or (peer.network_ipv6 and vpn.carries == "ip"))
+    closed6 = f"closed6={shlex.quote(networks) if networks else ''} # IPv6 networks of the other site: {said}\n"
     files[GATEWAY_SH] = f"{head}{values}{mtu}{closed6}", 0o644
     return files
 
@@ -89,10 +94,12 @@ def named(vpn: Vpn, gateways: Mapping[str, Files]) -> tuple[str, dict[str, Files
 def check_addresses(sites: Sequence[Site]) -> None:
     """Raise UsageError unless every address and network of the sites is one: they go into scripts that root runs."""
     for site in sites:
-        for name in ("wan_address", "public_address", "lan", "lan_address", "host_address"):
+        for name in (*("wan_address", "public_address", "lan", "lan_address", "host_address"), *IN_IPV6):
             value: str = getattr(site, name)
             try:
-                right = str(ip_network(value) if name == "lan" else ip_address(value)) if value else ""
+                right = (
+                    str(ip_network(value) if name in ("lan", "network_ipv6") else ip_address(value)) if value else ""
+                )
             except ValueError:
                 right = ""
             if "%" in right or (value and not right):
@@ -133,6 +140,19 @@ def values_of(vpn: Vpn, me: Site, peers: Sequence[Site], script: RecipeScript) -
         "version": str(me.path_version),
         "ping_header": str(PING_HEADER_BYTES[me.path_version]),
         "encapsulation": str(ENCAPSULATION_BYTES[me.path_version]),
+    }
+
+
+def of_ipv6(me: Site, peers: Sequence[Site]) -> dict[str, str]:
+    """The values of a tunnel that carries IPv6, too. ``routes6``: for each peer an address of IPv4, by whose device the
+    network of IPv6 is reached, and the next hop where that device is an Ethernet."""
+    return {
+        "lan6": me.lan_ipv6,
+        "lans6": " ".join(peer.lan_ipv6 for peer in peers),
+        "here6": me.lan_address_ipv6,
+        "there6": " ".join(peer.lan_address_ipv6 for peer in peers),
+        "own6": f"fe80::{me.number}",
+        "routes6": " ".join(f"{peer.lan_address},{peer.lan_ipv6},fe80::{peer.number}" for peer in peers),
     }
 
 

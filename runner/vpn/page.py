@@ -70,7 +70,7 @@ def page(
     keys, secrets, gateways = _on_paper(vpn, params, sites, path_mtu, days)
     name, gateways = named(vpn, gateways)
     parts = [f"# {title(vpn, params)}\n", *_warnings(vpn, params), *_needs(vpn, sites, gateways, versions or {})]
-    parts += _addresses(vpn, sites, example)
+    parts += _addresses(vpn, sites, example, ipv6="inner" in params)
     if not written:
         if secrets:
             parts += [
@@ -97,7 +97,7 @@ def page(
                 "the files in place and starts the tunnel. At the end it says so.\n",
                 _block(f"set -eu; umask 077; cd {name}", PUT.rstrip(), *_puts(gateways[me.name]), "./up.sh"),
             ]
-    parts += _afterwards(vpn, sites, written or name, written=bool(written))
+    parts += _afterwards(vpn, sites, written or name, written=bool(written), ipv6="inner" in params)
     return "\n".join(parts)
 
 
@@ -159,14 +159,17 @@ def _needs(vpn: Vpn, sites: Sequence[Site], gateways: dict[str, Files], versions
     yield ""
 
 
-def _addresses(vpn: Vpn, sites: Sequence[Site], example: bool) -> Iterator[str]:
+def _addresses(vpn: Vpn, sites: Sequence[Site], example: bool, *, ipv6: bool) -> Iterator[str]:
     yield "## Addresses" + (" to replace\n" if example else "\n")
     if example:
         yield "These are examples. Print this page with yours by `vpneval recipe` and `--site SITES.toml`, or replace"
         yield "them everywhere below.\n"
     yield "| gateway | its WAN address | the network behind it | its address there |\n| --- | --- | --- | --- |"
     for site in sites:
-        yield f"| {site.name} | {site.public_address or site.wan_address} | {site.lan} | {site.lan_address} |"
+        lan, own = site.lan, site.lan_address
+        if ipv6:
+            lan, own = f"{lan}, {site.lan_ipv6}", f"{own}, {site.lan_address_ipv6}"
+        yield f"| {site.name} | {site.public_address or site.wan_address} | {lan} | {own} |"
     if vpn.carries == "tcp":
         ports = ", ".join(map(str, TCP_PORTS))
         yield f"\nIt forwards TCP to ports {ports} of {sites[-1].host_address}. Replace those, too."
@@ -244,7 +247,7 @@ def _block(*lines: str) -> str:
     return "\n".join(["```bash", "(", *lines, ") < /dev/null", "```\n"])
 
 
-def _afterwards(vpn: Vpn, sites: Sequence[Site], name: str, *, written: bool) -> Iterator[str]:
+def _afterwards(vpn: Vpn, sites: Sequence[Site], name: str, *, written: bool, ipv6: bool) -> Iterator[str]:
     """``name``: the recipe's, which begins that of its directory."""
     directory = f"{name}-GATEWAY" if written else f"~/{name}"
     yield "## Check\n"
@@ -267,12 +270,17 @@ def _afterwards(vpn: Vpn, sites: Sequence[Site], name: str, *, written: bool) ->
         "/var/log/vpneval-tunnel.log."
     )
     if vpn.carries == "ip":
+        families = (
+            "`ip6 vpneval_closed` does the same for IPv6, which the tunnel carries, too. A gateway that forwards IPv6 "
+            "hears no router's advertisements any more; where a port took its routes from them, up.sh sets accept_ra=2."
+            if ipv6
+            else "The tunnel carries IPv4 alone; check.sh says if the sites have IPv6, and what to do."
+        )
         yield (
             "- **Nothing leaves past the tunnel**, whether it is up or not: the unit vpneval-closed holds the nftables "
             "table `ip vpneval_closed`, which drops what is for the other site and not in the tunnel, after every NAT, "
             "and keeps what is between the sites out of the gateway's NAT. Nobody else can change or flush it. Leave "
-            "it out where you save the output of `nft list ruleset`. The tunnel carries IPv4 alone; check.sh says if "
-            "the sites have IPv6, and what to do."
+            f"it out where you save the output of `nft list ruleset`. {families}"
         )
         yield (
             "- **Packet sizes**: `tunnel` looks for the longest packet that the path carries, by pings, and takes 1400 "

@@ -161,6 +161,8 @@ def check_offered(vpn: Vpn, params: Params) -> None:
     """Raise UsageError for levels that the VPN does not have, or that today's daemons refuse."""
     if no := offered(vpn, params):
         raise UsageError(f"{vpn.name}: {no.reason}")
+    if "inner" in params and not vpn.inner_ipv6:
+        raise UsageError(f"{vpn.title} does not carry IPv6 between the sites here. Leave --set inner out")
     for level in params.values():
         if gone := vpn.offers.gone.get(level):
             raise UsageError(f"{vpn.name}: {gone}. Choose another level than {level}")

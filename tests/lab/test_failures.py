@@ -27,6 +27,7 @@ from runner.lab.shape.site_to_site import SITES, Lab, namespace_lab
 from runner.lab.shape.topologies import ospf
 from runner.lab.software.image import Image
 from runner.tunnel.bring_up import bring_up, make_secrets, start_services
+from runner.tunnel.inner import kept
 from runner.vpn.plugin import Vpn
 from tests.contract import this_machine
 from tests.lab.commands import start, until, vpneval
@@ -41,7 +42,7 @@ LONG = OutageWatch(rate=500, limit_s=40.0, look_s=1.0, phase_s=0.1)
 def tunnel(image: Image, tmp_path: Path, name: str, **levels: str) -> Iterator[tuple[Lab, Vpn, str]]:
     """``name`` up in the lab that these levels need: the lab, the VPN, the address of the far host."""
     vpn = load_vpn(name)
-    params = {**vpn.comparable, **prepare.asked(levels)}
+    params = {**vpn.comparable, **prepare.asked(levels), **{k: v for k, v in levels.items() if k == "inner"}}
     with ExitStack() as stack:
         lab = stack.enter_context(
             prepare.lab_for(NamespaceRig(), vpn, levels, image, image, lambda line: None, tmp_path)
@@ -82,6 +83,29 @@ def test_a_restart(image: Image, tmp_path: Path) -> None:
     found = recovery(image, tmp_path, "wireguard_go", "restart", LONG)
     assert found.recovered_s is not None
     assert found.worse_s > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "failure"),
+    [
+        pytest.param("wireguard_go", "restart", marks=pytest.mark.smoke),
+        *(("wireguard_go", "reboot"), ("openvpn", "restart"), ("wireguard_go", "wan_cut")),
+    ],
+)
+def test_ipv6_comes_back(image: Image, tmp_path: Path, name: str, failure: str) -> None:
+    levels = {"failure": failure, "inner": "6"}
+    with tunnel(image, tmp_path, name, **levels) as (lab, vpn, address), kept(lab, vpn, levels):
+        assert address == "fd02::2"
+        found = outage(lab, address, break_by(lab, vpn, dict(vpn.comparable), failure), LONG, random.Random(1))
+    assert found.recovered_s is not None
+    assert found.worse_s > 0
+
+
+def test_ipv6_does_not_come_back_without_its_route(image: Image, tmp_path: Path) -> None:
+    """The control: what goes with the device, nobody puts back."""
+    with tunnel(image, tmp_path, "wireguard_go", failure="restart", inner="6") as (lab, vpn, address):
+        found = outage(lab, address, break_by(lab, vpn, dict(vpn.comparable), "restart"), SHORT, random.Random(1))
+    assert found.recovered_s is None
 
 
 def test_a_reboot_lasts_at_least_as_long_as_the_gateway_is_away(image: Image, tmp_path: Path) -> None:

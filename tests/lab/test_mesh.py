@@ -38,8 +38,8 @@ def bench_for(vpn: Vpn, image: Image, logs: Path) -> Bench:
                 pytest.skip(f"{vpn.name}: {no.reason}")
             yield lab
 
-    def keys(*, others: bool = False, sites: Sequence[Site] = ()) -> Secrets:
-        return make_secrets(vpn, NamespaceRig().alone(image, lambda line: None), sites)
+    def keys(*, others: bool = False, sites: Sequence[Site] = (), lasts_s: int = 0) -> Secrets:
+        return make_secrets(vpn, NamespaceRig().alone(image, lambda line: None), sites, lasts_s)
 
     proof = Proof(confidential_promised=True, delivered=True, marker_on_wan=False, sent_bytes=0, captured_bytes=0)
     nothing = Lab({}), Tunnel("", 0.0, Evidence(), proof)

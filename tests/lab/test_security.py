@@ -40,7 +40,7 @@ def bench_of(image: Image, tmp_path: Path) -> Iterator[Benches]:
     with ExitStack() as labs:
 
         def made(vpn: Vpn, underlay: int = 4) -> Bench:
-            def keys(*, others: bool = False, sites: Sequence[Site] = ()) -> dict[str, str]:
+            def keys(*, others: bool = False, sites: Sequence[Site] = (), lasts_s: int = 0) -> dict[str, str]:
                 if others not in known:
                     known[others] = make_secrets(vpn, NamespaceRig().alone(image, lambda line: None), sites or SITES)
                 return known[others]

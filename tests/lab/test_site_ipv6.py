@@ -10,7 +10,7 @@ from runner.data.errors import CannotRunHere
 from runner.lab.places import open_rig
 from runner.lab.places.site import SiteRig
 from runner.lab.software.image import Image
-from runner.tunnel.bring_up import unsupported
+from runner.tunnel.bring_up import bring_up, make_secrets, start_services, unsupported
 from tests.lab.sites import BOXES, OWN_IPV6, TwoSites, add_ipv6, two_sites
 from tests.lab.test_site import tunnelled
 from tests.lab.test_ssh_lab import as_before, settled
@@ -121,3 +121,19 @@ def test_machines_that_have_no_ipv4_at_all(without_ipv4: TwoSites, tmp_path: Pat
         assert [site.wan_address for site in lab.sites] == [OWN_IPV6[name] for name in BOXES]
         assert tunnelled(rig, lab, name) > 1e6
     as_before(without_ipv4, before)
+
+
+@pytest.mark.parametrize("name", ["wireguard_go", "openvpn"])
+@pytest.mark.parametrize("changes", [None, NAMED], ids=["path-4", "path-6"])
+def test_ipv6_between_the_sites(
+    unchanged: TwoSites, tmp_path: Path, name: str, changes: dict[str, dict[str, object]] | None
+) -> None:
+    """Hosts of both sites reach each other by IPv6; the gateways' settings for it are undone."""
+    with open_rig(f"site:{unchanged.sites(changes)}", print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
+        vpn = load_vpn(name)
+        secrets = make_secrets(vpn, rig.alone(rig.image("host"), lambda line: None), lab.sites)
+        start_services(lab)
+        tunnel = bring_up(lab, vpn, {**vpn.comparable, "inner": "6"}, secrets)
+        assert tunnel.address == "2001:2:0:2::2"
+        assert tunnel.proof.delivered
+        assert lab.host1.run("ping", "-6", "-c1", "-W1", tunnel.address, check=False).code == 0

@@ -33,7 +33,7 @@ def test_a_gateway_that_leaks_is_seen_and_so_is_a_rekey(
         with topology_lab(topology, image, logs=tmp_path) as beside:
             yield beside
 
-    vpn, params = load_vpn("openvpn"), {"soak_s": str(SOAK_S), "measure": "soak"}
+    vpn, params = load_vpn("openvpn"), {"soak_s": str(SOAK_S), "soak_load": "10", "measure": "soak"}
     levels = {**vpn.recommended, "rekey_every_s": "6"}
     secrets = make_secrets(vpn, NamespaceRig().alone(image, lambda line: None), lab.sites)
     start_services(lab)

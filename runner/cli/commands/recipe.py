@@ -59,14 +59,21 @@ def recipe(
     from runner.cli.shell import one_tunnel
 
     plugin = load_vpn(vpn)
-    params, versions, path_mtu = one_tunnel(plugin, joined(levels), plugin.recommended), dict[str, str](), None
+    params, versions, path_mtu = (
+        one_tunnel(plugin, joined(levels), plugin.recommended, ["inner"]),
+        dict[str, str](),
+        None,
+    )
+    inner = {factor: params.pop(factor) for factor in ("inner",) if factor in params}
     if of_run is not None:
-        params, versions = measured(of_run, plugin, params if levels else None, tell)
+        asked = params if len(joined(levels).split(",")) > len(inner) else None
+        params, versions = measured(of_run, plugin, asked if levels else None, tell)
         path_mtu = unanswered_mtu(of_run)
         uplink = uplink or uplink_of(of_run) * bool(site)
     if uplink and site is None:
         raise UsageError("--uplink is a line of an inventory: give --site SITES.toml, too")
     sites = (site, uplink) if site else None
+    params |= inner
     if folder is not None:
         return deploy(plugin, params, sites, folder, days, versions, tell, path_mtu)
     document(readable(plugin, params, sites, days, versions, tell, path_mtu))

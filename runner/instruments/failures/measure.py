@@ -20,6 +20,7 @@ from runner.instruments.failures.prepare import Breaking, routed
 from runner.instruments.instrument import Asked
 from runner.instruments.result import Measured
 from runner.tunnel.bring_up import Bench
+from runner.tunnel.inner import kept
 from runner.vpn.plugin import Vpn
 
 # What each failure is, for whom reads the number alone.
@@ -50,8 +51,12 @@ def recovery(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
             return result
         return outage(bench.lab, bench.address, break_by(bench.lab, vpn, tunnel_levels(params), failure), watch, rng)
 
+    def kept_once(rng: random.Random) -> Outage:
+        with kept(bench.lab, vpn, params):
+            return once(rng)
+
     started = time.monotonic()
-    outages = repeated(bench, once, profile.failures, seed)
+    outages = repeated(bench, kept_once, profile.failures, seed)
     overloads = {"offered_bps": offered_bps} if offered_bps else {}
     what = {"failure": KINDS[failure], "timers": bench.tunnel.timers, **overloads}
     measured = reported("outage_ms", outages, watch.limit_s, watched_s=watch.limit_s, **what)
@@ -126,6 +131,7 @@ class Recovery(Breaking):
         ),
     )
     one_failure_s = 12.0
+    inner_ipv6 = True
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         more_s = OVERLOAD_S if params["failure"] == "overload" else 0.0

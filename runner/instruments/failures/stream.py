@@ -15,6 +15,7 @@ from runner.instruments.failures.loss import OneWay, one_way
 from runner.lab.node import PATIENCE
 from runner.lab.node.commands import Dialogue
 from runner.lab.node.probing import probe
+from runner.lab.shape.site import ip_version
 from runner.lab.shape.site_to_site import Lab
 
 PORT = "5210"
@@ -105,7 +106,7 @@ def streams(lab: Lab, address: str, rate: float, watched_s: float) -> Iterator[T
     """
     limit = str(watched_s * PATIENCE + PROBE_LIMIT_S)
     how = (PORT, str(rate), str(LATE_S), limit)
-    back = lab.sites[0].host_address
+    back = lab.sites[0].host_ipv6 if ip_version(address) == 6 else lab.sites[0].host_address
     with probe(lab.host2, "stream", back, *how, ready="streaming") as far:
         began = time.monotonic()
         with probe(lab.host1, "stream", address, *how, ready="streaming") as near:

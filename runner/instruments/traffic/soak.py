@@ -19,7 +19,7 @@ from typing import Any
 from scipy.stats import theilslopes
 
 from runner.data.errors import InstrumentError, MeasurementError, Unsupported
-from runner.data.levels import Levels
+from runner.data.levels import BASELINE, Levels
 from runner.data.metric import Metric
 from runner.data.remarks import Remark
 from runner.design.profile import Profile
@@ -37,7 +37,6 @@ from runner.lab.shape.site_to_site import Lab, mesh_sites
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 
-SHARE = 0.1  # of what the tunnel carries, so that it is in use and never full
 PILOT_S, LOAD_LIMIT_S = 2, 300
 SLICE_S, PROBES_PER_S = 5.0, 50.0
 REKEYS = 6  # that a VPN is asked for, where one can ask
@@ -114,10 +113,11 @@ def probed(bench: Bench, do: Callable[[], object]) -> float:
 
 
 @contextmanager
-def loading(bench: Bench, seconds: float) -> Iterator[tuple[Process, float]]:
-    """A TCP stream of SHARE of what the tunnel carries, and its rate, bit/s."""
+def loading(bench: Bench, seconds: float, share: float) -> Iterator[tuple[Process, float]]:
+    """A TCP stream of a share of what the tunnel carries, and its rate, bit/s."""
     report = iperf3(bench.lab, bench.address, PILOT_S, "--congestion", CUBIC)
-    rate_bps = SHARE * report["end"]["sum_received"]["bits_per_second"]
+    rate_bps = share * report["end"]["sum_received"]["bits_per_second"]
+    free_server(bench.lab)
     argv = ("iperf3", "--client", bench.address, "--port", IPERF_PORT, "--connect-timeout", "3000", "--interval", "0")
     options = ("--time", str(round(2 * seconds) + LOAD_LIMIT_S), "--bitrate", str(int(rate_bps)), "--congestion", CUBIC)
     stream = bench.lab.host1.spawn(*argv, *options, log=LOG)
@@ -177,11 +177,14 @@ class Renewals:
 
 
 class Soak(Instrument):
-    """A tenth of what a tunnel carries, for long."""
+    """A tenth of what a tunnel carries, so that it is in use and never full, for long."""
 
     name = "soak"
     datagrams = True
-    factors = {"soak_s": Levels(("60", "3600"), range=(60, 86400), default="3600", before=True, told="{} s".format)}
+    factors = {
+        "soak_s": Levels(("60", "3600"), range=(60, 86400), default="3600", before=True, told="{} s".format),
+        "soak_load": Levels(("1", "10"), range=(1, 90), default="10", told="{} % of the tunnel's throughput".format),
+    }
     metrics = (
         Metric(
             name="soak_descriptors",
@@ -190,7 +193,7 @@ class Soak(Instrument):
             better="lower",
             definition="How many more file descriptors the processes of a gateway have open at the end of the trial: "
             "the fewest in its last third, less the fewest in its first. The larger of the two gateways'. A TCP stream "
-            "of a tenth of the tunnel's throughput flows meanwhile, and keys are renewed.",
+            "of a tenth of the tunnel's throughput (factor soak_load) flows meanwhile, and keys are renewed.",
             source="proc_pid_fd(5)",
         ),
         Metric(
@@ -219,6 +222,8 @@ class Soak(Instrument):
             return Unsupported(
                 "a gateway's descriptors are counted where nothing but the VPN runs on it: in namespaces"
             )
+        if vpn.name == BASELINE:
+            return Unsupported("without a tunnel no process runs on a gateway")
         return super().refuses(lab, vpn, params)
 
     def asks(self, params: Mapping[str, str]) -> dict[str, str]:
@@ -232,8 +237,9 @@ class Soak(Instrument):
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
         lab, soak_s, began = bench.lab, float(asked.params["soak_s"]), time.monotonic()
+        share = int(asked.params["soak_load"]) / 100
         pauses: dict[bool, list[float]] = {True: [], False: []}
-        with beside(bench) as bare, loading(bench, soak_s) as (stream, rate_bps):
+        with beside(bench) as bare, loading(bench, soak_s, share) as (stream, rate_bps):
             gateways = {site.name: lab.gateway(site) for site in lab.sites} | bare
             looks: dict[str, list[Held]] = {name: [] for name in gateways}
             renewals, first, since = Renewals(bench, asked.vpn, soak_s), arrived_bytes(lab.host2), time.monotonic()

@@ -74,6 +74,7 @@ class LabNode(Node, Protocol):
     log: Callable[[str], object]  # gets every command, without secrets
     environment: Mapping[str, str]  # of the commands
     days: int  # how long certificates that are made there are valid; 0: as plugins have it
+    lasts_s: int  # the same of gateways' certificates that a test wants to expire; 0: as ``days`` says
     background: list[Process]  # what ``spawn`` has started
     makes_keys: bool  # commands there may print new keys, so errors omit their output
 

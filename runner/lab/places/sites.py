@@ -11,6 +11,8 @@ public_address = "198.51.100.7"  # where the other gateway reaches it, if a NAT 
 lan = "198.18.1.0/24"            # the network that the test host is in
 network = "10.1.0.0/16"          # the site's real network, and the gateway's address in it: for `vpneval recipe`
 network_address = "10.1.0.1"
+network_ipv6 = "2001:db8:a::/56" # optional: the same in IPv6, and the gateway's address in it; recipes then carry both
+address_ipv6 = "2001:db8:a::1"
 
 [gw2]
 address = "203.0.113.9"
@@ -29,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
 
@@ -53,6 +55,8 @@ from runner.lab.shape.site import Site
 
 # For measuring, RFC 2544 §C.2.2 and RFC 5735: no network of a user's is there.
 LANS = {"gw1": IPv4Network("198.18.1.0/24"), "gw2": IPv4Network("198.18.2.0/24")}
+LANS_IPV6 = {"gw1": "2001:2:0:1::/64", "gw2": "2001:2:0:2::/64"}  # RFC 5180
+NO_LANS_IPV6 = tuple(map(IPv6Network, ("::/8", "fe80::/10", "ff00::/8")))  # RFC 4291
 # The tunnels' own addresses.
 INNER = tuple(map(IPv4Network, ("10.8.0.0/16", "10.9.0.0/16", "10.53.0.0/16", "10.54.0.0/15", "10.56.0.0/15")))
 NO_LANS = tuple(map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")))  # RFC 6890
@@ -90,7 +94,8 @@ class Gateway(MachineEntry):
     """One site's gateway. What is not given is found on the machine.
 
     ``lan`` is the network that the test host gets. ``network`` is the site's real one, in which the gateway has
-    ``network_address``: recipes are for that network. ``lan_port``: the port to a host of its own.
+    ``network_address``: recipes are for that network. ``network_ipv6`` and ``address_ipv6`` are the same in IPv6.
+    ``lan_port``: the port to a host of its own.
     """
 
     wan: Port | None = None
@@ -100,6 +105,8 @@ class Gateway(MachineEntry):
     lan: IPv4Network | None = None
     network: IPv4Network | None = None
     network_address: IPv4Address | None = None
+    network_ipv6: IPv6Network | None = None
+    address_ipv6: IPv6Address | None = None
     lan_port: Port | None = None
 
     def ports(self) -> dict[str, str]:
@@ -208,8 +215,8 @@ class Sites(BaseModel):
         rests on one of them is not reported."""
         unknown = info.context or set()
         checks = (
-            *(self._same_machines, self._test_networks, self._networks, self._addresses, self._hosts, self._nats),
-            self._uplinks,
+            *(self._same_machines, self._test_networks, self._networks, self._networks_ipv6, self._addresses),
+            *(self._hosts, self._nats, self._uplinks),
         )
         wrong = [
             mistake
@@ -273,6 +280,22 @@ class Sites(BaseModel):
             if own and network and (own not in network or own in (network[0], network[-1])):
                 sentence = f"{own} is no address of a host in the network {network}"
                 yield Wrong(name, "network_address", sentence, (f"{name}.network",))
+
+    def _networks_ipv6(self) -> Iterator[Wrong]:
+        near, far = self.gw1.network_ipv6, self.gw2.network_ipv6
+        if near and far and near.overlaps(far):
+            sentence = f"the sites' IPv6 networks overlap: {near} and {far}. A tunnel cannot connect them"
+            yield Wrong("gw2", "network_ipv6", sentence, ("gw1.network_ipv6",))
+        for name, other in (("gw1", "gw2"), ("gw2", "gw1")):
+            network, own = self.machines[name].network_ipv6, self.machines[name].address_ipv6
+            if network and not self.machines[other].network_ipv6:
+                sentence = f"is missing, and [{name}] has one: name the IPv6 networks of both sites, or none"
+                yield Wrong(other, "network_ipv6", sentence, (f"{name}.network_ipv6",))
+            if network and (network.prefixlen > 126 or any(network.overlaps(no) for no in NO_LANS_IPV6)):
+                yield Wrong(name, "network_ipv6", f"{network} is no network that hosts can be in")
+            if own and (not network or own not in network or own == network[0]):
+                sentence = f"{own} is no address of a host in the network {network or 'network_ipv6, which is missing'}"
+                yield Wrong(name, "address_ipv6", sentence, (f"{name}.network_ipv6",))
 
     def _addresses(self) -> Iterator[Wrong]:
         own = [machine.wan_address for machine in self.machines.values() if machine.wan_address]
@@ -346,7 +369,8 @@ def described(sites: Sites, ports: Mapping[str, str], addresses: Mapping[str, st
         own = addresses[name]
         lan = str(sites.lans[name])
         public, alive_s = public if public != own else "", sites.keepalive_s or 0
-        described_sites.append(Site(number, name, own, ports[name], lan, str(gateway), str(host), public, alive_s))
+        site = Site(number, name, own, ports[name], lan, str(gateway), str(host), public, alive_s)
+        described_sites.append(replace(site, network_ipv6=LANS_IPV6[name]))
     return tuple(described_sites)
 
 
@@ -362,5 +386,6 @@ def real(sites: Iterable[Site], inventory: Sites) -> tuple[Site, ...]:
             own = machine.network_address or machine.network[1]
             host = machine.network[2] if own != machine.network[2] else machine.network[1]
             site = replace(site, lan=str(machine.network), lan_address=str(own), host_address=str(host))
-        real_sites.append(site)
+        in_ipv6 = str(machine.network_ipv6 or ""), str(machine.address_ipv6 or "")
+        real_sites.append(replace(site, network_ipv6=in_ipv6[0], address_ipv6=in_ipv6[1]))
     return tuple(real_sites)

@@ -31,9 +31,9 @@ peer = (sys.argv[1], int(sys.argv[2]))
 interval_s, late_s, limit_s = 1 / float(sys.argv[3]), float(sys.argv[4]), float(sys.argv[5])
 with suppress(PermissionError):
     os.nice(-15)  # where CPU is short, it should be short for what is measured, and not for the instrument
-sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock = socket.socket(socket.AF_INET6 if ":" in peer[0] else socket.AF_INET, socket.SOCK_DGRAM)
 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**21)
-sock.bind(("0.0.0.0", peer[1]))
+sock.bind(("", peer[1]))
 sock.setblocking(False)
 padding = bytes(LENGTH - HEADER.size)
 numbers, times, delays = array("Q"), array("d"), array("d")

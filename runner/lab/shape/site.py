@@ -19,6 +19,7 @@ class Site:
     ``login``: USER@ADDRESS by which a person's ssh reaches the gateway; empty: root at the address of the path.
     ``reached_with``: the options that ssh and scp need for that.
     ``keepalive_s``: how often its tunnels send something where nothing else is sent; 0: as often as each VPN's default.
+    ``network_ipv6``: the IPv6 network behind the gateway, and the gateway's address in it; empty: those of the lab.
     """
 
     number: int
@@ -32,6 +33,8 @@ class Site:
     keepalive_s: int = 0
     login: str = ""
     reached_with: tuple[str, ...] = ()
+    network_ipv6: str = ""
+    address_ipv6: str = ""
 
     @property
     def path_version(self) -> int:
@@ -45,13 +48,19 @@ class Site:
 
     @property
     def lan_ipv6(self) -> str:
-        """The LAN's IPv6 network, for what is measured in IPv6: unique local addresses (RFC 4193)."""
-        return f"fd0{self.number}::/64"
+        """The LAN's IPv6 network, for what is sent in IPv6; in the lab unique local addresses (RFC 4193)."""
+        return self.network_ipv6 or f"fd0{self.number}::/64"
+
+    @property
+    def lan_address_ipv6(self) -> str:
+        """The gateway's address in it."""
+        return self.address_ipv6 or str(ip_network(self.lan_ipv6)[1])
 
     @property
     def host_ipv6(self) -> str:
         """The host's address in it."""
-        return f"fd0{self.number}::2"
+        first, second = (str(ip_network(self.lan_ipv6)[number]) for number in (1, 2))
+        return second if self.lan_address_ipv6 != second else first
 
     @property
     def lan_netmask(self) -> tuple[str, str]:

@@ -35,6 +35,10 @@ works() { # sets failed
         failed="no answer from $address to a ping from $here"
         if ! ping -c 1 -W 1 -I "$here" "$address" > /dev/null 2>&1; then return 1; fi
     done
+    for address in $there6; do
+        failed="no answer from $address to a ping from $here6"
+        if ! ping -c 1 -W 1 -I "$here6" "$address" > /dev/null 2>&1; then return 1; fi
+    done
     for port in $listens; do
         failed="nothing listens on TCP port $port"
         if ! ss -Hltn "sport = :$port" | grep -q .; then return 1; fi
@@ -223,7 +227,16 @@ table ${dropped% *})}. Let it through, and write the lines to where your firewal
 }
 
 ipv6() { # of the hosts, by which they may reach the other site without the tunnel
-    local networks
+    local networks network
+    if [ -n "$closed6" ] && has_nftables && ! nft list chain ip6 vpneval_closed past > /dev/null 2>&1; then
+        problem "A route alone closes the way past the tunnel for IPv6: the table ip6 vpneval_closed is not there. Start \
+its unit:" "systemctl restart vpneval-closed"
+    fi
+    for network in $there6; do
+        if is_tunnel "$(leads_to "$network")"; then continue; fi
+        problem "IPv6 to $network does not lead into the tunnel, and is dropped: ip -6 route get $network"
+    done
+    if [ -n "$lans6" ]; then return 0; fi
     networks=$(ip -6 -o route show dev "$port" proto kernel 2> /dev/null | grep -oE '^[23][0-9a-f:]+/[0-9]+' | tr '\n' ' ') || return 0
     if [ "$(sysctl -n net.ipv6.conf.all.forwarding 2> /dev/null || echo 0)" = 0 ] || [ -z "$networks" ]; then return 0; fi
     echo "The tunnel carries IPv4 alone, and hosts here have IPv6 addresses: what the other site sends to ${networks% } goes"

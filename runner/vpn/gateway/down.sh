@@ -2,6 +2,7 @@
 # Takes back what up.sh did on this gateway. Packages stay installed. Run it as root.
 set -eu
 cd "$(dirname "$0")"
+closed6=
 . files/etc/vpneval/gateway.sh
 if [ -e /etc/vpneval/gateway.sh ]; then . /etc/vpneval/gateway.sh; fi # what is set up here
 kept=/var/lib/vpneval
@@ -34,6 +35,7 @@ for lan in $closed; do
     ip route del unreachable "$lan" metric 9999 2> /dev/null || true
     ip xfrm policy del src 0.0.0.0/0 dst "$lan" dir out 2> /dev/null || true
 done
+for lan in $closed6; do ip -6 route del unreachable "$lan" metric 9999 2> /dev/null || true; done
 if [ -e "$kept/files" ]; then
     sort -u "$kept/files" | while read -r file; do
         rm -f "$file"
@@ -42,6 +44,10 @@ if [ -e "$kept/files" ]; then
 fi
 if [ -e "$kept/made" ]; then sort -ru "$kept/made" | xargs -r rmdir 2> /dev/null || true; fi
 if [ -e "$kept/forwarding" ]; then sysctl -qw "net.ipv4.ip_forward=$(cat "$kept/forwarding")"; fi
+if [ "$(cat "$kept/forwarding6" 2> /dev/null)" = 0 ]; then
+    echo 0 > /proc/sys/net/ipv6/conf/all/forwarding
+    while read -r file; do echo 1 > "$file" || true; done < "$kept/accept_ra"
+fi
 rm -rf "$kept"
 if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 echo "The tunnel is gone from this gateway."

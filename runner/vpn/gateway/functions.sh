@@ -1,5 +1,6 @@
 # What /etc/vpneval/tunnel, the units and check.sh call. It is the same for every VPN; gateway.sh has what differs.
 set -euf
+lan6= lans6= here6= there6= own6= routes6= closed6= # IPv6 between the sites, where the tunnel carries it
 . /etc/vpneval/gateway.sh
 daemons=
 
@@ -7,12 +8,24 @@ begin() {
     trap stop EXIT
     refuse
     sysctl -qw net.ipv4.ip_forward=1 # at every start: what was set at boot may say otherwise
+    [ -z "$lans6" ] || forward6
     [ -n "$mtu" ] || mtu=$(path_mtu)
     inner=$((mtu - encapsulation))
+    # A device has no IPv6 below that (RFC 8200, 5); the tunnel's own packets may then travel in fragments.
+    if [ -n "$lans6" ] && [ "$inner" -lt 1280 ]; then inner=1280; fi
     clamped=yes
     clamp || clamped=
     carried=
     lost=0
+}
+
+forward6() { # who forwards hears no router's advertisements any more, unless it is told to (accept_ra, ip-sysctl.rst)
+    local port all=/proc/sys/net/ipv6/conf
+    if [ "$(cat $all/all/forwarding)" != 0 ]; then return 0; fi
+    for port in $(ls $all); do
+        if [ "$(cat "$all/$port/accept_ra")" = 1 ]; then echo 2 > "$all/$port/accept_ra"; fi
+    done
+    echo 1 > $all/all/forwarding
 }
 
 # --- nothing leaves past the tunnel ---
@@ -26,6 +39,10 @@ refuse() { # hosts are told that the other site is not there while nothing leads
             ip xfrm policy add $(bare "$lan") priority 4000000000 action block || true
         fi
     done
+    for lan in $closed6; do
+        ip -6 route show type unreachable exact "$lan" | grep -q 9999 ||
+            ip -6 route replace unreachable "$lan" metric 9999 || true
+    done
 }
 
 bare() { echo "src 0.0.0.0/0 dst $1 dir out"; } # what is not of a policy of the tunnel's own
@@ -37,14 +54,21 @@ in_tunnel() { # nft's words for what leaves in the tunnel, a line each
 }
 
 closing() { # FLAGS: nft's commands, a transaction a line, which take the place of what was there
-    local chain table="ip vpneval_closed"
-    local from="ip saddr { $lan } ip daddr { ${lans// /, } }" to="ip saddr { ${lans// /, } } ip daddr { $lan }"
-    anew "$table" "$1" "ip daddr != { ${closed// /, } } accept" "$(in_tunnel accept)"
-    if [ -n "$closed6" ]; then anew "ip6 vpneval_closed" "$1" "ip6 daddr != { ${closed6// /, } } accept" ""; fi
+    closing_of ip "$1" "$lan" "$lans" "$closed" "$(in_tunnel accept)"
+    if [ -n "$closed6" ]; then
+        closing_of ip6 "$1" "$lan6" "$lans6" "$closed6" "$([ -z "$lans6" ] || in_tunnel accept)"
+    fi
+}
+
+closing_of() { # FAMILY FLAGS LAN LANS CLOSED RULES
+    local chain table="$1 vpneval_closed"
+    local from="$1 saddr { $3 } $1 daddr { ${4// /, } }" to="$1 saddr { ${4// /, } } $1 daddr { $3 }"
+    anew "$table" "$2" "$1 daddr != { ${5// /, } } accept" "$6"
+    if [ -z "$4" ]; then return 0; fi # nothing of this family is between the sites
     # No NAT of the gateway changes what is between the sites: the first NAT of a connection decides, and this one
     # leaves it as it is. A connection that an earlier NAT has changed begins anew, in a zone of its own.
     echo "add chain $table whole { type nat hook postrouting priority 90; }"
-    echo "add rule $table whole $from snat to ip saddr; add rule $table whole $to snat to ip saddr"
+    echo "add rule $table whole $from snat to $1 saddr; add rule $table whole $to snat to $1 saddr"
     for chain in prerouting output; do
         echo "add chain $table $chain { type filter hook $chain priority -300; }"
         echo "add rule $table $chain $from ct zone set 9999; add rule $table $chain $to ct zone set 9999"
@@ -128,14 +152,19 @@ path_mtu() { # the longest packet to the other gateway, bytes; 1400 where no pin
 }
 
 clamp() { # TCP between the sites sends segments that fit into the tunnel
-    nft -f - << END || { echo "nftables refuses the rule that shortens TCP's segments; some may travel in fragments" >&2; return 1; }
-table ip vpneval_tunnel
-delete table ip vpneval_tunnel
-table ip vpneval_tunnel {
+    { clamp_of ip "$lans" 40; [ -z "$lans6" ] || clamp_of ip6 "$lans6" 60; } | nft -f - ||
+        { echo "nftables refuses the rule that shortens TCP's segments; some may travel in fragments" >&2; return 1; }
+}
+
+clamp_of() { # FAMILY LANS HEADERS
+    cat << END
+table $1 vpneval_tunnel
+delete table $1 vpneval_tunnel
+table $1 vpneval_tunnel {
     chain forward {
         type filter hook forward priority mangle; policy accept;
-        ip daddr { ${lans// /, } } tcp flags & (syn | rst) == syn tcp option maxseg size set $((inner - 40))
-        ip saddr { ${lans// /, } } tcp flags & (syn | rst) == syn tcp option maxseg size set $((inner - 40))
+        $1 daddr { ${2// /, } } tcp flags & (syn | rst) == syn tcp option maxseg size set $((inner - $3))
+        $1 saddr { ${2// /, } } tcp flags & (syn | rst) == syn tcp option maxseg size set $((inner - $3))
     }
 }
 END
@@ -195,10 +224,23 @@ look() { # the device takes no packet that would travel in fragments; what other
     if [ -n "$leads" ]; then
         carried=yes
         lost=0
+        look6 || true
     elif [ -n "$carried" ] && [ $((lost += 1)) -ge 5 ]; then
         echo "the route to the other site no longer leads into the tunnel; the tunnel is started anew" >&2
         return 1
     fi
+}
+
+look6() { # IPv6 goes by the device of IPv4's route; on an Ethernet the next hop has to be named
+    local route address network hop device
+    for route in $routes6; do
+        IFS=, read -r address network hop <<< "$route"
+        device=$(leads_to "$address")
+        if ip -6 route show exact "$network" dev "$device" | grep -q .; then continue; fi
+        sysctl -qw "net.ipv6.conf.$device.disable_ipv6=0"
+        if ip link show dev "$device" | grep -q link/ether; then ip addr replace "$own6/64" dev "$device" nodad; else hop=; fi
+        ip -6 route replace "$network" ${hop:+via "$hop"} dev "$device" src "$here6"
+    done
 }
 
 end() { # until a daemon ends

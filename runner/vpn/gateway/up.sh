@@ -2,6 +2,7 @@
 # Sets this gateway's tunnel up, now and at every boot. Run it as root. A second time it changes nothing.
 set -eu
 cd "$(dirname "$0")"
+lans6= here6=
 . files/etc/vpneval/gateway.sh
 exec < /dev/null
 umask 022
@@ -79,7 +80,7 @@ fi
 
 # Is this the machine that the directory is for?
 is_here() { ip -o addr show to "$1" 2> /dev/null | grep -q .; }
-for address in $own $here; do
+for address in $own $here $here6; do
     is_here "$address" || no "This machine does not have the address $address of $gateway." \
         "Copy this directory to $gateway. If $gateway has another address now, make the recipe anew."
 done
@@ -128,6 +129,10 @@ while read -r file; do
     install -D -m "$(stat -c %a "$file")" "$file" "$to"
 done < <(find files -type f | LC_ALL=C sort)
 if [ ! -e "$kept/forwarding" ]; then sysctl -n net.ipv4.ip_forward > "$kept/forwarding"; fi
+if [ -n "$lans6" ] && [ ! -e "$kept/forwarding6" ]; then
+    grep -sl 1 /proc/sys/net/ipv6/conf/*/accept_ra > "$kept/accept_ra" || true
+    cat /proc/sys/net/ipv6/conf/all/forwarding > "$kept/forwarding6"
+fi
 
 if [ -z "$changed" ] && [ -n "$was_running" ]; then
     echo "Nothing has changed. ./check.sh says whether the tunnel is up."

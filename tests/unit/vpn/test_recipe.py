@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,28 @@ def test_each_block_is_a_program_that_no_terminal_has_to_answer(name: str) -> No
         assert (done.returncode, done.stderr) == (0, "")
         assert "the line before" not in block
         assert "\t" not in block
+
+
+INNER = [name for name in vpn_names() if load_vpn(name).inner_ipv6 and not load_vpn(name).reference]
+
+
+@pytest.mark.parametrize("name", INNER)
+def test_a_tunnel_that_carries_ipv6_has_all_of_it(name: str) -> None:
+    vpn = load_vpn(name)
+    text = page(vpn, {**vpn.recommended, "inner": "both"}, SITES, example=True)
+    gateway = part(text, "Gateway gw1")
+    for line in ("lan6=fd01::/64", "here6=fd01::1", "there6=fd02::1", "closed6=fd02::/64", "ip6 vpneval_tunnel"):
+        assert line in gateway
+
+
+def test_ipv6_is_refused_or_closed_where_a_vpn_does_not_carry_it() -> None:
+    vpn = load_vpn("nebula")
+    with pytest.raises(UsageError, match="Nebula does not carry IPv6 between the sites"):
+        page(vpn, {**vpn.recommended, "inner": "both"}, SITES)
+    named = [replace(site, network_ipv6=f"2001:db8:{site.number}::/56") for site in SITES]
+    gateway = part(page(vpn, vpn.recommended, named), "Gateway gw1")
+    assert "closed6=2001:db8:2::/56 # IPv6 networks of the other site: the tunnel does not carry them" in gateway
+    assert "lans6=" not in gateway
 
 
 @EVERY
