@@ -21,7 +21,14 @@ EXPERIMENT = Experiment(
         "passes_https_only",
         "black_hole_mtu",
         "narrow_mtu",
+        "nat_port_back",
+        "nat_address_back",
+        "policed_share",
+        "beside_bulk_p50",
+        "beside_bulk_p99",
     ),
-    traffic=tuple(measuring(probe) for probe in ("marks", "reordering", "repeats", "narrow", "blocked")),
+    traffic=tuple(
+        measuring(probe) for probe in ("marks", "reordering", "repeats", "narrow", "blocked", "nat", "policing", "bulk")
+    ),
     base="recommended",
 )

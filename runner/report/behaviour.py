@@ -17,6 +17,13 @@ NARROW: dict[str, tuple[str, bool | None]] = {
     "some": ("passes {smallest} bytes and no less", None),
     "none": ("dies at 1492 bytes", False),
 }
+BACK: dict[str, tuple[str, bool | None]] = {
+    "at_once": ("back at once", True),
+    "back": ("back within {within_s} s", None),
+    "never": ("not back within {back_s:.0f} s", False),
+    "dead": ("does not come up behind a NAT", False),
+}
+BESIDE: dict[str, tuple[str, bool | None]] = {"as_plain": ("as without a tunnel", True), "longer": ("longer", False)}
 # Metric -> the column's head, and its kinds: in words, and whether that is good (None: neither).
 WORDS: dict[str, tuple[str, dict[str, tuple[str, bool | None]]]] = {
     "dscp_copied": (
@@ -55,6 +62,23 @@ WORDS: dict[str, tuple[str, dict[str, tuple[str, bool | None]]]] = {
     ),
     "black_hole_mtu": ("narrow path, ICMP lost", NARROW),
     "narrow_mtu": ("narrow path, ICMP heard", NARROW),
+    "nat_port_back": ("NAT changes its port", BACK),
+    "nat_address_back": ("NAT changes its address", BACK),
+    "nat_silence": (
+        "reachable behind a NAT",
+        {
+            "all": ("after {longest_s} s of silence", True),
+            "some": ("after {longest_s} s of silence, not after more", None),
+            "none": ("not after 30 s of silence", False),
+            "dead": ("does not come up", False),
+        },
+    ),
+    "policed_share": (
+        "policed to 20 Mbit/s",
+        {"keeps": ("keeps the rate", True), "loses": ("carries {share_percent} % of it", False)},
+    ),
+    "beside_bulk_p50": ("delay beside bulk, median", BESIDE),
+    "beside_bulk_p99": ("delay beside bulk, 99th percentile", BESIDE),
 }
 TONES = {True: "good", False: "bad", None: ""}
 INCONCLUSIVE = {"no_control": "inconclusive: the control failed", "no_answer": "inconclusive"}

@@ -7,26 +7,24 @@ host1 ──── gw1 ════ router ════ gw2 ──── host2
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from runner.data.errors import MeasurementError
 from runner.data.metric import Metric
 from runner.instruments.instrument import Asked
+from runner.instruments.path.router import forget, leads, routed
 from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
 from runner.instruments.tools.counters import counted as of_kernel
 from runner.lab.node import PATIENCE, LabNode
-from runner.lab.node.iproute import interface
 from runner.lab.readings.path import HEADERS_BYTES
-from runner.lab.shape.site import hop, ip_version
-from runner.lab.shape.site_to_site import Lab, batch, forwards
+from runner.lab.shape.site import ip_version
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.tunnel.proof import ANSWER_PORT
 
 MTUS = (1492, 1400, 1280)  # PPPoE, a tunnel on the way, the least of IPv6
 TRANSFER_BYTES = 200_000
 PATIENT_S = 6  # a transfer that works takes less than two
-ROUTER = {4: "192.168.0.254/32", 6: "2001:db8::fe/128"}
 # Runs on host1: so many bytes to the far host, which answers each. Prints how many came back, and in how many seconds.
 TRANSFER = """
 import os, socket, sys, threading, time
@@ -56,54 +54,9 @@ table inet narrow {{
 """
 
 
-@contextmanager
-def routed(lab: Lab) -> Iterator[dict[str, str]]:
-    """The WAN node routes between the gateways, which see no change: it answers for both. A bridge would drop what is
-    too long without a word. Yields the gateways' addresses, each with the WAN's port to it."""
-    wan = lab.wan
-    ports = {site.wan_address: interface(wan, site.name) for site in lab.sites}
-    own = [ROUTER[version] for version in {4, lab.sites[0].path_version}]  # plain IP is IPv4 on every path
-    forwards(wan, *ports.values())
-    try:
-        batch(wan, "link set lo up", *(f"addr add {address} dev lo" for address in own))
-        batch(wan, *(f"link set {port} nomaster" for port in ports.values()))
-        answer_for_both(wan, ports)
-        yield ports
-    finally:
-        batch(wan, *(f"addr del {address} dev lo" for address in own))
-        batch(wan, *(f"route flush dev {port}" for port in ports.values()))
-        batch(wan, *(f"link set {port} master br0" for port in ports.values()))
-        wan.run("sysctl", "-qw", "net.ipv4.ip_forward=0", check=False)
-        forget(lab)
-
-
-def answer_for_both(wan: LabNode, ports: Mapping[str, str]) -> None:
-    """The router answers who asks for the other gateway: by proxy ARP (RFC 1027), in IPv6 for each address that is
-    named (ip-neighbour(8))."""
-    for port in ports.values():
-        quick = (f"net.ipv4.conf.{port}.proxy_arp=1", f"net.ipv4.neigh.{port}.proxy_delay=0")
-        wan.run("sysctl", "-qw", *quick, "net.ipv4.icmp_ratelimit=0")
-    for address, port in ports.items():
-        if ip_version(address) == 6:
-            own = (f"conf.{port}.disable_ipv6=0", f"conf.{port}.proxy_ndp=1", f"neigh.{port}.proxy_delay=0")
-            on = ("conf.all.disable_ipv6=0", *own, "conf.all.forwarding=1", "icmp.ratelimit=0")
-            wan.run("sysctl", "-qw", *(f"net.ipv6.{setting}" for setting in on))
-            batch(wan, *(f"neigh replace proxy {other} dev {port}" for other in ports if other != address))
-
-
-def forget(lab: Lab) -> None:
-    """What gateways and hosts have learnt of the path: its MTU, and whose hardware address the other one has."""
-    for node in (lab.host1, *(lab.gateway(site) for site in lab.sites), lab.host2):
-        batch(node, "route flush cache", "tcp_metrics flush", "neigh flush all")
-
-
 def narrow(lab: Lab, ports: Mapping[str, str], mtu: int, *, silent: bool) -> None:
     """Give the router's routes this MTU, and drop its ICMP messages where it is ``silent``."""
-    for site in lab.sites:
-        address, port = site.wan_address, ports[site.wan_address]
-        via = " ".join(hop(address))
-        far_lan = f"route replace {site.lan} via {via} dev {port} onlink mtu {mtu}"  # plain IP goes there, too
-        batch(lab.wan, f"route replace {address} dev {port} mtu {mtu}", far_lan)
+    leads(lab, ports, "mtu", str(mtu))
     lab.wan.run("nft", "destroy", "table", "inet", "narrow")
     lab.wan.run("nft", "-f", "-", input=TABLE.format(verdict="drop" if silent else "accept"))
     forget(lab)
