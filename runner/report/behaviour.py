@@ -142,7 +142,10 @@ def words(each: Behaviour) -> str:
     """A verdict in words."""
     if not each.kind:
         return INCONCLUSIVE.get(each.why, INCONCLUSIVE["no_answer"])
-    return _known(each)[0].format_map(each.numbers)
+    said = _known(each)[0].format_map(each.numbers)
+    if to_set := each.numbers.get("mtu_to_set"):
+        said += f": with an MTU of {to_set['inside']} inside it passes {to_set['path']}"
+    return said
 
 
 def _known(each: Behaviour) -> tuple[str, bool | None]:

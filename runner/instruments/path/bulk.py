@@ -27,8 +27,8 @@ from runner.vpn.plugin import Vpn
 
 QUEUE_MS = 200.0
 QUEUE_BYTES = int(RATE_BPS / 8 * QUEUE_MS / 1e3)
-PER_S, PACKETS, BYTES = 50, 150, 200
-FILL_S = 2.0  # until the queue is as long as CUBIC lets it become
+PER_S, PACKETS, BYTES = 50, 125, 200
+FILL_S = 1.0  # until the queue is as long as CUBIC lets it become
 LONG_MS = 0.3 * QUEUE_MS  # a queue that is used
 LONGER = 1.5  # times as long as without a tunnel
 
@@ -90,7 +90,7 @@ class Bulk(PathProbe):
             source="RFC 7567 §1.2, RFC 2679 §5 (percentiles of delay)",
         ),
     )
-    takes_s = 14.0
+    takes_s = 9.0
 
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         return super().refuses(lab, vpn, params) or lacks_tbf(lab)

@@ -20,7 +20,7 @@ from runner.vpn.plugin import Vpn
 
 RATE_BPS = 20e6
 BUCKET_BYTES, QUEUE_BYTES = 32_000, 3_100  # two packets wait: what a policer does not let pass is lost
-SECONDS, BACK_S = 2.0, 1.0
+SECONDS, BACK_S = 1.5, 0.5
 PORT = "tcp/5204"  # beside those of the lab
 LEAST = 0.6  # of what plain IP gets
 PROGRAM = f"{probes.FOLDER}/path.py"
@@ -73,7 +73,7 @@ class Policing(PathProbe):
             source="RFC 2475 §2.3.3.4 (policers), RFC 9438 (CUBIC), tc-tbf(8)",
         ),
     )
-    takes_s = 9.0
+    takes_s = 5.0
 
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         return super().refuses(lab, vpn, params) or lacks_tbf(lab)
