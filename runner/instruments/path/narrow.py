@@ -7,6 +7,7 @@ host1 ──── gw1 ════ router ════ gw2 ──── host2
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from fnmatch import fnmatch
 from typing import Any
@@ -132,7 +133,13 @@ def with_mtu(bench: Bench, asked: Asked, ports: Mapping[str, str]) -> dict[str, 
         devices = [name for name in there if any(fnmatch(name, pattern) for pattern in own)]
         if not devices:
             return {}
-        batch(gateway, *(f"link set {device} mtu {longest}" for device in devices))
+        for device in devices:
+            routes = gateway.run("ip", "route", "show", "dev", device).stdout.splitlines()
+            own_mtu = [route for route in routes if " mtu " in route]  # which counts before the device's
+            anew = (re.sub(r" mtu (lock )?\d+", f" mtu {longest}", route) for route in own_mtu)
+            batch(
+                gateway, f"link set {device} mtu {longest}", *(f"route replace {route} dev {device}" for route in anew)
+            )
     return {"path": path, "inside": longest} if transferred(bench)["bytes"] == TRANSFER_BYTES else {}
 
 
