@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from runner.data.levels import outside_of_tunnel
 from runner.data.trials import Strict, Trial
 from runner.report.blocks import Block, Heading, Hyperlink, Note, Paragraph, Table, TableCell
 
@@ -86,11 +87,12 @@ INCONCLUSIVE = {"no_control": "inconclusive: the control failed", "no_answer": "
 
 class Behaviour(Strict):
     """The verdict of one trial on one VPN: its ``kind``, ``numbers`` and ``control`` are the instrument's. ``kind`` is
-    empty where it is inconclusive, for ``reason``, or could not be tried. ``log``: the trial's folder."""
+    empty where it is inconclusive, for ``reason``, or could not be tried. ``levels``: of its other factors. ``log``: the trial's folder."""
 
     vpn: str
     metric: str
     repetition: int
+    levels: dict[str, str] = {}
     kind: str = ""
     why: str = ""
     reason: str = ""
@@ -103,7 +105,8 @@ def behaviours(trials: Sequence[Trial]) -> list[Behaviour]:
     """What the trials say, in their order."""
     found = []
     for trial in trials:
-        of_trial = {"vpn": trial.vpn, "repetition": trial.repetition, "log": trial.log}
+        levels = {factor: level for factor, level in outside_of_tunnel(trial.params).items() if factor != "measure"}
+        of_trial = {"vpn": trial.vpn, "levels": levels, "repetition": trial.repetition, "log": trial.log}
         for value in trial.measurements:
             if value.metric in WORDS and "kind" in value.detail:
                 what = {name: value.detail.get(name, {}) for name in ("numbers", "control")}
@@ -121,11 +124,16 @@ def section(found: Sequence[Behaviour]) -> list[Block]:
         return []
     metrics = [metric for metric in WORDS if any(each.metric == metric for each in found)]
     rows: list[list[str | TableCell]] = [
-        [vpn, *(_cell([each for each in found if (each.vpn, each.metric) == (vpn, metric)]) for metric in metrics)]
-        for vpn in dict.fromkeys(each.vpn for each in found)
+        [row, *(_cell([each for each in found if (_row(each), each.metric) == (row, metric)]) for metric in metrics)]
+        for row in dict.fromkeys(map(_row, found))
     ]
     head = ["VPN", *(WORDS[metric][0] for metric in metrics)]
     return [Heading("Behaviour", "behaviour"), Paragraph(ABOUT), Table("Behaviour on a path", head, rows, named=True)]
+
+
+def _row(each: Behaviour) -> str:
+    """The VPN, and the levels that its row is for."""
+    return ", ".join([each.vpn, *(f"{factor} {level}" for factor, level in each.levels.items())])
 
 
 def _cell(same: Sequence[Behaviour]) -> TableCell:
