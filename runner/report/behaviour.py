@@ -86,8 +86,9 @@ INCONCLUSIVE = {"no_control": "inconclusive: the control failed", "no_answer": "
 
 
 class Behaviour(Strict):
-    """The verdict of one trial on one VPN: its ``kind``, ``numbers`` and ``control`` are the instrument's. ``kind`` is
-    empty where it is inconclusive, for ``reason``, or could not be tried. ``levels``: of its other factors. ``log``: the trial's folder."""
+    """The verdict of one trial on one VPN, at these ``levels`` of its other factors: its ``kind``, ``numbers`` and
+    ``control`` are the instrument's. ``kind`` is empty where it is inconclusive, for ``reason``, or could not be tried.
+    ``log``: the trial's folder."""
 
     vpn: str
     metric: str

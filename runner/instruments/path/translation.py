@@ -131,6 +131,8 @@ def behind_nat(bench: Bench, asked: Asked) -> Iterator[Nat]:
         nat.gives(PUBLIC[0], PORTS[0])
         if (seen := nat.seen()) == (near.wan_address, CONTROL_PORT):
             raise NoControl(f"the NAT left the address of a datagram as it was: {seen}")
+        for site in (near, far):  # the kernel would send of its own into a device that has IPv6: RFC 4861 §6.3.7
+            lab.gateway(site).run("sysctl", "-qew", "net.ipv6.conf.default.disable_ipv6=1", check=False)
         lab.sites = (replace(near, public_address=PUBLIC[0]), far)
         yield nat
 
