@@ -69,6 +69,7 @@ class OpenConnect(Vpn):
     comparable = AES_CBC
     recommended = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}  # what both choose by themselves
     dtls = True
+    copies_marks = True  # --passtos, of the end that dials
     connected = "Established DTLS connection"  # said after each rekey, too
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
@@ -147,6 +148,7 @@ route-del-cmd = "ip route del %{{R}} dev %{{D}}"
                 *("--no-system-trust", "--non-inter", "--reconnect-timeout=60", f"--interface={device}"),
                 *("--script=true", f"--gnutls-priority={self.priorities(params)}"),
                 *(() if self.dtls else ("--no-dtls",)),
+                *(("--passtos",) if "marks" in params else ()),
                 log=f"openconnect-{peer.name}",
             )
 

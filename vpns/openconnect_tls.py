@@ -15,6 +15,7 @@ class OpenConnectTls(OpenConnect):
     ports = "tcp/443"
     note = "TCP inside the tunnel runs over TCP: losses on the WAN are repaired twice"
     dtls = False
+    copies_marks = False
     # Each rekey is a new connection: what ocserv does when no rekey-method is named, and the only way with TLS 1.3. In
     # a renegotiation (ssl), GnuTLS on the dialing side takes payload that is under way for an error, and all breaks.
     connected = "CSTP connected"

@@ -55,6 +55,7 @@ class OpenVpn(Vpn):
     devices = "tun{peer.number}"
     ports = "udp/1194"
     outer_ipv6 = inner_ipv6 = True
+    copies_marks = True  # passtos
     modules = "tun"
     offers = Offers(
         ciphers={
@@ -145,6 +146,8 @@ verb 3
             if "behind" in params:
                 network = ip_network(params["behind"])
                 config += f"client-nat snat {network.network_address} {network.netmask} {me.lan_netmask[0]}\n"
+            if "marks" in params:
+                config += "passtos\n"
             if "rekey_every_s" in params and me.number < peer.number:
                 config += f"reneg-sec {params['rekey_every_s']}\n"  # the shorter of both ends counts
             files[f"/etc/openvpn/{peer.name}.conf"] = config

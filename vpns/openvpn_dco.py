@@ -39,6 +39,7 @@ class OpenVpnDco(OpenVpn):
     )
     comparable = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}
     offloaded = True
+    copies_marks = False
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         return super().supports(node, params) or kernel_link(node, "ovpn-dco-v2", "ovpn-dco")

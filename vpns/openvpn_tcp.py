@@ -17,6 +17,7 @@ class OpenVpnTcp(OpenVpn):
     sign = replace(OpenVpn.sign, marks=(r"^proto tcp",))
     speaks = ""
     transport = "tcp"
+    copies_marks = False  # a segment has bytes of many packets
     ports = "tcp/1194"
     note = "TCP inside the tunnel runs over TCP: losses on the WAN are repaired twice"
 

@@ -80,6 +80,7 @@ class Tinc(Vpn):
     transport = "udp"
     ports = "tcp/655 udp/655"
     outer_ipv6 = inner_ipv6 = True
+    copies_marks = True  # PriorityInheritance
     modules = "tun"
     software = Software({"tincd": "tinc"}, openssl=True)
     offers = Offers(
@@ -124,6 +125,8 @@ class Tinc(Vpn):
         if "rekey_every_s" in params:
             config += f"KeyExpire = {params['rekey_every_s']}\n"
         cipher, digest = self.offers.ciphers[params["cipher"]], self.offers.integrities[params["integrity"]]
+        if "marks" in params:
+            config += "PriorityInheritance = yes\n"
         files = {
             f"{HOME}/tinc.conf": config,
             f"{HOME}/rsa_key.priv": secrets[f"{me.name}.key"],

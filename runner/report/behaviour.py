@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from runner.data.levels import outside_of_tunnel
 from runner.data.trials import Strict, Trial
 from runner.report.blocks import Block, Heading, Hyperlink, Note, Paragraph, Table, TableCell
 
@@ -17,6 +18,13 @@ NARROW: dict[str, tuple[str, bool | None]] = {
     "some": ("passes {smallest} bytes and no less", None),
     "none": ("dies at 1492 bytes", False),
 }
+BACK: dict[str, tuple[str, bool | None]] = {
+    "at_once": ("back at once", True),
+    "back": ("back within {within_s} s", None),
+    "never": ("not back within {back_s:.0f} s", False),
+    "dead": ("does not come up behind a NAT", False),
+}
+BESIDE: dict[str, tuple[str, bool | None]] = {"as_plain": ("as without a tunnel", True), "longer": ("longer", False)}
 # Metric -> the column's head, and its kinds: in words, and whether that is good (None: neither).
 WORDS: dict[str, tuple[str, dict[str, tuple[str, bool | None]]]] = {
     "dscp_copied": (
@@ -67,18 +75,37 @@ WORDS: dict[str, tuple[str, dict[str, tuple[str, bool | None]]]] = {
         "restarted with expired certificates",
         {"refused": ("refused", True), "accepted": ("comes up", False)},
     ),
+    "nat_port_back": ("NAT changes its port", BACK),
+    "nat_address_back": ("NAT changes its address", BACK),
+    "nat_silence": (
+        "reachable behind a NAT",
+        {
+            "all": ("after {longest_s} s of silence", True),
+            "some": ("after {longest_s} s of silence, not after more", None),
+            "none": ("not after 30 s of silence", False),
+            "dead": ("does not come up", False),
+        },
+    ),
+    "policed_share": (
+        "policed to 20 Mbit/s",
+        {"keeps": ("keeps the rate", True), "loses": ("carries {share_percent} % of it", False)},
+    ),
+    "beside_bulk_p50": ("delay beside bulk, median", BESIDE),
+    "beside_bulk_p99": ("delay beside bulk, 99th percentile", BESIDE),
 }
 TONES = {True: "good", False: "bad", None: ""}
 INCONCLUSIVE = {"no_control": "inconclusive: the control failed", "no_answer": "inconclusive"}
 
 
 class Behaviour(Strict):
-    """The verdict of one trial on one VPN: its ``kind``, ``numbers`` and ``control`` are the instrument's. ``kind`` is
-    empty where it is inconclusive, for ``reason``, or could not be tried. ``log``: the trial's folder."""
+    """The verdict of one trial on one VPN, at these ``levels`` of its other factors: its ``kind``, ``numbers`` and
+    ``control`` are the instrument's. ``kind`` is empty where it is inconclusive, for ``reason``, or could not be tried.
+    ``log``: the trial's folder."""
 
     vpn: str
     metric: str
     repetition: int
+    levels: dict[str, str] = {}
     kind: str = ""
     why: str = ""
     reason: str = ""
@@ -91,7 +118,8 @@ def behaviours(trials: Sequence[Trial]) -> list[Behaviour]:
     """What the trials say, in their order."""
     found = []
     for trial in trials:
-        of_trial = {"vpn": trial.vpn, "repetition": trial.repetition, "log": trial.log}
+        levels = {factor: level for factor, level in outside_of_tunnel(trial.params).items() if factor != "measure"}
+        of_trial = {"vpn": trial.vpn, "levels": levels, "repetition": trial.repetition, "log": trial.log}
         for value in trial.measurements:
             if value.metric in WORDS and "kind" in value.detail:
                 what = {name: value.detail.get(name, {}) for name in ("numbers", "control")}
@@ -109,11 +137,16 @@ def section(found: Sequence[Behaviour]) -> list[Block]:
         return []
     metrics = [metric for metric in WORDS if any(each.metric == metric for each in found)]
     rows: list[list[str | TableCell]] = [
-        [vpn, *(_cell([each for each in found if (each.vpn, each.metric) == (vpn, metric)]) for metric in metrics)]
-        for vpn in dict.fromkeys(each.vpn for each in found)
+        [row, *(_cell([each for each in found if (_row(each), each.metric) == (row, metric)]) for metric in metrics)]
+        for row in dict.fromkeys(map(_row, found))
     ]
     head = ["VPN", *(WORDS[metric][0] for metric in metrics)]
     return [Heading("Behaviour", "behaviour"), Paragraph(ABOUT), Table("Behaviour on a path", head, rows, named=True)]
+
+
+def _row(each: Behaviour) -> str:
+    """The VPN, and the levels that its row is for."""
+    return ", ".join([each.vpn, *(f"{factor} {level}" for factor, level in each.levels.items())])
 
 
 def _cell(same: Sequence[Behaviour]) -> TableCell:
@@ -130,7 +163,10 @@ def words(each: Behaviour) -> str:
     """A verdict in words."""
     if not each.kind:
         return INCONCLUSIVE.get(each.why, INCONCLUSIVE["no_answer"])
-    return _known(each)[0].format_map(each.numbers)
+    said = _known(each)[0].format_map(each.numbers)
+    if to_set := each.numbers.get("mtu_to_set"):
+        said += f": with an MTU of {to_set['inside']} inside it passes {to_set['path']}"
+    return said
 
 
 def _known(each: Behaviour) -> tuple[str, bool | None]:

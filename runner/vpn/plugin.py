@@ -94,7 +94,8 @@ class Vpn(ABC):
     instructions of this CPU), ``rekey_every_s`` (seconds),
     ``inner`` (if it is there, the sites' ``lan_ipv6`` have to pass, too), ``behind`` (each site's own network, which
     the VPN is to translate to ``lan``, by which the other knows it), ``apart`` (a TCP port of the last site, whose
-    packets are to get integrity alone), and ``roaming`` (the name of the gateway whose WAN address is going
+    packets are to get integrity alone), ``marks`` (``copied``: DSCP and ECN of what is inside are to be outside, too),
+    and ``roaming`` (the name of the gateway whose WAN address is going
     to change).
     """
 
@@ -113,6 +114,7 @@ class Vpn(ABC):
     outer_ipv6: ClassVar[bool] = False  # do its files and commands take IPv6 addresses of the gateways?
     # Does its tunnel carry IPv6 between the sites, once that is routed through its device? ``params`` says ``inner``.
     inner_ipv6: ClassVar[bool] = False
+    copies_marks: ClassVar[bool] = False  # does an option copy DSCP and ECN to the outside? ``params`` says ``marks``
     # The tunnel's network devices that daemons make and no command of ``start`` names, for a recipe, which lets what is
     # for the other sites leave by nothing else: "tun{peer.number}", "oc*". "*": it leaves by any, unprotected.
     devices: ClassVar[str] = ""

@@ -1,15 +1,16 @@
 """The probes of a path against a toy VPN that bears everything, and against toys that each fail one of them."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from runner.catalogue import instruments, load_vpn
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, at_once
-from runner.instruments.path import blocked, narrow
+from runner.instruments.path import blocked, bulk, narrow, policing, silence, translation
 from runner.instruments.result import Measured
 from runner.lab.places import NamespaceRig
 from runner.lab.shape.site_to_site import SITES, Lab, namespace_lab
@@ -20,10 +21,10 @@ from tests.lab.toy import Toy
 
 
 @contextmanager
-def bench_of(image: Image, vpn: Vpn, logs: Path) -> Iterator[Bench]:
+def bench_of(image: Image, vpn: Vpn, logs: Path, known: dict[str, str] | None = None) -> Iterator[Bench]:
     """A bench for a VPN, as the trial loop makes it."""
     with ExitStack() as labs:
-        secrets = make_secrets(vpn, NamespaceRig().alone(image, lambda line: None), SITES)
+        secrets = known or make_secrets(vpn, NamespaceRig().alone(image, lambda line: None), SITES)
 
         def bare() -> Lab:
             labs.close()
@@ -35,7 +36,12 @@ def bench_of(image: Image, vpn: Vpn, logs: Path) -> Iterator[Bench]:
             lab = bare()
             return lab, bring_up(lab, vpn, vpn.recommended, secrets, judged=False)
 
-        yield Bench(*fresh(), fresh, bare=bare, keys=lambda **_: secrets)
+        def another() -> AbstractContextManager[Bench]:
+            again = logs / "again"
+            again.mkdir()
+            return bench_of(image, vpn, again, secrets)
+
+        yield Bench(*fresh(), fresh, bare=bare, keys=lambda **_: secrets, another=another)
 
 
 def toy(*weak: str) -> Toy:
@@ -156,3 +162,74 @@ def test_a_filter_that_lets_udp_pass_says_nothing(
     with bench_of(image, toy(), tmp_path) as bench:
         found = probed(bench, toy(), "blocked")
     assert {told["kind"] for told in found.attempt["inconclusive"].values()} == {"no_control"}
+
+
+@pytest.mark.parametrize(
+    ("weak", "kind"), [(("follows",), "at_once"), (("learns",), "never"), ((), "dead")], ids=lambda each: str(each)
+)
+def test_a_nat_that_changes_its_mapping(
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weak: tuple[str, ...], kind: str
+) -> None:
+    monkeypatch.setattr(translation, "PATIENT_S", 5.0)
+    vpn = toy(*weak)
+    with bench_of(image, vpn, tmp_path) as bench:
+        seen = kinds(probed(bench, vpn, "nat"))
+    assert {metric: found for metric, (found, _) in seen.items()} == dict.fromkeys(seen, kind)
+    assert {*seen} == {"nat_port_back", "nat_address_back"}
+
+
+@pytest.mark.parametrize(
+    ("weak", "kind"), [(("follows", "keeps"), ("all", 4.0)), (("follows",), ("none", 0.0)), (("keeps",), ("dead", 0.0))]
+)
+def test_a_nat_that_forgets(
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weak: tuple[str, ...], kind: tuple[str, float]
+) -> None:
+    for name, value in (("SILENCES_S", (2, 4)), ("GRACE_S", 1), ("LONGER_S", 2)):
+        monkeypatch.setattr(silence, name, value)
+    vpn = toy(*weak)
+    with bench_of(image, vpn, tmp_path) as bench:
+        assert kinds(probed(bench, vpn, "silence")) == {"nat_silence": kind}
+
+
+def test_a_nat_that_forgets_nothing_says_nothing(image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translation.Nat, "forgets", lambda nat: None)
+    with bench_of(image, toy("follows"), tmp_path) as bench:
+        found = probed(bench, toy("follows"), "nat")
+    assert {told["kind"] for told in found.attempt["inconclusive"].values()} == {"no_control"}
+
+
+@pytest.mark.parametrize(("weak", "kind"), [((), "keeps"), (("doubles",), "loses")])
+def test_a_policed_rate_is_shared_by_what_is_sent_twice(
+    image: Image, tmp_path: Path, weak: tuple[str, ...], kind: str
+) -> None:
+    vpn = toy(*weak)
+    with bench_of(image, vpn, tmp_path) as bench:
+        found = probed(bench, vpn, "policing")
+    assert kinds(found)["policed_share"][0] == kind, found
+
+
+@pytest.mark.parametrize(("weak", "kind"), [((), "as_plain"), (("hoards",), "longer")])
+def test_a_queue_of_the_tunnel_s_own_is_seen(image: Image, tmp_path: Path, weak: tuple[str, ...], kind: str) -> None:
+    vpn = toy(*weak)
+    with bench_of(image, vpn, tmp_path) as bench:
+        found = probed(bench, vpn, "bulk")
+    assert {seen for seen, _ in kinds(found).values()} == {kind}, found
+
+
+@pytest.mark.parametrize(("probe", "settings"), [("policing", policing), ("bulk", bulk)])
+def test_a_wan_that_is_not_slow_says_nothing(
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, probe: str, settings: ModuleType
+) -> None:
+    monkeypatch.setattr(settings, "slow", lambda *_: nullcontext())
+    with bench_of(image, toy(), tmp_path) as bench:
+        found = probed(bench, toy(), probe)
+    assert {told["kind"] for told in found.attempt["inconclusive"].values()} == {"no_control"}
+
+
+def test_the_mtu_to_set_after_a_black_hole_was_tried(image: Image, tmp_path: Path) -> None:
+    vpn = toy("df", "padless")
+    with bench_of(image, vpn, tmp_path) as bench:
+        found = probed(bench, vpn, "narrow")
+    (silent,) = (one for one in found.measurements if one.metric == "black_hole_mtu")
+    assert silent.detail["kind"] == "some"
+    assert silent.detail["numbers"]["mtu_to_set"] == {"path": 1280, "inside": 1160}

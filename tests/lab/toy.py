@@ -16,8 +16,8 @@ from runner.vpn.plugin import Offers, Secrets, Vpn
 
 TOYD = r"""
 import fcntl, hashlib, hmac, json, os, select, socket, struct, sys, time, zlib
-key_text, local, remote, *weak = sys.argv[1:]
-key, mine, theirs = bytes.fromhex(open(key_text).read().strip()), local.encode(), remote.encode()
+key_text, local, remote, me, peer, *weak = sys.argv[1:]
+key, mine, theirs = bytes.fromhex(open(key_text).read().strip()), me.encode(), peer.encode()
 tun = os.open("/dev/net/tun", os.O_RDWR)
 fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH", b"toy0", 0x1001))  # TUNSETIFF, IFF_TUN | IFF_NO_PI
 wan = socket.socket(socket.AF_INET6 if ":" in local else socket.AF_INET, socket.SOCK_DGRAM)
@@ -31,11 +31,13 @@ def stream(who, counter, data):
     return (int.from_bytes(data, "big") ^ int.from_bytes(pad, "big")).to_bytes(len(data), "big")
 def tag(who, data):
     return b"" if "no_tag" in weak or "no_key" in weak else hmac.digest(key + who, data, "sha256")[:16]
-counter, seen, deaf = time.time_ns(), set(), 0.0
+counter, seen, deaf, to = time.time_ns(), set(), 0.0, (remote, 7777)
 while True:
-    for ready in select.select([tun, wan], [], [])[0]:
-        if ready is tun:
-            inner = os.read(tun, 2000)
+    for ready in select.select([tun, wan], [], [], 1.0 if "keeps" in weak else None)[0] or [None]:
+        if ready is not wan:
+            inner = os.read(tun, 2000) if ready is tun else bytes(40)
+            if "hoards" in weak:
+                time.sleep(0.0015)
             tos = inner[1]
             if "compresses" in weak:
                 inner = zlib.compress(inner)
@@ -48,15 +50,18 @@ while True:
             body = head + stream(mine, counter, inner)
             if "copies" in weak:
                 wan.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
-            wan.sendto(body + tag(mine, body), (remote, 7777))
+            for _ in range(2 if "doubles" in weak else 1):
+                wan.sendto(body + tag(mine, body), to)
             continue
         data, source = wan.recvfrom(4000)
         if "floats" in weak:
-            remote = source[0]
+            to = (source[0], 7777)
         body = data if not tag(theirs, b"") else data[:-16]
         if len(body) < 29 or data != body + tag(theirs, body):
             continue
         number = int.from_bytes(body[:8], "big")
+        if "follows" in weak or ("learns" in weak and to == (remote, 7777)):
+            to = source[:2]
         if "in_order" in weak and seen and number < max(seen):
             continue
         if "unbroken" in weak and seen and number > max(seen) + 1:
@@ -81,8 +86,9 @@ while True:
 
 
 class Toy(Vpn):
-    """``weak``: in which ways; see TOYD, and "opens": its TUN goes with its daemon. "answers" is no weakness: of two
-    ends one says nothing before it has been called."""
+    """``weak``: in which ways; see TOYD, and "opens": its TUN goes with its daemon. No weakness are "answers" (of two
+    ends one says nothing before it has been called), "follows" (packets that are right say where the peer is; "learns":
+    the first alone) and "keeps" (a keepalive every second)."""
 
     name = "toy"
     title = "toy"
@@ -103,7 +109,8 @@ class Toy(Vpn):
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
         (peer,) = peers
-        argv = ("python3", "/etc/toy/toyd.py", "/etc/toy/key", me.wan_address, peer.wan_address, *self.weak)
+        ends = (me.wan_address, peer.wan_address, me.name, peer.name)
+        argv = ("python3", "/etc/toy/toyd.py", "/etc/toy/key", *ends, *self.weak)
         if "opens" in self.weak:
             node.run("ip", "link", "del", "toy0", check=False)  # another toy's, which has outlived it
             node.spawn(*argv, log="toyd")

@@ -13,13 +13,17 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from runner.data.errors import Unsupported
+from runner.data.levels import Levels
 from runner.data.metric import Metric
 from runner.instruments.instrument import Asked
 from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
 from runner.instruments.tools.between import Talker, relayed, talking
 from runner.lab.node import PATIENCE
 from runner.lab.node.iproute import interface
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
+from runner.vpn.plugin import Vpn
 
 PACKETS = 20
 PORT = 9  # discard (RFC 863): whoever looks taps the wire
@@ -141,7 +145,16 @@ class Marks(PathProbe):
             exact=True,
         ),
     )
+    factors = {"marks": Levels(("copied",), before=True, told="marks {}".format)}
     takes_s = 4.0
+
+    def asks(self, params: Mapping[str, str]) -> dict[str, str]:
+        return {factor: params[factor] for factor in self.factors if factor in params}
+
+    def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
+        if "marks" in params and not vpn.copies_marks:
+            return Unsupported(f"the plugin of {vpn.title} knows no option that copies DSCP and ECN to the outside")
+        return super().refuses(lab, vpn, params)
 
     def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:
         lab = bench.lab

@@ -7,41 +7,45 @@ host1 ──── gw1 ════ router ════ gw2 ──── host2
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatch
+from typing import Any
 
 from runner.data.errors import MeasurementError
+from runner.data.levels import tunnel_levels
 from runner.data.metric import Metric
+from runner.data.packet import over_ipv6
 from runner.instruments.instrument import Asked
+from runner.instruments.path.router import forget, leads, routed
 from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
 from runner.instruments.tools.counters import counted as of_kernel
 from runner.lab.node import PATIENCE, LabNode
-from runner.lab.node.iproute import interface
 from runner.lab.readings.path import HEADERS_BYTES
-from runner.lab.shape.site import hop, ip_version
-from runner.lab.shape.site_to_site import Lab, batch, forwards
+from runner.lab.shape.site import ENCAPSULATION_BYTES, ip_version
+from runner.lab.shape.site_to_site import Lab, batch
 from runner.tunnel.bring_up import Bench
 from runner.tunnel.proof import ANSWER_PORT
+from runner.vpn.deploy import own_devices
+from runner.vpn.plugin import Vpn
 
 MTUS = (1492, 1400, 1280)  # PPPoE, a tunnel on the way, the least of IPv6
 TRANSFER_BYTES = 200_000
-PATIENT_S = 6  # a transfer that works takes less than two
-ROUTER = {4: "192.168.0.254/32", 6: "2001:db8::fe/128"}
+STALLED_S, PATIENT_S = 6, 40  # without another byte, and at all: one that works takes less than two
 # Runs on host1: so many bytes to the far host, which answers each. Prints how many came back, and in how many seconds.
 TRANSFER = """
 import os, socket, sys, threading, time
-address, port, total, limit_s = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+address, port, total, stalled_s, limit_s = sys.argv[1], *map(int, sys.argv[2:4]), *map(float, sys.argv[4:])
 began, back = time.monotonic(), 0
-def end():
-    print(back, time.monotonic() - began, flush=True)
-    os._exit(0)
-limit = threading.Timer(limit_s, end)
-limit.start()
-line = socket.create_connection((address, port))
+line = socket.create_connection((address, port), stalled_s)
 threading.Thread(target=line.sendall, args=(bytes(total),), daemon=True).start()
-while back < total and (data := line.recv(65536)):
-    back += len(data)
-end()
+try:
+    while back < total and time.monotonic() - began < limit_s and (data := line.recv(65536)):
+        back += len(data)
+except TimeoutError:
+    pass
+print(back, time.monotonic() - began, flush=True)
+os._exit(0)
 """
 TABLE = """
 table inet narrow {{
@@ -56,54 +60,9 @@ table inet narrow {{
 """
 
 
-@contextmanager
-def routed(lab: Lab) -> Iterator[dict[str, str]]:
-    """The WAN node routes between the gateways, which see no change: it answers for both. A bridge would drop what is
-    too long without a word. Yields the gateways' addresses, each with the WAN's port to it."""
-    wan = lab.wan
-    ports = {site.wan_address: interface(wan, site.name) for site in lab.sites}
-    own = [ROUTER[version] for version in {4, lab.sites[0].path_version}]  # plain IP is IPv4 on every path
-    forwards(wan, *ports.values())
-    try:
-        batch(wan, "link set lo up", *(f"addr add {address} dev lo" for address in own))
-        batch(wan, *(f"link set {port} nomaster" for port in ports.values()))
-        answer_for_both(wan, ports)
-        yield ports
-    finally:
-        batch(wan, *(f"addr del {address} dev lo" for address in own))
-        batch(wan, *(f"route flush dev {port}" for port in ports.values()))
-        batch(wan, *(f"link set {port} master br0" for port in ports.values()))
-        wan.run("sysctl", "-qw", "net.ipv4.ip_forward=0", check=False)
-        forget(lab)
-
-
-def answer_for_both(wan: LabNode, ports: Mapping[str, str]) -> None:
-    """The router answers who asks for the other gateway: by proxy ARP (RFC 1027), in IPv6 for each address that is
-    named (ip-neighbour(8))."""
-    for port in ports.values():
-        quick = (f"net.ipv4.conf.{port}.proxy_arp=1", f"net.ipv4.neigh.{port}.proxy_delay=0")
-        wan.run("sysctl", "-qw", *quick, "net.ipv4.icmp_ratelimit=0")
-    for address, port in ports.items():
-        if ip_version(address) == 6:
-            own = (f"conf.{port}.disable_ipv6=0", f"conf.{port}.proxy_ndp=1", f"neigh.{port}.proxy_delay=0")
-            on = ("conf.all.disable_ipv6=0", *own, "conf.all.forwarding=1", "icmp.ratelimit=0")
-            wan.run("sysctl", "-qw", *(f"net.ipv6.{setting}" for setting in on))
-            batch(wan, *(f"neigh replace proxy {other} dev {port}" for other in ports if other != address))
-
-
-def forget(lab: Lab) -> None:
-    """What gateways and hosts have learnt of the path: its MTU, and whose hardware address the other one has."""
-    for node in (lab.host1, *(lab.gateway(site) for site in lab.sites), lab.host2):
-        batch(node, "route flush cache", "tcp_metrics flush", "neigh flush all")
-
-
 def narrow(lab: Lab, ports: Mapping[str, str], mtu: int, *, silent: bool) -> None:
     """Give the router's routes this MTU, and drop its ICMP messages where it is ``silent``."""
-    for site in lab.sites:
-        address, port = site.wan_address, ports[site.wan_address]
-        via = " ".join(hop(address))
-        far_lan = f"route replace {site.lan} via {via} dev {port} onlink mtu {mtu}"  # plain IP goes there, too
-        batch(lab.wan, f"route replace {address} dev {port} mtu {mtu}", far_lan)
+    leads(lab, ports, "mtu", str(mtu))
     lab.wan.run("nft", "destroy", "table", "inet", "narrow")
     lab.wan.run("nft", "-f", "-", input=TABLE.format(verdict="drop" if silent else "accept"))
     forget(lab)
@@ -135,8 +94,9 @@ def pinged(node: LabNode, address: str, length: int) -> bool:
 def transferred(bench: Bench) -> dict[str, float]:
     """What a transfer through the tunnel brings back, ``bytes``, and in how many ``seconds``."""
     argv = ("python3", "-IS", "-c", TRANSFER, bench.address, str(ANSWER_PORT), str(TRANSFER_BYTES))
-    limit_s = PATIENT_S * PATIENCE
-    back, took_s = bench.lab.host1.run(*argv, f"{limit_s:g}", timeout=limit_s + 10).stdout.split()
+    limits = (f"{STALLED_S * PATIENCE:g}", f"{PATIENT_S * PATIENCE:g}")
+    done = bench.lab.host1.run(*argv, *limits, check=False, timeout=PATIENT_S * PATIENCE + 20)
+    back, took_s = done.stdout.split() if done.code == 0 else (0, STALLED_S * PATIENCE)  # no connection
     return {"bytes": int(back), "seconds": round(float(took_s), 2)}
 
 
@@ -149,9 +109,44 @@ def counted(lab: Lab) -> dict[str, int]:
     return {"fragments": fragments, "too_big": too_big}
 
 
-def smallest(bench: Bench, *, silent: bool) -> PathVerdict:
-    """The smallest of MTUS at which a transfer ends. Where one does not, a smaller one is not tried."""
-    seen, controls, passed = {}, {}, list[int]()
+def inside(vpn: Vpn, params: Mapping[str, str], path_mtu: int, version: int) -> int:
+    """The longest packet inside the tunnel that fits a path's MTU, by the closed form of its encapsulation; where none
+    is known, by the longest one here."""
+    for length in range(path_mtu, 0, -1):
+        layers = vpn.encapsulation(tunnel_levels(params), length)
+        if layers is None:
+            return path_mtu - ENCAPSULATION_BYTES[version]
+        if sum((over_ipv6(layers) if version == 6 else layers).values()) <= path_mtu:
+            return length
+    raise MeasurementError(f"no packet inside {vpn.title} fits a path of {path_mtu} bytes")
+
+
+def with_mtu(bench: Bench, asked: Asked, ports: Mapping[str, str]) -> dict[str, int]:
+    """The MTU to set on the tunnel's devices so that a transfer passes the narrowest path without ICMP, as was tried;
+    empty where it did not pass, or the tunnel has no device."""
+    lab, path = bench.lab, MTUS[-1]
+    longest = inside(asked.vpn, asked.params, path, lab.sites[0].path_version)
+    narrow(lab, ports, path, silent=True)
+    for site in lab.sites:
+        gateway, own = lab.gateway(site), own_devices(asked.vpn, site, lab.sites)
+        there = [link["ifname"] for link in json.loads(gateway.run("ip", "-j", "link", "show").stdout)]
+        devices = [name for name in there if any(fnmatch(name, pattern) for pattern in own)]
+        if not devices:
+            return {}
+        for device in devices:
+            routes = gateway.run("ip", "route", "show", "dev", device).stdout.splitlines()
+            own_mtu = [route for route in routes if " mtu " in route]  # which counts before the device's
+            anew = (re.sub(r" mtu (lock )?\d+", f" mtu {longest}", route) for route in own_mtu)
+            batch(
+                gateway, f"link set {device} mtu {longest}", *(f"route replace {route} dev {device}" for route in anew)
+            )
+    return {"path": path, "inside": longest} if transferred(bench)["bytes"] == TRANSFER_BYTES else {}
+
+
+def smallest(bench: Bench, asked: Asked, *, silent: bool) -> PathVerdict:
+    """The smallest of MTUS at which a transfer ends. Where one does not, a smaller one is not tried; where it died in
+    silence, the MTU to set is."""
+    seen, controls, passed, to_set = {}, {}, list[int](), dict[str, Any]()
     with routed(bench.lab) as ports:
         for mtu in MTUS:
             narrow(bench.lab, ports, mtu, silent=silent)
@@ -163,9 +158,11 @@ def smallest(bench: Bench, *, silent: bool) -> PathVerdict:
             if done["bytes"] < TRANSFER_BYTES:
                 break
             passed.append(mtu)
+        if silent and len(passed) < len(MTUS) and not asked.vpn.reference and (found := with_mtu(bench, asked, ports)):
+            to_set["mtu_to_set"] = found
     kind = "all" if len(passed) == len(MTUS) else "some" if passed else "none"
     least = min(passed, default=1500)
-    return PathVerdict(kind, float(least), controls, {"smallest": least, "of_mtu": seen})
+    return PathVerdict(kind, float(least), controls, {"smallest": least, "of_mtu": seen} | to_set)
 
 
 class Narrow(PathProbe):
@@ -199,6 +196,6 @@ class Narrow(PathProbe):
     def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:
         if transferred(bench)["bytes"] < TRANSFER_BYTES:
             raise MeasurementError("the transfer did not go through the tunnel before the WAN was narrow")
-        silent = smallest(bench, silent=True)
+        silent = smallest(bench, asked, silent=True)
         bench.renew()  # what a daemon has learnt, no command makes it forget
-        return {"black_hole_mtu": silent, "narrow_mtu": smallest(bench, silent=False)}
+        return {"black_hole_mtu": silent, "narrow_mtu": smallest(bench, asked, silent=False)}

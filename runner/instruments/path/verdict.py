@@ -10,7 +10,7 @@ from typing import Any
 
 from runner.data.errors import CommandError, MeasurementError, Unsupported
 from runner.design.profile import Profile
-from runner.instruments.instrument import Asked, Whole
+from runner.instruments.instrument import Asked, Instrument, Whole
 from runner.instruments.result import Measured, measurement
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
@@ -34,8 +34,8 @@ class NoControl(MeasurementError):
     """The control did not come out, so that the probe tells nothing of the VPN."""
 
 
-class PathProbe(Whole):
-    """A probe of a path: its ``verdicts``, metric by metric, are data of kind and counts, without sentences."""
+class Judging(Instrument):
+    """What all probes of a path share."""
 
     takes_s = 8.0  # on average
     datagrams = True
@@ -48,6 +48,27 @@ class PathProbe(Whole):
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         return self.takes_s
 
+    def told(self, found: Mapping[str, PathVerdict], began: float) -> Measured:
+        """The verdicts, metric by metric, as measurements. ``began``: by the monotonic clock."""
+        values = [
+            measurement(
+                name, verdict.value, kind=verdict.kind, numbers=dict(verdict.numbers), control=dict(verdict.control)
+            )
+            for name, verdict in found.items()
+        ]
+        return Measured(values, time.monotonic() - began)
+
+    def inconclusive(self, trouble: Exception, began: float) -> Measured:
+        """No verdict, and why."""
+        kind = "no_control" if isinstance(trouble, NoControl) else "no_answer"
+        told = {metric.name: {"kind": kind, "reason": str(trouble)} for metric in self.metrics}
+        warnings = [f"{name}: inconclusive: {trouble}" for name in told]
+        return Measured([], time.monotonic() - began, warnings, attempt={"inconclusive": told})
+
+
+class PathProbe(Judging, Whole):
+    """A probe of a path: its ``verdicts``, metric by metric, are data of kind and counts, without sentences."""
+
     @abstractmethod
     def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:
         """Metric -> verdict. Raises one of TROUBLE where there is none, and NoControl for a control."""
@@ -55,16 +76,6 @@ class PathProbe(Whole):
     def once(self, bench: Bench, asked: Asked) -> Measured:
         began = time.monotonic()
         try:
-            found = self.verdicts(bench, asked)
+            return self.told(self.verdicts(bench, asked), began)
         except TROUBLE as trouble:
-            kind = "no_control" if isinstance(trouble, NoControl) else "no_answer"
-            told = {metric.name: {"kind": kind, "reason": str(trouble)} for metric in self.metrics}
-            warnings = [f"{name}: inconclusive: {trouble}" for name in told]
-            return Measured([], time.monotonic() - began, warnings, attempt={"inconclusive": told})
-        values = [
-            measurement(
-                metric, verdict.value, kind=verdict.kind, numbers=dict(verdict.numbers), control=dict(verdict.control)
-            )
-            for metric, verdict in found.items()
-        ]
-        return Measured(values, time.monotonic() - began)
+            return self.inconclusive(trouble, began)

@@ -76,3 +76,19 @@ def test_each_metric_of_a_probe_has_words() -> None:
 
 def test_a_run_without_paths_has_no_section() -> None:
     assert section(behaviours([make_trial("fastd", {"measure": "tcp"}, 1, {"tcp_throughput": 1e9})])) == []
+
+
+def test_another_level_is_a_row_of_its_own() -> None:
+    copied = judged("openvpn", "congestion_heard", {"kind": "lost", "numbers": {}, "control": {}})
+    copied = copied.model_copy(update={"params": {"cipher": "null", "measure": "marks", "marks": "copied"}})
+    own = judged("openvpn", "congestion_heard", {"kind": "not_copied", "numbers": {}, "control": {}})
+    assert [[str(getattr(cell, "words", cell)) for cell in row] for row in table(own, copied).rows] == [
+        ["openvpn", "not copied: routers drop"],
+        ["openvpn, marks copied", "copied, and CE is lost"],
+    ]
+
+
+def test_the_mtu_to_set_is_named() -> None:
+    numbers = {"smallest": 1492, "mtu_to_set": {"path": 1280, "inside": 1228}}
+    said = words(Behaviour(vpn="x", metric="black_hole_mtu", repetition=1, kind="some", numbers=numbers))
+    assert said.endswith("with an MTU of 1228 inside it passes 1280")
