@@ -8,6 +8,8 @@ account and no Internet is needed. Sources: tailscale(8) `--help`; https://tails
 
 import json
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import Params
@@ -19,7 +21,7 @@ from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
-from vpns._certificates import NEW_KEY
+from vpns._certificates import DAYS, NEW_KEY, days_of
 
 HOME = "/etc/tailscale/vpneval"
 RELAY = "derp.vpneval"
@@ -47,8 +49,8 @@ class Tailscale(Vpn):
     software = Software(
         {name: name for name in ("tailscaled", "tailscale", "derper", "testcontrol")} | {"openssl": "openssl"},
         layer="tailscale",
-        needs="In the place of the lab's coordinator you need a tailnet of your own: an account at Tailscale, or a control "
-        "server like Headscale. Make an auth key there. On each gateway: tailscale up --auth-key=file:KEY "
+        needs="In the place of the lab's coordinator you need a tailnet of your own: an account at Tailscale, or a "
+        "control server like Headscale. Make an auth key there. On each gateway: tailscale up --auth-key=file:KEY "
         "--advertise-routes=NETWORK --accept-routes --snat-subnet-routes=false. Then approve both routes there.",
     )
     offers = Offers(
@@ -69,10 +71,9 @@ class Tailscale(Vpn):
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         here = "/root/vpneval-ca/"
         ca.run("mkdir", "-pm", "700", here)
-        name = ("-subj", f"/CN={RELAY}", "-addext", f"subjectAltName=DNS:{RELAY}")
-        ca.run(
-            "openssl", "req", "-x509", *NEW_KEY, "30", *name, "-keyout", here + "derp.key", "-out", here + "derp.crt"
-        )
+        named = ("-subj", f"/CN={RELAY}", "-addext", f"subjectAltName=DNS:{RELAY}")
+        files = ("-keyout", here + "derp.key", "-out", here + "derp.crt")
+        ca.run("openssl", "req", "-x509", *NEW_KEY, str(days_of(ca) or DAYS), *named, *files)
         digest = f"openssl x509 -in {here}derp.crt -outform DER | sha256sum | cut -d' ' -f1"
         return {
             "auth.key": ca.run("openssl", "rand", "-hex", "24").stdout.strip(),
@@ -103,7 +104,7 @@ class Tailscale(Vpn):
         node.spawn("derper", "-c", f"{HOME}/derper.json", "-a", ":443", "-http-port", "-1", *named, log="derper")
         node.spawn("testcontrol", f"{HOME}/control.json", log="testcontrol")
         for port in ("443", "8080"):
-            wait_until(lambda port=port: f":{port} " in node.run("ss", "-Hltn").stdout, f"port {port} of {me.name}")
+            wait_until(partial(listens, node, port), f"{me.name} listening on {port}")
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         return {f"{HOME}/auth.key": secrets["auth.key"]}
@@ -155,7 +156,12 @@ class Tailscale(Vpn):
         return Lifecycle(Rekeying(("protocol",), mark=handshakes), TIMERS)
 
 
-def peers_of_status(node: Node) -> dict[str, dict[str, object]]:
+def listens(node: Node, port: str) -> bool:
+    """Does somebody listen on this TCP port?"""
+    return node.run("ss", "-Hltn", f"sport = :{port}").stdout != ""
+
+
+def peers_of_status(node: Node) -> dict[str, dict[str, Any]]:
     """What ``tailscale status`` says of each peer, by its host name."""
     status = json.loads(node.run("tailscale", "status", "--json").stdout)
     return {peer["HostName"]: peer for peer in (status["Peer"] or {}).values()}
@@ -175,7 +181,7 @@ def ping(node: Node, address: str) -> str:
 Tailscale.declared = Declared(
     Security(
         protocol="own",
-        specification="WireGuard (Noise_IKpsk2) between nodes; the coordinator, over Noise, tells them each other's keys",
+        specification="WireGuard (Noise_IKpsk2) between nodes; a coordinator tells them each other's keys, over Noise",
         authentication=("public key", "pre-shared key"),
         key_exchange="Curve25519",
         forward_secrecy=True,

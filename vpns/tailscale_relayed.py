@@ -1,5 +1,5 @@
-"""Tailscale through its relay, DERP: as tailscale, but no UDP passes between the gateways. Packets go in TLS over TCP to
-the relay's port 443, and from there to the other gateway; they stay encrypted from gateway to gateway.
+"""Tailscale through its relay, DERP: as tailscale, but nothing passes between the gateways directly. Packets go in TLS
+over TCP to the relay's port 443, and from there to the other gateway; they stay encrypted from gateway to gateway.
 """
 
 from dataclasses import replace

@@ -35,8 +35,8 @@ from runner.vpn.plugin import Offers, Software, Vpn
 
 # How a VPN may fail where it is set up and asked: these say it themselves. Elsewhere they are a plugin's mistakes.
 ORDINARY = (CommandError, MeasurementError, ProofError, TimeoutError)
-MAY_FAIL = ("secrets", "start_beside", "start", "is_up", "evidence", "rekeying.renew", "rekeying.mark")
-MAY_FAIL += ("standby.prepare",)
+IN_LIFE = ("rekeying.renew", "rekeying.mark", "standby.prepare")
+MAY_FAIL = ("secrets", "start_beside", "start", "is_up", "evidence", *IN_LIFE)
 MOST_CHARACTERS = 1000  # of what an exception says
 LONG_S = 10.0  # a method that was ended by Ctrl-C after this time, times PATIENCE, is named
 

@@ -102,7 +102,8 @@ def attempt(
     lab: Lab, vpn: Vpn, params: Params, keys: Mapping[str, Secrets], impostor: Site, wait_s: float
 ) -> tuple[bool, list[Frame], list[Frame], list[str]]:
     """Bring the tunnel up with an impostor. Returns whether payload came through; the impostor's frames that arrived at
-    the other gateway, or at what the VPN needs beside them; the other's frames that arrived at an open port of the impostor; the plugin's complaints."""
+    the other gateway, or at what the VPN needs beside them; the other's frames that arrived at an open port of the
+    impostor; the plugin's complaints."""
     refused = []
     other = next(site for site in lab.sites if site.number != impostor.number)
     prepare_beside(lab, vpn, params, keys[other.name])
