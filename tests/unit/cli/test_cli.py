@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from runner.catalogue import GROUPS, experiment_names, factors, metrics, vpn_names
+from runner.catalogue import GROUPS, experiment_names, factors, load_vpn, metrics, vpn_names
 from runner.cli import options
 from runner.cli.main import main
 from runner.cli.planned import expected
