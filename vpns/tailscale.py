@@ -75,8 +75,8 @@ class Tailscale(Vpn):
         files = ("-keyout", here + "derp.key", "-out", here + "derp.crt")
         ca.run("openssl", "req", "-x509", *NEW_KEY, str(days_of(ca) or DAYS), *named, *files)
         digest = f"openssl x509 -in {here}derp.crt -outform DER | sha256sum | cut -d' ' -f1"
-        return {
-            "auth.key": ca.run("openssl", "rand", "-hex", "24").stdout.strip(),
+        auth = ca.run("openssl", "rand", "-hex", "24").stdout.strip()  # one for all
+        return {f"{site.name}.key": auth for site in sites} | {
             "derp.key": ca.run("cat", here + "derp.key").stdout,
             "derp.crt": ca.run("cat", here + "derp.crt").stdout,
             "derp.pub": ca.run("sh", "-c", digest).stdout.strip(),
@@ -90,7 +90,7 @@ class Tailscale(Vpn):
         control = {
             "Listen": ":8080",
             "URL": f"http://{bracketed(me.wan_address)}:8080",
-            "AuthKey": secrets["auth.key"],
+            "AuthKey": secrets[f"{sites[0].name}.key"],
             "DERPMap": {"OmitDefaultRegions": True, "Regions": {"900": relay}},
         }
         return {
@@ -107,7 +107,7 @@ class Tailscale(Vpn):
             wait_until(partial(listens, node, port), f"{me.name} listening on {port}")
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
-        return {f"{HOME}/auth.key": secrets["auth.key"]}
+        return {f"{HOME}/auth.key": secrets[f"{me.name}.key"]}
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
         node.defer("rm", "-rf", "/var/lib/tailscale")
