@@ -129,9 +129,19 @@ def readable(
     """The page of this tunnel. ``versions``: package -> the version that was measured. ``measured_mtu``: the path's,
     where the inventory names none and the tunnel's script could not find it."""
     check_days(days)
+    refuse_beside(vpn)
     sites, path_mtu = sites_of(site, say)
     params, path_mtu = carried(vpn, params, sites, say), path_mtu or measured_mtu
     return page(vpn, params, sites, path_mtu, days, versions, example=site is None)
+
+
+def refuse_beside(vpn: Vpn) -> None:
+    """Raise UsageError where two gateways are not all that the VPN needs."""
+    if vpn.beside:
+        raise UsageError(
+            f"{vpn.name} needs a {vpn.beside} beside its gateways, so vpneval has no recipe for the gateways alone. "
+            f"{vpn.software.needs}"
+        )
 
 
 def check_days(days: int) -> None:
@@ -153,6 +163,7 @@ def deploy(
     """Make fresh keys, on a node of this machine that has no network, and a directory for each gateway."""
     check_days(days)
     check_offered(vpn, params)
+    refuse_beside(vpn)
     if warning := unencrypted(vpn, params):
         say(warning)
     rootless.enter("netns")

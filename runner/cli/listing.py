@@ -33,6 +33,8 @@ from runner.vpn.plugin import Vpn
 NO_FAMILY = "–"
 # Systems of the papers that nobody can build any more, each with its citation and the living system of its class.
 EXTINCT = json.loads((shipped("published") / "extinct.json").read_text())
+# VPNs of today whose software no layer can be built of, each with the reason.
+ABSENT = json.loads((shipped("layers") / "absent.json").read_text())
 
 
 def tables(whole: bool) -> dict[str, list[dict[str, str]]]:
@@ -44,6 +46,7 @@ def tables(whole: bool) -> dict[str, list[dict[str, str]]]:
             {**system, "source": f"{EXTINCT['source']}, tables 1, 4, 5"} if whole else _few(system)
             for system in EXTINCT["systems"]
         ],
+        "absent": ABSENT,
         "experiments": [
             {"name": e.name, "question": e.question} | ({"source": e.source} if whole else {})
             for e in map(load_experiment, experiment_names())

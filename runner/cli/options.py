@@ -150,7 +150,8 @@ Rest = Annotated[
 Install = Annotated[
     bool,
     typer.Option(
-        "--install", help="install the Debian packages that --rest needs and this machine lacks; upgrade nothing"
+        "--install",
+        help="build the layers that the VPNs need, and install the Debian packages that --rest needs; upgrade nothing",
     ),
 ]
 OnlyMachine = Annotated[bool, typer.Option("--machine", help="look at this machine only; start no lab, ask no VPN")]

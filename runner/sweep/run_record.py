@@ -17,6 +17,7 @@ from runner.data.levels import UPLINK
 from runner.data.metric import Metric
 from runner.data.store import Store, read_run
 from runner.data.trials import Run, VpnRecord
+from runner.lab.software import layers
 from runner.lab.software.image import Image
 from runner.sweep.request import Request
 from runner.vpn.plugin import Vpn
@@ -57,6 +58,7 @@ def describe(
             "digest": image.digest,
             "packages": {name: image.packages[name] for name in shown_packages(request.vpns) if name in image.packages},
             "gateways": {name: gateway.digest for name, gateway in gateway_images.items()},
+            "layers": layers_of(request.vpns, [*(gateway_images or {image.name: image})]),
         },
         experiments=request.records,
         metrics=metrics_of(request),
@@ -88,9 +90,10 @@ def _same_lab(store: Store, old: Run, fresh: Run, noted_before: str) -> None:
     """Raise UsageError where what is asked now is not measured as the folder's run was. ``noted_before``: how the
     profile was noted before."""
     noted = fresh.profile_note if old.profile_note == noted_before else old.profile_note
-    gateways = _gateways(old, fresh)
+    gateways, built = _gateways(old, fresh), _layers(old, fresh)
     for what, ours, theirs in (
         *((f"gateway image {name}", gateways[name], digest) for name, digest in old.image.get("gateways", {}).items()),
+        *((f"layer {name}", built[name], digest) for name, digest in old.image.get("layers", {}).items()),
         ("profile", fresh.profile_note, noted),
         ("image", fresh.image.get("digest"), old.image.get("digest")),
         ("kernel", fresh.lab.get("kernel"), old.lab.get("kernel")),
@@ -109,6 +112,11 @@ def _gateways(old: Run, fresh: Run) -> dict[str, str]:
     return {**old.image.get("gateways", {}), **fresh.image["gateways"]}
 
 
+def _layers(old: Run, fresh: Run) -> dict[str, str]:
+    """Every layer, by name: its digest."""
+    return {**old.image.get("layers", {}), **fresh.image["layers"]}
+
+
 def _with_more(old: Run, fresh: Run) -> Run:
     """The folder's run, with what is asked now added."""
     packages = old.image.get("packages", {}) | fresh.image["packages"]
@@ -122,7 +130,8 @@ def _with_more(old: Run, fresh: Run) -> Run:
             "needs": fresh.needs,
             "metrics": old.metrics | fresh.metrics,
             "vpns": old.vpns | {name: _came_in(old.vpns.get(name), now) for name, now in fresh.vpns.items()},
-            "image": old.image | {"gateways": _gateways(old, fresh), "packages": packages},
+            "image": old.image
+            | {"gateways": _gateways(old, fresh), "packages": packages, "layers": _layers(old, fresh)},
             "repetitions": max(old.repetitions, fresh.repetitions),
         }
     )
@@ -170,6 +179,14 @@ def metrics_of(request: Request) -> dict[str, Metric]:
 def shown_packages(vpns: Sequence[Vpn]) -> list[str]:
     """The Debian packages whose versions run.json has: those of these VPNs, and what every run needs."""
     return sorted({*ALWAYS_SHOWN, *(package for vpn in vpns for package in vpn.software.packages)})
+
+
+def layers_of(vpns: Sequence[Vpn], images: Sequence[str]) -> dict[str, str]:
+    """The layers that these VPNs need on gateways with these images, as "NAME for SUITE", and the SHA-256 of each that
+    is built."""
+    pairs = [(name, suite) for name in sorted({vpn.software.layer for vpn in vpns} - {""}) for suite in images]
+    found = {f"{name} for {suite}": layers.digest(name, suite) for name, suite in pairs}
+    return {layer: digest for layer, digest in found.items() if digest}
 
 
 def membership(run: Run) -> dict[str, list[str]]:

@@ -26,7 +26,7 @@ from runner.lab.readings.awake import Awake
 from runner.lab.readings.wan import verify
 from runner.lab.redaction import hide, is_public
 from runner.lab.shape import wan
-from runner.lab.shape.site import Site, peers_of
+from runner.lab.shape.site import Site, beside, peers_of
 from runner.lab.shape.site_to_site import SITES, Lab, check_alive, over_ipv6
 from runner.lab.shape.topologies import Topology, topology_lab
 from runner.lab.software.checksums import damage
@@ -140,18 +140,21 @@ class TunnelBuilder:
         return lab, replace(up, evidence=up.evidence.model_copy(update={"facts": facts}))
 
     def _keep_files(self, lab: Lab, levels: Params, keys: Mapping[str, str]) -> None:
-        """Write configuration.txt: the contents of the plugin's files on each gateway, with names in the place of
-        secrets."""
+        """Write configuration.txt: the contents of the plugin's files on each gateway and beside them, with names in
+        the place of secrets."""
         path = self.folder / "configuration.txt"
         if not self.keeps_files or path.exists():
             return
         private = {text.strip(): f"<{name}>" for name, text in keys.items() if not is_public(name, text)}
+        files = {me.name: self.vpn.render(me, peers_of(me, lab.sites), levels, keys) for me in lab.sites}
+        if name := self.vpn.beside:
+            files[name] = self.vpn.render_beside(beside(lab.sites[0], name), lab.sites, levels, keys)
         with open_file(path, "w") as kept:
-            for site in lab.sites:
-                for name, text in self.vpn.render(site, peers_of(site, lab.sites), levels, keys).items():
+            for node, texts in files.items():
+                for name, text in texts.items():
                     for secret, named in private.items():  # whole, with the lines around a key, which are no secret
                         text = text.replace(secret, named)
-                    kept.write(hide(f"[{site.name}] {name}\n{text.rstrip()}\n\n"))
+                    kept.write(hide(f"[{node}] {name}\n{text.rstrip()}\n\n"))
 
     @contextmanager
     def _mesh(self, topology: Topology) -> Iterator[Lab]:

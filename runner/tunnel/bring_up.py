@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
-from runner.data.errors import InstrumentError, ProofError, Unsupported, VpnevalError
+from runner.data.errors import InstrumentError, MeasurementError, ProofError, Unsupported, VpnevalError
 from runner.data.foreign import caught
 from runner.data.levels import Params
 from runner.data.trials import Evidence, Proof
@@ -17,7 +17,7 @@ from runner.lab import probes
 from runner.lab.machine import confined, modules_gone
 from runner.lab.node import PATIENCE, LabNode, Node, Process, wait_until
 from runner.lab.redaction import KNOWN
-from runner.lab.shape.site import TCP_PORTS, Site, peers_of
+from runner.lab.shape.site import TCP_PORTS, Site, beside, peers_of
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.shape.topologies import Topology
 from runner.lab.software import builds, layers
@@ -209,6 +209,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     """
     KNOWN.learn(secrets)
     sites = lab.sites
+    prepare_beside(lab, vpn, params, secrets)
     for site in sites:
         if vpn.brings_software:
             equip(lab.gateway(site), vpn)
@@ -263,8 +264,10 @@ def _ended(first_payload: Process) -> int:
 
 
 def start(lab: Lab, vpn: Vpn, params: Params) -> None:
-    """Start the VPN on every gateway, the last site's first. Where one end must be first, the next one waits until
-    what the last one has sent is there: a ping comes behind it. Without an answer, 2 s."""
+    """Start the VPN on every gateway, the last site's first; before them what it needs beside. Where one end must be
+    first, the next one waits until what the last one has sent is there: a ping comes behind it. Without an answer,
+    2 s."""
+    start_beside(lab, vpn, params)
     for site in reversed(lab.sites):
         gateway, peers = lab.gateway(site), peers_of(site, lab.sites)
         vpn.start(gateway, site, peers, params)
@@ -272,14 +275,44 @@ def start(lab: Lab, vpn: Vpn, params: Params) -> None:
             gateway.run("ping", "-q", "-c1", "-W2", peer.wan_address, check=False, timeout=15)
 
 
+def prepare_beside(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> None:
+    """Make the node that the VPN needs beside its gateways, if any, with software and files. Of one that is there, what
+    runs is ended. Raises LabError, and MeasurementError where the lab has no place for it."""
+    if not vpn.beside:
+        return
+    me = beside(lab.sites[0], vpn.beside)
+    if vpn.beside not in lab.nodes:
+        if lab.plug_in is None:
+            raise MeasurementError(f"this lab has no place for a {vpn.beside}")
+        lab.plug_in(me)
+    node = lab.nodes[vpn.beside]
+    for process in node.background:
+        process.stop()
+    node.background.clear()
+    if vpn.brings_software:
+        equip(node, vpn)
+    for path, text in vpn.render_beside(me, lab.sites, params, secrets).items():
+        node.write(path, text)
+
+
+def start_beside(lab: Lab, vpn: Vpn, params: Params) -> None:
+    """Start the node that the VPN needs beside its gateways, if any."""
+    if vpn.beside:
+        vpn.start_beside(lab.nodes[vpn.beside], beside(lab.sites[0], vpn.beside), lab.sites, params)
+
+
 def _states(lab: Lab, vpn: Vpn) -> str:
     """What each gateway's plugin says of its tunnel, and which of its daemons have ended: for a failure's reason."""
-    states = []
+    states = [f"{vpn.beside}: {log} has ended with {how}" for log, how in _ended_beside(lab, vpn).items()]
     for site in lab.sites:
         gateway = lab.gateway(site)
         ended = "".join(f", but {log} has ended with {how}" for log, how in gateway.ended().items())
         states.append(f"{site.name}: {_state(vpn, gateway, site, peers_of(site, lab.sites))}{ended}")
     return "; ".join(states)
+
+
+def _ended_beside(lab: Lab, vpn: Vpn) -> dict[str, str]:
+    return lab.nodes[vpn.beside].ended() if vpn.beside else {}
 
 
 def _state(vpn: Vpn, gateway: Node, site: Site, peers: Sequence[Site]) -> str:

@@ -17,7 +17,9 @@ NO_IPV6 = "this kernel has no IPv6, as with ipv6.disable=1 on its command line (
 
 
 def refused(lab: Lab, vpn: Vpn) -> Unsupported | None:
-    """Why ``vpn`` cannot be between the gateways of a site lab; None where it can, and for every other lab."""
+    """Why ``vpn`` cannot be in this lab, or between the gateways of a site lab; None where it can."""
+    if vpn.beside and lab.plug_in is None:
+        return Unsupported(f"{vpn.title} needs a {vpn.beside} beside its gateways, and this lab has no place for one")
     path = lab.path
     if path is None:
         return None

@@ -35,7 +35,8 @@ from runner.vpn.plugin import Offers, Software, Version, Vpn
 
 # How a VPN may fail where it is set up and asked: these say it themselves. Elsewhere they are a plugin's mistakes.
 ORDINARY = (CommandError, MeasurementError, ProofError, TimeoutError)
-MAY_FAIL = ("secrets", "start", "is_up", "evidence", "rekeying.renew", "rekeying.mark", "standby.prepare")
+IN_LIFE = ("rekeying.renew", "rekeying.mark", "standby.prepare")
+MAY_FAIL = ("secrets", "start_beside", "start", "is_up", "evidence", *IN_LIFE)
 MOST_CHARACTERS = 1000  # of what an exception says
 LONG_S = 10.0  # a method that was ended by Ctrl-C after this time, times PATIENCE, is named
 
@@ -56,6 +57,7 @@ class _Attributes(BaseModel):
     inner_ipv6: bool
     devices: str
     one_end_first: bool
+    beside: str
     modules: str
     software: Software
     versions: Mapping[str, Version]
@@ -273,6 +275,8 @@ RETURNS: dict[str, Callable[[Vpn, Any], Any]] = {
     "supports": _refusal,
     "secrets": _texts,
     "render": _texts,
+    "render_beside": _texts,
+    "start_beside": _anything,
     "start": _anything,
     "is_up": _yes_or_no,
     "evidence": _evidence,

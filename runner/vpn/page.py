@@ -13,7 +13,7 @@ from runner.data.levels import Params
 from runner.lab.shape.site import TCP_PORTS, Site, bracketed
 from runner.vpn.deploy import Files, common, named, own, packages
 from runner.vpn.plugin import Secrets, Vpn, confidential, entry
-from runner.vpn.recipe import KeyMaker, check_offered
+from runner.vpn.recipe import KeyMaker, check_offered, script_beside
 
 DAYS = 3650  # of the certificates of a pair of gateways
 ADDRESS = re.compile(r"(?<![\d.])(10|172|192)\.(\d+)\.(\d+)\.\d+(?![\d.])")
@@ -39,12 +39,16 @@ put() { # MODE FILE: the text that follows; for <NAME> in it, what keys/NAME has
 
 
 def recipe(vpn: Vpn, params: Params, sites: Sequence[Site], days: int = DAYS) -> str:
-    """The commands alone: those that make the keys, and each gateway's own files. The secrets are named placeholders.
+    """The commands alone: those that make the keys, those of what the VPN needs beside its gateways, and each
+    gateway's own files. The secrets are named placeholders.
 
     Raises UsageError for levels that the VPN does not have.
     """
     keys, secrets, gateways = _on_paper(vpn, params, sites, None, days)
     lines = [f"# {title(vpn, params)}", *_keys(keys, secrets)]
+    if vpn.beside:
+        script = script_beside(vpn, params, sites, {name: f"<{name}>" for name in secrets})
+        lines += ["", f"## {vpn.beside}", *_puts(script.files), *script.lines]
     for me in reversed(sites):
         lines += ["", f"## {me.name}", *_puts(gateways[me.name])]
     return "\n".join(lines) + "\n"

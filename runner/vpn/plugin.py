@@ -87,7 +87,9 @@ class Vpn(ABC):
 
     The runner calls, for every tunnel: ``supports`` (a live probe on a gateway), ``secrets`` (once a run),
     then on each gateway, the highest-numbered first: write the files of ``render``, and ``start``. Gateways
-    with lower numbers dial those with higher ones. Then it polls ``is_up``, and asks for ``evidence``.
+    with lower numbers dial those with higher ones. Then it polls ``is_up``, and asks for ``evidence``. What a VPN needs
+    ``beside`` its gateways is a node of its own on the WAN, with files (``render_beside``) and a start
+    (``start_beside``) before theirs; ``runner.lab.shape.site.beside`` has its address.
 
     ``params`` has the levels of cipher, integrity and compression; and, where a trial asks for it: ``ike`` (a proposal
     of ``offers.ike``), ``key_exchange`` (a level of ``offers.key_exchanges``), ``driver`` (``generic``: no crypto
@@ -121,6 +123,8 @@ class Vpn(ABC):
     # Does a tunnel fail whose two ends begin at the same moment? Then the second is started when the first's packets
     # have arrived.
     one_end_first: ClassVar[bool] = False
+    # What it needs on the WAN beside its gateways, in one word of at most 15 letters: "coordinator". Empty: nothing.
+    beside: ClassVar[str] = ""
     modules: ClassVar[str] = ""  # the kernel's, as modprobe(8) calls them: of its data path
     software: ClassVar[Software] = Software()
     versions: ClassVar[Mapping[str, Version]] = {}  # beside the image's own, by their levels of the factor `version`
@@ -147,6 +151,14 @@ class Vpn(ABC):
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         """The files of gateway ``me``: path -> text. Pure: the same arguments give the same files."""
         return {}
+
+    def render_beside(self, me: Site, sites: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        """The files of the node ``beside``, as ``render``."""
+        return {}
+
+    def start_beside(self, node: Node, me: Site, sites: Sequence[Site], params: Params) -> None:
+        """Start what the node ``beside`` runs, its files being in place, until gateways can use it."""
+        raise NotImplementedError(f"{self.name} does not say how its {self.beside} starts")
 
     @abstractmethod
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:

@@ -186,7 +186,7 @@ def texts(rng: random.Random, name: str) -> str:
         "out_dir": ["a", "new", "p", "file", "mine.py"],
         "deadline": ["1s", "6m", "350s", "2h"],
         "weights": [*PRESETS, "rtt=1", "w.toml", "w.json", *(f"{name}=2" for name in metrics())],
-        "what": ["vpns", "extinct", "experiments", "metrics", "presets", "factors", "profiles"],
+        "what": ["vpns", "extinct", "absent", "experiments", "metrics", "presets", "factors", "profiles"],
         "folders": ["a", "b", "a", "p", "new", "file", ".", "a/"],
         "folder": ["a", "a", "b", "p", "results/last"],
         "a": COMPARED,

@@ -20,7 +20,7 @@ from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import Lab, namespace_lab
 from runner.lab.software.image import Image, open_image
 from runner.tunnel import bring_up as tunnel
-from runner.tunnel.bring_up import bring_up, equip, start_services
+from runner.tunnel.bring_up import bring_up, equip, prepare_beside, start_beside, start_services
 from runner.tunnel.proof import ANSWER_PORT
 from runner.vpn.plugin import Vpn, entry
 from tests.contract import OLDER, Deferred, network
@@ -82,6 +82,7 @@ def test_goes_without_a_trace_and_comes_again(
 def start_one(lab: Lab, vpn: Vpn, site: Site, params: Params, secrets: Mapping[str, str]) -> None:
     """Bring one gateway up; that its daemon refuses to go on alone is no error here."""
     peers = [peer for peer in lab.sites if peer is not site]
+    equip(lab.gateway(site), vpn)
     for path, text in vpn.render(site, peers, params, secrets).items():
         lab.gateway(site).write(path, text)
     with suppress(CommandError, TimeoutError):
@@ -95,6 +96,8 @@ def test_another_key_is_refused(image: Image, older: Image, supported: Supported
     with namespace_lab(image, gateways, logs=tmp_path) as lab:
         start_services(lab)
         # Both ends have whole sets of keys, of two runs: the positive control is the same with one set, above.
+        prepare_beside(lab, vpn, vpn.comparable, keys_of(vpn, gateways, lab.sites))
+        start_beside(lab, vpn, vpn.comparable)
         for site in reversed(lab.sites):
             start_one(lab, vpn, site, vpn.comparable, keys_of(vpn, gateways, lab.sites))
         ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", entry(vpn, lab.sites))

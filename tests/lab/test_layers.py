@@ -1,5 +1,7 @@
 """Layers: built in a view of the image that goes, unpacked on a gateway, and missed in words that help."""
 
+import json
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -30,12 +32,14 @@ def test_a_layer_is_built_once_and_unpacked_on_a_gateway(lab: Lab, recipes: Path
     (recipes / "toy.sh").write_text(TOY)
     gateway, said = lab.nodes["gw1"], list[str]()
     why = layers.unpack(gateway, "toy")
-    assert why == "its layer is not built; build it with: vpneval image trixie --layer toy"
+    assert why == "its layer is not built; build it with: vpneval image trixie --layer toy, or by run --install"
+    assert layers.digest("toy", "trixie") == ""
     before = mounts()
     built = layers.build("toy", "trixie", said.append)
     assert mounts() == before
     assert layers.build("toy", "trixie", said.append) == built
     assert len(said) == 2, "built twice"
+    assert layers.digest("toy", "trixie") == sha256(built.read_bytes()).hexdigest()
     assert layers.unpack(gateway, "toy") == ""
     assert gateway.run("toy").stdout == "toy\n"
     assert not (open_image().root / "usr/bin/toy").exists(), "the image itself was changed"
@@ -57,6 +61,23 @@ def test_a_recipe_that_fails_leaves_no_layer_and_says_why(recipes: Path) -> None
         layers.build("bad", "trixie", lambda text: None)
     assert not layers.locate("bad", "trixie").exists()
     assert not list(layers.locate("bad", "trixie").parent.glob("*.partial"))
+
+
+def test_what_a_build_takes_is_said_before_and_how_far_it_is_meanwhile(
+    recipes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layers, "TOLD_EVERY_S", 0.2)
+    (recipes / "slow.sh").write_text(f"echo half of it\nsleep 1\n{TOY}")
+    (recipes / "costs.json").write_text(json.dumps({"slow": {"cpu_s": 1e6, "memory_mb": 7}}))
+    said = list[str]()
+    layers.build("slow", "trixie", said.append)
+    assert " min with " in said[0]
+    assert "7 MB of memory" in said[0]
+    assert said[1].endswith("half of it")
+    (recipes / "costs.json").write_text(json.dumps({"large": {"cpu_s": 1, "memory_mb": 10**9}}))
+    (recipes / "large.sh").write_text(TOY)
+    with pytest.raises(CannotRunHere, match="needs 1000000000 MB of memory"):
+        layers.build("large", "trixie", said.append)
 
 
 def test_a_vpn_without_its_layer_names_the_command(lab: Lab, recipes: Path) -> None:

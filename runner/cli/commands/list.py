@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.options import Json, begin
+from runner.cli.options import Json, begin, tell
 from runner.data.errors import require_known
 from runner.data.streams import document
 
@@ -18,7 +18,8 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="[WHAT]", help="vpns, extinct, experiments, metrics, presets, factors or profiles; default: vpns"
+            metavar="[WHAT]",
+            help="vpns, extinct, absent, experiments, metrics, presets, factors or profiles; default: vpns",
         ),
     ] = "vpns",
     as_json: Json = False,
@@ -45,3 +46,8 @@ def list_(
     for row in listings[what]:
         table.add_row(*row.values())
     out.print(table)
+    if what == "vpns":
+        names = ", ".join(row["name"] for row in listings["absent"])
+        tell(
+            f"Not here: {names}. `vpneval list absent` says why; docs/add-a-vpn.md says how to bring your own program."
+        )

@@ -107,6 +107,6 @@ def run(
         raise UsageError(f"--rest cannot be used with {'--farm' if farm else '--build'}")
     if second and (kernel != HOST or as_json):
         raise UsageError("--rest cannot be used with --kernel or --json: it makes two runs, the first on this kernel")
-    if install and not second:
-        raise UsageError("--install installs what --rest needs: give --rest KERNEL, too")
+    if install and farm:
+        raise UsageError("--install is for this machine, and --farm measures on others: leave one of them out")
     raise typer.Exit(measure(asked_for(context), Shown(quiet, full, as_json, strict), second, install))

@@ -1,4 +1,5 @@
-"""The failures of the site-to-site lab: a daemon restarted, a gateway rebooted, the WAN cut, a WAN address changed.
+"""The failures of the site-to-site lab: a daemon restarted, a gateway rebooted, the WAN cut, a WAN address changed, the
+node beside the gateways killed.
 
 They end every process on a gateway. Only a lab of namespaces may be broken in this way, never somebody's machine.
 """
@@ -35,6 +36,8 @@ def break_by(lab: Lab, vpn: Vpn, params: Params, failure: str) -> Break:
             return lambda note: reboot(lab, vpn, params, answering, note)
         case "wan_cut":
             return lambda note: cut_wan(lab, note)
+        case "beside":
+            return lambda note: kill_beside(lab.nodes[vpn.beside], note)
         case "roaming":
             return lambda note: change_address(lab.gateway(dialing), dialing, note)
     raise AssertionError(f"nobody knows the failure {failure}")
@@ -72,6 +75,12 @@ def cut_wan(lab: Lab, note: Note) -> None:
     time.sleep(CUT_S)
     note("the WAN is whole again")  # told just before, as every event is: nothing that comes of it is earlier
     batch(lab.wan, "link set gw2 master br0")
+
+
+def kill_beside(node: LabNode, note: Note) -> None:
+    """Kill all that runs on the node beside the gateways. It does not come back."""
+    note(f"{node.name}: killed")
+    end_all(node, "KILL")
 
 
 def change_address(gateway: LabNode, site: Site, note: Note) -> None:

@@ -23,6 +23,7 @@ from runner.tunnel.bring_up import Bench
 from runner.tunnel.inner import kept
 from runner.vpn.plugin import Vpn
 
+BESIDE_S = 30.0  # that it is watched whether a tunnel lives on without its coordinator
 # What each failure is, for whom reads the number alone.
 KINDS = {
     "restart": "the answering gateway's daemons are told to end, and started again at once",
@@ -30,9 +31,10 @@ KINDS = {
     "wan_cut": f"the WAN loses everything for {CUT_S:g} s, unnoticed by the gateways; the cut is in the outage",
     "roaming": "the dialing gateway's WAN address changes, while the configuration allows for it where it can",
     "overload": WHAT,
+    "beside": f"what the VPN needs beside its gateways is killed, and stays away for {BESIDE_S:g} s at least",
 }
 # A neighbour's entry for an address that is gone lives on for some seconds: arp(7), delay_first_probe_time and probes.
-LOOK_S = {"roaming": 12.0}
+LOOK_S = {"roaming": 12.0, "beside": BESIDE_S}
 
 
 def recovery(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile, seed: int) -> Measured:
@@ -115,7 +117,7 @@ class Recovery(Breaking):
 
     name = "recovery"
     factors = {
-        "failure": Levels(("restart", "reboot", "wan_cut", "roaming", "overload"), default="restart", before=True),
+        "failure": Levels(tuple(KINDS), default="restart", before=True),
         "outage_limit_s": Levels(("60", "150"), (1, 600), told="watched for {} s".format),  # absent: the profile's
     }
     metrics = (
@@ -134,7 +136,7 @@ class Recovery(Breaking):
     inner_ipv6 = True
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
-        more_s = OVERLOAD_S if params["failure"] == "overload" else 0.0
+        more_s = {"overload": OVERLOAD_S, "beside": BESIDE_S}.get(params["failure"], 0.0)
         return (self.one_failure_s + more_s) * profile.failures
 
     def once(self, bench: Bench, asked: Asked) -> Measured:

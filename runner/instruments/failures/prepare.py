@@ -87,6 +87,10 @@ def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None
         return Unsupported(f"machines of a {lab.kind} lab are not broken on purpose: they may have other work")
     if vpn.carries == "tcp":
         return Unsupported(f"{vpn.title} carries TCP only, and the probe stream is datagrams", cause="tcp only")
+    if params.get("failure") == "beside" and not vpn.beside:
+        return Unsupported(f"{vpn.title} needs nothing beside its gateways")
+    if vpn.beside and (topology := topology_of(params)) and "wan" not in topology.bridges:
+        return Unsupported(f"this topology has no place for the {vpn.beside} of {vpn.title}")
     if "redundancy" in params and (why := cannot(vpn, params["redundancy"])):
         return Unsupported(why)
     there = len(os.sched_getaffinity(0))

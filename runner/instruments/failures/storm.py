@@ -27,7 +27,7 @@ from runner.instruments.tools.cost import daemon, processes
 from runner.lab.node import PATIENCE, LabNode, wait_until
 from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import Lab, batch
-from runner.tunnel.bring_up import Bench, equip
+from runner.tunnel.bring_up import Bench, equip, prepare_beside, start_beside
 from runner.vpn.plugin import Secrets, Vpn
 
 ASK_S = 0.2
@@ -61,6 +61,7 @@ def storm_in(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets, how: str) -> 
     prepare(lab, vpn, params, secrets)
     asking(lab, spokes, hub)
     began_s = time.time()
+    start_beside(lab, vpn, params)
     vpn.start(centre, hub, spokes, params)
     for spoke in spokes:
         vpn.start(lab.gateway(spoke), spoke, [hub], params)
@@ -93,6 +94,7 @@ def take_down(centre: LabNode, hub: Site, how: str) -> None:
 def prepare(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> None:
     """Everything up to the start: tools and files on each gateway. A spoke knows the hub alone."""
     *spokes, hub = lab.sites
+    prepare_beside(lab, vpn, params, secrets)
     for site in lab.sites:
         gateway = lab.gateway(site)
         if vpn.brings_software:

@@ -33,7 +33,7 @@ from runner.lab.shape.site import Site, peers_of
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.shape.topologies import Port, Topology
 from runner.papers.tables import AT, SIZES, printed_tables
-from runner.tunnel.bring_up import Bench, equip
+from runner.tunnel.bring_up import Bench, equip, prepare_beside, start_beside
 from runner.tunnel.proof import ANSWER_PORT
 from runner.vpn.plugin import Secrets, Vpn
 
@@ -132,6 +132,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> Size:
     five seconds (each forgets its own initiation when the other's comes in), by the question's doing, not the mesh's.
     """
     text: dict[str, str] = {}
+    prepare_beside(lab, vpn, params, secrets)
     for site in lab.sites:
         gateway, peers = lab.gateway(site), peers_of(site, lab.sites)
         if vpn.brings_software:
@@ -150,6 +151,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> Size:
     if mute := late(lab, {site.name: (site.wan_address, [first.wan_address]) for site in lab.sites[1:]}, limit_s):
         raise MeasurementError(f"{', '.join(mute)} did not reach {first.name} on the WAN within {limit_s:g} s")
     started = time.monotonic()
+    start_beside(lab, vpn, params)
     for site in reversed(lab.sites):
         vpn.start(lab.gateway(site), site, peers_of(site, lab.sites), params)
     later = {

@@ -19,7 +19,7 @@ from runner.data.levels import Levels, Params, tunnel_levels
 from runner.data.metric import Metric
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked
-from runner.instruments.path import narrow
+from runner.instruments.path import narrow, router
 from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
 from runner.instruments.tools.between import Talker, talking
 from runner.lab import probes
@@ -171,7 +171,7 @@ def obstruct(lab: Lab, obstacles: Obstacles) -> dict[str, object]:
             raise NoControl(
                 f"the WAN lost {seen['lost']} of {seen['seen']} packets, and {expected:.0f} were to be lost"
             )
-    narrow.forget(lab)
+    router.forget(lab)
     return found
 
 
@@ -218,7 +218,7 @@ def handshake(
 ) -> tuple[dict[str, object], dict[str, float]]:
     """The control, and one handshake in a fresh lab: ``up`` or not, and if it is, its ``bytes``, ``packets``,
     ``fragments``, ``longest`` packet and ``time_ms``."""
-    with narrow.routed(lab) as ports:
+    with router.routed(lab) as ports:
         narrow.narrow(lab, ports, obstacles.mtu, silent=False)
         near, far = (ports[site.wan_address] for site in (lab.sites[0], lab.sites[-1]))
         with (

@@ -32,7 +32,7 @@ from runner.lab.node.iproute import interface
 from runner.lab.node.probing import probe
 from runner.lab.shape.site import Site, peers_of
 from runner.lab.shape.site_to_site import Lab
-from runner.tunnel.bring_up import Bench, equip
+from runner.tunnel.bring_up import Bench, equip, prepare_beside, start_beside
 from runner.tunnel.proof import ANSWER_PORT, answered
 from runner.vpn.plugin import Secrets, Vpn, entry
 
@@ -102,10 +102,13 @@ def attempt(
     lab: Lab, vpn: Vpn, params: Params, keys: Mapping[str, Secrets], impostor: Site, wait_s: float
 ) -> tuple[bool, list[Frame], list[Frame], list[str]]:
     """Bring the tunnel up with an impostor. Returns whether payload came through; the impostor's frames that arrived at
-    the other gateway; the other's frames that arrived at an open port of the impostor; the plugin's complaints."""
+    the other gateway, or at what the VPN needs beside them; the other's frames that arrived at an open port of the
+    impostor; the plugin's complaints."""
     refused = []
     other = next(site for site in lab.sites if site.number != impostor.number)
-    watched, strange = lab.gateway(other), lab.gateway(impostor)
+    prepare_beside(lab, vpn, params, keys[other.name])
+    # A coordinator does not tell a stranger of the other gateway: it is the one that hears and refuses.
+    watched, strange = lab.nodes[vpn.beside or other.name], lab.gateway(impostor)
     for site in lab.sites:
         if vpn.brings_software:
             equip(lab.gateway(site), vpn)
@@ -119,6 +122,7 @@ def attempt(
         tap, strange_tap = Talker(watched, process), Talker(strange, strange_process)
         ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", entry(vpn, lab.sites), str(ANSWER_PORT))
         started = time.monotonic()
+        start_beside(lab, vpn, params)
         for site in reversed(lab.sites):
             try:
                 vpn.start(lab.gateway(site), site, peers_of(site, lab.sites), params)

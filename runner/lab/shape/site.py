@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
 
 ENCAPSULATION_BYTES = {4: 120, 6: 140}  # the longest overhead of a tunnel here, by the path's IP version
+BESIDE = 254  # the number of the node on the WAN that a VPN needs beside its gateways
 TCP_PORTS = (5201, 5202, 5203)  # what a VPN that forwards ports must forward: iperf3, the answering probe, HTTP
 
 
@@ -95,6 +96,13 @@ class BarePath:
     taken: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     answers_pings: bool = True
     links: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def beside(me: Site, name: str) -> Site:
+    """The node ``name`` that a VPN needs beside its gateways (``Vpn.beside``), at its address on the WAN of ``me``. No
+    network is behind it."""
+    address = f"2001:db8::{BESIDE}" if me.path_version == 6 else f"192.168.0.{BESIDE}"
+    return Site(BESIDE, name, address, "wan0", "", "", "")
 
 
 def ip_version(address: str) -> int:

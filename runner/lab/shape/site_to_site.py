@@ -14,9 +14,10 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from runner.data.errors import CannotRunHere, LabError, MeasurementError
@@ -63,6 +64,8 @@ class Lab:
     background: Mapping[str, float] | None = None
     hosts_on_gateways: bool = False  # do the machines that are the gateways hold the hosts, too?
     images: tuple[Image, ...] = ()  # what the nodes run, where that is not their own
+    # Puts one more node on the WAN, at the address of a site without a network; None: this lab has no place for it.
+    plug_in: Callable[[Site], LabNode] | None = None
 
     @property
     def host1(self) -> LabNode:
@@ -133,7 +136,8 @@ def namespace_lab(
                 if logs is not None:
                     node.log_to(logs)
             cable(nodes, say, sites)
-            yield Lab(nodes, sites, time.monotonic() - started, commands, images=(image, gateway_image or image))
+            images, more = (image, gateway_image or image), partial(plug_in, nodes, gateway_image or image, say, logs)
+            yield Lab(nodes, sites, time.monotonic() - started, commands, images=images, plug_in=more)
     finally:
         for node in nodes.values():
             node.release()
@@ -148,6 +152,14 @@ def cable(nodes: dict[str, LabNode], say: Callable[[str], object], sites: tuple[
         for site in sites
         for cable in ((f"host{site.number}", "eth0", site.name, "lan0"), (site.name, "wan0", "wan", site.name))
     ]
+    lay(nodes, say, cables)
+    address(nodes, sites)
+
+
+def lay(
+    nodes: Mapping[str, LabNode], say: Callable[[str], object], cables: Iterable[tuple[str, str, str, str]]
+) -> None:
+    """Lay cables between ports of nodes: node, port, node, port. Raises LabError."""
     lines = ""
     for a, a_name, b, b_name in cables:
         say(f"[{a}] ip link add {a_name} type veth peer name {b_name} netns {b}")
@@ -164,7 +176,24 @@ def cable(nodes: dict[str, LabNode], say: Callable[[str], object], sites: tuple[
     )
     if done.returncode != 0:
         raise LabError(f"the nodes cannot be connected: {done.stderr.strip()}")
-    address(nodes, sites)
+
+
+def plug_in(
+    nodes: dict[str, LabNode], image: Image, say: Callable[[str], object], logs: Path | None, me: Site
+) -> LabNode:
+    """Put one more node on the WAN's bridge, which goes with the others. Raises LabError."""
+    node = nodes[me.name] = NamespaceNode(me.name, image.root, say)
+    node.wait_ready()
+    if logs is not None:
+        node.log_to(logs)
+    lay(nodes, say, [(me.name, me.wan_interface, "wan", me.name)])
+    batch(nodes["wan"], f"link set {me.name} master br0 up")
+    if me.path_version == 6:  # as over_ipv6
+        node.run("sysctl", "-qw", *(f"net.ipv6.conf.{port}.disable_ipv6=0" for port in ("all", me.wan_interface)))
+    here = f"{me.wan_address}/64 nodad" if me.path_version == 6 else f"{me.wan_address}/24"
+    batch(node, f"addr add {here} dev {me.wan_interface}", f"link set {me.wan_interface} up")
+    congestion.use(node)
+    return node
 
 
 def address(nodes: Mapping[str, LabNode], sites: tuple[Site, ...] = SITES) -> None:

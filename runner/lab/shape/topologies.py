@@ -16,19 +16,19 @@ redundant: two gateways behind one address (the ClusterIP paper's Fig. 2a, and V
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from runner.data.errors import LabError, MeasurementError
+from runner.data.errors import MeasurementError
 from runner.lab.node import LabNode
 from runner.lab.node.namespaces import NamespaceNode
 from runner.lab.shape import congestion
 from runner.lab.shape.site import Site
-from runner.lab.shape.site_to_site import SITES, Lab, batch, forwards, only_bridges
+from runner.lab.shape.site_to_site import SITES, Lab, batch, forwards, lay, only_bridges, plug_in
 from runner.lab.software.checksums import damage_told
 from runner.lab.software.image import Image
 
@@ -172,7 +172,8 @@ def topology_lab(
                     node.log_to(logs)
             lay_cables(topology, nodes, say)
             images = (image, gateway_image or image)
-            yield Lab(nodes, topology.sites, time.monotonic() - started, commands, images=images)
+            more = partial(plug_in, nodes, gateway_image or image, say, logs) if "wan" in topology.bridges else None
+            yield Lab(nodes, topology.sites, time.monotonic() - started, commands, images=images, plug_in=more)
     finally:
         for node in nodes.values():
             node.release()
@@ -182,15 +183,7 @@ def topology_lab(
 
 def lay_cables(topology: Topology, nodes: Mapping[str, LabNode], say: Callable[[str], object]) -> None:
     """Join the nodes, give every port its addresses, and let everything that is not a host or a bridge forward."""
-    lines = ""
-    for a, b in topology.cables:
-        say(f"[{a.node}] ip link add {a.name} type veth peer name {b.name} netns {b.node}")
-        lines += f"link add {a.name} netns {nodes[a.node].pid} type veth peer name {b.name} netns {nodes[b.node].pid}\n"
-    # As site_to_site.cable: only a network namespace is entered, in whose PID namespace the others still have PIDs.
-    inside = ["nsenter", "-t", str(nodes["wan"].pid), "--net", "ip", "-batch", "-"]
-    done = subprocess.run(inside, input=lines, capture_output=True, text=True, timeout=30, check=False)
-    if done.returncode != 0:
-        raise LabError(f"the nodes cannot be connected: {done.stderr.strip()}")
+    lay(nodes, say, [(a.node, a.name, b.node, b.name) for a, b in topology.cables])
     for name, node in nodes.items():
         ports = topology.ports(name)
         joined = ["link add br0 type bridge", "link set br0 up"] if name in topology.bridges else []

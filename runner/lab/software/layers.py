@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
+import math
 import os
 import platform
 import subprocess
@@ -17,6 +19,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from pydantic import BaseModel
 
 from runner.data.cache import cache_dir
 from runner.data.errors import CannotRunHere
@@ -26,6 +30,7 @@ from runner.lab.node import Node
 from runner.lab.software.image import open_image
 
 SCRIPTS = shipped("layers")
+TOLD_EVERY_S = 20.0  # while a layer is built
 # $image, $recipe: the view's lower layer and the folder of scripts; $name; $out: the tar file to write.
 # A tmpfs in a mount namespace of its own: killed at any point, it leaves no mount, no process and no file but $out.
 VIEW = """
@@ -45,6 +50,13 @@ tar -C root/layer --sort=name --mtime=@0 --owner=0 --group=0 -czf "$out" .
 """
 
 
+class Cost(BaseModel):
+    """What building a layer takes, as it was once measured: CPU time, and what lies in memory meanwhile."""
+
+    cpu_s: float
+    memory_mb: int
+
+
 def names() -> list[str]:
     """The names of the layers that there are recipes for."""
     return sorted(path.stem for path in SCRIPTS.glob("*.sh"))
@@ -57,41 +69,86 @@ def locate(name: str, suite: str) -> Path:
     return cache_dir() / "layers" / f"{name}-{suite}-{digest}.tar.gz"
 
 
+def digest(name: str, suite: str) -> str:
+    """The SHA-256 of layer ``name`` for an image as it was built here; "" where it is not built."""
+    layer = locate(name, suite)
+    return hashlib.sha256(layer.read_bytes()).hexdigest() if layer.exists() else ""
+
+
+def cost(name: str) -> Cost | None:
+    """What building layer ``name`` takes; None where nobody has measured it (costs.json beside the scripts)."""
+    known = SCRIPTS / "costs.json"
+    costs = json.loads(known.read_text()) if known.exists() else {}
+    return Cost.model_validate(costs[name]) if name in costs else None
+
+
 def build(name: str, suite: str, say: Callable[[str], None]) -> Path:
-    """Build layer ``name`` for the image ``suite``, unless it is there. Raises CannotRunHere with the log's tail."""
+    """Build layer ``name`` for the image ``suite``, unless it is there. Says before what it takes, and meanwhile how
+    far it is. Raises CannotRunHere with the log's tail."""
     layer = locate(name, suite)
     if layer.exists():
         return layer
     if os.geteuid() != 0:
         raise CannotRunHere(f"building a layer needs root. Once: sudo {sys.argv[0]} image {suite} --layer {name}")
     image = open_image(suite, say=say)
-    say(f"vpneval builds the layer {name} for {suite} ({SUITES[suite]})")
+    say(f"vpneval builds the layer {name} for {suite} ({SUITES[suite]}){_takes(name)}")
     started, log = time.monotonic(), layer.with_suffix(".log")
     partial = layer.with_suffix(f".{os.getpid()}.partial")
     layer.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with log.open("wb") as out:
-            done = subprocess.run(
-                [
-                    *("setpriv", "--pdeathsig", "KILL"),
-                    *("unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-euo", "pipefail", "-c", VIEW),
-                ],
-                env={**os.environ, "image": str(image.root), "recipe": str(SCRIPTS), "name": name, "out": str(partial)},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                check=False,
-                start_new_session=True,
-                umask=0o022,
-            )
-        if done.returncode != 0:
+        if _run(name, {"image": str(image.root), "name": name, "out": str(partial)}, log, say) != 0:
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-8:])
             raise CannotRunHere(f"the layer {name} could not be built (whole log: {log}):\n{tail}")
         partial.rename(layer)
     finally:
         partial.unlink(missing_ok=True)
-    say(f"layer {name} built in {time.monotonic() - started:.0f} s: {layer}")
+    megabytes = layer.stat().st_size / 1e6
+    say(f"layer {name} built in {time.monotonic() - started:.0f} s, {megabytes:.0f} MB: {layer}")
     return layer
+
+
+def _takes(name: str) -> str:
+    """What building takes on this machine, for the sentence before it. Raises CannotRunHere where the memory for it is
+    not free."""
+    if (known := cost(name)) is None:
+        return ""
+    cpus = len(os.sched_getaffinity(0))
+    meminfo = Path("/proc/meminfo").read_text()
+    free_mb = next(int(line.split()[1]) for line in meminfo.splitlines() if line.startswith("MemAvailable:")) / 1024
+    if free_mb < known.memory_mb:
+        raise CannotRunHere(
+            f"building the layer {name} needs {known.memory_mb} MB of memory, and {free_mb:.0f} MB are free. End what "
+            "uses it, or build the layer on a larger machine and copy the file that it names"
+        )
+    minutes = max(1, math.ceil(known.cpu_s / cpus / 60))
+    return f": about {minutes} min with {cpus} CPUs, and {known.memory_mb} MB of memory meanwhile"
+
+
+def _run(name: str, variables: dict[str, str], log: Path, say: Callable[[str], None]) -> int:
+    """Run the script in the view, its output in ``log``, whose last line is told every ``TOLD_EVERY_S``. Returns the
+    exit code."""
+    inside = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-euo", "pipefail", "-c", VIEW)
+    started = time.monotonic()
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", *inside],
+            env={**os.environ, "recipe": str(SCRIPTS), **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            umask=0o022,
+        )
+    try:
+        while True:
+            try:
+                return process.wait(TOLD_EVERY_S)
+            except subprocess.TimeoutExpired:
+                last = log.read_text(errors="replace").rstrip().rpartition("\n")[2]
+                say(f"layer {name}: {time.monotonic() - started:.0f} s, {last:.100}")
+    finally:
+        process.kill()
+        process.wait()
 
 
 def unpack(node: Node, name: str) -> str:
@@ -101,7 +158,7 @@ def unpack(node: Node, name: str) -> str:
         return f"the layer {name} is for {' and '.join(SUITES.values())}, and this is {release or 'unknown'}"
     layer = locate(name, release)
     if not layer.exists():
-        return f"its layer is not built; build it with: vpneval image {release} --layer {name}"
+        return f"its layer is not built; build it with: vpneval image {release} --layer {name}, or by run --install"
     # As text, because that is what a node reads: the same way works on a machine that is reached by ssh.
     node.run("sh", "-c", "base64 -d | tar -xz -C /", input=base64.b64encode(layer.read_bytes()).decode())
     return ""

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from runner.catalogue import GROUPS, experiment_names, factors, metrics, version_names, vpn_names
+from runner.catalogue import GROUPS, experiment_names, factors, load_vpn, metrics, version_names, vpn_names
 from runner.cli import options
 from runner.cli.main import main
 from runner.cli.planned import expected
@@ -436,6 +436,10 @@ def test_plan_of_a_plugin_outside_the_tree(capsys: CapSys, nowhere: Path) -> Non
 @pytest.mark.parametrize("name", vpn_names())
 def test_recipe(capsys: CapSys, name: str) -> None:
     code, out, err = vpneval(capsys, "recipe", name)
+    if beside := load_vpn(name).beside:
+        assert (code, out) == (2, "")
+        assert f"{name} needs a {beside} beside its gateways" in err
+        return
     assert (code, err) == (0, "")
     assert "## Gateway gw1" in out
 

@@ -17,7 +17,7 @@ from tests.tools.installed import PROJECT
 from tests.unit.synthetic import CBC, IDLE, make_trial
 
 CapSys = pytest.CaptureFixture[str]
-LISTS = ("vpns", "extinct", "experiments", "metrics", "presets", "factors", "profiles")
+LISTS = ("vpns", "extinct", "absent", "experiments", "metrics", "presets", "factors", "profiles")
 
 
 def printed(capsys: CapSys, *argv: str) -> str:

@@ -11,7 +11,7 @@ from runner.catalogue import factors, load_vpn, vpn_names
 from runner.data.errors import UsageError
 from runner.data.levels import AEAD, LEVELS, UNENCRYPTED, Params
 from runner.lab.node import Node
-from runner.lab.shape.site import Site, pair_number
+from runner.lab.shape.site import Site, beside, pair_number
 from runner.lab.shape.site_to_site import SITES, Lab
 from runner.tunnel.bring_up import unsupported
 from runner.vpn.lifecycle import Rekeying
@@ -207,6 +207,9 @@ def test_start_reaches_every_peer_with_interfaces_of_its_own(vpn: Vpn, sites: tu
             paper.write(path, text)
         vpn.start(paper, me, peers, vpn.comparable)
         said = "\n".join(paper.lines)
+        if vpn.beside:
+            assert beside(me, vpn.beside).wan_address in said, "which tells of the peers"
+            continue
         for peer in peers:
             if vpn.name == "tinc" and abs(peer.number - me.number) > 1:
                 assert peer.lan not in said, "told of a site that its daemon is to learn"
@@ -345,6 +348,7 @@ def test_a_missing_tool_is_named_with_its_package(name: str) -> None:
         sites = (GW1,)
         path = None
         images = ()
+        plug_in = str
 
         def gateway(self, site: Site) -> Node:
             return cast(Node, Answers())
