@@ -206,10 +206,6 @@ UntilSignificant = Annotated[
 Strict = Annotated[
     bool, typer.Option("--strict", help="exit with 1 if any trial gave no number; that a VPN is slow is a result")
 ]
-WeightsAtTheEnd = Annotated[
-    str,
-    typer.Option("--weights", metavar="PRESET|FILE|metric=w,…", help="the weights of the ranking; `list presets`"),
-]
 Weights = Annotated[
     str,
     typer.Option("--weights", metavar="PRESET|FILE|metric=w,…", help="the weights of the ranking; `list presets`"),

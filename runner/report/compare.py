@@ -88,11 +88,6 @@ class Comparison(Strict):
     machines: str = ""
     turns: bool = False
 
-    @property
-    def regressed(self) -> bool:
-        """Is something worse?"""
-        return self.outcome == "worse"
-
 
 def compare_kinds(before: Whole, after: Whole) -> list[Comparison]:
     """Compare two runs on each kind of machine that both have, with `compare_runs`. The machines that only one run has

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.options import Deadline, Levels, OutDir, begin, joined
+from runner.cli import options
 from runner.data.numbers import seconds
 
 
@@ -17,16 +17,16 @@ def bisect(
     good: Annotated[str, typer.Option("--good", metavar="REV", help="a commit that is not slow")],
     bad: Annotated[str, typer.Option("--bad", metavar="REV", help="a later commit that is")],
     command: Annotated[str, typer.Option("--build", metavar="CMD", help="the command that builds PATH, for sh")],
-    levels: Levels = None,
-    deadline: Deadline = "5m",
-    out: OutDir = None,
+    levels: options.Levels = None,
+    deadline: options.Deadline = "5m",
+    out: options.OutDir = None,
 ) -> None:
     """Find the commit that made a VPN slower, in the git work tree of its sources.
 
     The good commit is built and kept. git bisect then chooses commits; each is built and measured beside the good one,
     turn by turn, for --deadline at most. What cannot be built or told is passed over. Exit code 0: found. 6: not.
     """
-    begin("vpneval looks at the commits.")
+    options.begin("vpneval looks at the commits.")
     from runner.cli.bisecting import Bisection
     from runner.cli.bisecting import bisect as search
     from runner.lab.places import rootless
@@ -39,7 +39,7 @@ def bisect(
         build=f"{vpn}@{name}={path.resolve()}",
         good=folder / "good" / path.name,
         command=command,
-        levels=[level for level in joined(levels).split(",") if level],
+        levels=[level for level in options.joined(levels).split(",") if level],
         deadline_s=seconds(deadline),
         folder=folder,
     )

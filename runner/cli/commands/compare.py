@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner.cli import options
 from runner.cli.folders import one_run
-from runner.cli.options import Json, Margin, begin, tell
 from runner.data.errors import UsageError, require_known
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ def compare(
     after: Annotated[
         Path | None, typer.Argument(metavar="[AFTER]", help="the run folder from after the change")
     ] = None,
-    as_json: Json = False,
-    margin: Margin = "",
+    as_json: options.Json = False,
+    margin: options.Margin = "",
     form: Annotated[
         str,
         typer.Option("--format", metavar="FORM", help="term, html, md (for a pull request), json or junit (JUnit XML)"),
@@ -36,7 +36,7 @@ def compare(
 
     Of farms with several kinds of machines, each kind is compared with the same kind in the other run.
     """
-    begin("vpneval reads the runs and compares them.")
+    options.begin("vpneval reads the runs and compares them.")
     from runner.cli.compared import FORMS, code_of, show
 
     require_known("format", form, list(FORMS))
@@ -56,7 +56,7 @@ def _runs(before: Path, after: Path, margin: str) -> list[Comparison]:
         raise UsageError(f"compare takes two runs, and both are {before}: before the change, and after it")
     (first, trials, lacks), (second, later, too) = load_told(before), load_told(after)
     for sentence in lacks + too:
-        tell(f"Warning: {sentence}")
+        options.tell(f"Warning: {sentence}")
     first, second = distinct([first, second], [before, after])
     if trials and trials == later:
         raise UsageError(f"{before} and {after} hold the same measurements: nothing was measured in between")
@@ -70,5 +70,5 @@ def _builds(folder: Path, margin: str) -> list[Comparison]:
 
     run, trials, lacks = load_told(folder)
     for sentence in lacks:
-        tell(f"Warning: {sentence}")
+        options.tell(f"Warning: {sentence}")
     return compare_builds(with_margins(run, margin), trials)

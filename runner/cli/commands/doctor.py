@@ -6,19 +6,7 @@ import json
 
 import typer
 
-from runner.cli.options import (
-    AskedVpns,
-    ImageName,
-    Json,
-    KernelName,
-    LabSpec,
-    MaxRate,
-    OnlyMachine,
-    UplinkName,
-    begin,
-    joined,
-    tell,
-)
+from runner.cli import options
 from runner.data.errors import require_known
 from runner.data.guest import inside
 from runner.data.named import HOST
@@ -29,14 +17,14 @@ MARKS = {"ok": ("ok", "green"), "warning": ("unsupported", "yellow"), "error": (
 
 
 def doctor(
-    image: ImageName = DEFAULT_IMAGE,
-    lab: LabSpec = "netns",
-    kernel: KernelName = HOST,
-    vpns: AskedVpns = None,
-    max_rate: MaxRate = "",
-    uplink: UplinkName = "",
-    only_machine: OnlyMachine = False,
-    as_json: Json = False,
+    image: options.ImageName = DEFAULT_IMAGE,
+    lab: options.LabSpec = "netns",
+    kernel: options.KernelName = HOST,
+    vpns: options.AskedVpns = None,
+    max_rate: options.MaxRate = "",
+    uplink: options.UplinkName = "",
+    only_machine: options.OnlyMachine = False,
+    as_json: options.Json = False,
 ) -> None:
     """Check which VPNs this machine can run.
 
@@ -46,7 +34,7 @@ def doctor(
     more = "" if only_machine else " It then starts a lab and asks each VPN in it, which takes some seconds."
     if lab.startswith("site:"):
         more = " It then asks both gateways, which takes a minute; the first time, it sends them the lab image."
-    begin(f"vpneval looks at this machine.{more}")
+    options.begin(f"vpneval looks at this machine.{more}")
     from rich.table import Table
     from rich.text import Text
 
@@ -59,8 +47,10 @@ def doctor(
     (under,) = kernels.parse(kernel, lab, several=False)
     require_known("image", image, image_names())
     if under and not inside():
-        raise typer.Exit(this_command_under(under, image, tell))
-    checks = this_machine() if only_machine else examine(image, lab, joined(vpns), max_rate, tell, uplink)
+        raise typer.Exit(this_command_under(under, image, options.tell))
+    checks = (
+        this_machine() if only_machine else examine(image, lab, options.joined(vpns), max_rate, options.tell, uplink)
+    )
     if as_json:
         document(json.dumps([vars(check) for check in checks], indent=1) + "\n")
     else:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.options import ImageName, LabSpec, MaxRate, TunnelLevels, UplinkName, begin, joined, tell
+from runner.cli import options
 from runner.data.errors import require_known
 from runner.lab.names import DEFAULT_IMAGE
 
@@ -16,17 +16,17 @@ def lab_shell(
     vpn: Annotated[
         str, typer.Option("--vpn", metavar="NAME", help="bring this VPN up first; a file of your own: ./mine.py")
     ] = "none",
-    levels: TunnelLevels = None,
-    image: ImageName = DEFAULT_IMAGE,
-    where: LabSpec = "netns",
-    max_rate: MaxRate = "",
-    uplink: UplinkName = "",
+    levels: options.TunnelLevels = None,
+    image: options.ImageName = DEFAULT_IMAGE,
+    where: options.LabSpec = "netns",
+    max_rate: options.MaxRate = "",
+    uplink: options.UplinkName = "",
     work: Annotated[
         str, typer.Option("--command", "-c", metavar="COMMAND", help="run this command instead of a shell")
     ] = "",
 ) -> None:
     """Open a shell on a node of a new lab in which the VPN is up. The lab is removed when the shell ends."""
-    begin(f"vpneval starts a lab and brings {vpn} up in it.")
+    options.begin(f"vpneval starts a lab and brings {vpn} up in it.")
     from runner.catalogue import load_vpn
     from runner.cli.shell import one_tunnel, shell
     from runner.lab.places import check_uplinks, rootless
@@ -34,8 +34,8 @@ def lab_shell(
 
     require_known("node", node, ["host1", "gw1", "wan", "gw2", "host2"])
     plugin = load_vpn(vpn)
-    params = one_tunnel(plugin, joined(levels))
+    params = one_tunnel(plugin, options.joined(levels))
     limits = site_limits(where, max_rate, "")
     check_uplinks(where, [uplink] * bool(uplink))
     rootless.enter(where)
-    raise typer.Exit(shell(node, plugin, params, image, where, work, tell, limits, uplink))
+    raise typer.Exit(shell(node, plugin, params, image, where, work, options.tell, limits, uplink))

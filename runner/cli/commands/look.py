@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.options import Json, MaxRate, UplinkName, begin, tell
+from runner.cli import options
 from runner.data.errors import UsageError
 from runner.data.streams import document
 
@@ -26,17 +26,17 @@ PastRun = Annotated[
 def look(
     gateway: GatewayAddress = "",
     lab: Sites = "",
-    max_rate: MaxRate = "",
-    uplink: UplinkName = "",
+    max_rate: options.MaxRate = "",
+    uplink: options.UplinkName = "",
     run: PastRun = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Look at two gateways in use and at the tunnel between them, and change nothing there.
 
     It says which VPN it is, its parameters, its MTU, whether packets travel in fragments, and what limits it. With
     --max-rate it sends TCP for some seconds on the path and in the tunnel, no faster than that; without it, only pings.
     """
-    begin("vpneval connects to the gateways.")
+    options.begin("vpneval connects to the gateways.")
     from runner.cli.looked import examined, instead, said
     from runner.cli.output import out
 
@@ -45,7 +45,7 @@ def look(
             "look needs the gateways: --lab site:SITES.toml for two (docs/two-sites.md), or one by itself: "
             "vpneval look root@gw.example.com"
         )
-    found = examined(gateway, lab, max_rate, lambda text: None if as_json else tell(text), uplink)
+    found = examined(gateway, lab, max_rate, lambda text: None if as_json else options.tell(text), uplink)
     other = instead(found, run)
     if as_json:
         document(found.model_copy(update={"instead": other}).model_dump_json(indent=1) + "\n")

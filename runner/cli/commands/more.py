@@ -7,22 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner.cli import options
 from runner.cli.folders import one_run
-from runner.cli.options import (
-    Deadline,
-    Full,
-    Json,
-    Line,
-    MustHaves,
-    NeedsFile,
-    PathLoss,
-    PathRtt,
-    Quiet,
-    TrafficName,
-    begin,
-    needs_of,
-    tell,
-)
 from runner.data.errors import UsageError
 from runner.data.files import word
 
@@ -36,23 +22,23 @@ LEAST_S = 180  # that a run goes on for, where a line has no sure answer: else a
 def more(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="the folder of the run to go on with")],
-    deadline: Deadline = "",
-    needs: NeedsFile = None,
-    line: Line = "",
-    path_rtt: PathRtt = "",
-    path_loss: PathLoss = "",
-    traffic: TrafficName = "",
-    must: MustHaves = None,
-    quiet: Quiet = False,
-    full: Full = False,
-    as_json: Json = False,
+    deadline: options.Deadline = "",
+    needs: options.NeedsFile = None,
+    line: options.Line = "",
+    path_rtt: options.PathRtt = "",
+    path_loss: options.PathLoss = "",
+    traffic: options.TrafficName = "",
+    must: options.MustHaves = None,
+    quiet: options.Quiet = False,
+    full: options.Full = False,
+    as_json: options.Json = False,
 ) -> None:
     """Go on with a run where lines have no sure answer, or pairs of VPNs are undecided, and print the report.
 
     It measures as the run was asked for: the same experiments, VPNs, levels, weights, profile and lab. Without
     --deadline it takes the time that the report names. A run of a farm gets twice as many repetitions instead.
     """
-    begin("vpneval reads the run.")
+    options.begin("vpneval reads the run.")
     from runner.cli.ending import Shown
     from runner.cli.measuring import measure
     from runner.data.invocation import asked_of
@@ -72,7 +58,7 @@ def more(
             f"{folder}/run.json does not say with which command the run was made. Give that command, with --out "
             f"{word(folder)}"
         )
-    asked = asked.changed(out=folder, needs=needs_of(context, run.needs))
+    asked = asked.changed(out=folder, needs=options.needs_of(context, run.needs))
     if run.machines:
         asked = asked.changed(repetitions=_twice(run, folder, deadline), deadline_s=None, until_significant=None)
     else:
@@ -104,7 +90,7 @@ def _time_s(folder: Path, weights: str, quiet: bool) -> float:
     if report.choice and not weights:
         if report.choice.unsettled:
             return max(LEAST_S, round(report.elapsed_s))
-        tell(f"{folder}: every line that was asked for has its answer. Nothing was measured.")
+        options.tell(f"{folder}: every line that was asked for has its answer. Nothing was measured.")
         raise typer.Exit
     all_answers = answers(report)
     minutes = minutes_more(report)
@@ -116,8 +102,8 @@ def _time_s(folder: Path, weights: str, quiet: bool) -> float:
             f"{word(folder)} --deadline 10m"
         )
     if minutes is None:
-        tell(f"{folder}: {sure(report, all_answers[0])} Nothing was measured.")
+        options.tell(f"{folder}: {sure(report, all_answers[0])} Nothing was measured.")
         raise typer.Exit
     if not quiet:
-        tell(sure(report, next(answer for answer in all_answers if answer.open)))
+        options.tell(sure(report, next(answer for answer in all_answers if answer.open)))
     return 60.0 * minutes

@@ -4,76 +4,46 @@ from __future__ import annotations
 
 import typer
 
-from runner.cli.options import (
-    Between,
-    Builds,
-    Deadline,
-    Duration,
-    Experiments,
-    Gateways,
-    Instruments,
-    Json,
-    LabSpec,
-    Levels,
-    Line,
-    MaxRate,
-    MustHaves,
-    NeedsFile,
-    OutDir,
-    PathLoss,
-    PathRtt,
-    ProfileName,
-    Reps,
-    Rounds,
-    SearchRates,
-    Seed,
-    SliceLength,
-    TrafficName,
-    UntilSignificant,
-    Vpns,
-    WeightsAtTheEnd,
-    asked_for,
-    begin,
-)
+from runner.cli import options
 
 
 def plan(
     context: typer.Context,
-    experiments: Experiments,
-    vpns: Vpns = None,
-    builds: Builds = None,
-    instruments: Instruments = None,
-    levels: Levels = None,
-    profile: ProfileName = "quick",
-    repetitions: Reps = None,
-    duration_s: Duration = None,
-    rounds: Rounds = None,
-    slice_s: SliceLength = None,
-    lab: LabSpec = "netns",
-    seed: Seed = 1,
-    gateway_images: Gateways = "",
-    out: OutDir = None,
-    deadline: Deadline = "",
-    until_significant: UntilSignificant = None,
-    weights: WeightsAtTheEnd = "",
-    max_rate: MaxRate = "",
-    between: Between = "",
-    search_rates: SearchRates = "",
-    needs: NeedsFile = None,
-    line: Line = "",
-    path_rtt: PathRtt = "",
-    path_loss: PathLoss = "",
-    traffic: TrafficName = "",
-    must: MustHaves = None,
-    as_json: Json = False,
+    experiments: options.Experiments,
+    vpns: options.Vpns = None,
+    builds: options.Builds = None,
+    instruments: options.Instruments = None,
+    levels: options.Levels = None,
+    profile: options.ProfileName = "quick",
+    repetitions: options.Reps = None,
+    duration_s: options.Duration = None,
+    rounds: options.Rounds = None,
+    slice_s: options.SliceLength = None,
+    lab: options.LabSpec = "netns",
+    seed: options.Seed = 1,
+    gateway_images: options.Gateways = "",
+    out: options.OutDir = None,
+    deadline: options.Deadline = "",
+    until_significant: options.UntilSignificant = None,
+    weights: options.Weights = "",
+    max_rate: options.MaxRate = "",
+    between: options.Between = "",
+    search_rates: options.SearchRates = "",
+    needs: options.NeedsFile = None,
+    line: options.Line = "",
+    path_rtt: options.PathRtt = "",
+    path_loss: options.PathLoss = "",
+    traffic: options.TrafficName = "",
+    must: options.MustHaves = None,
+    as_json: options.Json = False,
 ) -> None:
     """Print the trials of a run and how long they would take. Nothing is measured.
 
     With --out and the folder of a run: the trials that it lacks, and with --until-significant how long a sure answer
     takes.
     """
-    begin("vpneval plans the trials.")
+    options.begin("vpneval plans the trials.")
     from runner.cli.planned import show
     from runner.sweep.request import resolve
 
-    show(resolve(asked_for(context)), as_json)
+    show(resolve(options.asked_for(context)), as_json)

@@ -7,24 +7,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.options import (
-    Days,
-    Line,
-    MustHaves,
-    NeedsFile,
-    OfRun,
-    PathLoss,
-    PathRtt,
-    SiteFile,
-    TrafficName,
-    TunnelLevels,
-    UplinkName,
-    WriteTo,
-    begin,
-    joined,
-    needs_of,
-    tell,
-)
+from runner.cli import options
 from runner.data.errors import UsageError
 from runner.data.streams import document
 
@@ -34,18 +17,18 @@ def recipe(
     vpn: Annotated[
         str, typer.Argument(metavar="[VPN]", help="a name from `vpneval list`, or a file; default: what --run names")
     ] = "",
-    levels: TunnelLevels = None,
-    site: SiteFile = None,
-    uplink: UplinkName = "",
-    of_run: OfRun = None,
-    folder: WriteTo = None,
-    days: Days = 3650,
-    needs: NeedsFile = None,
-    line: Line = "",
-    path_rtt: PathRtt = "",
-    path_loss: PathLoss = "",
-    traffic: TrafficName = "",
-    must: MustHaves = None,
+    levels: options.TunnelLevels = None,
+    site: options.SiteFile = None,
+    uplink: options.UplinkName = "",
+    of_run: options.OfRun = None,
+    folder: options.WriteTo = None,
+    days: options.Days = 3650,
+    needs: options.NeedsFile = None,
+    line: options.Line = "",
+    path_rtt: options.PathRtt = "",
+    path_loss: options.PathLoss = "",
+    traffic: options.TrafficName = "",
+    must: options.MustHaves = None,
 ) -> None:
     """Print how to set a tunnel up on two gateways, without vpneval.
 
@@ -53,21 +36,21 @@ def recipe(
     run in --run names for your needs.
     """
     vpn = vpn or _named(context, of_run)
-    begin(f"vpneval reads the plugin {vpn}.")
+    options.begin(f"vpneval reads the plugin {vpn}.")
     from runner.catalogue import load_vpn
     from runner.cli.deployed import deploy, measured, readable, unanswered_mtu, uplink_of
     from runner.cli.shell import one_tunnel
 
     plugin = load_vpn(vpn)
     params, versions, path_mtu = (
-        one_tunnel(plugin, joined(levels), plugin.recommended, ["inner"]),
+        one_tunnel(plugin, options.joined(levels), plugin.recommended, ["inner"]),
         dict[str, str](),
         None,
     )
     inner = {factor: params.pop(factor) for factor in ("inner",) if factor in params}
     if of_run is not None:
-        asked = params if len(joined(levels).split(",")) > len(inner) else None
-        params, versions = measured(of_run, plugin, asked if levels else None, tell)
+        asked = params if len(options.joined(levels).split(",")) > len(inner) else None
+        params, versions = measured(of_run, plugin, asked if levels else None, options.tell)
         path_mtu = unanswered_mtu(of_run)
         uplink = uplink or uplink_of(of_run) * bool(site)
     if uplink and site is None:
@@ -75,8 +58,8 @@ def recipe(
     sites = (site, uplink) if site else None
     params |= inner
     if folder is not None:
-        return deploy(plugin, params, sites, folder, days, versions, tell, path_mtu)
-    document(readable(plugin, params, sites, days, versions, tell, path_mtu))
+        return deploy(plugin, params, sites, folder, days, versions, options.tell, path_mtu)
+    document(readable(plugin, params, sites, days, versions, options.tell, path_mtu))
 
 
 def _named(context: typer.Context, of_run: Path | None) -> str:
@@ -88,11 +71,11 @@ def _named(context: typer.Context, of_run: Path | None) -> str:
     from runner.report.choice_words import headline
 
     run, trials = load_run(of_run)
-    made = choice(run.model_copy(update={"needs": needs_of(context, run.needs)}), trials)
+    made = choice(run.model_copy(update={"needs": options.needs_of(context, run.needs)}), trials)
     said = made.answer if made else None
     if made is None or said is None:
         raise UsageError(f"{of_run} does not say for which line. State yours: --line 100M, or name a VPN")
-    tell(headline(made))
+    options.tell(headline(made))
     if not said.named:
         raise UsageError("no VPN is named, so there is no recipe. Name a VPN to see its recipe all the same")
     return said.named[0]

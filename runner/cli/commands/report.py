@@ -9,20 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner.cli import options
 from runner.cli.folders import runs_in
-from runner.cli.options import (
-    Full,
-    Line,
-    Margin,
-    MustHaves,
-    NeedsFile,
-    PathLoss,
-    PathRtt,
-    TrafficName,
-    Weights,
-    begin,
-    needs_of,
-)
 from runner.cli.reading import of_kinds, report_of, reports_of
 from runner.data.errors import UsageError, require_known
 from runner.data.extras import pip_install
@@ -40,24 +28,24 @@ def report(
     folders: Annotated[
         list[Path], typer.Argument(metavar="DIR", help="run folders of one lab, or one folder that holds several runs")
     ],
-    weights: Weights = "",
+    weights: options.Weights = "",
     configuration: Annotated[
         str, typer.Option("--configuration", metavar="NAME", help="rank only comparable or recommended; default: both")
     ] = "",
-    margin: Margin = "",
-    needs: NeedsFile = None,
-    line: Line = "",
-    path_rtt: PathRtt = "",
-    path_loss: PathLoss = "",
-    traffic: TrafficName = "",
-    must: MustHaves = None,
+    margin: options.Margin = "",
+    needs: options.NeedsFile = None,
+    line: options.Line = "",
+    path_rtt: options.PathRtt = "",
+    path_loss: options.PathLoss = "",
+    traffic: options.TrafficName = "",
+    must: options.MustHaves = None,
     form: Annotated[
         str,
         typer.Option(
             "--format", metavar="FORM", help="term, html, pdf, md, latex, json, csv, findings or findings-plot"
         ),
     ] = "term",
-    full: Full = False,
+    full: options.Full = False,
     across: Annotated[
         str, typer.Option("--across", metavar="machines", help="a report for each kind of machine of a farm, in turn")
     ] = "",
@@ -71,11 +59,11 @@ def report(
     Several runs of one lab make one report. A folder that holds several runs gives each run's report in turn. What
     holds no run is passed over.
     """
-    begin("vpneval reads the run and makes the report.")
+    options.begin("vpneval reads the run and makes the report.")
     from runner.report.forms.registry import FORMS
 
     one_report = {"pdf", *(name for name, other in FORMS.items() if other.one_report)}
-    stating = partial(needs_of, context)
+    stating = partial(options.needs_of, context)
     made_of = partial(report_of, weights=weights, configuration=configuration, margin=margin, needs=stating)
     _check_form(form, across, write, [*FORMS])
     runs = runs_in(folders)

@@ -7,18 +7,8 @@ from typing import Annotated
 
 import typer
 
+from runner.cli import options
 from runner.cli.folders import latest, one_run
-from runner.cli.options import (
-    Line,
-    MustHaves,
-    NeedsFile,
-    PathLoss,
-    PathRtt,
-    TrafficName,
-    begin,
-    needs_of,
-    tell,
-)
 from runner.cli.reading import of_kinds
 
 
@@ -29,12 +19,12 @@ def why(
     folder: Annotated[
         Path | None, typer.Argument(metavar="[DIR]", help="the run folder; default: the latest in results/")
     ] = None,
-    needs: NeedsFile = None,
-    line: Line = "",
-    path_rtt: PathRtt = "",
-    path_loss: PathLoss = "",
-    traffic: TrafficName = "",
-    must: MustHaves = None,
+    needs: options.NeedsFile = None,
+    line: options.Line = "",
+    path_rtt: options.PathRtt = "",
+    path_loss: options.PathLoss = "",
+    traffic: options.TrafficName = "",
+    must: options.MustHaves = None,
 ) -> None:
     """Print by what factor one VPN is better or worse than another.
 
@@ -42,7 +32,7 @@ def why(
     heading names the machine and the tunnels. A farm with several kinds of machines gives an answer for each kind. With
     --line it says first how each of them suits that line.
     """
-    begin("vpneval reads the run.")
+    options.begin("vpneval reads the run.")
     from runner.cli.output import out
     from runner.data.irregular import load_told
     from runner.report.choice import choice
@@ -51,8 +41,8 @@ def why(
 
     run, trials, lacks = load_told(one_run(folder) if folder else latest(a, b))
     for sentence in lacks:
-        tell(f"Warning: {sentence}")
-    run = run.model_copy(update={"needs": needs_of(context, run.needs)})
+        options.tell(f"Warning: {sentence}")
+    run = run.model_copy(update={"needs": options.needs_of(context, run.needs)})
     for sentence in suits(choice(run, trials), a, b):
         out.print(sentence, markup=False, highlight=False, soft_wrap=True)
     answers = why_each(run, trials, a, b)

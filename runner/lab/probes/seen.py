@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import Any
 
 GONE = (OSError, ValueError, IndexError)
-NETLINK_XFRM, NETLINK_SOCK_DIAG = "6", "4"
+NETLINK_XFRM = "6"
 MOST = 4000  # characters of an answer's line
 SECRET = re.compile(r"0x[0-9a-fA-F]{16,}")
 TUN = "/dev/net/tun"
