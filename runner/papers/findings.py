@@ -138,8 +138,14 @@ class Judgement(Strict):
 
     @property
     def number(self) -> str:
-        """The value with unit and interval as text; empty where there is none."""
-        return number(self.value, self.low, self.high, self.unit, self.bound)
+        """The value with its interval and unit as text; empty where there is none. Where every repetition has the same
+        value, that is said: it is no interval."""
+        if self.value is None:
+            return ""
+        interval = "no interval" if self.low is None or self.high is None else f"{self.low:.3g}–{self.high:.3g}"
+        if self.low == self.high == self.value:
+            interval = "each time"
+        return f"{self.bound} {self.value:.3g} ({interval}) {self.unit}".strip()
 
 
 class NotMeasured(Exception):
@@ -306,14 +312,3 @@ def trials_of(run: Run, trials: Sequence[Trial], experiment: str) -> list[Trial]
     """The trials that belong to an experiment: by its cells, or by their own word."""
     keys = {cell.key for record in run.experiments if record.name == experiment for cell in record.cells}
     return [trial for trial in trials if experiment in trial.experiments or (keys and trial.cell in keys)]
-
-
-def number(value: float | None, low: float | None, high: float | None, unit: str = "", bound: str = "") -> str:
-    """A value with its interval and unit as text, and with ``bound`` before it; empty without a value. Where every
-    repetition has the same value, that is said: it is no interval."""
-    if value is None:
-        return ""
-    interval = "no interval" if low is None or high is None else f"{low:.3g}–{high:.3g}"
-    if low == high == value:
-        interval = "each time"
-    return f"{bound}{' ' * bool(bound)}{value:.3g} ({interval}){' ' * bool(unit)}{unit}"

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from runner.data.trials import Run, Strict, Trial
 from runner.papers.claims import BASELINE
-from runner.papers.findings import DECIDED, Answer, Finding, Judgement, Kind, Verdict, judge, number, trials_of
+from runner.papers.findings import DECIDED, Finding, Judgement, judge, trials_of
 from runner.papers.judges import findings_of
 from runner.papers.published import DeviceRow, device_row
 from runner.papers.scales import Basis, costs_beside_host, fair
@@ -45,17 +45,13 @@ STANDS: Mapping[
 LONGEST = 100  # times the length of the run; longer estimates are not given
 
 
-class FindingRow(Strict):
-    """One finding. ``published``, ``value``, ``low`` and ``high`` are ratios of 1, or times in ``unit``; None where
-    there is none. ``counts``: what the number is, a sentence with ``{}`` for the number; ``part``: of a claim with
-    several parts, the one whose number it is; ``members``: its interval is over the VPNs of a group. ``note``: what a
-    reader of the number has to know. ``bound``: the
-    value is known from below only (≥), from above only (≤), or from neither side (?). ``systems``: the plugins that
-    decided, each with its data plane; ``beside``: another plane's number. ``basis``: what the number was made from, and
-    so whether the verdict ``stands`` on the run's machines. ``longer``: how many times as long a run would decide what
-    its interval leaves undecided; ``needs``: the same in words; ``repetitions`` and ``needed_s``: how many those are,
-    and how long they take. ``today``: why it is not reproduced today, as far as that is known. The rest is the
-    judgement's (runner/papers/findings.py).
+class FindingRow(Judgement):
+    """One finding: its judgement, whose ``systems`` are named with their data planes here, with what it is about.
+
+    ``counts``: what the number is, a sentence with ``{}`` for the number. ``basis``: what the number was made from, and
+    so whether the verdict ``stands`` on the run's machines. ``needs``: what would decide what its interval leaves
+    undecided, in words; ``repetitions`` and ``needed_s``: how many those are, and how long they take. ``today``: why it
+    is not reproduced today, as far as that is known.
     """
 
     experiment: str
@@ -64,32 +60,12 @@ class FindingRow(Strict):
     where: str
     citation: str
     found: str
-    published: float | None
-    value: float | None
-    low: float | None
-    high: float | None
-    verdict: Verdict
-    reason: str
-    kind: Kind = ""
-    short: str = ""
-    summary: str = ""
-    answer: Answer = ""
-    chance: float | None = None
     today: str = ""
-    published_range: tuple[float, float] | None = None
-    unit: str = ""
-    systems: list[str] = []
-    beside: str = ""
-    longer: float | None = None
-    bound: Literal["", "≥", "≤", "?"] = ""
     basis: Basis = "ratio"
     stands: Stands = "yes"
     needs: str = ""
     repetitions: int | None = None
     needed_s: float | None = None
-    part: str = ""
-    note: str = ""
-    members: bool = False
     counts: str = ""
     kernel: str = ""
     run: str = ""
@@ -107,7 +83,7 @@ class FindingRow(Strict):
     @property
     def measured(self) -> str:
         """The value and its 95 % interval as text; a dash where there is no value."""
-        return number(self.value, self.low, self.high, self.unit, self.bound) or NONE
+        return self.number or NONE
 
     @property
     def sentence(self) -> str:
