@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from runner.cli.examination import Check
+from runner.stages.examination import Check
 
 Row = tuple[str, str, str]  # level, what, and what is said of it
 

@@ -23,10 +23,9 @@ from importlib import import_module
 from pathlib import Path
 
 import runner
-from runner.cli import examination
 from runner.farm import dask
 from runner.lab.places import rootless
-from runner.stages import guests
+from runner.stages import examination, guests
 from tests.campaign.commands import CommandCase, no_lab, no_lab_here, prepare
 from tests.campaign.gains import GainCase
 from tests.campaign.labs import LabCase

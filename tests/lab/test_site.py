@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_vpn
-from runner.cli.examination import path_checks
 from runner.data.errors import LabError
 from runner.data.store import load_run
 from runner.instruments.traffic import tcp
@@ -28,6 +27,7 @@ from runner.lab.places.sent import FOLDER, forget, sent
 from runner.lab.places.site import SiteRig
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import Image
+from runner.stages.examination import path_checks
 from runner.tunnel.bring_up import bring_up, make_secrets, start_services, unsupported
 from runner.vpn.plugin import confidential
 from tests.lab.commands import VPNEVAL, measuring, until, vpneval

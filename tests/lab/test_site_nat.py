@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_vpn
-from runner.cli.examination import path_checks
 from runner.lab.node import wait_until
 from runner.lab.places import open_rig
 from runner.lab.shape.site_to_site import Lab
+from runner.stages.examination import path_checks
 from runner.tunnel.bring_up import unsupported
 from tests.lab.sites import NAT, TwoSites
 from tests.lab.test_site import tunnelled

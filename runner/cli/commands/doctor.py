@@ -38,10 +38,10 @@ def doctor(
     from rich.table import Table
     from rich.text import Text
 
-    from runner.cli.examination import examine, this_machine
     from runner.cli.examined import none_of, rows
     from runner.cli.output import out
     from runner.lab import kernels
+    from runner.stages.examination import examine, this_machine
     from runner.stages.guests import this_command_under
 
     (under,) = kernels.parse(kernel, lab, several=False)

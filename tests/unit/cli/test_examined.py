@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from runner.catalogue import load_vpn
-from runner.cli.examination import Check, module_checks, path_checks
 from runner.cli.examined import none_of, rows
 from runner.lab.node import Completed
 from runner.lab.shape.site import BarePath
 from runner.lab.shape.site_to_site import SITES, Lab
+from runner.stages.examination import Check, module_checks, path_checks
 
 NO_ESP = "the kernel has no ESP"
 

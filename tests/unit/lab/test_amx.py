@@ -10,11 +10,11 @@ from socket import socket
 
 import pytest
 
-from runner.cli.examination import guest_kernels
 from runner.data.errors import CannotRunHere
 from runner.lab import kernels
 from runner.lab.kernels import uml, xstate
 from runner.lab.kernels.boot import Attempt, Guest
+from runner.stages.examination import guest_kernels
 
 COMPILES = '#!/bin/sh\n[ "$4" = -o ] && cat "$6" > "$5" && chmod 755 "$5"\n'
 FAILS = '#!/bin/sh\necho half > "$5"\necho "no room" >&2\nexit 1\n'

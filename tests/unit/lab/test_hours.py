@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import pytest
 
-from runner.cli.examination import hours_check
 from runner.design.profile import PROFILES
 from runner.lab.places.hours import Hours
 from runner.lab.places.site import SiteRig
 from runner.lab.shape.site_to_site import Lab
+from runner.stages.examination import hours_check
 from runner.sweep import run as session
 from runner.sweep.settings import Outcome, Stage, Watcher
 from tests.unit.asking import made_up

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from runner.catalogue import load_vpn, vpn_names
-from runner.cli.examination import path_checks
 from runner.data.errors import CannotRunHere, LabError, UsageError
 from runner.data.numbers import rate_bps
 from runner.design.profile import PROFILES
@@ -29,6 +28,7 @@ from runner.lab.readings.path import nat_in_words, nats_in_words
 from runner.lab.shape.site import BarePath, Site, peers_of
 from runner.lab.shape.site_to_site import Lab
 from runner.search import Loss
+from runner.stages.examination import path_checks
 from runner.sweep.request import Request, site_limits
 from runner.sweep.seen import for_path, from_path, without_rate
 from runner.tunnel.path import refused

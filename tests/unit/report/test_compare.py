@@ -59,8 +59,8 @@ def test_better_and_worse_go_by_the_metric(metric: str, factor: float, verdict: 
     assert change.verdict == verdict
     assert change.ratio is not None
     assert change.ratio.ratio == pytest.approx(factor, rel=0.03)
-    assert result.regressed is (verdict == "regression")
-    assert ("Significant regression" in printed(result)) is result.regressed
+    assert (result.outcome == "worse") is (verdict == "regression")
+    assert ("Significant regression" in printed(result)) is (result.outcome == "worse")
 
 
 def test_equal_runs_do_not_cry_wolf() -> None:
@@ -73,17 +73,17 @@ def test_equal_runs_do_not_cry_wolf() -> None:
 def test_one_repetition_cannot_tell() -> None:
     result = compared(trials_of({"rtt": 1.0}, 1, blocks=1), trials_of({"rtt": 9.0}, 1))
     assert only(result).verdict == "not separable"
-    assert not result.regressed
+    assert result.outcome != "worse"
 
 
 def test_what_fails_now_is_a_regression_and_unsupported_is_not() -> None:
     before = trials_of({"rtt": 1.0}, 1)
     failing = [make_trial("openvpn", CBC | IDLE, 0, status="failed", reason="daemon\ndied")]
     result = compared(before, failing)
-    assert (only(result).verdict, only(result).after, result.regressed) == ("now failing", None, True)
+    assert (only(result).verdict, only(result).after, result.outcome) == ("now failing", None, "worse")
     assert "daemon died" in printed(result)
     refused = [make_trial("openvpn", CBC | IDLE, 0, status="unsupported", reason="no kernel module")]
-    assert not compared(before, refused).regressed
+    assert compared(before, refused).outcome != "worse"
 
 
 def test_the_machine_is_not_blamed_on_a_vpn() -> None:
@@ -92,7 +92,7 @@ def test_the_machine_is_not_blamed_on_a_vpn() -> None:
 
     result = compared(plain(1000.0), plain(500.0))
     assert only(result).verdict == "regression"
-    assert not result.regressed
+    assert result.outcome != "worse"
     assert "the machine did" in printed(result)
 
 
@@ -152,7 +152,7 @@ def test_shares_of_the_baseline_see_through_a_slower_machine() -> None:
     # And a VPN that lost a tenth on a machine that moves by 15 % from block to block.
     lost = compared(before, with_baseline(270, 9000, 3))
     assert changes(lost)["openvpn"].verdict == "regression"
-    assert lost.regressed
+    assert lost.outcome == "worse"
 
 
 def test_absolute_numbers_where_there_is_no_baseline_or_none_that_means_anything() -> None:
@@ -183,7 +183,7 @@ def test_a_lower_bound_is_no_regression() -> None:
     assert only(compared(fast, slow)).verdict == "regression"
     held = compared(fast, bounded(slow))
     assert (only(held).verdict, only(held).reason) == ("not separable", "after: only a lower bound is known")
-    assert not held.regressed
+    assert held.outcome != "worse"
     assert only(compared(bounded(slow), fast)).verdict == "not separable"
     assert only(compared(bounded(fast), slow)).verdict == "regression"  # at least 100 before, 70 now
 
@@ -201,7 +201,7 @@ def test_the_margin_decides_and_there_is_one_answer() -> None:
     assert (only(wide).verdict, wide.outcome) == ("no difference", "fine")
     assert (only(narrow).verdict, narrow.outcome) == ("regression", "worse")
     for comparison in (wide, narrow):
-        assert ("No significant regression" in printed(comparison)) is not comparison.regressed
+        assert ("No significant regression" in printed(comparison)) is not (comparison.outcome == "worse")
         assert " worse" not in printed(comparison), "one answer"
 
 
@@ -255,12 +255,12 @@ def test_the_smallest_difference_that_would_be_seen_is_printed() -> None:
         compared(runs[n], trials_of({"tcp_throughput": 100.0 / first.smallest}, n + 50, 20), with_margins(RUN, "0.1%"))
         for n in range(10)
     ]
-    assert sum(one.regressed for one in seen) >= 5
+    assert sum(one.outcome == "worse" for one in seen) >= 5
     few = [
         compared(runs[n], trials_of({"tcp_throughput": 100.0 / first.smallest ** (1 / 3)}, n + 50, 20))
         for n in range(10)
     ]
-    assert not any(one.regressed for one in few)
+    assert not any(one.outcome == "worse" for one in few)
 
 
 def test_the_page_says_what_the_terminal_says() -> None:
@@ -270,7 +270,7 @@ def test_the_page_says_what_the_terminal_says() -> None:
     )
     comparison = compared(before, after)
     page = comparison_html(comparison)
-    assert comparison.regressed
+    assert comparison.outcome == "worse"
     assert "Significant regression" in page
     for change in comparison.changes:
         assert change.verdict in page

@@ -26,7 +26,6 @@ from runner.lab.readings.facts import facts
 from runner.lab.readings.path import RATE_S
 from runner.lab.shape.site import ENCAPSULATION_BYTES, BarePath, Site
 from runner.lab.shape.site_to_site import HOST_TOOLS, Lab
-from runner.report.text import counted
 from runner.sweep.request import site_limits
 from runner.tunnel.bring_up import unsupported
 from runner.tunnel.path import refused
@@ -38,8 +37,8 @@ FULL = 0.75  # share of the rate that a test may send at: a path that carries it
 @dataclass(frozen=True)
 class Check:
     """The result of one check. ``level``: "ok", "warning" (something cannot be measured) or "error". ``vpn``: whose it
-    is, in which ranked ``configuration``; empty where it is no VPN's. ``tool``: the command
-    that it looks for."""
+    is, in which ranked ``configuration``; empty where it is no VPN's. ``tool``: the command that it looks
+    for."""
 
     what: str
     level: str
@@ -75,7 +74,8 @@ def examine(
             checks.append(Check(f"image {image.name}", "ok", f"{image.root} ({len(image.packages)} packages)"))
             lab = stack.enter_context(rig.lab(image, logs=Path(stack.enter_context(TemporaryDirectory()))))
             lab_facts = facts(lab)
-            up = f"{len(lab.nodes)} nodes in {lab_facts['bring_up_s']} s on {counted(lab_facts['cores'], 'core')}"
+            cores = f"{lab_facts['cores']} core{'s' * (lab_facts['cores'] != 1)}"
+            up = f"{len(lab.nodes)} nodes in {lab_facts['bring_up_s']} s on {cores}"
             checks.append(Check(f"lab {lab.kind}", "ok", up))
             checks.append(Check("kernel", "ok", f"{lab_facts['kernel']}, {lab_facts['cpu']}"))
             checks += path_checks(lab.measure_path(), lab.sites) if lab.measure_path else []
