@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from runner.data.trials import Measurement, Trial
-from runner.papers.findings import judge, number
+from runner.papers.findings import Judgement, judge
 from runner.report.forms.findings_page import findings_text
 from runner.report.model import Report, build
 from tests.unit.findings_worlds import finding, made
@@ -112,8 +112,10 @@ def test_a_guest_whose_system_calls_limit_ssh_is_no_row_of_the_device_table(gues
 
 
 def test_what_every_repetition_has_alike_has_no_interval() -> None:
-    assert number(12.0, 12.0, 12.0) == "12 (each time)"
-    assert number(12.0, 11.9, 12.1) == "12 (11.9–12.1)", "control"
+    assert Judgement(verdict="answered", reason="", value=12.0, low=12.0, high=12.0).number == "12 (each time)"
+    assert Judgement(verdict="answered", reason="", value=12.0, low=11.9, high=12.1).number == "12 (11.9–12.1)", (
+        "control"
+    )
 
 
 @pytest.mark.parametrize("name", ["page-choice", "page-sha1"])
