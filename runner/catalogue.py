@@ -27,7 +27,7 @@ from runner.data.wan import FACTORS as WAN_RANGES
 from runner.data.wan import in_range
 from runner.design.experiment import Experiment
 from runner.instruments.instrument import Instrument
-from runner.vpn.guard import files_of, guarded, told
+from runner.vpn.guard import files_of, guarded, in_words
 from runner.vpn.plugin import Vpn, with_version
 
 Kind = TypeVar("Kind")
@@ -113,7 +113,7 @@ _FILES: dict[str, Path] = {}  # of those
 def blamed(instrument: Instrument, broken: BaseException) -> str:
     """A sentence on an exception that an instrument should not have raised, with the line of its file."""
     file = _FILES.get(instrument.name) or Path(sys.modules[type(instrument).__module__].__file__ or "")
-    return f"the instrument {instrument.name} is broken: {file.name}, {told(broken, [file])}"
+    return f"the instrument {instrument.name} is broken: {file.name}, {in_words(broken, [file])}"
 
 
 def _made(path: str, kind: type[Instrument]) -> Instrument:
@@ -307,7 +307,7 @@ def _blaming(what: str, files: list[Path], *passing: type[BaseException]) -> Abs
     file."""
 
     def blame(broken: BaseException) -> None:
-        raise UsageError(f"{what}: {told(broken, files)}") from broken
+        raise UsageError(f"{what}: {in_words(broken, files)}") from broken
 
     return caught(blame, *passing)
 

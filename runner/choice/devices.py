@@ -18,7 +18,7 @@ import scipy
 
 from runner.data.levels import BASELINE, outside_of_tunnel
 from runner.data.numbers import MOST_LOG
-from runner.data.own_cores import apart
+from runner.data.own_cores import on_own_cores
 from runner.data.trials import Run, Rung, Trial
 from runner.data.wan import conditions
 from runner.ranking.basis import Basis, basis_of, unusual
@@ -233,7 +233,7 @@ def _growth(dataplane: str, own: Sequence[Trial], kind: str, blocks: Blocks) -> 
     if any(len(machines) > 1 for machines in loads):
         return 1.0  # they have them already
     here_bps = statistics.median(blocks.values())
-    there = apart(loads, here_bps) if dataplane != "kernel" else None
+    there = on_own_cores(loads, here_bps) if dataplane != "kernel" else None
     return there.high_bps / here_bps if there else math.inf
 
 

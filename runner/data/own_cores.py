@@ -36,7 +36,7 @@ class Apart(BaseModel):
     threads: int
 
 
-def apart(trials: Sequence[Sequence[MachineLoad]], here_bps: float = 0.0) -> Apart | None:
+def on_own_cores(trials: Sequence[Sequence[MachineLoad]], here_bps: float = 0.0) -> Apart | None:
     """The predicted rates on separate gateways: the median over the loads of a cell's trials. ``here_bps``: what shared
     cores carried.
 

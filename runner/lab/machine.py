@@ -56,7 +56,7 @@ def no_capability(needed: dict[str, int]) -> str:
     return f"this process lacks {which}. Start the container with {added}: {CONTAINER}"
 
 
-def refused(reason: str) -> str:
+def advice(reason: str) -> str:
     """What to do where the kernel refused to make a node for this ``reason``, although vpneval is root; "" for other
     reasons.
 

@@ -15,7 +15,7 @@ from runner.data.remarks import Kind
 from runner.data.trials import Run, Trial
 from runner.ranking.draws import DrawnRanks, Order, draw_ranks, order_of
 from runner.ranking.estimates import Blocks, Estimate, estimate_pairs
-from runner.ranking.ranks import apart
+from runner.ranking.ranks import separated_pairs
 from runner.ranking.stats import block_values, lower_bounds
 from runner.ranking.weights import Weights
 
@@ -63,7 +63,7 @@ class Basis:
     def better(self, metric: str) -> Set[tuple[str, str]]:
         """The pairs (better, worse) that the metric tells apart, each on its own."""
         if metric not in self._better:
-            self._better[metric] = apart(self.metrics[metric], self.values[metric], self.bounds[metric])
+            self._better[metric] = separated_pairs(self.metrics[metric], self.values[metric], self.bounds[metric])
         return self._better[metric]
 
     def drawn(self, metric: str) -> DrawnRanks | None:

@@ -19,7 +19,7 @@ def ranks_of(vpns: Collection[str], better: Set[tuple[str, str]]) -> dict[str, i
     return {vpn: 1 + ahead[vpn] for vpn in vpns}
 
 
-def apart(
+def separated_pairs(
     metric: Metric, values: Mapping[str, Blocks], bounds: Mapping[str, Set[int]] | None = None
 ) -> set[tuple[str, str]]:
     """The pairs (better, worse) of VPNs that the metric tells apart. ``values``: VPN -> block -> value.

@@ -132,7 +132,7 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
     return sentences
 
 
-def conditions(bases: Sequence[Basis]) -> list[str]:
+def traffic_caveats(bases: Sequence[Basis]) -> list[str]:
     """A sentence for each ranking and each unusual traffic that some of its metrics were measured with."""
     sentences = []
     for basis in bases:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from runner.data.levels import outside_of_tunnel, tunnel_levels
 from runner.data.limits import evidence
 from runner.data.loads import Limit, MachineLoad
-from runner.data.own_cores import Apart, apart, overtakings
+from runner.data.own_cores import Apart, on_own_cores, overtakings
 from runner.data.trials import Run, Strict, Trial, cell_key
 from runner.ranking.basis import Basis
 from runner.ranking.ranking import Ranking
@@ -200,7 +200,7 @@ def _row(run: Run, metric: str, trials: Sequence[Trial], blocks: Mapping[int, fl
     free = [trial.loads for trial in trials if trial.limit and trial.limit.kind not in HELD]
     here_bps = _bps(median, unit, trials[0].params)
     unknown = _why_unknown(run, trials[0].vpn, free)
-    there = apart(free, here_bps) if here_bps and not unknown else None
+    there = on_own_cores(free, here_bps) if here_bps and not unknown else None
     return LimitRow(
         vpn=trials[0].vpn,
         params=trials[0].params,

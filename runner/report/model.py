@@ -159,7 +159,7 @@ def build(
         trials={status: sum(trial.status == status for trial in trials) for status in COUNTED},
         facts=facts.facts(run, trials),
         metrics=run.metrics,
-        caveats=facts.caveats(run, trials, rankings) + facts.conditions(all_bases),
+        caveats=facts.caveats(run, trials, rankings) + facts.traffic_caveats(all_bases),
         warnings=facts.warnings(trials),
         drift=facts.drifts(trials),
         choice=choice(run, trials),

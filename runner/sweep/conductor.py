@@ -31,7 +31,7 @@ from runner.sweep.plan import (
     ranked_cells,
 )
 from runner.sweep.records import Records
-from runner.sweep.rounds import Rounds, StandingTunnel, conditions, most_standing, standing
+from runner.sweep.rounds import Rounds, StandingTunnel, most_standing, shared_levels, standing
 from runner.sweep.running_trial import RunningTrial
 from runner.sweep.settings import Outcome, Stage, Watcher
 from runner.sweep.shares import Shares, parts, side_share
@@ -284,8 +284,8 @@ class Conductor:
             return
         until = time.monotonic() + within_s
         with standing(self._context, tunnels) as stands:
-            like = {conditions(trial) for stand in stands for trial in stand.trials}
-            self._play([*base, *stands], until, lambda trial: conditions(trial) in like and self._has_turns(trial))
+            like = {shared_levels(trial) for stand in stands for trial in stand.trials}
+            self._play([*base, *stands], until, lambda trial: shared_levels(trial) in like and self._has_turns(trial))
 
     def _visits(self, planned: Block, later: Sums) -> None:
         """For labs in which one tunnel stands at a time: play one tunnel's rounds after another's, numbered alike."""

@@ -203,7 +203,7 @@ def in_order(
     groups: dict[str, list[tuple[StandingTunnel, RunningTrial]]] = {}
     for stand, trial in due:
         for number in range(trial.planned.instrument.turns * trial.times):
-            groups.setdefault(f"{number} {conditions(trial)}", []).append((stand, trial))
+            groups.setdefault(f"{number} {shared_levels(trial)}", []).append((stand, trial))
     order = list(groups.values())
     rng.shuffle(order)
     for group in order:
@@ -211,7 +211,7 @@ def in_order(
     return [turn for group in order for turn in group]
 
 
-def conditions(trial: RunningTrial) -> tuple[tuple[str, str], ...]:
+def shared_levels(trial: RunningTrial) -> tuple[tuple[str, str], ...]:
     """The levels that the trial shares with the VPNs that it is compared with, and with their baseline: plain IP has no
     crypto driver, and is in the rounds of VPNs that all have one."""
     return tuple(sorted(beside_plain_ip(trial.planned.cell.params).items()))

@@ -49,7 +49,9 @@ def common() -> Files:
     return {**scripts, **installed}
 
 
-def own(vpn: Vpn, params: Params, me: Site, sites: Sequence[Site], secrets: Secrets, path_mtu: int | None) -> Files:
+def gateway_files(
+    vpn: Vpn, params: Params, me: Site, sites: Sequence[Site], secrets: Secrets, path_mtu: int | None
+) -> Files:
     """The files of the directory that only gateway ``me`` has, but for the recipe's name (``named``).
 
     Raises UsageError for what is no address or network."""
@@ -197,7 +199,7 @@ def write(
     check_offered(vpn, params)
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"--write {folder}: the directory is not empty. Name a new one")
-    name, gateways = named(vpn, {me.name: own(vpn, params, me, sites, secrets, path_mtu) for me in sites})
+    name, gateways = named(vpn, {me.name: gateway_files(vpn, params, me, sites, secrets, path_mtu) for me in sites})
     for gateway, files in gateways.items():
         for path, (text, mode) in {**common(), **files}.items():
             put(folder / f"{name}-{gateway}" / path, text, mode)

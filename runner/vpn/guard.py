@@ -78,7 +78,7 @@ def guarded(vpn: Vpn) -> Vpn:
     return vpn
 
 
-def told(broken: BaseException, files: list[Path], *, silent: bool = False) -> str:
+def in_words(broken: BaseException, files: list[Path], *, silent: bool = False) -> str:
     """An error of a plugin in words, with the innermost line that it comes from in one of its ``files``.
 
     ``silent``: without its text, which may have a key in it."""
@@ -159,7 +159,7 @@ def _blamed(vpn: Vpn, method: str, broken: BaseException) -> str:
     files = files_of(type(vpn))
     places = _places(broken, files)
     name = places[-1][0].name if places else files[0].name
-    return f"the plugin {vpn.name} is broken: {method} in {name}, {told(broken, files, silent=method == 'secrets')}"
+    return f"the plugin {vpn.name} is broken: {method} in {name}, {in_words(broken, files, silent=method == 'secrets')}"
 
 
 def _unfinished(vpn: Vpn, method: str, ended: KeyboardInterrupt, took_s: float) -> str:

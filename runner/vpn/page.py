@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from runner.data.levels import Params
 from runner.lab.shape.site import TCP_PORTS, Site, bracketed
-from runner.vpn.deploy import Files, common, named, own, packages
+from runner.vpn.deploy import Files, common, gateway_files, named, packages
 from runner.vpn.plugin import Secrets, Vpn, confidential, entry
 from runner.vpn.recipe import KeyMaker, check_offered, script_beside
 
@@ -125,7 +125,7 @@ def _on_paper(
     keys = KeyMaker(days)
     secrets = vpn.secrets(keys, sites)
     named = {name: f"<{name}>" for name in secrets}
-    return keys, secrets, {me.name: own(vpn, params, me, sites, named, path_mtu) for me in sites}
+    return keys, secrets, {me.name: gateway_files(vpn, params, me, sites, named, path_mtu) for me in sites}
 
 
 def _warnings(vpn: Vpn, params: Params) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from runner.data.limits import judge
 from runner.data.loads import Limit, MachineLoad
-from runner.data.own_cores import Apart, apart
+from runner.data.own_cores import Apart, on_own_cores
 from runner.data.wan import Conditions
 from runner.instruments.tools.cost import processes
 from runner.instruments.tools.fragments import IP_UDP_BYTES
@@ -113,7 +113,7 @@ def predicted_and_carried(image: Image, logs: Path, name: str, rate_bps: float) 
         prefer(bench.lab)
         (load,) = pieces(bench, rate_bps)[0]
         own = [one for one in load.processes if one.node == "gw1"]
-        predicted = apart([[load.model_copy(update={"cores": load.cores[:1], "processes": own})]])
+        predicted = on_own_cores([[load.model_copy(update={"cores": load.cores[:1], "processes": own})]])
         assert predicted is not None
         alone_on(bench.lab, "gw1", 0)
         return predicted, pieces(bench, 2 * OVERLOAD_BPS)[1]

@@ -12,7 +12,7 @@ from runner.data.trials import Cell, ExperimentRecord, Run, Trial
 from runner.ranking.basis import bases, basis_of
 from runner.ranking.estimates import Blocks
 from runner.ranking.ranking import Ranking, weigh
-from runner.ranking.ranks import apart, ranks_of
+from runner.ranking.ranks import ranks_of, separated_pairs
 from runner.ranking.weights import Weights, default_weights
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
@@ -83,7 +83,7 @@ def metric_ranks(
     metric: Metric, values: Mapping[str, Blocks], bounds: Mapping[str, Set[int]] | None = None
 ) -> dict[str, int]:
     """VPN -> 1 + the number of VPNs significantly better."""
-    return ranks_of(values, apart(metric, values, bounds))
+    return ranks_of(values, separated_pairs(metric, values, bounds))
 
 
 def ranked(values: Mapping[str, Mapping[str, float]], weights: Mapping[str, float], **options: object) -> Ranking:

@@ -25,7 +25,7 @@ def tampering(at: Vantage) -> ProbeOutcome:
         return ProbeOutcome(
             "inconclusive", "packets with checksums made anew are not delivered: neither would changed ones be"
         )
-    before = refused(gateway)
+    before = bad_checksums(gateway)
     at.interfere("flip", len(untouched[0]))
     changed = [message() for _ in range(1 if at.stream_outside else FLIPS)]
     for each in changed:
@@ -39,7 +39,7 @@ def tampering(at: Vantage) -> ProbeOutcome:
     intact = sum(at.settled(changed))
     foreign = at.foreign()
     arrived = at.arrived(frames)
-    wrong = refused(gateway) - before
+    wrong = bad_checksums(gateway) - before
     detail = {
         "flipped": len(frames),
         "arrived": arrived,
@@ -60,6 +60,6 @@ def tampering(at: Vantage) -> ProbeOutcome:
     return ProbeOutcome("pass", f"nothing altered was delivered{note}", control, detail)
 
 
-def refused(gateway: LabNode) -> int:
+def bad_checksums(gateway: LabNode) -> int:
     """How many packets the kernel has refused for their checksum so far."""
     return counted(gateway, "Udp", "InCsumErrors") + counted(gateway, "Tcp", "InCsumErrors")

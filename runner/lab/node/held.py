@@ -45,7 +45,7 @@ class HeldNode:
             raise LabError(f"{self.whole_name} did not come up within {READY_WITHIN_S:g} s")
         if not re.fullmatch(r"[0-9]{1,10}", answer):
             reason = self._last_words() or f"it says {answer[:80]!r}, exit code {self._holder.returncode}"
-            if advice := machine.refused(reason):
+            if advice := machine.advice(reason):
                 raise CannotRunHere(advice)
             raise LabError(f"{self.whole_name} did not come up: {reason}")
         self.pid = int(answer)

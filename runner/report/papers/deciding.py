@@ -36,11 +36,12 @@ DISAGREE = "runs disagree"
 @dataclass(frozen=True)
 class DecidingWay:
     """What decides a finding. ``why``: why no run has; ``command``: what ``vpneval run`` is asked for to decide it,
-    None where no run does; ``told``: the command with its time. ``here``: do a host and its guest kernels suffice?"""
+    None where no run does; ``commands``: it with its time, or those that would help, in words. ``here``: do a host and
+    its guest kernels suffice?"""
 
     why: str
     command: AskedRun | None = None
-    told: str = ""
+    commands: str = ""
     here: bool = True
 
 
@@ -53,7 +54,7 @@ class Runs:
     asked: Mapping[str, AskedRun] = field(default_factory=dict)
     guest_pace: float = 1.0
 
-    def told(self, asked: AskedRun, seconds: float | None = None) -> str:
+    def with_time(self, asked: AskedRun, seconds: float | None = None) -> str:
         """The command and about how long it takes: ``seconds``, or what is planned; without where that is not known."""
         if seconds is None and (expected := self.planned(asked)):
             seconds = expected[1] * (self.guest_pace if asked.kernel != HOST else 1.0)
@@ -103,7 +104,7 @@ def in_words(of_conclusion: Sequence[DecidingWay]) -> list[str]:
     """What decides a conclusion, a sentence without its full stop for each reason."""
     commands_of: dict[str, list[str]] = {}
     for way in of_conclusion:
-        commands_of.setdefault(way.why, []).append(way.told)
+        commands_of.setdefault(way.why, []).append(way.commands)
     return [f"{why}: {'; '.join(commands)}" if any(commands) else why for why, commands in commands_of.items()]
 
 
@@ -112,7 +113,7 @@ def _way(name: str, mine: Rows, runs: Runs) -> DecidingWay:
     experiment, declared = named(name)
     asked = declared.run or AskedRun(experiments=[experiment])
     if declared.no_run:
-        return DecidingWay(declared.no_run, told="; ".join(map(_command, declared.elsewhere)), here=False)
+        return DecidingWay(declared.no_run, commands="; ".join(map(_command, declared.elsewhere)), here=False)
     able = standing(mine)
     if declared.basis in UNSHARED and not able:
         own = asked.changed(kernel=HOST, lab=OWN_MACHINES)
@@ -125,30 +126,31 @@ def _way(name: str, mine: Rows, runs: Runs) -> DecidingWay:
 def _on_a_fair_kernel(asked: AskedRun, runs: Runs) -> DecidingWay:
     """Where User Mode Linux alone has measured it."""
     if asked.kernel == HOST:
-        return DecidingWay("not measured outside of a guest", asked, runs.told(asked))
+        return DecidingWay("not measured outside of a guest", asked, runs.with_time(asked))
     return DecidingWay("on a kernel with ESP", asked, _command(asked), here=False)
 
 
 def _unmeasured(declared: Finding, mine: Rows, asked: AskedRun, runs: Runs) -> DecidingWay:
     """Where no run has a number that could decide."""
     why = "incomparable in these runs" if any(row.value is not None for _, row in mine) else "not measured"
-    return DecidingWay(why, asked, runs.told(asked), here=asked.kernel in (HOST, "uml"))  # QEMU would be an emulation
+    here = asked.kernel in (HOST, "uml")  # QEMU would be an emulation
+    return DecidingWay(why, asked, runs.with_time(asked), here)
 
 
 def _of_able(able: Rows, asked: AskedRun, runs: Runs) -> DecidingWay:
     """Where runs have numbers that could decide, and do not."""
     if surely(able, "reproduced") and surely(able, "not reproduced"):
-        return DecidingWay(DISAGREE, asked, runs.told(asked))
+        return DecidingWay(DISAGREE, asked, runs.with_time(asked))
     if members := [row for _, row in able if row.members and row.undecided]:
         return DecidingWay(f"undecided, {members[0].needs}", here=False)
     if undecided := [(run, row) for run, row in able if row.undecided]:
         run, row = min(undecided, key=lambda item: item[1].needed_s or math.inf)
         longer = runs.like(run, repetitions=max(2, row.repetitions or 2))
         return DecidingWay(
-            "undecided" if row.repetitions else f"undecided, {row.needs}", longer, runs.told(longer, row.needed_s)
+            "undecided" if row.repetitions else f"undecided, {row.needs}", longer, runs.with_time(longer, row.needed_s)
         )
     if bounded := [(run, row) for run, row in able if row.bound]:
         run, _ = min(bounded, key=lambda item: (item[1].high or math.inf) / (item[1].low or 1))  # the narrowest
         longer = runs.like(run, profile=LONGER_SEARCHES)
-        return DecidingWay(BOUNDED, longer, runs.told(longer))
-    return DecidingWay(ONE_OF, asked, runs.told(asked))
+        return DecidingWay(BOUNDED, longer, runs.with_time(longer))
+    return DecidingWay(ONE_OF, asked, runs.with_time(asked))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runner.data.loads import MachineLoad
-from runner.data.own_cores import apart, overtakings
+from runner.data.own_cores import on_own_cores, overtakings
 from runner.instruments.tools.limits import Limits
 from tests.unit.data.test_limits import SENDER, TUNNEL, machine, process, reading
 
@@ -19,39 +19,39 @@ def cost(name: str, busy: tuple[float, float], *, threads: int = 1, at_bps: floa
 
 
 def test_the_busiest_thread_decides_on_separate_gateways() -> None:
-    found = apart([[cost("openvpn", (0.25, 0.5))]])
+    found = on_own_cores([[cost("openvpn", (0.25, 0.5))]])
     assert found is not None
     assert (found.node, found.program, found.threads) == ("gw2", "openvpn", 1)
     assert (found.low_bps, found.high_bps) == pytest.approx((200e6, 600e6))
 
 
 def test_threads_may_share_all_the_cores_and_need_not() -> None:
-    found = apart([[cost("wireguard-go", (0.5, 0.4), threads=9)]])
+    found = on_own_cores([[cost("wireguard-go", (0.5, 0.4), threads=9)]])
     assert found is not None
     assert (found.low_bps, found.high_bps) == pytest.approx((200e6, 1200e6))
 
 
 def test_several_programs_of_a_gateway_share_its_cores() -> None:
     three = [process("gw1", name, 0.5) for name in ("ssh", "pppd", "sshd")]
-    found = apart([[machine(*three, carried_bytes=round(10 * 100e6 / 8))]])
+    found = on_own_cores([[machine(*three, carried_bytes=round(10 * 100e6 / 8))]])
     assert found is not None
     assert found.high_bps == pytest.approx(3 * 2 * 100e6 / 1.5), "two cores for three programs"
 
 
 def test_the_median_trial_counts() -> None:
     trials = [[cost("openvpn", (share, 0.1))] for share in (0.4, 0.5, 0.9)]
-    assert apart(trials).low_bps == pytest.approx(200e6)  # type: ignore[union-attr]
+    assert on_own_cores(trials).low_bps == pytest.approx(200e6)  # type: ignore[union-attr]
 
 
 def test_a_prediction_below_what_shared_cores_carried_is_none() -> None:
     """A gateway carries with a core of its own what it carried on a shared one."""
     loads = [[cost("openvpn", (0.25, 0.5))]]
-    most_bps = apart(loads).high_bps  # type: ignore[union-attr]
-    found = apart(loads, 0.9 * most_bps)
+    most_bps = on_own_cores(loads).high_bps  # type: ignore[union-attr]
+    found = on_own_cores(loads, 0.9 * most_bps)
     assert found is not None
     assert (found.low_bps, found.high_bps) == (0.9 * most_bps, most_bps), "no less than one shared machine carried"
-    assert apart(loads, 1.0) == apart(loads)
-    assert apart(loads, 1.1 * most_bps) is None
+    assert on_own_cores(loads, 1.0) == on_own_cores(loads)
+    assert on_own_cores(loads, 1.1 * most_bps) is None
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_a_prediction_below_what_shared_cores_carried_is_none() -> None:
     ],
 )
 def test_nothing_is_predicted_of_what_is_not_known(loads: list[MachineLoad]) -> None:
-    assert apart([loads]) is None
+    assert on_own_cores([loads]) is None
 
 
 def test_the_order_changes_where_the_busiest_thread_and_the_total_disagree() -> None:
     """One long thread against two short ones: the first is faster where all share the cores."""
-    one, two = apart([[cost("one", (0.99, 0.01))]]), apart([[cost("two", (0.32, 0.32))]])
+    one, two = on_own_cores([[cost("one", (0.99, 0.01))]]), on_own_cores([[cost("two", (0.32, 0.32))]])
     assert one is not None
     assert two is not None
     here_bps = {"one": 200e6, "two": 190e6}

@@ -106,14 +106,14 @@ def test_every_open_conclusion_names_a_command_that_vpneval_accepts_or_the_machi
     for conclusion, by in open_ones().items():
         assert by, conclusion
         for way in by:
-            commands = re.findall(r"`vpneval run ([^`]*)`", f"{way.why}: {way.told}")
+            commands = re.findall(r"`vpneval run ([^`]*)`", f"{way.why}: {way.commands}")
             assert commands or (way.why and not way.here), way
             for line in commands:
                 assert resolve(by_the_command(line)).cells, line
             if way.here:
                 assert way.command
                 assert [by_the_command(line) for line in commands] == [way.command]
-                assert "`, about " in way.told, "and how long it takes"
+                assert "`, about " in way.commands, "and how long it takes"
 
 
 def test_every_findings_command_is_one_that_vpneval_accepts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

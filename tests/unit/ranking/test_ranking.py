@@ -16,7 +16,7 @@ from runner.ranking.estimates import RoundValues
 from runner.ranking.ranking import weighted_average
 from runner.ranking.weights import Weights, default_weights
 from runner.report.compare import compare_runs
-from runner.report.facts import conditions
+from runner.report.facts import traffic_caveats
 from runner.report.text import unranked
 from tests.unit.reports import THREE, averages, metric_ranks, places, rank, rank_all, ranked, trials_of
 from tests.unit.synthetic import CBC, IDLE, METRICS, TCP, UDP, make_run, make_trial, realistic_run
@@ -380,11 +380,11 @@ def test_what_most_vpns_were_measured_with_ranks_and_is_told() -> None:
     run = make_run(("openvpn", "ssh_tun", "ipsec_user"))
     (basis,) = bases(run, [*bare, *shaped], configurations=["comparable"])
     assert basis.traffic["tcp_throughput"] == TCP
-    assert conditions([basis]) == []
+    assert traffic_caveats([basis]) == []
     third = [make_trial("ipsec_user", CBC | TCP | slow, block, {"tcp_throughput": 8e7 + block}) for block in range(3)]
     (basis,) = bases(run, [*bare, *shaped, *third], configurations=["comparable"])
     assert basis.traffic["tcp_throughput"] == TCP | slow
-    (said,) = conditions([basis])
+    (said,) = traffic_caveats([basis])
     assert said.startswith("Ranking comparable: TCP throughput: ranked by what was measured with WAN 100 Mbit/s")
 
 

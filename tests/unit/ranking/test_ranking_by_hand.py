@@ -11,7 +11,7 @@ import pytest
 
 from runner.data.limits import judge
 from runner.data.loads import MachineLoad, PortLoad, QuotaLoad
-from runner.data.own_cores import apart
+from runner.data.own_cores import on_own_cores
 from runner.ranking.basis import Basis, bases
 from runner.ranking.draws import draw_means
 from runner.ranking.estimates import RoundValues, components, estimate_pairs
@@ -80,7 +80,7 @@ def test_on_a_machine_of_its_own_the_limit_has_its_name() -> None:
 
 
 def of(load: MachineLoad) -> int:
-    found = apart([[load]])
+    found = on_own_cores([[load]])
     assert found is not None
     return found.threads
 

@@ -9,7 +9,7 @@ import pytest
 from runner.catalogue import load_experiment, load_vpn
 from runner.data.trials import Cell
 from runner.design.profile import PROFILES
-from runner.sweep.rounds import conditions, in_order
+from runner.sweep.rounds import in_order, shared_levels
 
 CHOSEN = {"driver": ["accelerated"], "measure": ["tcp"], "cipher": ["aes-128-cbc"], "compression": ["off"]}
 
@@ -31,7 +31,7 @@ def test_plain_ip_is_in_the_rounds_of_vpns_with_a_driver() -> None:
     made = trials()
     assert made["openvpn"].planned.cell.params["driver"] == "accelerated"
     assert "driver" not in made["none"].planned.cell.params
-    assert len({conditions(one) for one in made.values()}) == 1
+    assert len({shared_levels(one) for one in made.values()}) == 1
     other = trial(Cell(vpn="none", params={"measure": "idle"}))
     due: list[Any] = [(None, one) for one in (*made.values(), other)]
     for seed in range(20):
@@ -43,4 +43,4 @@ def test_plain_ip_is_in_the_rounds_of_vpns_with_a_driver() -> None:
 def test_what_a_path_or_a_traffic_is_keeps_cells_apart(factor: str) -> None:
     plain = made = trials()["none"]
     changed = trial(Cell(vpn="none", params={**made.planned.cell.params, factor: "7"}))
-    assert conditions(plain) != conditions(changed)
+    assert shared_levels(plain) != shared_levels(changed)
