@@ -138,9 +138,9 @@ class Ipsec(Vpn):
 """
             for peer in peers
         )
-        plugins = (
-            "aesni { load = no }\n" if params.get("driver") == "generic" else ""
-        )  # instead of the CPU's AES: OpenSSL's
+        plugins = "dhcp { load = no }\n"  # it would listen to everybody at udp/68
+        if params.get("driver") == "generic":
+            plugins += "aesni { load = no }\n"  # instead of the CPU's AES: OpenSSL's
         return {
             "/etc/strongswan.d/charon/kernel-libipsec.conf": f"kernel-libipsec {{ load = {self.libipsec} }}\n{plugins}",
             "/etc/strongswan.d/vpneval.conf": strongswan_conf(me.keepalive_s),

@@ -12,12 +12,21 @@ import statistics
 from collections.abc import Sequence
 
 import numpy as np
-import scipy  # loads scipy.stats at its first use: commands without statistics need not wait for it
+import scipy  # its parts load at their first use; scipy.stats would take half a second
 
 from runner.data.numbers import SAME, exp, same
 from runner.data.trials import Strict, Trial
-from runner.ranking.estimates import Blocks, Pooled, RoundValues, estimate_pair
-from runner.ranking.intervals import ALL_EQUAL, CONFIDENCE, Array, Interval, of_means, of_medians, same_length
+from runner.ranking.estimates import Blocks, Estimate, Pooled, RoundValues, estimate_pair, independent
+from runner.ranking.intervals import (
+    ALL_EQUAL,
+    CONFIDENCE,
+    Array,
+    Interval,
+    of_means,
+    of_medians,
+    same_length,
+    standard_errors,
+)
 from runner.ranking.ties import excludes_zero, settled
 
 
@@ -221,9 +230,13 @@ def compare_independent(a: Sequence[float], b: Sequence[float]) -> tuple[Ratio, 
         low = high = centre
         p = 1.0 if abs(centre) <= SAME else 0.0
     else:
-        test = scipy.stats.ttest_ind(logs_b, logs_a, equal_var=False)
-        bounds, p = test.confidence_interval(CONFIDENCE), float(test.pvalue)
-        low, high = float(bounds.low), float(bounds.high)
+        means = [
+            Estimate(float(logs.mean()), float(standard_errors(logs)), len(logs) - 1, len(logs))
+            for logs in (logs_b, logs_a)
+        ]
+        apart = independent(*means)
+        low, high = apart.interval(CONFIDENCE)
+        p = 2 * float(scipy.special.stdtr(apart.freedom, -abs(centre) / apart.error))
     return Ratio(
         blocks=min(len(a), len(b)),
         ratio=exp(centre),

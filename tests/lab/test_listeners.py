@@ -32,17 +32,7 @@ KINDS = {
     "a run on a farm of two": ("run", "transport", "--vpn", "openvpn", *TCP, "--farm", "local:2"),
     "a run": ("run", "transport", "--vpn", "openvpn", *TCP),
 }
-BETWEEN_SITES = (
-    "openvpn",
-    "openvpn_tcp",
-    "wireguard_go",
-    "ipsec_user",
-    "ssh_tun",
-    "tinc",
-    "nebula",
-    "fastd",
-    "openconnect",
-)
+BETWEEN_SITES = ("openvpn", "wireguard_go", "ipsec_user", "ssh_tun", "tinc", "nebula", "fastd")
 EXAMPLE = Path(__file__).parents[2] / "results" / "choice" / "two-cores"
 
 
