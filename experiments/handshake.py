@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from runner.design.experiment import Experiment, measuring
 from runner.design.profile import Profile
-from runner.instruments.path.handshake import PATHS
+from runner.instruments.traffic.handshake import PATHS
 from runner.vpn.plugin import Vpn
 
 IKE = ("aes256gcm16-prfsha384-x25519", "x25519-mlkem768", "mlkem768", "aes256-sha384-ecp384", "ecp384-mlkem1024")

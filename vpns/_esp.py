@@ -139,8 +139,7 @@ def daemon_esp(node: Node, params: Params, *, kernel: bool) -> Unsupported | Non
 def no_ml_kem(node: Node, params: Params) -> Unsupported | None:
     """Does the daemon lack the ML-KEM of this proposal of IKE? None where it has it, or it is not asked for.
 
-    6.0 without the plugin ml takes the proposal, agrees on it, and then says that the method is not supported: its list
-    is asked."""
+    6.0 takes the proposal, agrees on it, and then says that the method is not supported: its list is asked."""
     exchanges = IKE[params.get("ike", IKE_PROPOSAL)].split()[-1].split("+")
     if not (wanted := [name for name in exchanges if name.startswith("ML_KEM")]):
         return None

@@ -51,6 +51,7 @@ def state(must: Must, *trials: Trial, vpn: str = "openvpn", earlier: tuple[Earli
 
 
 MOVED = {"measure": "recovery", "failure": "roaming"}
+ASKED = {"measure": "handshake", "key_exchange": "X25519"}
 MESH = {"measure": "mesh", "sites": "3"}
 IPV6 = {"measure": "udp", "inner": "ipv6"}
 CASES: list[tuple[Must, Trial, Word, str]] = [
@@ -84,6 +85,9 @@ CASES: list[tuple[Must, Trial, Word, str]] = [
     ("post-quantum", trial_of(evidence=Evidence(key_exchange="X25519MLKEM768")), "shown", "X25519MLKEM768"),
     ("post-quantum", trial_of(evidence=Evidence(key_exchange="X25519")), "no", "X25519"),
     ("post-quantum", trial_of(evidence=Evidence(key_exchange="never heard of")), "declared", ""),
+    ("post-quantum", trial_of(levels=ASKED, evidence=Evidence(key_exchange="X25519")), "declared", ""),  # as asked for
+    ("post-quantum", trial_of(levels=ASKED, evidence=Evidence(key_exchange="ML_KEM_768")), "shown", "ML_KEM_768"),
+    ("approved", trial_of(levels=ASKED, evidence=Evidence(key_exchange="X25519")), "unknown", ""),
     ("approved", trial_of(evidence=Evidence(key_exchange="X25519")), "no", "X25519"),
     ("approved", trial_of(evidence=Evidence(key_exchange="X25519MLKEM768")), "unknown", "X25519MLKEM768"),
     ("approved", trial_of(levels=CBC, evidence=Evidence(key_exchange="X25519")), "unknown", ""),  # not as recommended

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from runner.data.errors import ProofError
 from runner.data.levels import AEAD, AES_CBC, NO_CIPHER, UNENCRYPTED
 from runner.data.store import load_run
 from runner.data.trials import Evidence
-from runner.tunnel.contradiction import refuse_contradiction
+from runner.tunnel.contradiction import refuse_contradiction, refuse_other_exchange
 
 NEGOTIATED = vars(import_module("vpns._esp"))["NEGOTIATED"]  # strongSwan's names
 MINE = """from runner.data.levels import AES_CBC
@@ -83,6 +84,25 @@ def test_a_contradiction_is_refused(tmp_path: Path, asked: dict[str, str], said:
 )
 def test_a_daemons_own_names_are_none(tmp_path: Path, asked: dict[str, str], said: dict[str, str]) -> None:
     assert not contradicted(tmp_path, asked, **said)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "told", "contradicts"),
+    [
+        ("openvpn", "X25519MLKEM768", "X25519MLKEM768", False),
+        ("openvpn", "X25519MLKEM768", "X25519", True),
+        ("openvpn", "X25519", "", True),
+        ("openconnect_tls", "X25519", "ECDHE-X25519", False),
+        ("ssh_tun", "curve25519-sha256", "mlkem768x25519-sha256", True),
+        ("wireguard_go", "", "Curve25519", False),
+    ],
+)
+def test_another_key_exchange_than_was_asked_for_is_refused(
+    name: str, asked: str, told: str, contradicts: bool
+) -> None:
+    params = GCM | ({"key_exchange": asked} if asked else {})
+    with pytest.raises(ProofError) if contradicts else nullcontext():
+        refuse_other_exchange(load_vpn(name), params, told)
 
 
 def test_what_leaves_it_to_the_other_gateway_says_nothing(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from runner.design.profile import PROFILES
 from runner.instruments.traffic.flows import jain
 from runner.instruments.traffic.rekey import lost, too_slow
 from tests.unit.helpers import Answers, captured
-from vpns._esp import RARE, daemon_esp, offers, spis  # noqa: PLC2701  (the underscore says: no plugin)
+from vpns._esp import RARE, daemon_esp, no_ml_kem, offers, spis  # noqa: PLC2701  (the underscore says: no plugin)
 
 CBC = {"cipher": "aes-128-cbc", "integrity": "hmac-sha256", "compression": "off"}
 
@@ -74,6 +74,22 @@ def test_what_strongswan_offers() -> None:
     assert {"AES_CBC", "CAST_CBC", "CAMELLIA_CBC", "NULL", "AES_XCBC_96", "AES_CCM_16", "HMAC_MD5_96"} <= found
     assert "NULL_AES_GMAC" not in found
     assert "HASH_MD5" not in found, "a hasher is no integrity of ESP"
+
+
+@pytest.mark.parametrize(
+    ("listed", "words"),
+    [
+        ("ke:\n  ECP_384[openssl]\n  ML_KEM_768[openssl]\n", ""),
+        ("ke:\n  CURVE_25519[openssl]\n", "strongSwan has no ML_KEM_768"),
+        ("dh:\n  ECP_256[openssl]\n", "strongSwan has no ML_KEM_768"),  # before 6.0
+    ],
+)
+def test_the_daemon_is_asked_for_ml_kem(listed: str, words: str) -> None:
+    node = Files(CHARON | {"swanctl --list-algs": listed, "swanctl --load-conns": ""})
+    no = no_ml_kem(node, CBC | {"ike": "x25519-mlkem768"})
+    assert bool(no) is bool(words)
+    assert (no.reason if no else "").startswith(words)
+    assert no_ml_kem(Files({}), CBC | {"ike": "aes256-sha384-ecp384"}) is None, "nobody is asked"
 
 
 GMAC = CBC | {"cipher": "aes-128-gmac", "integrity": "aead"}

@@ -16,8 +16,9 @@ from runner.sweep import cpu_quota, crypto_driver, supported
 from runner.sweep.cpu_quota import quota
 from runner.sweep.crypto_driver import driver_kind, kernel_drivers
 from runner.sweep.plan import Planned, expected_trial_s
+from runner.vpn.plugin import offered
 from tests.unit.helpers import GW1, GW2, Answers, captured, named_secrets
-from vpns._esp import IKE  # noqa: PLC2701  (the underscore says: no plugin)
+from vpns._esp import IKE, WITH_ML_KEM  # noqa: PLC2701  (the underscore says: no plugin)
 
 AESNI = "\nname         : cbc(aes)\ndriver       : cbc-aes-aesni\npriority     : 400\ninternal     : no\n"
 
@@ -56,8 +57,50 @@ def test_what_is_asked_for_is_in_the_files() -> None:
     assert "aesni { load = no }" in rendered("ipsec_user", {"driver": "generic"})
     assert "aesni" not in rendered("ipsec_user", {"driver": "accelerated"})
     for proposal in IKE:
-        assert f"proposals = {proposal}\n" in rendered("ipsec", {"ike": proposal})
+        words = WITH_ML_KEM.get(proposal, proposal)
+        assert f"proposals = {words}\n" in rendered("ipsec", {"ike": proposal})
     assert "proposals = aes128-sha256-ecp256\n" in rendered("ipsec", {})
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "option"),
+    [
+        ("openvpn", "X25519MLKEM768", "tls-groups X25519MLKEM768\n"),
+        ("stunnel_forward", "X25519", "curves = X25519\n"),
+        ("ssh_tun", "sntrup761x25519-sha512", "KexAlgorithms sntrup761x25519-sha512\n"),
+    ],
+)
+def test_a_key_exchange_is_in_the_files_of_who_is_asked_for_it(name: str, level: str, option: str) -> None:
+    assert option in rendered(name, {"key_exchange": level})
+    assert option not in rendered(name, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "levels", "words"),
+    [
+        ("openvpn", {"ike": "x25519-mlkem768"}, "does not offer ike x25519-mlkem768 (asked: ike x25519-mlkem768; "),
+        ("openvpn", {"key_exchange": "curve25519-sha256"}, "offered: X25519, X25519MLKEM768)"),
+        ("wireguard_go", {"key_exchange": "X25519"}, "offered: no choice)"),
+        ("openconnect_tls", {"key_exchange": "X25519MLKEM768"}, "ML-KEM is for TLS 1.3"),
+        ("stunnel_forward", {"key_exchange": "X25519MLKEM768"}, "stunnel 5.74"),
+        ("ipsec_ikev1", {"ike": "x25519-mlkem768"}, "offered: aes128-sha256-ecp256, "),
+    ],
+)
+def test_who_cannot_agree_on_keys_so_says_what_there_is(name: str, levels: dict[str, str], words: str) -> None:
+    vpn = load_vpn(name)
+    no = offered(vpn, {**vpn.recommended, **levels})
+    assert no is not None
+    assert words in no.reason
+
+
+def test_each_vpn_makes_the_handshakes_that_it_offers() -> None:
+    def levels(name: str) -> set[str]:
+        cells = load_experiment("handshake").cells(load_vpn(name), PROFILES["quick"], {})
+        return {cell.params.get("ike", cell.params.get("key_exchange", "")) for cell in cells}
+
+    assert levels("openvpn") == {"X25519", "X25519MLKEM768"}
+    assert levels("ipsec_user@6.1") > {"x25519-mlkem768", "mlkem768"}
+    assert levels("wireguard_go") == {""}
 
 
 def test_who_cannot_renew_keys_so_is_told_what_there_is() -> None:

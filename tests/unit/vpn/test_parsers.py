@@ -58,6 +58,7 @@ def test_swanctl_list_sas_with_ipcomp_and_without_udp() -> None:
 def test_swanctl_with_a_second_key_exchange() -> None:
     raw = captured("ipsec_user-trixie-aes-128-gcm.sas").replace("dh-group=ECP_256", "dh-group=ECP_256 ake1=ML_KEM_768")
     assert vpns._esp.negotiated(raw)["key_exchange"] == "ECP_256+ML_KEM_768"
+    assert vpns._esp.negotiated(raw)["ike"].endswith(" ECP_256+ML_KEM_768"), "so that the proof compares both"
 
 
 def test_swanctl_without_a_child() -> None:

@@ -49,7 +49,7 @@ def test_attributes(vpn: Vpn) -> None:
     assert vpn.dataplane in ("kernel", "userspace")
     assert vpn.transport in ("esp", "udp", "tcp", "gre", "ipip", "ip", "ethernet")
     assert vpn.carries in ("ip", "tcp")
-    assert set(vpn.offers.limits) <= {"cipher", "integrity", "compression"}
+    assert set(vpn.offers.limits) <= {"cipher", "integrity", "compression", "key_exchange"}
 
 
 @EVERY
