@@ -9,7 +9,10 @@ from runner.data.levels import BASELINE, outside_of_tunnel
 from runner.data.trials import Strict, Trial
 from runner.report.blocks import Block, Heading, Hyperlink, Note, Paragraph, Table, TableCell
 
-ABOUT = "The WAN did one thing to the tunnel's packets. The control is the same without a tunnel, in the same trial. Inconclusive: the control did not come out, which says nothing of the VPN. See docs/paths.md."
+ABOUT = (
+    "The WAN did one thing to the tunnel's packets. The control is the same without a tunnel, in the same trial. "
+    "Inconclusive: the control did not come out, which says nothing of the VPN. See docs/paths.md."
+)
 NARROW: dict[str, tuple[str, bool | None]] = {
     "all": ("passes 1492, 1400 and {smallest} bytes", True),
     "some": ("passes {smallest} bytes and no less", None),
@@ -150,7 +153,7 @@ def words(each: Behaviour) -> str:
         return INCONCLUSIVE.get(each.why, INCONCLUSIVE["no_answer"])
     said = _known(each)[0].format_map(each.numbers)
     if to_set := each.numbers.get("mtu_to_set"):
-        said += f": with an MTU of {to_set['inside']} inside it passes {to_set['path']}"
+        said += f", MTU to set: {to_set['inside']}"
     return said
 
 

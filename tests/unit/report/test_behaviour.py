@@ -40,7 +40,7 @@ def test_a_cell_opens_evidence_and_control() -> None:
     once = {**LOST, "kind": "once"}
     found = table(judged("nebula", "duplicates_borne", LOST), judged("fastd", "duplicates_borne", once))
     assert found.head == ["VPN", "duplicates"]
-    (name, nebula), (_, fastd) = found.rows
+    (_, fastd), (name, nebula) = found.rows
     assert name == "nebula"
     assert isinstance(nebula, TableCell)
     assert isinstance(fastd, TableCell)
@@ -97,7 +97,7 @@ def test_another_level_is_a_row_of_its_own() -> None:
 def test_the_mtu_to_set_is_named() -> None:
     numbers = {"smallest": 1492, "mtu_to_set": {"path": 1280, "inside": 1228}}
     said = words(Behaviour(vpn="x", metric="black_hole_mtu", repetition=1, kind="some", numbers=numbers))
-    assert said.endswith("with an MTU of 1228 inside it passes 1280")
+    assert said.endswith(", MTU to set: 1228")
 
 
 COMMITTED = PAGE.parents[1] / "results" / "behaviour"
