@@ -112,6 +112,18 @@ def unanswered_mtu(folder: Path) -> int | None:
     return None if path.get("answers_pings", True) else path["mtu_bytes"]
 
 
+def mtu_to_set(folder: Path, vpn: Vpn) -> Mapping[str, int]:
+    """The MTU ``inside`` with which the tunnel passed a narrow ``path`` without ICMP in this run, where it had died on
+    one; empty where it had not, or was not tried."""
+    found = (
+        value.detail["numbers"]["mtu_to_set"]
+        for trial in load_run(folder)[1]
+        for value in trial.measurements
+        if trial.vpn == vpn.name and value.metric == "black_hole_mtu" and "mtu_to_set" in value.detail["numbers"]
+    )
+    return next(found, {})
+
+
 def uplink_of(folder: Path) -> str:
     """The uplink that a run measured; empty where its inventory named none."""
     return str(read_run(folder / "run.json").lab.get(UPLINK, ""))
@@ -125,14 +137,15 @@ def readable(
     versions: Mapping[str, str],
     say: Callable[[str], None],
     measured_mtu: int | None = None,
+    to_set: Mapping[str, int] | None = None,
 ) -> str:
     """The page of this tunnel. ``versions``: package -> the version that was measured. ``measured_mtu``: the path's,
-    where the inventory names none and the tunnel's script could not find it."""
+    where the inventory names none and the tunnel's script could not find it. ``to_set``: see ``mtu_to_set``."""
     check_days(days)
     refuse_beside(vpn)
     sites, path_mtu = sites_of(site, say)
     params, path_mtu = carried(vpn, params, sites, say), path_mtu or measured_mtu
-    return page(vpn, params, sites, path_mtu, days, versions, example=site is None)
+    return page(vpn, params, sites, path_mtu, days, versions, example=site is None, mtu_to_set=to_set)
 
 
 def refuse_beside(vpn: Vpn) -> None:
@@ -159,6 +172,7 @@ def deploy(
     versions: Mapping[str, str],
     say: Callable[[str], None],
     measured_mtu: int | None = None,
+    to_set: Mapping[str, int] | None = None,
 ) -> None:
     """Make fresh keys, on a node of this machine that has no network, and a directory for each gateway."""
     check_days(days)
@@ -179,7 +193,7 @@ def deploy(
             kept = ca.run("cat", f"{CA}/{signing}", check=False)
             if kept.code == 0:
                 deployment.put(folder / "ca" / signing, kept.stdout, 0o600)
-    text = page(vpn, params, sites, path_mtu, days, versions, written=name, example=site is None)
+    text = page(vpn, params, sites, path_mtu, days, versions, written=name, example=site is None, mtu_to_set=to_set)
     deployment.put(folder / "README.md", text, 0o644)
     for me in sites:
         say(f"{folder}/{name}-{me.name}: copy this directory to {me.name} and run its up.sh there, as root.")

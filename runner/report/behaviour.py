@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from runner.data.levels import outside_of_tunnel
+from runner.data.levels import BASELINE, outside_of_tunnel
 from runner.data.trials import Strict, Trial
 from runner.report.blocks import Block, Heading, Hyperlink, Note, Paragraph, Table, TableCell
 
 ABOUT = (
-    "A program on the WAN did one thing to the tunnel's packets. The control is the same without a tunnel, in the same "
-    "trial. Inconclusive: the control did not come out, which says nothing of the VPN. See docs/paths.md."
+    "The WAN did one thing to the tunnel's packets. The control is the same without a tunnel, in the same trial. "
+    "Inconclusive: the control did not come out, which says nothing of the VPN. See docs/paths.md."
 )
 NARROW: dict[str, tuple[str, bool | None]] = {
     "all": ("passes 1492, 1400 and {smallest} bytes", True),
@@ -137,14 +137,14 @@ def section(found: Sequence[Behaviour]) -> list[Block]:
         return []
     metrics = [metric for metric in WORDS if any(each.metric == metric for each in found)]
     rows: list[list[str | TableCell]] = [
-        [row, *(_cell([each for each in found if (_row(each), each.metric) == (row, metric)]) for metric in metrics)]
-        for row in dict.fromkeys(map(_row, found))
+        [row, *(_cell([each for each in found if (row_of(each), each.metric) == (row, metric)]) for metric in metrics)]
+        for row in sorted({*map(row_of, found)}, key=lambda row: (row != BASELINE, row))
     ]
     head = ["VPN", *(WORDS[metric][0] for metric in metrics)]
     return [Heading("Behaviour", "behaviour"), Paragraph(ABOUT), Table("Behaviour on a path", head, rows, named=True)]
 
 
-def _row(each: Behaviour) -> str:
+def row_of(each: Behaviour) -> str:
     """The VPN, and the levels that its row is for."""
     return ", ".join([each.vpn, *(f"{factor} {level}" for factor, level in each.levels.items())])
 
@@ -165,7 +165,7 @@ def words(each: Behaviour) -> str:
         return INCONCLUSIVE.get(each.why, INCONCLUSIVE["no_answer"])
     said = _known(each)[0].format_map(each.numbers)
     if to_set := each.numbers.get("mtu_to_set"):
-        said += f": with an MTU of {to_set['inside']} inside it passes {to_set['path']}"
+        said += f", MTU to set: {to_set['inside']}"
     return said
 
 

@@ -64,10 +64,12 @@ def page(
     *,
     written: str = "",
     example: bool = False,
+    mtu_to_set: Mapping[str, int] | None = None,
 ) -> str:
     """How to set the tunnel up, keep it and take it back, in Markdown. ``written``: the name of the recipe for which
     ``--write`` has made keys and directories. ``versions``: package -> the version that was measured.
-    ``example``: the addresses are the lab's, and are to be replaced.
+    ``example``: the addresses are the lab's, and are to be replaced. ``mtu_to_set``: the MTU ``inside`` that a run has
+    found the tunnel to need on a narrow ``path`` without ICMP, bytes.
 
     Raises UsageError for levels that the VPN does not have.
     """
@@ -101,7 +103,7 @@ def page(
                 "the files in place and starts the tunnel. At the end it says so.\n",
                 _block(f"set -eu; umask 077; cd {name}", PUT.rstrip(), *_puts(gateways[me.name]), "./up.sh"),
             ]
-    parts += _afterwards(vpn, sites, written or name, written=bool(written), ipv6="inner" in params)
+    parts += _afterwards(vpn, sites, written or name, mtu_to_set or {}, written=bool(written), ipv6="inner" in params)
     return "\n".join(parts)
 
 
@@ -251,7 +253,9 @@ def _block(*lines: str) -> str:
     return "\n".join(["```bash", "(", *lines, ") < /dev/null", "```\n"])
 
 
-def _afterwards(vpn: Vpn, sites: Sequence[Site], name: str, *, written: bool, ipv6: bool) -> Iterator[str]:
+def _afterwards(
+    vpn: Vpn, sites: Sequence[Site], name: str, mtu_to_set: Mapping[str, int], *, written: bool, ipv6: bool
+) -> Iterator[str]:
     """``name``: the recipe's, which begins that of its directory."""
     directory = f"{name}-GATEWAY" if written else f"~/{name}"
     yield "## Check\n"
@@ -292,6 +296,11 @@ def _afterwards(vpn: Vpn, sites: Sequence[Site], name: str, *, written: bool, ip
             "is fragmented. Where you know better, write the path's mtu=BYTES into files/etc/vpneval/gateway.sh of the "
             "directory on every gateway, and run up.sh there."
         )
+        if mtu_to_set:
+            yield (
+                "- **A narrow path whose ICMP is lost**: measured, this tunnel carried no TCP on one; with an MTU of "
+                "{inside} bytes inside it did, on a path of {path}. If downloads hang, write mtu={path} there."
+            ).format_map(mtu_to_set)
     yield "- **To change something**: edit the files in the directory and run up.sh again."
     yield (
         f"- **To undo it**: {directory}/down.sh stops the tunnel, removes what up.sh put in place and brings back what "

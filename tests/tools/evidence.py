@@ -13,8 +13,8 @@ from runner.data.store import load_run
 from runner.data.trials import Measurement, Run, Trial
 
 LAB = ("kind", "kernel", "guest", "wan_ip_version")
-METRICS = ("fail_closed", "outage_ms", "udp_throughput")
-DETAIL = ("at_least", "watched_s", "sizes", "too_slow_sites", "reason", "refutes")
+METRICS = ("fail_closed", "outage_ms", "udp_throughput", "nat_port_back", "passes_without_udp")
+DETAIL = ("at_least", "watched_s", "sizes", "too_slow_sites", "reason", "refutes", "kind")
 
 
 def kept(detail: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -38,7 +39,7 @@ def recipe(
     vpn = vpn or _named(context, of_run)
     options.begin(f"vpneval reads the plugin {vpn}.")
     from runner.catalogue import load_vpn
-    from runner.cli.deployed import deploy, measured, readable, unanswered_mtu, uplink_of
+    from runner.cli.deployed import deploy, measured, mtu_to_set, readable, unanswered_mtu, uplink_of
     from runner.cli.shell import one_tunnel
 
     plugin = load_vpn(vpn)
@@ -48,18 +49,19 @@ def recipe(
         None,
     )
     inner = {factor: params.pop(factor) for factor in ("inner",) if factor in params}
+    to_set: Mapping[str, int] = {}
     if of_run is not None:
         asked = params if len(options.joined(levels).split(",")) > len(inner) else None
         params, versions = measured(of_run, plugin, asked if levels else None, options.tell)
-        path_mtu = unanswered_mtu(of_run)
+        path_mtu, to_set = unanswered_mtu(of_run), mtu_to_set(of_run, plugin)
         uplink = uplink or uplink_of(of_run) * bool(site)
     if uplink and site is None:
         raise UsageError("--uplink is a line of an inventory: give --site SITES.toml, too")
     sites = (site, uplink) if site else None
     params |= inner
     if folder is not None:
-        return deploy(plugin, params, sites, folder, days, versions, options.tell, path_mtu)
-    document(readable(plugin, params, sites, days, versions, options.tell, path_mtu))
+        return deploy(plugin, params, sites, folder, days, versions, options.tell, path_mtu, to_set)
+    document(readable(plugin, params, sites, days, versions, options.tell, path_mtu, to_set))
 
 
 def _named(context: typer.Context, of_run: Path | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from runner.data.errors import CommandError, MeasurementError, Unsupported
 from runner.design.profile import Profile
-from runner.instruments.instrument import Asked, Instrument, Whole
+from runner.instruments.instrument import Asked, Instrument, Measuring, whole
 from runner.instruments.result import Measured, measurement
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
@@ -66,16 +66,17 @@ class Judging(Instrument):
         return Measured([], time.monotonic() - began, warnings, attempt={"inconclusive": told})
 
 
-class PathProbe(Judging, Whole):
+class PathProbe(Judging):
     """A probe of a path: its ``verdicts``, metric by metric, are data of kind and counts, without sentences."""
 
     @abstractmethod
     def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:
         """Metric -> verdict. Raises one of TROUBLE where there is none, and NoControl for a control."""
 
-    def once(self, bench: Bench, asked: Asked) -> Measured:
+    def measure(self, bench: Bench, asked: Asked) -> Measuring:
         began = time.monotonic()
         try:
-            return self.told(self.verdicts(bench, asked), began)
+            measured = self.told(self.verdicts(bench, asked), began)
         except TROUBLE as trouble:
-            return self.inconclusive(trouble, began)
+            measured = self.inconclusive(trouble, began)
+        return (yield from whole(measured))

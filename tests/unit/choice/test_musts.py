@@ -108,6 +108,22 @@ def test_each_must(must: Must, trial: Trial, word: Word, value: str) -> None:
     assert bool(found.day and found.sources) is (found.how == "declaration")
 
 
+@pytest.mark.parametrize(
+    ("kind", "seconds", "word", "value"),
+    [
+        ("at_once", 0.2, "shown", "0 s"),
+        ("back", 63.0, "shown", "63 s"),
+        ("never", 90.0, "no", ""),
+        ("dead", 90.0, "no", ""),
+    ],
+)
+def test_a_nat_is_judged_by_its_probe(kind: str, seconds: float, word: Word, value: str) -> None:
+    trial = trial_of(levels={"measure": "nat"}, measurements=told(seconds, "nat_port_back", kind=kind))
+    for path in ({"nat": ""}, {"nat": "masqueraded"}):
+        found = state("nat", trial, path=path)
+        assert (found.word, found.value, found.trial) == (word, value, trial.id)
+
+
 def test_a_path_shows_what_no_lab_has() -> None:
     assert state("nat", trial_of(), path={"nat": "masqueraded"}).word == "shown"
     assert state("nat", trial_of(), path={"nat": ""}).word == "declared"

@@ -1,12 +1,18 @@
 """The section on how VPNs behave on a path: a cell for each VPN and verdict, which opens into counts and control."""
 
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from runner.catalogue import instruments
+from runner.data.store import load_run
 from runner.data.trials import Trial
 from runner.report.behaviour import WORDS, Behaviour, behaviours, section, words
 from runner.report.blocks import Table, TableCell
-from tests.unit.synthetic import make_trial
+from tests.tools.behaviour import BEGIN, END, PAGE, with_table
+from tests.tools.behaviour import table as made_table
+from tests.unit.synthetic import make_run, make_trial
 
 LOST: dict[str, Any] = {
     "kind": "lost",
@@ -34,7 +40,7 @@ def test_a_cell_opens_evidence_and_control() -> None:
     once = {**LOST, "kind": "once"}
     found = table(judged("nebula", "duplicates_borne", LOST), judged("fastd", "duplicates_borne", once))
     assert found.head == ["VPN", "duplicates"]
-    (name, nebula), (_, fastd) = found.rows
+    (_, fastd), (name, nebula) = found.rows
     assert name == "nebula"
     assert isinstance(nebula, TableCell)
     assert isinstance(fastd, TableCell)
@@ -91,4 +97,26 @@ def test_another_level_is_a_row_of_its_own() -> None:
 def test_the_mtu_to_set_is_named() -> None:
     numbers = {"smallest": 1492, "mtu_to_set": {"path": 1280, "inside": 1228}}
     said = words(Behaviour(vpn="x", metric="black_hole_mtu", repetition=1, kind="some", numbers=numbers))
-    assert said.endswith("with an MTU of 1228 inside it passes 1280")
+    assert said.endswith(", MTU to set: 1228")
+
+
+COMMITTED = PAGE.parents[1] / "results" / "behaviour"
+
+
+@pytest.mark.skipif(not COMMITTED.exists(), reason="no run is committed yet")
+def test_the_page_has_the_committed_run() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert with_table(page, made_table(COMMITTED)) == page, "python -m tests.tools.behaviour results/behaviour"
+    _, trials = load_run(COMMITTED)
+    assert not [each for each in behaviours(trials) if not each.kind], "inconclusive"
+
+
+def test_the_table_of_a_page_groups_the_vpns(tmp_path: Path) -> None:
+    trials = [judged(vpn, "duplicates_borne", LOST) for vpn in ("nebula", "fastd")]
+    (tmp_path / "run.json").write_text(make_run(("nebula", "fastd")).model_dump_json())
+    (tmp_path / "trials.jsonl").write_text("".join(trial.model_dump_json() + "\n" for trial in trials))
+    page = with_table(f"before\n{BEGIN}old\n{END}after\n", made_table(tmp_path))
+    assert "| duplicates | 133 of 200 arrive: fastd, nebula |" in page
+    assert page.startswith("before\n")
+    assert page.endswith("after\n")
+    assert "old" not in page
