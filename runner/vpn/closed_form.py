@@ -191,3 +191,9 @@ def tinc(inner_bytes: int, cipher: str, integrity: str) -> Layers:
         padding=rounded_up(payload + 1, block) - payload if block > 1 else 0,
         tag=HMAC[integrity],
     )
+
+
+def vpncloud(inner_bytes: int) -> Layers:
+    """VpnCloud with a TUN (src/crypto/core.rs of 2.3.0): key number 1 and 7 of the nonce's bytes, then, encrypted, the
+    message's type 1 and the packet, and the tag; in UDP."""
+    return _layers(outer=IPV4, udp=UDP, header=1, iv=7, inside=1, inner=inner_bytes, tag=16)
