@@ -10,8 +10,9 @@ from runner.data.trials import Strict, Trial
 from runner.report.blocks import Block, Heading, Hyperlink, Note, Paragraph, Table, TableCell
 
 ABOUT = (
-    "The WAN did one thing to the tunnel's packets. The control is the same without a tunnel, in the same trial. "
-    "Inconclusive: the control did not come out, which says nothing of the VPN. See docs/paths.md."
+    "The WAN did one thing to the tunnel's packets. The control is the same without a tunnel, in the same trial; of "
+    "certificates that expire, it is the same with others. Inconclusive: the control did not come out, which says "
+    "nothing of the VPN. See docs/paths.md and docs/failures.md."
 )
 NARROW: dict[str, tuple[str, bool | None]] = {
     "all": ("passes 1492, 1400 and {smallest} bytes", True),
