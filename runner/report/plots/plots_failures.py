@@ -9,7 +9,7 @@ from typing import Any
 from runner.data.trials import LossGap, Timeline
 from runner.report.blocks import Plot
 from runner.report.experiments import ExperimentReport, MetricTable
-from runner.report.failures import DRAWN, FailureRow
+from runner.report.failures import DRAWN, FailureRow, spread
 from runner.report.plots.plotting import Value, key_of, spec_of
 from runner.report.text import counted
 
@@ -72,10 +72,12 @@ def _gaps(row: FailureRow, number: int, timeline: Timeline) -> Iterator[Value]:
 def _events(row: FailureRow, number: int, timeline: Timeline) -> Iterator[Value]:
     """The points of one failure: the break, what was done or seen, and the first packet after the last gap."""
     since = _since_the_break(timeline)
-    kinds = [NEVER if event.what.startswith(NEVER) else EVENT for event in timeline.events]
-    seen = [(event.at_s, kind, event.what) for event, kind in zip(timeline.events, kinds, strict=True)]
+    every = len(row.outages_ms)  # from the shortest on, and so those that never ended are the last
+    given_up = spread(every)[number] >= every - row.unrecovered
+    seen = [(event.at_s, EVENT, event.what) for event in timeline.events]
     seen[:1] = [(at, BREAK, what) for at, _, what in seen[:1]]
-    if since and NEVER not in kinds:
+    seen[-1:] = [(at, NEVER if given_up else kind, what) for at, kind, what in seen[-1:]]
+    if since and not given_up:
         seen.append((max(gap.end_s for gap in since), FIRST, "the first packet after the last gap"))
     for at, kind, what in seen:
         since_s = round(at - _break_s(timeline), 4)

@@ -121,12 +121,14 @@ def test_a_page_of_very_many_cells_shows_some_of_each_vpn_and_the_range_of_all(m
     assert "one cell of" not in html_text(realistic())
 
 
-def test_the_timeline_of_a_failure_is_drawn_from_the_break_to_the_first_packet_after() -> None:
+@pytest.mark.parametrize("never", [False, True])
+def test_the_timeline_of_a_failure_is_drawn_from_the_break_to_the_first_packet_after(never: bool) -> None:
     cell = PLAIN | {"measure": "recovery", "failure": "wan_cut"}
     trials = []
     for block, outage_s in enumerate((3.0, 9.0, 0.1)):
         trial = make_trial("none", cell, block, {"outage_ms": 1e3 * outage_s})
-        outage = trial.measurements[0].model_copy(update={"samples": [1e3 * outage_s]})
+        detail = {"unrecovered": int(never and outage_s == 9.0)}
+        outage = trial.measurements[0].model_copy(update={"samples": [1e3 * outage_s], "detail": detail})
         line = Timeline(
             rate=1000.0,
             events=[Event(at_s=1.5, what="the WAN is cut"), Event(at_s=2.0, what="the WAN is whole again")],
@@ -142,11 +144,9 @@ def test_the_timeline_of_a_failure_is_drawn_from_the_break_to_the_first_packet_a
     (plot,) = [one for one in plots_of(report, report.experiments[0], Samples(report)) if "timelines" in one.key]
     bars, points = (layer["data"]["values"] for layer in plot.spec["layer"])
     assert [(bar["from"], bar["to"]) for bar in bars] == [(0.1, 0.2), (0.1, 3.1), (0.1, 9.1)]  # by their outage
-    assert [(p["at"], p["kind"]) for p in points if p["failure"] == 3] == [
-        (0.0, "the break"),
-        (0.5, "what was done or seen"),
-        (9.1, "first packet after"),
-    ]
+    last = [(0.5, "given up")] if never else [(0.5, "what was done or seen"), (9.1, "first packet after")]
+    assert [(p["at"], p["kind"]) for p in points if p["failure"] == 3] == [(0.0, "the break"), *last]
+    assert (3.1, "first packet after") in [(p["at"], p["kind"]) for p in points if p["failure"] == 2], "control"
     assert "WAN is whole" in vega.svg(plot.spec)
     assert plot.title in html_text(report)
 
