@@ -30,7 +30,7 @@ BACK_S, TIMES = 60.0, 2.0  # a restart: how long the control has, and how many o
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchedTunnel:
     """A running tunnel: ``watched_s``, until when in them it ``carried_s``, how often keys were ``renewed``, and how
     often a command to renew them ``failed``."""
 
@@ -45,7 +45,7 @@ class Watched:
         return self.watched_s - self.carried_s < LOOK_S + 1.5 * PATIENCE  # an answer has a second
 
 
-def watch(bench: Bench, vpn: Vpn, seconds: float) -> Watched:
+def watch(bench: Bench, vpn: Vpn, seconds: float) -> WatchedTunnel:
     """Ask through the tunnel for so long, while its keys are renewed by the VPN's clock or by command."""
     renewals, begun = Renewals(bench, vpn, seconds), time.monotonic()
     carried_s, renewed, failed = 0.0, 0, 0
@@ -58,7 +58,7 @@ def watch(bench: Bench, vpn: Vpn, seconds: float) -> Watched:
         if came:
             carried_s = time.monotonic() - begun
         time.sleep(LOOK_S)
-    return Watched(at_s, carried_s, renewed, failed)
+    return WatchedTunnel(at_s, carried_s, renewed, failed)
 
 
 def carries(bench: Bench, do: Callable[[], object]) -> float:
