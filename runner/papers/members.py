@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from statistics import fmean
+from statistics import fmean, geometric_mean
 
 import numpy as np
 import scipy  # loads scipy.stats at its first use
@@ -25,7 +25,7 @@ def group_ratio(data: Data, a: Group, b: Group, between: Ends, published: float 
     quarters of what it says. Raises NotMeasured where a group is empty."""
     if not a or not b:
         raise NotMeasured("a group has no member")
-    first, second = ([_geometric(blocks) for blocks in group.values()] for group in (a, b))
+    first, second = ([geometric_mean(blocks.values()) for blocks in group.values()] for group in (a, b))
     ratio, _ = compare_independent(second, first)
     open_to = [[value for blocks in group.values() for value in blocks.values()] for group in (a, b)]
     judged = decide(ratio.ratio, ratio.low, ratio.high, between, ratio.blocks, open_ends(*open_to))
@@ -44,10 +44,6 @@ def group_mean(data: Data, a: Group, between: Ends, published: float | None = No
         half = float(scipy.stats.t.ppf(0.975, len(means) - 1) * means.std(ddof=1)) / math.sqrt(len(means))
         low, high = mean - half, mean + half
     return data.of(_of_members(decide(mean, low, high, between, len(means)), ", ".join(a), published), *a)
-
-
-def _geometric(blocks: Blocks) -> float:
-    return math.exp(fmean(map(math.log, blocks.values())))
 
 
 def _of_members(judged: Judgement, members: str, published: float | None) -> Judgement:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from runner.data.asked import AskedRun
 from runner.data.files import word
 from runner.data.trials import Strict
-from runner.ranking.ranking import Ranking, Standing, weigh
+from runner.ranking.ranking import Ranking, weigh
 from runner.ranking.ties import in_order
 from runner.ranking.verdicts import Verdict
 from runner.ranking.weights import PRESETS, Slack, of_run
@@ -137,7 +137,10 @@ def verdict(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
             f"{first.vpn} probably ranks first (in {chance(first.best_probability)} of the simulated rankings). It may "
             f"also be {rival_chances}."
         )
-    tied = sorted([first, *(standing for standing in others if standing.vpn in first.ties)], key=_unlikely)
+    tied = sorted(
+        [first, *(standing for standing in others if standing.vpn in first.ties)],
+        key=lambda one: -(one.best_probability or 0.0),
+    )
     chances = ", ".join(f"{standing.vpn} {chance(standing.best_probability)}" for standing in tied)
     return (
         f"{_listed([standing.vpn for standing in tied])} cannot be told apart yet. "
@@ -366,7 +369,3 @@ def _absent(one: text.Unranked, by_kernel: str) -> Absent:
 def _listed(names: Sequence[str]) -> str:
     """``a, b and c``."""
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else ""
-
-
-def _unlikely(standing: Standing) -> float:
-    return -(standing.best_probability or 0.0)

@@ -195,6 +195,7 @@ def _experiment(
 ) -> dict[str, Any]:
     """One plot with its answer for a title; all other plots, tables and trials folded below."""
     left_out = note(report)
+    many = f"{len(report.observations)} measurements: trials.jsonl lists them, this page does not."
     listed = len(report.observations) <= LISTED
     ranged = [
         Table(f"{table.title}: all cells of each VPN", RANGE_HEAD, ranges(table), numbers=range(1, 5), named=True)
@@ -215,7 +216,7 @@ def _experiment(
         "question": experiment.question,
         "method": experiment.method + (f" ({experiment.source})" if experiment.source else ""),
         "plot": blocks_html([first] if first else []),
-        "notes": [words for words in (left_out, "" if listed else _many(report)) if words],
+        "notes": [words for words in (left_out, "" if listed else many) if words],
         "folded": blocks_html(folded),
         "fold": f"{text.counted(len(tables), 'table')} with every trial"
         + (f", {text.counted(len(others), 'plot')} more" if others else ""),
@@ -232,10 +233,6 @@ def _height(plot: Plot) -> float:
     """The height of a plot in px; 0 where its specification does not have it."""
     height = plot.spec.get("height")
     return float(height) if isinstance(height, int | float) else 0.0
-
-
-def _many(report: Report) -> str:
-    return f"{len(report.observations)} measurements: trials.jsonl lists them, this page does not."
 
 
 def _absent(report: Report) -> dict[str, list[str]]:
