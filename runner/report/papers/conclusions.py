@@ -74,7 +74,8 @@ def lines_of(rows: Rows, runs: Runs) -> list[list[str]]:
             f"{_answered(row)}{row.measured}{f', {row.part}' * bool(row.part)}; run {run}" for run, row in decided
         )
         why = dict.fromkeys(because(row) for _, row in decided)
-        lines.append([about, then(conclusion, rows), f"**{became}** {numbers}".rstrip(), " ".join([*why, *told])])
+        now = f"**{became}**{', in part' * (became == 'open' and bool(numbers))} {numbers}".rstrip()
+        lines.append([about, then(conclusion, rows), now, " ".join([*why, *told])])
     return lines
 
 
