@@ -210,15 +210,16 @@ def carries(lab: Lab, vpn: Vpn) -> bool:
     return answered(lab.host1, done.code)
 
 
-def prepare(lab: Lab, logs: str) -> None:
-    """Make each packet a frame on the WAN, and let what daemons say begin anew: an earlier lab of this tunnel has said
-    that it is up in the same files."""
-    for site in lab.sites:
-        gateway = lab.gateway(site)
+def prepare(lab: Lab) -> None:
+    """Make each packet a frame on the WAN, and let what daemons say begin anew: in an earlier lab of this tunnel they
+    have said that it is up, in the same files."""
+    gateways = [lab.gateway(site) for site in lab.sites]
+    logs = gateways[0].logs
+    folder = logs / f"handshake-{len([*logs.glob('handshake-*')]) + 1}"
+    folder.mkdir()
+    for site, gateway in zip(lab.sites, gateways, strict=True):
         port = interface(gateway, site.wan_interface)
         gateway.run("ethtool", "-K", port, "tso", "off", "gso", "off", check=False)
-        folder = gateway.logs / logs
-        folder.mkdir(exist_ok=True)
         gateway.log_to(folder)
 
 
@@ -337,9 +338,9 @@ class Handshake(PathProbe):
         obstacles, keys, params = PATHS[asked.params["path"]], bench.keys(), tunnel_levels(asked.params)
         seen: list[dict[str, float]] = []
         control: dict[str, object] = {}
-        for number in range(obstacles.handshakes):
+        for _ in range(obstacles.handshakes):
             bench.lab = bench.bare()
-            prepare(bench.lab, f"{asked.params['path']}-{number + 1}")
+            prepare(bench.lab)
             control, found = handshake(bench.lab, asked.vpn, params, keys, obstacles)
             seen.append(found)
         return judged(seen, control)
