@@ -34,6 +34,7 @@ from runner.vpn.plugin import Secrets, Vpn, entry
 
 ETHERNET, IPV6_BYTES, FRAGMENT = 14, 40, 44  # RFC 8200 §4.5
 OF_THE_NETWORK = (0, 1, 2, 58)  # ICMP, IGMP, ICMPv6, and the header before its reports on groups (RFC 3810 §5)
+SILENT_S = 2.0  # a VPN that has sent nothing by then waits for payload
 PINGS, PING_BYTES, FLOOD, LONG_BYTES = 3, 228, 1000, 1400
 PAYLOAD = "55" * 16  # hex
 LOSSY = """
@@ -175,8 +176,8 @@ def obstruct(lab: Lab, obstacles: Obstacles) -> dict[str, object]:
     return found
 
 
-def comes_up(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> bool:
-    """Set the VPN up on every gateway and start it: do both ends say that the tunnel is up?"""
+def started(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> bool:
+    """Set the VPN up on every gateway and start it: does that succeed?"""
     for site in lab.sites:
         gateway = lab.gateway(site)
         if vpn.brings_software:
@@ -185,10 +186,18 @@ def comes_up(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> bool:
             gateway.write(path, text)
     try:
         start(lab, vpn, params)
+    except (TimeoutError, CommandError):
+        return False
+    return True
+
+
+def is_up(lab: Lab, vpn: Vpn, within_s: float) -> bool:
+    """Do all gateways say within this time that the tunnel is up?"""
+    try:
         for site in lab.sites:
             up = partial(vpn.is_up, lab.gateway(site), site, peers_of(site, lab.sites))
-            wait_until(up, f"{vpn.name} up on {site.name}", UP_WITHIN_S)
-    except (TimeoutError, CommandError):
+            wait_until(up, f"{vpn.name} up on {site.name}", within_s)
+    except TimeoutError:
         return False
     return True
 
@@ -201,15 +210,16 @@ def carries(lab: Lab, vpn: Vpn) -> bool:
     return answered(lab.host1, done.code)
 
 
-def prepare(lab: Lab, logs: str) -> None:
-    """Make each packet a frame on the WAN, and let what daemons say begin anew: an earlier lab of this tunnel has said
-    that it is up in the same files."""
-    for site in lab.sites:
-        gateway = lab.gateway(site)
+def prepare(lab: Lab) -> None:
+    """Make each packet a frame on the WAN, and let what daemons say begin anew: in an earlier lab of this tunnel they
+    have said that it is up, in the same files."""
+    gateways = [lab.gateway(site) for site in lab.sites]
+    logs = gateways[0].logs
+    folder = logs / f"handshake-{len([*logs.glob('handshake-*')]) + 1}"
+    folder.mkdir()
+    for site, gateway in zip(lab.sites, gateways, strict=True):
         port = interface(gateway, site.wan_interface)
         gateway.run("ethtool", "-K", port, "tso", "off", "gso", "off", check=False)
-        folder = gateway.logs / logs
-        folder.mkdir(exist_ok=True)
         gateway.log_to(folder)
 
 
@@ -228,12 +238,16 @@ def handshake(
             taps = {near: left, far: right}
             control = {**tapped(lab, taps), **obstruct(lab, obstacles)}
             packets(taps)
-            up = comes_up(lab, vpn, params, secrets)
-            seen = of_handshake(taps, near)
-            up = up and carries(lab, vpn)
-            seen = seen or of_handshake(taps, near)  # of a VPN that dials when the first payload comes
-    if not up or not seen:
-        return control, {"up": False}
+            if not started(lab, vpn, params, secrets):
+                return control, {"up": False}
+            up = is_up(lab, vpn, SILENT_S)
+            seen = of_handshake(packets(taps), near)
+            if not seen:  # it dials when the first payload comes
+                carries(lab, vpn)
+            up = up or is_up(lab, vpn, UP_WITHIN_S)
+            seen = of_handshake(seen + packets(taps), near)
+            if not up or not seen or not carries(lab, vpn):
+                return control, {"up": False}
     sent = [packet for packet in seen if packet.sent]
     return control, {
         "up": True,
@@ -245,10 +259,10 @@ def handshake(
     }
 
 
-def of_handshake(taps: Mapping[str, Talker], dialing: str) -> list[WanPacket]:
-    """What has passed since the last look, without the network's own, from the first packet on that came in by the
-    port ``dialing``: what the other gateway had sent before found nobody."""
-    seen = [packet for packet in packets(taps) if packet.protocol not in OF_THE_NETWORK]
+def of_handshake(passed: Sequence[WanPacket], dialing: str) -> list[WanPacket]:
+    """What has passed without the network's own, from the first packet on that came in by the port ``dialing``: what
+    the other gateway had sent before found nobody."""
+    seen = [packet for packet in passed if packet.protocol not in OF_THE_NETWORK]
     return list(dropwhile(lambda packet: (packet.port, packet.sent) != (dialing, True), seen))
 
 
@@ -324,9 +338,9 @@ class Handshake(PathProbe):
         obstacles, keys, params = PATHS[asked.params["path"]], bench.keys(), tunnel_levels(asked.params)
         seen: list[dict[str, float]] = []
         control: dict[str, object] = {}
-        for number in range(obstacles.handshakes):
+        for _ in range(obstacles.handshakes):
             bench.lab = bench.bare()
-            prepare(bench.lab, f"{asked.params['path']}-{number + 1}")
+            prepare(bench.lab)
             control, found = handshake(bench.lab, asked.vpn, params, keys, obstacles)
             seen.append(found)
         return judged(seen, control)
