@@ -12,10 +12,11 @@ from typing import Any
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.metric import Metric
 from runner.design.profile import Profile
-from runner.instruments.instrument import Asked, Go, Measuring
+from runner.instruments.instrument import Asked, Go, Measuring, at_once
 from runner.instruments.path.nat import refused
 from runner.instruments.path.translation import Nat, back_s, behind_nat, came_up, reached_from_outside
 from runner.instruments.path.verdict import TROUBLE, Judging, NoControl, PathVerdict
+from runner.instruments.result import Measured
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
@@ -83,6 +84,9 @@ class Silence(Judging):
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         return TURN_S if self.takes_turns(params, profile) else self.takes_s
+
+    def once(self, bench: Bench, asked: Asked) -> Measured:
+        return at_once(self.measure(bench, asked))
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
         began, seen, controls = time.monotonic(), dict[str, dict[str, Any]](), dict[str, str]()
