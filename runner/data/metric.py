@@ -27,6 +27,7 @@ _COUNTS = (
 BOUNDS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(_NO_MORE_THAN_ALL, (0.0, 1.0)),
     **dict.fromkeys(_COUNTS, (0.0, math.inf)),
+    "policed_share": (0.0, math.inf),  # of what plain IP got, a moment before
     "rekey_loss": (-math.inf, 1.0),  # more may come after a rekey than before, but not less than nothing
     "declared_strength": (-math.inf, 10.0),
     "soak_descriptors": (-math.inf, math.inf),  # a daemon may also close some

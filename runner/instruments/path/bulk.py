@@ -28,7 +28,7 @@ from runner.vpn.plugin import Vpn
 QUEUE_MS = 200.0
 QUEUE_BYTES = int(RATE_BPS / 8 * QUEUE_MS / 1e3)
 PER_S, PACKETS, BYTES = 50, 125, 200
-FILL_S = 1.0  # until the queue is as long as CUBIC lets it become
+FILL_S = 1.5  # until the queue is as long as CUBIC lets it become
 LONG_MS = 0.3 * QUEUE_MS  # a queue that is used
 LONGER = 1.5  # times as long as without a tunnel
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.metric import Metric
 from runner.design.profile import Profile
-from runner.instruments.instrument import Asked, Go, Measuring
+from runner.instruments.instrument import Asked, Go, Measuring, at_once
 from runner.instruments.path.nat import refused
 from runner.instruments.path.translation import Nat, back_s, behind_nat, came_up, reached_from_outside
 from runner.instruments.path.verdict import TROUBLE, Judging, NoControl, PathVerdict
+from runner.instruments.result import Measured
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
@@ -26,20 +28,33 @@ LONGER_S = 6  # than the silence named: what has no keepalive is forgotten by th
 TURN_S = 5.0
 
 
-def begin(bench: Bench, nat: Nat, silence_s: int) -> tuple[str, int]:
-    """The NAT forgets after ``silence_s``, and knows a mapping of the tunnel and one of the control, which is returned.
-    Raises NoControl."""
+@dataclass(frozen=True)
+class Begun:
+    """A silence: when it began, the control's mapping, and the packets that had passed by then."""
+
+    since: float
+    mapping: tuple[str, int]
+    passed: Mapping[str, int]
+
+
+def begin(bench: Bench, nat: Nat, silence_s: int) -> Begun:
+    """The NAT forgets after ``silence_s``, and knows a mapping of the tunnel and one of the control. Raises
+    NoControl."""
     nat.forgets_after(silence_s + GRACE_S)
     bench.carries_payload()  # by this packet, the tunnel's mapping has the new time
-    return nat.seen()
+    mapping = nat.seen()
+    return Begun(time.monotonic(), mapping, nat.passed())
 
 
-def end(bench: Bench, nat: Nat, mapping: tuple[str, int], silent_s: float) -> dict[str, Any]:
-    """What is left after the silence. Raises NoControl where the NAT still knows the control's mapping."""
+def end(bench: Bench, nat: Nat, begun: Begun) -> dict[str, Any]:
+    """What is left after the silence: was the tunnel reached, and which packets of its own had passed. Raises
+    NoControl where the NAT still knows the control's mapping."""
+    silent_s, passed = time.monotonic() - begun.since, nat.passed()
     reached = reached_from_outside(bench)
-    if nat.reaches(mapping):
+    if nat.reaches(begun.mapping):
         raise NoControl(f"the NAT has not forgotten a mapping that was silent for {silent_s:.0f} s")
-    return {"silent_s": round(silent_s), "reached": reached, "back_from_inside_s": back_s([bench])[0]}
+    own = {name: passed[name] - begun.passed[name] for name in passed}
+    return {"silent_s": round(silent_s), "reached": reached, **own, "back_from_inside_s": back_s([bench])[0]}
 
 
 def verdict(seen: Mapping[str, Mapping[str, Any]], controls: Mapping[str, str]) -> PathVerdict:
@@ -84,6 +99,9 @@ class Silence(Judging):
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         return TURN_S if self.takes_turns(params, profile) else self.takes_s
 
+    def once(self, bench: Bench, asked: Asked) -> Measured:
+        return at_once(self.measure(bench, asked))
+
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
         began, seen, controls = time.monotonic(), dict[str, dict[str, Any]](), dict[str, str]()
         try:
@@ -92,12 +110,12 @@ class Silence(Judging):
                     came = ":".join(map(str, nat.seen()))
                     return self.told({"nat_silence": PathVerdict("dead", 0.0, {"came_through": came})}, began)
                 for silence_s in SILENCES_S:
-                    mapping, since = begin(bench, nat, silence_s), time.monotonic()
+                    begun = begin(bench, nat, silence_s)
                     if (yield {"silence_s": float(silence_s)}) is Go.END:
                         raise MeasurementError(f"the run ended before {silence_s} s of silence were over")
-                    time.sleep(max(0.0, since + silence_s + LONGER_S - time.monotonic()))
-                    seen[str(silence_s)] = end(bench, nat, mapping, time.monotonic() - since)
-                    controls[str(silence_s)] = f"{mapping[0]}:{mapping[1]} forgotten"
+                    time.sleep(max(0.0, begun.since + silence_s + LONGER_S - time.monotonic()))
+                    seen[str(silence_s)] = end(bench, nat, begun)
+                    controls[str(silence_s)] = f"{begun.mapping[0]}:{begun.mapping[1]} forgotten"
                     if seen[str(silence_s)]["back_from_inside_s"] is None:
                         break
         except TROUBLE as trouble:

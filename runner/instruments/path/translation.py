@@ -6,6 +6,7 @@ host1 ──── gw1 ════ NAT ════ gw2 ──── host2
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -35,6 +36,10 @@ TABLE = """
 add table ip translation
 delete table ip translation
 table ip translation {{
+    counter sent {{
+    }}
+    counter came {{
+    }}
     chain out {{
         type nat hook postrouting priority 100
         ip saddr {inside} oifname "{port}" meta l4proto {{ tcp, udp }} snat to {public}:{ports}
@@ -46,7 +51,8 @@ table ip translation {{
     }}
     chain to_inside {{
         type filter hook forward priority 0
-        iifname "{port}" ct state {{ new, invalid }} drop
+        iifname "{port}" counter name came ct state {{ new, invalid }} drop
+        oifname "{port}" counter name sent
     }}
 }}
 """
@@ -89,6 +95,12 @@ class Nat:
         """Forget what has been silent for so long, both ways, from its next packet on."""
         timers = (f"net.netfilter.nf_conntrack_{name}={seconds:.0f}" for name in TIMERS)
         self.lab.wan.run("sysctl", "-qew", *timers, check=False)  # -e: a kernel may have no GRE
+
+    def passed(self) -> dict[str, int]:
+        """Packets that inside has ``sent``, and that ``came`` from outside."""
+        shown = json.loads(self.lab.wan.run("nft", "-j", "list", "counters", "table", "ip", "translation").stdout)
+        counters = [entry["counter"] for entry in shown["nftables"] if "counter" in entry]
+        return {counter["name"]: int(counter["packets"]) for counter in counters}
 
     def seen(self) -> tuple[str, int]:
         """Send from inside: the address and port that the far gateway sees. Its answer must come back.

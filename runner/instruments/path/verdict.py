@@ -10,7 +10,7 @@ from typing import Any
 
 from runner.data.errors import CommandError, MeasurementError, Unsupported
 from runner.design.profile import Profile
-from runner.instruments.instrument import Asked, Instrument, Measuring, whole
+from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
@@ -34,7 +34,7 @@ class NoControl(MeasurementError):
     """The control did not come out, so that the probe tells nothing of the VPN."""
 
 
-class Judging(Instrument):
+class Judging(Whole):
     """What all probes of a path share."""
 
     takes_s = 8.0  # on average
@@ -73,10 +73,9 @@ class PathProbe(Judging):
     def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:
         """Metric -> verdict. Raises one of TROUBLE where there is none, and NoControl for a control."""
 
-    def measure(self, bench: Bench, asked: Asked) -> Measuring:
+    def once(self, bench: Bench, asked: Asked) -> Measured:
         began = time.monotonic()
         try:
-            measured = self.told(self.verdicts(bench, asked), began)
+            return self.told(self.verdicts(bench, asked), began)
         except TROUBLE as trouble:
-            measured = self.inconclusive(trouble, began)
-        return (yield from whole(measured))
+            return self.inconclusive(trouble, began)

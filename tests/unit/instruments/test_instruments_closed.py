@@ -32,7 +32,10 @@ EVIDENCE = Evidence(cipher="none", integrity="none", compression="off", data_pat
 PROOF = Proof(confidential_promised=False, delivered=True, marker_on_wan=False, sent_bytes=1, captured_bytes=1)
 LEVELS = {"fragmentation": "allow", "payload_bytes": "1300", "packet_bytes": "512"}
 PRINTED: dict[str, str] = {}  # instrument -> what its own program prints on a node, where that is not "1"
-BY_ITSELF = {"failover": "test_handovers.py"}  # Whole, but for its many handovers
+BY_ITSELF = {  # Whole, but for its many handovers, or its silences
+    "failover": "test_handovers.py",
+    "silence": "test_path.py",
+}
 
 
 class Node:
