@@ -1,7 +1,7 @@
 """OpenVPN over UDP: one TLS point-to-point tunnel to each peer, certificates of a common CA, TUN.
 
-Debian: openvpn. Source: openvpn(8) 2.6. TLS mode carries every cipher of the thesis, so that no static key is
-needed; the ciphers that OpenSSL 3 calls legacy need its legacy provider.
+Debian: openvpn; version 2.7 is that of its backports. Source: openvpn(8) 2.6. TLS mode carries every cipher of the
+thesis, so that no static key is needed; the ciphers that OpenSSL 3 calls legacy need its legacy provider.
 """
 
 import re
@@ -16,7 +16,7 @@ from runner.lab.shape.site import Site, pair_number
 from runner.vpn import closed_form
 from runner.vpn.declared import SWEET32, Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Standby, Timer, told
-from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from runner.vpn.plugin import Offers, Secrets, Software, Version, Vpn, no_tun
 from runner.vpn.sign import Sign
 from vpns._certificates import certificates
 from vpns._openssl import GROUPS, no_group
@@ -51,6 +51,7 @@ class OpenVpn(Vpn):
     dataplane = "userspace"
     speaks = "openvpn"
     software = Software({"openvpn": "openvpn", "openssl": "openssl"}, openssl=True)
+    versions = {"2.7": Version("openvpn-2.7")}
     transport = "udp"
     devices = "tun{peer.number}"
     ports = "udp/1194"

@@ -1,7 +1,8 @@
 """OpenVPN with its data channel in the kernel: OpenVPN 2.6 and the module ovpn-dco-v2 (Debian: openvpn-dco-dkms).
 
-Configured like `openvpn`, without `disable-dco`. Sources: openvpn(8); OpenVPN 2.6's README.dco.md, which says what
-is not offloaded: ciphers that are not AEADs, compression. The kernel's own ovpn (Linux 6.16) needs OpenVPN 2.7.
+Configured like `openvpn`, without `disable-dco`. Version 2.7 has it in the kernel's own ovpn (Linux 6.16 and later).
+Sources: openvpn(8); OpenVPN 2.6's README.dco.md, which says what is not offloaded: ciphers that are not AEADs,
+compression.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.shape.site import Site
 from runner.vpn.declared import Declared
-from runner.vpn.plugin import Secrets
+from runner.vpn.plugin import Secrets, Version
 from vpns._links import kernel_link
 from vpns.openvpn import OpenVpn
 
@@ -42,7 +43,7 @@ class OpenVpnDco(OpenVpn):
     copies_marks = False
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        return super().supports(node, params) or kernel_link(node, "ovpn-dco-v2", "ovpn-dco")
+        return super().supports(node, params) or kernel_link(node, self.modules, self.sign.link)
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         files = super().render(me, peers, params, secrets)
@@ -55,8 +56,9 @@ class OpenVpnDco(OpenVpn):
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         evidence = super().evidence(node, me, peers, params)
-        module = node.run("cat", "/sys/module/ovpn_dco_v2/version", check=False).stdout.strip()
-        return evidence.model_copy(update={"version": f"{evidence.version}, ovpn-dco-v2 {module}".rstrip()})
+        own = f"/sys/module/{self.modules.replace('-', '_')}/version"  # the kernel's own module has none
+        module = node.run("cat", own, check=False).stdout.strip()
+        return evidence.model_copy(update={"version": f"{evidence.version}, {self.modules} {module}".rstrip()})
 
 
 OpenVpnDco.declared = Declared(
@@ -77,3 +79,22 @@ OpenVpnDco.declared = Declared(
         roaming=False,  # the module follows its peer, its daemon does not: until the keys are renewed (docs/systems.md)
     ),
 )
+OpenVpnDco.versions = {
+    "2.7": Version(
+        "openvpn-2.7",
+        {
+            "modules": "ovpn",
+            "sign": replace(OpenVpn.sign, link="ovpn"),
+            "declared": Declared(
+                replace(
+                    OpenVpn.declared.security,
+                    unchecked=(
+                        *OpenVpn.declared.security.unchecked,
+                        "whether the kernel's ovpn answers to a source before it has authenticated it, as ovpn-dco-v2",
+                    ),
+                ),
+                OpenVpnDco.declared.abilities,
+            ),
+        },
+    )
+}

@@ -44,7 +44,7 @@ Params = Mapping[str, str]  # tunnel factor -> level, for example {"cipher": "ae
 NO_CIPHER = {"cipher": "none", "integrity": "none", "compression": "off"}
 AES_CBC = {"cipher": "aes-128-cbc", "integrity": "hmac-sha256", "compression": "off"}
 AES_AEAD = tuple(f"aes-{bits}-{mode}" for mode in ("gcm", "ccm", "gmac") for bits in (128, 192, 256))
-AEAD = (*AES_AEAD, "chacha20-poly1305", "salsa2012-umac")
+AEAD = (*AES_AEAD, "chacha20-poly1305", "salsa2012-umac", "xsalsa20-poly1305")
 UNENCRYPTED = ("none", "null", "aes-128-gmac", "aes-192-gmac", "aes-256-gmac")  # integrity at most (RFC 2410, RFC 4543)
 # Factors of what lies under the tunnel, and of the tunnel: one for each combination. ``underlay`` and ``inner`` are IP
 # versions: of the gateways' addresses on the WAN, and of what is sent between the sites.
@@ -90,7 +90,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         *("blowfish-192-cbc", "blowfish-256-cbc", "cast-128-cbc", "twofish-128-cbc"),
         *("aes-192-gcm", "aes-128-ccm", "aes-192-ccm", "aes-256-ccm"),
         *("aes-128-gmac", "aes-192-gmac", "aes-256-gmac"),
-        *("salsa2012-umac", "aes-128-ecb", "blowfish-128-ecb"),
+        *("salsa2012-umac", "aes-128-ecb", "blowfish-128-ecb", "xsalsa20-poly1305"),
     ),
     "integrity": (
         *("hmac-sha1", "hmac-sha256", "hmac-md5", "hmac-sha384", "hmac-sha512", "aes-xcbc", "aes-cmac", "aead", "none"),

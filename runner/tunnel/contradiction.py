@@ -22,7 +22,8 @@ CIPHERS = {  # as daemons call them
     "camellia": r"camellia",
     "cast": r"\bcast",
     "twofish": r"twofish",
-    "salsa2012": r"salsa",
+    "salsa2012": r"\bsalsa",
+    "xsalsa20": r"xsalsa",
     "rc4": r"rc4|arcfour",
 }
 MODES = ("cbc", "gcm", "ccm", "ctr", "gmac", "ecb")

@@ -69,6 +69,10 @@ def test_tinc(inner: int, levels: tuple[str, str], outer: int) -> None:
     assert overhead_of(closed_form.tinc(inner, *levels)) == outer - inner
 
 
+def test_vpncloud() -> None:
+    assert overhead_of(closed_form.vpncloud(64)) == overhead_of(closed_form.vpncloud(1400)) == 53
+
+
 @pytest.mark.parametrize(("inner", "levels", "outer"), ESP_TUNNEL)
 def test_esp(inner: int, levels: tuple[str, str], outer: int) -> None:
     assert overhead_of(closed_form.esp(inner, *levels)) == outer - inner

@@ -21,6 +21,14 @@ CAPTURED = {  # plugin -> a gateway that says what was captured, and the cipher'
     ),
     "stunnel_forward": (Answers({}, {"stunnel": captured("stunnel_forward-trixie.txt")}), "ECDHE-ECDSA-AES128-SHA256"),
     "fastd": (Answers({"socat": captured("fastd-trixie.txt"), "fastd": "fastd v23"}), "aes128-gcm"),
+    "vpncloud": (
+        Answers({"vpncloud": "VpnCloud v2.3.0"}, {"vpncloud": captured("vpncloud-trixie.txt")}),
+        "AES_128_GCM",
+    ),
+    "yggdrasil": (
+        Answers({"yggdrasilctl": captured("yggdrasil-trixie.txt"), "yggdrasil": "Build version: 0.5.12\n"}),
+        "XSalsa20-Poly1305",
+    ),
     "softether": (Answers({"vpncmd": captured("softether-bookworm.txt")}), "TLS_AES_256_GCM_SHA384"),
 }
 
@@ -57,7 +65,7 @@ def test_anything_else_does_not(name: str, params: Params) -> None:
         assert name == "stunnel_forward", "only its table of suites lacks pairs"
 
 
-@pytest.mark.parametrize("name", ["nebula", "openconnect", "stunnel_forward"])
+@pytest.mark.parametrize("name", ["nebula", "openconnect", "stunnel_forward", "vpncloud", "yggdrasil"])
 def test_a_daemon_that_has_said_nothing_is_no_evidence(name: str) -> None:
     silent = Answers({"grep": "cipher: aes\n"})
     with pytest.raises(ProofError):
@@ -73,6 +81,19 @@ def test_tinc_is_up_when_the_peers_key_has_come() -> None:
     early = dump.replace("status 001a", "status 0018")
     assert not tinc.is_up(Answers({"tincd": ""}, {"tincd": early}), GW1, [GW2])
     assert not tinc.is_up(Answers({"tincd": ""}, {"tincd": ""}), GW1, [GW2])
+
+
+def test_vpncloud_is_up_when_the_peer_was_added() -> None:
+    vpncloud, log = load_vpn("vpncloud"), captured("vpncloud-trixie.txt")
+    assert vpncloud.is_up(Answers({}, {"vpncloud": log}), GW1, [GW2])
+    assert not vpncloud.is_up(Answers({}, {"vpncloud": log.replace("Added", "Lost")}), GW1, [GW2])
+
+
+def test_yggdrasil_is_up_when_it_has_a_session() -> None:
+    yggdrasil, told = load_vpn("yggdrasil"), captured("yggdrasil-trixie.txt")
+    assert yggdrasil.is_up(Answers({"yggdrasilctl": told}), GW1, [GW2])
+    assert not yggdrasil.is_up(Answers({"yggdrasilctl": '{"sessions": null}'}), GW1, [GW2])
+    assert not yggdrasil.is_up(Answers({"yggdrasilctl": "no such socket"}), GW1, [GW2])
 
 
 def test_nebula_names_the_peers_of_its_handshakes() -> None:

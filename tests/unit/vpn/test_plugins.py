@@ -182,7 +182,9 @@ def test_files_have_absolute_paths_and_end_like_text(vpn: Vpn, sites: tuple[Site
                 assert re.fullmatch(r"/[\w./-]+", path)
                 assert text.endswith("\n") or text in secrets, path
                 assert "None" not in text
-                braces = r"(connections|charon|kernel-libipsec|options) \{|^mode tun;|%\{[DR]\}"  # their own syntax
+                braces = (
+                    r"(connections|charon|kernel-libipsec|options) \{|^mode tun;|%\{[DR]\}|^\{\n"  # their own syntax
+                )
                 assert "{" not in text or re.search(braces, text), path
 
 
