@@ -1,4 +1,4 @@
-"""docs/add-a-vpn.md is true: its two VPNs, word for word, outside the tree, with the commands that it says."""
+"""docs/add-a-vpn.md is true: its two VPNs, copied out of the tree, with the commands that it says."""
 
 import json
 import os
@@ -13,7 +13,8 @@ import pytest
 from runner.lab.node import PATIENCE
 from runner.lab.software.image import Image
 
-DOCUMENT = (Path(__file__).parent.parent.parent / "docs" / "add-a-vpn.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+DOCUMENT = (DOCS / "add-a-vpn.md").read_text()
 TOY, REST = DOCUMENT.split("## 6. A VPN with TLS and secrets")
 TLS, TROUBLE = REST.split("## 8. My tunnel does not come up")
 
@@ -69,9 +70,10 @@ def plugin(name: str, folder: Path) -> str:
     """The page's plugin, written into the folder."""
     if not Path("/dev/net/tun").exists():
         pytest.skip("the kernel has no TUN (/dev/net/tun is missing)")
-    (text,) = re.findall(rf"^`{name}\.py`, whole:\n\n```python\n(.*?)^```", DOCUMENT, re.DOTALL | re.MULTILINE)
+    (file,) = re.findall(rf"^    cp docs/(\S*{name}\.py) \.$", DOCUMENT, re.MULTILINE)
+    text = Path(DOCS, file).read_text()
     (folder / f"{name}.py").write_text(text)
-    return str(text)
+    return text
 
 
 def commands(part: str) -> list[str]:

@@ -29,7 +29,8 @@ def tree(tmp_path: Path) -> Path:
 @pytest.mark.timeout(900)
 def test_a_vpn_put_into_the_tree_passes_lint_and_tests(tree: Path) -> None:
     page = A_VPN.read_text()
-    toy, declared = blocks(page)[:2]
+    (declared,) = blocks(page)
+    toy = (ROOT / "docs" / "examples" / "toy.py").read_text()
     (imported,) = re.findall(r"^`(from runner\.vpn\.declared import .+)`:$", page, re.MULTILINE)
     (row,) = re.findall(r"^```\n(\| `toy` .+\n)```$", page, re.MULTILINE)
     before, after = toy.split("from runner.vpn.plugin", 1)
@@ -48,9 +49,9 @@ def test_a_vpn_put_into_the_tree_passes_lint_and_tests(tree: Path) -> None:
 @pytest.mark.timeout(900)
 def test_an_instrument_put_into_the_tree_passes_lint_and_tests(tree: Path) -> None:
     page = AN_INSTRUMENT.read_text()
-    connect, connecting, printed = blocks(page)
-    (tree / "connect.py").write_text(connect)
-    (tree / "connecting.py").write_text(connecting)
+    (printed,) = blocks(page)
+    for file in re.findall(r"^    cp (\S+) \.$", page, re.MULTILINE):
+        shutil.copy(tree / file, tree)
     for source, target in re.findall(r"^    mv (\S+) (\S+)$", page, re.MULTILINE):
         shutil.move(tree / source, tree / target)
     (told,) = re.findall(r"`(tests/\S+\.py)`:\n\n```python\nPRINTED", page)
@@ -62,7 +63,7 @@ def test_an_instrument_put_into_the_tree_passes_lint_and_tests(tree: Path) -> No
 
 
 def blocks(page: str) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[:3]
+    return re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
 def insert(path: Path, text: str, before: str) -> None:
