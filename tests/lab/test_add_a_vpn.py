@@ -31,7 +31,7 @@ def test_the_page_adds_a_vpn_in_less_than_sixty_lines(image: Image, tmp_path: Pa
     (promised,) = re.findall(r"^    (64 bytes from .*?) time=", TOY, re.MULTILINE)
     assert promised in said[1]
     assert "socat TUN,tun-name=toy2" in said[2]
-    assert "not encrypted" in said[3]
+    assert "toy | not encrypted" in (tmp_path / "run" / "report.md").read_text()
     assert_proofs(tmp_path / "run", "toy", TOY)
 
 
