@@ -205,7 +205,7 @@ def test_a_policed_rate_is_shared_by_what_is_sent_twice(
     vpn = toy(*weak)
     with bench_of(image, vpn, tmp_path) as bench:
         found = probed(bench, vpn, "policing")
-    assert kinds(found)["policed_share"][0] == kind, found
+    assert kinds(found).get("policed_share", ("",))[0] == kind, found
 
 
 @pytest.mark.parametrize(("weak", "kind"), [((), "as_plain"), (("hoards",), "longer")])

@@ -55,8 +55,10 @@ def passing(lab: Lab) -> list[str]:
     near, far = lab.gateway(lab.sites[0]), lab.gateway(lab.sites[-1])
     program, address = f"{probes.FOLDER}/path.py", lab.sites[-1].wan_address
     near.write(program, probes.source("path"), mode=0o644)
-    with talking(far, "path", "answer", f"{ip_version(address)}", *TRIED, ready="ready"):
-        found = near.run("python3", "-IS", program, "ask", address, *("0", "0", "1500", "0", "0"), *TRIED, timeout=30)
+    with talking(far, "path", "answer", f"{ip_version(address)}", *TRIED, ready="ready") as answering:
+        answering.say(key="")  # nobody else is in this lab
+        argv = ("python3", "-IS", program, "ask", address, *("0", "0", "1500", "0", "0"), *TRIED)
+        found = near.run(*argv, timeout=30, input="\n")
     reached: list[str] = json.loads(found.stdout)["open"]
     return reached
 

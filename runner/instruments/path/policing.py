@@ -33,7 +33,8 @@ def answering(*nodes: tuple[LabNode, int]) -> Iterator[None]:
         yield
         return
     (node, version), *others = nodes
-    with talking(node, "path", "answer", str(version), PORT, ready="ready"), answering(*others):
+    with talking(node, "path", "answer", str(version), PORT, ready="ready") as far, answering(*others):
+        far.say(key="")  # nobody else is in this lab
         yield
 
 
@@ -42,7 +43,7 @@ def rate(node: LabNode, address: str, seconds: float, way: str) -> float:
     ``take``. Raises MeasurementError where it stalls."""
     node.write(PROGRAM, probes.source("path"), mode=0o644)
     argv = ("python3", "-IS", PROGRAM, "rate", address, f"{seconds:g}", "0", PORT, way)
-    done = node.run(*argv, check=False, timeout=seconds + 20)
+    done = node.run(*argv, check=False, timeout=seconds + 20, input="\n")
     if done.code != 0:
         raise MeasurementError(f"TCP from {node.name} to {address} stalled: {done.stderr.strip()[-200:]}")
     return float(done.stdout)

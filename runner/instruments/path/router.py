@@ -15,6 +15,7 @@ from runner.lab.shape.site import hop, ip_version
 from runner.lab.shape.site_to_site import Lab, batch, forwards
 
 ROUTER = {4: "192.168.0.254/32", 6: "2001:db8::fe/128"}
+FEATURES_OFF = ("tx", "off", "tso", "off", "gso", "off")  # of ethtool(8)
 BURST_BYTES = 4096  # of a token bucket: two full frames
 
 
@@ -90,6 +91,3 @@ def slow(lab: Lab, port: str, rate_bps: float, queue_bytes: int, burst_bytes: in
         for site in lab.sites:
             on = (word.replace("off", "on") for word in FEATURES_OFF)
             lab.gateway(site).run("ethtool", "-K", site.wan_interface, *on, check=False)
-
-
-FEATURES_OFF = ("tx", "off", "tso", "off", "gso", "off")
