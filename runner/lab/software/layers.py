@@ -27,6 +27,7 @@ from runner.data.errors import CannotRunHere
 from runner.data.shipped import shipped
 from runner.lab.names import SUITES
 from runner.lab.node import Node
+from runner.lab.node.proc import memory_of
 from runner.lab.software.image import open_image
 
 SCRIPTS = shipped("layers")
@@ -113,8 +114,7 @@ def _takes(name: str) -> str:
     if (known := cost(name)) is None:
         return ""
     cpus = len(os.sched_getaffinity(0))
-    meminfo = Path("/proc/meminfo").read_text()
-    free_mb = next(int(line.split()[1]) for line in meminfo.splitlines() if line.startswith("MemAvailable:")) / 1024
+    free_mb = memory_of(Path("/proc/meminfo").read_text(), "MemAvailable") / 2**20
     if free_mb < known.memory_mb:
         raise CannotRunHere(
             f"building the layer {name} needs {known.memory_mb} MB of memory, and {free_mb:.0f} MB are free. End what "
