@@ -70,7 +70,7 @@ import contextlib, sys
 from runner.cli.main import main
 with contextlib.suppress(SystemExit):
     main(["report", sys.argv[1]])
-slow = [name for name in ("runner.catalogue", "scipy.stats", "scipy.integrate", "vl_convert", "runner.sweep") if name in sys.modules]
+slow = {"runner.catalogue", "scipy.stats", "scipy.integrate", "vl_convert", "runner.sweep"} & {*sys.modules}
 sys.exit(f"loaded: {slow}" if slow else 0)
 """
 
