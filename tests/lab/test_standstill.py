@@ -42,12 +42,12 @@ def test_a_machine_that_stands_still_is_named(unchanged: TwoSites, tmp_path: Pat
 
 
 @pytest.mark.timeout(300)
-def test_a_slice_in_which_a_machine_stood_still_is_measured_again(unchanged: TwoSites, tmp_path: Path) -> None:
+def test_a_slice_in_which_a_machine_stood_still_is_measured_again(boxes: TwoSites, tmp_path: Path) -> None:
     what = ("--vpn", "wireguard_go", "--set", "measure=tcp,streams=1,direction=forward,payload=random", "--reps", "1")
     out = tmp_path / "run"
-    run = start(out, "transport", "--profile", "quick", *what, "--lab", f"site:{unchanged.sites()}")
+    run = start(out, "transport", "--profile", "quick", *what, "--image", "host", "--lab", f"site:{boxes.sites()}")
     until(run, lambda: any('"wireguard_go' in row for row in rows(out)), "a slice of the VPN", 120)
-    stand_still(unchanged.nodes["gw2"])
+    stand_still(boxes.nodes["gw2"])
     said = run.communicate(timeout=200)
     assert run.returncode == 0, said
     (trial,) = trials_of(out, "wireguard_go")

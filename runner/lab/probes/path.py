@@ -40,7 +40,7 @@ FAMILY = socket.AF_INET6 if V6 else socket.AF_INET
 TOS = (socket.IPPROTO_IPV6, socket.IPV6_TCLASS) if V6 else (socket.IPPROTO_IP, socket.IP_TOS)
 # IP_MTU_DISCOVER and IPV6_MTU_DISCOVER, ip(7), linux/in6.h: set DF, and do not heed what ICMP has said before.
 PROBES = (socket.IPPROTO_IPV6, 23, 3) if V6 else (socket.IPPROTO_IP, 10, 3)
-KEY = "" if sys.argv[1:2] == ["answer"] else sys.stdin.readline().strip()  # the far end gets it later
+KEY = ""  # of those who ask
 TELL_TOS = (socket.IPPROTO_IPV6, socket.IPV6_RECVTCLASS) if V6 else (socket.IPPROTO_IP, socket.IP_RECVTOS)
 
 
@@ -285,6 +285,7 @@ def rate(address: str, port: int, seconds: float, max_bps: float, mtu: int = 0, 
 
 
 if __name__ == "__main__":
+    KEY = "" if sys.argv[1] == "answer" else sys.stdin.readline().strip()  # the far end gets it later
     if sys.argv[1] == "answer":
         answer(sys.argv[3:])
     elif sys.argv[1] == "rate":
