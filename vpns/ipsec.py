@@ -255,7 +255,7 @@ Ipsec.declared = Declared(
         handshake="IKEv2",
         key_exchange="ECDH, NIST P-256, for the IKE SA and again for each child SA",
         forward_secrecy=True,
-        post_quantum=False,  # strongSwan 6.0 has ML-KEM beside it (RFC 9370); it is not asked for here
+        post_quantum=False,  # version 6.1 has ML-KEM beside it (RFC 9370), at a level of ike; not by default
         maintained="yes: Debian's last update is of September 2026 (6.0.1), of November 2026 (5.9.8)",
         sources=(
             "https://docs.strongswan.org/docs/6.0/plugins/eap-radius.html",
