@@ -74,7 +74,7 @@ class Tailscale(Vpn):
         ca.run("mkdir", "-pm", "700", here)
         named = ("-subj", f"/CN={RELAY}", "-addext", f"subjectAltName=DNS:{RELAY}")
         files = ("-keyout", here + "derp.key", "-out", here + "derp.crt")
-        ca.run("openssl", "req", "-x509", *NEW_KEY, str(days_of(ca) or DAYS), *named, *files)
+        ca.run("openssl", "req", "-x509", *NEW_KEY, "-days", str(days_of(ca) or DAYS), *named, *files)
         digest = f"openssl x509 -in {here}derp.crt -outform DER | sha256sum | cut -d' ' -f1"
         auth = ca.run("openssl", "rand", "-hex", "24").stdout.strip()  # one for all
         return {f"{site.name}.key": auth for site in sites} | {
@@ -134,15 +134,18 @@ class Tailscale(Vpn):
         known = peers_of_status(node)
         if not {peer.name for peer in peers} <= known.keys():
             return False
-        ways = [ping(node, known[peer.name]["TailscaleIPs"][0]) for peer in peers]
-        return all(("via DERP(" in way) is self.relayed for way in ways)
+        return all(self.is_asked(ping(node, known[peer.name]["TailscaleIPs"][0])) for peer in peers)
+
+    def is_asked(self, pong: str) -> bool:
+        """Did the answer to a ping take the way that is asked for?"""
+        return " via " in pong and (" via DERP(" in pong) is self.relayed
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         if " tun " not in node.run("ip", "-d", "link", "show", "tailscale0").stdout:
             raise ProofError("tailscale0 is no TUN: tailscaled did not make it")
         peer = peers_of_status(node)[peers[0].name]
         way = ping(node, peer["TailscaleIPs"][0])
-        if ("via DERP(" in way) is not self.relayed:
+        if not self.is_asked(way):
             raise ProofError(f"{'relayed' if self.relayed else 'direct'} was asked for, and tailscale ping says: {way}")
         if peer["LastHandshake"].startswith("0001"):
             raise ProofError(f"tailscaled has had no handshake with {peers[0].name}")

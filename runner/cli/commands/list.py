@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.options import Json, begin, tell
+from runner.cli.options import Json, begin
 from runner.data.errors import require_known
 from runner.data.streams import document
 
@@ -48,6 +48,5 @@ def list_(
     out.print(table)
     if what == "vpns":
         names = ", ".join(row["name"] for row in listings["absent"])
-        tell(
-            f"Not here: {names}. `vpneval list absent` says why; docs/add-a-vpn.md says how to bring your own program."
-        )
+        said = "`vpneval list absent` says why; docs/add-a-vpn.md says how to bring your own program."
+        out.print(f"Not here: {names}. {said}", highlight=False)

@@ -14,6 +14,7 @@ import pytest
 
 from runner.catalogue import GROUPS, experiment_names, factors, load_vpn, metrics, version_names, vpn_names
 from runner.cli import options
+from runner.cli.listing import ABSENT
 from runner.cli.main import main
 from runner.cli.planned import expected
 from runner.data.errors import UsageError
@@ -190,6 +191,7 @@ def test_building_an_image_needs_root(capsys: CapSys, nowhere: Path, monkeypatch
         ("experiments", [*experiment_names(), *GROUPS]),
         ("metrics", [*metrics()]),
         ("presets", [*PRESETS]),
+        ("absent", [system["name"] for system in ABSENT]),
         ("factors", [*factors()]),
         ("profiles", [*PROFILES]),
     ],

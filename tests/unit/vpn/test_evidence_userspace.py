@@ -99,3 +99,37 @@ def test_yggdrasil_is_up_when_it_has_a_session() -> None:
 def test_nebula_names_the_peers_of_its_handshakes() -> None:
     assert handshakes(captured("nebula-trixie.txt")) == ["gw2"]
     assert handshakes("") == []
+
+
+DIRECT = "pong from gw2 (100.64.0.1) via 192.168.0.2:41641 in 1ms"
+RELAYED = "pong from gw2 (100.64.0.1) via DERP(lab) in 1ms"
+
+
+@pytest.mark.parametrize(
+    ("name", "pong", "up"),
+    [
+        ("tailscale", DIRECT, True),
+        ("tailscale", RELAYED, False),
+        ("tailscale", "", False),
+        ("tailscale_relayed", RELAYED, True),
+        ("tailscale_relayed", DIRECT, False),
+    ],
+)
+def test_tailscale_is_up_on_the_way_that_was_asked_for(name: str, pong: str, up: bool) -> None:
+    vpn, status = load_vpn(name), captured("tailscale-status.json")
+    told = {
+        "tailscale status": status,
+        "tailscale ping --c=1 --timeout=2s 100.64.0.1": pong,
+        "ip -d": "tailscale0: … tun type tun",
+        "tailscale version": "1.98.10\n  long\n",
+    }
+    assert vpn.is_up(Answers(told), GW1, [GW2]) is up
+    if up:
+        assert vpn.evidence(Answers(told), GW1, [GW2], vpn.comparable).facts == {"way": pong}
+    else:
+        with pytest.raises(ProofError, match="was asked for"):
+            vpn.evidence(Answers(told), GW1, [GW2], vpn.comparable)
+    never = status.replace("2026-11-26T22:56:31", "0001-01-01T00:00:00")
+    with pytest.raises(ProofError):
+        vpn.evidence(Answers(told | {"tailscale status": never}), GW1, [GW2], vpn.comparable)
+    assert not vpn.is_up(Answers({"tailscale status": status.replace("gw2", "gw3")}), GW1, [GW2]), "it is not known yet"
