@@ -215,6 +215,7 @@ def translated(lab: Lab) -> int:
     [
         *("wireguard_go", "nebula", "openconnect", "openconnect_tls", "ssh_tun", "stunnel_forward", "softether"),
         *("openvpn", "fastd", "ipsec_user", "tinc", "n2n", "vtun_tcp", "wireguard_rosenpass"),
+        *("vpncloud", "yggdrasil"),
     ],
 )
 def test_the_dialing_gateway_may_be_behind_a_nat(lab_for: LabFor, name: str) -> None:
@@ -255,7 +256,9 @@ def passes_by_tcp_443(lab: Lab, vpn: Vpn, monkeypatch: pytest.MonkeyPatch) -> No
     assert bring(lab, reworded(vpn, to_443)).proof.delivered
 
 
-@pytest.mark.parametrize("name", ["openconnect_tls", "softether", "openvpn_tcp", "ssh_tun", "vtun_tcp", "tinc"])
+@pytest.mark.parametrize(
+    "name", ["openconnect_tls", "softether", "openvpn_tcp", "ssh_tun", "vtun_tcp", "tinc", "yggdrasil"]
+)
 def test_tcp_443_where_udp_is_blocked(lab_for: LabFor, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     passes_by_tcp_443(lab_for(name), load_vpn(name), monkeypatch)
 

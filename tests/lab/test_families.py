@@ -22,7 +22,7 @@ from tests.unit.helpers import overhead_bytes
 __all__ = ["lab_for"]  # a fixture
 
 OVER = [name for name in vpn_names() if load_vpn(name).outer_ipv6]
-INSIDE = [name for name in vpn_names() if load_vpn(name).inner_ipv6]
+INSIDE = [name for name in (*vpn_names(), "nebula@1.10") if load_vpn(name).inner_ipv6]
 QUICK = ("wireguard_go", "tinc")  # in the gate
 PACKET_BYTES = 1000
 
@@ -51,9 +51,10 @@ def test_over_ipv6_each_packet_is_twenty_bytes_longer(lab_for: LabFor, name: str
         more = 0 if vpn.reference else 20
         lengths = [one.measurements[0].detail["captured_lengths"] for one in found]
         four, six = (int(max(counts, key=lambda length: counts[length])) for counts in lengths)
-        assert six - four == more
+        varies = 2 if vpn.name == "yggdrasil" else 0  # its headers' numbers are as long as they are large
+        assert six - four == pytest.approx(more, abs=varies)
         values = [one.measurements[0].value for one in found]
-        assert values[1] - values[0] == pytest.approx(more, abs=0.5 if vpn.transport == "tcp" else 0)
+        assert values[1] - values[0] == pytest.approx(more, abs=0.5 + varies if vpn.transport == "tcp" else 0)
 
 
 @pytest.mark.smoke
