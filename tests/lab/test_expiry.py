@@ -58,7 +58,7 @@ def shorter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiries, "AFTER_S", 25.0)
 
 
-@pytest.mark.parametrize(("name", "running"), [("openvpn", "dies"), ("ipsec_user", "lives"), ("nebula", "dies")])
+@pytest.mark.parametrize(("name", "running"), [("openvpn", "keys_stay"), ("ipsec_user", "lives"), ("nebula", "dies")])
 def test_what_becomes_of_a_tunnel(image: Image, tmp_path: Path, name: str, running: str) -> None:
     assert found(image, load_vpn(name), tmp_path) == {"expiry_borne": running, "expiry_refused": "refused"}
 

@@ -99,15 +99,20 @@ def in_the_clear(lab: Lab) -> None:
         pytest.param("wireguard_go", "written", marks=pytest.mark.smoke),
         *((name, "written") for name in ("openvpn", "openvpn_tap", "tinc", "ipsec_user", "openconnect", "fastd")),
         ("openvpn", "pasted"),
+        ("wireguard_go", "without IPv4 on the WAN"),
     ],
 )
 def test_a_recipe_carries_ipv6(image: Image, tmp_path: Path, name: str, form: str) -> None:
     with two_gateways(image, tmp_path) as lab:
         six(lab)
         gateways = [lab.gateway(site) for site in lab.sites]
+        if "without" in form:
+            for node in gateways:
+                node.run("ip", "-4", "addr", "flush", "dev", "wan0")
         before = {node.name: state(node) for node in gateways}
-        if form == "written":
-            (tmp_path / "sites.toml").write_text(SITES)
+        if form != "pasted":
+            own = re.compile(r'ddress = "192.168.0.(.)"').sub(r'ddress = "2001:db8::\1"', SITES)
+            (tmp_path / "sites.toml").write_text(own if "without" in form else SITES)
             write_and_run(lab, name, tmp_path, "--site", str(tmp_path / "sites.toml"))
         else:
             print_and_paste(lab, name, "--set", "inner=both")

@@ -120,13 +120,13 @@ def test_no_test_sends_faster_than_the_inventory_allows(unchanged: TwoSites, tmp
 # --- tunnels -------------------------------------------------------------------------------------------------
 
 
-def tunnelled(rig: Rig, lab: Lab, name: str, image: Image | None = None, port: str = "ens0") -> float:
+def tunnelled(rig: Rig, lab: Lab, name: str, image: Image | None = None, port: str = "ens0", inner: str = "") -> float:
     """Bring the VPN up and prove it; its TCP throughput, bit/s."""
     vpn = load_vpn(name)
     assert not unsupported(lab, vpn, vpn.comparable)
     secrets = make_secrets(vpn, rig.alone(image or rig.image("host"), lambda line: None), lab.sites)
     start_services(lab)
-    tunnel = bring_up(lab, vpn, vpn.comparable, secrets)
+    tunnel = bring_up(lab, vpn, {**vpn.comparable, **({"inner": inner} if inner else {})}, secrets)
     assert tunnel.proof.delivered
     assert tunnel.proof.marker_on_wan is not confidential(vpn.comparable)
     assert tunnel.proof.captured_on == f"gw1 --sent {port} and gw2 --sent ens0"

@@ -112,14 +112,15 @@ def without_ipv4(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield up
 
 
+@pytest.mark.parametrize("inner", ["", "6"])
 @pytest.mark.parametrize("name", ["wireguard_go", "openvpn", "ipsec_user"])
-def test_machines_that_have_no_ipv4_at_all(without_ipv4: TwoSites, tmp_path: Path, name: str) -> None:
+def test_machines_that_have_no_ipv4_at_all(without_ipv4: TwoSites, tmp_path: Path, name: str, inner: str) -> None:
     """Both the management connection and the path are IPv6, and the inventory names no address but ssh's."""
     before = settled(without_ipv4)
     spec = f"site:{without_ipv4.sites(NO_IPV4)}"
     with open_rig(spec, print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
         assert [site.wan_address for site in lab.sites] == [OWN_IPV6[name] for name in BOXES]
-        assert tunnelled(rig, lab, name) > 1e6
+        assert tunnelled(rig, lab, name, inner=inner) > 1e6
     as_before(without_ipv4, before)
 
 

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from runner.data.errors import MeasurementError
 from runner.data.levels import Levels, tunnel_levels
@@ -20,7 +21,7 @@ from runner.instruments.failures.prepare import Breaking, routed
 from runner.instruments.instrument import Asked
 from runner.instruments.result import Measured
 from runner.tunnel.bring_up import Bench
-from runner.tunnel.inner import kept
+from runner.tunnel.inner import KEPT_S, kept
 from runner.vpn.plugin import Vpn
 
 BESIDE_S = 30.0  # that it is watched whether a tunnel lives on without its coordinator
@@ -60,7 +61,8 @@ def recovery(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
     started = time.monotonic()
     outages = repeated(bench, kept_once, profile.failures, seed)
     overloads = {"offered_bps": offered_bps} if offered_bps else {}
-    what = {"failure": KINDS[failure], "timers": bench.tunnel.timers, **overloads}
+    routes = {"ipv6_route_within_s": KEPT_S} if "inner" in params else {}
+    what: dict[str, Any] = {"failure": KINDS[failure], "timers": bench.tunnel.timers, **overloads, **routes}
     measured = reported("outage_ms", outages, watch.limit_s, watched_s=watch.limit_s, **what)
     dead = [rate for result, rate in zip(outages, offered_bps, strict=False) if result.recovered_s is None]
     measured.remarks += breakdown("UDP", dead)

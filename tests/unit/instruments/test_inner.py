@@ -30,9 +30,16 @@ class Told:
     def log(self, line: str) -> None:
         self.lines.append(line)
 
+    def defer(self, *argv: str) -> None:
+        """Nothing: it notes what is done."""
+
     def run(self, *argv: str, check: bool = True, input: str = "") -> Completed:
         if argv[:4] == ("ip", "-json", "route", "get"):
             return Completed(0, f'[{{"dst": "{argv[4]}", "dev": "{self.device}"}}]', "")
+        if argv[:4] == ("ip", "-json", "addr", "show"):
+            return Completed(0, '[{"ifname": "lan0"}]', "")
+        if argv[0] == "cat":
+            return Completed(0, "1500", "")
         if argv[:3] == ("ip", "link", "show"):
             return Completed(0, "link/ether 02:00:00:00:00:01" if self.ethernet else "link/none", "")
         return Completed(0 if argv[0] != "ping" or self.answered else 1, "", "")
@@ -75,11 +82,11 @@ def test_it_has_a_tunnel_of_its_own_that_the_plugin_is_asked_for() -> None:
     assert asked == usual.replace("AllowedIPs = 10.2.0.0/24\n", "AllowedIPs = 10.2.0.0/24, fd02::/64\n")
 
 
-@pytest.mark.parametrize(("ethernet", "via"), [(False, ""), (True, "via fd00::2 ")])
+@pytest.mark.parametrize(("ethernet", "via"), [(False, ""), (True, "via fe80::2 ")])
 def test_the_sites_are_routed_through_the_tunnels_device(ethernet: bool, via: str) -> None:
     lab = lab_of("tun0", ethernet=ethernet)
     assert ipv6_through(lab, load_vpn("openvpn")) == "fd02::2"
-    assert "[gw1] ip addr replace fd00::1/64 dev tun0 nodad" in lab.nodes["gw1"].lines
+    assert "[gw1] ip addr replace fe80::1/64 dev tun0 nodad" in lab.nodes["gw1"].lines
     assert f"[gw1] ip route replace fd02::/64 {via}dev tun0" in lab.nodes["gw1"].lines
     assert "[gw1] ip addr replace fd02::1/64 dev lan0 nodad" in lab.nodes["gw2"].lines
     assert "[gw1] ip addr replace fd02::2/64 dev eth0 nodad" in lab.nodes["host2"].lines
