@@ -116,14 +116,18 @@ def keep(node: dict[str, str], ports: dict[str, str], silence_s: int) -> int:
     ready, tell = os.pipe()
     call("unshare", CLONE_NEWPID)
     pid = os.fork()
-    if pid == 0:  # what is raised here ends the program as anywhere else, and so the runner is told
+    if pid == 0:
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
         os.close(ready)
-        enter(node["name"], node["root"], groups=True, own_network=node.get("network") != "machine")
-        os.write(tell, b"\n")
-        os.close(tell)
-        serve_all(False, silence_s)
+        try:
+            enter(node["name"], node["root"], groups=True, own_network=node.get("network") != "machine")
+            os.write(tell, b"\n")
+            os.close(tell)
+            serve_all(False, silence_s)
+        except OSError as error:  # what the machine refuses, in the words that the runner shows
+            os.write(2, f"{error}\n".encode())
+        os._exit(1)
     call("setns", home, CLONE_NEWPID)
     os.close(tell)
     if not os.read(ready, 1):

@@ -15,7 +15,7 @@ import pytest
 import typer
 from typer.exceptions import TyperException
 
-from runner.catalogue import experiment_names, load_experiment, load_vpn, vpn_names
+from runner.catalogue import experiment_names, vpn_names
 from runner.cli.app import app
 from runner.cli.main import main
 from runner.ranking.weights import PRESETS
@@ -212,19 +212,3 @@ def test_the_experiments_and_presets_are_those_that_there_are() -> None:
         "thesis",
         "smallest",
     }
-
-
-def test_the_method_names_what_keeps_each_compared_tunnel_alive() -> None:
-    compared = load_experiment("choose").first
-    rows = {row[0]: row for row in table_of("what keeps the tunnel alive")}
-    said = {name.strip(): " ".join(row) for names, row in rows.items() for name in names.split(",")}
-    assert {*compared} <= said.keys()
-    for name in compared:
-        timers = load_vpn(name).lifecycle().timers
-        assert (f"`{timers[0].lines}`" in said[name]) if timers else ("nothing" in said[name])
-
-
-def table_of(column: str) -> list[list[str]]:
-    """The rows of the table in the method that has this column."""
-    lines = (ROOT / "docs" / "method.md").read_text().split(f"| {column} |", 1)[1].split("\n\n")[0].splitlines()
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
