@@ -40,7 +40,7 @@ class VpnCloud(Vpn):
     ports = "udp/3210"
     outer_ipv6 = inner_ipv6 = True
     modules = "tun"
-    software = Software({"vpncloud": "vpncloud", "ip": "iproute2"}, layer="vpncloud")
+    software = Software({"vpncloud": "vpncloud"}, layer="vpncloud")
     offers = Offers(
         ciphers={"aes-128-gcm": "AES128", "aes-256-gcm": "AES256", "chacha20-poly1305": "CHACHA20"},
         integrities={},

@@ -32,7 +32,7 @@ class Yggdrasil(Vpn):
     ports = "tcp/443"
     outer_ipv6 = inner_ipv6 = True
     modules = "tun vxlan"
-    software = Software({"yggdrasil": "yggdrasil", "yggdrasilctl": "yggdrasil", "ip": "iproute2"}, layer="yggdrasil")
+    software = Software({"yggdrasil": "yggdrasil", "yggdrasilctl": "yggdrasil"}, layer="yggdrasil")
     note = "Yggdrasil carries its own addresses only: the sites' packets are in VXLAN inside"
     offers = Offers(
         ciphers={"xsalsa20-poly1305": "box"},

@@ -139,9 +139,9 @@ def resolve(asked: AskedRun) -> Request:
         require_known("image", name, image_names())
     experiments = [load_experiment(name) for name in expand(asked.experiments)]
     wanted, later = (asked.vpns, []) if asked.vpns or asked.builds else _candidates(experiments, asked)
-    chosen = parse_levels(levels, [load_vpn(name) for name in asked.vpns])
-    wanted = in_versions([BASELINE, *wanted], chosen.pop(VERSION, ()))  # the baseline: to be compared with
-    plugins = [load_vpn(name) for name in wanted]
+    known = {name: load_vpn(name) for name in dict.fromkeys([BASELINE, *wanted])}  # the baseline: to be compared with
+    chosen = parse_levels(levels, [known[name] for name in asked.vpns])
+    plugins = in_versions(known, chosen.pop(VERSION, ()))
     plugins += builds_of(asked, {vpn.name for vpn in plugins})
     twice = sorted({vpn.name for vpn in plugins if [other.name for other in plugins].count(vpn.name) > 1})
     if twice:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.options import Json, begin
+from runner.cli.options import Json, begin, tell
 from runner.data.errors import require_known
 from runner.data.streams import document
 
@@ -48,5 +48,4 @@ def list_(
     out.print(table)
     if what == "vpns":
         names = ", ".join(row["name"] for row in listings["absent"])
-        said = "`vpneval list absent` says why; docs/add-a-vpn.md says how to bring your own program."
-        out.print(f"Not here: {names}. {said}", highlight=False)
+        tell(f"Not here: {names}. `vpneval list absent` says why; docs/add-a-vpn.md says how to bring your own.")

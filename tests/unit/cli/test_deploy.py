@@ -296,7 +296,9 @@ def test_packets_are_made_to_fit_the_path(tmp_path: Path, path_mtu: int | None) 
     assert "Addresses to replace" not in said, "they are the reader's own"
 
 
-@pytest.mark.parametrize("name", [name for name in vpn_names() if load_vpn(name).carries == "ip"])
+@pytest.mark.parametrize(
+    "name", [name for name in vpn_names() if load_vpn(name).carries == "ip" and not load_vpn(name).beside]
+)
 def test_the_closing_lets_out_by_devices_that_the_recipe_itself_makes(name: str) -> None:
     """By their names; one that a daemon chooses itself would be shut out, or somebody else's let out."""
     vpn, (me, peer) = load_vpn(name), TEST_SITES
