@@ -43,7 +43,11 @@ class OpenVpnDco(OpenVpn):
     copies_marks = False
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        return super().supports(node, params) or kernel_link(node, self.modules, self.sign.link)
+        if no := super().supports(node, params):
+            return no
+        # The module ovpn is loaded by its netlink family's name, as its daemon does, and not by that of its links.
+        node.run("genl", "ctrl", "get", "name", self.sign.link, check=False)
+        return kernel_link(node, self.modules, self.sign.link)
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         files = super().render(me, peers, params, secrets)
