@@ -249,7 +249,7 @@ class RunContext:
             raise LabError(self.store.trouble(error)) from error
         what = str(error) or repr(error)
         reason = (what if isinstance(error, VpnevalError | TimeoutError) else repr(error)) + tail(folder)
-        said = (f"{error.argv[0]}: {error.stderr}" if isinstance(error, CommandError) else "") + tail(folder)
+        said = (f"{' '.join(error.argv[:1])}: {error.stderr}" if isinstance(error, CommandError) else "") + tail(folder)
         if self.stage.rig.stands != 1 and (why := confined(said)):  # the labs are on this machine
             reason += f"\n{why}"
         proof = error.proof if isinstance(error, ProofError) else None

@@ -206,6 +206,8 @@ class LabCase:
 
     def _spied(self) -> str:
         name = self.rng.choice(VPNS)
+        if name == "ssh_forward" and "measure=udp" in self.cells:
+            name = "openvpn"  # a forwarder carries no UDP, and nothing measured is no success
         self.said.append(name)
         told = self.folder / "told"
         (self.folder / f"{name}.py").write_text(SPY.format(name=name, told=str(told)))
