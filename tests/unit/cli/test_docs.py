@@ -110,7 +110,7 @@ def test_a_line_that_is_wrong_is_found(tmp_path: Path) -> None:
 
 READS = ("report", "why", "compare", "history", "watch", "list", "plan", "recipe")
 # What a run must have measured, where the example has not.
-RUN_WITH = {"operations": "papers/operations", "security": "papers/security-own", "--line": "choice/two-cores"}
+RUN_WITH = {"operations": "papers/operations", "security": "papers/security-table4", "--line": "choice/two-cores"}
 LAB = "vagrant"  # of which the plan knows without asking it
 EXAMPLE = next((ROOT / "results" / "examples").glob("*/run.json")).parent
 
