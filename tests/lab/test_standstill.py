@@ -22,12 +22,29 @@ STILL_S = 2.5
 def stand_still(machine: LabNode) -> None:
     """All processes of the machine stop, as with a virtual machine that is paused while the clocks go on."""
     stopped = {machine.pid, *descendants(machine.pid)}
-    for number in (signal.SIGSTOP, signal.SIGCONT):
-        for pid in stopped:
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
-        if number == signal.SIGSTOP:
-            time.sleep(STILL_S)  # the pause itself is what is measured
+    tell(stopped, signal.SIGSTOP)
+    time.sleep(STILL_S)  # the pause itself is what is measured
+    until_s = time.monotonic() + 20
+    while waiting := {
+        pid for pid in stopped if is_stopped(pid)
+    }:  # unshare(1) stops itself when it sees its child stopped
+        assert time.monotonic() < until_s, f"still stopped: {waiting}"
+        tell(waiting, signal.SIGCONT)
+        time.sleep(0.05)
+
+
+def tell(pids: set[int], number: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def is_stopped(pid: int) -> bool:
+    """proc(5), stat: the state follows the name in brackets."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
 
 
 @pytest.mark.timeout(300)
