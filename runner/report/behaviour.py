@@ -21,7 +21,7 @@ NARROW: dict[str, tuple[str, bool | None]] = {
 }
 BACK: dict[str, tuple[str, bool | None]] = {
     "at_once": ("back at once", True),
-    "back": ("back within {within_s} s", None),
+    "back": ("back within {within_s:g} s", None),
     "never": ("not back within {back_s:.0f} s", False),
     "dead": ("does not come up behind a NAT", False),
 }

@@ -4,7 +4,9 @@ Each row is one thing that a path does, and groups the VPNs by what they did. Wi
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from textwrap import wrap
 
 from runner.data.levels import BASELINE
 from runner.data.store import load_run
@@ -19,6 +21,7 @@ def table(folder: Path) -> str:
     """What a path does, and after each verdict the VPNs that had it; where repetitions differ, all of theirs."""
     run, trials = load_run(folder)
     found = behaviours(trials)
+    measured = sorted({each.vpn for each in found} - {BASELINE})
     rows = []
     for metric, (head, _) in WORDS.items():
         said: dict[str, dict[str, None]] = {}
@@ -26,14 +29,21 @@ def table(folder: Path) -> str:
             if each.metric == metric and each.vpn != BASELINE:
                 said.setdefault(row_of(each), {})[words(each)] = None
         groups: dict[str, list[str]] = {}
-        for vpn, verdicts in sorted(said.items()):
-            groups.setdefault(" or ".join(verdicts), []).append(vpn)
-        told = "; ".join(f"{verdict}: {', '.join(vpns)}" for verdict, vpns in sorted(groups.items()))
-        rows += [[head, told]] * bool(told)
-    day = run.created_at[:10]
-    return "\n".join(
-        [f"Run of {day}, [{folder.name}](../results/{folder.name}/):", "", *table_lines(["the path", "VPNs"], rows)]
-    )
+        for row, verdicts in sorted(said.items()):
+            vpn, _, level = row.partition(", ")
+            groups.setdefault(" or ".join(verdicts), []).append(f"{vpn} ({level})" if level else vpn)
+        if groups:
+            rows.append([head, grouped(groups, measured)])
+    about = f"Run of {run.created_at[:10]}, [{folder.name}](../results/{folder.name}/), of {', '.join(measured)}:"
+    return "\n".join([*wrap(about, 120), "", *table_lines(["the path", "VPNs"], rows)])
+
+
+def grouped(groups: dict[str, list[str]], measured: Sequence[str]) -> str:
+    """Each verdict with its VPNs, the most frequent one last: where every VPN has a verdict, those are the others."""
+    *few, (most, rest) = sorted(groups.items(), key=lambda group: (len(group[1]), group[0]))
+    named = {vpn for _, vpns in groups.items() for vpn in vpns}
+    others = ("all" if not few else "the others") if len(rest) > 1 and {*measured} <= named else ", ".join(rest)
+    return "; ".join([f"{verdict}: {', '.join(vpns)}" for verdict, vpns in few] + [f"{most}: {others}"])
 
 
 def with_table(page: str, made: str) -> str:

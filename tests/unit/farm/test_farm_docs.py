@@ -16,7 +16,7 @@ from tests.lab.test_farm import certificates
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "farm.md").read_text()
 (CONFIG,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-MANIFEST = (DOCS / "farm" / "vpneval-farm.yaml").read_text()
+MANIFEST, SLURM = ((DOCS / "farm" / name).read_text() for name in ("vpneval-farm.yaml", "slurm.py"))
 PLACES = {"ca.pem", "node.pem", "node-key.pem"}
 
 
@@ -87,9 +87,8 @@ def test_dask_takes_the_commands_of_the_manifest(kind: str, program: Any) -> Non
 
 
 def test_the_script_of_slurm_asks_for_a_node_and_starts_a_worker_with_a_lab(tmp_path: Path) -> None:
-    """The arguments of the page, given to dask-jobqueue, in the script that SLURM would get."""
-    (page,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    calls = [one for one in ast.walk(ast.parse(page)) if isinstance(one, ast.Call)]
+    """The arguments of the program, given to dask-jobqueue, in the script that SLURM would get."""
+    calls = [one for one in ast.walk(ast.parse(SLURM)) if isinstance(one, ast.Call)]
     (call,) = (one for one in calls if isinstance(one.func, ast.Name) and one.func.id == "SLURMCluster")
     asked = {word.arg: ast.literal_eval(word.value) for word in call.keywords if word.arg}
     certificates(tmp_path)
