@@ -110,11 +110,14 @@ def test_the_page_has_the_committed_run() -> None:
 
 
 def test_the_table_of_a_page_groups_the_vpns(tmp_path: Path) -> None:
-    trials = [judged(vpn, "duplicates_borne", LOST) for vpn in ("nebula", "fastd")]
-    (tmp_path / "run.json").write_text(make_run(("nebula", "fastd")).model_dump_json())
+    vpns = ("nebula", "fastd", "tinc")
+    trials = [judged(vpn, "duplicates_borne", {**LOST, "kind": "once" if vpn == "tinc" else "lost"}) for vpn in vpns]
+    trials += [judged(vpn, "burst_loss_borne", {**LOST, "kind": "exact"}, 2) for vpn in vpns[:2]]
+    (tmp_path / "run.json").write_text(make_run(vpns).model_dump_json())
     (tmp_path / "trials.jsonl").write_text("".join(trial.model_dump_json() + "\n" for trial in trials))
     page = with_table(f"before\n{BEGIN}old\n{END}after\n", made_table(tmp_path))
-    assert "| duplicates | 133 of 200 arrive: fastd, nebula |" in page
+    assert "| duplicates | each arrives once: tinc; 133 of 200 arrive: the others |" in page
+    assert "| loss in bursts | all others arrive: fastd, nebula |" in page, "tinc has no verdict there"
     assert page.startswith("before\n")
     assert page.endswith("after\n")
     assert "old" not in page
