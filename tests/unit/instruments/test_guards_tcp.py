@@ -63,6 +63,7 @@ def test_a_test_of_a_file_that_did_not_come_whole() -> None:
     lab = lab_with(Iperf(json.dumps(report("tcp"))))
     whole = tcp.tcp(lab, "10.2.0.2", 1, 1, "forward", "random", file_bytes=sent_bytes)
     assert whole.measurements[0].value > 0
+    assert whole.measurements[0].at_least, "iperf3 saw its end within 0.1 s, which is much of this test"
     with pytest.raises(MeasurementError, match=r"the test ended after .* of .* MB"):
         tcp.tcp(lab, "10.2.0.2", 1, 1, "forward", "random", file_bytes=2 * sent_bytes)
 
@@ -189,3 +190,14 @@ def test_text_payload_shrinks_to_a_quarter() -> None:
     text = tcp.text_payload().encode()
     assert len(text) == 2_000_000
     assert 0.2 < len(zlib.compress(text)) / len(text) < 0.3
+
+
+def test_of_a_file_that_takes_long_the_end_is_known() -> None:
+    def long(found: dict[str, Any]) -> None:
+        found["end"]["sum_received"]["seconds"] = 6.0
+
+    found = edited("tcp", long)
+    lab = lab_with(Iperf(json.dumps(found)))
+    measured = tcp.tcp(lab, "10.2.0.2", 1, 1, "forward", "random", file_bytes=found["end"]["sum_sent"]["bytes"])
+    assert not measured.measurements[0].at_least
+    assert not tcp_of(report("tcp")).measurements[0].at_least, "a test of a time ends when it is to"
