@@ -23,7 +23,7 @@ from runner.instruments.traffic.lookups import lookups
 from runner.instruments.traffic.overhead import Overhead
 from runner.instruments.traffic.resolver import PORT, Resolving, answering
 from runner.instruments.traffic.service import service
-from runner.instruments.traffic.tcp import tcp
+from runner.instruments.traffic.tcp import FILE_ENDS_S, tcp
 from runner.instruments.traffic.udp import Udp, udp
 from runner.instruments.traffic.udp_sockets import UdpSockets, sending
 from runner.lab.node import wait_until
@@ -138,7 +138,7 @@ def test_a_test_of_a_file_ends_with_it(lab: Lab, image: Image, payload: str) -> 
     assert time.monotonic() - started > 8 * file_bytes / SHAPED_BPS, "longer than the second of a test by time"
     throughput = measured.measurements[0]
     assert throughput.value == pytest.approx(SHAPED_BPS, rel=0.2)
-    carried_bytes = sum(throughput.samples) / 8  # of a second each, but the last one
+    carried_bytes = sum(throughput.samples) * FILE_ENDS_S / 8  # of an interval each, but the last one
     assert file_bytes * 0.8 < carried_bytes < file_bytes * 1.8
 
 
