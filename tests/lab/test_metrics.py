@@ -1,5 +1,6 @@
 """Latency, download and cost through real tunnels, each with a control that shows it measures what it says."""
 
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,6 +11,7 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.data.errors import InstrumentError, MeasurementError
+from runner.data.files import hold_lock
 from runner.data.wan import Conditions
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, at_once
@@ -29,7 +31,7 @@ from runner.instruments.traffic.udp_sockets import UdpSockets, sending
 from runner.lab.node import wait_until
 from runner.lab.places import NamespaceRig
 from runner.lab.readings.facts import facts, openssl_bps
-from runner.lab.readings.lookups import lacks
+from runner.lab.readings.lookups import TRACEFS, lacks, traced
 from runner.lab.shape import wan
 from runner.lab.shape.site_to_site import Lab, namespace_lab
 from runner.lab.software.image import Image
@@ -126,6 +128,18 @@ def test_route_lookups_of_the_near_gateway(lab: Lab, image: Image, name: str, ea
     (beside,) = Overhead().once(bench, Asked(load_vpn(name), levels, PROFILES["quick"], 1)).measurements
     bench.close()
     assert (beside.value == 0) == (name == "none"), "with the generator of the tunnel"
+
+
+@pytest.mark.smoke
+def test_nobody_else_traces_lookups_meanwhile() -> None:
+    if lack := lacks():
+        pytest.skip(lack)
+    folder = os.open(TRACEFS / "instances", os.O_RDONLY)
+    try:
+        with traced(44):
+            assert not hold_lock(folder, wait=False)
+    finally:
+        os.close(folder)
 
 
 @pytest.mark.smoke

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from runner.data.errors import MeasurementError
+from runner.data.files import hold_lock
 
 TRACEFS = Path("/sys/kernel/tracing")
 EVENT = "events/fib/fib_table_lookup"
@@ -53,8 +54,11 @@ def lacks() -> str:
 def traced(tos: int) -> Iterator[Callable[[], list[Lookup]]]:
     """Trace this kernel's lookups for this type of service, and those for what a node sends itself, while the block
     runs; the function that it gets returns those so far, and raises MeasurementError where they were too many to be
-    kept. Raises MeasurementError where it cannot trace."""
+    kept. Waits while another vpneval traces here: a lookup does not say in whose lab it is. Raises MeasurementError
+    where it cannot trace."""
     try:
+        folder = os.open(TRACEFS / "instances", os.O_RDONLY)
+        hold_lock(folder, TRACEFS)
         own = Path(mkdtemp(prefix="vpneval-", dir=TRACEFS / "instances"))
         (own / "buffer_size_kb").write_text(BUFFER_KB)
         (own / EVENT / "filter").write_text(f"tos == {tos} || iif == {LOOPBACK_INDEX}")
@@ -73,6 +77,7 @@ def traced(tos: int) -> Iterator[Callable[[], list[Lookup]]]:
     finally:
         (own / EVENT / "enable").write_text("0")
         own.rmdir()
+        os.close(folder)  # and the lock with it
 
 
 def parsed(trace: str) -> list[Lookup]:
