@@ -60,8 +60,8 @@ class Candidate(Strict):
 
 class Answer(Strict):
     """The answer for ``needs``. ``named``: the VPNs that are equally good, the first one to take; empty where no VPN
-    fulfils the musts and was measured. ``grade``: of the first; SHORT: it carries most, and not the line. ``unknown``:
-    the VPNs that have the musts, and of which what counts was not measured."""
+    fulfils the musts and was measured. ``grade``: of the first; SHORT: it comes nearest, and does not carry the
+    line. ``unknown``: the VPNs that have the musts, and of which what counts was not measured."""
 
     needs: Needs
     named: list[str]
@@ -361,7 +361,8 @@ def _reasons(one: Graded, own: Mapping[Must, str], needs: Needs, grade: int, bes
         surely = [must for must in lacking if must not in unknown]
         return [Reason(musts=surely or unknown, unknown=not surely)]
     middle = {name: int(np.median(codes)) for name, codes in one.codes.items()}
-    if middle["capacity"] == Grade.SHORT:  # a tunnel that is full does worse in all else
+    # A tunnel that is full does worse in all else. Where none carries the line, that is what sets one behind another.
+    if middle["capacity"] == Grade.SHORT and (grade == Grade.SHORT or best < Grade.SHORT):
         return [Reason(criterion="capacity", value=_value(one, "capacity"))]
     if grade > best or best == Grade.UNKNOWN:
         worse = [name for name in middle if middle[name] > best] or [name for name in middle if middle[name] == grade]

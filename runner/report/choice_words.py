@@ -57,8 +57,8 @@ def headline(choice: Choice) -> str:
         return f"No VPN that was measured here suits {_rate(said.needs.line_bps or 0)}, {asked_for(choice.needs)}."
     first, line = said.of(said.named[0]), _rate(said.needs.line_bps or 0)
     if said.grade == Grade.SHORT:
-        carries = f"{first.vpn} carries most: {_up_to(first.here_bps, first.most_bps)}"
-        return f"No VPN that was measured here carries {line} on this machine. {carries}."
+        nearest = f"{first.vpn} comes nearest: {_up_to(first.here_bps, first.most_bps)}"
+        return f"No VPN that was measured here suits {line} on this machine. {nearest}."
     if said.certainty == "open" and len(said.named) > 1:
         return f"Take {_either(said.named)}: the trials do not decide between them yet."
     carries = f"it carries your {line} and takes {_cores(first)} on each gateway"
@@ -223,7 +223,7 @@ def _change(change: Change) -> str:
     kept = f" ({', '.join(RESERVED[name] for name in change.reservations)})" if change.reservations else ""
     if change.line_bps is not None:
         if change.grade == Grade.SHORT:
-            then, kept = "nothing here carries it", ""
+            then, kept = "nothing here suits it", ""
         return f"from {_rate(change.line_bps)} on {then}{kept}"
     if change.grade == Grade.SHORT:
         kept = " (does not carry it here)"
@@ -238,7 +238,7 @@ def _band(band: Band) -> str:
     if not band.named:
         return "nothing that was measured here suits"
     if band.grade == Grade.SHORT:
-        return f"nothing here carries it; {band.named[0]} carries most, {_up_to(band.here_bps, band.most_bps)}"
+        return f"nothing here suits it; {band.named[0]} comes nearest, {_up_to(band.here_bps, band.most_bps)}"
     kept = f" ({', '.join(RESERVED[name] for name in band.reservations)})" if band.reservations else ""
     return f"{_either(band.named)}{': equally good' if len(band.named) > 2 else ''}{kept}"
 
@@ -278,7 +278,10 @@ WHAT: Mapping[Criterion, str] = {
 }
 REASONS: Mapping[Criterion, Callable[[float, Candidate], str]] = {
     "capacity": _carries,
-    "loss": lambda value, _: f"loses {text.percent(value, 1)} of the datagrams at {USUAL.load:.0%} of the line",
+    "loss": lambda value, candidate: (
+        f"loses {text.percent(value, 1)} of the datagrams at {USUAL.load:.0%} of "
+        f"{'the line' if candidate.carries == 'yes' else 'what it carries'}"
+    ),
     "delay": lambda value, _: f"adds {text.digits(value)} ms to one packet in twenty",
     "mouth_to_ear": lambda value, _: f"a call takes {text.digits(value)} ms from end to end",
     "rtt": lambda value, _: f"adds {text.digits(value)} ms to the round trip",

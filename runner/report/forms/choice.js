@@ -233,7 +233,7 @@ function choosing(data, devices) {
       return [{criterion: null, value: null, musts: surely.length ? surely : open, unknown: !surely.length}];
     }
     const reason = (criterion) => ({criterion, value: one.values[criterion] ? known(one.values[criterion]) : null, musts: [], unknown: false});
-    if (middle(one.codes.capacity) === SHORT) return [reason("capacity")];
+    if (middle(one.codes.capacity) === SHORT && (one.middle === SHORT || best < SHORT)) return [reason("capacity")];
     if (one.middle <= best && best !== UNKNOWN) return [reason("cost")];
     const grades = Object.entries(one.codes).map(([name, codes]) => [name, middle(codes)]);
     let worse = grades.filter(([, grade]) => grade > best);
@@ -353,7 +353,7 @@ function saying(data) {
     if (!said.named.length) return `No VPN that was measured here suits ${line}, ${askedFor(needs)}.`;
     const first = said.candidates.find((one) => one.vpn === said.named[0]), others = said.named.slice(1);
     if (said.grade === SHORT) {
-      return `No VPN that was measured here carries ${line} on this machine. ${first.vpn} carries most: ${upTo(first.here_bps, first.most_bps)}.`;
+      return `No VPN that was measured here suits ${line} on this machine. ${first.vpn} comes nearest: ${upTo(first.here_bps, first.most_bps)}.`;
     }
     if (said.certainty === "open" && others.length) {
       return `Take ${listed(said.named, "or")}: the trials do not decide between them yet.`;
@@ -367,7 +367,7 @@ function saying(data) {
   function ofBand(band) {
     if (!band.named.length && band.unknown.length) return "not known here: not enough was measured";
     if (!band.named.length) return "nothing that was measured here suits";
-    if (band.grade === SHORT) return `nothing here carries it; ${band.named[0]} carries most, ${upTo(band.here_bps, band.most_bps)}`;
+    if (band.grade === SHORT) return `nothing here suits it; ${band.named[0]} comes nearest, ${upTo(band.here_bps, band.most_bps)}`;
     const kept = band.reservations.length ? ` (${reserved(band.reservations).join(", ")})` : "";
     return `${listed(band.named, "or")}${band.named.length > 2 ? ": equally good" : ""}${kept}`;
   }
@@ -393,7 +393,7 @@ function saying(data) {
       candidate.grade < SHORT ? `carries it with little room: ${quantity(value)}`
         : candidate.carries === "no" ? `does not carry it: ${quantity(value)}`
           : `depends: ${upTo(candidate.here_bps, candidate.most_bps)}`),
-    loss: (value) => `loses ${(100 * value).toFixed(1)} % of the datagrams at ${Math.round(100 * data.thresholds.load)}% of the line`,
+    loss: (value, candidate) => `loses ${(100 * value).toFixed(1)} % of the datagrams at ${Math.round(100 * data.thresholds.load)}% of ${candidate.carries === "yes" ? "the line" : "what it carries"}`,
     delay: (value) => `adds ${digits(value)} ms to one packet in twenty`,
     mouth_to_ear: (value) => `a call takes ${digits(value)} ms from end to end`,
     rtt: (value) => `adds ${digits(value)} ms to the round trip`,
@@ -417,7 +417,7 @@ function saying(data) {
     let words = then.named.length ? listed(then.named, "or") : "nothing that is known here";
     let kept = then.reservations.length ? ` (${reserved(then.reservations).join(", ")})` : "";
     if (then.line_bps !== undefined) {
-      if (then.grade === SHORT) [words, kept] = ["nothing here carries it", ""];
+      if (then.grade === SHORT) [words, kept] = ["nothing here suits it", ""];
       return `from ${rate(then.line_bps)} on ${words}${kept}`;
     }
     if (then.grade === SHORT) kept = " (does not carry it here)";

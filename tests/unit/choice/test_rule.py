@@ -112,6 +112,18 @@ def test_what_breaks_down_at_80_megabits_is_out_at_100_and_named_at_50() -> None
     assert answer(alone, words("fragile"), needs(1e8, traffic="files")).named == ["fragile"]  # no datagrams
 
 
+def test_where_nothing_carries_the_line_what_carries_more_and_loses_is_told_to_lose() -> None:
+    """Not that it is short: the one that comes nearest is shorter."""
+    both = {"steady": device("steady", 5e8, 5e8), "lossy": device("lossy", 2e9, 2e9, loss_ratio=0.2)}
+    found = answer(both, words(*both), needs(5e9))
+    assert (found.named, found.grade) == (["steady"], Grade.SHORT)
+    assert [reason.criterion for reason in found.of("lossy").reasons] == ["loss"]
+    assert [reason.criterion for reason in answer(both, words(*both), needs(4e8)).of("lossy").reasons] == ["loss"]
+    full = {**both, "wide": device("wide", 1e10, 1e10)}
+    assert found.of("lossy").carries == "depends"
+    assert [reason.criterion for reason in answer(full, words(*full), needs(5e9)).of("lossy").reasons] == ["capacity"]
+
+
 @pytest.mark.parametrize("headroom", [1.0, 1.25, 1.5])
 @pytest.mark.parametrize(("cores", "ratio"), [(0.05, 1.1), (0.1, 1.25), (0.2, 1.5)])
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.5])
