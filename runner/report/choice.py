@@ -18,6 +18,7 @@ from runner.data.shipped import shipped_runs
 from runner.data.trials import Run, Strict, Trial
 from runner.ranking.basis import comparable
 
+DATAGRAMS = ("udp", "ladder")
 CALM = 0.1  # of the CPU time, the hypervisor's or other programs': above it, what is not carried here may be elsewhere
 
 
@@ -31,7 +32,8 @@ class Kin(Strict):
 class Choice(Strict):
     """The choice that a run allows. ``answer``: for the stated line, None where none is stated; ``bands``: for every
     line; ``unsettled``: the asked lines that more of the same measurements would settle, bit/s; ``states``: VPN -> must
-    -> what is known of it; ``absent``: VPNs that were asked for and not measured here, the kernel's first; ``others``:
+    -> what is known of it; ``absent``: VPNs that were asked for and not measured here, the kernel's first; ``partly``:
+    those of which datagrams could not be measured -> why; ``others``:
     VPNs that the run has not come to and that have the musts, as far as shipped runs and declarations tell;
     ``kin``: of those that were measured; ``stolen``: the share of the CPU time that the hypervisor took;
     ``foreign``: that programs outside of the lab had. ``devices`` are what all of it was made from; they are not part
@@ -44,6 +46,7 @@ class Choice(Strict):
     unsettled: list[float]
     states: dict[str, dict[Must, State]]
     absent: list[str]
+    partly: dict[str, str] = {}
     others: list[str] = []
     kin: list[Kin]
     stolen: float
@@ -82,6 +85,7 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
         unsettled=unsettled(measured, words, run.needs, calm=calm),
         states=known,
         absent=_absent(run, trials),
+        partly=_partly(run, trials),
         others=_others(run),
         kin=[Kin(vpn=vpn, kernel=other) for vpn in sorted(measured) for other in _in_kernel(run, vpn)],
         stolen=stolen,
@@ -109,6 +113,17 @@ def _absent(run: Run, trials: Sequence[Trial]) -> list[str]:
     measured = {trial.vpn for trial in trials if trial.status == "ok"}
     absent = [vpn for vpn in comparable(run) if vpn not in measured]
     return sorted(absent, key=lambda vpn: (run.vpns[vpn].dataplane != "kernel", vpn))
+
+
+def _partly(run: Run, trials: Sequence[Trial]) -> dict[str, str]:
+    """Of the VPNs that join networks and were measured, those that carry no datagrams of the length that was asked for,
+    and why."""
+    measured = {trial.vpn for trial in trials if trial.status == "ok" and run.vpns[trial.vpn].carries != "tcp"}
+    return {
+        trial.vpn: trial.reason
+        for trial in trials
+        if trial.status == "unsupported" and trial.vpn in measured and trial.params.get("measure") in DATAGRAMS
+    }
 
 
 def _in_kernel(run: Run, vpn: str) -> list[str]:

@@ -181,6 +181,7 @@ def kin(choice: Choice) -> str:
 def not_measured(choice: Choice) -> str:
     """Which VPNs were asked for and not measured, and which the run has not come to; empty where there are none."""
     absent = f"Not measured here: {', '.join(choice.absent)}." if choice.absent else ""
+    absent = " ".join([absent, *(f"No datagrams of {vpn}: {why}." for vpn, why in choice.partly.items())]).strip()
     if not choice.others:
         return absent
     more = f" and {len(choice.others) - OTHERS} more" * (len(choice.others) > OTHERS)

@@ -49,6 +49,7 @@ def choice_page(report: Report, choice: Choice, samples: Samples, where: str) ->
         "kin": choice_words.kin(choice),
         "failed": choice_words.failed(choice),
         "absent": choice.absent,
+        "partly": choice.partly,
         "recipe": steps.get("Set it up", ""),
         "more": steps.get("Be surer", ""),
         "known": [(must, [choice.states[vpn][must].word for vpn in choice.devices]) for must in named.MUSTS],

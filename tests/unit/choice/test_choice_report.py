@@ -15,6 +15,7 @@ from runner.data.needs import Needs
 from runner.data.trials import Run, Trial
 from runner.report.choice import choice
 from runner.report.choice_words import headline, lines
+from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.terminal import render
 from runner.report.model import build
@@ -133,3 +134,21 @@ def test_headline_says_take_and_sure() -> None:
     assert found is not None
     assert headline(found).startswith("Take wireguard_go: it carries your 1 Gbit/s")
     assert headline(found).endswith("Sure.")
+
+
+def test_why_a_vpn_has_no_datagrams_is_said() -> None:
+    """Else "not measured" is all that a user learns of it."""
+    why = "a packet of 1328 bytes (IPv4) is longer than the tunnel's MTU, 1280 bytes"
+    run, trials = chosen_run(needs=Needs(line_bps=1e8))
+    refused = {"status": "unsupported", "reason": why, "measurements": [], "curve": []}
+    short = [
+        trial.model_copy(update=refused) if (trial.vpn, trial.params["measure"]) == ("openvpn", "udp") else trial
+        for trial in trials
+    ]
+    found, before = choice(run, short), choice(run, trials)
+    assert found is not None
+    assert before is not None
+    assert (found.partly, before.partly) == ({"openvpn": why}, {})
+    page, text = html_text(build(run, short)), " ".join(" ".join(screen(run, short)).split())
+    assert "1280 bytes" in page.split("</dl>")[0]
+    assert "No datagrams of openvpn: a packet of 1328 bytes" in text
