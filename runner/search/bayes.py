@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 from runner.search import bisection
 from runner.search.bracket import NEAR, Bracket
@@ -38,7 +39,7 @@ def search(account: Account, goal: Goal) -> SearchResult:
         return account.result(None, flags=frozenset({end.flag}))
     except BudgetSpent:
         return sampler.unfinished()
-    if sampler.contradicted():
+    if sampler.contradicted_again():
         return sampler.unfinished()
     return sampler.confirmed() if goal.confirm else sampler.result()
 
@@ -244,21 +245,45 @@ class Sampler:
         interval_bps = (passed_bps, min(higher)) if passed_bps and higher else None
         return self.account.result(passed_bps if higher else None, interval_bps, flags=frozenset({"unconfirmed"}))
 
+    def kept_ratio(self, rate_bps: float) -> float:
+        """Truly offered per asked for, of the trials near a rate: what a sender falls short by is asked for on top."""
+        kept = [t for t in self.account.trials if not t.sender_short]
+        near = [t for t in kept if abs(math.log(t.offered_rate_bps / rate_bps)) < REACH]
+        return statistics.median([t.offered_rate_bps / t.asked_rate_bps for t in near] or [1.0])
+
     def contradicted(self) -> bool:
         """Does the estimate lie above a rate that failed badly, and that nothing at or above it passed?"""
+        failed = self.failed_badly()
+        return bool(failed) and self.estimate.rate_bps >= min(t.offered_rate_bps for t in failed)
+
+    def failed_badly(self) -> list[SearchTrial]:
+        """The trials that lost much, above all that passed."""
         trials, ratio = self.account.trials, self.goal.loss_ratio
         passed_bps = max((t.offered_rate_bps for t in trials if self.loss(t) <= ratio), default=0.0)
-        failed = [t.offered_rate_bps for t in trials if self.loss(t) > NEAR and t.offered_rate_bps > passed_bps]
-        return bool(failed) and self.estimate.rate_bps >= min(failed)
+        return [t for t in trials if self.loss(t) > NEAR and t.offered_rate_bps > passed_bps]
+
+    def contradicted_again(self) -> bool:
+        """Is the estimate still contradicted after the rate that says so was offered again? A stall passes then."""
+        for _ in range(bisection.VISITS):
+            if not self.contradicted():
+                return False
+            lowest = min(self.failed_badly(), key=lambda trial: trial.offered_rate_bps)
+            try:
+                self.learn(self.offer(lowest.asked_rate_bps, "estimate"))
+            except BudgetSpent:
+                break
+        return self.contradicted()
 
     def confirmed(self) -> SearchResult:
         """The thesis' verdict (§3.5.1) at the interval's lower end, stepping down where it fails."""
         assert self.goal.confirm is not None
         count, duration_s = self.goal.confirm
         rate_bps = max(self.goal.min_rate_bps, self.estimate.careful_bps)
+        explained_ratio = self.goal.loss_ratio + 2 * self.goal.relative_width
         try:
             for _ in range(4):
-                verdict = bisection.judge(self.account, rate_bps, count, duration_s, self.goal.loss_ratio)
+                asked_bps = min(rate_bps / self.kept_ratio(rate_bps), self.goal.max_rate_bps)
+                verdict = bisection.judge_again(self.account, self.goal, asked_bps, count, duration_s, explained_ratio)
                 if verdict.mean_loss_ratio <= self.goal.loss_ratio and not verdict.sender_short:
                     return self.result(min(rate_bps, verdict.offered_rate_bps))
                 rate_bps = max(self.goal.min_rate_bps, rate_bps * (1 - self.goal.relative_width))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import statistics
 from typing import Any
 
 from runner.data.errors import CannotRunHere, MeasurementError
 from runner.data.extras import pip_install
+from runner.data.numbers import same
 from runner.search.model import Account, BudgetSpent, Flag, Goal, SearchResult
 
 POOL = 10  # trials whose mean counts as one: MLRsearch judges the median trial, the thesis the mean
@@ -52,7 +54,14 @@ def mlrsearch(account: Account, goal: Goal) -> SearchResult:
     if any(t.sender_short and t.asked_rate_bps >= lower_bps * 0.999 and t.offered_rate_bps < lower_bps * 0.95
            and t.loss_ratio <= goal.loss_ratio for t in account.trials):  # fmt: skip
         return account.result(None, flags=frozenset({"generator_limited"}))
-    return account.result(lower_bps, (lower_bps, upper_bps), lower_bps)
+    lower_bps, upper_bps = lower_bps * _kept_ratio(account, lower_bps), upper_bps * _kept_ratio(account, upper_bps)
+    return account.result(lower_bps, (lower_bps, max(lower_bps, upper_bps)), lower_bps)
+
+
+def _kept_ratio(account: Account, load_bps: float) -> float:
+    """Truly offered per asked for in the trials at a load; MLRsearch knows only what it asked for."""
+    kept = [t.offered_rate_bps / t.asked_rate_bps for t in account.trials if same(t.asked_rate_bps, load_bps)]
+    return statistics.median(kept or [1.0])
 
 
 def load() -> Any:

@@ -83,9 +83,9 @@ def test_a_run_can_choose_the_search_and_such_a_search_goes_on_without_a_break(p
 
 def test_a_scan_is_expected_to_take_at_most_its_window_with_all_trials() -> None:
     scan = UdpSearch("scan", confirm=(10, 10.0), min_rate_bps=1e6, max_rate_bps=128e6)
-    assert scan.expected_s(0.3, first=True, warm_budget_s=None) == pytest.approx((8 + 2 + 21 * 10) * 10)
+    assert scan.expected_s(0.3, first=True, warm_budget_s=None) == pytest.approx((8 + 2 + 3 * 2 + (21 + 2) * 10) * 10)
     narrow = UdpSearch("scan", confirm=(10, 10.0), min_rate_bps=4e6, max_rate_bps=8e6)
-    assert narrow.expected_s(0.3, first=True, warm_budget_s=None) == pytest.approx((2 + 5 * 10) * 10)
+    assert narrow.expected_s(0.3, first=True, warm_budget_s=None) == pytest.approx((2 + 2 + (5 + 2) * 10) * 10)
 
 
 def test_a_named_search_offers_no_flows_of_the_generator() -> None:

@@ -28,10 +28,11 @@ def goal(least_bps: float, most_bps: float) -> Goal:
 
 
 def test_a_bisection_tries_the_lowest_rate_once_all_above_it_is_narrow() -> None:
-    """Nothing passes: half of the way down each time, until within 10 % of the lowest, which ends it."""
+    """Nothing passes: half of the way down each time, until within 10 % of the lowest, which fails thrice: no excess
+    explains what it loses."""
     dead = Account(lambda rate_bps, duration_s: Loss(1e6, 0.0), budget_s=100)
     found = bisect(dead, goal(10e6, 20e6), 1, 1.0)
-    assert [one.asked_rate_bps / 1e6 for one in dead.trials] == [20, 15, 12.5, 11.25, 10.625, 10]
+    assert [one.asked_rate_bps / 1e6 for one in dead.trials] == [20, 15, 12.5, 11.25, 10.625, 10, 10, 10]
     assert (found.rate_bps, *found.flags) == (None, "no_throughput")
 
 
@@ -48,15 +49,19 @@ def test_a_bisection_takes_back_a_rate_that_failed_by_accident(stalled: int) -> 
     found = bisect(Account(measure, budget_s=1000), replace(goal(1e6, 20e6), first_rate_bps=10e6), 1, 1.0)
     assert found.rate_bps is not None
     assert 15e6 <= found.rate_bps <= 17e6, seen
-    assert not found.flags
+    assert found.flags == ({"unstable"} if stalled != 2 else set()), "the second one, at 20 Mbit/s, fails anyway"
 
 
 def test_a_bisection_ends_where_the_rate_fails_again() -> None:
-    device = Account(lambda rate_bps, duration_s: Loss(1e6, 1e6 * (rate_bps <= 17e6)), budget_s=1000)
+    device = capacity(17e6)
     found = bisect(device, replace(goal(1e6, 20e6), first_rate_bps=10e6), 1, 1.0)
     asked = [one.asked_rate_bps / 1e6 for one in device.trials]
     assert asked == [10, 20, 15, 17.5, 16.25, 17.5], "the last one is the second look"
     assert found.interval_bps == (16.25e6, 17.5e6)
+    dead_above = Account(lambda rate_bps, duration_s: Loss(1e6, 1e6 * (rate_bps <= 17e6)), budget_s=1000)
+    bisect(dead_above, replace(goal(1e6, 20e6), first_rate_bps=10e6), 1, 1.0)
+    asked = [one.asked_rate_bps / 1e6 for one in dead_above.trials]
+    assert asked == [10, 20, 15, 17.5, 16.25, 17.5, 17.5], "that much may be a stall: a third look"
 
 
 def test_a_scan_ends_at_the_highest_rate() -> None:
@@ -75,9 +80,11 @@ def test_a_scan_begins_near_a_fail_and_goes_up_by_a_megabit_per_second() -> None
     found = scan(device, goal(1e6, 10e9), 10, 10.0)
     assert found.rate_bps == 154e6, "of 155 Mbit/s it loses more than 1 %"
     look = [one.asked_rate_bps / 1e6 for one in device.trials if one.purpose == "seed"]
-    assert look == [1, 2, 4, 8, 16, 32, 64, 128, 256, 192, 160, 144]
+    assert look == [1, 2, 4, 8, 16, 32, 64, 128, 256, 256, 256, 192, 192, 192, 160, 160, 160, 144]
     steps = [one.asked_rate_bps / 1e6 for one in device.trials if one.purpose == "confirm"]
-    assert steps == [rate for rate in range(144, 155) for _ in range(10)] + [155] * 7, "7 times 1.6 % are over 10 %"
+    assert steps == [rate for rate in range(144, 155) for _ in range(10)] + [155] * 14, (
+        "7 times 1.6 % are over 10 %, twice"
+    )
     assert len(device.trials) <= most_trials(1e6, 10e9, 10)
 
 
