@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 
 from pydantic import Field, InstanceOf
 
-from runner.choice.answer import Answer, Band, Change, answer, bands, changes, unsettled
+from runner.choice.answer import answer, bands, changes, unsettled
 from runner.choice.candidates import candidates
 from runner.choice.devices import Device, devices
+from runner.choice.machine import MachineState, machine_state
+from runner.choice.model import Answer, Band, Change
 from runner.choice.musts import State, states, words_of
-from runner.data.loads import MachineLoad
 from runner.data.named import Must
 from runner.data.needs import Needs
 from runner.data.shipped import shipped_runs
@@ -19,7 +19,6 @@ from runner.data.trials import Run, Strict, Trial
 from runner.ranking.basis import comparable
 
 DATAGRAMS = ("udp", "ladder")
-CALM = 0.1  # of the CPU time, the hypervisor's or other programs': above it, what is not carried here may be elsewhere
 
 
 class Kin(Strict):
@@ -30,14 +29,14 @@ class Kin(Strict):
 
 
 class Choice(Strict):
-    """The choice that a run allows. ``answer``: for the stated line, None where none is stated; ``bands``: for every
+    """The choice that a run allows. ``answer``: for the stated line, None where none is stated, or where the machine
+    forbids one, and then no ``bands`` either; ``bands``: for every
     line; ``unsettled``: the asked lines that more of the same measurements would settle, bit/s; ``states``: VPN -> must
     -> what is known of it; ``absent``: VPNs that were asked for and not measured here, the kernel's first; ``partly``:
     those of which datagrams could not be measured -> why; ``others``:
     VPNs that the run has not come to and that have the musts, as far as shipped runs and declarations tell;
-    ``kin``: of those that were measured; ``stolen``: the share of the CPU time that the hypervisor took;
-    ``foreign``: that programs outside of the lab had. ``devices`` are what all of it was made from; they are not part
-    of report.json."""
+    ``kin``: of those that were measured; ``machine``: what it did beside, which may forbid an answer. ``devices`` are
+    what all of it was made from; they are not part of report.json."""
 
     needs: Needs
     answer: Answer | None
@@ -49,14 +48,8 @@ class Choice(Strict):
     partly: dict[str, str] = {}
     others: list[str] = []
     kin: list[Kin]
-    stolen: float
-    foreign: float = 0.0
+    machine: MachineState
     devices: dict[str, InstanceOf[Device]] = Field(default={}, exclude=True)
-
-    @property
-    def calm(self) -> bool:
-        """Did the hypervisor and other programs leave the machine alone?"""
-        return max(self.stolen, self.foreign) <= CALM
 
     @property
     def named(self) -> set[str]:
@@ -71,33 +64,24 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
         return None
     known = states(run, trials, shipped_runs())
     words = words_of(known)
-    steal = [trial.noise.steal_ratio for trial in trials if trial.noise and trial.noise.steal_ratio is not None]
-    stolen = statistics.median(steal) if steal else 0.0
-    foreign = statistics.median([_foreign(load) for trial in trials for load in trial.loads] or [0.0])
-    calm = max(stolen, foreign) <= CALM
-    every = bands(measured, words, run.needs)
-    said = answer(measured, words, run.needs, calm=calm) if run.needs.line_bps else None
+    machine = machine_state(trials, [*measured])
+    every = [] if machine.forbids else bands(measured, words, run.needs, state=machine)
+    stated = run.needs.line_bps and not machine.forbids
+    said = answer(measured, words, run.needs, state=machine) if stated else None
     return Choice(
         needs=run.needs,
         answer=said,
         bands=every,
         changes=changes(measured, words, said, every) if said else [],
-        unsettled=unsettled(measured, words, run.needs, calm=calm),
+        unsettled=unsettled(measured, words, run.needs, state=machine),
         states=known,
         absent=_absent(run, trials),
         partly=_partly(run, trials),
         others=_others(run),
         kin=[Kin(vpn=vpn, kernel=other) for vpn in sorted(measured) for other in _in_kernel(run, vpn)],
-        stolen=stolen,
-        foreign=foreign,
+        machine=machine,
         devices=measured,
     )
-
-
-def _foreign(load: MachineLoad) -> float:
-    """The share of a machine's CPU time that programs outside of the lab had."""
-    outside = [process.busy for process in load.processes if process.role == "other" and not process.node]
-    return sum(outside) / len(load.cores) if load.cores else 0.0
 
 
 def _others(run: Run) -> list[str]:
