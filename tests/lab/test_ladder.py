@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from runner.data.store import load_run
 from runner.data.wan import Conditions
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, Go, Measuring
+from runner.instruments.tools.visits import visits
 from runner.instruments.traffic.ladder import Ladder
 from runner.lab.places import NamespaceRig
 from runner.lab.shape import wan
@@ -131,6 +133,34 @@ def test_a_vpn_that_is_slower_than_any_rate_that_is_tried_is_no_error(image: Ima
     assert slow["udp"].attempt.get("flags") == ["no_throughput"], slow["udp"]
     rates = {found.metric: found.value for found in slow["tcp"].measurements}
     assert 50e3 < rates["tcp_throughput"] < 1e6
+
+
+# Times the CPU time of a byte that is sent as fast as it goes: a sender wakes up as often at either rate.
+SPINS = {1e9: 6.0, 3e9: 3.0}
+
+
+def test_a_paced_sender_holds_its_rate_and_sleeps_meanwhile(image: Image, tmp_path: Path) -> None:
+    """At 1 and 3 Gbit/s, beside one that sends as fast as it can, in turns: by CPU seconds of its host."""
+    with bench_of(image, tmp_path, "none") as bench:
+        if bench.lab.host1.cpu_s() is None:
+            pytest.skip("this machine does not count the CPU time of a node")
+        found: dict[float | None, list[tuple[float, float]]] = {None: [], **{rate: [] for rate in SPINS}}
+        for _ in range(7):
+            for rate_bps, visits_of in found.items():
+                before_s = bench.lab.host1.cpu_s() or 0.0
+                transfer = visits(bench).tcp(0.2, rate_bps=rate_bps)
+                spent_s = (bench.lab.host1.cpu_s() or 0.0) - before_s
+                came_bps = 8 * transfer["bytes"] / transfer["seconds"]
+                visits_of.append((came_bps, spent_s / transfer["carried_bytes"]))
+        (free_bps, free_s), *paced = (
+            tuple(statistics.median(one[at] for one in each) for at in (0, 1)) for each in found.values()
+        )
+        if free_bps < 1.3 * max(SPINS):
+            pytest.skip(f"this machine carries {free_bps / 1e9:.1f} Gbit/s now: too little to pace 3 Gbit/s")
+        for rate_bps, (came_bps, byte_s) in zip(SPINS, paced, strict=True):
+            assert came_bps == pytest.approx(rate_bps, rel=0.05)
+            print(f"{rate_bps / 1e9:g} Gbit/s: {byte_s / free_s:.2f} times the CPU time")
+            assert byte_s < SPINS[rate_bps] * free_s
 
 
 def test_two_ladders_of_one_tunnel_agree_on_what_a_rate_costs(image: Image, tmp_path: Path) -> None:
