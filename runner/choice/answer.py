@@ -41,7 +41,9 @@ class Reason(Strict):
 class Candidate(Strict):
     """One VPN on the line. ``chance``: the share of the draws that choose it. ``grade``: the middle one. ``carries``:
     does it carry the line? ``here_bps``: what it carries here, ``most_bps``: on gateways with cores of their own at
-    most; None where nobody knows. ``cores``: of a gateway, at the demand. ``reasons``: why it is not named. ``trials``,
+    most; None where nobody knows. ``cores``: of a gateway beyond plain IP, at ``cores_bps`` of payload: the demand, or
+    what it carries here; ``cores_within``: where that cannot be told from plain IP's, by how much at most it may be
+    more or less (95 %). ``reasons``: why it is not named. ``trials``,
     ``failed``: of those that it is judged by."""
 
     vpn: str
@@ -51,6 +53,8 @@ class Candidate(Strict):
     here_bps: float | None
     most_bps: float | None
     cores: float | None
+    cores_bps: float | None = None
+    cores_within: float | None = None
     reasons: list[Reason] = []
     reservations: list[Criterion] = []
     musts: dict[Must, str] = {}
@@ -336,6 +340,8 @@ def _candidate(
         here_bps=here,
         most_bps=most,
         cores=cores,
+        cores_bps=one.cores_bps,
+        cores_within=_within(one.cores),
         reasons=[] if is_named else _reasons(one, own, needs, grade, best),
         reservations=_reservations(one),
         musts={must: own.get(must, "unknown") for must in needs.must},
@@ -347,6 +353,11 @@ def _candidate(
 def _known(draws: np.ndarray) -> float | None:
     middle = float(np.median(draws))
     return middle if math.isfinite(middle) else None
+
+
+def _within(cores: np.ndarray) -> float | None:
+    low, high = (float(value) for value in np.quantile(cores, (0.025, 0.975)))
+    return max(-low, abs(high)) if low <= 0 else None
 
 
 def _value(one: Graded, criterion: Criterion) -> float | None:

@@ -34,7 +34,6 @@ TRIMMED = 6  # from so many rounds on, one of each six is left out at either end
 CARRIED = 0.95  # of what was offered: less is not carried
 LOST = 0.01  # of the datagrams: less is no loss by which a sender would have been slowed down
 EXCEED_RATIO = 0.5  # of the slices may lose more or wait for longer: a goal of draft-ietf-bmwg-mlrsearch
-LEAST_CORES = 0.001  # of a gateway: what costs less than plain IP by chance costs this
 GATEWAYS = 2
 LOSSY = {"measure": "tcp", "streams": "8"}  # on it: a loss slows one of eight connections alone
 Rounds = Mapping[int, Mapping[str, float]]  # round -> name -> value
@@ -46,7 +45,8 @@ CONFIGURATIONS = ("recommended", "comparable")  # the first of them that a run h
 class Curve:
     """A ladder of one VPN and kind of traffic. ``rates_bps``: its rungs, ascending, and ``carried``: whether each was
     carried; ``cores`` (of a gateway, beyond plain IP), ``loss_ratio`` and ``delay_ms`` (p95, beyond plain IP) have the
-    shape (DRAWS, rungs); the last two have no number where nothing was measured."""
+    shape (DRAWS, rungs), and no number where nothing was measured. Draws of ``cores`` below 0 are kept: they show what
+    the difference to plain IP leaves open."""
 
     rates_bps: Array
     carried: np.ndarray[Any, np.dtype[np.bool_]]
@@ -253,7 +253,7 @@ def _curve(
     return Curve(
         rates_bps=np.array([rate for rate, _ in rows]),
         carried=np.array([statistics.median(row["carried_ratio"]) >= CARRIED for _, row in rows]),
-        cores=on_page(np.maximum(drawn("cores", _mean), LEAST_CORES)),
+        cores=on_page(drawn("cores", _mean)),
         loss_ratio=on_page(np.clip(drawn("loss_ratio", _usual), 0.0, 1.0)),
         delay_ms=on_page(np.maximum(drawn("delay_ms", _usual), 0.0)),
     )

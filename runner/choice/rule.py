@@ -1,5 +1,8 @@
 """The rule: of the VPNs that fulfil the musts, those with the best grade on the line; of these, those that cost the
-gateways least. Absolute stages first, one relative stage last: so no VPN that is not chosen changes the choice."""
+gateways least. Absolute stages first, one relative stage last: so no VPN that is not chosen changes the choice.
+
+A cost is a difference to plain IP, and may come out below 0. As the cheapest it counts with its size: what cannot be
+told from plain IP sets the others no bar below its own noise, and it is no reason against the VPN either."""
 
 from __future__ import annotations
 
@@ -26,6 +29,6 @@ def chosen(candidates: Sequence[Graded], thresholds: Thresholds) -> Chosen:
     near = capacity >= thresholds.short * capacity.max(axis=1, keepdims=True)
     among &= (best < Grade.SHORT) | near
     cores = np.where(among, np.column_stack([candidate.cores for candidate in candidates]), np.inf)
-    cheapest = cores.min(axis=1, keepdims=True)
+    cheapest = np.abs(cores).min(axis=1, keepdims=True)
     dear = np.maximum(cheapest + thresholds.cost_cores, cheapest * thresholds.cost_ratio)
     return np.asarray(among & (cores <= dear))

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -46,8 +47,7 @@ def test_it_sleeps_between_its_pieces_at_any_rate(monkeypatch: pytest.MonkeyPatc
     near, far = socket.socketpair()
     with near, far:
         streams.connections, streams.sent = [_Sending(near, send)], [0]  # type: ignore[list-item]
-        monkeypatch.setattr(visit.time, "sleep", sleep)
-        monkeypatch.setattr(visit.time, "monotonic", look)
+        monkeypatch.setattr(visit, "time", SimpleNamespace(sleep=sleep, monotonic=look))
         streams.pump(bytes(visit.BLOCK), rate_bps, lambda: now[0] < 100 + SECONDS)
     assert sum(sent) * 8 / SECONDS == pytest.approx(rate_bps, rel=0.03)
     assert sum(slept) > 0.5 * SECONDS, "it spins"
@@ -63,9 +63,9 @@ class _Sending:
 
 def test_what_a_stall_held_back_follows(ends: tuple[socket.socket, socket.socket]) -> None:
     near, far = ends
-    for end in ends:  # so that little waits in the kernel
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**16)
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
+    for one in ends:  # so that little waits in the kernel
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**16)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
     rate_bps, stop, came = 100e6, threading.Event(), [0]
 
     def receive() -> None:
