@@ -191,8 +191,9 @@ class Timeline(Strict):
 class Rung(Strict):
     """One rate of a ladder, in the rounds in which it was climbed to. ``values`` has by name one value a round, None
     where that round has none: ``carried_ratio`` (of what was offered), ``loss_ratio`` and ``delay_p50_ms``,
-    ``delay_p95_ms`` (of the datagrams), ``cpu_s`` (CPU seconds of the whole lab), ``seconds`` (that it lasted) and
-    ``carried_bytes`` (of payload, in that time); ``broke_down`` is 1 where nothing came through any more afterwards."""
+    ``delay_p95_ms`` (of the datagrams), ``cpu_s`` (CPU seconds of the whole lab) and what of them the processes of each
+    gateway (``gw1_cpu_s``) and the kernel's threads (``threads_cpu_s``) had, in ``seconds`` and for ``carried_bytes``
+    of payload; ``broke_down`` is 1 where nothing came through any more afterwards."""
 
     rate_bps: float = Field(gt=0)
     rounds: list[int]
@@ -203,6 +204,8 @@ class Rung(Strict):
         for name, values in self.values.items():
             if len(values) != len(self.rounds):
                 raise ValueError(f"{name} has {len(values)} values of {len(self.rounds)} rounds")
+            if name.endswith("cpu_s") and any(value is not None and value < 0 for value in values):
+                raise ValueError(f"{name} at {self.rate_bps:g} bit/s is below 0; CPU seconds are 0 or more")
         return self
 
 

@@ -65,8 +65,13 @@ def test_a_ladder_has_what_is_carried_and_what_that_costs(image: Image, tmp_path
             assert max(found["ladder_rate"] for found in visits) >= LOWEST
             for found in visits:
                 assert 0 < at(found, "cpu_s", LOWEST) < 2 * at(found, "seconds", LOWEST) * 64
-                assert 0.2 < at(found, "seconds", LOWEST) < 2
-                assert at(found, "carried_bytes", LOWEST) == pytest.approx(LOWEST / 8 / 4, rel=0.5)
+                assert 0.1 < at(found, "seconds", LOWEST) < 2
+                carried_bps = 8 * at(found, "carried_bytes", LOWEST) / at(found, "seconds", LOWEST)
+                assert carried_bps == pytest.approx(LOWEST, rel=0.25)
+                parts = [at(found, f"{part}_cpu_s", LOWEST) for part in ("gw1", "gw2", "threads")]
+                assert 0 <= sum(parts) < at(found, "cpu_s", LOWEST)
+                if name == "openvpn":  # whose gateways' processes do the work
+                    assert min(parts[:2]) > 0.02 * at(found, "cpu_s", LOWEST)
                 assert all(0 <= value <= 1 for key, value in found.items() if "_ratio@" in key)
                 if name != "ssh_forward":
                     assert 0 < at(found, "delay_p50_ms", LOWEST) <= at(found, "delay_p95_ms", LOWEST) < 1000

@@ -9,7 +9,7 @@ usage: visit.py far PORT             serve; prints "ready" when it listens
         {"bytes": between two marks at the receiver, "seconds": between them, "carried_bytes": all of the visit,
          "retransmits": of the sender's segments, "congestion_control": of the sender's streams}
     {"do": "rtt", "exchanges": 20}    one byte and its answer, one after another: {"ms": […]}; with "seconds" in place
-        of "exchanges" as many as this time has room for
+        of "exchanges" as many as this time has room for, and "pause_s" between them
 
 An answer {"error": "…"} says what went wrong; the next visit begins with new connections. What is in the sender's
 buffers when a slice ends is not counted, and has arrived before the visit ends.
@@ -334,7 +334,7 @@ class Near:
             if not line.connection.recv(1):
                 raise OSError("the far host closed the connection")
             times.append(round((time.perf_counter() - started) * 1e3, 4))
-            time.sleep(0.002)  # one packet at a time on an idle tunnel, not a flood
+            time.sleep(asked.get("pause_s", 0.002))  # one packet at a time on an idle tunnel, not a flood
         line.connection.sendall(LAST)
         return {"ms": times}
 
