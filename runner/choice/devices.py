@@ -46,13 +46,16 @@ class Curve:
     """A ladder of one VPN and kind of traffic. ``rates_bps``: its rungs, ascending, and ``carried``: whether each was
     carried; ``cores`` (of a gateway, beyond plain IP), ``loss_ratio`` and ``delay_ms`` (p95, beyond plain IP) have the
     shape (DRAWS, rungs), and no number where nothing was measured. Draws of ``cores`` below 0 are kept: they show what
-    the difference to plain IP leaves open."""
+    the difference to plain IP leaves open. ``own_cores``: by rung, how many of them a gateway's own processes had
+    (median); no number in older runs. A VPN in the kernel has nearly none: its work is in the rest, which cannot be
+    told from that of the hosts."""
 
     rates_bps: Array
     carried: np.ndarray[Any, np.dtype[np.bool_]]
     cores: Array
     loss_ratio: Array
     delay_ms: Array
+    own_cores: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -256,6 +259,7 @@ def _curve(
         cores=on_page(drawn("cores", _mean)),
         loss_ratio=on_page(np.clip(drawn("loss_ratio", _usual), 0.0, 1.0)),
         delay_ms=on_page(np.maximum(drawn("delay_ms", _usual), 0.0)),
+        own_cores=np.array([statistics.median(row["own_cores"] or [math.nan]) for _, row in rows]),
     )
 
 
@@ -286,7 +290,13 @@ def _rounds(rung: Rung) -> dict[int, dict[str, float]]:
 
 def _of_rung(rounds: Rounds, bare: Mapping[float, Rounds]) -> dict[str, list[float]]:
     """Name -> a value for each round: what the rung costs a gateway beyond plain IP, what it loses and adds."""
-    row: dict[str, list[float]] = {"cores": [], "carried_ratio": [], "loss_ratio": [], "delay_ms": []}
+    row: dict[str, list[float]] = {
+        "cores": [],
+        "own_cores": [],
+        "carried_ratio": [],
+        "loss_ratio": [],
+        "delay_ms": [],
+    }
     for number, values in rounds.items():
         if values.get("sent_ratio", 1.0) < CARRIED and values.get("loss_ratio", 1.0) <= LOST:
             continue  # the sender fell short, and not the VPN
@@ -299,6 +309,8 @@ def _of_rung(rounds: Rounds, bare: Mapping[float, Rounds]) -> dict[str, list[flo
         if "cpu_per_byte_s" in plain:
             beyond_s = values["cpu_s"] - plain["cpu_per_byte_s"] * values["carried_bytes"]
             row["cores"].append(beyond_s / values["seconds"] / GATEWAYS)
+        if own := [values[name] for name in values if name.endswith("_cpu_s") and name != "threads_cpu_s"]:
+            row["own_cores"].append(sum(own) / values["seconds"] / GATEWAYS)
         if "delay_p95_ms" in values and "delay_p95_ms" in plain:
             row["delay_ms"].append(values["delay_p95_ms"] - plain["delay_p95_ms"])
     return row

@@ -262,6 +262,13 @@ class Slice(Strict):
     duration_s: Seconds
     values: dict[str, FiniteFloat] = {}
 
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        for name, value in self.values.items():
+            if name.partition("@")[0].endswith("cpu_s") and value < 0:
+                raise ValueError(f"{name} is {value:g}; CPU seconds are 0 or more")
+        return self
+
 
 class Cell(Strict):
     """One VPN at one level of each factor: what a repetition is a repetition of."""
