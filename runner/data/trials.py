@@ -20,6 +20,7 @@ from runner.data.needs import Needs
 from runner.data.remarks import Remark
 
 SCHEMA_VERSION = 2
+CPU = "cpu_s"  # the end of the names of a rung's CPU seconds
 ROUNDED = 1e-9  # by how much sums of shares may be off
 NORMAL_95 = 1.959964  # standard errors on each side of a 95 % interval
 MOST_LOOKS = 6  # of one call at what has been measured, to decide whether to go on: each look costs certainty
@@ -148,15 +149,17 @@ class Noise(Strict):
 
     ``steal_ratio`` and ``iowait_ratio`` are shares of all CPU time (0 to 1; proc_stat(5)). ``throttled`` counts
     what slowed the CPU down: thermal events of all cores, and periods in which a cgroup's CPU quota was used
-    up. ``clock_ratio`` is the fastest core's frequency over its highest, read at the end. It is the runner's machine;
-    ``machines`` has the others by name, where the lab's nodes are machines of their own: of them the quotas alone, and
-    no frequency.
+    up. ``clock_ratio`` is the fastest core's frequency over its highest, read at the end. ``foreign_ratio`` is the
+    share of all CPU time that programs outside of the lab had, while loads of a ladder were running. It is the runner's
+    machine; ``machines`` has the others by name, where the lab's nodes are machines of their own: of them the quotas
+    alone, and no frequency.
     """
 
     steal_ratio: float | None = None
     iowait_ratio: float | None = None
     throttled: int | None = None
     clock_ratio: float | None = None
+    foreign_ratio: float | None = None
     machines: dict[str, Noise] = {}
 
 
@@ -204,8 +207,9 @@ class Rung(Strict):
         for name, values in self.values.items():
             if len(values) != len(self.rounds):
                 raise ValueError(f"{name} has {len(values)} values of {len(self.rounds)} rounds")
-            if name.endswith("cpu_s") and any(value is not None and value < 0 for value in values):
-                raise ValueError(f"{name} at {self.rate_bps:g} bit/s is below 0; CPU seconds are 0 or more")
+            known = [value for value in values if value is not None]
+            if known and name.endswith(CPU) and (why := impossible(known, "s")):
+                raise ValueError(f"{name} at {self.rate_bps:g} bit/s is {why}")
         return self
 
 
@@ -261,13 +265,6 @@ class Slice(Strict):
     at_s: Seconds
     duration_s: Seconds
     values: dict[str, FiniteFloat] = {}
-
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
-        for name, value in self.values.items():
-            if name.partition("@")[0].endswith("cpu_s") and value < 0:
-                raise ValueError(f"{name} is {value:g}; CPU seconds are 0 or more")
-        return self
 
 
 class Cell(Strict):

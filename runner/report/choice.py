@@ -73,7 +73,9 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
     words = words_of(known)
     steal = [trial.noise.steal_ratio for trial in trials if trial.noise and trial.noise.steal_ratio is not None]
     stolen = statistics.median(steal) if steal else 0.0
-    foreign = statistics.median([_foreign(load) for trial in trials for load in trial.loads] or [0.0])
+    loads = [_foreign(load) for trial in trials for load in trial.loads]
+    noises = [trial.noise.foreign_ratio for trial in trials if trial.noise]
+    foreign = statistics.median([*loads, *(ratio for ratio in noises if ratio is not None)] or [0.0])
     calm = max(stolen, foreign) <= CALM
     every = bands(measured, words, run.needs)
     said = answer(measured, words, run.needs, calm=calm) if run.needs.line_bps else None

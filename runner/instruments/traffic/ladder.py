@@ -15,7 +15,7 @@ from typing import Any
 from runner.data.errors import CommandError, InstrumentError, MeasurementError, Unsupported
 from runner.data.levels import Levels
 from runner.data.metric import Metric
-from runner.data.slices import at_rate
+from runner.data.slices import FOREIGN, at_rate
 from runner.data.trials import Value
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Go, Instrument, Measuring
@@ -238,7 +238,7 @@ class Counting:
         they are not. Nothing where this process woke up only after the load's end."""
         assert self._after is not None
         found = {name: value - self._before[name] for name, value in self._after.items() if name in self._before}
-        found = {name: value for name, value in found.items() if value >= 0}
+        found = {name: value for name, value in found.items() if value >= 0 or name == FOREIGN}
         if self._lab.shared_kernel and found["seconds"] > RUNG_S:
             return {}
         return found | {"carried_bytes": carried_bps / 8 * found["seconds"]}
@@ -248,8 +248,8 @@ def spent_s(lab: Lab) -> dict[str, float]:
     """Seconds so far, of a clock (``seconds``) and on CPUs: ``cpu_s``, of all nodes and of the kernel's threads where
     they share a kernel, for all VPNs alike, because the kernel charges its work on a packet to the process that sends
     it, or to a thread of its own; else of both gateways. In the first case also what is in it of each gateway's
-    processes (``gw1_cpu_s``) and of the kernel's threads (``threads_cpu_s``), which work for all nodes. No CPU seconds
-    where nobody counts them."""
+    processes (``gw1_cpu_s``) and of the kernel's threads (``threads_cpu_s``), which work for all nodes; and
+    ``foreign_s``, of the machine's other programs. No CPU seconds where nobody counts them."""
     if not lab.shared_kernel:
         return {"seconds": time.monotonic(), "cpu_s": sum(machines(lab).cpu_s.values())}
     threads_s = KERNEL_THREADS.seconds()
@@ -257,8 +257,10 @@ def spent_s(lab: Lab) -> dict[str, float]:
     known = {name: seconds for name, seconds in by_node.items() if seconds is not None}
     if len(known) < len(by_node):
         return {"seconds": time.monotonic()}
+    cpu_s = sum(known.values()) + threads_s
     own = {f"{site.name}_cpu_s": known[site.name] for site in lab.sites}
-    return {"seconds": time.monotonic(), "cpu_s": sum(known.values()) + threads_s, "threads_cpu_s": threads_s, **own}
+    foreign_s = sum(machines(lab).cpu_s.values()) - cpu_s - time.process_time()
+    return {"seconds": time.monotonic(), "cpu_s": cpu_s, "threads_cpu_s": threads_s, **own, FOREIGN: foreign_s}
 
 
 def lasted_s(arrived: Arrived) -> float:

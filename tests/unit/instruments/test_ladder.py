@@ -360,7 +360,7 @@ def test_machines_of_their_own_have_the_same_probe_for_all(climbed: Climb, vpn: 
 
 
 def test_cpu_time_that_went_backwards_is_not_known(climbed: Climb, monkeypatch: pytest.MonkeyPatch) -> None:
-    readings = [{"seconds": float(at), "cpu_s": 5.0 - at, "gw1_cpu_s": 1.0 + at} for at in range(99)]
+    readings = [{"seconds": 0.1 * at, "cpu_s": 99.0 - at, "gw1_cpu_s": 1.0 + at} for at in range(99)]
     monkeypatch.setattr(ladder, "spent_s", lambda lab: readings.pop(0))
     (found,), _ = climbed(MadeUp(limit_bps=5e6))
     assert not of(found, "cpu_s")
