@@ -20,9 +20,9 @@ BAR = USUAL.cost_cores
 STATES = words("noisy", "exact", "dear", "wireguard_go", "openvpn")
 
 
-def costing(vpn: str, cores: float, noise: float = 0.0, **more: float) -> Device:
+def costing(vpn: str, cores: float, noise: float = 0.0) -> Device:
     """A VPN that costs so many cores at any rate, as far as its measurement tells."""
-    made = device(vpn, **more)
+    made = device(vpn)
     draws = cores + noise * normal(vpn, "cores", 10)
     curves = {
         kind: replace(curve, cores=np.repeat(draws[:, None], len(curve.rates_bps), axis=1))
