@@ -48,8 +48,8 @@ class Beside(Protocol):
 
     told: str  # what its delays are
 
-    def begin(self, seconds: float) -> None:
-        """Begin, and do not wait."""
+    def begin(self, seconds: float, wait_s: float = 0.0) -> None:
+        """Begin, in ``wait_s``, and do not wait for it."""
 
     def sent(self, seconds: float) -> int:
         """Wait for the end of what was begun; how many datagrams were sent."""
@@ -66,9 +66,9 @@ class StampedSender:
     def __init__(self, sender: Worker, counter: Generator) -> None:
         self._sender, self._counter, self._sent, self._since = sender, counter, 0, 0
 
-    def begin(self, seconds: float) -> None:
+    def begin(self, seconds: float, wait_s: float = 0.0) -> None:
         self._since = time.time_ns()
-        self._sender.tell(stamped(self._counter.address, seconds))
+        self._sender.tell(stamped(self._counter.address, seconds, wait_s))
 
     def sent(self, seconds: float) -> int:
         offered = self._sender.hear_object(seconds + PATIENCE_S)
@@ -91,7 +91,7 @@ class Echo:
     def __init__(self, near: Worker) -> None:
         self._near, self._ms = near, list[float]()
 
-    def begin(self, seconds: float) -> None:
+    def begin(self, seconds: float, wait_s: float = 0.0) -> None:
         self._near.tell(json.dumps({"do": "rtt", "seconds": seconds, "pause_s": ECHO_PAUSE_S}))
 
     def sent(self, seconds: float) -> int:
@@ -108,7 +108,7 @@ class Nothing:
 
     told = ""
 
-    def begin(self, seconds: float) -> None:
+    def begin(self, seconds: float, wait_s: float = 0.0) -> None:
         pass
 
     def sent(self, seconds: float) -> int:

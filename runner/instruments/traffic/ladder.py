@@ -220,13 +220,13 @@ class Counting:
         self._after: dict[str, float] | None = None
 
     def begin(self, beside: Beside) -> None:
-        """Begin the probe, when it is its turn."""
+        """Let the probe begin, when it is its turn: by its own clock, as this process may wake up too late."""
         if not self._lab.shared_kernel:
             beside.begin(RUNG_S)
             return
+        beside.begin(RUNG_S - ALONE_S, ALONE_S)
         time.sleep(ALONE_S)
         self._after = spent_s(self._lab)
-        beside.begin(RUNG_S - ALONE_S)
 
     def end(self) -> None:
         """The load has ended."""
