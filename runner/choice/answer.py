@@ -327,6 +327,8 @@ def _candidate(
         here_bps=here,
         most_bps=most,
         cores=cores,
+        cores_bps=one.cores_bps,
+        cores_within=_within(one.cores),
         reasons=[] if is_named else _reasons(one, own, needs, chance, first),
         reservations=_reservations(one),
         musts={must: own.get(must, "unknown") for must in needs.must},
@@ -340,6 +342,11 @@ def _candidate(
 def _known(draws: np.ndarray) -> float | None:
     middle = float(np.median(draws))
     return middle if math.isfinite(middle) else None
+
+
+def _within(cores: np.ndarray) -> float | None:
+    low, high = (float(value) for value in np.quantile(cores, (0.025, 0.975)))
+    return max(-low, abs(high)) if low <= 0 else None
 
 
 def _value(one: Graded, criterion: Criterion) -> float | None:

@@ -52,9 +52,9 @@ class Graded:
     """A device on a line. ``codes``: criterion -> its grade in every draw; ``values``: criterion -> what it was
     graded by. All have the shape (DRAWS,), and no number where something is missing: ``capacity_bps`` of
     this traffic, here; ``most_bps`` on gateways with cores of their own, infinite where nobody knows; ``cores`` of a
-    gateway, at the demand or, if that is less, at the capacity. ``attempts``: those by which it is judged whether the
-    VPN always does what it does mostly; ``proven``: they are so many, and so few of them bad, that the share of bad
-    ones is small for sure.
+    gateway beyond plain IP, at ``cores_bps``: the demand or, if that is less, the capacity. ``attempts``: those by
+    which it is judged whether the VPN always does what it does mostly; ``proven``: they are so many, and so few of them
+    bad, that the share of bad ones is small for sure.
     """
 
     device: Device
@@ -62,6 +62,7 @@ class Graded:
     capacity_bps: Array
     most_bps: Array
     cores: Array
+    cores_bps: float
     values: Mapping[Criterion, Array]
     attempts: Counts
     proven: bool
@@ -142,7 +143,7 @@ def graded(device: Device, needs: Needs, thresholds: Thresholds, *, own_cores: b
     codes["cost"] = np.where(np.isnan(cores), Grade.UNKNOWN, Grade.FITS).astype(np.int8)
     values |= {"cost": cores, "capacity": here_bps}
     proven = excess(attempts, control, Z_ONE_SIDED)[2] <= thresholds.bad_share.fits
-    return Graded(device, codes, here_bps, most_bps, cores, values, attempts, proven)
+    return Graded(device, codes, here_bps, most_bps, cores, reached_bps, values, attempts, proven)
 
 
 def counted(
@@ -279,8 +280,8 @@ def _cost(device: Device, rate_bps: float, share: float) -> Array:
 
 
 def _cores(curve: Curve | None, rate_bps: float) -> Array:
-    """The cores at this rate: straight in logarithms between the rungs that were carried, the same below the lowest,
-    and in proportion to the rate above the highest."""
+    """The cores at this rate: between the rungs that were carried straight in logarithms, or, where one of both is not
+    above 0, in the rate's; the same below the lowest, and in proportion to the rate above the highest."""
     if curve is None:
         return np.full(DRAWS, np.nan)
     known = [at for at, carried in enumerate(curve.carried) if carried] or [0]
@@ -291,5 +292,7 @@ def _cores(curve: Curve | None, rate_bps: float) -> Array:
         return np.asarray(cores[:, -1] * rate_bps / rates[-1])
     above = int(np.searchsorted(rates, rate_bps))
     part = math.log(rate_bps / rates[above - 1]) / math.log(rates[above] / rates[above - 1])
-    logs = (1 - part) * np.log(cores[:, above - 1]) + part * np.log(cores[:, above])
-    return np.asarray(np.exp(logs))
+    low, high = cores[:, above - 1], cores[:, above]
+    positive = (low > 0) & (high > 0)
+    logs = (1 - part) * np.log(np.where(positive, low, 1.0)) + part * np.log(np.where(positive, high, 1.0))
+    return np.asarray(np.where(positive, np.exp(logs), (1 - part) * low + part * high))

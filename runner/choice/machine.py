@@ -63,9 +63,10 @@ def machine_state(trials: Sequence[Trial], vpns: Sequence[str]) -> MachineState:
     for trial in trials:
         if trial.curve and trial.vpn in climbed and trial.status == "ok":
             climbed[trial.vpn][trial.cell] += max(len(rung.rounds) for rung in trial.curve)
+    ladders = [trial.noise.foreign_ratio for trial in trials if trial.noise and trial.noise.foreign_ratio is not None]
     return MachineState(
         stolen=statistics.median(steal or [0.0]),
-        foreign=statistics.median([foreign_share(load) for load in loads] or [0.0]),
+        foreign=statistics.median([*map(foreign_share, loads), *ladders] or [0.0]),
         programs=_programs(loads),
         rounds=max((min(of.values()) for of in climbed.values() if of), default=0),
     )

@@ -29,7 +29,9 @@ class Candidate(Strict):
     """One VPN on the line. ``chance``: the share of the draws that choose it; ``carries_chance``: in which it carries
     the line. ``grade``: the middle one. ``carries``:
     does it carry the line? ``here_bps``: what it carries here, ``most_bps``: on gateways with cores of their own at
-    most; None where nobody knows. ``cores``: of a gateway, at the demand. ``reasons``: why it is not named. ``trials``,
+    most; None where nobody knows. ``cores``: of a gateway beyond plain IP, at ``cores_bps`` of payload: the demand,
+    or what it carries here; ``cores_within``: where that cannot be told from plain IP's, by how much at most it may be
+    more or less (95 %). ``reasons``: why it is not named. ``trials``,
     ``failed``: of those that it is judged by; ``attempts``, ``bad_attempts``: of its ladders and its watch."""
 
     vpn: str
@@ -40,6 +42,8 @@ class Candidate(Strict):
     here_bps: float | None
     most_bps: float | None
     cores: float | None
+    cores_bps: float | None = None
+    cores_within: float | None = None
     reasons: list[Reason] = []
     reservations: list[Criterion] = []
     musts: dict[Must, str] = {}

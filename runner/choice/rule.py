@@ -1,6 +1,9 @@
 """The rule: of the VPNs that fulfil the musts, those with the best grade on the line and the least reservation; of
 these, those that cost the gateways least, within a wide margin. Absolute stages first, one relative stage last: so no
-VPN that is not chosen changes the choice."""
+VPN that is not chosen changes the choice.
+
+A cost is a difference to plain IP, and may come out below 0. As the cheapest it counts with its size: what cannot be
+told from plain IP sets the others no bar below its own noise, and it is no reason against the VPN either."""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def chosen(candidates: Sequence[Graded], thresholds: Thresholds, cores: float | 
     near = capacity >= thresholds.short * capacity.max(axis=1, keepdims=True)
     among &= (grades < Grade.SHORT) | near
     costs = np.where(among, np.column_stack([candidate.cores for candidate in candidates]), np.inf)
-    cheapest = costs.min(axis=1, keepdims=True)
+    cheapest = np.abs(costs).min(axis=1, keepdims=True)
     margin = max(thresholds.cost_cores, thresholds.cost_share * (cores or 0.0))
     dear = np.maximum(cheapest + margin, cheapest * thresholds.cost_ratio)
     return np.asarray(among & (costs <= dear))

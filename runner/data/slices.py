@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from runner.data.numbers import real
 from runner.data.trials import Rung, Slice, Value
 
+FOREIGN = "foreign_s"  # of a rung: CPU seconds of programs that are not the lab's
 AT = "@"  # between a name and a rate: ``loss_ratio@100000000`` is what a rung of a ladder found at 100 Mbit/s
 
 
@@ -77,3 +78,15 @@ def curve_of(slices: Sequence[Slice]) -> list[Rung]:
         )
         for rate_bps, by_round in sorted(found.items())
     ]
+
+
+def foreign_ratio(curve: Sequence[Rung], cores: int) -> float | None:
+    """The share of the CPU time of a machine with so many ``cores`` that other programs had during the rungs; None
+    where nobody has counted it. A single rung is shorter than some ticks of the clock, so that it may be below 0."""
+    columns = [(rung.values.get(FOREIGN, []), rung.values.get("seconds", [])) for rung in curve]
+    known = [pair for foreign, lasted in columns for pair in zip(foreign, lasted, strict=False)]
+    both = [(spent_s, seconds) for spent_s, seconds in known if spent_s is not None and seconds]
+    if not both:
+        return None
+    share = sum(spent_s for spent_s, _ in both) / sum(seconds for _, seconds in both) / cores
+    return round(min(1.0, max(0.0, share)), 5)

@@ -28,8 +28,8 @@ from runner.data.files import (
 )
 from runner.data.metric import Metric, impossible
 from runner.data.remarks import of_older
-from runner.data.slices import curve_of, values_of
-from runner.data.trials import SCHEMA_VERSION, Measurement, Run, Slice, Trial
+from runner.data.slices import AT, curve_of, values_of
+from runner.data.trials import CPU, SCHEMA_VERSION, Measurement, Run, Slice, Trial
 
 BLOCK_NOTE = ".block"  # how long the files were before a block of a farm was added
 ENDED = ("ok", "unsupported")  # trials that are not measured again
@@ -362,10 +362,16 @@ def read_slices(folder: Path, metrics: Mapping[str, Metric] | None = None) -> di
     return slices
 
 
+def _unit(name: str, metrics: Mapping[str, Metric]) -> str:
+    if name in metrics:
+        return metrics[name].unit
+    return "s" if name.partition(AT)[0].endswith(CPU) else ""
+
+
 def _impossible(slice_: Slice, metrics: Mapping[str, Metric]) -> str:
     """Why this slice cannot have been measured, or ""."""
     for name, value in {"at_s": slice_.at_s, "duration_s": slice_.duration_s, **slice_.values}.items():
-        if why := impossible([value], metrics[name].unit if name in metrics else ""):
+        if why := impossible([value], _unit(name, metrics)):
             return f"{name} is {why}"
     return ""
 

@@ -20,6 +20,7 @@ from runner.data.needs import Needs
 from runner.data.remarks import Remark
 
 SCHEMA_VERSION = 2
+CPU = "cpu_s"  # the end of the names of a rung's CPU seconds
 ROUNDED = 1e-9  # by how much sums of shares may be off
 NORMAL_95 = 1.959964  # standard errors on each side of a 95 % interval
 MOST_LOOKS = 6  # of one call at what has been measured, to decide whether to go on: each look costs certainty
@@ -148,15 +149,17 @@ class Noise(Strict):
 
     ``steal_ratio`` and ``iowait_ratio`` are shares of all CPU time (0 to 1; proc_stat(5)). ``throttled`` counts
     what slowed the CPU down: thermal events of all cores, and periods in which a cgroup's CPU quota was used
-    up. ``clock_ratio`` is the fastest core's frequency over its highest, read at the end. It is the runner's machine;
-    ``machines`` has the others by name, where the lab's nodes are machines of their own: of them the quotas alone, and
-    no frequency.
+    up. ``clock_ratio`` is the fastest core's frequency over its highest, read at the end. ``foreign_ratio`` is the
+    share of all CPU time that programs outside of the lab had, while loads of a ladder were running. It is the runner's
+    machine; ``machines`` has the others by name, where the lab's nodes are machines of their own: of them the quotas
+    alone, and no frequency.
     """
 
     steal_ratio: float | None = None
     iowait_ratio: float | None = None
     throttled: int | None = None
     clock_ratio: float | None = None
+    foreign_ratio: float | None = None
     machines: dict[str, Noise] = {}
 
 
@@ -191,8 +194,9 @@ class Timeline(Strict):
 class Rung(Strict):
     """One rate of a ladder, in the rounds in which it was climbed to. ``values`` has by name one value a round, None
     where that round has none: ``carried_ratio`` (of what was offered), ``loss_ratio`` and ``delay_p50_ms``,
-    ``delay_p95_ms`` (of the datagrams), ``cpu_s`` (CPU seconds of the whole lab), ``seconds`` (that it lasted) and
-    ``carried_bytes`` (of payload, in that time); ``broke_down`` is 1 where nothing came through any more afterwards.
+    ``delay_p95_ms`` (of the datagrams), ``cpu_s`` (CPU seconds of the whole lab) and what of them the processes of each
+    gateway (``gw1_cpu_s``) and the kernel's threads (``threads_cpu_s``) had, in ``seconds`` and for ``carried_bytes``
+    of payload; ``broke_down`` is 1 where nothing came through any more afterwards.
     ``attempts``: how often the rate was offered as asked, ``bad_attempts``: how many of these did not carry it; the
     other values are of the first one."""
 
@@ -205,6 +209,9 @@ class Rung(Strict):
         for name, values in self.values.items():
             if len(values) != len(self.rounds):
                 raise ValueError(f"{name} has {len(values)} values of {len(self.rounds)} rounds")
+            known = [value for value in values if value is not None]
+            if known and name.endswith(CPU) and (why := impossible(known, "s")):
+                raise ValueError(f"{name} at {self.rate_bps:g} bit/s is {why}")
         return self
 
 

@@ -12,6 +12,7 @@ and its true hypothesis has not gone away (decision 0032).
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import combinations
@@ -26,11 +27,13 @@ from runner.ranking.basis import Basis
 from runner.ranking.estimates import EQUAL, Estimate
 from runner.ranking.looks import nominal
 from runner.ranking.stats import lead_of_differences
+from runner.ranking.weights import COST_AT_FULL_SPEED
 
 Decision = Literal["better", "worse", "same", "undecided"]
 LEVEL = 0.05  # of one false verdict or more among all of a run
 ROUNDS_OF_SEARCH = 12  # of how long it takes: each halves what is left of the error
 FROM_BELOW = "only a lower bound is known"
+COST_RATES = ("paced_bps", "cost_rate_bps")  # factors; the second of older runs
 NO_INTERVAL = "too few measurements in common"
 
 
@@ -42,7 +45,7 @@ class Verdict(Strict):
     for this one; of the same, at twice that, as two one-sided tests have it. ``margin``: up to this factor both are the
     same. ``blocks``: the rounds or repetitions that they share. ``seconds``: undecided only, for about how many seconds
     more both would have to be measured; None where that cannot be told. ``reason``: why it is undecided, where more
-    time alone does not help.
+    time alone does not help. ``a_bps``, ``b_bps``: of a cost, the rate that it was measured at, where that is known.
     """
 
     configuration: str
@@ -61,6 +64,8 @@ class Verdict(Strict):
     level: float = LEVEL
     seconds: float | None = None
     reason: str = ""
+    a_bps: float | None = None
+    b_bps: float | None = None
 
 
 @dataclass(frozen=True)
@@ -147,6 +152,8 @@ def _verdict(
         margin=known.margin,
         level=level,
         reason=NO_INTERVAL,
+        a_bps=_cost_bps(basis, metric, a),
+        b_bps=_cost_bps(basis, metric, b),
     )
     if tested is None:
         return _by_differences(basis, made, known)
@@ -249,7 +256,17 @@ def turned(verdict: Verdict) -> Verdict:
     names = ("ratio", "low", "high", "decisive_low", "decisive_high")
     inverted = {name: None if end is None else 1 / end for name, end in zip(names, ends, strict=True)}
     decision = inverse.get(verdict.decision, verdict.decision)
-    return verdict.model_copy(update={"a": verdict.b, "b": verdict.a, "decision": decision, **inverted})
+    rates = {"a_bps": verdict.b_bps, "b_bps": verdict.a_bps}
+    return verdict.model_copy(update={"a": verdict.b, "b": verdict.a, "decision": decision, **inverted, **rates})
+
+
+def _cost_bps(basis: Basis, metric: str, vpn: str) -> float | None:
+    """The rate at which this cost of a byte was measured: what the VPN carried at full speed, or what was asked for."""
+    if metric == COST_AT_FULL_SPEED:
+        carried = basis.values.get("tcp_throughput", {}).get(vpn)
+        return statistics.median(carried.values()) if carried else None
+    levels = basis.traffic.get(metric, {})
+    return next((float(levels[factor]) for factor in COST_RATES if factor in levels), None)
 
 
 def counts(given: Sequence[Verdict]) -> Mapping[Decision, int]:

@@ -80,7 +80,7 @@ def headline(choice: Choice) -> str:
     if said.certainties.carries == "open":
         carries = f"Whether it carries your {line} is not decided yet: {_up_to(first.here_bps, first.most_bps)}"
         return f"{TAKE['open']} {first.vpn}. {carries}."
-    carries = f"it carries your {line} and takes {_cores(first)} on each gateway"
+    carries = f"it carries your {line} and takes {_cores(first)} on each gateway{_at(first)}"
     take, sure = TAKE[said.certainty], " Sure." * (said.certainty == "sure")
     return f"{take} {first.vpn}{_equals(said.named)}: {carries}{kept}.{sure}"
 
@@ -323,7 +323,7 @@ def _reason(reason: Reason, candidate: Candidate) -> str:
         words = "it is not known whether it has" if reason.unknown else "no"
         return f"{words} {', '.join(reason.musts)}"
     if reason.criterion == "cost" and reason.value is not None:
-        return f"costs more: {_cores(candidate)}"
+        return _costs_more(candidate)
     if reason.criterion is None:
         return f"may be as good ({candidate.chance:.0%})"
     if candidate.grade == Grade.UNKNOWN:
@@ -387,9 +387,21 @@ def _listed(names: Sequence[str], word: str) -> str:
 
 def _cores(candidate: Candidate) -> str:
     if candidate.cores is None:
-        return "an unknown part"
-    # No VPN costs nothing: plain IP's own noise hides less than that, and on busy gateways much more.
+        return "an unknown part of a core"
+    if candidate.cores_within is not None:
+        return f"no more than plain IP, within {text.digits(candidate.cores_within)} of a core,"
     return "too little of a core to be seen" if candidate.cores < LEAST_TOLD else f"{candidate.cores:.2f} of a core"
+
+
+def _costs_more(candidate: Candidate) -> str:
+    within = candidate.cores_within
+    cores = _cores(candidate) if within is None else f"up to {text.digits(within)} of a core"
+    return f"costs more: {cores} on each gateway{_at(candidate)}"
+
+
+def _at(candidate: Candidate) -> str:
+    """The rate that the cores are for: the cost of a byte changes with it."""
+    return "" if candidate.cores_bps is None else f" at {_rate(candidate.cores_bps)} of payload"
 
 
 def _up_to(here_bps: float | None, most_bps: float | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from runner.data.levels import BASELINE, beside_plain_ip
@@ -18,19 +18,28 @@ PER_CORE = "throughput_per_core"
 ABOUT = (
     "At each rate of the ladder: the CPU time of the lab, less what plain IP took for as many bytes in the same round, "
     "over the time that it lasted. Where the gateways are machines of their own, it is theirs. Median of the rounds "
-    "and its 95 % interval. A rate that a VPN does not carry here has the share that came through."
+    "and its 95 % interval; “as plain IP” where that cannot be told from 0. A rate that a VPN does not carry here has "
+    "the share that came through."
 )
+ABOUT_PARTS = (
+    "Of these cores: what the processes of each gateway had, the kernel's threads (which work for all nodes), and the "
+    "rest, which cannot be told apart: the hosts' programs, and the kernel's work on packets, which it charges to "
+    "whatever program is running. A VPN in the kernel works in the threads and in the rest."
+)
+PART = "_cpu_s"  # the end of a part's name
 Kind = Literal["tcp", "datagrams"]
 KINDS: tuple[tuple[Kind, str], ...] = (("tcp", "TCP"), ("datagrams", "datagrams"))  # with their words
 
 
 class CoresAt(Strict):
     """One rate of one VPN's ladder: the share that was ``carried`` (median of the rounds), and the ``cores`` of both
-    gateways; None where the CPU time or plain IP's is not known."""
+    gateways; None where the CPU time or plain IP's is not known. ``parts``: of these, by gateway those of its
+    processes, and those of the kernel's ``threads``; empty in older runs and where the machine does not count them."""
 
     rate_bps: float
     carried: float
     cores: Summary | None
+    parts: dict[str, float] = {}
 
     @property
     def says(self) -> str:
@@ -39,11 +48,20 @@ class CoresAt(Strict):
             return f"carries {100 * self.carried:.0f} % of it"
         if self.cores is None:
             return text.NONE
-        low, middle, high = (
-            None if value is None else text.digits(max(0.0, value))
-            for value in (self.cores.low, self.cores.median, self.cores.high)
-        )
-        return f"{middle} (no interval)" if low is None or high is None else f"{middle} ({low}–{high})"
+        low, middle, high = self.cores.low, text.digits(self.cores.median), self.cores.high
+        if low is None or high is None:
+            return f"{middle} (no interval)"
+        if low <= 0:
+            return f"as plain IP (± {text.digits(max(-low, high))})"
+        return f"{middle} ({text.digits(low)}–{text.digits(high)})"
+
+    @property
+    def says_parts(self) -> str:
+        """The parts, and what is left of the cores."""
+        if self.cores is None or not self.parts or self.carried < CARRIED:
+            return text.NONE
+        every = self.parts | {"rest": self.cores.median - sum(self.parts.values())}
+        return ", ".join(f"{name} {cores:.2f}" for name, cores in every.items())
 
 
 class CoresLadder(Strict):
@@ -84,9 +102,16 @@ def _rates(own: Sequence[Trial], plain: Sequence[Trial]) -> list[CoresAt]:
             rate_bps=rate_bps,
             carried=statistics.median(share for rung in rungs for share in _known(rung, "carried_ratio")),
             cores=summarise(found) if (found := cores(rungs, beside.get(rate_bps, []))) else None,
+            parts=_parts(rungs, beside.get(rate_bps, [])),
         )
         for rate_bps, rungs in sorted(mine.items())
     ]
+
+
+def _parts(own: Sequence[Rung], plain: Sequence[Rung]) -> dict[str, float]:
+    names = sorted({name for rung in own for name in rung.values if name.endswith(PART)})
+    found = {name.removesuffix(PART): cores(own, plain, name) for name in names}
+    return {name: statistics.median(each) for name, each in found.items() if each}
 
 
 def _by_rate(trials: Sequence[Trial]) -> dict[float, list[Rung]]:
@@ -101,23 +126,24 @@ def _known(rung: Rung, name: str) -> list[float]:
     return [value for value in rung.values.get(name, []) if value is not None]
 
 
-def cores(own: Sequence[Rung], plain: Sequence[Rung]) -> list[float]:
-    """The gateways' cores in each round of these rungs, which are of one rate: the CPU time less that of plain IP for
-    as many bytes, over the time. Plain IP's is that of the same round, or where it has none its median."""
-    beside = {round_: cpu_s / size for rung in plain for round_, (cpu_s, size, _) in _spent(rung).items()}
+def cores(own: Sequence[Rung], plain: Sequence[Rung], name: str = "cpu_s") -> list[float]:
+    """The gateways' cores in each round of these rungs, which are of one rate: the CPU time (the value ``name``) less
+    that of plain IP for as many bytes, over the time. Plain IP's is that of the same round, or where it has none its
+    median."""
+    beside = {round_: cpu_s / size for rung in plain for round_, (cpu_s, size, _) in _spent(rung, name).items()}
     if not beside:
         return []
     usual = statistics.median(beside.values())
     return [
         (cpu_s - beside.get(round_, usual) * size) / seconds
         for rung in own
-        for round_, (cpu_s, size, seconds) in _spent(rung).items()
+        for round_, (cpu_s, size, seconds) in _spent(rung, name).items()
     ]
 
 
-def _spent(rung: Rung) -> dict[int, tuple[float, float, float]]:
+def _spent(rung: Rung, name: str) -> dict[int, tuple[float, float, float]]:
     """Round -> CPU seconds, bytes, and seconds, where all are known and something was carried."""
-    columns = [rung.values.get(name, [None] * len(rung.rounds)) for name in ("cpu_s", "carried_bytes", "seconds")]
+    columns = [rung.values.get(what, [None] * len(rung.rounds)) for what in (name, "carried_bytes", "seconds")]
     return {
         round_: (cpu_s, size, seconds)
         for round_, cpu_s, size, seconds in zip(rung.rounds, *columns, strict=True)
@@ -125,9 +151,11 @@ def _spent(rung: Rung) -> dict[int, tuple[float, float, float]]:
     }
 
 
-def table(found: Sequence[CoresLadder], carried: Kind) -> tuple[list[str], list[list[str]]]:
-    """The heads of the columns with cores, and for each VPN its name and the cells below them; the VPN that carries
-    most is first."""
+def table(
+    found: Sequence[CoresLadder], carried: Kind, says: Callable[[CoresAt], str] = lambda at: at.says
+) -> tuple[list[str], list[list[str]]]:
+    """The heads of the columns with cores, and for each VPN its name and the cells below them (what each ``says``); the
+    VPN that carries most is first."""
     mine = [ladder for ladder in found if ladder.carried == carried]
     rates = sorted({at.rate_bps for ladder in mine for at in ladder.rates})
     by_vpn: Mapping[str, Mapping[float, CoresAt]] = {
@@ -138,7 +166,7 @@ def table(found: Sequence[CoresLadder], carried: Kind) -> tuple[list[str], list[
         return max((at.rate_bps for at in by_vpn[vpn].values() if at.carried >= CARRIED), default=0.0)
 
     rows = [
-        [vpn, *[by_vpn[vpn][rate].says if rate in by_vpn[vpn] else text.NONE for rate in rates]]
+        [vpn, *[says(by_vpn[vpn][rate]) if rate in by_vpn[vpn] else text.NONE for rate in rates]]
         for vpn in in_order(sorted(by_vpn), [-highest_bps(vpn) for vpn in sorted(by_vpn)])
     ]
     return [_rate(rate) for rate in rates], rows

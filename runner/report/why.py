@@ -98,7 +98,7 @@ def sentence(metric: Metric, verdict: Verdict) -> str:
     times = f"{verdict.ratio:.3g}"
     if verdict.decisive_low is not None and verdict.decisive_high is not None:
         times += f" ({interval(verdict)})"
-    has = f"{a} has {times} times the {what} of {b}"
+    has = f"{a} has {times} times the {what} of {b}{_at(verdict)}"
     if verdict.decision == "same":
         return f"{has}: for a user the same, as it is surely less than a factor of {verdict.margin:.3g} away."
     if verdict.decision == "undecided":
@@ -109,6 +109,19 @@ def sentence(metric: Metric, verdict: Verdict) -> str:
         )
         return f"{has}: not decided yet; {verdict.reason or more}."
     return f"{has}: {verdict.decision}."
+
+
+def _at(verdict: Verdict) -> str:
+    """The rates of a cost: that of a byte changes with them."""
+    if verdict.a_bps is None or verdict.b_bps is None:
+        return ""
+    a, b = (_rate(rate_bps) for rate_bps in (verdict.a_bps, verdict.b_bps))
+    return f", both at {a}" if a == b else f", each at its full speed ({a} and {b})"
+
+
+def _rate(rate_bps: float) -> str:
+    scale, unit = text.prefix(rate_bps, "bit/s")
+    return f"{rate_bps / scale:.3g} {unit}"
 
 
 def _traffic(run: Run, measured: Mapping[str, Mapping[str, str]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from runner.data.errors import (
 )
 from runner.data.foreign import caught
 from runner.data.remarks import LOST, Remark
-from runner.data.slices import curve_of, values_of, with_values
+from runner.data.slices import curve_of, foreign_ratio, values_of, with_values
 from runner.data.store import DISK
 from runner.data.trials import Noise, Slice
 from runner.instruments.instrument import Asked, Go, Measuring
@@ -285,6 +286,9 @@ class RunningTrial:
         self.over = True
         measured = what.setdefault("measured", Measured())
         measured.curve = curve_of(self.rows)
+        foreign = foreign_ratio(measured.curve, os.cpu_count() or 1)
+        if foreign is not None and (around := what.get("around")):
+            what["around"] = around.model_copy(update={"foreign_ratio": foreign})
         if self.turning:
             measured.measuring_s = self.spent_s
         self.records.write(self.planned, self.up, log=self.log, started=self._began, slices=self.fresh(), **what)

@@ -1,5 +1,7 @@
 """What a load does to other traffic: small datagrams beside it, and how long each takes through the tunnel.
 
+A probe begins when the load is in full flow.
+
 On one machine both hosts have one clock, and a stamped datagram tells its one-way delay. Machines of their own have no
 common clock: there an exchange of bytes beside the load tells round trips.
 """
@@ -16,18 +18,18 @@ from typing import Protocol
 import numpy as np
 
 from runner.data.errors import MeasurementError
-from runner.instruments.tools.generator import JITTER_PER_S, Generator, Worker, stamped
-from runner.instruments.tools.visits import HTTP_PORT, WARM_S, visits
+from runner.instruments.tools.generator import Generator, Worker, stamped
+from runner.instruments.tools.visits import HTTP_PORT, visits
 from runner.lab.node.probing import probe
 from runner.tunnel.bring_up import Bench
 
 PATIENCE_S = 10.0
+ECHO_PAUSE_S = 0.01  # so that a tenth of the packets of 10 Mbit/s are the exchange's
 
 
 @dataclass(frozen=True)
 class Delays:
-    """The delays (ms) of those of ``sent`` datagrams that came, without the first WARM_S, in which the load begins.
-    ``sent`` is 0 where nobody counts what is lost."""
+    """The delays (ms) of those of ``sent`` datagrams that came. ``sent`` is 0 where nobody counts what is lost."""
 
     ms: Sequence[float]
     sent: int = 0
@@ -46,8 +48,8 @@ class Beside(Protocol):
 
     told: str  # what its delays are
 
-    def begin(self, seconds: float) -> None:
-        """Begin, and do not wait."""
+    def begin(self, seconds: float, wait_s: float = 0.0) -> None:
+        """Begin, in ``wait_s``, and do not wait for it."""
 
     def sent(self, seconds: float) -> int:
         """Wait for the end of what was begun; how many datagrams were sent."""
@@ -64,10 +66,9 @@ class StampedSender:
     def __init__(self, sender: Worker, counter: Generator) -> None:
         self._sender, self._counter, self._sent, self._since = sender, counter, 0, 0
 
-    def begin(self, seconds: float) -> None:
-        self._counter.stamps(0)  # what is late of the last time
+    def begin(self, seconds: float, wait_s: float = 0.0) -> None:
         self._since = time.time_ns()
-        self._sender.tell(stamped(self._counter.address, seconds))
+        self._sender.tell(stamped(self._counter.address, seconds, wait_s))
 
     def sent(self, seconds: float) -> int:
         offered = self._sender.hear_object(seconds + PATIENCE_S)
@@ -78,8 +79,8 @@ class StampedSender:
 
     def delays(self) -> Delays:
         came = [stamp for stamp in self._counter.stamps(self._sent) if stamp[1] >= self._since]
-        warm = [(came_ns - sent_ns) / 1e6 for number, sent_ns, came_ns in came if number >= WARM_S * JITTER_PER_S]
-        return Delays(warm, self._sent, min(len(came), self._sent))
+        ms = [(came_ns - sent_ns) / 1e6 for _, sent_ns, came_ns in came]
+        return Delays(ms, self._sent, min(len(came), self._sent))
 
 
 class Echo:
@@ -90,8 +91,8 @@ class Echo:
     def __init__(self, near: Worker) -> None:
         self._near, self._ms = near, list[float]()
 
-    def begin(self, seconds: float) -> None:
-        self._near.tell(json.dumps({"do": "rtt", "seconds": seconds}))
+    def begin(self, seconds: float, wait_s: float = 0.0) -> None:
+        self._near.tell(json.dumps({"do": "rtt", "seconds": seconds, "pause_s": ECHO_PAUSE_S}))
 
     def sent(self, seconds: float) -> int:
         found = self._near.hear_object(seconds + PATIENCE_S)
@@ -103,11 +104,11 @@ class Echo:
 
 
 class Nothing:
-    """No probe: the VPN carries TCP connections only."""
+    """No probe: the VPN carries TCP connections only, and stamped ones are datagrams."""
 
     told = ""
 
-    def begin(self, seconds: float) -> None:
+    def begin(self, seconds: float, wait_s: float = 0.0) -> None:
         pass
 
     def sent(self, seconds: float) -> int:
@@ -138,4 +139,5 @@ def stamping(bench: Bench, counter: Generator) -> StampedSender:
         with probe(bench.lab.host1, "generate", ready="ready") as sender:
             yield Worker(bench.lab.host1, "generate", sender)
 
+    counter.stamps(0)  # what is late of the last time
     return StampedSender(bench.shared("stamped sender", begun), counter)

@@ -132,7 +132,7 @@ def costs(lab: Lab, before: CostSnapshot, after: CostSnapshot, received_bytes: i
     """What it cost, between two snapshots, to carry ``received_bytes`` of TCP payload from host to host."""
     spent, was = after.spent, before.spent
     cpu = {kind: round(spent.cpu_s[kind] - was.cpu_s[kind], 3) for kind in spent.cpu_s}
-    total = max(0.0, sum(cpu.values()))
+    total = sum(cpu.values())  # of machines with other work, less what that usually takes: it may be below 0
     packets = received_bytes / PACKET_BYTES
     of = counted(lab)
     own = sum(
@@ -150,10 +150,9 @@ def costs(lab: Lab, before: CostSnapshot, after: CostSnapshot, received_bytes: i
         ),
         memory(after),
     ]
-    if not impossible(was, spent):
+    if total > 0 and not impossible(was, spent):  # nor in a test shorter than a tick of the clock
         costs.insert(0, measurement("cpu_per_gigabyte", total / (received_bytes / 1e9), of=of, cpu_seconds=cpu))
-        if total > 0:  # not in a test shorter than a tick of the clock
-            costs.append(measurement("throughput_per_core", received_bytes * 8 / total, of=of))
+        costs.append(measurement("throughput_per_core", received_bytes * 8 / total, of=of))
     return costs
 
 

@@ -258,11 +258,12 @@ class Generator:
         return stamps
 
 
-def stamped(address: str, seconds: float) -> str:
-    """What a sender is told so that it sends JITTER_PER_S stamped datagrams a second to ``address`` for so long."""
+def stamped(address: str, seconds: float, wait_s: float = 0.0) -> str:
+    """What a sender is told so that it sends JITTER_PER_S stamped datagrams a second to ``address`` for so long, after
+    ``wait_s``."""
     load = Load((JITTER_IP_BYTES,), JITTER_PER_S, seconds, burst=1)
     ask = asdict(load) | {"address": address, "port": STAMPED_PORT, "segment": False, "cores": []}
-    return json.dumps(ask | {"stamped": True})
+    return json.dumps(ask | {"stamped": True, "wait_s": wait_s})
 
 
 def at_once(generators: Sequence[Generator], load: Load, still_s: float = STILL_S) -> list[Arrived]:

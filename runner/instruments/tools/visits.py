@@ -42,21 +42,22 @@ class Visits:
         payload: str = "random",
         rate_bps: float | None = None,
         control: str = "",
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> dict[str, Any]:
         """One transfer of ``slice_s`` seconds, as fast as it goes or at ``rate_bps``: ``bytes`` and ``seconds`` between
         the marks, ``carried_bytes`` of the whole visit, ``retransmits``, ``congestion_control``. ``control``: that of
-        the streams, "" for the host's. Raises MeasurementError."""
+        the streams, "" for the host's; ``meanwhile`` is called when it has begun. Raises MeasurementError."""
         how = {"direction": direction, "streams": streams, "payload": payload, "rate_bps": rate_bps, "control": control}
-        return self._ask(do="tcp", warm_s=WARM_S, slice_s=slice_s, **how)
+        return self._ask(meanwhile, do="tcp", warm_s=WARM_S, slice_s=slice_s, **how)
 
     def exchanges(self, number: int) -> list[float]:
         """Times of one byte and its answer, ms, one after another. Raises MeasurementError."""
-        times: list[float] = self._ask(do="rtt", exchanges=number)["ms"]
+        times: list[float] = self._ask(lambda: None, do="rtt", exchanges=number)["ms"]
         return times
 
-    def _ask(self, **question: Any) -> dict[str, Any]:
+    def _ask(self, meanwhile: Callable[[], object], **question: Any) -> dict[str, Any]:
         try:
-            return asked(self._near, "visit", question, PATIENCE_S)
+            return asked(self._near, "visit", question, PATIENCE_S, meanwhile)
         except MeasurementError as error:
             far = self._far.poll()
             self._failed()

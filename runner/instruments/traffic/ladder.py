@@ -15,7 +15,7 @@ from typing import Any
 from runner.data.errors import CommandError, InstrumentError, MeasurementError, Unsupported
 from runner.data.levels import Levels
 from runner.data.metric import Metric
-from runner.data.slices import at_rate
+from runner.data.slices import FOREIGN, at_rate
 from runner.data.trials import Value
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Go, Instrument, Measuring
@@ -37,6 +37,7 @@ RUNGS_BPS = (10e6, 30e6, 100e6, 300e6, 1000e6, 3000e6)
 OF_LINE = (0.1, 0.5, 0.8, 1.0, 1.25)  # of what a line has room for
 ROOM = 0.93  # of a line's rate for payload: Ethernet's and IP's headers, and those of a tunnel, take the rest
 RUNG_S = 0.25
+ALONE_S = 0.15  # of a rung, from its begin: CPU time is counted, and no probe is beside the load yet
 OVERHEAD_S = 0.06  # of a rung
 CARRIED = 0.95  # of a rung: who carries less does not carry it
 # Through a tunnel in TCP datagrams are offered at rates up to this many times its TCP throughput: overload breaks it.
@@ -105,10 +106,10 @@ class Climb:
     @property
     def beside(self) -> Beside:
         """The probe beside the load."""
-        if self.asked.vpn.carries == "tcp":
-            return Nothing()
         if not self.bench.lab.shared_kernel:
             return echoing(self.bench)
+        if self.asked.vpn.carries == "tcp":
+            return Nothing()
         return stamping(self.bench, generator(self.bench, fragments=self.fragment))
 
     def visit(self) -> dict[str, float]:
@@ -182,18 +183,15 @@ class Climb:
 
     def _tcp(self, rate_bps: float) -> dict[str, float]:
         via, beside = visits(self.bench), self.beside
-        before_s = spent_s(self.bench.lab)
-        beside.begin(RUNG_S)
-        began = time.monotonic()
-        transfer = via.tcp(RUNG_S - WARM_S, rate_bps=rate_bps)
-        seconds = time.monotonic() - began
-        spent = with_cpu(before_s, spent_s(self.bench.lab))
+        counting = Counting(self.bench.lab)
+        transfer = via.tcp(RUNG_S - WARM_S, rate_bps=rate_bps, meanwhile=lambda: counting.begin(beside))
+        counting.end()
         beside.sent(RUNG_S)
         delays = beside.delays()
         carried_bps = 8 * transfer["bytes"] / transfer["seconds"]
         loss = {"loss_ratio": 1 - delays.came / delays.sent} if delays.sent else {}
-        found = {"carried_ratio": min(1.0, carried_bps / rate_bps), **loss, **delays.values(), **spent}
-        return found | {"seconds": seconds, "carried_bytes": float(transfer["carried_bytes"])}
+        found = {"carried_ratio": min(1.0, carried_bps / rate_bps), **loss, **delays.values()}
+        return found | counting.values(carried_bps)
 
     def _datagrams(self, rate_bps: float) -> dict[str, float]:
         payload_bytes = self.asked.profile.udp_payload_bytes
@@ -202,13 +200,13 @@ class Climb:
         made = generator(self.bench, fragments=self.fragment)
         with made.anew():
             beside = self.beside
-            before_s = spent_s(self.bench.lab)
-            beside.begin(RUNG_S)
+            counting = Counting(self.bench.lab)
             made.begin(load)
+            counting.begin(beside)
             offered = made.sent(load)
             stamped = beside.sent(RUNG_S)
             arrived = made.finish(load, offered, beside=stamped)
-            spent = with_cpu(before_s, spent_s(self.bench.lab))
+            counting.end()
             delays = beside.delays()
         wanted = load.per_s * load.seconds
         return {
@@ -216,9 +214,7 @@ class Climb:
             "sent_ratio": min(1.0, arrived.sent / wanted),
             "loss_ratio": 1 - arrived.received / arrived.sent if arrived.sent else 1.0,
             **delays.values(),
-            **spent,
-            "seconds": lasted_s(arrived),
-            "carried_bytes": float(arrived.received * payload_bytes),
+            **counting.values(8 * arrived.received * payload_bytes / lasted_s(arrived)),
         }
 
 
@@ -230,20 +226,57 @@ def rungs(asked: Asked) -> list[float]:
     return [rate_bps for rate_bps in rates if rate_bps <= most_bps] or [most_bps]
 
 
-def spent_s(lab: Lab) -> float | None:
-    """CPU seconds so far: of all nodes and of the kernel's threads where they share a kernel, for all VPNs alike,
-    because the kernel charges its work on a packet to the process that sends it, or to a thread of its own; else of
-    both gateways. None where nobody counts them."""
+class Counting:
+    """Counts the CPU time of a load from now on. Where the nodes share a kernel, for ALONE_S, after which the probe
+    begins beside it: what a VPN costs is what its load costs, whichever probe it has. Machines of their own tell their
+    time too coarsely and too late for that: there it is counted until the load ends, with the same probe for all."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab, self._before = lab, spent_s(lab)
+        self._after: dict[str, float] | None = None
+
+    def begin(self, beside: Beside) -> None:
+        """Let the probe begin, when it is its turn: by its own clock, as this process may wake up too late."""
+        if not self._lab.shared_kernel:
+            beside.begin(RUNG_S)
+            return
+        beside.begin(RUNG_S - ALONE_S, ALONE_S)
+        time.sleep(ALONE_S)
+        self._after = spent_s(self._lab)
+
+    def end(self) -> None:
+        """The load has ended."""
+        self._after = self._after or spent_s(self._lab)
+
+    def values(self, carried_bps: float) -> dict[str, float]:
+        """The time that it was counted for, the payload that was carried at this rate in it, and the CPU seconds where
+        they are known. A counter of another machine may have gone back by what its other programs usually spend: then
+        they are not. Nothing where this process woke up only after the load's end."""
+        assert self._after is not None
+        found = {name: value - self._before[name] for name, value in self._after.items() if name in self._before}
+        found = {name: value for name, value in found.items() if value >= 0 or name == FOREIGN}
+        if self._lab.shared_kernel and found["seconds"] > RUNG_S:
+            return {}
+        return found | {"carried_bytes": carried_bps / 8 * found["seconds"]}
+
+
+def spent_s(lab: Lab) -> dict[str, float]:
+    """Seconds so far, of a clock (``seconds``) and on CPUs: ``cpu_s``, of all nodes and of the kernel's threads where
+    they share a kernel, for all VPNs alike, because the kernel charges its work on a packet to the process that sends
+    it, or to a thread of its own; else of both gateways. In the first case also what is in it of each gateway's
+    processes (``gw1_cpu_s``) and of the kernel's threads (``threads_cpu_s``), which work for all nodes; and
+    ``foreign_s``, of the machine's other programs. No CPU seconds where nobody counts them."""
     if not lab.shared_kernel:
-        return sum(machines(lab).cpu_s.values())
-    by_node = [node.cpu_s() for node in lab.nodes.values()]
-    known = [seconds for seconds in by_node if seconds is not None]
-    return sum(known) + KERNEL_THREADS.seconds() if len(known) == len(by_node) else None
-
-
-def with_cpu(before_s: float | None, after_s: float | None) -> dict[str, float]:
-    """The CPU seconds between two readings; nothing where they are not counted."""
-    return {} if before_s is None or after_s is None else {"cpu_s": after_s - before_s}
+        return {"seconds": time.monotonic(), "cpu_s": sum(machines(lab).cpu_s.values())}
+    threads_s = KERNEL_THREADS.seconds()
+    by_node = {name: node.cpu_s() for name, node in lab.nodes.items()}
+    known = {name: seconds for name, seconds in by_node.items() if seconds is not None}
+    if len(known) < len(by_node):
+        return {"seconds": time.monotonic()}
+    cpu_s = sum(known.values()) + threads_s
+    own = {f"{site.name}_cpu_s": known[site.name] for site in lab.sites}
+    foreign_s = sum(machines(lab).cpu_s.values()) - cpu_s - time.process_time()
+    return {"seconds": time.monotonic(), "cpu_s": cpu_s, "threads_cpu_s": threads_s, **own, FOREIGN: foreign_s}
 
 
 def lasted_s(arrived: Arrived) -> float:

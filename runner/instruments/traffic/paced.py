@@ -21,6 +21,11 @@ from runner.vpn.plugin import Vpn
 
 NOT_COUNTED = "this machine does not count the CPU time of a gateway's processes (cgroups(7))"
 
+HIDDEN = (
+    "the gateways spent less CPU time than they do without a test, so that the cost cannot be told: measure for "
+    "longer (--duration), or at a higher rate (paced_bps)"
+)
+
 
 def visit(bench: Bench, rate_bps: float, slice_s: float) -> dict[str, float]:
     """One slice of TCP at this rate: its cost, and the share of the rate that came through. Raises MeasurementError."""
@@ -29,6 +34,8 @@ def visit(bench: Bench, rate_bps: float, slice_s: float) -> dict[str, float]:
     after_s = gateways_s(bench.lab)
     if before_s is None or after_s is None:
         raise MeasurementError(NOT_COUNTED)
+    if after_s < before_s:
+        raise MeasurementError(HIDDEN)
     return {
         "paced_cpu": (after_s - before_s) / (transfer["carried_bytes"] / 1e9),
         "carried_ratio": 8 * transfer["bytes"] / transfer["seconds"] / rate_bps,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -73,14 +73,22 @@ def own_fault(error: Exception, gateways: Sequence[str]) -> bool:
     return isinstance(error, CommandError) and was_killed(error.code) and error.node not in gateways
 
 
-def asked(running: Dialogue, name: str, question: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-    """Ask a running probe one question, a line each way, and return its answer. Raises MeasurementError where it does
-    not answer, and ProbeSaidError, with its own words, where its answer is an error."""
+def asked(
+    running: Dialogue,
+    name: str,
+    question: dict[str, Any],
+    timeout_s: float,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> dict[str, Any]:
+    """Ask a running probe one question, a line each way, and return its answer; ``meanwhile`` is called while it is at
+    work. Raises MeasurementError where it does not answer, and ProbeSaidError, with its own words, where its answer is
+    an error."""
     assert running.stdin is not None
     assert running.stdout is not None
     try:
         running.stdin.write(json.dumps(question) + "\n")
         running.stdin.flush()
+        meanwhile()
         line = running.stdout.readline(MOST_BYTES) if readable([running.stdout], timeout_s) else "null"
         response = json.loads(line)
     except (OSError, ValueError, RecursionError):

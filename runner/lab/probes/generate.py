@@ -25,7 +25,7 @@ rest: it then sends less than asked, and says so by its count.
 "send_buffer_bytes": of each socket (SO_SNDBUF, socket(7)); 0 leaves the kernel's. A sender whose buffer is full waits.
 
 "stamped": true sends each datagram by itself, with its number and the time when it was sent (struct "!Qq": ns, real
-time clock) at the begin of its payload.
+time clock) at the begin of its payload. "wait_s": so long after it was asked.
 """
 
 import ctypes
@@ -203,6 +203,7 @@ def run(trial: dict[str, Any]) -> dict[str, Any]:
     flows = trial["flow_numbers"]
     sockets = [connected(trial, flow, own) for flow in flows]
     try:
+        time.sleep(trial.get("wait_s", 0.0))
         sending = sender(trial, sockets, lengths)
         try:
             result = paced(trial, sending, len(sockets))

@@ -9,7 +9,7 @@ usage: visit.py far PORT             serve; prints "ready" when it listens
         {"bytes": between two marks at the receiver, "seconds": between them, "carried_bytes": all of the visit,
          "retransmits": of the sender's segments, "congestion_control": of the sender's streams}
     {"do": "rtt", "exchanges": 20}    one byte and its answer, one after another: {"ms": […]}; with "seconds" in place
-        of "exchanges" as many as this time has room for
+        of "exchanges" as many as this time has room for, and "pause_s" between them
 
 An answer {"error": "…"} says what went wrong; the next visit begins with new connections. What is in the sender's
 buffers when a slice ends is not counted, and has arrived before the visit ends.
@@ -31,7 +31,8 @@ from typing import Any
 BLOCK = 2**17  # as iperf3
 UNSENT_BYTES = 2**18  # no more waits in the sender's socket, so that a visit ends soon after its slice
 PATIENCE_S = 10.0
-PACE_S = 0.002
+PACE_S = 0.002  # between the pieces of a paced transfer, which are at least a segment, and UNSENT_BYTES at most
+SEGMENT, LONGEST_S = 1448, 0.05
 ECHO, LAST = b"\x55", b"\0"  # of the exchanges: the first is answered, the second ends them
 TCP_NOTSENT_LOWAT = 25  # linux/tcp.h
 RETRANSMITS = slice(100, 104)  # tcpi_total_retrans of struct tcp_info
@@ -100,13 +101,15 @@ class Streams:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, wanted.encode())
 
     def pump(self, payload: bytes, rate_bps: float | None, go_on: Callable[[], bool]) -> None:
-        """Send while ``go_on`` returns True. Raises OSError where no payload is taken any more, or the receiver does
-        not end the visit."""
+        """Send while ``go_on`` returns True, at ``rate_bps`` in pieces of PACE_S, between which the sender sleeps. What
+        a stall held back follows at once, as data of an application would. Raises OSError where no payload is taken any
+        more, or the receiver does not end the visit."""
         view = memoryview(payload + payload[:BLOCK])
         poll = select.poll()
         for connection in self.connections:
             poll.register(connection, select.POLLOUT)
         numbers = {connection.fileno(): index for index, connection in enumerate(self.connections)}
+        piece = min(UNSENT_BYTES, max(SEGMENT, int((rate_bps or 0) / 8 * PACE_S)))
         started = moved = time.monotonic()
         total = 0
         while go_on():
@@ -117,10 +120,11 @@ class Streams:
                 raise OSError(f"no payload was taken for {PATIENCE_S:g} s")
             length = BLOCK
             if rate_bps:
-                length = min(BLOCK, int(rate_bps / 8 * (time.monotonic() - started)) - total)
-                if length < 1448:
-                    time.sleep(PACE_S)
+                due = int(rate_bps / 8 * (now - started)) - total
+                if due < piece:
+                    time.sleep(min(LONGEST_S, 8 * (piece - due) / rate_bps))
                     continue
+                length = min(BLOCK, due)
             for number, _ in poll.poll(20):
                 index = numbers[number]
                 at = self.sent[index] % len(payload)
@@ -330,7 +334,7 @@ class Near:
             if not line.connection.recv(1):
                 raise OSError("the far host closed the connection")
             times.append(round((time.perf_counter() - started) * 1e3, 4))
-            time.sleep(0.002)  # one packet at a time on an idle tunnel, not a flood
+            time.sleep(asked.get("pause_s", 0.002))  # one packet at a time on an idle tunnel, not a flood
         line.connection.sendall(LAST)
         return {"ms": times}
 
@@ -346,10 +350,11 @@ class Near:
             return {"error": str(error)}
 
 
-if sys.argv[1] == "far":
-    Far(int(sys.argv[2]))
-near = Near(sys.argv[2], int(sys.argv[3]))
-print("ready", flush=True)
-for question in sys.stdin:
-    print(json.dumps(near.visit(json.loads(question))), flush=True)
-os._exit(0)
+if __name__ == "__main__":
+    if sys.argv[1] == "far":
+        Far(int(sys.argv[2]))
+    near = Near(sys.argv[2], int(sys.argv[3]))
+    print("ready", flush=True)
+    for question in sys.stdin:
+        print(json.dumps(near.visit(json.loads(question))), flush=True)
+    os._exit(0)

@@ -46,6 +46,19 @@ function choosing(data, devices) {
     return Math.trunc((at(Math.ceil(codes.length / 2) - 1) + at(Math.floor(codes.length / 2))) / 2);
   }
 
+  // As numpy.quantile: straight between neighbours.
+  function quantile(draws, part) {
+    const sorted = Float64Array.from(draws).sort(), at = part * (sorted.length - 1), below = Math.floor(at);
+    const [low, high] = [sorted[below], sorted[Math.min(below + 1, sorted.length - 1)]];
+    return Number.isNaN(sorted.at(-1)) ? NaN : low + (high - low) * (at - below);
+  }
+
+  // runner/choice/answer.py, _within.
+  function within(cores) {
+    const low = quantile(cores, 0.025);
+    return low <= 0 ? Math.max(-low, Math.abs(quantile(cores, 0.975))) : null;
+  }
+
   const known = (draws) => { const value = median(draws); return Number.isFinite(value) ? value : null; };
   const scaled = (draws, factor) => draws && draws.map((value) => value * factor);
 
@@ -99,7 +112,11 @@ function choosing(data, devices) {
     if (rate >= rates[last]) return cores[last].map((value) => value * rate / rates[last]);
     const above = rungAt(rates, rate);
     const part = Math.log(rate / rates[above - 1]) / Math.log(rates[above] / rates[above - 1]);
-    return cores[above - 1].map((value, draw) => Math.exp((1 - part) * Math.log(value) + part * Math.log(cores[above][draw])));
+    return cores[above - 1].map((value, draw) => {
+      const other = cores[above][draw];
+      if (value > 0 && other > 0) return Math.exp((1 - part) * Math.log(value) + part * Math.log(other));
+      return (1 - part) * value + part * other;
+    });
   }
 
   function costOf(device, rate, share) {
@@ -236,7 +253,7 @@ function choosing(data, devices) {
     const standing = grade.map((code, draw) => (
       10 * code + (code < SHORT || worst[draw] >= rule.lasting ? worst[draw] : 0)));
     return {
-      device, codes, values, here, most, cores, grade, standing, capacity, attempts, proven,
+      device, codes, values, here, most, cores, grade, standing, capacity, attempts, proven, cores_bps: reached,
       get middle() { return middle(grade); },
     };
   }
@@ -253,7 +270,7 @@ function choosing(data, devices) {
         (index) => candidates[index].grade[draw] <= SHORT && candidates[index].standing[draw] === best);
       for (const index of among) most = Math.max(most, candidates[index].here[draw]);
       among = among.filter((index) => candidates[index].grade[draw] < SHORT || candidates[index].here[draw] >= thresholds.short * most);
-      for (const index of among) cheapest = Math.min(cheapest, candidates[index].cores[draw]);
+      for (const index of among) cheapest = Math.min(cheapest, Math.abs(candidates[index].cores[draw]));
       const dear = Math.max(cheapest + margin, cheapest * thresholds.cost_ratio);
       for (const index of among) if (candidates[index].cores[draw] <= dear) drawn[index][draw] = 1;
     }
@@ -342,6 +359,7 @@ function choosing(data, devices) {
       vpn: one.vpn, chance: one.chance, carries_chance: carriesChance(one, demand), grade: one.middle,
       carries: carries(one, thresholdsOf(needs).payload_share * needs.line_bps),
       here_bps: known(one.here), most_bps: known(one.most), cores: known(one.cores),
+      cores_bps: one.cores_bps, cores_within: within(one.cores),
       reasons: named.includes(one) ? [] : reasonsOf(one, needs, named[0]), reservations: reservationsOf(one),
       musts: Object.fromEntries(needs.must.map((must) => [must, wordOf(one.vpn, must)])),
       trials: one.device.trials, failed: one.device.failed,
@@ -415,8 +433,12 @@ function saying(data) {
   const span = (low, high) => { if (low === high) return rate(low); const [scale, unit] = prefix(high); return `${three(low / scale)} – ${three(high / scale)} ${unit}`; };
   const listed = (names, word) => (names.length > 1 ? `${names.slice(0, -1).join(", ")} ${word} ${names.at(-1)}` : names[0]);
   const reserved = (names) => names.map((name) => data.say.reserved[name]);
-  const cores = ({ cores }) =>
-    cores === null ? "an unknown part" : cores < 0.005 ? "too little of a core to be seen" : `${cores.toFixed(2)} of a core`;
+  const cores = ({ cores, cores_within: within }) => {
+    if (cores === null) return "an unknown part of a core";
+    if (within !== null) return `no more than plain IP, within ${digits(within)} of a core,`;
+    return cores < 0.005 ? "too little of a core to be seen" : `${cores.toFixed(2)} of a core`;
+  };
+  const at = ({ cores_bps: bps }) => (bps === null ? "" : ` at ${rate(bps)} of payload`);
 
   function upTo(here, most) {
     if (here === null) return "an unknown rate";
@@ -454,7 +476,7 @@ function saying(data) {
     if (carries === "open") return `${say.take.open} ${first.vpn}. Whether it carries your ${line} is not decided yet: ${rates}.`;
     const equals = others.length ? ` (${listed(others, "and")} ${others.length === 1 ? "is" : "are"} equally good for you)` : "";
     const sure = said.certainty === "sure" ? " Sure." : "";
-    return `${say.take[said.certainty]} ${first.vpn}${equals}: it carries your ${line} and takes ${cores(first)} on each gateway${kept}.${sure}`;
+    return `${say.take[said.certainty]} ${first.vpn}${equals}: it carries your ${line} and takes ${cores(first)} on each gateway${at(first)}${kept}.${sure}`;
   }
 
   function ofBand(band) {
@@ -500,10 +522,15 @@ function saying(data) {
     gap: (value) => `was silent for ${digits(value)} s in a long watch`,
   };
 
+  function costsMore(candidate) {
+    const of = candidate.cores_within === null ? cores(candidate) : `up to ${digits(candidate.cores_within)} of a core`;
+    return `costs more: ${of} on each gateway${at(candidate)}`;
+  }
+
   function because(reason, candidate) {
     if (reason.musts.length) return `${reason.unknown ? "it is not known whether it has" : "no"} ${reason.musts.join(", ")}`;
     if (reason.criterion === null) return `may be as good (${Math.round(100 * candidate.chance)}%)`;
-    if (reason.criterion === "cost" && reason.value !== null) return `costs more: ${cores(candidate)}`;
+    if (reason.criterion === "cost" && reason.value !== null) return costsMore(candidate);
     if (candidate.grade === UNKNOWN) return `${data.say.what[reason.criterion]} not measured`;
     return REASONS[reason.criterion](reason.value || 0, candidate);
   }

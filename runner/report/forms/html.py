@@ -148,6 +148,9 @@ def _limits(report: Report, all_answers: Sequence[RankingAnswer]) -> list[dict[s
             if rows:
                 title = f"Cores that a rate of {what} takes, of both gateways together, {answer.name}"
                 tables.append(Table(title, ["VPN", *rates], rows, numbers=range(1, 1 + len(rates)), named=True))
+                tables += _parts(
+                    report.ladders[answer.number], carried, f"Whose cores these are: {what}, {answer.name}"
+                )
         made.append(
             {
                 "number": answer.number,
@@ -158,6 +161,14 @@ def _limits(report: Report, all_answers: Sequence[RankingAnswer]) -> list[dict[s
             }
         )
     return [entry for entry in made if entry["table"] or entry["limited"]]
+
+
+def _parts(found: Sequence[gateway_cores.CoresLadder], carried: gateway_cores.Kind, title: str) -> list[Block]:
+    """The parts of the cores, where the run has them."""
+    rates, rows = gateway_cores.table(found, carried, lambda at: at.says_parts)
+    if not any(cell != text.NONE for row in rows for cell in row[1:]):
+        return []
+    return [Paragraph(gateway_cores.ABOUT_PARTS), Table(title, ["VPN", *rates], rows, named=True)]
 
 
 def _limited(report: Report, ranking: Ranking, name: str) -> list[Block]:

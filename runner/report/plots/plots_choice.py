@@ -73,13 +73,14 @@ def _layers(values: list[Value], quantity: Quantity, samples: Samples) -> list[S
         "scale": {"type": "log", "nice": False, "padding": 12},
         "axis": {"values": [10, 30, 100, 300, 1000, 3000, 10000], "format": ",d"},
     }
-    log = quantity == "cores"
-    scale: Spec = {"type": "log", "nice": False} if log else {"type": "symlog", "constant": 0.1}
-    y: Spec = {"field": "middle", "type": "quantitative", "title": "cores" if log else "ms", "scale": scale}
+    cores = quantity == "cores"
+    # A difference may be below 0, which has no logarithm.
+    scale: Spec = {"type": "symlog", "constant": 0.01 if cores else 0.1}
+    y: Spec = {"field": "middle", "type": "quantitative", "title": "cores" if cores else "ms", "scale": scale}
     tooltip = [
         {"field": "vpn", "title": "VPN"},
         {"field": "offered"},
-        {"field": "says", "title": f"{'cores' if log else 'ms'} (95 %)"},
+        {"field": "says", "title": f"{'cores' if cores else 'ms'} (95 %)"},
         {"field": "carried", "title": "was it carried?"},
     ]
     vpns = list(dict.fromkeys(str(value["vpn"]) for value in values))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runner.data.errors import UsageError
-from runner.data.slices import middle_mean, values_of, with_values
+from runner.data.slices import FOREIGN, at_rate, curve_of, foreign_ratio, middle_mean, values_of, with_values
 from runner.data.store import completed, last_round, open_store
 from runner.data.trials import Slice, Trial, Value
 from tests.unit.synthetic import CBC, IDLE, make_run, make_trial
@@ -109,6 +109,8 @@ def test_a_trial_under_way_without_a_value_is_measured_again(folder: Path, slice
         (1, {"values": {"unknown_to_the_run": -1e308}}, "unknown_to_the_run is 1e+308 in size; what"),
         (2, {"duration_s": 1e308}, "duration_s is 1e+308 in size; what"),
         (2, {"at_s": 1e101}, "at_s is 1e+101 in size; what"),
+        (2, {"values": {"cpu_s@10000000": -0.1}}, "cpu_s@10000000 is -0.1 s; it cannot be less than zero"),
+        (1, {"values": {"gw1_cpu_s@1e9": -2.0}}, "gw1_cpu_s@1e9 is -2 s; it cannot be less than zero"),
     ],
 )
 def test_a_slice_that_cannot_be_is_named_with_its_line(
@@ -139,3 +141,13 @@ def test_who_writes_the_folder_sees_no_trial_that_is_under_way(folder: Path) -> 
         assert store.trials == []
         store.append(UNDER_WAY.model_copy(update={"status": "ok"}))
         assert [one.status for one in store.trials] == ["ok"]
+
+
+def test_other_programs_share_is_that_of_the_time_in_which_rungs_were_measured() -> None:
+    found = [
+        {at_rate(FOREIGN, 1e7): 0.3, at_rate("seconds", 1e7): 0.15},
+        {at_rate(FOREIGN, 1e7): -0.01, at_rate("seconds", 1e7): 0.15, at_rate("seconds", 3e7): 0.15},
+    ]
+    assert foreign_ratio(curve_of(rows(*found)), 2) == pytest.approx(0.29 / 0.3 / 2, abs=1e-4)
+    assert foreign_ratio(curve_of(rows({at_rate("seconds", 1e7): 0.15})), 2) is None
+    assert foreign_ratio(curve_of(rows({at_rate(FOREIGN, 1e7): -0.02, at_rate("seconds", 1e7): 0.15})), 2) == 0

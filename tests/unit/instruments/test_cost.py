@@ -171,3 +171,13 @@ def test_time_that_the_machines_cannot_have_spent_is_refused(monkeypatch: pytest
     assert of_slice(before, machines(lab), 10**9) == {}
     both = (CostSnapshot(before, {}, 0), CostSnapshot(machines(lab), {}, 0))
     assert [found.metric for found in costs(lab, *both, 10**9)] == ["context_switches_per_packet", "memory_bytes"]
+
+
+@pytest.mark.parametrize("user_s", [9.0, 10.0])
+def test_a_cost_that_is_not_above_what_the_machines_spend_anyway_is_no_value(user_s: float) -> None:
+    """A cost of 0 would be the best of all."""
+    before, after = snap(10.0, 5.0, 1000, {7: 100}, 50), snap(user_s, 5.0, 3000, {7: 600}, 2050)
+    assert {value.metric for value in costs(LAB, before, after, 1448 * 1000)} == {
+        "context_switches_per_packet",
+        "memory_bytes",
+    }

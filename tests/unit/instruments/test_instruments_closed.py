@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -57,7 +57,10 @@ def arrived(_: object, load: Load, *__: object, **___: object) -> Arrived:
     return Arrived(load, sent, 1300 * sent, load.seconds, sent, sent, sent, [(0.0, 0), (load.seconds, 1)], offered)
 
 
-def answer(_: object, name: str, question: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+def answer(
+    _: object, name: str, question: dict[str, Any], timeout_s: float, meanwhile: Callable[[], object] = lambda: None
+) -> dict[str, Any]:
+    meanwhile()
     if question["do"] == "rtt":
         return {"ms": [0.5] * question["exchanges"]}
     seconds = question["slice_s"]
@@ -99,6 +102,7 @@ def open_(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     monkeypatch.setattr(tcp, "wan_bytes", lambda lab: 0)
     for name, value in {"begin": None, "sent": 1, "delays": Delays([0.1])}.items():
         monkeypatch.setattr(StampedSender, name, lambda *_, value=value: value)
+    monkeypatch.setattr(generator.Generator, "stamps", lambda *_: [])
     monkeypatch.setattr(packets, "outer", lambda *_: Outer(0, 0))
     monkeypatch.setattr(packets, "cpu_spent", lambda lab: 1.0)
     monkeypatch.setattr(duplex, "_outer_packets", lambda lab: 0)

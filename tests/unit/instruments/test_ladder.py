@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import statistics
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -47,6 +48,7 @@ class MadeUp:
     looks: int = 0
     cpu_s: float = 0.0
     counts_cpu: bool = True
+    events: list[str] = field(default_factory=list)
     shared_kernel: bool = True
     address: str = "10.2.0.2"
 
@@ -76,7 +78,11 @@ class MadeUp:
         self.up = self.up and rate_bps <= self.breaks_bps
         return min(rate_bps, self.limit_bps) * self.up
 
-    def tcp(self, slice_s: float, rate_bps: float | None = None) -> Found:
+    def tcp(
+        self, slice_s: float, rate_bps: float | None = None, meanwhile: Callable[[], object] = lambda: None
+    ) -> Found:
+        self.events.append("load")
+        meanwhile()
         if rate_bps is None:
             self.looks += 1
             rate_bps = self.limit_bps
@@ -107,7 +113,7 @@ class Generating:
         self.bench, self.anew = bench, NoFailure
 
     def begin(self, load: Load) -> None:
-        pass
+        self.bench.events.append("load")
 
     def sent(self, load: Load) -> Found:
         return {}
@@ -129,6 +135,12 @@ class Probe(Nothing):
 
     told = "one-way"
 
+    def __init__(self, bench: MadeUp) -> None:
+        self.bench = bench
+
+    def begin(self, seconds: float, wait_s: float = 0.0) -> None:
+        self.bench.events.append(f"probe in {wait_s:g} s" if wait_s else "probe")
+
     def delays(self) -> Delays:
         return Delays([1.0] * 19 + [9.0], 200, 199)
 
@@ -142,12 +154,15 @@ def climbed(monkeypatch: pytest.MonkeyPatch) -> Climb:
     monkeypatch.setattr(ladder, "may_fragment", lambda *_: False)
     monkeypatch.setattr(ladder, "visits", lambda bench: bench)
     monkeypatch.setattr(ladder, "generator", lambda bench, fragments: Generating(bench))
-    monkeypatch.setattr(ladder, "stamping", lambda bench, counter: Probe())
+    monkeypatch.setattr(ladder, "stamping", lambda bench, counter: Probe(bench))
+    monkeypatch.setattr(ladder, "echoing", Probe)
+    monkeypatch.setattr(ladder, "ALONE_S", 0.001)
 
-    def spent_s(lab: Any) -> float | None:
+    def spent_s(lab: Any) -> dict[str, float]:
         bench = lab.nodes["gw1"]
+        bench.events.append("cpu")
         bench.cpu_s += COST_S
-        return bench.cpu_s if bench.counts_cpu else None
+        return {"seconds": time.monotonic()} | ({"cpu_s": bench.cpu_s} if bench.counts_cpu else {})
 
     monkeypatch.setattr(ladder, "spent_s", spent_s)
 
@@ -191,7 +206,7 @@ def test_it_climbs_to_the_first_rung_that_is_not_carried_and_stores_that(climbed
     assert of(found, "cpu_s")[10e6] == pytest.approx(COST_S)
     assert of(found, "delay_p50_ms")[10e6] == 1
     assert of(found, "delay_p95_ms")[10e6] > 1
-    assert of(found, "carried_bytes")[30e6] * 8 / of(found, "seconds")[30e6] > (0 if carried == "tcp" else 29e6)
+    assert found[at_rate("carried_bytes", 30e6)] * 8 == pytest.approx(30e6 * found[at_rate("seconds", 30e6)], rel=0.1)
     assert measured
     assert [(value.metric, value.value) for value in measured.measurements] == [("ladder_rate", 100e6)]
     assert measured.measurements[0].detail == {"delays": "one-way"}
@@ -360,3 +375,28 @@ def test_without_rounds_one_climb_is_the_measurement(climbed: Climb, monkeypatch
     found, measured = climbed(MadeUp(limit_bps=150e6), visits=5)
     assert len(found) == 1
     assert measured
+
+
+@pytest.mark.parametrize("carried", ["tcp", "datagrams"])
+@pytest.mark.parametrize("vpn", ["none", "openvpn", "ssh_forward"])
+def test_the_cpu_time_of_a_load_is_that_of_no_probe(climbed: Climb, vpn: str, carried: str) -> None:
+    """So what is subtracted has no probe in it that a VPN which carries no datagrams cannot have."""
+    bench = MadeUp(limit_bps=5e6)
+    climbed(bench, "tcp" if vpn == "ssh_forward" else carried, vpn)
+    probe = [] if vpn == "ssh_forward" else ["probe in 0.001 s"]  # when the time is over in which it is counted
+    assert bench.events[: 3 + len(probe)] == ["cpu", "load", *probe, "cpu"]
+
+
+@pytest.mark.parametrize("vpn", ["none", "openvpn", "ssh_forward"])
+def test_machines_of_their_own_have_the_same_probe_for_all(climbed: Climb, vpn: str) -> None:
+    bench = MadeUp(limit_bps=5e6, shared_kernel=False)
+    climbed(bench, vpn=vpn)
+    assert bench.events[:4] == ["cpu", "load", "probe", "cpu"]
+
+
+def test_cpu_time_that_went_backwards_is_not_known(climbed: Climb, monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = [{"seconds": 0.1 * at, "cpu_s": 99.0 - at, "gw1_cpu_s": 1.0 + at} for at in range(99)]
+    monkeypatch.setattr(ladder, "spent_s", lambda lab: readings.pop(0))
+    (found,), _ = climbed(MadeUp(limit_bps=5e6))
+    assert not of(found, "cpu_s")
+    assert of(found, "gw1_cpu_s") == {10e6: 1.0}

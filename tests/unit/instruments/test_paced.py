@@ -60,3 +60,8 @@ def test_where_nobody_counts_the_time_it_is_unsupported(monkeypatch: pytest.Monk
     assert paced.Paced().refuses(lab, ASKED.vpn, ASKED.params) is None
     with pytest.raises(MeasurementError):
         measured(monkeypatch, [1.0], None)
+
+
+def test_a_cost_below_nothing_is_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MeasurementError, match="cannot be told"):
+        measured(monkeypatch, [1.0], -0.5)

@@ -60,7 +60,7 @@ def test_the_table_has_what_is_carried_and_its_cores() -> None:
     fast = climb("openvpn", rung(10 * MB, [0.035]), rung(30 * MB, [0.06]), rung(100 * MB, [0.005]))
     other = climb("openvpn", rung(10 * MB, [1.0]), carried="datagrams")
     assert of(plain, slow, fast, other) == [
-        ["openvpn", "0.100 (no interval)", "0.200 (no interval)", "0.000 (no interval)"],
+        ["openvpn", "0.100 (no interval)", "0.200 (no interval)", "-0.0200 (no interval)"],
         ["ssh_tun", "0.100 (no interval)", "carries 40 % of it", "–"],
     ]
     assert of(plain) == []
@@ -70,3 +70,26 @@ def test_ladders_of_other_levels_are_not_the_configurations() -> None:
     other = climb("openvpn", rung(10 * MB, [0.1]))
     other = other.model_copy(update={"params": other.params | {"cipher": "null"}})
     assert of(climb("none", rung(10 * MB, [0.01])), other) == []
+
+
+def test_a_difference_within_its_own_spread_is_no_cost_and_is_not_clamped() -> None:
+    plain = climb("none", rung(10 * MB, [0.01] * 6))
+    noisy = climb("openvpn", rung(10 * MB, [0.008, 0.011, 0.009, 0.012, 0.010, 0.009]))
+    ((_, cell),) = of(plain, noisy)
+    assert cell.startswith("as plain IP (± 0.0")
+
+
+def test_the_parts_are_those_of_each_gateway_and_of_the_threads_and_what_is_left() -> None:
+    def parted(vpn: str, cpu_s: float, **parts: float) -> Trial:
+        made = rung(10 * MB, [cpu_s] * 3)
+        return climb(vpn, made.model_copy(update={"values": made.values | {n: [s] * 3 for n, s in parts.items()}}))
+
+    plain = parted("none", 0.01, gw1_cpu_s=0.0, gw2_cpu_s=0.0, threads_cpu_s=0.005)
+    own = parted("openvpn", 0.06, gw1_cpu_s=0.02, gw2_cpu_s=0.015, threads_cpu_s=0.01)
+    basis = cast(Basis, type("Paper", (), {"levels": WANTED, "image": ""}))
+    found = ladders(basis, [plain, own])
+    assert table(found, "tcp", lambda at: at.says_parts)[1] == [
+        ["openvpn", "gw1 0.08, gw2 0.06, threads 0.02, rest 0.04"]
+    ]
+    older = ladders(basis, [climb("none", rung(10 * MB, [0.01])), climb("openvpn", rung(10 * MB, [0.06]))])
+    assert table(older, "tcp", lambda at: at.says_parts)[1] == [["openvpn", "–"]]

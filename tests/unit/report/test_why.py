@@ -10,9 +10,10 @@ from runner.cli.folders import latest
 from runner.data.errors import UsageError
 from runner.data.parent import add_to_index
 from runner.data.store import load_run
+from runner.ranking.verdicts import Verdict, turned
 from runner.report.headings import machine
 from runner.report.model import build
-from runner.report.why import why
+from runner.report.why import sentence, why
 from tests.unit.synthetic import realistic_run
 
 EXAMPLE = next((Path(__file__).parents[3] / "results" / "examples").glob("*/run.json")).parent
@@ -32,6 +33,26 @@ def test_the_heading_has_the_machine_the_tunnels_and_the_traffic() -> None:
     )
     assert re.match(r"wireguard_go has [\d.]+ \([\d.]+ to [\d.]+\) times the TCP throughput of openvpn", lines[4])
     assert sum(line.startswith("Traffic: ") for line in lines) == 2, "one for each configuration"
+
+
+def test_a_factor_of_costs_is_told_with_the_rates_that_it_is_of() -> None:
+    full = Verdict(
+        configuration="", image="", metric="cpu_per_gigabyte", a="x", b="y", decision="worse", ratio=1.93, margin=1.05,
+        a_bps=126e6, b_bps=630e6,
+    )  # fmt: skip
+    metric = load_run(EXAMPLE)[0].metrics["cpu_per_gigabyte"]
+    assert "of y, each at its full speed (126 Mbit/s and 630 Mbit/s): worse" in sentence(metric, full)
+    assert "(630 Mbit/s and 126 Mbit/s): better" in sentence(metric, turned(full))
+    paced = full.model_copy(update={"a_bps": 1e8, "b_bps": 1e8})
+    assert ", both at 100 Mbit/s: worse" in sentence(metric, paced)
+
+
+def test_the_rate_of_a_cost_is_what_was_asked_or_carried_at_full_speed() -> None:
+    lines = why(*load_run(EXAMPLE), "wireguard_go", "openvpn")
+    assert any("CPU cost of the gateways of openvpn, both at 20 Mbit/s: worse" in line for line in lines)
+    full = why(*load_run(EXAMPLE.parents[1] / "choice" / "two-cores"), "wireguard_go", "openvpn")
+    assert any("CPU cost of openvpn, each at its full speed (" in line for line in full)
+    assert not any("round-trip time of openvpn, " in line for line in [*lines, *full])
 
 
 def test_nothing_to_compare_is_an_error_and_no_heading() -> None:
