@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from functools import partial
 
 from pydantic import Field, InstanceOf
 
-from runner.choice.answer import Answer, Band, Change, answer, bands, changes, unsettled
+from runner.choice.answer import Answer, Band, Change, Words, answer, bands, changes, unsettled
 from runner.choice.candidates import candidates
 from runner.choice.devices import Device, devices
 from runner.choice.musts import State, states, words_of
 from runner.data.loads import MachineLoad
 from runner.data.named import Must
 from runner.data.needs import Needs
-from runner.data.shipped import shipped_runs
+from runner.data.shipped import shipped_beside, shipped_runs
 from runner.data.trials import Run, Strict, Trial
 from runner.ranking.basis import comparable
+from runner.report.side_by_side import SideBySide, side_by_side
 
 DATAGRAMS = ("udp", "ladder")
 CALM = 0.1  # of the CPU time, the hypervisor's or other programs': above it, what is not carried here may be elsewhere
@@ -36,8 +38,8 @@ class Choice(Strict):
     those of which datagrams could not be measured -> why; ``others``:
     VPNs that the run has not come to and that have the musts, as far as shipped runs and declarations tell;
     ``kin``: of those that were measured; ``stolen``: the share of the CPU time that the hypervisor took;
-    ``foreign``: that programs outside of the lab had. ``devices`` are what all of it was made from; they are not part
-    of report.json."""
+    ``foreign``: that programs outside of the lab had; ``beside``: what is known of the named VPNs, where they are two
+    or more. ``devices`` are what all of it was made from; they are not part of report.json."""
 
     needs: Needs
     answer: Answer | None
@@ -51,6 +53,7 @@ class Choice(Strict):
     kin: list[Kin]
     stolen: float
     foreign: float = 0.0
+    beside: SideBySide | None = None
     devices: dict[str, InstanceOf[Device]] = Field(default={}, exclude=True)
 
     @property
@@ -77,7 +80,7 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
     calm = max(stolen, foreign) <= CALM
     every = bands(measured, words, run.needs)
     said = answer(measured, words, run.needs, calm=calm) if run.needs.line_bps else None
-    return Choice(
+    made = Choice(
         needs=run.needs,
         answer=said,
         bands=every,
@@ -92,6 +95,15 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
         foreign=foreign,
         devices=measured,
     )
+    return made.model_copy(update={"beside": _beside(made, run, trials, words)})
+
+
+def _beside(made: Choice, run: Run, trials: Sequence[Trial], words: Words) -> SideBySide | None:
+    """The table of the named VPNs, in the order of the answer, or of the lines."""
+    vpns = made.answer.named if made.answer else [vpn for band in made.bands for vpn in band.named]
+    on = partial(answer, made.devices, words, calm=made.calm)
+    runs = [(run, trials), *shipped_beside()]
+    return side_by_side([*dict.fromkeys(vpns)], on, made.needs, made.devices, made.states, runs)
 
 
 def _foreign(load: MachineLoad) -> float:
