@@ -41,7 +41,7 @@ def table(made: SideBySide) -> Table:
     nowhere = [_name(row) for row in made.rows if row not in told]
     notes = [*sources(made), *([Note(f"{', '.join(nowhere)}.", "Not measured of any of them:")] if nowhere else [])]
     about = "" if made.stated else f"Cores: at {_rate(made.at_bps)}, which all of them carry."
-    return Table("Side by side", ["", *made.vpns], rows, about, notes, named=True)
+    return Table("Side by side", ["what", *made.vpns], rows, about, notes, named=True)
 
 
 def sources(made: SideBySide) -> list[Note]:
@@ -71,15 +71,15 @@ def _name(row: ComparedRow) -> str:
 
 
 def _cell(row: ComparedRow, cell: ComparedCell) -> TableCell:
-    small = cell.trial if cell.trial and not cell.run else ""
+    opens = [Note(cell.trial, "Trial")] if cell.trial and not cell.run else []
     if row.must:
-        return TableCell(cell.word or "unknown", small)
+        return TableCell(cell.word or "unknown", opens=opens)
     if cell.value is None:
         return TableCell("not tried" if row.kind in TIMES else "not measured")
     if row.kind in TIMES:
-        return TableCell(_time(cell.value, cell.at_least), small)
+        return TableCell(_time(cell.value, cell.at_least), opens=opens)
     words = WORDS.get(row.kind, "{:.0f}".format)(cell.value)
-    return TableCell(f"≥ {words}" if cell.at_least else words, small)
+    return TableCell(f"≥ {words}" if cell.at_least else words, opens=opens)
 
 
 def _time(value_s: float, at_least: bool) -> str:
