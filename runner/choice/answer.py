@@ -5,111 +5,38 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from runner.choice.devices import Device
 from runner.choice.grade import Criterion, Grade, Graded, graded
-from runner.choice.rule import chosen
+from runner.choice.machine import MachineState
+from runner.choice.model import Answer, Band, Candidate, Carries, Certainties, Certainty, Change, Reason
+from runner.choice.reliability import FEWEST_ATTEMPTS
+from runner.choice.rule import Chosen, chosen
 from runner.choice.thresholds import USUAL, Thresholds
 from runner.data.named import Must
 from runner.data.needs import Needs
-from runner.data.trials import Strict
 
-SURE, PROBABLE, EQUAL = 0.95, 0.8, 0.5  # chances of being chosen
-POSSIBLE = 0.2  # from which on a VPN is named where none is chosen in half of the draws
+SURE, PROBABLE = 0.95, 0.8  # chances from which on a word may be said
+POSSIBLE = 0.2  # from which on a VPN is named where none is probable
+HALF = 0.5  # of the draws between the user's own gateways
 RATES_BPS = tuple(sorted({factor * 10.0**power for power in (7, 8, 9) for factor in (1, 2, 5)} | {1e10}))
-GRID = 20  # lines a decade, where bands are looked for
 MORE = 1.05  # times what is carried here: gateways with cores of their own may carry more
 FULFILLED = ("shown", "declared")
-Certainty = Literal["sure", "probably", "open"]
-Carries = Literal["yes", "no", "depends"]
+QUIET = MachineState()
 Words = Mapping[str, Mapping[Must, str]]  # VPN -> must -> shown, declared, unknown or no
-
-
-class Reason(Strict):
-    """Why a VPN is not named: it lacks ``musts``; by a ``criterion`` its grade is worse (``value``: by what); it costs
-    more (``cost``); or it is chosen in fewer draws (no criterion)."""
-
-    criterion: Criterion | None = None
-    value: float | None = None
-    musts: list[Must] = []
-    unknown: bool = False
-
-
-class Candidate(Strict):
-    """One VPN on the line. ``chance``: the share of the draws that choose it. ``grade``: the middle one. ``carries``:
-    does it carry the line? ``here_bps``: what it carries here, ``most_bps``: on gateways with cores of their own at
-    most; None where nobody knows. ``cores``: of a gateway, at the demand. ``reasons``: why it is not named. ``trials``,
-    ``failed``: of those that it is judged by."""
-
-    vpn: str
-    chance: float
-    grade: int
-    carries: Carries
-    here_bps: float | None
-    most_bps: float | None
-    cores: float | None
-    reasons: list[Reason] = []
-    reservations: list[Criterion] = []
-    musts: dict[Must, str] = {}
-    trials: int = 0
-    failed: int = 0
-
-
-class Answer(Strict):
-    """The answer for ``needs``. ``named``: the VPNs that are equally good, the first one to take; empty where no VPN
-    fulfils the musts and was measured. ``grade``: of the first; SHORT: it comes nearest, and does not carry the
-    line. ``unknown``: the VPNs that have the musts, and of which what counts was not measured."""
-
-    needs: Needs
-    named: list[str]
-    certainty: Certainty
-    grade: int
-    candidates: list[Candidate]
-    unknown: list[str] = []
-
-    def of(self, vpn: str) -> Candidate:
-        """The candidate of this name."""
-        return next(candidate for candidate in self.candidates if candidate.vpn == vpn)
-
-
-class Band(Strict):
-    """The lines, from ``low_bps`` to ``high_bps``, for which the same VPNs are named, at the same grade.
-    ``reservations``: about the first, on the highest of these lines. ``here_bps``, ``most_bps``: what the first
-    carries; see Candidate. ``unknown``: see Answer; of the lowest of these lines."""
-
-    low_bps: float
-    high_bps: float
-    named: list[str]
-    grade: int
-    reservations: list[Criterion] = []
-    here_bps: float | None = None
-    most_bps: float | None = None
-    unknown: list[str] = []
-
-
-class Change(Strict):
-    """What would change the answer: another ``line_bps``, one more must, or one fewer (``without``); ``named`` then,
-    and the first one's ``grade`` and ``reservations``."""
-
-    line_bps: float | None = None
-    must: Must | None = None
-    without: Must | None = None
-    named: list[str]
-    grade: int
-    reservations: list[Criterion] = []
 
 
 @dataclass(frozen=True)
 class _Judged:
-    """What the rule says of a line: VPN -> its grades and its chance of being chosen; who is named, and who has the
-    musts."""
+    """What the rule says of a line: VPN -> its grades and its chance of being chosen; who is named, and how sure that
+    is, and who has the musts."""
 
     every: Mapping[str, Graded]
     chances: Mapping[str, float]
     named: list[str]
+    certainties: Certainties
     able: list[str]
 
     @property
@@ -134,16 +61,33 @@ class _Judged:
         return _reservations(self.every[self.named[0]]) if self.named else []
 
 
-def _judged(
-    devices: Mapping[str, Device], words: Words, needs: Needs, thresholds: Thresholds, own_cores: bool = False
+def _judge(
+    devices: Mapping[str, Device],
+    words: Words,
+    needs: Needs,
+    thresholds: Thresholds,
+    state: MachineState = QUIET,
+    own_cores: bool = False,
 ) -> _Judged:
     every = {vpn: graded(device, needs, thresholds, own_cores=own_cores) for vpn, device in devices.items()}
     able = [vpn for vpn in every if not _lacking(words.get(vpn, {}), needs)]
-    chances = dict.fromkeys(every, 0.0)
-    if able:
-        shares = chosen([every[vpn] for vpn in able], thresholds).mean(axis=0)
-        chances |= {vpn: float(share) for vpn, share in zip(able, shares, strict=True)}
-    return _Judged(every, chances, _named(able, chances, every, words, needs), able)
+    drawn = chosen([every[vpn] for vpn in able], thresholds, needs.cores)
+    shares = drawn.mean(axis=0) if able else []
+    chances = dict.fromkeys(every, 0.0) | {vpn: float(share) for vpn, share in zip(able, shares, strict=True)}
+    named, best, equal = _name(able, drawn, every, words, needs)
+    certainties = Certainties()
+    if named:
+        first = every[named[0]]
+        carries = _carries_chance(first, thresholds.demand_bps(_line_bps(needs)))
+        certainties = Certainties(
+            best=best,
+            carries=_word(max(carries, 1 - carries)),
+            equal=equal,
+            steady=_steady(first),
+        )
+    if state.disturbed:
+        certainties = certainties.at_most("probably")
+    return _Judged(every, chances, named, certainties, able)
 
 
 def answer(
@@ -151,37 +95,46 @@ def answer(
     words: Words,
     needs: Needs,
     *,
-    calm: bool = True,
+    state: MachineState = QUIET,
     own_cores: bool = False,
     thresholds: Thresholds = USUAL,
 ) -> Answer:
-    """The answer for the line ``needs.line_bps``. ``calm``: did the machine do nothing else meanwhile? Else a VPN that
-    does not carry the line here may carry it elsewhere. ``own_cores``: of gateways with cores of their own."""
-    judged = _judged(devices, words, needs, thresholds, own_cores)
-    named, chances, grade = judged.named, judged.chances, judged.grade
+    """The answer for the line ``needs.line_bps``. ``state``: what the machine did beside: where it was not calm, a VPN
+    that does not carry the line here may carry it elsewhere, and what was disturbed is not sure. ``own_cores``: of
+    gateways with cores of their own."""
+    judged = _judge(devices, words, needs, thresholds, state, own_cores)
+    named, chances = judged.named, judged.chances
+    first = judged.every[named[0]] if named else None
     candidates = [
-        _candidate(one, words.get(vpn, {}), needs, chances[vpn], vpn in named, grade, calm, thresholds)
+        _candidate(one, words.get(vpn, {}), needs, chances[vpn], vpn in named, first, state.calm, thresholds)
         for vpn, one in judged.every.items()
     ]
     return Answer(
         needs=needs,
         named=named,
-        certainty=_certainty(max((chances[vpn] for vpn in named), default=0.0)),
-        grade=grade,
+        certainties=judged.certainties,
+        certainty=judged.certainties.word,
+        grade=judged.grade,
         candidates=sorted(candidates, key=lambda candidate: (*_place(named, candidate.vpn), -candidate.chance)),
         unknown=judged.unknown,
     )
 
 
-def bands(devices: Mapping[str, Device], words: Words, needs: Needs, thresholds: Thresholds = USUAL) -> list[Band]:
-    """The bands of lines from the lowest of RATES_BPS to the highest, whatever line ``needs`` has."""
-    decades = math.log10(RATES_BPS[-1] / RATES_BPS[0])
-    lines = np.logspace(math.log10(RATES_BPS[0]), math.log10(RATES_BPS[-1]), 1 + round(GRID * decades))
+def bands(
+    devices: Mapping[str, Device],
+    words: Words,
+    needs: Needs,
+    *,
+    state: MachineState = QUIET,
+    thresholds: Thresholds = USUAL,
+) -> list[Band]:
+    """The bands of RATES_BPS, whatever line ``needs`` has: neighbours that have one answer are one band. Nothing is
+    said of rates between two bands, which nobody asked about."""
     found: list[Band] = []
-    for line_bps in map(float, lines):
-        judged = _judged(devices, words, _on(needs, line_bps), thresholds)
-        last = found[-1] if found else None
-        if last and (set(last.named), last.grade) == (set(judged.named), judged.grade):
+    for line_bps in RATES_BPS:
+        judged = _judge(devices, words, _on(needs, line_bps), thresholds, state)
+        word, last = judged.certainties.word, found[-1] if found else None
+        if last and (set(last.named), last.grade, last.certainty) == (set(judged.named), judged.grade, word):
             found[-1] = last.model_copy(update={"high_bps": line_bps, "reservations": judged.reservations})
             continue
         first = judged.every[judged.named[0]] if judged.named else None
@@ -191,6 +144,7 @@ def bands(devices: Mapping[str, Device], words: Words, needs: Needs, thresholds:
                 high_bps=line_bps,
                 named=judged.named,
                 grade=judged.grade,
+                certainty=word,
                 reservations=judged.reservations,
                 here_bps=_known(first.capacity_bps) if first else None,
                 most_bps=_known(first.most_bps) if first else None,
@@ -207,8 +161,8 @@ def changes(
     ``every``: the bands of all lines."""
     needs, found = said.needs, list[Change]()
     above = [band for band in every if needs.line_bps and band.low_bps > needs.line_bps]
-    if above:
-        then = above[0]
+    then = next((band for band in above if (band.named[:1], band.grade) != (said.named[:1], said.grade)), None)
+    if then and not (said.grade == then.grade == Grade.SHORT):
         found.append(Change(line_bps=then.low_bps, named=then.named, grade=then.grade, reservations=then.reservations))
     known = [must for must in CHANGING if must not in needs.must]
     for must in known:
@@ -239,24 +193,30 @@ def _changed(
     return [Change(must=must, without=without, named=then.named, grade=then.grade, reservations=reservations)]
 
 
-def unsettled(devices: Mapping[str, Device], words: Words, needs: Needs, *, calm: bool = True) -> list[float]:
+def unsettled(devices: Mapping[str, Device], words: Words, needs: Needs, *, state: MachineState = QUIET) -> list[float]:
     """The lines, of those that an answer is for, that more of the same measurements would settle: here, or on gateways
     with cores of their own, no VPN is named for sure, and that is not because none has the musts, or because it depends
-    on the gateways whether one of them carries the line. ``needs`` without a line: RATES_BPS."""
+    on the gateways whether one of them carries the line. ``needs`` without a line: RATES_BPS. Whether a VPN is steady
+    is no such doubt: only a long watch tells."""
     asked = [needs.line_bps] if needs.line_bps else RATES_BPS
     return [
         line
         for line in asked
         if not all(
-            _settled(answer(devices, words, _on(needs, line), calm=calm, own_cores=own)) for own in (False, True)
+            _settled(answer(devices, words, _on(needs, line), state=state, own_cores=own), own) for own in (False, True)
         )
     ]
 
 
-def _settled(said: Answer) -> bool:
+def _settled(said: Answer, own_cores: bool) -> bool:
+    """``own_cores``: what gateways with cores of their own carry at most is no measurement that more of the same makes
+    surer, and only who is best on them counts."""
+    words = said.certainties
+    sure = {words.best, words.equal} == {"sure"} if own_cores else words.measured == "sure"
     unsure = [candidate for candidate in said.candidates if 1 - SURE < candidate.chance < SURE]
+    unsure += [said.of(vpn) for vpn in said.named[:1] if words.carries != "sure"]
     nobody = all(any(reason.musts for reason in candidate.reasons) for candidate in said.candidates)
-    return nobody or said.certainty == "sure" or any(_by_gateways(candidate) for candidate in unsure)
+    return nobody or (sure and words.steady != "open") or any(_by_gateways(candidate) for candidate in unsure)
 
 
 def _by_gateways(candidate: Candidate) -> bool:
@@ -281,23 +241,44 @@ def _reservations(one: Graded) -> list[Criterion]:
     return [name for name, codes in one.codes.items() if int(np.median(codes)) == Grade.LITTLE]
 
 
-def _certainty(chance: float) -> Certainty:
+def _steady(first: Graded) -> Certainty:
+    if first.proven:
+        return "sure"
+    return "probably" if first.attempts.attempts >= FEWEST_ATTEMPTS else "open"
+
+
+def _word(chance: float) -> Certainty:
     return "sure" if chance >= SURE else "probably" if chance >= PROBABLE else "open"
 
 
-def _named(
-    able: Sequence[str], chances: Mapping[str, float], every: Mapping[str, Graded], words: Words, needs: Needs
-) -> list[str]:
-    """Those that half of the draws choose: the sure ones first, then those whose musts were all shown, then what
-    carries most. Where there is none, those that are possible. What is useless in half of the draws is not named."""
-    least = EQUAL if any(chances[vpn] >= EQUAL for vpn in able) else POSSIBLE
-    good = [vpn for vpn in able if chances[vpn] >= least and _middle(every[vpn]) <= Grade.SHORT]
+def _name(
+    able: Sequence[str], drawn: Chosen, every: Mapping[str, Graded], words: Words, needs: Needs
+) -> tuple[list[str], Certainty, Certainty]:
+    """Those that are named, and how sure it is that the first belongs to the best, and that all do. First is the most
+    likely, and of those that are sure the one whose musts were shown, then what carries most. Beside it stand those
+    that are chosen together with it in as many draws as its word asks for. Where no VPN is probable, all that are
+    possible are named. What is useless in half of the draws is never named."""
+    columns = {vpn: drawn[:, at] for at, vpn in enumerate(able)}
+    chances = {vpn: float(column.mean()) for vpn, column in columns.items()}
+    good = [vpn for vpn in able if chances[vpn] >= POSSIBLE and _middle(every[vpn]) <= Grade.SHORT]
 
-    def place(vpn: str) -> tuple[bool, bool, float, str]:
+    def place(vpn: str) -> tuple[float, bool, float, str]:
         declared = any(words[vpn].get(must) == "declared" for must in needs.must)
-        return chances[vpn] < SURE, declared, -float(np.median(every[vpn].capacity_bps)), vpn
+        unsure = 0.0 if chances[vpn] >= SURE else 1 - chances[vpn]
+        return unsure, declared, -float(np.median(every[vpn].capacity_bps)), vpn
 
-    return sorted(good, key=place)
+    good.sort(key=place)
+    if not good:
+        return [], "open", "open"
+    best = _word(chances[good[0]])
+    if best == "open":
+        return good, "open", "open"
+    least, together = (SURE if best == "sure" else PROBABLE), columns[good[0]]
+    named = good[:1]
+    for vpn in good[1:]:
+        if (both := together & columns[vpn]).mean() >= least:
+            together, named = both, [*named, vpn]
+    return named, best, _word(float(together.mean()))
 
 
 def _place(named: Sequence[str], vpn: str) -> tuple[bool, int]:
@@ -307,12 +288,21 @@ def _place(named: Sequence[str], vpn: str) -> tuple[bool, int]:
 def _carries(one: Graded, demand_bps: float, calm: bool) -> Carries:
     """Yes, no, or that depends on the gateways: by 95 % of the draws; between the user's own gateways yes or no."""
     if one.device.own_gateways:
-        return "yes" if (one.capacity_bps >= demand_bps).mean() >= EQUAL else "no"
+        return "yes" if _carries_chance(one, demand_bps) >= HALF else "no"
     if np.isnan(one.capacity_bps).any():
         return "depends"
-    if (one.capacity_bps >= demand_bps).mean() >= SURE:
+    if _carries_chance(one, demand_bps) >= SURE:
         return "yes"
     return "no" if calm and (one.most_bps < demand_bps).mean() >= SURE else "depends"
+
+
+def _carries_chance(one: Graded, demand_bps: float) -> float:
+    return float((one.capacity_bps >= demand_bps).mean())
+
+
+def _line_bps(needs: Needs) -> float:
+    assert needs.line_bps is not None
+    return needs.line_bps
 
 
 def _candidate(
@@ -321,7 +311,7 @@ def _candidate(
     needs: Needs,
     chance: float,
     is_named: bool,
-    best: int,
+    first: Graded | None,
     calm: bool,
     thresholds: Thresholds,
 ) -> Candidate:
@@ -331,16 +321,19 @@ def _candidate(
     return Candidate(
         vpn=one.device.vpn,
         chance=chance,
+        carries_chance=_carries_chance(one, thresholds.demand_bps(needs.line_bps)),
         grade=grade,
         carries=_carries(one, thresholds.demand_bps(needs.line_bps), calm),
         here_bps=here,
         most_bps=most,
         cores=cores,
-        reasons=[] if is_named else _reasons(one, own, needs, grade, best),
+        reasons=[] if is_named else _reasons(one, own, needs, chance, first),
         reservations=_reservations(one),
         musts={must: own.get(must, "unknown") for must in needs.must},
         trials=one.device.trials,
         failed=one.device.failed,
+        attempts=round(one.attempts.attempts),
+        bad_attempts=round(one.attempts.bad),
     )
 
 
@@ -353,13 +346,14 @@ def _value(one: Graded, criterion: Criterion) -> float | None:
     return _known(one.values[criterion]) if criterion in one.values else None
 
 
-def _reasons(one: Graded, own: Mapping[Must, str], needs: Needs, grade: int, best: int) -> list[Reason]:
-    """The musts that it lacks; else that it does not carry the line; else the criteria by which it is worse; else what
-    it costs."""
+def _reasons(one: Graded, own: Mapping[Must, str], needs: Needs, chance: float, first: Graded | None) -> list[Reason]:
+    """The musts that it lacks; else that it does not carry the line; else the criteria by which it is worse than the
+    ``first`` that is named; else what it costs, where it is hardly ever chosen; else that it may be as good."""
     if lacking := _lacking(own, needs):
         unknown = [must for must in lacking if own.get(must, "unknown") == "unknown"]
         surely = [must for must in lacking if must not in unknown]
         return [Reason(musts=surely or unknown, unknown=not surely)]
+    grade, best = _middle(one), _middle(first) if first else Grade.UNKNOWN
     middle = {name: int(np.median(codes)) for name, codes in one.codes.items()}
     # A tunnel that is full does worse in all else. Where none carries the line, that is what sets one behind another.
     if middle["capacity"] == Grade.SHORT and (grade == Grade.SHORT or best < Grade.SHORT):
@@ -367,4 +361,7 @@ def _reasons(one: Graded, own: Mapping[Must, str], needs: Needs, grade: int, bes
     if grade > best or best == Grade.UNKNOWN:
         worse = [name for name in middle if middle[name] > best] or [name for name in middle if middle[name] == grade]
         return [Reason(criterion=name, value=_value(one, name)) for name in worse]
-    return [Reason(criterion="cost", value=_known(one.cores))]
+    if first and np.median(one.standing) > np.median(first.standing):
+        known = _reservations(first)
+        return [Reason(criterion=name, value=_value(one, name)) for name in _reservations(one) if name not in known]
+    return [Reason(criterion="cost", value=_known(one.cores))] if chance <= 1 - PROBABLE else [Reason()]

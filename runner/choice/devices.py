@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import scipy
 
+from runner.choice.reliability import CARRIED, LOST, RungAttempts, rung_attempts
+from runner.choice.watched import Watched
 from runner.data.levels import BASELINE, outside_of_tunnel
 from runner.data.numbers import MOST_LOG
 from runner.data.own_cores import on_own_cores
@@ -31,14 +33,13 @@ LARGEST = 3e38  # in single precision
 DROPPED_BITS = 8  # of single precision: 24 bits are on the page, and here
 FEWEST = 2  # values that a draw is made from
 TRIMMED = 6  # from so many rounds on, one of each six is left out at either end
-CARRIED = 0.95  # of what was offered: less is not carried
-LOST = 0.01  # of the datagrams: less is no loss by which a sender would have been slowed down
 EXCEED_RATIO = 0.5  # of the slices may lose more or wait for longer: a goal of draft-ietf-bmwg-mlrsearch
 LEAST_CORES = 0.001  # of a gateway: what costs less than plain IP by chance costs this
 GATEWAYS = 2
 LOSSY = {"measure": "tcp", "streams": "8"}  # on it: a loss slows one of eight connections alone
 Rounds = Mapping[int, Mapping[str, float]]  # round -> name -> value
 TRIED = ("ok", "failed")  # trials of what a VPN supports here
+KINDS = ("tcp", "datagrams")  # of the ladder
 CONFIGURATIONS = ("recommended", "comparable")  # the first of them that a run has is judged
 
 
@@ -75,7 +76,8 @@ class Device:
     own may carry more at most; infinite where nobody knows. ``rtt_added_ms``: beyond plain IP. ``breakdown_bps``: the
     lowest rate under which the tunnel broke down. ``on_path``: what it carried where packets are lost. ``trials``: how
     many the run has of it, or should have, as plain IP has them; ``failed``: those without a number. ``curves``: by
-    kind of the ladder (``tcp``, ``datagrams``).
+    kind of the ladder (``tcp``, ``datagrams``); ``attempts``: likewise, at each of its rates; ``watched``: once,
+    for long.
     ``own_gateways``: it was measured between the user's own gateways, so that what is carried here is what counts.
     """
 
@@ -95,6 +97,8 @@ class Device:
     trials: int = 0
     failed: int = 0
     curves: Mapping[str, Curve] = field(default_factory=dict)
+    attempts: Mapping[str, tuple[RungAttempts, ...]] = field(default_factory=dict)
+    watched: Watched | None = None
 
 
 def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
@@ -113,7 +117,16 @@ def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
             planned = {where(trial) for trial in plain}  # which no VPN's own trials change
             tried = {vpn: mine for vpn, mine in own.items() if any(trial.status in TRIED for trial in mine)}
             bare = run.lab.get("path") if run.lab.get("kind") == "site" else None
-            made = {vpn: _device(run, basis, vpn, mine, plain, planned, bare) for vpn, mine in tried.items()}
+            by_vpn = {BASELINE: plain} | {
+                vpn: [trial for trial in mine if trial.status == "ok"] for vpn, mine in tried.items()
+            }
+            made = {
+                vpn: replace(
+                    _device(run, basis, vpn, mine, plain, planned, bare),
+                    attempts={kind: rung_attempts(vpn, kind, by_vpn) for kind in KINDS},
+                )
+                for vpn, mine in tried.items()
+            }
             return {
                 vpn: replace(device, on_path=_on_path(_own(trials, vpn, device.levels))) for vpn, device in made.items()
             }
@@ -150,19 +163,19 @@ def _device(
     return Device(
         vpn=vpn,
         levels=basis.levels[vpn],
-        tcp_bps=_drawn(vpn, "tcp", tcp),
-        udp_bps=_drawn(vpn, "udp", udp),
+        tcp_bps=_drawn("tcp", tcp),
+        udp_bps=_drawn("udp", udp),
         payload_bytes=float(payload or Device.payload_bytes),
         at_least=frozenset(kind for kind, metric in bounds.items() if basis.bounds.get(metric, {}).get(vpn)),
         growth={kind: _growth(record.dataplane, own, kind, of) for kind, of in (("tcp", tcp), ("udp", udp)) if of},
-        rtt_added_ms=_beyond(vpn, "rtt", basis.values.get("rtt", {}).get(vpn), block_values(plain, "rtt"), bare),
+        rtt_added_ms=_beyond("rtt", basis.values.get("rtt", {}).get(vpn), block_values(plain, "rtt"), bare),
         own_gateways=bare is not None,
-        setup_s=_setup(vpn, basis.values.get("setup_time", {}).get(vpn)),
+        setup_s=_middle(basis.values.get("setup_time", {}).get(vpn)),
         breakdown_bps=min((rate for trial in own for rate in breakdowns_bps(trial)), default=None),
         tcp_in_tcp=record.transport == "tcp" and record.carries != "tcp",
         trials=len(asked),
         failed=len(asked - {where(trial) for trial in own}),
-        curves={kind: made for kind in ("tcp", "datagrams") if (made := _curve(vpn, kind, own, plain, bare))},
+        curves={kind: made for kind in KINDS if (made := _curve(kind, own, plain, bare))},
     )
 
 
@@ -183,16 +196,16 @@ def breakdowns_bps(trial: Trial) -> list[float]:
     return [*searched, *climbed]
 
 
-def _parts(vpn: str, what: str) -> Array:
-    """A probability from each of DRAWS equal parts, in random order, always the same for one VPN and quantity (McKay,
-    Beckman and Conover, Technometrics 21(2), 1979)."""
-    rng = np.random.default_rng(zlib.crc32(f"{vpn}/{what}".encode()))
+def _parts(what: str, values: Sequence[float]) -> Array:
+    """A probability from each of DRAWS equal parts, in random order, always the same for one quantity and its values
+    (McKay, Beckman and Conover, Technometrics 21(2), 1979). A copy of a VPN under another name has the same draws."""
+    rng = np.random.default_rng(zlib.crc32(what.encode() + np.asarray(values, dtype=float).tobytes()))
     return np.asarray((rng.permutation(DRAWS) + 0.5) / DRAWS)
 
 
-def normal(vpn: str, what: str, freedom: float) -> Array:
-    """Draws of Student's t."""
-    parts = _parts(vpn, what)
+def normal(what: str, values: Sequence[float], freedom: float) -> Array:
+    """Draws of Student's t, for a quantity ``what`` that these values tell."""
+    parts = _parts(what, values)
     return np.asarray(scipy.special.stdtrit(freedom, parts) if math.isfinite(freedom) else scipy.special.ndtri(parts))
 
 
@@ -202,26 +215,23 @@ def on_page(draws: Array) -> Array:
     return (single >> DROPPED_BITS << DROPPED_BITS).view("<f4").astype(float)
 
 
-def _drawn(vpn: str, what: str, blocks: Blocks | None) -> Array | None:
+def _drawn(what: str, blocks: Blocks | None) -> Array | None:
     estimate = alone(blocks) if blocks else None
-    if estimate is None:
+    if blocks is None or estimate is None:
         return None
-    logs = estimate.centre + estimate.error * normal(vpn, what, estimate.freedom)
+    logs = estimate.centre + estimate.error * normal(what, [*blocks.values()], estimate.freedom)
     return on_page(np.exp(np.clip(logs, -MOST_LOG, MOST_LOG)))  # two values leave nearly everything open
 
 
-def _setup(vpn: str, blocks: Blocks | None) -> Array | None:
-    """A tunnel comes up once, and its thresholds are far apart: one value is enough."""
-    if blocks is not None and len(blocks) == 1:
-        return on_page(np.full(DRAWS, next(iter(blocks.values()))))
-    return _drawn(vpn, "setup", blocks)
+def _middle(blocks: Blocks | None) -> Array | None:
+    """The middle value in every draw: a tunnel comes up a few times only, and the thresholds of its set-up are far
+    apart, so that what a few values leave open is no doubt about the choice."""
+    return on_page(np.full(DRAWS, statistics.median(blocks.values()))) if blocks else None
 
 
-def _beyond(
-    vpn: str, what: str, blocks: Blocks | None, plain: Blocks, bare: Mapping[str, Any] | None = None
-) -> Array | None:
+def _beyond(what: str, blocks: Blocks | None, plain: Blocks, bare: Mapping[str, Any] | None = None) -> Array | None:
     """What a VPN's value exceeds plain IP's by, or that of the ``bare`` path; at least 0."""
-    own, less = _drawn(vpn, what, blocks), _drawn(BASELINE, what, plain)
+    own, less = _drawn(what, blocks), _drawn(what, plain)
     if less is None and bare and bare.get("rtt_ms"):
         less = np.full(DRAWS, float(bare["rtt_ms"][1]))
     return None if own is None or less is None else on_page(np.maximum(own - less, 0.0))
@@ -237,9 +247,7 @@ def _growth(dataplane: str, own: Sequence[Trial], kind: str, blocks: Blocks) -> 
     return there.high_bps / here_bps if there else math.inf
 
 
-def _curve(
-    vpn: str, kind: str, own: Sequence[Trial], plain: Sequence[Trial], path: Mapping[str, Any] | None
-) -> Curve | None:
+def _curve(kind: str, own: Sequence[Trial], plain: Sequence[Trial], path: Mapping[str, Any] | None) -> Curve | None:
     """The ladder of the VPN, over the rounds of all its tunnels. None where fewer than FEWEST rounds have one."""
     bare = _rungs(plain, kind) or _of_path(path)
     rows = [(rate, _of_rung(by_round, bare)) for rate, by_round in sorted(_rungs(own, kind).items())]
@@ -247,8 +255,8 @@ def _curve(
     if not rows:
         return None
 
-    def drawn(name: str, draw: Callable[[str, str, Sequence[float]], Array]) -> Array:
-        return np.column_stack([draw(vpn, f"{kind} {name}", row[name]) for _, row in rows])
+    def drawn(name: str, draw: Callable[[str, Sequence[float]], Array]) -> Array:
+        return np.column_stack([draw(f"{kind} {name} {rate}", row[name]) for rate, row in rows])
 
     return Curve(
         rates_bps=np.array([rate for rate, _ in rows]),
@@ -322,7 +330,7 @@ def _plain(number: int, rate_bps: float, bare: Mapping[float, Rounds]) -> dict[s
     return {name: statistics.median(values) for name, values in known.items() if values}
 
 
-def _mean(vpn: str, what: str, values: Sequence[float]) -> Array:
+def _mean(what: str, values: Sequence[float]) -> Array:
     """Draws of the trimmed mean of some values, which may be negative (Yuen, Biometrika 61(1), 1974); no number for
     fewer than FEWEST."""
     count = len(values)
@@ -333,10 +341,10 @@ def _mean(vpn: str, what: str, values: Sequence[float]) -> Array:
     kept = count - 2 * cut
     wins = np.clip(ordered, ordered[cut], ordered[count - 1 - cut])
     error = float(wins.std(ddof=1)) * math.sqrt(count) / kept
-    return float(ordered[cut : count - cut].mean()) + error * normal(vpn, what, kept - 1)
+    return float(ordered[cut : count - cut].mean()) + error * normal(what, values, kept - 1)
 
 
-def _usual(vpn: str, what: str, values: Sequence[float]) -> Array:
+def _usual(what: str, values: Sequence[float]) -> Array:
     """Draws of the median of some values, from their order alone: so many of them are below it as a coin says, and
     between two neighbours it is anywhere. Other work on the machine makes a slice in ten lose a tenth of everything,
     which moves a mean and no median. No number for fewer than FEWEST."""
@@ -345,4 +353,4 @@ def _usual(vpn: str, what: str, values: Sequence[float]) -> Array:
     count, ordered = len(values), np.sort(np.asarray(values, dtype=float))
     ends = np.concatenate([ordered[:1], ordered, ordered[-1:]])
     up_to = np.concatenate([[0.0], scipy.special.bdtr(np.arange(count + 1), count, 1 - EXCEED_RATIO)])
-    return np.asarray(np.interp(_parts(vpn, what), up_to, ends))
+    return np.asarray(np.interp(_parts(what, values), up_to, ends))

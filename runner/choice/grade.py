@@ -12,16 +12,28 @@ from typing import Literal
 import numpy as np
 
 from runner.choice.devices import DRAWS, Curve, Device, OnPath
+from runner.choice.reliability import Z_ONE_SIDED, Counts, excess
 from runner.choice.thresholds import Step, Thresholds
 from runner.data.needs import Needs
 from runner.data.numbers import same
 from runner.ranking.intervals import Array
 
 Criterion = Literal[
-    "capacity", "loss", "delay", "mouth_to_ear", "rtt", "setup", "tcp_in_tcp", "breakdown", "failures", "cost"
+    "capacity", "loss", "delay", "mouth_to_ear", "rtt", "setup", "tcp_in_tcp", "breakdown", "failures", "gap", "cost"
 ]
 Codes = np.ndarray[tuple[int], np.dtype[np.int8]]
 
+# Reservations, the least first: the better VPN is the one with the lesser. "failures" is what it did in the past.
+RESERVATIONS: tuple[tuple[Criterion, ...], ...] = (
+    ("capacity",),
+    ("rtt", "setup", "delay", "mouth_to_ear", "loss"),
+    ("failures", "gap"),
+    ("tcp_in_tcp",),
+)
+LASTING = 3  # reservations from this one on are no less where nothing carries the line
+WORST = 100  # standing of what is of no use
+LOWEST = 3  # rungs, whose attempts count for any line
+WATCHED = 0.9  # of the judged rate: a watch at less tells nothing of it
 FULL = 0.8  # of a WAN's rate, in payload: a tunnel's headers take the rest
 
 
@@ -40,7 +52,9 @@ class Graded:
     """A device on a line. ``codes``: criterion -> its grade in every draw; ``values``: criterion -> what it was
     graded by. All have the shape (DRAWS,), and no number where something is missing: ``capacity_bps`` of
     this traffic, here; ``most_bps`` on gateways with cores of their own, infinite where nobody knows; ``cores`` of a
-    gateway, at the demand or, if that is less, at the capacity.
+    gateway, at the demand or, if that is less, at the capacity. ``attempts``: those by which it is judged whether the
+    VPN always does what it does mostly; ``proven``: they are so many, and so few of them bad, that the share of bad
+    ones is small for sure.
     """
 
     device: Device
@@ -49,12 +63,25 @@ class Graded:
     most_bps: Array
     cores: Array
     values: Mapping[Criterion, Array]
+    attempts: Counts
+    proven: bool
 
     @cached_property
     def grade(self) -> Codes:
         """The worst grade of all criteria, in every draw."""
         worst: Codes = np.max(np.stack(list(self.codes.values())), axis=0)
         return worst
+
+    @cached_property
+    def standing(self) -> Codes:
+        """The grade and, among those of one grade, the worst reservation: a lower number is better, in every draw."""
+        worst = np.zeros(DRAWS, dtype=np.int8)
+        for rank, criteria in enumerate(RESERVATIONS, 1):
+            for criterion in criteria:
+                if criterion in self.codes:
+                    worst = np.where(self.codes[criterion] == Grade.LITTLE, np.int8(rank), worst)
+        lasting = np.where(worst >= LASTING, worst, np.int8(0))
+        return np.asarray(10 * self.grade + np.where(self.grade < Grade.SHORT, worst, lasting), dtype=np.int8)
 
 
 def graded(device: Device, needs: Needs, thresholds: Thresholds, *, own_cores: bool = False) -> Graded:
@@ -83,11 +110,11 @@ def graded(device: Device, needs: Needs, thresholds: Thresholds, *, own_cores: b
     # Datagrams of a mixture meet a tunnel that is as busy as datagrams alone make it at the same share of the capacity.
     judged_bps = thresholds.load * reached_bps / capacity_bps * _median(_or_unknown(device.udp_bps))
     if share:
-        loss = _at(device.curves.get("datagrams"), "loss_ratio", judged_bps, device.udp_bps)
+        loss = _at(device.curves.get("datagrams"), "loss_ratio", judged_bps, device.udp_bps, thresholds.load)
         codes["loss"] = _step(loss, thresholds.loss_ratio)
         values["loss"] = loss
     if needs.traffic == "calls":
-        delay = _at(device.curves.get("datagrams"), "delay_ms", judged_bps, device.udp_bps)
+        delay = _at(device.curves.get("datagrams"), "delay_ms", judged_bps, device.udp_bps, thresholds.load)
         codes["delay"] = _step(delay, thresholds.delay_ms)
         whole = delay + (needs.path_rtt_ms or 0.0) / 2
         codes["mouth_to_ear"] = _step(whole, thresholds.mouth_to_ear_ms)
@@ -107,12 +134,57 @@ def graded(device: Device, needs: Needs, thresholds: Thresholds, *, own_cores: b
         broke = device.breakdown_bps <= needs.line_bps
         codes["breakdown"] = _all(Grade.USELESS if broke else Grade.FITS)
         values["breakdown"] = np.full(DRAWS, device.breakdown_bps)
-    if device.failed:
-        codes["failures"] = _all(Grade.UNKNOWN if 2 * device.failed >= device.trials else Grade.LITTLE)
+    attempts, control = counted(device, needs, thresholds, reached_bps, judged_bps)
+    past = _of_past(device, needs, thresholds, attempts, control)
+    codes |= {criterion: _all(grade) for criterion, (grade, _) in past.items()}
+    values |= {criterion: np.full(DRAWS, value) for criterion, (_, value) in past.items()}
     cores = _cost(device, reached_bps / small, share)
     codes["cost"] = np.where(np.isnan(cores), Grade.UNKNOWN, Grade.FITS).astype(np.int8)
     values |= {"cost": cores, "capacity": here_bps}
-    return Graded(device, codes, here_bps, most_bps, cores, values)
+    proven = excess(attempts, control, Z_ONE_SIDED)[2] <= thresholds.bad_share.fits
+    return Graded(device, codes, here_bps, most_bps, cores, values, attempts, proven)
+
+
+def counted(
+    device: Device, needs: Needs, thresholds: Thresholds, tcp_bps: float, datagrams_bps: float
+) -> tuple[Counts, Counts]:
+    """The attempts that tell whether the VPN always does what the line asks of it, and those of plain IP and the other
+    VPNs beside it: at the rungs up to the one above the judged rates, ``tcp_bps`` and ``datagrams_bps``, as far as the
+    VPN carries them with room, at least the three lowest; each trial without a number is a bad one; and each quarter of
+    a second of the watch. TCP and datagrams both count, whatever the traffic: both show whether the tunnel is there."""
+    own, control = Counts(device.failed, device.failed), Counts()
+    asked = {"tcp": (thresholds.load * tcp_bps, device.tcp_bps), "datagrams": (datagrams_bps, device.udp_bps)}
+    for kind, (rate_bps, capacity) in asked.items():
+        rungs = device.attempts.get(kind, ())
+        with_room_bps = thresholds.load * _median(_or_unknown(capacity))
+        top = sum(rung.rate_bps < rate_bps for rung in rungs)  # the first that is not below
+        for at, rung in enumerate(rungs):
+            if at <= max(top, LOWEST - 1) and (rung.rate_bps <= with_room_bps or at == 0):
+                mine, others = rung.counts(of_calls=needs.traffic == "calls")
+                own, control = own.plus(mine), control.plus(others)
+    watched = device.watched
+    if watched and watched.rate_bps >= WATCHED * datagrams_bps:
+        own = own.plus(Counts(watched.windows - watched.limited_windows, watched.bad_windows))
+    return own, control
+
+
+def _of_past(
+    device: Device, needs: Needs, thresholds: Thresholds, attempts: Counts, control: Counts
+) -> dict[Criterion, tuple[Grade, float]]:
+    """By what the VPN did in the past: the share of bad attempts, where it is surely more than that of the others, and
+    the longest gap of its watch."""
+    low, beyond, _ = excess(attempts, control)
+    step, failures = thresholds.bad_share, Grade.FITS
+    if 2 * device.failed >= device.trials > 0:
+        failures = Grade.UNKNOWN
+    elif low > 0 and beyond > step.fits:
+        failures = Grade.LITTLE if beyond <= step.little else Grade.USELESS
+    found: dict[Criterion, tuple[Grade, float]] = {"failures": (failures, attempts.share)}
+    if device.watched:
+        longest = thresholds.call_gap_s if needs.traffic == "calls" else thresholds.gap_s
+        gap_s = device.watched.longest_gap_s
+        found["gap"] = (Grade.FITS if gap_s <= longest else Grade.LITTLE, gap_s)
+    return found
 
 
 def _on_path(device: Device, needs: Needs) -> OnPath | None:
@@ -171,9 +243,16 @@ def _step(draws: Array, step: Step) -> Codes:
     return np.where(np.isnan(draws), Grade.UNKNOWN, codes).astype(np.int8)
 
 
-def _at(curve: Curve | None, name: Literal["loss_ratio", "delay_ms"], rate_bps: float, capacity: Array | None) -> Array:
-    """What the ladder says of this rate: straight in the rate's logarithm between rungs that were carried. Between the
-    last of them and the first that was not, up to the capacity, it is that of the last; beyond, of the first."""
+def _at(
+    curve: Curve | None,
+    name: Literal["loss_ratio", "delay_ms"],
+    rate_bps: float,
+    capacity: Array | None,
+    load: float,
+) -> Array:
+    """What the ladder says of this rate: straight in the rate's logarithm between rungs that the VPN carries with room,
+    up to ``load`` of its capacity. Above the last of them and up to the capacity it is that of the last, because a
+    rung that fills the tunnel tells nothing of one that does not; beyond the capacity it is the first full one's."""
     if curve is None:
         return np.full(DRAWS, np.nan)
     rates = curve.rates_bps
@@ -181,12 +260,13 @@ def _at(curve: Curve | None, name: Literal["loss_ratio", "delay_ms"], rate_bps: 
     above = int(np.searchsorted(rates, rate_bps))
     if above == 0 or rates[above - 1] == rate_bps:
         return np.asarray(draws[:, max(0, above - 1)])
-    below = above - 1
-    if above < len(rates) and curve.carried[above]:
-        part = math.log(rate_bps / rates[below]) / math.log(rates[above] / rates[below])
-        return np.asarray((1 - part) * draws[:, below] + part * draws[:, above])
-    carries = rate_bps <= _or_unknown(capacity)
-    return np.asarray(np.where(carries, draws[:, below], draws[:, min(above, len(rates) - 1)]))
+    below, carries = above - 1, rate_bps <= _or_unknown(capacity)
+    if above == len(rates):
+        return np.asarray(draws[:, below])
+    part = math.log(rate_bps / rates[below]) / math.log(rates[above] / rates[below])
+    between = (1 - part) * draws[:, below] + part * draws[:, above]
+    with_room = rates[above] <= load * _or_unknown(capacity)
+    return np.asarray(np.where(carries, np.where(with_room, between, draws[:, below]), draws[:, above]))
 
 
 def _cost(device: Device, rate_bps: float, share: float) -> Array:

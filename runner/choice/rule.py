@@ -1,5 +1,6 @@
-"""The rule: of the VPNs that fulfil the musts, those with the best grade on the line; of these, those that cost the
-gateways least. Absolute stages first, one relative stage last: so no VPN that is not chosen changes the choice."""
+"""The rule: of the VPNs that fulfil the musts, those with the best grade on the line and the least reservation; of
+these, those that cost the gateways least, within a wide margin. Absolute stages first, one relative stage last: so no
+VPN that is not chosen changes the choice."""
 
 from __future__ import annotations
 
@@ -8,24 +9,27 @@ from collections.abc import Sequence
 import numpy as np
 
 from runner.choice.devices import DRAWS
-from runner.choice.grade import Grade, Graded
+from runner.choice.grade import WORST, Grade, Graded
 from runner.choice.thresholds import Thresholds
 
 Chosen = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 
 
-def chosen(candidates: Sequence[Graded], thresholds: Thresholds) -> Chosen:
-    """Which candidates each draw chooses, shape (DRAWS, candidates); none where all are useless or unknown."""
+def chosen(candidates: Sequence[Graded], thresholds: Thresholds, cores: float | None = None) -> Chosen:
+    """Which candidates each draw chooses, shape (DRAWS, candidates); none where all are useless or unknown. ``cores``:
+    of the gateway, where they are stated."""
     if not candidates:
         return np.zeros((DRAWS, 0), dtype=bool)
     grades = np.column_stack([candidate.grade for candidate in candidates])
+    standings = np.column_stack([candidate.standing for candidate in candidates])
     usable = grades <= Grade.SHORT
-    best = np.where(usable, grades, Grade.UNKNOWN).min(axis=1, keepdims=True)
-    among = usable & (grades == best)
+    best = np.where(usable, standings, WORST).min(axis=1, keepdims=True)
+    among = usable & (standings == best)
     capacity = np.where(among, np.column_stack([candidate.capacity_bps for candidate in candidates]), 0.0)
     near = capacity >= thresholds.short * capacity.max(axis=1, keepdims=True)
-    among &= (best < Grade.SHORT) | near
-    cores = np.where(among, np.column_stack([candidate.cores for candidate in candidates]), np.inf)
-    cheapest = cores.min(axis=1, keepdims=True)
-    dear = np.maximum(cheapest + thresholds.cost_cores, cheapest * thresholds.cost_ratio)
-    return np.asarray(among & (cores <= dear))
+    among &= (grades < Grade.SHORT) | near
+    costs = np.where(among, np.column_stack([candidate.cores for candidate in candidates]), np.inf)
+    cheapest = costs.min(axis=1, keepdims=True)
+    margin = max(thresholds.cost_cores, thresholds.cost_share * (cores or 0.0))
+    dear = np.maximum(cheapest + margin, cheapest * thresholds.cost_ratio)
+    return np.asarray(among & (costs <= dear))

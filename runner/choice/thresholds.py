@@ -21,8 +21,8 @@ class Thresholds:
     """``payload_share``: payload of a line's rate (1300 of 1400 bytes). ``datagrams``: the share of each traffic's
     bytes that travels in datagrams. ``call_bytes``: of a voice packet, payload (20 ms of G.711). ``headroom``: capacity
     over demand from which on a VPN fits (Cisco's wireless voice guide: 25 % over-provisioning). ``load``: the share of
-    the demand at which loss and delay are judged. The costs are opinions: a tenth of a core is 5 % of a gateway with
-    two."""
+    the demand at which loss and delay are judged. What counts as equal in cost is an opinion, and so is which share
+    of bad attempts is too much."""
 
     payload_share: float = 0.93
     headroom: float = 1.25
@@ -42,8 +42,12 @@ class Thresholds:
     tcp_in_tcp_loss_ratio: float = 1e-4  # of the path, from which on TCP in TCP is a fallback (RFC 9329; results/loss)
     one_tcp: float = 1.22  # TCP in TCP carries what one connection does: Mathis et al., CCR 27(3), 1997; results/loss
     segment_bytes: float = 1448.0  # of that connection
-    cost_cores: float = 0.1
+    cost_cores: float = 0.25
     cost_ratio: float = 1.25
+    cost_share: float = 0.05  # of the gateway's cores, where they are stated
+    bad_share: Step = Step(0.02, 0.1)  # of the attempts, beyond plain IP's and the other VPNs' in the same rounds
+    gap_s: float = 2.0  # without any datagram, in the long watch: from here on there is a reservation
+    call_gap_s: float = 0.3
     short: float = 0.9  # of the highest capacity, where nothing carries the line
 
     def share(self, traffic: Traffic) -> float:

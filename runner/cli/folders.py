@@ -14,7 +14,7 @@ from runner.data.errors import UsageError
 from runner.data.files import is_folder, is_there, word
 from runner.data.named import HOST
 
-SHIPPED = ("choice", "evidence", "examples", "papers", "published")  # in results/, and no run of the user's
+SHIPPED = ("choice", "evidence", "examples", "papers", "published", "sweep")  # in results/, and no run of the user's
 DEEPEST = 3  # folders below the one that was named: results/, a run under several kernels, one of them
 
 

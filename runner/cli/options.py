@@ -63,7 +63,11 @@ Reps = Annotated[
 ]
 Duration = Annotated[
     int | None,
-    typer.Option("--duration", metavar="SECONDS", help="length of each throughput test; default: the profile's"),
+    typer.Option(
+        "--duration",
+        metavar="SECONDS",
+        help="length of each throughput test, and of each trial of a search by iperf3; default: the profile's",
+    ),
 ]
 Rounds = Annotated[
     int | None,

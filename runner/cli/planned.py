@@ -23,7 +23,7 @@ from runner.lab.places.hours import Hours
 from runner.report.answer import answers, minutes_more, sure
 from runner.report.model import Report, build
 from runner.report.text import wan
-from runner.search.settings import LOSS_RATIO
+from runner.search.settings import LOSS_RATIO, UdpSearch
 from runner.sweep.coming_in import chooses
 from runner.sweep.plan import any_turns
 from runner.sweep.request import Request, resolve, shows
@@ -67,7 +67,7 @@ def show(request: Request, as_json: bool) -> None:
     lacks = f" that {request.asked.out} lacks" if seen else ""
     out.print(
         f"\n{len(request.cells)} cells × {request.repetitions} repetitions, with the baseline: {trials} trials{lacks}, "
-        f"about {roughly(expected_s)} if every VPN can run here. {request.profile.note}",
+        f"about {roughly(expected_s)} if every VPN can run here. {request.profile.note}.",
         highlight=False,
     )
     for sentence in limits(request):
@@ -112,26 +112,29 @@ def _in_the_rest(request: Request) -> list[str]:
 
 def searches(request: Request) -> list[str]:
     """How the UDP throughput is going to be searched for, a sentence for each search that there is."""
-    profile, sentences = request.profile, list[str]()
-    for search in dict.fromkeys(
-        search_of(cell.params, profile) for cell in request.cells if cell.params["measure"] == "udp"
-    ):
-        trials, each_s = search.confirm or (10, 10.0)
-        if search.engine == "binary":
-            sentences.append(
-                f"UDP throughput by iperf3, a binary search: from {search.max_rate_bps / 1e6:g} Mbit/s, or where the "
-                f"last repetition ended, {trials} trials of {each_s:g} s at each rate. A mean loss of at most "
-                f"{LOSS_RATIO:.0%} passes. It ends within ±{search.relative_width:.1%}, after the rate that failed was "
-                "tried once more."
-            )
-        elif search.engine == "rounds":
-            sentences.append(
-                f"UDP throughput by the packet generator: trials of {search.trial_duration_s:g} s in turns, at rates "
-                f"around the one whose median trial loses {LOSS_RATIO:.0%}."
-            )
-        else:
-            sentences.append(f"UDP throughput by iperf3, searched by {search.engine} (docs/search.md).")
-    return sentences
+    profile = request.profile
+    cells = [cell for cell in request.cells if cell.params["measure"] == "udp"]
+    in_turns = "in turns, " * any_turns(cells, profile)
+    return [_searched(search, in_turns) for search in dict.fromkeys(search_of(cell.params, profile) for cell in cells)]
+
+
+def _searched(search: UdpSearch, in_turns: str) -> str:
+    """How this search finds the UDP throughput."""
+    each = f"{search.trial_s:g} s"
+    if search.engine == "binary":
+        return (
+            f"UDP throughput by iperf3, a binary search: from {search.max_rate_bps / 1e6:g} Mbit/s, or where the "
+            f"last repetition ended, {search.trials} trials of {each} at each rate. A mean loss of at most "
+            f"{LOSS_RATIO:.0%} passes. It ends within ±{search.relative_width:.1%}, after the rate that failed was "
+            "tried once more."
+        )
+    if search.engine == "rounds":
+        return (
+            f"UDP throughput by the packet generator: trials of {each}, {in_turns}at rates around the one whose median "
+            f"trial loses {LOSS_RATIO:.0%}."
+        )
+    at_each = f", {search.trials} at each rate" if search.trials > 1 else ""
+    return f"UDP throughput by iperf3, searched by {search.engine} in trials of {each}{at_each} (docs/search.md)."
 
 
 def limits(request: Request) -> list[str]:

@@ -16,7 +16,8 @@ class Needs(BaseModel):
     """What a user needs. ``line_bps``: the rate of the line, each way; ``path_rtt_ms``: the round trip of the bare
     path; ``path_loss_ratio``: the share of its packets that the path loses; ``path_mtu_bytes``: its longest packet.
     None where nobody has said or seen it. ``must``: the musts in force; ``without``: those
-    that a path does not put in force. ``seen``: what the user has not stated, and was seen on the path."""
+    that a path does not put in force. ``seen``: what the user has not stated, and was seen on the path.
+    ``cores``: how many a gateway has."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -28,3 +29,4 @@ class Needs(BaseModel):
     without: tuple[Must, ...] = ()
     path_mtu_bytes: Annotated[int, Field(ge=68, le=65535)] | None = None
     seen: tuple[Seen, ...] = ()
+    cores: Annotated[int, Field(ge=1, le=4096)] | None = None

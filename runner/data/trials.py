@@ -192,7 +192,9 @@ class Rung(Strict):
     """One rate of a ladder, in the rounds in which it was climbed to. ``values`` has by name one value a round, None
     where that round has none: ``carried_ratio`` (of what was offered), ``loss_ratio`` and ``delay_p50_ms``,
     ``delay_p95_ms`` (of the datagrams), ``cpu_s`` (CPU seconds of the whole lab), ``seconds`` (that it lasted) and
-    ``carried_bytes`` (of payload, in that time); ``broke_down`` is 1 where nothing came through any more afterwards."""
+    ``carried_bytes`` (of payload, in that time); ``broke_down`` is 1 where nothing came through any more afterwards.
+    ``attempts``: how often the rate was offered as asked, ``bad_attempts``: how many of these did not carry it; the
+    other values are of the first one."""
 
     rate_bps: float = Field(gt=0)
     rounds: list[int]

@@ -14,7 +14,7 @@ SHORTEST_SEARCH = UdpSearch(relative_width=0.08, trial_duration_s=0.4, confirm=N
 @dataclass(frozen=True)
 class Profile:
     """How long and how often. ``levels`` restricts factors; ``note`` is shown wherever its results are;
-    ``noted_before`` has the words of earlier versions for the same, whose run folders this version goes on with."""
+    ``noted_before`` has earlier versions' words for the same, each of whose run folders this version goes on with."""
 
     name: str
     repetitions: int
@@ -36,9 +36,10 @@ class Profile:
     rounds: int = 0  # of slices, in which the cells take turns; 0: every measurement whole, one after another
     slice_s: float = 0.2  # of TCP, between the marks
     until_significant: bool = False  # repeat what is undecided, unless the call says how often or that it shall not
+    search_trial_s: float | None = None  # of a UDP search that goes on without a break; None: as long as its own
     from_path: bool = False  # the searches' highest rate is that of the bare path, which is measured first
     note: str = ""
-    noted_before: str = ""
+    noted_before: tuple[str, ...] = ()
 
     @property
     def searches(self) -> dict[str, UdpSearch]:
@@ -67,11 +68,16 @@ PROFILES = {
         skip=({"compression": "off", "payload": "zeros"}, {"compression": "off", "payload": "text"}),
         rounds=8,
         note="quick profile: the VPNs take turns in slices of 0.2 s. Three tunnels of each VPN are measured one after "
-        "the other, each for 8 rounds. The UDP search goes by the median of its trials, which last 0.3 s each. Four "
-        "ciphers are compared. The UDP payload is 1300 B, which fits into every tunnel's MTU. The WAN is not shaped",
-        noted_before="quick profile: the VPNs take turns in slices of 0.2 s, 8 rounds in each of 3 tunnels; UDP "
-        "throughput of the median trial of 0.3 s, four ciphers, UDP payload 1300 B (fits every tunnel's MTU), WAN not "
-        "shaped",
+        "the other, each for 8 rounds. Four ciphers are compared. The UDP payload is 1300 B, which fits into every "
+        "tunnel's MTU. The WAN is not shaped",
+        noted_before=(
+            "quick profile: the VPNs take turns in slices of 0.2 s. Three tunnels of each VPN are measured one after "
+            "the other, each for 8 rounds. The UDP search goes by the median of its trials, which last 0.3 s each. "
+            "Four ciphers are compared. The UDP payload is 1300 B, which fits into every tunnel's MTU. The WAN is not "
+            "shaped",
+            "quick profile: the VPNs take turns in slices of 0.2 s, 8 rounds in each of 3 tunnels; UDP throughput of "
+            "the median trial of 0.3 s, four ciphers, UDP payload 1300 B (fits every tunnel's MTU), WAN not shaped",
+        ),
     ),
     "site": Profile(
         "site",
@@ -93,12 +99,17 @@ PROFILES = {
         until_significant=True,
         from_path=True,
         note="site profile: three tunnels of each VPN are measured one after the other, each for 8 rounds of slices of "
-        "0.2 s. The UDP search goes by the median of its trials, which last 0.5 s each, and offers at most twice what "
-        "the bare path carries. The UDP payload is 1200 B, which fits a path with an MTU of 1400 B. The path is not "
-        "shaped",
-        noted_before="site profile: the path is not shaped; slices of 0.2 s, 8 rounds in each of 3 tunnels; UDP "
-        "throughput of the median trial of 0.5 s, up to twice what the bare path carries; UDP payload 1200 B (fits a "
-        "path of 1400 B)",
+        "0.2 s. The UDP search offers at most twice what the bare path carries. The UDP payload is 1200 B, which fits "
+        "a path with an MTU of 1400 B. The path is not shaped",
+        noted_before=(
+            "site profile: three tunnels of each VPN are measured one after the other, each for 8 rounds of slices of "
+            "0.2 s. The UDP search goes by the median of its trials, which last 0.5 s each, and offers at most twice "
+            "what the bare path carries. The UDP payload is 1200 B, which fits a path with an MTU of 1400 B. The path "
+            "is not shaped",
+            "site profile: the path is not shaped; slices of 0.2 s, 8 rounds in each of 3 tunnels; UDP throughput of "
+            "the median trial of 0.5 s, up to twice what the bare path carries; UDP payload 1200 B (fits a path of "
+            "1400 B)",
+        ),
     ),
     "thesis": Profile(
         "thesis",
@@ -119,10 +130,14 @@ PROFILES = {
             "quiet_s": ("120",),
         },
         note="thesis profile: 10 repetitions of 10 s each. The UDP payload is 1470 B, and fragmentation is allowed. "
-        "The WAN is shaped to 1 Gbit/s. UDP throughput is the rate at which the mean loss of ten trials of 10 s "
-        "reaches 1 %",
-        noted_before="thesis profile: 10 repetitions of 10 s, UDP payload 1470 B with fragmentation allowed, "
-        "WAN shaped to 1 Gbit/s, UDP throughput where the mean loss of ten 10 s trials reaches 1 %",
+        "The WAN is shaped to 1 Gbit/s",
+        noted_before=(
+            "thesis profile: 10 repetitions of 10 s each. The UDP payload is 1470 B, and fragmentation is allowed. The "
+            "WAN is shaped to 1 Gbit/s. UDP throughput is the rate at which the mean loss of ten trials of 10 s "
+            "reaches 1 %",
+            "thesis profile: 10 repetitions of 10 s, UDP payload 1470 B with fragmentation allowed, WAN shaped to 1 "
+            "Gbit/s, UDP throughput where the mean loss of ten 10 s trials reaches 1 %",
+        ),
     ),
     "smallest": Profile(
         "smallest",
@@ -149,7 +164,7 @@ PROFILES = {
         },
         note="smallest profile: every measurement is made once, to show that everything works. So its numbers have no "
         "intervals",
-        noted_before="smallest profile: one repetition, to see that everything works; its numbers have no spread",
+        noted_before=("smallest profile: one repetition, to see that everything works; its numbers have no spread",),
     ),
 }
 
@@ -162,21 +177,27 @@ def between_rates(profile: Profile, lowest_bps: float, highest_bps: float) -> Pr
     kept = {
         name: replace(search, min_rate_bps=lowest_bps, max_rate_bps=highest_bps) for name, search in searches.items()
     }
-    note, before = profile.note + change, profile.noted_before + change
-    return replace(profile, from_path=False, note=note, noted_before=before, **kept)
+    return replace(_noted(profile, change), from_path=False, **kept)
 
 
 def in_turns(profile: Profile, rounds: int | None, slice_s: float | None) -> Profile:
     """The profile with so many rounds in each tunnel, and TCP slices of ``slice_s`` seconds; None keeps its own."""
     change = f"; changed: {rounds} round{'s' * (rounds > 1)} in each tunnel" if rounds else ""
     change += f"; changed: slices of TCP of {slice_s:g} s" if slice_s else ""
-    note, before = profile.note + change, profile.noted_before + change
     rounds, slice_s = rounds or profile.rounds, slice_s or profile.slice_s
-    return replace(profile, rounds=rounds, slice_s=slice_s, note=note, noted_before=before)
+    return replace(_noted(profile, change), rounds=rounds, slice_s=slice_s)
 
 
 def changed(profile: Profile, duration_s: int) -> Profile:
-    """The profile with whole tests of ``duration_s`` seconds, one after another."""
-    change = f"; changed: whole tests of {duration_s} s, one after another"
-    note, before = profile.note + change, profile.noted_before + change
-    return replace(profile, duration_s=duration_s, rounds=0, note=note, noted_before=before)
+    """The profile with whole tests of ``duration_s`` seconds, one after another, and with UDP searches whose trials are
+    as long."""
+    noted = _noted(profile, f"; changed: whole tests of {duration_s} s, one after another")
+    if profile.udp.engine != "rounds":  # in earlier versions, the search's trials were not changed
+        noted = replace(noted, noted_before=())
+    return replace(noted, duration_s=duration_s, search_trial_s=float(duration_s), rounds=0)
+
+
+def _noted(profile: Profile, change: str) -> Profile:
+    """The profile with this ``change`` in its notes."""
+    before = tuple(note + change for note in profile.noted_before)
+    return replace(profile, note=profile.note + change, noted_before=before)

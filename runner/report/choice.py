@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from functools import partial
 
 from pydantic import Field, InstanceOf
 
-from runner.choice.answer import Answer, Band, Change, Words, answer, bands, changes, unsettled
+from runner.choice.answer import Words, answer, bands, changes, unsettled
 from runner.choice.candidates import candidates
 from runner.choice.devices import Device, devices
+from runner.choice.machine import MachineState, machine_state
+from runner.choice.model import Answer, Band, Change
 from runner.choice.musts import State, states, words_of
-from runner.data.loads import MachineLoad
 from runner.data.named import Must
 from runner.data.needs import Needs
 from runner.data.shipped import shipped_beside, shipped_runs
@@ -21,7 +21,6 @@ from runner.ranking.basis import comparable
 from runner.report.side_by_side import SideBySide, side_by_side
 
 DATAGRAMS = ("udp", "ladder")
-CALM = 0.1  # of the CPU time, the hypervisor's or other programs': above it, what is not carried here may be elsewhere
 
 
 class Kin(Strict):
@@ -32,14 +31,15 @@ class Kin(Strict):
 
 
 class Choice(Strict):
-    """The choice that a run allows. ``answer``: for the stated line, None where none is stated; ``bands``: for every
+    """The choice that a run allows. ``answer``: for the stated line, None where none is stated, or where the machine
+    forbids one, and then no ``bands`` either; ``bands``: for every
     line; ``unsettled``: the asked lines that more of the same measurements would settle, bit/s; ``states``: VPN -> must
     -> what is known of it; ``absent``: VPNs that were asked for and not measured here, the kernel's first; ``partly``:
     those of which datagrams could not be measured -> why; ``others``:
     VPNs that the run has not come to and that have the musts, as far as shipped runs and declarations tell;
-    ``kin``: of those that were measured; ``stolen``: the share of the CPU time that the hypervisor took;
-    ``foreign``: that programs outside of the lab had; ``beside``: what is known of the named VPNs, where they are two
-    or more. ``devices`` are what all of it was made from; they are not part of report.json."""
+    ``kin``: of those that were measured; ``machine``: what it did beside, which may forbid an answer; ``beside``: what
+    is known of the named VPNs, where they are two or more. ``devices`` are what all of it was made from; they are not
+    part of report.json."""
 
     needs: Needs
     answer: Answer | None
@@ -51,15 +51,9 @@ class Choice(Strict):
     partly: dict[str, str] = {}
     others: list[str] = []
     kin: list[Kin]
-    stolen: float
-    foreign: float = 0.0
+    machine: MachineState
     beside: SideBySide | None = None
     devices: dict[str, InstanceOf[Device]] = Field(default={}, exclude=True)
-
-    @property
-    def calm(self) -> bool:
-        """Did the hypervisor and other programs leave the machine alone?"""
-        return max(self.stolen, self.foreign) <= CALM
 
     @property
     def named(self) -> set[str]:
@@ -74,25 +68,22 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
         return None
     known = states(run, trials, shipped_runs())
     words = words_of(known)
-    steal = [trial.noise.steal_ratio for trial in trials if trial.noise and trial.noise.steal_ratio is not None]
-    stolen = statistics.median(steal) if steal else 0.0
-    foreign = statistics.median([_foreign(load) for trial in trials for load in trial.loads] or [0.0])
-    calm = max(stolen, foreign) <= CALM
-    every = bands(measured, words, run.needs)
-    said = answer(measured, words, run.needs, calm=calm) if run.needs.line_bps else None
+    machine = machine_state(trials, [*measured])
+    every = [] if machine.forbids else bands(measured, words, run.needs, state=machine)
+    stated = run.needs.line_bps and not machine.forbids
+    said = answer(measured, words, run.needs, state=machine) if stated else None
     made = Choice(
         needs=run.needs,
         answer=said,
         bands=every,
         changes=changes(measured, words, said, every) if said else [],
-        unsettled=unsettled(measured, words, run.needs, calm=calm),
+        unsettled=unsettled(measured, words, run.needs, state=machine),
         states=known,
         absent=_absent(run, trials),
         partly=_partly(run, trials),
         others=_others(run),
         kin=[Kin(vpn=vpn, kernel=other) for vpn in sorted(measured) for other in _in_kernel(run, vpn)],
-        stolen=stolen,
-        foreign=foreign,
+        machine=machine,
         devices=measured,
     )
     return made.model_copy(update={"beside": _beside(made, run, trials, words)})
@@ -101,15 +92,9 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
 def _beside(made: Choice, run: Run, trials: Sequence[Trial], words: Words) -> SideBySide | None:
     """The table of the named VPNs, in the order of the answer, or of the lines."""
     vpns = made.answer.named if made.answer else [vpn for band in made.bands for vpn in band.named]
-    on = partial(answer, made.devices, words, calm=made.calm)
+    on = partial(answer, made.devices, words, state=made.machine)
     runs = [(run, trials), *shipped_beside()]
     return side_by_side([*dict.fromkeys(vpns)], on, made.needs, made.devices, made.states, runs)
-
-
-def _foreign(load: MachineLoad) -> float:
-    """The share of a machine's CPU time that programs outside of the lab had."""
-    outside = [process.busy for process in load.processes if process.role == "other" and not process.node]
-    return sum(outside) / len(load.cores) if load.cores else 0.0
 
 
 def _others(run: Run) -> list[str]:

@@ -6,8 +6,9 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from runner.choice.answer import Answer, Band, Candidate, Change, Reason
 from runner.choice.grade import Criterion, Grade
+from runner.choice.machine import FEWEST_ROUNDS, MachineState
+from runner.choice.model import Answer, Band, Candidate, Certainty, Change, Reason
 from runner.choice.thresholds import USUAL
 from runner.data.named import USUAL as USUAL_MUSTS
 from runner.data.named import Must
@@ -17,7 +18,7 @@ from runner.report.choice import Choice
 
 TRAFFIC = {
     "files": "files, all in TCP",
-    "mixed": "7 of 10 bytes in TCP",
+    "mixed": "70 % TCP, 30 % UDP",
     "calls": "calls, in packets of 200 bytes",
     "transactions": "transactions in TCP",
 }
@@ -33,8 +34,17 @@ RESERVED: Mapping[Criterion, str] = {
     "rtt": "its round trip is noticed",
     "setup": "it takes more than 2 s to come up",
     "tcp_in_tcp": "TCP in TCP",
-    "failures": "not all of its trials worked",
+    "failures": "now and then it does not carry what it otherwise carries",
+    "gap": "it was silent for a while in a long watch",
 }
+TAKE: Mapping[Certainty, str] = {"sure": "Take", "probably": "Take probably", "open": "Take perhaps"}
+NONE_SUITS: Mapping[Certainty, str] = {
+    "sure": "No VPN that was measured here suits",
+    "probably": "Probably no VPN that was measured here suits",
+    "open": "It is not decided whether a VPN that was measured here suits",
+}
+BAND: Mapping[Certainty, str] = {"sure": "", "probably": "probably ", "open": "not decided: "}
+MUST_MEANS: Mapping[Must, str] = {"networks": "it joins two networks"}
 MUST_CHANGED: Mapping[Must, str] = {
     "udp-blocked": "UDP is blocked",
     "kernel": "its data path must be in the kernel",
@@ -46,32 +56,85 @@ MUST_CHANGED: Mapping[Must, str] = {
 
 
 def headline(choice: Choice) -> str:
-    """The answer in a sentence: what to take, or that it depends on the line."""
+    """The answer in a sentence: what to take, or that it depends on the line, or why there is none yet."""
+    if none := no_answer(choice.machine):
+        return none
     said = choice.answer
     if said is None:
-        return f"Which VPN suits depends on your line. Here, {asked_for(choice.needs)}:"
+        return f"By the speed of your line. Assumed: {asked_for(choice.needs)}."
+    line = _rate(said.needs.line_bps or 0)
     if not said.named and said.unknown:
-        line, vpns = _rate(said.needs.line_bps or 0), _listed(said.unknown, "and")
+        vpns = _listed(said.unknown, "and")
         return f"Which VPN suits {line} is not known here: not enough was measured of {vpns}."
     if not said.named:
-        return f"No VPN that was measured here suits {_rate(said.needs.line_bps or 0)}, {asked_for(choice.needs)}."
-    first, line = said.of(said.named[0]), _rate(said.needs.line_bps or 0)
-    if said.grade == Grade.SHORT:
-        nearest = f"{first.vpn} comes nearest: {_up_to(first.here_bps, first.most_bps)}"
-        return f"No VPN that was measured here suits {line} on this machine. {nearest}."
-    if said.certainty == "open" and len(said.named) > 1:
-        return f"Take {_either(said.named)}: the trials do not decide between them yet."
-    carries = f"it carries your {line} and takes {_cores(first)} on each gateway"
+        return f"{NONE_SUITS['sure']} {line}, {asked_for(choice.needs)}."
+    first = said.of(said.named[0])
     kept = "".join(f", {RESERVED[name]}" for name in first.reservations)
-    take = "Take probably" if said.certainty == "probably" else "Take"
-    return f"{take} {first.vpn}{_equals(said.named)}: {carries}{kept}.{' Sure.' * (said.certainty == 'sure')}"
+    if said.grade == Grade.SHORT:
+        nearest = f"{first.vpn} comes nearest: {_up_to(first.here_bps, first.most_bps)}{kept}"
+        return f"{NONE_SUITS[said.certainties.carries]} {line} on this machine. {nearest}."
+    if said.certainties.best == "open":
+        if len(said.named) > 1:
+            return f"It is not decided yet which VPN is best for your {line}: {_either(said.named)}."
+        return f"It is not decided yet which VPN is best for your {line}. The likeliest is {first.vpn}."
+    if said.certainties.carries == "open":
+        carries = f"Whether it carries your {line} is not decided yet: {_up_to(first.here_bps, first.most_bps)}"
+        return f"{TAKE['open']} {first.vpn}. {carries}."
+    carries = f"it carries your {line} and takes {_cores(first)} on each gateway"
+    take, sure = TAKE[said.certainty], " Sure." * (said.certainty == "sure")
+    return f"{take} {first.vpn}{_equals(said.named)}: {carries}{kept}.{sure}"
+
+
+def no_answer(machine: MachineState) -> str:
+    """Why the run allows no answer, in a sentence or two; empty where it does."""
+    if machine.forbids == "few":
+        return (
+            f"No answer yet: each VPN was measured in {text.counted(machine.rounds, 'round')}, and an answer needs "
+            f"{FEWEST_ROUNDS}. Measure on."
+        )
+    if machine.forbids is None:
+        return ""
+    who = "the hypervisor" if machine.stolen > machine.foreign else "other programs"
+    named = ", ".join(f"{program.name} {program.cores:.2f} of a core" for program in machine.programs)
+    which = f" ({named})" if named and who == "other programs" else ""
+    return (
+        f"No answer yet: {who} took {machine.taken:.0%} of this machine's CPU{which}. "
+        "What a VPN carries and costs cannot be told on such a machine. Run it again when that has ended."
+    )
+
+
+def disturbed(machine: MachineState) -> str:
+    """That the machine was disturbed, where that weakens the answer; empty where it was calm or forbids one."""
+    if machine.forbids or not machine.disturbed:
+        return ""
+    who = "the hypervisor" if machine.stolen > machine.foreign else "other programs"
+    return f"Nothing is sure here: {who} took {machine.taken:.0%} of this machine's CPU."
+
+
+def steadiness(choice: Choice) -> str:
+    """How often the first VPN did what was asked of it, and what its long watch saw; empty where none is named."""
+    said = choice.answer
+    if said is None or not said.named:
+        return ""
+    first = said.of(said.named[0])
+    carried = f"{first.vpn} carried {first.attempts - first.bad_attempts} of {first.attempts} pieces of the load"
+    watched = choice.devices[first.vpn].watched if first.vpn in choice.devices else None
+    if watched:
+        carried += (
+            f", and was watched for {watched.seconds:.0f} s at {_rate(watched.rate_bps)}: the longest gap took "
+            f"{text.digits(watched.longest_gap_s)} s, the worst second lost "
+            f"{text.percent(watched.worst_second_loss_ratio, 1)}"
+        )
+    few = said.certainties.steady != "sure" and not watched
+    return f"{carried}.{' Too few for Sure: it was not watched for long.' * few}"
 
 
 def asked_for(needs: Needs) -> str:
     """What the answer is for: the traffic and the musts beside the usual ones."""
     more = [must for must in needs.must if must != "maintained"]
-    without = [f"not {must}" for must in USUAL_MUSTS if must not in needs.must]
-    return f"for {', '.join([*more, *without]) or 'any VPN'}; {TRAFFIC[needs.traffic]}"
+    without = [f"it need not have {must}" for must in USUAL_MUSTS if must not in needs.must]
+    words = [MUST_MEANS.get(must, f"it must have {must}") for must in more]
+    return ", ".join([*words, *without, TRAFFIC[needs.traffic]])
 
 
 def seen(needs: Needs) -> str:
@@ -102,13 +165,19 @@ def lines(choice: Choice) -> list[ChoiceRow]:
     rows: list[ChoiceRow] = []
     for at, band in enumerate(choice.bands):
         before = choice.bands[at - 1] if at else None
-        if before and before.named and set(before.named) == set(band.named) and before.grade < band.grade < Grade.SHORT:
+        if before and _only_reserved(before, band):
             kept = RESERVED["capacity"] if "capacity" in band.reservations else "with a reservation"
             vpns = f"{rows[-1].vpns} (from {_rate(band.low_bps)} on {kept})"
             rows[-1] = ChoiceRow(_span(before.low_bps, band.high_bps), vpns, before.grade)
         else:
             rows.append(ChoiceRow(_span(band.low_bps, band.high_bps), _band(band), band.grade))
     return rows
+
+
+def _only_reserved(before: Band, band: Band) -> bool:
+    """Does this band differ from the one before only by a reservation?"""
+    same = set(before.named) == set(band.named) and before.certainty == band.certainty
+    return bool(before.named) and same and before.grade < band.grade < Grade.SHORT
 
 
 def why_not(said: Answer) -> list[str]:
@@ -130,7 +199,10 @@ def suits(choice: Choice | None, *vpns: str) -> list[str]:
 
 
 def _suits(candidate: Candidate, said: Answer) -> str:
-    return f"{candidate.vpn}: suits it" if candidate.vpn in said.named else _why_not(candidate)
+    if candidate.vpn not in said.named:
+        return _why_not(candidate)
+    nearest = "comes nearest" if candidate.grade == Grade.SHORT else "suits it"
+    return f"{candidate.vpn}: {'may be the best' if said.certainties.best == 'open' else nearest}"
 
 
 def to_find_out(choice: Choice) -> list[str]:
@@ -239,9 +311,11 @@ def _band(band: Band) -> str:
     if not band.named:
         return "nothing that was measured here suits"
     if band.grade == Grade.SHORT:
-        return f"nothing here suits it; {band.named[0]} comes nearest, {_up_to(band.here_bps, band.most_bps)}"
+        nearest = f"{band.named[0]} comes nearest, {_up_to(band.here_bps, band.most_bps)}"
+        return f"{BAND[band.certainty]}nothing here suits it; {nearest}"
     kept = f" ({', '.join(RESERVED[name] for name in band.reservations)})" if band.reservations else ""
-    return f"{_either(band.named)}{': equally good' if len(band.named) > 2 else ''}{kept}"
+    equal = ": equally good" if len(band.named) > 1 and band.certainty != "open" else ""
+    return f"{BAND[band.certainty]}{_either(band.named)}{equal}{kept}"
 
 
 def _reason(reason: Reason, candidate: Candidate) -> str:
@@ -251,7 +325,7 @@ def _reason(reason: Reason, candidate: Candidate) -> str:
     if reason.criterion == "cost" and reason.value is not None:
         return f"costs more: {_cores(candidate)}"
     if reason.criterion is None:
-        return "less likely"
+        return f"may be as good ({candidate.chance:.0%})"
     if candidate.grade == Grade.UNKNOWN:
         return f"{WHAT[reason.criterion]} not measured"
     return REASONS[reason.criterion](reason.value or 0.0, candidate)
@@ -275,6 +349,7 @@ WHAT: Mapping[Criterion, str] = {
     "tcp_in_tcp": "TCP in TCP",
     "breakdown": "breakdown",
     "failures": "half of its trials failed, so that it is",
+    "gap": "a long watch was",
     "cost": "cost",
 }
 REASONS: Mapping[Criterion, Callable[[float, Candidate], str]] = {
@@ -289,7 +364,10 @@ REASONS: Mapping[Criterion, Callable[[float, Candidate], str]] = {
     "setup": lambda value, _: f"takes {text.digits(value)} s to come up",
     "tcp_in_tcp": lambda value, _: "TCP in TCP: all its connections share one, which every lost packet slows",
     "breakdown": lambda value, _: f"broke down at {_rate(value)}",
-    "failures": lambda value, candidate: f"{candidate.failed} of {candidate.trials} trials gave no number",
+    "failures": lambda _, candidate: (
+        f"did not carry {candidate.bad_attempts} of {candidate.attempts} pieces of a load that it otherwise carries"
+    ),
+    "gap": lambda value, _: f"was silent for {text.digits(value)} s in a long watch",
 }
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from runner.choice.answer import RATES_BPS, Answer
+from runner.choice.answer import RATES_BPS
 from runner.choice.devices import Device
+from runner.choice.model import Answer
 from runner.choice.musts import State, Word, same_tunnel
 from runner.choice.thresholds import USUAL
 from runner.data.named import Must

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from runner.search import TAKES, Engine, Measure, SearchResult, find_throughput
+from runner.search import RFC2544_TRIAL_S, TAKES, THESIS_CONFIRM, Engine, Measure, SearchResult, find_throughput
+from runner.search.mlr import POOL, VERDICTS
 from runner.search.scan import most_trials
 
 LOWEST_BPS = 1e6
+BISECTIONS = 10  # that a search takes, about
 LOSS_RATIO = 0.01  # the thesis' bound on the mean loss, §3.5.1
 
 
@@ -28,17 +30,39 @@ class UdpSearch:
     budget_s: float | None = None
     min_rate_bps: float | None = None
 
+    @property
+    def trials(self) -> int:
+        """How many trials decide about one rate, where their number is fixed."""
+        if self.engine in ("binary", "scan"):
+            return (self.confirm or THESIS_CONFIRM)[0]
+        return POOL * VERDICTS if self.engine == "mlrsearch" else 1
+
+    @property
+    def trial_s(self) -> float:
+        """How long each of its trials lasts, in seconds."""
+        if self.engine in ("binary", "scan"):
+            return (self.confirm or THESIS_CONFIRM)[1]
+        return RFC2544_TRIAL_S if self.engine == "rfc2544" else self.trial_duration_s
+
+    def with_trials_of(self, seconds: float) -> UdpSearch:
+        """The same search, whose trials last so long; unchanged where the engine has a length of its own."""
+        found = self
+        if self.confirm and "confirm" in TAKES[self.engine]:
+            found = replace(found, confirm=(self.confirm[0], seconds))
+        if "trial_duration_s" in TAKES[self.engine]:
+            found = replace(found, trial_duration_s=seconds)
+        return found
+
     def expected_s(self, overhead_s: float, *, first: bool, warm_budget_s: float | None) -> float:
         """How long a search will take, in seconds, from the average number of trials it needs. ``first``: nothing is
         known yet. ``warm_budget_s`` is its budget afterwards, None for the same one."""
         if self.engine == "rounds":
             budget_s = self.budget_s if first or warm_budget_s is None else warm_budget_s
             return (budget_s or 30 * (self.trial_duration_s + overhead_s)) + 0.5
+        if self.engine == "scan":
+            return most_trials(self.min_rate_bps or LOWEST_BPS, self.max_rate_bps, self.trials) * self.trial_s
         if self.engine != "bayes":
-            count, each_s = self.confirm or (10, 10.0)
-            if self.engine == "scan":
-                return most_trials(self.min_rate_bps or LOWEST_BPS, self.max_rate_bps, count) * each_s
-            return 10 * count * each_s  # about ten bisections of the thesis' ten runs
+            return BISECTIONS * self.trials * self.trial_s
         found_s = (8 if first else 4) * (self.trial_duration_s + overhead_s)
         confirming_s = self.confirm[0] * self.confirm[1] if self.confirm else 0.0
         budget_s = self.budget_s if first or warm_budget_s is None else warm_budget_s

@@ -153,7 +153,7 @@ class _Call:
             raise UsageError(
                 f"{self.store.folder} was measured without --farm. Continue it so, or choose another --out"
             )
-        if old.profile_note not in (self.request.profile.note, self.request.profile.noted_before):
+        if old.profile_note not in (self.request.profile.note, *self.request.profile.noted_before):
             raise UsageError(f"{self.store.folder} was measured with another profile: {old.profile_note}")
         self.reference = next(iter(old.machines.values()))
         if self.shared is not None:

@@ -376,12 +376,13 @@ class Conductor:
         fail = partial(self._context.fail, waiting, folder=folder)  # a failing VPN never stops the sweep
         with self._context.builder(tunnel, folder) as builder, caught(fail):
             bench = builder.bench()
-            while waiting and self.stage.hours.left_s() > 0:
+            while waiting and self.stage.hours.left_s() > 0 and not self._records.machine.hopeless:
                 self.watcher.measuring(waiting[0])
                 usable = self._whole(waiting[0], bench, folder)
                 waiting.pop(0)
                 if waiting and not usable:
                     bench.renew()
+        self._records.machine.refuse()
 
     def _whole(self, planned: Planned, bench: Bench, folder: Path) -> bool:
         """Measure one trial from its first slice to its last. Returns whether the tunnel is still usable."""

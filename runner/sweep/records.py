@@ -19,6 +19,7 @@ from runner.data.trials import Evidence, Measurement, Noise, Proof, Slice, Statu
 from runner.instruments.instrument import Instrument
 from runner.instruments.result import Measured
 from runner.lab.redaction import KNOWN, hide
+from runner.sweep.machine_failures import MachineFailures
 from runner.sweep.plan import Planned
 from runner.sweep.settings import Outcome, Watcher
 from runner.tunnel.bring_up import Tunnel
@@ -36,10 +37,16 @@ class Records:
     outcome: Outcome = field(default_factory=Outcome)
     left_s: Callable[[], float] = float  # until the end of what is planned
     known_bps: dict[str, float] = field(default_factory=dict)  # cell key -> the rate at which a search should start
+    machine: MachineFailures = field(default_factory=MachineFailures)
 
     def __post_init__(self) -> None:
         for trial in self.store.trials:
             self._learn(trial)
+
+    def found(self, planned: Planned, values: Mapping[str, float]) -> None:
+        """Tell the watcher what a slice of this trial found."""
+        self.machine.end()
+        self.watcher.found(planned, values)
 
     def begin(self, planned: Planned, up: Tunnel, log: str) -> None:
         """Write down that a trial is under way, so that its slices are kept whatever happens. ``log``: its folder."""
@@ -132,6 +139,7 @@ class Records:
         """Keep what later trials need: where a search begins."""
         if trial.status != "ok":
             return
+        self.machine.end()
         instrument = instruments().get(trial.params["measure"])  # an earlier call may have had another one
         if instrument and (known_bps := instrument.known_bps(trial)) is not None:
             self.known_bps[trial.cell] = known_bps

@@ -164,6 +164,11 @@ def resolve(asked: AskedRun) -> Request:
         narrowed = [f"--profile {asked.profile}"]
         narrowed += [f"--vpn {','.join(asked.vpns)}"] * bool(asked.vpns) + [f"--set {levels}"] * bool(levels)
         raise UsageError(f"{' '.join(narrowed)} leaves nothing to measure in {', '.join(asked.experiments)}")
+    if asked.duration_s is not None and not _last_so_long(request, asked.duration_s):
+        raise UsageError(
+            f"--duration has no effect on {', '.join(asked.experiments)} with --profile {asked.profile}"
+            f"{f' --set {levels}' if levels else ''}: none of these tests has a length that can be chosen. Leave it out"
+        )
     if asked.deadline_s is not None and asked.deadline_s < request.shortest_s:
         raise UsageError(
             f"--deadline {asked.deadline_s:g}s is too short: the shortest trial of this run takes about "
@@ -221,6 +226,13 @@ def _profile(name: str, duration_s: int | None, lab: str, search_rates: str) -> 
             raise UsageError(f"--duration must be a whole number of seconds from 1 to {LONGEST_S}, not {duration_s}")
         profile = changed(profile, duration_s)
     return between_rates(profile, *_search_rates(lab, search_rates)) if search_rates else profile
+
+
+def _last_so_long(request: Request, duration_s: int) -> bool:
+    """Is any test longer where ``--duration`` is?"""
+    longer = changed(request.profile, duration_s + 1)
+    tests = [Planned(cell, 1) for cell in request.cells]
+    return any(expected_trial_s(test, longer) != expected_trial_s(test, request.profile) for test in tests)
 
 
 def _in_turns(profile: Profile, rounds: int | None, slice_s: float | None, deadline_s: float | None) -> Profile:

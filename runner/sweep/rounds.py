@@ -187,6 +187,7 @@ class Rounds:
         except (LabError, ProofError) as broken:
             stand.lost(context, broken)
             return
+        context.records.machine.refuse()
         if first and trial.rows and not trial.over:
             context.records.begin(trial.planned, trial.up, trial.log)
         if not trial.usable:

@@ -86,10 +86,10 @@ def commit_of(file: Path) -> str:
     return done.stdout.strip()
 
 
-def _same_lab(store: Store, old: Run, fresh: Run, noted_before: str) -> None:
+def _same_lab(store: Store, old: Run, fresh: Run, noted_before: Sequence[str]) -> None:
     """Raise UsageError where what is asked now is not measured as the folder's run was. ``noted_before``: how the
     profile was noted before."""
-    noted = fresh.profile_note if old.profile_note == noted_before else old.profile_note
+    noted = fresh.profile_note if old.profile_note in noted_before else old.profile_note
     gateways, built = _gateways(old, fresh), _layers(old, fresh)
     for what, ours, theirs in (
         *((f"gateway image {name}", gateways[name], digest) for name, digest in old.image.get("gateways", {}).items()),

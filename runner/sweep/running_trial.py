@@ -203,7 +203,7 @@ class RunningTrial:
                 values=result,
             )
         )
-        self.records.watcher.found(self.planned, self.rows[-1].values)
+        self.records.found(self.planned, self.rows[-1].values)
 
     def _finish(self, measured: Any) -> None:
         around = noise.since(self._quiet, lab=self.bench.lab)
@@ -255,6 +255,7 @@ class RunningTrial:
         else:
             self.usable = False  # the next trial gets another lab
             self._write(status="lab_error", reason=str(died))
+            self.records.machine.add(self.planned.cell.vpn, str(died), of_tunnel=False)
 
     @property
     def gateways(self) -> list[str]:

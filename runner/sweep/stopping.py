@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from runner.choice.answer import RATES_BPS, unsettled
 from runner.choice.devices import devices
+from runner.choice.machine import FEWEST_ROUNDS, machine_state
 from runner.choice.musts import states
 from runner.data.shipped import shipped_runs
 from runner.data.trials import MOST_LOOKS, Cell, Run, Trial
@@ -27,7 +28,7 @@ LEAST_SHARE = 0.05  # of a run, before which nothing is decided
 # than by this factor. Of other metrics the pairs are decided last, and known as well by then (decision 0055).
 WIDTHS = {"tcp_throughput": 1.075}
 INSTANCE_S = 180.0  # of a long deadline, to each tunnel of a VPN: more rounds in the same ones would tell little more
-FEWEST_PASSES, FEWEST_INSTANCES = 4, 2  # of each VPN's ladders, and of its tunnels
+FEWEST_INSTANCES = 2  # of the tunnels of each VPN
 TWICE = 0.5  # of a VPN's pairs in such a metric: where more are undecided or too wide, it has two slices in a round
 
 
@@ -58,21 +59,28 @@ def going(
 
 def choosing(run: Run, trials: Sequence[Trial], cells: Sequence[Cell]) -> Going:
     """All cells as long as a line that was asked for has no sure answer; none when every line has one, or depends on
-    the gateways. Nothing is sure before FEWEST_PASSES slices of each ladder, in FEWEST_INSTANCES tunnels."""
+    the gateways. Nothing is sure before FEWEST_ROUNDS slices of each ladder, in FEWEST_INSTANCES tunnels."""
     made = devices(run, trials)
     words = {
         vpn: {must: state.word for must, state in own.items()}
         for vpn, own in states(run, trials, shipped_runs()).items()
     }
-    known = [trial for trial in trials if trial.curve and trial.vpn in made]
+    state = machine_state(trials, [*made])
+    few = state.rounds < FEWEST_ROUNDS or _too_few(trials, made)
+    asked = [run.needs.line_bps] if run.needs.line_bps else list(RATES_BPS)
+    lines = asked if few else unsettled(made, words, run.needs, state=state)
+    return Going(list(cells) if lines else [], [f"{line / 1e6:g} Mbit/s" for line in lines], set())
+
+
+def _too_few(trials: Sequence[Trial], vpns: Container[str]) -> bool:
+    """Has a ladder that carries anything been climbed too seldom, or in too few tunnels?"""
+    known = [trial for trial in trials if trial.curve and trial.vpn in vpns]
     climbed = Counter[str]()
     for trial in known:
         climbed[trial.cell] += len(trial.curve[0].rounds)
+    carrying = {trial.cell for trial in known if any(value.value for value in trial.measurements)}
     tunnels = {trial.repetition for trial in known}
-    few = not known or min(climbed.values()) < FEWEST_PASSES or len(tunnels) < FEWEST_INSTANCES
-    asked = [run.needs.line_bps] if run.needs.line_bps else list(RATES_BPS)
-    lines = asked if few else unsettled(made, words, run.needs)
-    return Going(list(cells) if lines else [], [f"{line / 1e6:g} Mbit/s" for line in lines], set())
+    return min((climbed[cell] for cell in carrying), default=0) < FEWEST_ROUNDS or len(tunnels) < FEWEST_INSTANCES
 
 
 def twice(pairs_in_doubt: Sequence[Doubt], cells: Sequence[Cell]) -> set[str]:

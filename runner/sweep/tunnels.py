@@ -234,12 +234,15 @@ class RunContext:
 
     def fail(self, waiting: Sequence[Planned], error: BaseException, folder: Path) -> None:
         """Write the lines of trials for which there is no tunnel, or no longer. Raises LabError where the lab is
-        broken."""
+        broken, or the machine has failed so often that the others would fail, too."""
         if waiting and not isinstance(error, LabError) and (why := self._damage(waiting[0].cell)):
             error = InstrumentError(why)
         if isinstance(error, InstrumentError):
             for planned in waiting:
                 self.records.write(planned, status="lab_error", reason=str(error), log=self.log(folder))
+            if waiting:
+                self.records.machine.add(waiting[0].cell.vpn, str(error), of_tunnel=True)
+                self.records.machine.refuse()
             return
         if isinstance(error, LabError):
             for planned in waiting:

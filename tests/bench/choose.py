@@ -12,8 +12,9 @@ from collections import Counter
 
 import numpy as np
 
-from runner.choice.answer import Answer, answer
+from runner.choice.answer import answer
 from runner.choice.devices import devices
+from runner.choice.model import Answer
 from runner.choice.musts import states, words_of
 from runner.data.named import TRAFFICS
 from runner.data.needs import Needs

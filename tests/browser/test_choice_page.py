@@ -85,7 +85,7 @@ def told(report: Report, devices: dict[str, Device], needs: Needs, share: float 
     assert report.choice
     thresholds = USUAL if share is None else replace(USUAL, mixed=share)
     words = {vpn: {must: state.word for must, state in own.items()} for vpn, own in report.choice.states.items()}
-    said = answer(devices, words, needs, calm=report.choice.calm, thresholds=thresholds)
+    said = answer(devices, words, needs, state=report.choice.machine, thresholds=thresholds)
     made = report.choice.model_copy(update={"needs": needs, "answer": said})
     return {
         "answer": said.model_dump(mode="json", exclude={"needs"}),
@@ -100,7 +100,7 @@ def told_of_every_line(report: Report, devices: dict[str, Device], needs: Needs)
     """What Python says of all lines, and of what would change the answer."""
     assert report.choice
     words = {vpn: {must: state.word for must, state in own.items()} for vpn, own in report.choice.states.items()}
-    every = bands(devices, words, needs)
+    every = bands(devices, words, needs, state=report.choice.machine)
     found = changes(devices, words, answer(devices, words, needs), every)
     made = report.choice.model_copy(update={"needs": needs, "bands": every, "changes": found})
     return {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_vpn
-from runner.data.errors import MeasurementError
+from runner.data.errors import InstrumentError, MeasurementError
 from runner.data.wan import Conditions
 from runner.instruments.traffic.idle import idle
 from runner.lab.node import wait_until
@@ -81,6 +81,21 @@ def test_a_shaped_wan_is_verified_and_a_faster_one_refused(lab: Lab) -> None:
     assert "Mbit/s" in verify(lab, Conditions(rate_bps=4e6))
     with pytest.raises(MeasurementError, match="not 2"):
         verify(lab, Conditions(rate_bps=2e6))
+
+
+def test_a_wan_whose_probe_sends_in_bursts_is_verified_and_another_rate_refused(lab: Lab) -> None:
+    wan.apply(lab, Conditions(rate_bps=100e6))
+    assert "Mbit/s" in verify(lab, Conditions(rate_bps=100e6))
+    with pytest.raises(InstrumentError, match="not 50"):
+        verify(lab, Conditions(rate_bps=50e6))
+    with pytest.raises(InstrumentError, match="not 200"):
+        verify(lab, Conditions(rate_bps=200e6))
+
+
+def test_a_wan_that_no_machine_can_fill_is_no_vpns_failure(lab: Lab) -> None:
+    wan.apply(lab, Conditions(rate_bps=100e9))
+    with pytest.raises(InstrumentError, match="cannot be probed"):
+        verify(lab, Conditions(rate_bps=100e9))
 
 
 @pytest.mark.smoke

@@ -65,6 +65,7 @@ class RungFound:
     """What one rung found: its values by their names in ``runner.data.trials.Rung``."""
 
     values: dict[str, float]
+    unanswered: int = 0  # attempts before it, of which the probe said that nothing came through
 
     @property
     def lost(self) -> float:
@@ -119,17 +120,30 @@ class Climb:
                 below_bps and self.careful and self.too_much(rate_bps)
             ):
                 break
-            rung = self.rung(rate_bps)
-            if rung.limited or (not rung.carried and rate_bps <= known_bps):  # the machine was busy with something else
-                rung = self.rung(rate_bps)
+            rung, climbed = self.attempts(rate_bps, again=rate_bps <= known_bps)
             found |= {at_rate(name, rate_bps): round(value, 6) for name, value in rung.values.items()}
-            if not rung.carried:
+            if not climbed:
                 self.so_far.limited = rung.limited
                 break
             highest_bps = rate_bps
         self.so_far.visits += 1
         self.so_far.highest_bps = max(known_bps, highest_bps)
         return found | {"ladder_rate": highest_bps}
+
+    def attempts(self, rate_bps: float, *, again: bool) -> tuple[RungFound, bool]:
+        """Offer a rate, and once more where the sender fell short, or where it is not carried although it was before
+        (``again``). Returns what the first attempt found that was offered as asked, with how many there were of these,
+        and how many were bad; and whether any carried the rate, so that the climb goes on."""
+        tried = [self.rung(rate_bps)]
+        if tried[0].limited or (again and not tried[0].carried):
+            tried.append(self.rung(rate_bps))
+        offered = [rung for rung in tried if not rung.limited]
+        first = (offered or tried)[0]
+        unanswered = sum(rung.unanswered for rung in tried)
+        bad = unanswered + sum(not rung.carried for rung in offered)
+        counts = {"attempts": float(len(offered) + unanswered), "bad_attempts": float(bad)}
+        broke_down = max(rung.values["broke_down"] for rung in tried)
+        return RungFound(first.values | counts | {"broke_down": broke_down}), any(rung.carried for rung in tried)
 
     def too_much(self, rate_bps: float) -> bool:
         """Is this rate far above what the tunnel's TCP carries? A new look is taken before that is said."""
@@ -140,7 +154,7 @@ class Climb:
 
     def rung(self, rate_bps: float) -> RungFound:
         """Offer one rate; where it was too much, wait until the queues are empty, or make the tunnel anew."""
-        rung = RungFound(self._tried(self._datagrams if self.datagrams else self._tcp, rate_bps))
+        rung = self._tried(self._datagrams if self.datagrams else self._tcp, rate_bps)
         if rung.carried:
             return rung
         nothing = rung.values["carried_ratio"] == 0 or (self.datagrams and not emptied(self.bench))
@@ -149,19 +163,21 @@ class Climb:
             self.bench.renew()
         return rung
 
-    def _tried(self, offer: Callable[[float], dict[str, float]], rate_bps: float) -> dict[str, float]:
+    def _tried(self, offer: Callable[[float], dict[str, float]], rate_bps: float) -> RungFound:
         """Offer a rate, twice where the first attempt has no result. A transfer that does not end in time, twice, has
         not been carried. Raises MeasurementError where it is the instrument that fails."""
+        unanswered = 0
         for last in (False, True):
             try:
-                return {"broke_down": 0.0} | offer(rate_bps)
+                return RungFound({"broke_down": 0.0} | offer(rate_bps), unanswered)
             except InstrumentError:
                 raise
             except (MeasurementError, CommandError) as error:
                 if broke_down(self.bench) or (last and isinstance(error, ProbeSaidError)):
-                    return {"carried_ratio": 0.0, "broke_down": 0.0}
+                    return RungFound({"carried_ratio": 0.0, "broke_down": 0.0}, unanswered)
                 if last:
                     raise
+                unanswered += isinstance(error, ProbeSaidError)
         raise AssertionError
 
     def _tcp(self, rate_bps: float) -> dict[str, float]:

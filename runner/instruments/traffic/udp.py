@@ -231,14 +231,16 @@ SHORT_BINARY = UdpSearch("binary", relative_width=0.02, confirm=(3, 1.0))
 
 def search_of(params: Mapping[str, str], profile: Profile) -> UdpSearch:
     """The profile's search; at another engine's level, one with the thesis' criterion (ten trials of 10 s), which ends
-    when it has found the rate."""
-    engine = params.get("search", profile.udp.engine)
+    when it has found the rate. ``--duration`` is the length of each trial of a search that goes on without a break; the
+    generator's are as long as the profile says."""
+    engine, own = params.get("search", profile.udp.engine), profile.udp
     if engine == IPERF3:
-        return replace(SHORT_BINARY, max_rate_bps=profile.udp.max_rate_bps, min_rate_bps=profile.udp.min_rate_bps)
-    if engine == profile.udp.engine:
-        return profile.udp
-    chosen = next(name for name in ENGINES if name == engine)
-    return UdpSearch(chosen, max_rate_bps=profile.udp.max_rate_bps, min_rate_bps=profile.udp.min_rate_bps)
+        own = replace(SHORT_BINARY, max_rate_bps=own.max_rate_bps, min_rate_bps=own.min_rate_bps)
+    elif engine != own.engine:
+        chosen = next(name for name in ENGINES if name == engine)
+        own = UdpSearch(chosen, max_rate_bps=own.max_rate_bps, min_rate_bps=own.min_rate_bps)
+    lasts_s = profile.search_trial_s
+    return own if lasts_s is None or own.engine == "rounds" else own.with_trials_of(lasts_s)
 
 
 class Udp(Instrument):

@@ -75,18 +75,18 @@ function choosing(data, devices) {
     return at < 0 ? rates.length : at;
   }
 
-  function at(curve, name, rate, capacity) {
+  function at(curve, name, rate, capacity, load) {
     if (!curve) return unknown;
-    const {rates, carried} = curve, column = (rung) => curve[name][rung] || unknown;
+    const {rates} = curve, column = (rung) => curve[name][rung] || unknown;
     const above = rungAt(rates, rate), below = above - 1;
     if (above === 0 || rates[below] === rate) return column(Math.max(0, below));
-    if (above < rates.length && carried[above]) {
-      const part = Math.log(rate / rates[below]) / Math.log(rates[above] / rates[below]);
-      const [low, high] = [column(below), column(above)];
-      return low.map((value, draw) => (1 - part) * value + part * high[draw]);
-    }
-    const [full, beyond] = [column(below), column(Math.min(above, rates.length - 1))];
-    return full.map((value, draw) => (rate <= (capacity || unknown)[draw] ? value : beyond[draw]));
+    if (above === rates.length) return column(below);
+    const part = Math.log(rate / rates[below]) / Math.log(rates[above] / rates[below]);
+    const [low, high, most] = [column(below), column(above), capacity || unknown];
+    return low.map((value, draw) => {
+      if (!(rate <= most[draw])) return high[draw];
+      return rates[above] <= load * most[draw] ? (1 - part) * value + part * high[draw] : value;
+    });
   }
 
   function coresOf(curve, rate) {
@@ -121,7 +121,7 @@ function choosing(data, devices) {
       const most = mixed(
         scaled(device.tcp_bps, device.growth.tcp ?? Infinity),
         scaled(device.udp_bps, small * (device.growth.udp ?? Infinity)), share);
-      carried.set(key, {here, most, capacity: median(here), udp: median(device.udp_bps || unknown)});
+      carried.set(key, {here, most, capacity: median(here), udp: median(device.udp_bps || unknown), tcp: median(device.tcp_bps || unknown)});
     }
     return carried.get(key);
   }
@@ -138,6 +138,48 @@ function choosing(data, devices) {
     return seen.tcp_bps >= rule.FULL * seen.rate_bps ? Math.max(seen.tcp_bps, usual) : seen.tcp_bps;
   }
 
+  // runner/choice/reliability.py: [attempts, bad] of the VPN and of those beside it.
+  const shareOf = ([count, bad]) => (count ? bad / count : 0);
+
+  function wilson([count, bad], z) {
+    if (!count) return [0, 1];
+    const share = bad / count, weight = z * z / count, centre = (share + weight / 2) / (1 + weight);
+    const reach = z * Math.sqrt(share * (1 - share) / count + weight / (4 * count)) / (1 + weight);
+    return [Math.max(0, centre - reach), Math.min(1, centre + reach)];
+  }
+
+  function excess(own, control, z) {
+    const [low, high] = wilson(own, z), [controlLow, controlHigh] = control[0] ? wilson(control, z) : [0, 0];
+    const share = shareOf(own), other = shareOf(control);
+    return [
+      share - other - Math.hypot(share - low, controlHigh - other), share - other,
+      share - other + Math.hypot(high - share, other - controlLow)];
+  }
+
+  // runner/choice/grade.py, counted.
+  function counted(device, needs, thresholds, tcpBps, datagramsBps, all) {
+    const own = [device.failed, device.failed], control = [0, 0];
+    const asked = [["tcp", thresholds.load * tcpBps, all.tcp], ["datagrams", datagramsBps, all.udp]];
+    for (const [kind, rate, capacity] of asked) {
+      const rungs = device.attempts[kind] || [], room = thresholds.load * capacity;
+      const top = Math.max(rungs.filter(([bps]) => bps < rate).length, rule.lowest - 1);
+      rungs.forEach(([bps, count, bad, late, others, othersBad, othersLate], index) => {
+        if (index > top || !(bps <= room || index === 0)) return;
+        const calls = needs.traffic === "calls" ? 1 : 0;
+        own[0] += count;
+        own[1] += bad + calls * late;
+        control[0] += others;
+        control[1] += othersBad + calls * othersLate;
+      });
+    }
+    const {watched} = device;
+    if (watched && watched.rate_bps >= rule.watched * datagramsBps) {
+      own[0] += watched.windows - watched.limited_windows;
+      own[1] += watched.bad_windows;
+    }
+    return [own, control];
+  }
+
   // runner/choice/grade.py, graded.
   function graded(device, needs) {
     const thresholds = thresholdsOf(needs), share = thresholds[needs.traffic];
@@ -150,11 +192,11 @@ function choosing(data, devices) {
     const reached = Number.isFinite(capacity) ? Math.min(demand, capacity) : demand;
     const judged = thresholds.load * reached / capacity * udp;
     if (share) {
-      values.loss = at(device.curves.datagrams, "loss_ratio", judged, device.udp_bps);
+      values.loss = at(device.curves.datagrams, "loss_ratio", judged, device.udp_bps, thresholds.load);
       codes.loss = stepped(values.loss, thresholds.loss_ratio);
     }
     if (needs.traffic === "calls") {
-      values.delay = at(device.curves.datagrams, "delay_ms", judged, device.udp_bps);
+      values.delay = at(device.curves.datagrams, "delay_ms", judged, device.udp_bps, thresholds.load);
       codes.delay = stepped(values.delay, thresholds.delay_ms);
       values.mouth_to_ear = values.delay.map((value) => value + (needs.path_rtt_ms || 0) / 2);
       codes.mouth_to_ear = stepped(values.mouth_to_ear, thresholds.mouth_to_ear_ms);
@@ -172,60 +214,107 @@ function choosing(data, devices) {
       codes.breakdown = filled(device.breakdown_bps <= needs.line_bps ? USELESS : FITS);
       values.breakdown = filled(device.breakdown_bps);
     }
-    if (device.failed) codes.failures = filled(2 * device.failed >= device.trials ? UNKNOWN : LITTLE);
+    const [attempts, control] = counted(device, needs, thresholds, reached, judged, all);
+    const [least, beyond] = excess(attempts, control, rule.z[0]), step = thresholds.bad_share;
+    const proven = excess(attempts, control, rule.z[1])[2] <= step.fits;
+    const failures = 2 * device.failed >= device.trials && device.trials > 0 ? UNKNOWN
+      : least > 0 && beyond > step.fits ? (beyond <= step.little ? LITTLE : USELESS) : FITS;
+    [codes.failures, values.failures] = [filled(failures), filled(shareOf(attempts))];
+    if (device.watched) {
+      const longest = needs.traffic === "calls" ? thresholds.call_gap_s : thresholds.gap_s;
+      [codes.gap, values.gap] = [filled(device.watched.longest_gap_s <= longest ? FITS : LITTLE), filled(device.watched.longest_gap_s)];
+    }
     const cores = costOf(device, reached / small, share);
     codes.cost = cores.map((value) => (Number.isNaN(value) ? UNKNOWN : FITS));
     values.cost = cores;
     const grade = filled(0);
     for (const one of Object.values(codes)) for (let draw = 0; draw < DRAWS; draw++) if (one[draw] > grade[draw]) grade[draw] = one[draw];
-    return {device, codes, values, here, most, cores, grade, capacity, get middle() { return middle(grade); }};
+    const worst = filled(0);
+    rule.reservations.forEach((criteria, rank) => {
+      for (const name of criteria) if (codes[name]) codes[name].forEach((code, draw) => { if (code === LITTLE) worst[draw] = rank + 1; });
+    });
+    const standing = grade.map((code, draw) => (
+      10 * code + (code < SHORT || worst[draw] >= rule.lasting ? worst[draw] : 0)));
+    return {
+      device, codes, values, here, most, cores, grade, standing, capacity, attempts, proven,
+      get middle() { return middle(grade); },
+    };
   }
 
-  // runner/choice/rule.py, chosen: how often each is chosen.
-  function chancesOf(candidates, thresholds) {
-    const counts = candidates.map(() => 0);
+  // runner/choice/rule.py, chosen: in which draws each is chosen.
+  function chosenOf(candidates, thresholds, needs) {
+    const drawn = candidates.map(() => new Uint8Array(DRAWS));
+    const margin = Math.max(thresholds.cost_cores, thresholds.cost_share * (needs.cores || 0));
     for (let draw = 0; draw < DRAWS; draw++) {
-      let best = UNKNOWN, most = 0, cheapest = Infinity;
-      for (const one of candidates) if (one.grade[draw] <= SHORT && one.grade[draw] < best) best = one.grade[draw];
-      if (best === UNKNOWN) continue;
-      let among = candidates.map((_, index) => index).filter((index) => candidates[index].grade[draw] === best);
+      let best = Infinity, most = 0, cheapest = Infinity;
+      for (const one of candidates) if (one.grade[draw] <= SHORT && one.standing[draw] < best) best = one.standing[draw];
+      if (best === Infinity) continue;
+      let among = candidates.map((_, index) => index).filter(
+        (index) => candidates[index].grade[draw] <= SHORT && candidates[index].standing[draw] === best);
       for (const index of among) most = Math.max(most, candidates[index].here[draw]);
-      if (best === SHORT) among = among.filter((index) => candidates[index].here[draw] >= thresholds.short * most);
+      among = among.filter((index) => candidates[index].grade[draw] < SHORT || candidates[index].here[draw] >= thresholds.short * most);
       for (const index of among) cheapest = Math.min(cheapest, candidates[index].cores[draw]);
-      const dear = Math.max(cheapest + thresholds.cost_cores, cheapest * thresholds.cost_ratio);
-      for (const index of among) if (candidates[index].cores[draw] <= dear) counts[index]++;
+      const dear = Math.max(cheapest + margin, cheapest * thresholds.cost_ratio);
+      for (const index of among) if (candidates[index].cores[draw] <= dear) drawn[index][draw] = 1;
     }
-    return counts.map((count) => count / DRAWS);
+    return drawn;
   }
+
+  const meanOf = (column) => column.reduce((sum, value) => sum + value, 0) / DRAWS;
 
   const wordOf = (vpn, must) => data.states[data.words[vpn]?.[must] ?? data.states.indexOf("unknown")];
   const lacking = (vpn, needs) => needs.must.filter((must) => !rule.fulfilled.includes(wordOf(vpn, must)));
 
-  // runner/choice/answer.py, _judged and _named.
+  const WEAKEST = ["open", "probably", "sure"];
+  const wordFor = (chance) => (chance >= rule.SURE ? "sure" : chance >= rule.PROBABLE ? "probably" : "open");
+  const weakest = (...words) => WEAKEST[Math.min(...words.map((word) => WEAKEST.indexOf(word)))];
+
+  // runner/choice/answer.py, _judge and _name.
   function judge(needs) {
     const every = [...devices.values()].map((device) => Object.assign(graded(device, needs), {vpn: device.vpn, chance: 0}));
-    const able = every.filter((one) => !lacking(one.vpn, needs).length);
-    chancesOf(able, thresholdsOf(needs)).forEach((chance, index) => { able[index].chance = chance; });
-    const least = able.some((one) => one.chance >= rule.EQUAL) ? rule.EQUAL : rule.POSSIBLE;
-    const place = (one) => [
-      one.chance < rule.SURE ? 1 : 0, needs.must.some((must) => wordOf(one.vpn, must) === "declared") ? 1 : 0, -one.capacity];
-    const named = able.filter((one) => one.chance >= least && one.middle <= SHORT).map((one) => ({one, key: place(one)}));
-    named.sort((a, b) => a.key.reduce((order, value, index) => order || value - b.key[index], 0) || (a.one.vpn < b.one.vpn ? -1 : 1));
+    const able = every.filter((one) => !lacking(one.vpn, needs).length), thresholds = thresholdsOf(needs);
+    chosenOf(able, thresholds, needs).forEach((drawn, index) => Object.assign(able[index], {drawn, chance: meanOf(drawn)}));
+    const [named, best, equal] = naming(able, needs), first = named[0];
+    let certainties = {best: "open", carries: "open", equal: "open", steady: "probably"};
+    if (first) {
+      const carries = carriesChance(first, thresholds.payload_share * needs.line_bps);
+      certainties = {best, carries: wordFor(Math.max(carries, 1 - carries)), equal, steady: first.proven ? "sure" : first.attempts[0] >= rule.fewest ? "probably" : "open"};
+    }
+    if (data.disturbed) for (const name of Object.keys(certainties)) certainties[name] = weakest(certainties[name], "probably");
     const unknown = able.filter((one) => one.middle === UNKNOWN || (one.middle > SHORT && one.chance >= rule.POSSIBLE)).map((one) => one.vpn);
-    return {every, named: named.map(({one}) => one), unknown};
+    const certainty = weakest(...Object.values(certainties));
+    return {every, named, unknown, certainties, certainty};
+  }
+
+  function naming(able, needs) {
+    const place = (one) => [
+      one.chance >= rule.SURE ? 0 : 1 - one.chance, needs.must.some((must) => wordOf(one.vpn, must) === "declared") ? 1 : 0, -one.capacity];
+    const good = able.filter((one) => one.chance >= rule.POSSIBLE && one.middle <= SHORT).map((one) => ({one, key: place(one)}));
+    good.sort((a, b) => a.key.reduce((order, value, index) => order || value - b.key[index], 0) || (a.one.vpn < b.one.vpn ? -1 : 1));
+    const all = good.map(({one}) => one), best = all.length ? wordFor(all[0].chance) : "open";
+    if (best === "open") return [all, "open", "open"];
+    let together = all[0].drawn;
+    const named = [all[0]], least = best === "sure" ? rule.SURE : rule.PROBABLE;
+    for (const one of all.slice(1)) {
+      const both = together.map((value, draw) => value & one.drawn[draw]);
+      if (meanOf(both) >= least) [together] = [both, named.push(one)];
+    }
+    return [named, best, wordFor(meanOf(together))];
   }
 
   const reservationsOf = (one) => Object.entries(one.codes).filter(([, codes]) => middle(codes) === LITTLE).map(([name]) => name);
-  const shareOf = (draws, test) => draws.filter(test).length / DRAWS;
+  const partOf = (draws, test) => draws.filter(test).length / DRAWS;
+  const carriesChance = (one, demand) => partOf(one.here, (value) => value >= demand);
 
   function carries(one, demand) {
-    if (one.device.own_gateways) return shareOf(one.here, (value) => value >= demand) >= rule.EQUAL ? "yes" : "no";
+    if (one.device.own_gateways) return carriesChance(one, demand) >= rule.HALF ? "yes" : "no";
     if (one.here.some(Number.isNaN)) return "depends";
-    if (shareOf(one.here, (value) => value >= demand) >= rule.SURE) return "yes";
-    return data.calm && shareOf(one.most, (value) => value < demand) >= rule.SURE ? "no" : "depends";
+    if (carriesChance(one, demand) >= rule.SURE) return "yes";
+    return data.calm && partOf(one.most, (value) => value < demand) >= rule.SURE ? "no" : "depends";
   }
 
-  function reasonsOf(one, needs, best) {
+  function reasonsOf(one, needs, first) {
+    const best = first ? first.middle : UNKNOWN;
     const without = lacking(one.vpn, needs);
     if (without.length) {
       const open = without.filter((must) => wordOf(one.vpn, must) === "unknown");
@@ -234,59 +323,60 @@ function choosing(data, devices) {
     }
     const reason = (criterion) => ({criterion, value: one.values[criterion] ? known(one.values[criterion]) : null, musts: [], unknown: false});
     if (middle(one.codes.capacity) === SHORT && (one.middle === SHORT || best < SHORT)) return [reason("capacity")];
-    if (one.middle <= best && best !== UNKNOWN) return [reason("cost")];
+    if (one.middle <= best && best !== UNKNOWN) {
+      if (first && median(one.standing) > median(first.standing)) {
+        const known = reservationsOf(first);
+        return reservationsOf(one).filter((name) => !known.includes(name)).map(reason);
+      }
+      return [one.chance <= 1 - rule.PROBABLE ? reason("cost") : {criterion: null, value: null, musts: [], unknown: false}];
+    }
     const grades = Object.entries(one.codes).map(([name, codes]) => [name, middle(codes)]);
     let worse = grades.filter(([, grade]) => grade > best);
     if (!worse.length) worse = grades.filter(([, grade]) => grade === one.middle);
     return worse.map(([name]) => reason(name));
   }
 
-  function candidateOf(one, needs, named, best) {
+  function candidateOf(one, needs, named) {
+    const demand = thresholdsOf(needs).payload_share * needs.line_bps;
     return {
-      vpn: one.vpn, chance: one.chance, grade: one.middle,
+      vpn: one.vpn, chance: one.chance, carries_chance: carriesChance(one, demand), grade: one.middle,
       carries: carries(one, thresholdsOf(needs).payload_share * needs.line_bps),
       here_bps: known(one.here), most_bps: known(one.most), cores: known(one.cores),
-      reasons: named.includes(one) ? [] : reasonsOf(one, needs, best), reservations: reservationsOf(one),
+      reasons: named.includes(one) ? [] : reasonsOf(one, needs, named[0]), reservations: reservationsOf(one),
       musts: Object.fromEntries(needs.must.map((must) => [must, wordOf(one.vpn, must)])),
       trials: one.device.trials, failed: one.device.failed,
+      attempts: Math.round(one.attempts[0]), bad_attempts: Math.round(one.attempts[1]),
     };
   }
 
-  const certaintyOf = (named) => {
-    const chance = Math.max(0, ...named.map((one) => one.chance));
-    return chance >= rule.SURE ? "sure" : chance >= rule.PROBABLE ? "probably" : "open";
-  };
-
   // runner/choice/answer.py, answer.
   function answer(needs) {
-    const {every, named, unknown} = judge(needs), grade = named.length ? named[0].middle : UNKNOWN;
+    const {every, named, unknown, certainties, certainty} = judge(needs), grade = named.length ? named[0].middle : UNKNOWN;
     const place = (one) => (named.includes(one) ? named.indexOf(one) : named.length);
     const ordered = [...every].sort((a, b) => place(a) - place(b) || b.chance - a.chance);
     return {
-      needs, named: named.map((one) => one.vpn), certainty: certaintyOf(named), grade, unknown,
-      candidates: ordered.map((one) => candidateOf(one, needs, named, grade)),
+      needs, named: named.map((one) => one.vpn), certainties, certainty, grade, unknown,
+      candidates: ordered.map((one) => candidateOf(one, needs, named)),
     };
   }
 
   // What a cell of the map needs, and no more.
   function glance(needs) {
-    const {named} = judge(needs), first = named[0];
+    const {named, certainty} = judge(needs), first = named[0];
     const there = first ? carries(first, thresholdsOf(needs).payload_share * needs.line_bps) : "no";
-    return {named: named.map((one) => one.vpn), certainty: certaintyOf(named), grade: first ? first.middle : UNKNOWN, carries: there};
+    return {named: named.map((one) => one.vpn), certainty, grade: first ? first.middle : UNKNOWN, carries: there};
   }
 
   // runner/choice/answer.py, bands.
   function bands(needs) {
-    const low = Math.log10(rule.rates[0]), decades = Math.log10(rule.rates.at(-1) / rule.rates[0]);
-    const steps = Math.round(rule.GRID * decades), found = [];
-    for (let step = 0; step <= steps; step++) {
-      const line = 10 ** (low + decades * step / steps);
-      const {named, unknown} = judge({...needs, line_bps: line}), first = named[0], last = found.at(-1);
+    const found = [];
+    for (const line of rule.rates) {
+      const {named, unknown, certainty} = judge({...needs, line_bps: line}), first = named[0], last = found.at(-1);
       const now = {
-        named: named.map((one) => one.vpn), grade: first ? first.middle : UNKNOWN, reservations: first ? reservationsOf(first) : [],
-        unknown,
+        named: named.map((one) => one.vpn), grade: first ? first.middle : UNKNOWN, certainty,
+        reservations: first ? reservationsOf(first) : [], unknown,
       };
-      const same = last && last.grade === now.grade && last.named.length === now.named.length &&
+      const same = last && last.grade === now.grade && last.certainty === certainty && last.named.length === now.named.length &&
         now.named.every((vpn) => last.named.includes(vpn));
       if (same) Object.assign(last, {high_bps: line, reservations: now.reservations});
       else found.push({low_bps: line, high_bps: line, ...now, here_bps: first ? known(first.here) : null, most_bps: first ? known(first.most) : null});
@@ -297,8 +387,9 @@ function choosing(data, devices) {
   // runner/choice/answer.py, changes.
   function changes(said, every) {
     const {needs} = said, found = [];
-    const above = every.find((band) => band.low_bps > needs.line_bps);
-    if (above) found.push({line_bps: above.low_bps, named: above.named, grade: above.grade, reservations: above.reservations});
+    const above = every.filter((band) => band.low_bps > needs.line_bps).find(
+      (band) => band.named[0] !== said.named[0] || band.grade !== said.grade);
+    if (above && !(said.grade === SHORT && above.grade === SHORT)) found.push({line_bps: above.low_bps, named: above.named, grade: above.grade, reservations: above.reservations});
     const changed = (must, about) => {
       const then = answer({...needs, must});
       if (!then.named.length || then.named[0] === said.named[0]) return;
@@ -339,44 +430,49 @@ function saying(data) {
   }
 
   function askedFor(needs) {
-    const more = needs.must.filter((must) => must !== "maintained");
-    const without = data.usual.filter((must) => !needs.must.includes(must)).map((must) => `not ${must}`);
-    return `for ${[...more, ...without].join(", ") || "any VPN"}; ${traffic(needs)}`;
+    const more = needs.must.filter((must) => must !== "maintained").map((must) => data.say.means[must] || `it must have ${must}`);
+    const without = data.usual.filter((must) => !needs.must.includes(must)).map((must) => `it need not have ${must}`);
+    return [...more, ...without, traffic(needs)].join(", ");
   }
 
   function headline(said, needs) {
-    if (!said) return `Which VPN suits depends on your line. Here, ${askedFor(needs)}:`;
-    const line = rate(needs.line_bps);
+    if (data.say.forbidden) return data.say.forbidden;
+    if (!said) return `By the speed of your line. Assumed: ${askedFor(needs)}.`;
+    const line = rate(needs.line_bps), say = data.say;
     if (!said.named.length && said.unknown.length) {
       return `Which VPN suits ${line} is not known here: not enough was measured of ${listed(said.unknown, "and")}.`;
     }
-    if (!said.named.length) return `No VPN that was measured here suits ${line}, ${askedFor(needs)}.`;
+    if (!said.named.length) return `${say.none_suits.sure} ${line}, ${askedFor(needs)}.`;
     const first = said.candidates.find((one) => one.vpn === said.named[0]), others = said.named.slice(1);
-    if (said.grade === SHORT) {
-      return `No VPN that was measured here suits ${line} on this machine. ${first.vpn} comes nearest: ${upTo(first.here_bps, first.most_bps)}.`;
-    }
-    if (said.certainty === "open" && others.length) {
-      return `Take ${listed(said.named, "or")}: the trials do not decide between them yet.`;
-    }
-    const equals = others.length ? ` (${listed(others, "and")} ${others.length === 1 ? "is" : "are"} equally good for you)` : "";
     const kept = reserved(first.reservations).map((words) => `, ${words}`).join("");
-    const take = said.certainty === "probably" ? "Take probably" : "Take", sure = said.certainty === "sure" ? " Sure." : "";
-    return `${take} ${first.vpn}${equals}: it carries your ${line} and takes ${cores(first)} on each gateway${kept}.${sure}`;
+    const {best, carries} = said.certainties, rates = upTo(first.here_bps, first.most_bps);
+    if (said.grade === SHORT) return `${say.none_suits[carries]} ${line} on this machine. ${first.vpn} comes nearest: ${rates}${kept}.`;
+    if (best === "open") {
+      const open = `It is not decided yet which VPN is best for your ${line}`;
+      return others.length ? `${open}: ${listed(said.named, "or")}.` : `${open}. The likeliest is ${first.vpn}.`;
+    }
+    if (carries === "open") return `${say.take.open} ${first.vpn}. Whether it carries your ${line} is not decided yet: ${rates}.`;
+    const equals = others.length ? ` (${listed(others, "and")} ${others.length === 1 ? "is" : "are"} equally good for you)` : "";
+    const sure = said.certainty === "sure" ? " Sure." : "";
+    return `${say.take[said.certainty]} ${first.vpn}${equals}: it carries your ${line} and takes ${cores(first)} on each gateway${kept}.${sure}`;
   }
 
   function ofBand(band) {
     if (!band.named.length && band.unknown.length) return "not known here: not enough was measured";
     if (!band.named.length) return "nothing that was measured here suits";
-    if (band.grade === SHORT) return `nothing here suits it; ${band.named[0]} comes nearest, ${upTo(band.here_bps, band.most_bps)}`;
+    const word = data.say.band[band.certainty];
+    if (band.grade === SHORT) return `${word}nothing here suits it; ${band.named[0]} comes nearest, ${upTo(band.here_bps, band.most_bps)}`;
     const kept = band.reservations.length ? ` (${reserved(band.reservations).join(", ")})` : "";
-    return `${listed(band.named, "or")}${band.named.length > 2 ? ": equally good" : ""}${kept}`;
+    const equal = band.named.length > 1 && band.certainty !== "open" ? ": equally good" : "";
+    return `${word}${listed(band.named, "or")}${equal}${kept}`;
   }
 
   function lines(bands) {
+    if (data.say.forbidden) return [];
     const rows = [];
     bands.forEach((band, at) => {
       const before = bands[at - 1];
-      const same = before && before.named.length && before.named.length === band.named.length && before.named.every((vpn) => band.named.includes(vpn));
+      const same = before && before.certainty === band.certainty && before.named.length && before.named.length === band.named.length && before.named.every((vpn) => band.named.includes(vpn));
       if (same && before.grade < band.grade && band.grade < SHORT) {
         const kept = band.reservations.includes("capacity") ? data.say.reserved.capacity : "with a reservation";
         const vpns = `${rows.at(-1).vpns} (from ${rate(band.low_bps)} on ${kept})`;
@@ -400,11 +496,13 @@ function saying(data) {
     setup: (value) => `takes ${digits(value)} s to come up`,
     tcp_in_tcp: () => "TCP in TCP: all its connections share one, which every lost packet slows",
     breakdown: (value) => `broke down at ${rate(value)}`,
-    failures: (value, candidate) => `${candidate.failed} of ${candidate.trials} trials gave no number`,
+    failures: (_, candidate) => `did not carry ${candidate.bad_attempts} of ${candidate.attempts} pieces of a load that it otherwise carries`,
+    gap: (value) => `was silent for ${digits(value)} s in a long watch`,
   };
 
   function because(reason, candidate) {
     if (reason.musts.length) return `${reason.unknown ? "it is not known whether it has" : "no"} ${reason.musts.join(", ")}`;
+    if (reason.criterion === null) return `may be as good (${Math.round(100 * candidate.chance)}%)`;
     if (reason.criterion === "cost" && reason.value !== null) return `costs more: ${cores(candidate)}`;
     if (candidate.grade === UNKNOWN) return `${data.say.what[reason.criterion]} not measured`;
     return REASONS[reason.criterion](reason.value || 0, candidate);

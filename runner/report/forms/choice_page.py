@@ -16,8 +16,9 @@ import numpy as np
 
 from runner.choice import answer as rule
 from runner.choice.devices import DRAWS, DROPPED_BITS, Curve, Device
-from runner.choice.grade import FULL
+from runner.choice.grade import FULL, LASTING, LOWEST, RESERVATIONS, WATCHED
 from runner.choice.musts import WORDS
+from runner.choice.reliability import FEWEST_ATTEMPTS, Z_ONE_SIDED, Z
 from runner.choice.thresholds import USUAL
 from runner.data import named
 from runner.ranking.intervals import Array
@@ -72,9 +73,12 @@ def _data(report: Report, choice: Choice, where: str) -> dict[str, Any]:
         "packed": packer.packed(),
         "devices": packed,
         "needs": choice.needs.model_dump(mode="json"),
-        "calm": choice.calm,
+        "calm": choice.machine.calm,
+        "disturbed": choice.machine.disturbed,
         "thresholds": asdict(USUAL),
-        "rule": {name: getattr(rule, name) for name in ("SURE", "PROBABLE", "EQUAL", "POSSIBLE", "GRID")}
+        "rule": {name: getattr(rule, name) for name in ("SURE", "PROBABLE", "POSSIBLE", "HALF")}
+        | {"reservations": RESERVATIONS, "lasting": LASTING, "watched": WATCHED, "lowest": LOWEST}
+        | {"z": (Z, Z_ONE_SIDED), "fewest": FEWEST_ATTEMPTS}
         | {"FULL": FULL, "rates": rule.RATES_BPS, "fulfilled": rule.FULFILLED, "changing": rule.CHANGING},
         "musts": named.MUSTS,
         "usual": named.USUAL,
@@ -98,6 +102,11 @@ def _data(report: Report, choice: Choice, where: str) -> dict[str, Any]:
             "reserved": choice_words.RESERVED,
             "must": choice_words.MUST_CHANGED,
             "what": choice_words.WHAT,
+            "means": choice_words.MUST_MEANS,
+            "take": choice_words.TAKE,
+            "none_suits": choice_words.NONE_SUITS,
+            "band": choice_words.BAND,
+            "forbidden": choice_words.no_answer(choice.machine),
         },
         "shares": SHARES,
         "paths": PATHS_MS,
@@ -144,6 +153,11 @@ def _device(device: Device, packer: Packer) -> dict[str, Any]:
         "own_gateways": device.own_gateways,
         "trials": device.trials,
         "failed": device.failed,
+        "attempts": {
+            kind: [[one.rate_bps, *one.own, one.late, *one.control, one.control_late] for one in rungs]
+            for kind, rungs in device.attempts.items()
+        },
+        "watched": asdict(device.watched) if device.watched else None,
         "curves": {kind: _curve(curve, packer) for kind, curve in device.curves.items()},
     }
 

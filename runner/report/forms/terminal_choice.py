@@ -31,12 +31,12 @@ def render_choice(choice: Choice, console: Console, *, tall: bool) -> None:
     else:
         for clause in words.why_not(choice.answer):
             console.print(Text(f"  {clause}", "dim"))
-        for sentence in (words.about_musts(choice), words.what_changes(choice)):
+        for sentence in (words.steadiness(choice), words.about_musts(choice), words.what_changes(choice)):
             if sentence:
                 console.print(Text(sentence))
     if tall:
         print_beside(choice, console)
-    for sentence in filter(None, [words.kin(choice), *words.failed(choice)]):
+    for sentence in filter(None, [words.disturbed(choice.machine), words.kin(choice), *words.failed(choice)]):
         console.print(Text(sentence))
     if sentence := words.not_measured(choice):
         console.print(Text(sentence, "yellow"))
@@ -65,9 +65,9 @@ def next_steps(choice: Choice, where: str) -> list[tuple[str, str]]:
     """What to do next: a word and a command each."""
     folder, said = shlex.quote(where), choice.answer
     steps = [("Read", f"{where}/report.html")]
-    if said is None:
+    if said is None and not choice.machine.forbids:
         steps.append(("Say yours", words.say_yours(where)))
-    elif said.named and said.grade < Grade.SHORT:
+    elif said and said.named and said.grade < Grade.SHORT:
         steps.append(("Set it up", f"vpneval recipe {shlex.quote(said.named[0])} --run {folder}"))
     steps += [("Find out", command) for command in words.to_find_out(choice)]
     if command := words.measures_others(choice, where):

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from runner.choice.devices import DRAWS, Curve, Device, normal
+from runner.choice.watched import Watched
 from runner.data.named import Must
 from runner.data.needs import Needs
 
+WELL_WATCHED = Watched(1e12, 60.0, 240, 0, 0.01, 0.0, 0.0)
 RUNGS_BPS = (1e7, 3e7, 1e8, 3e8, 1e9, 3e9)
 GOOD: dict[Must, str] = {"networks": "shown", "maintained": "declared"}
 
@@ -41,13 +43,14 @@ def device(
     tcp_in_tcp: bool = False,
     growth: float = math.inf,
     failed: int = 0,
+    watched: Watched | None = WELL_WATCHED,
 ) -> Device:
     """A VPN whose gateways each spend ``core_s_per_gb`` on a gigabyte. ``times``: as many times as fast a machine;
     ``spread``: of its throughputs, as a logarithm."""
     udp_bps = tcp_bps if udp_bps is None else udp_bps
 
     def drawn(what: str, bps: float) -> np.ndarray:
-        return times * bps * np.exp(spread * normal(vpn, what, 10))
+        return times * bps * np.exp(spread * normal(f"{vpn} {what}", [bps], 10))
 
     def curve(bps: float) -> Curve:
         rates = np.array([rate * times for rate in RUNGS_BPS])
@@ -72,6 +75,7 @@ def device(
         tcp_in_tcp=tcp_in_tcp,
         trials=10,
         failed=failed,
+        watched=watched,
         curves={"tcp": curve(tcp_bps), "datagrams": curve(udp_bps)},
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -177,3 +177,17 @@ def _ladder(
     )
     made = make_trial(vpn, {**levels, "measure": "ladder", "carried": kind}, instance)
     return made.model_copy(update={"curve": curve, "measurements": [measured], "noise": Noise(steal_ratio=0.02)})
+
+
+def with_bad(trials: Sequence[Trial], share_of: Callable[[str], float], seed: int = 1) -> list[Trial]:
+    """The trials, in which each attempt of a ladder that a VPN carries is bad with a chance: half is lost."""
+    rng = np.random.default_rng(seed)
+
+    def spoilt(trial: Trial, rung: Rung) -> Rung:
+        values = {name: list(each) for name, each in rung.values.items()}
+        for at, carried in enumerate(values["carried_ratio"]):
+            if carried == 1 and rng.random() < share_of(trial.vpn):
+                values["carried_ratio"][at], values["loss_ratio"][at] = 0.5, 0.5
+        return rung.model_copy(update={"values": values})
+
+    return [trial.model_copy(update={"curve": [spoilt(trial, rung) for rung in trial.curve]}) for trial in trials]

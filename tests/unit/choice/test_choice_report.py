@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from itertools import product
 
 import pytest
 from rich.console import Console
 
-from runner.choice.answer import Answer, answer
+from runner.choice.answer import answer
 from runner.choice.devices import devices
+from runner.choice.model import Answer
 from runner.choice.musts import states, words_of
 from runner.data.needs import Needs
 from runner.data.trials import Run, Trial
@@ -19,6 +21,7 @@ from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.terminal import render
 from runner.report.model import build
+from tests.unit.choice.made_up import WELL_WATCHED
 from tests.unit.choice.runs import TRUTHS, Truth, chosen_run
 
 SCENARIOS = (
@@ -129,11 +132,16 @@ def test_in_user_mode_linux_the_kernels_vpns_are_compared_with_each_other_alone(
     assert any("wireguard_go" in caveat for caveat in report.caveats)
 
 
-def test_headline_says_take_and_sure() -> None:
+def test_headline_says_take_and_how_sure() -> None:
+    """It is the word of the weakest certainty: what was not watched for long is probable at most."""
     found = choice(*chosen_run(needs=Needs(line_bps=1e9, path_rtt_ms=20, traffic="files")))
     assert found is not None
-    assert headline(found).startswith("Take wireguard_go: it carries your 1 Gbit/s")
-    assert headline(found).endswith("Sure.")
+    assert headline(found).startswith("Take probably wireguard_go: it carries your 1 Gbit/s")
+    devices = {vpn: replace(device, watched=WELL_WATCHED) for vpn, device in found.devices.items()}
+    words = {vpn: {must: state.word for must, state in own.items()} for vpn, own in found.states.items()}
+    sure = found.model_copy(update={"answer": answer(devices, words, found.needs)})
+    assert headline(sure).startswith("Take wireguard_go: it carries your 1 Gbit/s")
+    assert headline(sure).endswith("Sure.")
 
 
 def test_why_a_vpn_has_no_datagrams_is_said() -> None:

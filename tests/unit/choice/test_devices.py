@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from runner.choice.devices import devices
-from runner.data.loads import CoreLoad, MachineLoad, ProcessLoad
 from runner.data.trials import Trial
-from runner.report.choice import choice
 from tests.unit.choice.runs import TRUTHS, chosen_run
 
 
@@ -94,18 +92,6 @@ def test_a_slice_that_other_work_disturbed_is_outvoted(name: str, value: float, 
     draws = [getattr(one.curves["datagrams"], name.replace("_p95", ""))[:, 2] for one in (before, after)]
     assert (np.median(draws[1]) > np.median(draws[0])) == lost
     assert (draws[1] > draws[0]).any()  # it is not overlooked either
-
-
-@pytest.mark.parametrize(("busy", "calm"), [(0.1, True), (0.3, False)])
-def test_work_of_others_makes_no_answer_sure_that_a_vpn_is_too_slow(busy: float, calm: bool) -> None:
-    run, trials = chosen_run()
-    core = CoreLoad(core=0, user=0.5, system=0.1, irq=0.0, softirq=0.0, steal=0.0)
-    other = ProcessLoad(node="", name="cc1plus", role="other", busy=2 * busy)
-    own = ProcessLoad(node="gw1", name="openvpn", role="vpn", busy=0.9)
-    load = MachineLoad(name="this machine", nodes=["gw1"], seconds=1.0, cores=[core, core], processes=[other, own])
-    made = choice(run, [trial.model_copy(update={"loads": [load]}) for trial in trials])
-    assert made is not None
-    assert made.calm == calm
 
 
 def test_a_run_without_ladders_has_no_devices() -> None:

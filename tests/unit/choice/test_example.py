@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.choice.answer import Answer
 from runner.choice.grade import Grade
+from runner.choice.model import Answer
 from runner.data.needs import Needs
 from runner.data.store import load_run
 from runner.report.choice import Choice, choice
@@ -29,7 +29,8 @@ def said(**needs: object) -> Answer:
 
 def test_two_offices_may_take_any_that_costs_little() -> None:
     found = said(line_bps=1e8, path_rtt_ms=20)
-    assert (found.named[0], found.certainty, found.grade) == ("wireguard_go", "sure", Grade.FITS)
+    assert (found.named[0], found.certainties.measured, found.grade) == ("wireguard_go", "sure", Grade.FITS)
+    assert found.certainty == "probably", "nothing was watched for long then"
     assert "openvpn" in found.named
     assert [reason.criterion for reason in found.of("ssh_tun").reasons] == ["tcp_in_tcp"]
     assert found.of("ssh_forward").reasons[0].musts == ["networks"]
@@ -46,13 +47,13 @@ def test_nothing_here_carries_ten_gigabits() -> None:
 def test_calls_take_what_costs_little_for_each_packet() -> None:
     """Of packets of 200 bytes 20 Mbit/s are 12,500 a second: as many as of 120 Mbit/s in full packets."""
     found = said(line_bps=2e7, path_rtt_ms=40, traffic="calls")
-    assert (found.named[0], found.certainty) == ("openvpn", "sure")
+    assert (found.named[0], found.certainties.best) == ("openvpn", "sure")
     assert "ipsec_user" in found.named
 
 
 def test_a_backup_over_a_gigabit_takes_what_carries_it() -> None:
     found = said(line_bps=1e9, path_rtt_ms=20, traffic="files")
-    assert (found.named, found.certainty) == (["wireguard_go"], "sure")
+    assert (found.named, found.certainties.measured) == (["wireguard_go"], "sure")
     assert found.of("openvpn").carries == "depends"
     without = next(c for c in chosen(line_bps=1e9, path_rtt_ms=20, traffic="files").changes if c.without == "networks")
     assert without.named[:1] == ["ssh_forward"]

@@ -9,9 +9,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from runner.choice.answer import GRID, RATES_BPS, Answer, Candidate, answer, bands, changes, unsettled
+from runner.choice.answer import RATES_BPS, answer, bands, changes, unsettled
 from runner.choice.devices import Device, OnPath
 from runner.choice.grade import Grade
+from runner.choice.machine import MachineState
+from runner.choice.model import Answer, Candidate
 from runner.choice.thresholds import USUAL, Thresholds
 from tests.unit.choice.made_up import by_name, device, needs, words
 
@@ -195,8 +197,11 @@ def test_more_slices_settle_nothing_where_no_vpn_has_the_musts() -> None:
 
 def test_failed_trials_are_no_advantage() -> None:
     once = said(1e8, {**FOUR, "fast": replace(FAST, failed=1)})
-    assert once.named == ["light"]
-    assert [reason.criterion for reason in once.of("fast").reasons] == ["failures"]
+    assert once.named == said(1e8).named, "one of many attempts costs no place"
+    assert once.of("fast").bad_attempts == 1
+    some = said(1e8, {**FOUR, "fast": replace(FAST, failed=4, watched=None)})
+    assert some.named == ["light"]
+    assert [reason.criterion for reason in some.of("fast").reasons] == ["failures"]
     often = said(1e8, {**FOUR, "fast": replace(FAST, failed=5)})
     assert often.of("fast").grade == Grade.UNKNOWN
 
@@ -254,7 +259,7 @@ def test_a_line_is_refused_only_where_gateways_of_their_own_would_not_carry_it_e
     bound = {"slow": device("slow", 4e8, 4e8, growth=2.0, spread=0.01), "fast": FAST}
     at_1g = answer(bound, ALL, needs(1e9, traffic="files"))
     at_500m = answer(bound, ALL, needs(5e8, traffic="files"))
-    busy = answer(bound, ALL, needs(1e9, traffic="files"), calm=False)
+    busy = answer(bound, ALL, needs(1e9, traffic="files"), state=MachineState(foreign=0.12))
     assert (at_1g.of("slow").carries, at_500m.of("slow").carries, busy.of("slow").carries) == (
         "no",
         "depends",
@@ -265,11 +270,11 @@ def test_a_line_is_refused_only_where_gateways_of_their_own_would_not_carry_it_e
 
 def test_bands_cover_every_line_once_in_order() -> None:
     found = bands(FOUR, ALL, needs(None))
-    assert found[0].low_bps == pytest.approx(1e7)
-    assert found[-1].high_bps == pytest.approx(1e10)
+    assert found[0].low_bps == RATES_BPS[0]
+    assert found[-1].high_bps == RATES_BPS[-1]
     for band, after in pairwise(found):
-        assert after.low_bps == pytest.approx(band.high_bps * 10 ** (1 / GRID))
-        assert (set(band.named), band.grade) != (set(after.named), after.grade)
+        assert RATES_BPS.index(after.low_bps) == RATES_BPS.index(band.high_bps) + 1, "edges are rates of the list"
+        assert (set(band.named), band.grade, band.certainty) != (set(after.named), after.grade, after.certainty)
     assert found[0].named == ["fast", "light", "slow"]  # a tenth of a core tells nobody apart at 10 Mbit/s
     assert (found[-1].named, found[-1].grade) == (["fast"], Grade.SHORT)
 

@@ -16,12 +16,13 @@ from runner.catalogue import GROUPS, experiment_names, factors, load_vpn, metric
 from runner.cli import options
 from runner.cli.listing import ABSENT
 from runner.cli.main import main
-from runner.cli.planned import expected
+from runner.cli.planned import expected, searches
 from runner.data.errors import UsageError
 from runner.data.levels import LEVELS
 from runner.data.numbers import roughly, seconds
 from runner.data.store import check_run_folder, load_run
 from runner.design.profile import PROFILES
+from runner.instruments.traffic.udp import search_of
 from runner.lab.names import image_names
 from runner.lab.places import rootless
 from runner.lab.shape import site_to_site as lab
@@ -329,6 +330,51 @@ def test_rounds_and_slices_are_options(tmp_path: Path) -> None:
 def test_rounds_and_slices_that_are_none(capsys: CapSys, given: tuple[str, ...], complaint: str) -> None:
     code, _, err = vpneval(capsys, "plan", "transport", "--vpn", "openvpn", *given)
     assert (code, complaint in " ".join(err.split())) == (2, True), err
+
+
+@pytest.mark.parametrize(
+    ("levels", "profile", "duration_s", "trials", "each_s"),
+    [
+        ("", "thesis", None, 10, 10.0),
+        ("", "thesis", 2, 10, 2.0),
+        ("search=iperf3", "thesis", None, 3, 1.0),
+        ("search=iperf3", "quick", 5, 3, 5.0),
+        ("search=binary", "quick", None, 10, 10.0),
+        ("search=binary", "smallest", 3, 10, 3.0),
+        ("search=scan", "quick", 4, 10, 4.0),
+        ("search=bayes", "quick", 4, 1, 4.0),
+        ("search=mlrsearch", "thesis", 4, 30, 4.0),
+        ("search=rfc2544", "thesis", 4, 1, 60.0),
+        ("", "quick", None, 1, 0.3),
+        ("", "quick", 5, 1, 0.3),  # of the generator, whose trials are as long as the profile says
+    ],
+)
+def test_a_plan_says_once_how_long_the_trials_of_its_search_are(
+    levels: str, profile: str, duration_s: int | None, trials: int, each_s: float
+) -> None:
+    asked = request("transport", vpns="openvpn", profile=profile, levels=levels, duration_s=duration_s)
+    (search,) = {search_of(cell.params, asked.profile) for cell in asked.cells if cell.params["measure"] == "udp"}
+    assert (search.trials, search.trial_s) == (trials, each_s)
+    (said,) = searches(asked)
+    assert f" {each_s:g} s" in said
+    assert ("in turns" in said) == (asked.profile.rounds > 0 and not levels)
+    assert "loss" not in asked.profile.note, "a profile's note speaks of no search: --set search may choose another"
+
+
+def test_the_time_of_a_plan_follows_the_length_of_its_searches_trials() -> None:
+    def expected_s(duration_s: int) -> float:
+        return request(
+            "transport", vpns="openvpn", levels="search=binary,measure=udp", duration_s=duration_s
+        ).expected()[1]
+
+    assert expected_s(3) - expected_s(2) == pytest.approx(expected_s(2) - expected_s(1))
+    assert expected_s(2) - expected_s(1) > 100
+
+
+@pytest.mark.parametrize("given", ["search=rfc2544,measure=udp", "measure=udp", "measure=idle"])
+def test_a_duration_that_no_test_has_is_refused(capsys: CapSys, given: str) -> None:
+    code, _, err = vpneval(capsys, "plan", "transport", "--vpn", "openvpn", "--set", given, "--duration", "4")
+    assert (code, "--duration has no effect" in " ".join(err.split())) == (2, True), err
 
 
 def test_help_names_what_the_options_take() -> None:

@@ -132,12 +132,18 @@ def test_a_profile_noted_in_earlier_words_goes_on(tmp_path: Path, profile: Profi
     with open_store(tmp_path / "run") as store:
         run = describe(asked, store, {}, Image("trixie", Path("/"), "abc", {}), {}, measured_vpns(store))
         before = changed(profile, duration_s) if duration_s else profile
-        assert before.noted_before != before.note
-        store.save_run(run.model_copy(update={"profile_note": before.noted_before}))
-        describe(asked, store, {}, Image("trixie", Path("/"), "abc", {}), {}, measured_vpns(store))
+        assert before.note not in before.noted_before
+        for words in (before.note, *before.noted_before):
+            store.save_run(run.model_copy(update={"profile_note": words}))
+            describe(asked, store, {}, Image("trixie", Path("/"), "abc", {}), {}, measured_vpns(store))
         other = request("reference", vpns="ipip", profile=profile.name, duration_s=4)
         with pytest.raises(UsageError, match="was measured with profile"):
             describe(other, store, {}, Image("trixie", Path("/"), "abc", {}), {}, measured_vpns(store))
+
+
+def test_a_run_whose_searches_had_trials_of_another_length_does_not_go_on() -> None:
+    assert PROFILES["thesis"].noted_before
+    assert not changed(PROFILES["thesis"], 3).noted_before, "its trials were of 10 s, whatever --duration said"
 
 
 def test_the_digest_is_of_what_a_plugin_is_made_of(tmp_path: Path) -> None:

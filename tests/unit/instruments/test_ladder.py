@@ -3,6 +3,8 @@ carried is a result."""
 
 from __future__ import annotations
 
+import random
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -229,7 +231,9 @@ def test_a_rung_that_was_carried_before_is_offered_once_more_before_it_ends_the_
     bench.hiccups, bench.offered = [30e6], []
     found = dict(measuring.send(Go.ON))
     assert bench.offered == [10e6, 30e6, 30e6, 100e6, 300e6, 1000e6]
-    assert of(found, "carried_ratio")[30e6] == 1
+    assert of(found, "carried_ratio")[30e6] == 0.5, "the second attempt takes nothing back"
+    assert (of(found, "attempts")[30e6], of(found, "bad_attempts")[30e6]) == (2, 1)
+    assert (of(found, "attempts")[10e6], of(found, "bad_attempts")[10e6]) == (1, 0)
 
 
 @pytest.mark.parametrize("carried", ["tcp", "datagrams"])
@@ -296,7 +300,38 @@ def test_a_transfer_that_does_not_end_in_time_twice_was_not_carried(climbed: Cli
     assert of(found, "carried_ratio") == {10e6: 0}
     assert of(found, "broke_down") == {10e6: 0}
     (found,), _ = climbed(MadeUp(limit_bps=1e12, errors=late[:1]))
-    assert found["ladder_rate"] == RUNGS_BPS[-1], "once is an accident"
+    assert found["ladder_rate"] == RUNGS_BPS[-1], "once does not end the climb"
+    assert (of(found, "attempts")[10e6], of(found, "bad_attempts")[10e6]) == (2, 1), "and is kept"
+
+
+def test_a_breakdown_in_the_first_attempt_is_kept(climbed: Climb) -> None:
+    """The second attempt is in a tunnel that was made anew, and is carried."""
+    bench = MadeUp(limit_bps=400e6)
+    climb = Ladder().measure(bench, asked(carried="datagrams"))  # type: ignore[arg-type]
+    next(climb)
+    bench.breaks_bps = 20e6
+    renew = bench.renew
+
+    def mended() -> None:
+        bench.breaks_bps = 1e12
+        renew()
+
+    bench.renew = mended  # type: ignore[method-assign]
+    found = dict(climb.send(Go.ON))
+    assert found["ladder_rate"] == 300e6
+    assert of(found, "broke_down")[30e6] == 1
+    assert (of(found, "attempts")[30e6], of(found, "bad_attempts")[30e6]) == (2, 1)
+
+
+@pytest.mark.parametrize("share", [0.4, 0.6])
+def test_the_share_of_bad_attempts_is_the_tunnels_own(climbed: Climb, share: float) -> None:
+    """A second attempt does not square it."""
+    rng, bench = random.Random(5), MadeUp(limit_bps=15e6)
+    bench.through = lambda rate_bps: min(rate_bps, 15e6) / (2 if rng.random() < share else 1)  # type: ignore[method-assign]
+    found, _ = climbed(bench, visits=400)
+    attempts, bad = (sum(of(one, name)[10e6] for one in found) for name in ("attempts", "bad_attempts"))
+    assert bad / attempts == pytest.approx(share, abs=0.06)
+    assert statistics.fmean(of(one, "carried_ratio")[10e6] < 1 for one in found) == pytest.approx(share, abs=0.06)
 
 
 @pytest.mark.parametrize(

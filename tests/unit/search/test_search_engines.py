@@ -56,6 +56,7 @@ def test_mlrsearch_is_not_believed_where_the_generator_fell_short_of_the_rate_th
         ({"engine": "rounds", "budget_s": 7.0}, False, 3.0, 3.5),
         ({"engine": "binary", "confirm": (2, 5.0)}, True, None, 100.0),
         ({"engine": "binary", "confirm": None}, True, None, 1000.0),
+        ({"engine": "rfc2544"}, True, None, 600.0),
     ],
 )
 def test_how_long_a_search_will_take(

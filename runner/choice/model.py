@@ -1,0 +1,124 @@
+"""What an answer is: who is named, how sure that is, and why the others are not. All of it is data: runner/report makes
+words."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from runner.choice.grade import Criterion
+from runner.data.named import Must
+from runner.data.needs import Needs
+from runner.data.trials import Strict
+
+Certainty = Literal["sure", "probably", "open"]
+WEAKEST: tuple[Certainty, ...] = ("open", "probably", "sure")  # the weakest first
+Carries = Literal["yes", "no", "depends"]
+
+
+class Reason(Strict):
+    """Why a VPN is not named: it lacks ``musts``; by a ``criterion`` its grade is worse (``value``: by what); it costs
+    more (``cost``); or it is chosen in fewer draws (no criterion)."""
+
+    criterion: Criterion | None = None
+    value: float | None = None
+    musts: list[Must] = []
+    unknown: bool = False
+
+
+class Candidate(Strict):
+    """One VPN on the line. ``chance``: the share of the draws that choose it; ``carries_chance``: in which it carries
+    the line. ``grade``: the middle one. ``carries``:
+    does it carry the line? ``here_bps``: what it carries here, ``most_bps``: on gateways with cores of their own at
+    most; None where nobody knows. ``cores``: of a gateway, at the demand. ``reasons``: why it is not named. ``trials``,
+    ``failed``: of those that it is judged by; ``attempts``, ``bad_attempts``: of its ladders and its watch."""
+
+    vpn: str
+    chance: float
+    carries_chance: float = 0.0
+    grade: int
+    carries: Carries
+    here_bps: float | None
+    most_bps: float | None
+    cores: float | None
+    reasons: list[Reason] = []
+    reservations: list[Criterion] = []
+    musts: dict[Must, str] = {}
+    trials: int = 0
+    failed: int = 0
+    attempts: int = 0
+    bad_attempts: int = 0
+
+
+class Certainties(Strict):
+    """Three certainties, never one word for two. ``best``: that the first VPN belongs to those that the rule chooses;
+    ``carries``: that it carries the line, or does not, as the answer says; ``equal``: that all that are named belong to
+    them; ``steady``: that the first one does always what it does mostly, which only many attempts show."""
+
+    best: Certainty = "open"
+    carries: Certainty = "open"
+    equal: Certainty = "open"
+    steady: Certainty = "probably"
+
+    @property
+    def measured(self) -> Certainty:
+        """The weakest of those that more slices of the same kind make surer."""
+        return min((self.best, self.carries, self.equal), key=WEAKEST.index)
+
+    def at_most(self, word: Certainty) -> Certainties:
+        """These, none of them stronger than ``word``."""
+        weaker = {name: min((each, word), key=WEAKEST.index) for name, each in dict(self).items()}
+        return Certainties.model_validate(weaker)
+
+    @property
+    def word(self) -> Certainty:
+        """The weakest of all: the word of a sentence that uses them."""
+        return min((self.measured, self.steady), key=WEAKEST.index)
+
+
+class Answer(Strict):
+    """The answer for ``needs``. ``named``: the VPNs that are equally good, the first one to take, or, where the best is
+    open, those between which it is not decided; empty where no VPN fulfils the musts and was measured. ``chance``: that
+    of the first. ``certainty``: the weakest of the ``certainties``. ``grade``: of the first; SHORT: it comes nearest,
+    and does not carry the line. ``unknown``: the VPNs that have the musts, and of which what counts was not
+    measured."""
+
+    needs: Needs
+    named: list[str]
+    certainties: Certainties = Certainties()
+    certainty: Certainty
+    grade: int
+    candidates: list[Candidate]
+    unknown: list[str] = []
+
+    def of(self, vpn: str) -> Candidate:
+        """The candidate of this name."""
+        return next(candidate for candidate in self.candidates if candidate.vpn == vpn)
+
+
+class Band(Strict):
+    """The lines of RATES_BPS, from ``low_bps`` to ``high_bps``, for which the same VPNs are named, at the same grade
+    and with the same word, ``certainty``. ``reservations``: about the first, on the highest of these lines;
+    ``here_bps``, ``most_bps``: what it carries (see Candidate); ``unknown``: see Answer, of the lowest of these
+    lines."""
+
+    low_bps: float
+    high_bps: float
+    named: list[str]
+    grade: int
+    certainty: Certainty = "open"
+    reservations: list[Criterion] = []
+    here_bps: float | None = None
+    most_bps: float | None = None
+    unknown: list[str] = []
+
+
+class Change(Strict):
+    """What would change the answer: another ``line_bps``, one more must, or one fewer (``without``); ``named`` then,
+    and the first one's ``grade`` and ``reservations``."""
+
+    line_bps: float | None = None
+    must: Must | None = None
+    without: Must | None = None
+    named: list[str]
+    grade: int
+    reservations: list[Criterion] = []

@@ -1,0 +1,121 @@
+"""A VPN that fails now and then: every attempt counts, beside plain IP and the others in the same rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from runner.choice.answer import answer
+from runner.choice.devices import devices
+from runner.choice.grade import Grade
+from runner.choice.model import Answer
+from runner.choice.musts import states, words_of
+from runner.choice.reliability import Counts, excess
+from runner.choice.watched import Watched
+from runner.data.needs import Needs
+from tests.unit.choice.runs import TRUTHS, chosen_run, with_bad
+
+
+def said(share_of: Callable[[str], float], seed: int = 1, passes: int = 8, **needs: object) -> Answer:
+    run, trials = chosen_run(needs=Needs.model_validate({"line_bps": 5e7} | needs), passes=passes, seed=seed)
+    spoilt = with_bad(trials, share_of, seed)
+    return answer(devices(run, spoilt), words_of(states(run, spoilt)), run.needs)
+
+
+def bad(*vpns: str, share: float = 0.4) -> Callable[[str], float]:
+    return lambda vpn: share if vpn in vpns else 0.0
+
+
+@pytest.mark.parametrize("traffic", ["mixed", "files", "calls"])
+@pytest.mark.parametrize("passes", [4, 24])
+def test_what_fails_in_a_third_of_its_attempts_is_not_named_however_long_it_is_measured(
+    traffic: str, passes: int
+) -> None:
+    named = [said(bad("wireguard_go", share=0.3), seed, passes, traffic=traffic).named for seed in range(8)]
+    assert sum("wireguard_go" in each for each in named) <= 1
+    assert all(each for each in named), "the others are"
+    fine = said(bad(share=0.0), passes=passes, traffic=traffic)
+    assert "wireguard_go" in fine.named, "the positive control"
+
+
+def test_why_it_is_not_named_is_told_with_its_attempts() -> None:
+    found = said(bad("wireguard_go")).of("wireguard_go")
+    assert [reason.criterion for reason in found.reasons] == ["failures"]
+    assert 0.2 < found.bad_attempts / found.attempts < 0.6
+    assert found.grade == Grade.USELESS
+
+
+def test_the_machine_is_excused_and_never_the_vpn() -> None:
+    """What happens to all, plain IP with them, is the machine's; of two that fail neither excuses the other."""
+    blamed = [
+        candidate.vpn
+        for seed in range(6)
+        for candidate in said(lambda _: 0.15, seed).candidates
+        if "failures" in [*candidate.reservations, *(reason.criterion for reason in candidate.reasons)]
+    ]
+    assert len(blamed) <= 2, "of 24, each with 5 %"
+    two = said(bad("wireguard_go", "openvpn"))
+    assert not {"wireguard_go", "openvpn"} & {*two.named}
+
+
+def test_what_cannot_be_carried_anyway_is_no_failure() -> None:
+    """ipsec_user carries 300 Mbit/s of datagrams: all attempts above fail, and count for no line below."""
+    found = said(bad(), line_bps=1e8).of("ipsec_user")
+    assert (found.bad_attempts, found.grade) == (0, Grade.FITS)
+
+
+def test_a_long_watch_decides_what_slices_cannot() -> None:
+    run, trials = chosen_run(needs=Needs(line_bps=5e7))
+    made, words = devices(run, trials), words_of(states(run, trials))
+
+    def watched(bad_windows: int, gap_s: float = 0.02) -> Answer:
+        seen = Watched(4e7, 60.0, 240, bad_windows, gap_s, 0.0, 0.0)
+        return answer(made | {"wireguard_go": replace(made["wireguard_go"], watched=seen)}, words, run.needs)
+
+    def first(found: Answer) -> str:
+        return found.certainties.steady
+
+    assert (watched(0).named[0], first(watched(0))) == ("wireguard_go", "sure")
+    assert "wireguard_go" not in watched(90).named, "a policer that lets two seconds through"
+    assert watched(0, gap_s=3.0).of("wireguard_go").reservations == ["gap"]
+    slow = Watched(1e6, 60.0, 240, 0, 0.02, 0.0, 0.0)
+    unknown = answer(made | {"wireguard_go": replace(made["wireguard_go"], watched=slow)}, words, run.needs)
+    assert first(unknown) == "probably", "a watch at a far lower rate shows nothing of this one"
+
+
+@pytest.mark.parametrize(
+    ("own", "control", "low", "value", "high"),
+    [
+        # Newcombe 1998, table II, method 10: 56/70 and 48/80 (there with 95 % on both sides: z = 1.96).
+        ((70, 56), (80, 48), 0.0524, 0.2, 0.3339),
+        ((10, 9), (10, 3), 0.1705, 0.6, 0.8090),
+    ],
+)
+def test_the_interval_of_a_difference_is_newcombes(
+    own: tuple[int, int],
+    control: tuple[int, int],
+    low: float,
+    value: float,
+    high: float,
+) -> None:
+    assert excess(Counts(*own), Counts(*control)) == pytest.approx((low, value, high), abs=5e-4)
+
+
+def test_a_copy_of_a_vpn_changes_nothing_and_loses_nobody() -> None:
+    """Byte for byte: draws come from the values and not from the names."""
+    for line_bps in (1e7, 1e8, 4.5e8, 6.3e8, 1e9):
+        needs = Needs(line_bps=line_bps)
+        run, trials = chosen_run({**TRUTHS}, needs=needs, noise=0.2)
+        before = answer(devices(run, trials), words_of(states(run, trials)), needs)
+        copies = [
+            trial.model_copy(update={"vpn": "twin", "id": f"twin-{trial.id}"})
+            for trial in trials
+            if trial.vpn == "openvpn"
+        ]
+        twins = run.model_copy(update={"vpns": run.vpns | {"twin": run.vpns["openvpn"]}})
+        every = [*trials, *copies]
+        after = answer(devices(twins, every), words_of(states(twins, every)), needs)
+        assert set(after.named) - {"twin"} == set(before.named), line_bps
+        assert ("twin" in after.named) == ("openvpn" in before.named)
