@@ -107,7 +107,7 @@ def _of_vpn(name: str, record: VpnRecord, runs: Sequence[Earlier], configuration
     seen = [
         (run, _seen(run, record, [trial for trial in trials if trial.vpn == name], configuration))
         for run, trials in runs
-        if name in run.vpns and _same(run.vpns[name], record)
+        if name in run.vpns and same_tunnel(run.vpns[name], record)
     ]
     return {must: _state(must, record, seen, runs[0][0]) for must in MUSTS}
 
@@ -116,11 +116,11 @@ def _completed(name: str, record: VpnRecord, earlier: Sequence[Earlier]) -> VpnR
     """A record of before declarations were kept has those of a shipped run."""
     if record.declared or record.family:
         return record
-    kept = [run.vpns[name] for run, _ in earlier if name in run.vpns and _same(run.vpns[name], record)]
+    kept = [run.vpns[name] for run, _ in earlier if name in run.vpns and same_tunnel(run.vpns[name], record)]
     return record.model_copy(update={"declared": kept[0].declared, "family": kept[0].family}) if kept else record
 
 
-def _same(one: VpnRecord, other: VpnRecord) -> bool:
+def same_tunnel(one: VpnRecord, other: VpnRecord) -> bool:
     """Is a VPN of the same name in another run the same tunnel? A plugin from outside may have a known name."""
     return (one.title, one.transport, one.dataplane) == (other.title, other.transport, other.dataplane)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from pydantic import Field, InstanceOf
 
-from runner.choice.answer import answer, bands, changes, unsettled
+from runner.choice.answer import Words, answer, bands, changes, unsettled
 from runner.choice.candidates import candidates
 from runner.choice.devices import Device, devices
 from runner.choice.machine import MachineState, machine_state
@@ -14,9 +15,10 @@ from runner.choice.model import Answer, Band, Change
 from runner.choice.musts import State, states, words_of
 from runner.data.named import Must
 from runner.data.needs import Needs
-from runner.data.shipped import shipped_runs
+from runner.data.shipped import shipped_beside, shipped_runs
 from runner.data.trials import Run, Strict, Trial
 from runner.ranking.basis import comparable
+from runner.report.side_by_side import SideBySide, side_by_side
 
 DATAGRAMS = ("udp", "ladder")
 
@@ -35,8 +37,9 @@ class Choice(Strict):
     -> what is known of it; ``absent``: VPNs that were asked for and not measured here, the kernel's first; ``partly``:
     those of which datagrams could not be measured -> why; ``others``:
     VPNs that the run has not come to and that have the musts, as far as shipped runs and declarations tell;
-    ``kin``: of those that were measured; ``machine``: what it did beside, which may forbid an answer. ``devices`` are
-    what all of it was made from; they are not part of report.json."""
+    ``kin``: of those that were measured; ``machine``: what it did beside, which may forbid an answer; ``beside``: what
+    is known of the named VPNs, where they are two or more. ``devices`` are what all of it was made from; they are not
+    part of report.json."""
 
     needs: Needs
     answer: Answer | None
@@ -49,6 +52,7 @@ class Choice(Strict):
     others: list[str] = []
     kin: list[Kin]
     machine: MachineState
+    beside: SideBySide | None = None
     devices: dict[str, InstanceOf[Device]] = Field(default={}, exclude=True)
 
     @property
@@ -68,7 +72,7 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
     every = [] if machine.forbids else bands(measured, words, run.needs, state=machine)
     stated = run.needs.line_bps and not machine.forbids
     said = answer(measured, words, run.needs, state=machine) if stated else None
-    return Choice(
+    made = Choice(
         needs=run.needs,
         answer=said,
         bands=every,
@@ -82,6 +86,15 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
         machine=machine,
         devices=measured,
     )
+    return made.model_copy(update={"beside": _beside(made, run, trials, words)})
+
+
+def _beside(made: Choice, run: Run, trials: Sequence[Trial], words: Words) -> SideBySide | None:
+    """The table of the named VPNs, in the order of the answer, or of the lines."""
+    vpns = made.answer.named if made.answer else [vpn for band in made.bands for vpn in band.named]
+    on = partial(answer, made.devices, words, state=made.machine)
+    runs = [(run, trials), *shipped_beside()]
+    return side_by_side([*dict.fromkeys(vpns)], on, made.needs, made.devices, made.states, runs)
 
 
 def _others(run: Run) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from runner.ranking.ranking import Ranking
 from runner.ranking.words import chance
-from runner.report import choice_words, proofs, text, verdicts
+from runner.report import choice_words, proofs, side_by_side_words, text, verdicts
 from runner.report.answer import RankingAnswer, answers, change, missing, numbers_of, place_of, sure, surer, unit_of
 from runner.report.blocks import Block, Heading, Note, Paragraph, Plot, Table, TableCell
 from runner.report.choice import Choice
@@ -80,6 +80,7 @@ def choice(made: Choice, where: str = "") -> list[Block]:
         Paragraph(choice_words.headline(made), "strong"),
         list(map(Note, filter(None, notes))),
         Table("" if said is None else "For every line", ["your line", "VPN"], rows),
+        *([side_by_side_words.table(made.beside)] if made.beside else []),
     ]
 
 

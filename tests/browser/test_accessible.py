@@ -24,7 +24,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     later = (other[0].model_copy(update={"run_id": "later", "created_at": "2026-02-01T00:00:00+00:00"}), other[1])
     texts = {
         "report": html_text(build(*one)),
-        "choice": html_text(build(*chosen_run(needs=Needs(line_bps=1e9, path_rtt_ms=20)))),
+        "choice": html_text(build(*chosen_run(needs=Needs(line_bps=1e8, path_rtt_ms=20)))),
         "compare": comparison_html(compare_runs(one, other)),
         "history": history_html(trends([one, later])),
     }

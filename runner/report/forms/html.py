@@ -15,7 +15,7 @@ from markupsafe import Markup
 from runner.data.store import uncollected
 from runner.data.trials import cell_key
 from runner.ranking.ranking import Ranking
-from runner.report import document, gateway_cores, proofs, text, verdicts
+from runner.report import document, gateway_cores, proofs, side_by_side_words, text, verdicts
 from runner.report import ranked_numbers as behind
 from runner.report.answer import (
     MEANINGS,
@@ -70,6 +70,9 @@ def html_text(report: Report, folder: Path | None = None) -> str:
         report=report,
         machine=machine(report),
         choice=chosen,
+        beside=blocks_html([side_by_side_words.table(report.choice.beside)])
+        if report.choice and report.choice.beside
+        else "",
         rates=blocks_html(ladders(report.choice.devices, samples)) if report.choice else "",
         pairs=[(answer.number, answer.name, _more(report, answer)) for answer in all_answers],
         cards=[_card(report, answer, where) for answer in all_answers if report.ranks_count],

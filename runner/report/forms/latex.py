@@ -72,7 +72,7 @@ def _cell(content: str | TableCell) -> str:
 
 def _caption(table: Table, heading: str) -> str:
     about = f"{heading}: {table.title}; {table.about}" if table.title else f"{heading}. {table.about}"
-    return " ".join(f"{sentence.rstrip('. ')}." for sentence in (about, *map(_note, table.notes)))
+    return " ".join(f"{sentence.rstrip('.; ')}." for sentence in (about, *map(_note, table.notes)))
 
 
 def _table(table: Table, heading: str) -> list[str]:

@@ -20,7 +20,8 @@ from runner.report.blocks import Block, Heading, Paragraph, TableCell, cell
 from runner.report.document import measured, opening, ranked, warnings
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_levels
 from runner.report.facts import Fact, interval_method
-from runner.report.forms.terminal_answer import NOTHING_TO_RANK, render_answer
+from runner.report.forms.terminal_answer import NOTHING_TO_RANK, is_tall, render_answer
+from runner.report.forms.terminal_choice import print_beside
 from runner.report.forms.terminal_experiments import render_experiments
 from runner.report.model import Report
 
@@ -50,6 +51,8 @@ def render(
     report = report.model_copy(update={"bases": bases})  # the dump has none, and the answer weighs them anew
     if full or not (report.experiments or report.choice):
         _tables(report, console)
+    if full and not is_tall(console):  # else the answer has it
+        print_beside(report.choice, console)
     render_answer(report, console, folder, across=across, several=several)
 
 

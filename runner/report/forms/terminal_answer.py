@@ -63,20 +63,25 @@ NOTHING_TO_RANK = Text.assemble(("Nothing to rank:", "bold red"), " no VPN measu
 HALF = 1.0  # share of the median; a wider half interval is written as a factor
 
 
+def is_tall(console: Console) -> bool:
+    """Is there room for tables in the answer?"""
+    return console.height >= TALL or not console.is_terminal
+
+
 def render_answer(
     report: Report, console: Console, folder: Path | None = None, *, across: bool = False, several: Sequence[Path] = ()
 ) -> None:
     """Print the answer. ``folder``: the run folder, for the commands that continue the run; ``across``: the answer is
     for one of several kinds of machines; ``several``: the run folders of one report, which have no page together."""
     where = str(folder or report.run_id)
-    tall = console.height >= TALL or not console.is_terminal
+    tall = is_tall(console)
     head = Text.assemble(("vpneval", "bold"), f" · {report.profile} profile · {_trials(report)}")
     console.print(Rule(head, style="cyan"))
     console.print(Text(machine(report), "dim"))
     if report.machines:
         console.print(Text(holds(report.machines[0])))
     if report.choice:
-        render_choice(report.choice, console)
+        render_choice(report.choice, console, tall=tall)
     whole = not report.experiments or any(answered_by_ranking(asked, report) for asked in report.experiments)
     all_answers = answers(report) if report.weighed or (whole and report.ranks_count) else []
     ranked = whole and any(answer.groups for answer in all_answers)

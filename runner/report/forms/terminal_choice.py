@@ -10,13 +10,16 @@ from rich.text import Text
 
 from runner.choice.grade import Grade
 from runner.report import choice_words as words
+from runner.report.blocks import cell
 from runner.report.choice import Choice
+from runner.report.side_by_side_words import table
 
 COLOURS: dict[int, str] = {Grade.FITS: "green", Grade.LITTLE: "yellow"}
 
 
-def render_choice(choice: Choice, console: Console) -> None:
-    """Print the answer for the stated line, or the lines with the VPNs for each; then what was not measured."""
+def render_choice(choice: Choice, console: Console, *, tall: bool) -> None:
+    """Print the answer for the stated line, or the lines with the VPNs for each; then what was not measured. ``tall``:
+    there is room for the table of the equally good ones."""
     console.print(Text(words.headline(choice), "bold"))
     if sentence := words.seen(choice.needs):
         console.print(Text(f"  {sentence}", "dim"))
@@ -31,11 +34,25 @@ def render_choice(choice: Choice, console: Console) -> None:
         for sentence in (words.steadiness(choice), words.about_musts(choice), words.what_changes(choice)):
             if sentence:
                 console.print(Text(sentence))
-    for sentence in [words.disturbed(choice.machine), words.kin(choice), *words.failed(choice)]:
-        if sentence:
-            console.print(Text(sentence))
+    if tall:
+        print_beside(choice, console)
+    for sentence in filter(None, [words.disturbed(choice.machine), words.kin(choice), *words.failed(choice)]):
+        console.print(Text(sentence))
     if sentence := words.not_measured(choice):
         console.print(Text(sentence, "yellow"))
+
+
+def print_beside(choice: Choice | None, console: Console) -> None:
+    """Print the equally good VPNs side by side. What does not fit is folded within its column."""
+    if choice is None or choice.beside is None:
+        return
+    made = table(choice.beside)
+    grid = Table(made.title, *made.head[1:], box=None, padding=(0, 1, 0, 0), header_style="bold")
+    for row in made.rows:
+        grid.add_row(*(cell(content).words for content in row))
+    console.print(grid)
+    for sentence in filter(None, [made.about, *(note.said for note in made.notes)]):
+        console.print(Text(f"  {sentence}", "dim"))
 
 
 def render_next(choice: Choice, console: Console, where: str) -> None:
