@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import scipy
 
+from runner.choice.watched import Watched, watched
 from runner.data.levels import BASELINE, outside_of_tunnel
 from runner.data.numbers import MOST_LOG
 from runner.data.own_cores import on_own_cores
@@ -75,7 +76,8 @@ class Device:
     own may carry more at most; infinite where nobody knows. ``rtt_added_ms``: beyond plain IP. ``breakdown_bps``: the
     lowest rate under which the tunnel broke down. ``on_path``: what it carried where packets are lost. ``trials``: how
     many the run has of it, or should have, as plain IP has them; ``failed``: those without a number. ``curves``: by
-    kind of the ladder (``tcp``, ``datagrams``).
+    kind of the ladder (``tcp``, ``datagrams``). ``watched``: what it was like when it was watched for long; None where
+    it was not.
     ``own_gateways``: it was measured between the user's own gateways, so that what is carried here is what counts.
     """
 
@@ -95,6 +97,7 @@ class Device:
     trials: int = 0
     failed: int = 0
     curves: Mapping[str, Curve] = field(default_factory=dict)
+    watched: Watched | None = None
 
 
 def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
@@ -163,6 +166,7 @@ def _device(
         trials=len(asked),
         failed=len(asked - {where(trial) for trial in own}),
         curves={kind: made for kind in ("tcp", "datagrams") if (made := _curve(vpn, kind, own, plain, bare))},
+        watched=watched(own),
     )
 
 

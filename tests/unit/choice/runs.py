@@ -177,3 +177,27 @@ def _ladder(
     )
     made = make_trial(vpn, {**levels, "measure": "ladder", "carried": kind}, instance)
     return made.model_copy(update={"curve": curve, "measurements": [measured], "noise": Noise(steal_ratio=0.02)})
+
+
+def stretch(vpn: str, params: Mapping[str, str], gap_s: float = 0.01, *, bad: int = 0, repetition: int = 1) -> Trial:
+    """An uncut stretch of 30 s, of which so many windows were bad."""
+    detail = {
+        "rate_bps": float(params["steady_bps"]),
+        "seconds": 30.0,
+        "loss_by_second": [0.25 * (second < bad) for second in range(30)],
+        "windows": 120,
+        "bad_windows": bad,
+        "limited_windows": 0,
+        "broke_down": False,
+    }
+    values = {
+        "steady_gap": (gap_s, "s"),
+        "steady_late": (gap_s, "s"),
+        "steady_worst_second_loss": (0.25 * bool(bad), "1"),
+        "steady_loss": (0.25 * bad / 30, "1"),
+    }
+    measured = [
+        Measurement(metric=name, value=value, unit=unit, better="lower", detail=detail if name == "steady_gap" else {})
+        for name, (value, unit) in values.items()
+    ]
+    return make_trial(vpn, params, repetition).model_copy(update={"measurements": measured})
