@@ -94,8 +94,7 @@ def _run_on(rig: Rig, request: Request, folder: Path, say: Callable[[str], None]
                 conductor.look = partial(look_at, folder, request)
             with _written_down(record, asked, conductor, started):
                 conductor.run()
-                conductor.stage = stage
-                use(Rest(conductor, request, record, image, gateway_images))
+                use(Rest(conductor, request, record, image, gateway_images), stage)
                 return conductor.outcome
 
 

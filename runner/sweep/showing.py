@@ -6,8 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -41,15 +40,16 @@ LEFT = 1 / 3  # of a deadline's time, at most, is left for that
 LOSSY_S, LOSSY_MOST_S = 8, 25.0  # for CUBIC to find its rate; with the tunnel and the probe of its WAN
 
 
-def use(rest: Rest) -> None:
-    """Use the time that is left: watch what is named first. When every asked line has its answer, show what the named
-    VPNs are trusted with, bring in others that may suit, and show the same of those."""
+def use(rest: Rest, stage: Stage) -> None:
+    """Use the time that is left. Until the deadline of the conductor's own stage, when every asked line has its answer:
+    show what the named VPNs are trusted with, bring in others that may suit, and show the same of those. Then, until
+    that of ``stage``, watch what is named first."""
+    _show(rest)
+    bring_in(rest)
+    _show(rest)
+    rest.before.stage = stage
     _watch(rest)
     _show(rest)
-    with _less_time(rest, WATCH_S):
-        bring_in(rest)
-    _show(rest)
-    _watch(rest)
 
 
 def before_watching(stage: Stage) -> Stage:
@@ -64,19 +64,6 @@ def before_watching(stage: Stage) -> Stage:
 def may_watch(request: Request) -> bool:
     """Does a run of this request watch what it names? Only where somebody says how long it may take."""
     return chooses(request) and request.asked.deadline_s is not None and request.asked.farm is None
-
-
-@contextmanager
-def _less_time(rest: Rest, seconds: float) -> Iterator[None]:
-    """Until the end of the block, the deadline is so much earlier."""
-    before = rest.before
-    stage = before.stage
-    if stage.deadline is not None:
-        before.stage = replace(stage, deadline=stage.deadline - seconds)
-    try:
-        yield
-    finally:
-        before.stage = stage
 
 
 def _watch(rest: Rest) -> None:

@@ -84,7 +84,7 @@ def test_holes_are_seen_as_loss_and_as_a_gap(found: Callable[[str], Watched]) ->
 def test_a_daemon_that_stalls_is_seen_by_the_gap_and_by_what_is_late(found: Callable[[str], Watched]) -> None:
     stall = found("stall")
     assert 0.18 < stall.longest_gap_s < 0.5
-    assert 0.18 < stall.latest_s < 0.5
+    assert 0.1 < stall.latest_s < 0.5  # a part of what waited was lost
 
 
 def test_a_policer_is_seen_when_its_burst_is_used_up(found: Callable[[str], Watched]) -> None:

@@ -27,7 +27,8 @@ LONGEST_START_S, HALVINGS = 0.3, 12  # from the counter's begin to the first pac
 @dataclass(frozen=True)
 class Steadiness:
     """What a stretch of ``seconds`` was like. ``loss_by_second``: the share of what was sent in each second that never
-    came. ``late_p99_s``, ``latest_s``: how much later than the least delayed packets others came. ``bad_windows``: of
+    came. ``late_p99_s``, ``latest_s``: how much later than the least delayed packets others came, at least: where some
+    were lost meanwhile, nobody knows which. ``bad_windows``: of
     the ``windows`` of WINDOW_S those in which more than BAD_RATIO was lost or nothing came; in ``limited_windows`` it
     was the sender that fell short, or nobody looked, and they are never bad."""
 

@@ -105,6 +105,10 @@ def rest(store: Store) -> Callable[..., Rest]:
     return made
 
 
+def use(rest: Rest) -> None:
+    showing.use(rest, rest.before.stage)
+
+
 def named(store: Store) -> list[str]:
     run, trials = load_run(store.folder)
     return showing._named(devices(run, trials), words_of(states(run, trials)), run.needs)
@@ -115,7 +119,7 @@ def test_musts_that_nobody_tried_are_shown_of_those_who_would_be_named(
 ) -> None:
     settled = rest(needs("fail-closed", "no-fixed-address"), left_s=3600)
     assert named(store) == []  # unknown of all of them
-    showing.use(settled)
+    use(settled)
     now = named(store)
     assert now
     assert tried == [("security", vpn) for vpn in now] + [("recovery", vpn) for vpn in now]
@@ -128,7 +132,7 @@ def test_musts_that_nobody_tried_are_shown_of_those_who_would_be_named(
 def test_nothing_is_tried_that_does_not_fit_in_the_time_that_is_left(
     rest: Callable[..., Rest], tried: list[tuple[str, str]]
 ) -> None:
-    showing.use(rest(needs("fail-closed", "no-fixed-address"), left_s=45))
+    use(rest(needs("fail-closed", "no-fixed-address"), left_s=45))
     assert [measure for measure, _ in tried] == ["security"]  # the one that takes at most 40 s, of one VPN
 
 
@@ -143,14 +147,14 @@ def test_nothing_is_tried_that_does_not_fit_in_the_time_that_is_left(
 def test_nothing_is_tried(
     asked: Needs, left_s: float, stands: int, rest: Callable[..., Rest], tried: list[tuple[str, str]]
 ) -> None:
-    showing.use(rest(asked, left_s, stands))
+    use(rest(asked, left_s, stands))
     assert tried == []
 
 
 def test_nothing_is_tried_in_a_guest_kernel(rest: Callable[..., Rest], tried: list[tuple[str, str]]) -> None:
     settled = rest(needs("fail-closed"), left_s=3600)
     settled.record.lab["guest"] = "qemu-kvm"
-    showing.use(settled)
+    use(settled)
     assert tried == []
 
 
@@ -158,7 +162,7 @@ def test_nothing_is_tried_before_the_answer_is_settled(
     rest: Callable[..., Rest], tried: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coming_in, "look_at", lambda *_: SimpleNamespace(doubts=["50 Mbit/s"]))
-    showing.use(rest(needs("fail-closed"), left_s=3600))
+    use(rest(needs("fail-closed"), left_s=3600))
     assert tried == []
 
 
@@ -169,14 +173,14 @@ def test_nothing_is_tried_before_the_answer_is_settled(
 def test_tcp_in_tcp_is_measured_where_the_path_loses_and_the_answer_depends_on_it(
     path_loss_ratio: float, who: list[tuple[str, str]], rest: Callable[..., Rest], tried: list[tuple[str, str]]
 ) -> None:
-    showing.use(rest(needs(path_loss_ratio=path_loss_ratio), left_s=3600))
+    use(rest(needs(path_loss_ratio=path_loss_ratio), left_s=3600))
     assert tried == who
 
 
 def test_what_a_lossy_path_carried_is_known_of_the_device(
     store: Store, rest: Callable[..., Rest], tried: list[tuple[str, str]]
 ) -> None:
-    showing.use(rest(needs(path_loss_ratio=1e-3), left_s=3600))
+    use(rest(needs(path_loss_ratio=1e-3), left_s=3600))
     assert tried
     (seen,) = devices(*load_run(store.folder))["ssh_tun"].on_path
     assert (seen.rate_bps, seen.rtt_ms, seen.loss_ratio, seen.tcp_bps) == (7.5e7, 20, 1e-3, 3e7)
@@ -226,20 +230,20 @@ def test_what_is_named_first_is_watched_once(
     if not settled:
         monkeypatch.setattr(coming_in, "look_at", lambda *_: SimpleNamespace(doubts=["50 Mbit/s"]))
     stated = rest(needs(), left_s=3600)
-    showing.use(stated)
+    use(stated)
     assert watched == [(named(store)[0], round(0.8 * ROOM * 5e7))]
     found = devices(*load_run(store.folder))[named(store)[0]].watched
     assert found
     assert found.rate_bps == watched[0][1]
     assert not unwatched(*load_run(store.folder))
-    showing.use(stated)  # and once more, as `more` does
+    use(stated)  # and once more, as `more` does
     assert len(watched) == 1
 
 
 def test_of_many_lines_each_first_one_is_watched_at_what_it_has_to_carry(
     store: Store, rest: Callable[..., Rest], watched: list[tuple[str, float]]
 ) -> None:
-    showing.use(rest(needs(line_bps=None), left_s=3600))
+    use(rest(needs(line_bps=None), left_s=3600))
     assert watched
     assert len(watched) == len({vpn for vpn, _ in watched})
     for vpn, rate_bps in watched:
@@ -247,7 +251,7 @@ def test_of_many_lines_each_first_one_is_watched_at_what_it_has_to_carry(
 
 
 def test_nothing_is_watched_without_time(rest: Callable[..., Rest], watched: list[tuple[str, float]]) -> None:
-    showing.use(rest(needs(), left_s=WATCH_S - 1))
+    use(rest(needs(), left_s=WATCH_S - 1))
     assert not watched
 
 
