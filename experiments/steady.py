@@ -6,7 +6,7 @@ EXPERIMENT = Experiment(
     name="steady",
     question="Does a VPN carry a rate for half a minute without a break?",
     method="Each VPN is set up as its makers advise. Datagrams at one rate (--set steady_bps=…; 100 Mbit/s) pass for "
-    "30 s, over plain IP for 10 s: the longest time in which none came, how late they were, and what was lost, second "
+    "30 s, over plain IP for 8 s: the longest time in which none came, how late they were, and what was lost, second "
     "by second. `choose` does this at the end with the VPNs that it names, at 0.8 of the line or of what they carry. "
     "Does not see: what happens less often than once in half a minute.",
     source="after RFC 2544 §26.3, RFC 7680 (one-way loss), RFC 3393 (delay variation)",

@@ -17,11 +17,11 @@ from runner.instruments.tools.recovery import broke_down
 from runner.instruments.tools.steadiness import detail, steadiness
 from runner.tunnel.bring_up import Bench
 
-STRETCH_S, CONTROL_S = 30.0, 10.0  # the latter of plain IP, which says what the machine did meanwhile
+STRETCH_S, CONTROL_S = 30.0, 8.0  # the latter of plain IP, which says what the machine did meanwhile
 TOGETHER_S = 0.001  # packets that are due in this time leave together, BURST at most: a burst is no gap
 STILL_S = 0.5  # after the stretch: what a queue holds for longer has been lost to a call
 STEADY = (
-    "Datagrams at one rate (factor steady_bps, of payload) for 30 s without a break, over plain IP for 10 s, counted "
+    "Datagrams at one rate (factor steady_bps, of payload) for 30 s without a break, over plain IP for 8 s, counted "
     "where they come in. "
 )
 SOURCES = "after RFC 2544 §26.3 (loss at a rate), RFC 7680 (one-way loss), RFC 3357 (loss in spans)"
@@ -79,7 +79,7 @@ class Steady(Whole):
     datagrams = True
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
-        return STRETCH_S + 1
+        return STRETCH_S + 2
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
         began, payload_bytes = time.monotonic(), asked.profile.udp_payload_bytes
