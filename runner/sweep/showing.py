@@ -35,8 +35,8 @@ LINE_ROOM = 1.5  # times the line is the WAN's rate: what carries 1.25 of the de
 # One of the VPNs that are named first is watched at this share of the line, or of what it carries. It is known from
 # before where it was watched at nearly that rate.
 WATCHED_SHARE, NEARLY, STEADY_BPS = 0.8, 0.9, "steady_bps"
-WATCH_S = 50.0  # that it takes, with plain IP's stretch and two tunnels
-LEFT = 1 / 3  # of a deadline's time, at most, is left for that
+WATCH_S = 45.0  # that it takes, with plain IP's stretch and two tunnels
+LEFT, LATE_S = 0.4, 12.0  # of a deadline's time, at most, is left for that; a round may end so late
 LOSSY_S, LOSSY_MOST_S = 8, 25.0  # for CUBIC to find its rate; with the tunnel and the probe of its WAN
 
 
@@ -56,9 +56,9 @@ def before_watching(stage: Stage) -> Stage:
     """The stage of a choice whose deadline leaves time to watch what will be named."""
     if stage.deadline is None or not may_watch(stage.request):
         return stage
-    room = int(LEFT * (stage.deadline - time.monotonic()) / WATCH_S)
-    vpns = 1 if stage.request.needs.line_bps else 2
-    return replace(stage, deadline=stage.deadline - WATCH_S * min(vpns, room))
+    room = int((LEFT * (stage.deadline - time.monotonic()) - LATE_S) / WATCH_S)
+    vpns = min(room, 1 if stage.request.needs.line_bps else 2)
+    return replace(stage, deadline=stage.deadline - LATE_S - vpns * WATCH_S) if vpns > 0 else stage
 
 
 def may_watch(request: Request) -> bool:

@@ -23,7 +23,7 @@ from runner.sweep import coming_in, showing
 from runner.sweep.coming_in import Rest
 from runner.sweep.request import Request
 from runner.sweep.settings import Outcome
-from runner.sweep.showing import STEADY_BPS, WATCH_S, before_watching, unwatched
+from runner.sweep.showing import LATE_S, STEADY_BPS, WATCH_S, before_watching, unwatched
 from tests.unit.asking import request
 from tests.unit.choice.runs import TRUTHS, chosen_run, stretch
 from tests.unit.instruments.test_own_instrument import Watcher
@@ -255,14 +255,14 @@ def test_nothing_is_watched_without_time(rest: Callable[..., Rest], watched: lis
     assert not watched
 
 
-def test_a_run_leaves_time_to_watch_what_it_names_and_a_third_at_most() -> None:
+def test_a_run_leaves_time_to_watch_what_it_names_and_most_of_it_to_measure() -> None:
     def left_s(deadline_s: float, experiment: str = "choose", **asked: Any) -> float:
         stage: Any = MadeUpStage(None, time.monotonic() + deadline_s)
         stage.request = request(experiment, deadline_s=deadline_s, **asked)
         return float(stage.deadline - (before_watching(stage).deadline or 0))
 
-    assert left_s(600, needs=needs()) == pytest.approx(WATCH_S)
-    assert left_s(600) == pytest.approx(2 * WATCH_S)
-    assert left_s(160) == pytest.approx(WATCH_S)
+    assert left_s(600, needs=needs()) == pytest.approx(LATE_S + WATCH_S)
+    assert left_s(600) == pytest.approx(LATE_S + 2 * WATCH_S)
+    assert left_s(160) == pytest.approx(LATE_S + WATCH_S)
     assert left_s(100) == 0
     assert left_s(600, "latency") == 0
