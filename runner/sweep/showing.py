@@ -35,7 +35,7 @@ LINE_ROOM = 1.5  # times the line is the WAN's rate: what carries 1.25 of the de
 # One of the VPNs that are named first is watched at this share of the line, or of what it carries. It is known from
 # before where it was watched at nearly that rate.
 WATCHED_SHARE, NEARLY, STEADY_BPS = 0.8, 0.9, "steady_bps"
-WATCH_S = 45.0  # that it takes, with plain IP's stretch and two tunnels
+WATCH_S, ALONE_S = 45.0, 34.0  # that it takes, with plain IP's stretch and two tunnels, and without
 LEFT, LATE_S = 0.4, 12.0  # of a deadline's time, at most, is left for that; a round may end so late
 LOSSY_S, LOSSY_MOST_S = 8, 25.0  # for CUBIC to find its rate; with the tunnel and the probe of its WAN
 
@@ -76,12 +76,13 @@ def _watch(rest: Rest) -> None:
         known = {vpn.name: vpn for vpn in [*request.vpns, *request.later]}
         most_bps = min(request.profile.udp.max_rate_bps, limit_bps or math.inf)
         rates = {vpn: rate_bps for vpn, rate_bps in unwatched(run, trials, most_bps).items() if vpn in known}
-        if not rates or before.stage.deadline - time.monotonic() < WATCH_S:
+        left_s = before.stage.deadline - time.monotonic()
+        if not rates or left_s < ALONE_S:
             return
         name, rate_bps = next(iter(rates.items()))
         levels = {STEADY_BPS: [f"{rate_bps:.0f}"]}
         before.watcher.say(f"{name} is watched at {rate_bps / 1e6:.3g} Mbit/s without a break.")
-        turns = [known[BASELINE], known[name]]
+        turns = [known[BASELINE], known[name]] if left_s >= WATCH_S else [known[name]]
         asked = replace(request, experiments=[experiment], vpns=turns, chosen=levels, later=[], repetitions=1)
         tried = len(before.store.trials)
         carry_on(rest, asked)

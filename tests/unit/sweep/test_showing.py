@@ -23,7 +23,7 @@ from runner.sweep import coming_in, showing
 from runner.sweep.coming_in import Rest
 from runner.sweep.request import Request
 from runner.sweep.settings import Outcome
-from runner.sweep.showing import LATE_S, STEADY_BPS, WATCH_S, before_watching, unwatched
+from runner.sweep.showing import ALONE_S, LATE_S, STEADY_BPS, WATCH_S, before_watching, unwatched
 from tests.unit.asking import request
 from tests.unit.choice.runs import TRUTHS, chosen_run, stretch
 from tests.unit.instruments.test_own_instrument import Watcher
@@ -210,7 +210,6 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
     seen: list[tuple[str, float]] = []
 
     def simulate(rest: Rest, asked: Request) -> None:
-        assert asked.vpns[0].name == "none"
         assert len({cell.params[STEADY_BPS] for cell in asked.cells}) == 1
         seen.extend((cell.vpn, float(cell.params[STEADY_BPS])) for cell in asked.cells if cell.vpn != "none")
         watch(rest, asked)
@@ -251,8 +250,16 @@ def test_of_many_lines_each_first_one_is_watched_at_what_it_has_to_carry(
 
 
 def test_nothing_is_watched_without_time(rest: Callable[..., Rest], watched: list[tuple[str, float]]) -> None:
-    use(rest(needs(), left_s=WATCH_S - 1))
+    use(rest(needs(), left_s=ALONE_S - 1))
     assert not watched
+
+
+def test_where_a_round_has_ended_late_plain_ip_is_left_out(
+    store: Store, rest: Callable[..., Rest], watched: list[tuple[str, float]]
+) -> None:
+    use(rest(needs(), left_s=WATCH_S - 1))
+    assert len(watched) == 1
+    assert not any(STEADY_BPS in trial.params for trial in store.trials if trial.vpn == "none")
 
 
 def test_a_run_leaves_time_to_watch_what_it_names_and_most_of_it_to_measure() -> None:
