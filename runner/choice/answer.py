@@ -11,7 +11,7 @@ import numpy as np
 from runner.choice.devices import Device
 from runner.choice.grade import Criterion, Grade, Graded, graded
 from runner.choice.machine import MachineState
-from runner.choice.model import Answer, Band, Candidate, Carries, Certainties, Certainty, Change, Reason
+from runner.choice.model import WEAKEST, Answer, Band, Candidate, Carries, Certainties, Certainty, Change, Reason
 from runner.choice.reliability import FEWEST_ATTEMPTS
 from runner.choice.rule import Chosen, chosen
 from runner.choice.thresholds import USUAL, Thresholds
@@ -82,7 +82,7 @@ def _judge(
         certainties = Certainties(
             best=best,
             carries=_word(max(carries, 1 - carries)),
-            equal=equal,
+            equal=min((equal, *map(_steady, (every[vpn] for vpn in named))), key=WEAKEST.index),
             steady=_steady(first),
         )
     if state.disturbed:
@@ -212,7 +212,7 @@ def _settled(said: Answer, own_cores: bool) -> bool:
     """``own_cores``: what gateways with cores of their own carry at most is no measurement that more of the same makes
     surer, and only who is best on them counts."""
     words = said.certainties
-    sure = {words.best, words.equal} == {"sure"} if own_cores else words.measured == "sure"
+    sure = words.best == "sure" if own_cores else words.measured == "sure"
     unsure = [candidate for candidate in said.candidates if 1 - SURE < candidate.chance < SURE]
     unsure += [said.of(vpn) for vpn in said.named[:1] if words.carries != "sure"]
     nobody = all(any(reason.musts for reason in candidate.reasons) for candidate in said.candidates)

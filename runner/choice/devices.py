@@ -17,7 +17,7 @@ import numpy as np
 import scipy
 
 from runner.choice.reliability import CARRIED, LOST, RungAttempts, rung_attempts
-from runner.choice.watched import Watched
+from runner.choice.watched import Watched, watched
 from runner.data.levels import BASELINE, outside_of_tunnel
 from runner.data.numbers import MOST_LOG
 from runner.data.own_cores import on_own_cores
@@ -79,8 +79,8 @@ class Device:
     own may carry more at most; infinite where nobody knows. ``rtt_added_ms``: beyond plain IP. ``breakdown_bps``: the
     lowest rate under which the tunnel broke down. ``on_path``: what it carried where packets are lost. ``trials``: how
     many the run has of it, or should have, as plain IP has them; ``failed``: those without a number. ``curves``: by
-    kind of the ladder (``tcp``, ``datagrams``); ``attempts``: likewise, at each of its rates; ``watched``: once,
-    for long.
+    kind of the ladder (``tcp``, ``datagrams``); ``attempts``: likewise, at each of its rates; ``watched``: what it
+    was like when it was watched for long; None where it was not.
     ``own_gateways``: it was measured between the user's own gateways, so that what is carried here is what counts.
     """
 
@@ -179,6 +179,7 @@ def _device(
         trials=len(asked),
         failed=len(asked - {where(trial) for trial in own}),
         curves={kind: made for kind in KINDS if (made := _curve(kind, own, plain, bare))},
+        watched=watched(own),
     )
 
 

@@ -56,7 +56,7 @@ class Candidate(Strict):
 class Certainties(Strict):
     """Three certainties, never one word for two. ``best``: that the first VPN belongs to those that the rule chooses;
     ``carries``: that it carries the line, or does not, as the answer says; ``equal``: that all that are named belong to
-    them; ``steady``: that the first one does always what it does mostly, which only many attempts show."""
+    them, and do always what they do mostly; ``steady``: that the first one does so, which only many attempts show."""
 
     best: Certainty = "open"
     carries: Certainty = "open"
@@ -65,8 +65,8 @@ class Certainties(Strict):
 
     @property
     def measured(self) -> Certainty:
-        """The weakest of those that more slices of the same kind make surer."""
-        return min((self.best, self.carries, self.equal), key=WEAKEST.index)
+        """The weakest of those about the first VPN that more slices of the same kind make surer."""
+        return min((self.best, self.carries), key=WEAKEST.index)
 
     def at_most(self, word: Certainty) -> Certainties:
         """These, none of them stronger than ``word``."""
@@ -75,7 +75,8 @@ class Certainties(Strict):
 
     @property
     def word(self) -> Certainty:
-        """The weakest of all: the word of a sentence that uses them."""
+        """The weakest of all about the first VPN: the word of a sentence on it. That others are as good has a word of
+        its own."""
         return min((self.measured, self.steady), key=WEAKEST.index)
 
 

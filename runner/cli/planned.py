@@ -27,7 +27,7 @@ from runner.search.settings import LOSS_RATIO, UdpSearch
 from runner.sweep.coming_in import chooses
 from runner.sweep.plan import any_turns
 from runner.sweep.request import Request, resolve, shows
-from runner.sweep.showing import lossy
+from runner.sweep.showing import LEFT, WATCH_S, WATCHED_SHARE, lossy, may_watch
 from runner.sweep.stopping import MOST_REPETITIONS
 
 ONE_AT_A_TIME = (
@@ -148,6 +148,11 @@ def limits(request: Request) -> list[str]:
         sentences.append(f"--until-significant then repeats what is undecided: {end}.")
     if deadline_s:
         sentences.append(f"--deadline ends the run after {roughly(deadline_s)}; trials that do not fit are left out.")
+    if may_watch(request):
+        sentences.append(
+            f"At its end each VPN that is named first carries {WATCHED_SHARE:.0%} of the line, or of what it can, for "
+            f"half a minute without a break. That takes {WATCH_S:g} s each, of at most {LEFT:.0%} of the time."
+        )
     if rest := _in_the_rest(request):
         sentences.append(f"If every line has its answer before, the time that is left goes to {', then '.join(rest)}.")
     sentences += searches(request)

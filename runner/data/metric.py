@@ -18,7 +18,8 @@ _NO_MORE_THAN_ALL = (
     *("peer_authentication", "key_authentication", "fail_closed", "diversion_resistance", "length_hiding"),
     *("content_hiding", "dns_unanswered_loaded", "overlap_reach", "functions_apart"),
     *("dscp_copied", "congestion_heard", "duplicates_borne", "burst_loss_borne", "passes_without_udp"),
-    *("passes_https_only", "handshake_passes", "expiry_borne", "expiry_refused"),
+    *("passes_https_only", "handshake_passes", "expiry_borne", "expiry_refused", "steady_loss"),
+    "steady_worst_second_loss",
 )
 _COUNTS = (
     *("setup_files", "setup_lines", "setup_commands", "setup_secrets", "manual_routes", "cipher_choice"),

@@ -82,7 +82,7 @@ def headline(choice: Choice) -> str:
         return f"{TAKE['open']} {first.vpn}. {carries}."
     carries = f"it carries your {line} and takes {_cores(first)} on each gateway{_at(first)}"
     take, sure = TAKE[said.certainty], " Sure." * (said.certainty == "sure")
-    return f"{take} {first.vpn}{_equals(said.named)}: {carries}{kept}.{sure}"
+    return f"{take} {first.vpn}{_equals(said)}: {carries}{kept}.{sure}"
 
 
 def no_answer(machine: MachineState) -> str:
@@ -371,10 +371,12 @@ REASONS: Mapping[Criterion, Callable[[float, Candidate], str]] = {
 }
 
 
-def _equals(named: Sequence[str]) -> str:
-    if len(named) == 1:
+def _equals(said: Answer) -> str:
+    others = said.named[1:]
+    if not others:
         return ""
-    return f" ({_listed(named[1:], 'and')} {'is' if len(named) == 2 else 'are'} equally good for you)"
+    probably = "probably " * (said.certainties.equal != "sure")
+    return f" ({_listed(others, 'and')} {'is' if len(others) == 1 else 'are'} {probably}equally good for you)"
 
 
 def _either(named: Sequence[str]) -> str:

@@ -37,7 +37,7 @@ from runner.sweep.request import Request
 from runner.sweep.run_record import describe, membership, save_packages, wanted
 from runner.sweep.seen import for_path, without_rate
 from runner.sweep.settings import Outcome, Stage, Watch
-from runner.sweep.showing import use
+from runner.sweep.showing import before_watching, use
 from runner.sweep.stopping import MOST_REPETITIONS
 
 
@@ -86,7 +86,7 @@ def _run_on(rig: Rig, request: Request, folder: Path, say: Callable[[str], None]
         )
         vpns = {vpn.name: vpn for vpn in request.vpns}
         with watch(folder, record) as watcher:
-            conductor = Conductor(store, vpns, request.cells, stage, watcher, membership(record))
+            conductor = Conductor(store, vpns, request.cells, before_watching(stage), watcher, membership(record))
             conductor.come_in = comes_in(request, store, record)
             conductor.until_significant = request.until_significant
             conductor.before_s = sum(call.elapsed_s for call in record.invocations)
@@ -94,7 +94,7 @@ def _run_on(rig: Rig, request: Request, folder: Path, say: Callable[[str], None]
                 conductor.look = partial(look_at, folder, request)
             with _written_down(record, asked, conductor, started):
                 conductor.run()
-                use(Rest(conductor, request, record, image, gateway_images))
+                use(Rest(conductor, request, record, image, gateway_images), stage)
                 return conductor.outcome
 
 

@@ -1,11 +1,15 @@
-"""What a settled choice still takes on trust, and the trials that show it: musts that are declared or unknown, and what
-TCP in TCP carries where the path loses packets."""
+"""What a choice still takes on trust, and the trials that show it: that what is named carries its line without a break,
+musts that are declared or unknown, and what TCP in TCP carries where the path loses packets."""
 
 from __future__ import annotations
 
+import math
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from runner.catalogue import load_experiment
 from runner.choice.answer import RATES_BPS, answer
@@ -16,23 +20,94 @@ from runner.data.errors import UsageError
 from runner.data.levels import BASELINE
 from runner.data.named import Must
 from runner.data.needs import Needs
+from runner.data.numbers import real
 from runner.data.shipped import shipped_runs
 from runner.data.store import load_run
 from runner.data.trials import Run, Trial
 from runner.data.wan import in_range
 from runner.design.experiment import Experiment
-from runner.sweep.coming_in import Rest, bring_in, carry_on, is_settled
+from runner.instruments.traffic.ladder import ROOM
+from runner.sweep.coming_in import Rest, bring_in, carry_on, chooses, is_settled
+from runner.sweep.request import Request
+from runner.sweep.settings import Stage
 
 LINE_ROOM = 1.5  # times the line is the WAN's rate: what carries 1.25 of the demand fits
+# One of the VPNs that are named first is watched at this share of the line, or of what it carries. It is known from
+# before where it was watched at nearly that rate.
+WATCHED_SHARE, NEARLY, STEADY_BPS = 0.8, 0.9, "steady_bps"
+WATCH_S, ALONE_S = 45.0, 34.0  # that it takes, with plain IP's stretch and two tunnels, and without
+LEFT, LATE_S = 0.4, 12.0  # of a deadline's time, at most, is left for that; a round may end so late
 LOSSY_S, LOSSY_MOST_S = 8, 25.0  # for CUBIC to find its rate; with the tunnel and the probe of its WAN
 
 
-def use(rest: Rest) -> None:
-    """Use the time that is left when every asked line has its answer: show what the named VPNs are trusted with, bring
-    in others that may suit, and show the same of those."""
+def use(rest: Rest, stage: Stage) -> None:
+    """Use the time that is left. Until the deadline of the conductor's own stage, when every asked line has its answer:
+    show what the named VPNs are trusted with, bring in others that may suit, and show the same of those. Then, until
+    that of ``stage``, watch what is named first."""
     _show(rest)
     bring_in(rest)
     _show(rest)
+    rest.before.stage = stage
+    _watch(rest)
+    _show(rest)
+
+
+def before_watching(stage: Stage) -> Stage:
+    """The stage of a choice whose deadline leaves time to watch what will be named."""
+    if stage.deadline is None or not may_watch(stage.request):
+        return stage
+    room = int((LEFT * (stage.deadline - time.monotonic()) - LATE_S) / WATCH_S)
+    vpns = min(room, 1 if stage.request.needs.line_bps else 2)
+    return replace(stage, deadline=stage.deadline - LATE_S - vpns * WATCH_S) if vpns > 0 else stage
+
+
+def may_watch(request: Request) -> bool:
+    """Does a run of this request watch what it names? Only where somebody says how long it may take."""
+    return chooses(request) and request.asked.deadline_s is not None and request.asked.farm is None
+
+
+def _watch(rest: Rest) -> None:
+    """Watch what is named first, one VPN after another, and who is then named first, as long as there is time."""
+    before, request = rest.before, rest.request
+    experiment, limit_bps = load_experiment("steady"), request.limits.get("max_rate_bps")
+    while may_watch(request) and not before.outcome.stopped:
+        assert before.stage.deadline is not None
+        run, trials = load_run(before.store.folder)
+        known = {vpn.name: vpn for vpn in [*request.vpns, *request.later]}
+        most_bps = min(request.profile.udp.max_rate_bps, limit_bps or math.inf)
+        rates = {vpn: rate_bps for vpn, rate_bps in unwatched(run, trials, most_bps).items() if vpn in known}
+        left_s = before.stage.deadline - time.monotonic()
+        if not rates or left_s < ALONE_S:
+            return
+        name, rate_bps = next(iter(rates.items()))
+        levels = {STEADY_BPS: [f"{rate_bps:.0f}"]}
+        before.watcher.say(f"{name} is watched at {rate_bps / 1e6:.3g} Mbit/s without a break.")
+        turns = [known[BASELINE], known[name]] if left_s >= WATCH_S else [known[name]]
+        asked = replace(request, experiments=[experiment], vpns=turns, chosen=levels, later=[], repetitions=1)
+        tried = len(before.store.trials)
+        carry_on(rest, asked)
+        if len(before.store.trials) == tried:
+            return
+
+
+def unwatched(run: Run, trials: Sequence[Trial], limit_bps: float = math.inf) -> dict[str, float]:
+    """The VPNs that are named first for an asked line and that nobody has watched at such a rate, each with the rate,
+    bit/s of payload: WATCHED_SHARE of the highest line, or of what it carries, at most ``limit_bps``. Those of the most
+    lines first. VPNs that carry TCP only cannot be watched."""
+    made, words = devices(run, trials), words_of(states(run, trials, shipped_runs()))
+    rates, lines = dict[str, float](), Counter[str]()
+    for line_bps in [run.needs.line_bps] if run.needs.line_bps else RATES_BPS:
+        said = answer(made, words, run.needs.model_copy(update={"line_bps": line_bps}))
+        for vpn in said.named[:1]:
+            most_bps = made[vpn].udp_bps
+            if run.vpns[vpn].carries != "tcp" and most_bps is not None:
+                rate_bps = WATCHED_SHARE * min(ROOM * line_bps, float(np.median(most_bps)))
+                rates[vpn] = max(min(rate_bps, limit_bps), rates.get(vpn, 0.0))
+                lines[vpn] += 1
+    tried = dict[str, float]()
+    for trial in trials:
+        tried[trial.vpn] = max(tried.get(trial.vpn, 0.0), real(trial.params.get(STEADY_BPS, "0")))
+    return {vpn: rates[vpn] for vpn, _ in lines.most_common() if tried.get(vpn, 0.0) < NEARLY * rates[vpn]}
 
 
 def _show(rest: Rest) -> None:

@@ -33,7 +33,8 @@ def more(
     full: options.Full = False,
     as_json: options.Json = False,
 ) -> None:
-    """Go on with a run where lines have no sure answer, or pairs of VPNs are undecided, and print the report.
+    """Go on with a run where lines have no sure answer, pairs of VPNs are undecided, or what is named was not watched
+    yet, and print the report.
 
     It measures as the run was asked for: the same experiments, VPNs, levels, weights, profile and lab. Without
     --deadline it takes the time that the report names. A run of a farm gets twice as many repetitions instead.
@@ -84,12 +85,16 @@ def _time_s(folder: Path, weights: str, quiet: bool) -> float:
     """For how long to go on. Where nothing is undecided, says so and ends the command. Raises UsageError where nothing
     tells yet."""
     from runner.cli.reading import report_of
+    from runner.data.store import load_run
     from runner.report.answer import answers, minutes_more, sure
+    from runner.sweep.showing import unwatched
 
     report: Report = report_of([folder], weights)
     if report.choice and not weights:
         if report.choice.unsettled:
             return max(LEAST_S, round(report.elapsed_s))
+        if unwatched(*load_run(folder)):
+            return LEAST_S
         options.tell(f"{folder}: every line that was asked for has its answer. Nothing was measured.")
         raise typer.Exit
     all_answers = answers(report)

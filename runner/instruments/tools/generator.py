@@ -71,7 +71,8 @@ class Arrived:
 
     ``on_time`` of the ``received`` packets came within the sender's time and GRACE_S; ``kept_up`` are the same, but
     where others came later still, without what a queue gave in the grace. ``samples``: seconds and the bytes that the
-    far host's interface had received by then. ``offered`` is what the sender said: see generate.py.
+    far host's interface had received by then; ``unseen``: see count.py. ``offered`` is what the sender said: see
+    generate.py.
     """
 
     load: Load
@@ -83,6 +84,7 @@ class Arrived:
     kept_up: int
     samples: Sequence[tuple[float, int]]
     offered: Mapping[str, Any]
+    unseen: Sequence[tuple[float, float]] = ()
 
     @property
     def late(self) -> int:
@@ -227,6 +229,7 @@ class Generator:
             kept_up=round(received * (share if share == 1 else by_then(counts["samples"], offered["seconds"]))),
             samples=[(when, count) for when, count in counts["samples"]],
             offered=offered,
+            unseen=[(when, seconds) for when, seconds in counts.get("unseen", ())],
         )
 
     def variations_ms(self, seconds: float) -> list[float]:

@@ -10,7 +10,7 @@ STAMPED_PORT, "beside": of TCP, which may run beside; "by": the packet filter
 that counted them, nftables at the interface's ingress, or where the kernel has none of that, iptables' table raw, the
 next place on their way; "interface": what the interface itself received meanwhile, in packets, at least and at most,
 because the two cannot be read in one moment; "samples": [seconds, bytes] of the interface whenever its count had
-changed, looked at every 2 ms.
+changed, looked at every 2 ms; "unseen": [seconds, how long] of each look that came so long after the one before.
 "stamps" on standard input, after the sender has sent such: the answer, {"stamps": [[number, sent_ns, came_ns], …]}, is
 what has come to STAMPED_PORT since the last time; the kernel has stamped them when they came.
 It ends with its standard input, and takes its filter with it. With "fragments" it counts those that are fragmented,
@@ -31,7 +31,7 @@ from contextlib import suppress
 from typing import Any
 
 LONGEST_S = 2.0  # RFC 2544 §23: two seconds for residual frames
-LOOK_S = 0.002
+LOOK_S, UNSEEN_S = 0.002, 0.02
 SO_TIMESTAMPNS = 35  # socket(7)
 NETLINK_NETFILTER, NFNL_SUBSYS_NFTABLES, NFT_MSG_GETOBJ, NFT_OBJECT_COUNTER, NFPROTO_NETDEV = 12, 10, 19, 1, 5
 NLM_F_REQUEST, NLMSG_ERROR = 1, 2
@@ -196,7 +196,7 @@ def counting() -> dict[str, Any]:
     least_before = packets.read()
     earlier = packet_filter.counted()
     packets_before, bytes_before = packets.read(), octets.read()
-    samples: list[tuple[float, int]] = []
+    samples, unseen, looked = list[tuple[float, int]](), list[tuple[float, float]](), 0.0
     started = changed = time.monotonic()
     last, end, still_s, sent = bytes_before, None, 0.0, 0
     asked = select.poll()
@@ -204,6 +204,9 @@ def counting() -> dict[str, Any]:
     print("counting", flush=True)
     while True:
         now, seen = time.monotonic(), octets.read()
+        if looked and now > looked + UNSEEN_S:
+            unseen.append((round(now - started, 4), round(now - looked, 4)))
+        looked = now
         if seen != last:
             last, changed = seen, now
             samples.append((round(now - started, 4), seen - bytes_before))
@@ -219,7 +222,8 @@ def counting() -> dict[str, Any]:
     counted = packet_filter.counted()
     difference = {name: [n - m for n, m in zip(counted[name], earlier[name], strict=True)] for name in counted}
     interface_packets = [least, packets.read() - least_before]
-    return {**difference, "by": packet_filter.name, "interface": interface_packets, "samples": samples}
+    found = {"by": packet_filter.name, "interface": interface_packets, "samples": samples, "unseen": unseen}
+    return difference | found
 
 
 def stamps() -> list[tuple[int, int, int]]:

@@ -59,6 +59,7 @@ HURRY = 0.8  # of the time taken by sending: pauses would cost the rate
 LEARNING = 4  # bursts and sleeps, until it is known what they take here: any of them may be interrupted
 LATE_S = 0.015
 BEHIND_S = 0.02
+TOGETHER_S = 0.1  # what is forgotten in such a time is one entry of the answer, with the last moment
 RING_BYTES = 2**18  # different payloads, more than a compressor in the tunnel remembers
 USUAL: dict[str, Any] = {
     "burst": 1,
@@ -264,6 +265,7 @@ def paced(trial: dict[str, Any], sending: Segments | Messages | Stamped, flows: 
     behind = int(max(trial["burst"], BATCH, per_s * BEHIND_S))
     pace = Pace(per_s, trial["burst"])
     sent = forgotten = wakes = longest = flow = resumed_at = 0
+    gave_up: list[list[float]] = []
     clock = time.monotonic
     start = clock()
     while sent + forgotten < total:
@@ -271,6 +273,9 @@ def paced(trial: dict[str, Any], sending: Segments | Messages | Stamped, flows: 
         done = sent + forgotten
         due = min(total, int(now * per_s) + 1) - done
         if due > behind:
+            if not gave_up or now // TOGETHER_S > gave_up[-1][0] // TOGETHER_S:
+                gave_up.append([now, 0])
+            gave_up[-1] = [now, gave_up[-1][1] + due - behind]
             forgotten, due = forgotten + due - behind, behind
             if now >= seconds:
                 break
@@ -300,6 +305,7 @@ def paced(trial: dict[str, Any], sending: Segments | Messages | Stamped, flows: 
         "wakes": wakes + (sent > resumed_at),
         "longest": max(longest, sent - resumed_at),
         "by": sending.by,
+        "forgotten": gave_up,
     }
 
 
@@ -346,7 +352,8 @@ def shared(trial: dict[str, Any]) -> dict[str, Any]:
         return failed[0]
     sums = {name: sum(result[name] for result in results) for name in ("sent", "bytes", "wakes")}
     most = {name: max(result[name] for result in results) for name in ("seconds", "longest", "by")}
-    return sums | most | {"processes": len(cores)}
+    gave_up = sorted(entry for result in results for entry in result["forgotten"])
+    return sums | most | {"processes": len(cores), "forgotten": gave_up}
 
 
 def attempt(trial: dict[str, Any]) -> dict[str, Any]:

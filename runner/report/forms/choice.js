@@ -295,11 +295,14 @@ function choosing(data, devices) {
     let certainties = {best: "open", carries: "open", equal: "open", steady: "probably"};
     if (first) {
       const carries = carriesChance(first, thresholds.payload_share * needs.line_bps);
-      certainties = {best, carries: wordFor(Math.max(carries, 1 - carries)), equal, steady: first.proven ? "sure" : first.attempts[0] >= rule.fewest ? "probably" : "open"};
+      const steady = (one) => (one.proven ? "sure" : one.attempts[0] >= rule.fewest ? "probably" : "open");
+      certainties = {
+        best, carries: wordFor(Math.max(carries, 1 - carries)), equal: weakest(equal, ...named.map(steady)), steady: steady(first),
+      };
     }
     if (data.disturbed) for (const name of Object.keys(certainties)) certainties[name] = weakest(certainties[name], "probably");
     const unknown = able.filter((one) => one.middle === UNKNOWN || (one.middle > SHORT && one.chance >= rule.POSSIBLE)).map((one) => one.vpn);
-    const certainty = weakest(...Object.values(certainties));
+    const certainty = weakest(certainties.best, certainties.carries, certainties.steady);
     return {every, named, unknown, certainties, certainty};
   }
 
@@ -474,7 +477,7 @@ function saying(data) {
       return others.length ? `${open}: ${listed(said.named, "or")}.` : `${open}. The likeliest is ${first.vpn}.`;
     }
     if (carries === "open") return `${say.take.open} ${first.vpn}. Whether it carries your ${line} is not decided yet: ${rates}.`;
-    const equals = others.length ? ` (${listed(others, "and")} ${others.length === 1 ? "is" : "are"} equally good for you)` : "";
+    const equals = others.length ? ` (${listed(others, "and")} ${others.length === 1 ? "is" : "are"} ${said.certainties.equal === "sure" ? "" : "probably "}equally good for you)` : "";
     const sure = said.certainty === "sure" ? " Sure." : "";
     return `${say.take[said.certainty]} ${first.vpn}${equals}: it carries your ${line} and takes ${cores(first)} on each gateway${at(first)}${kept}.${sure}`;
   }

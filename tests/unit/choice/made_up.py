@@ -12,8 +12,17 @@ from runner.choice.watched import Watched
 from runner.data.named import Must
 from runner.data.needs import Needs
 
-WELL_WATCHED = Watched(1e12, 60.0, 240, 0, 0.01, 0.0, 0.0)
 RUNGS_BPS = (1e7, 3e7, 1e8, 3e8, 1e9, 3e9)
+
+
+def watched(rate_bps: float = 1e12, *, seconds: float = 60.0, bad: int = 0, gap_s: float = 0.01) -> Watched:
+    """A watch of quarters of a second, of which so many were bad."""
+    windows = round(4 * seconds)
+    share = bad / windows
+    return Watched(rate_bps, seconds, windows, bad, 0, gap_s, gap_s, share, share, ())
+
+
+WELL_WATCHED = watched()
 GOOD: dict[Must, str] = {"networks": "shown", "maintained": "declared"}
 
 

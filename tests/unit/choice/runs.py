@@ -191,3 +191,27 @@ def with_bad(trials: Sequence[Trial], share_of: Callable[[str], float], seed: in
         return rung.model_copy(update={"values": values})
 
     return [trial.model_copy(update={"curve": [spoilt(trial, rung) for rung in trial.curve]}) for trial in trials]
+
+
+def stretch(vpn: str, params: Mapping[str, str], gap_s: float = 0.01, *, bad: int = 0, repetition: int = 1) -> Trial:
+    """An uncut stretch of 30 s, of which so many windows were bad."""
+    detail = {
+        "rate_bps": float(params["steady_bps"]),
+        "seconds": 30.0,
+        "loss_by_second": [0.25 * (second < bad) for second in range(30)],
+        "windows": 120,
+        "bad_windows": bad,
+        "limited_windows": 0,
+        "broke_down": False,
+    }
+    values = {
+        "steady_gap": (gap_s, "s"),
+        "steady_late": (gap_s, "s"),
+        "steady_worst_second_loss": (0.25 * bool(bad), "1"),
+        "steady_loss": (0.25 * bad / 30, "1"),
+    }
+    measured = [
+        Measurement(metric=name, value=value, unit=unit, better="lower", detail=detail if name == "steady_gap" else {})
+        for name, (value, unit) in values.items()
+    ]
+    return make_trial(vpn, params, repetition).model_copy(update={"measurements": measured})

@@ -9,7 +9,7 @@ import pytest
 
 from runner.choice.devices import devices
 from runner.data.trials import Trial
-from tests.unit.choice.runs import TRUTHS, chosen_run
+from tests.unit.choice.runs import TRUTHS, chosen_run, stretch
 
 
 def test_throughput_cost_and_round_trip_are_the_true_ones() -> None:
@@ -97,3 +97,27 @@ def test_a_slice_that_other_work_disturbed_is_outvoted(name: str, value: float, 
 def test_a_run_without_ladders_has_no_devices() -> None:
     run, trials = chosen_run()
     assert not devices(run, [trial for trial in trials if not trial.curve])
+
+
+def test_what_was_watched_is_known_of_the_device_and_nothing_of_older_folders() -> None:
+    run, trials = chosen_run()
+    assert not any(device.watched for device in devices(run, trials).values())
+    levels = run.vpns["openvpn"].configurations["recommended"] | {"measure": "steady"}
+    low = stretch("openvpn", levels | {"steady_bps": "10000000"}, bad=0)
+    high = stretch("openvpn", levels | {"steady_bps": "40000000"}, gap_s=0.7, bad=12)
+    found = devices(run, [*trials, high, low])["openvpn"].watched
+    assert found
+    assert (found.rate_bps, found.windows, found.bad_windows, found.longest_gap_s) == (4e7, 120, 12, 0.7)
+    assert found.worst_second_loss_ratio == found.loss_by_second[0] == 0.25
+    assert (found.trial, found.limited) == (high.id, False)
+
+
+def test_a_stretch_that_somebody_wrote_otherwise_is_none() -> None:
+    run, trials = chosen_run()
+    levels = run.vpns["openvpn"].configurations["recommended"] | {"measure": "steady", "steady_bps": "10000000"}
+    for strange in ({}, {"loss_by_second": "x"}, {"windows": None}, {"rate_bps": [1]}):
+        trial = stretch("openvpn", levels)
+        detail = trial.measurements[0].detail | strange if strange else {}
+        first = trial.measurements[0].model_copy(update={"detail": detail})
+        trial = trial.model_copy(update={"measurements": [first, *trial.measurements[1:]]})
+        assert devices(run, [*trials, trial])["openvpn"].watched is None

@@ -13,8 +13,8 @@ from runner.choice.grade import Grade
 from runner.choice.model import Answer
 from runner.choice.musts import states, words_of
 from runner.choice.reliability import Counts, excess
-from runner.choice.watched import Watched
 from runner.data.needs import Needs
+from tests.unit.choice.made_up import watched as watch
 from tests.unit.choice.runs import TRUTHS, chosen_run, with_bad
 
 
@@ -71,7 +71,7 @@ def test_a_long_watch_decides_what_slices_cannot() -> None:
     made, words = devices(run, trials), words_of(states(run, trials))
 
     def watched(bad_windows: int, gap_s: float = 0.02) -> Answer:
-        seen = Watched(4e7, 60.0, 240, bad_windows, gap_s, 0.0, 0.0)
+        seen = watch(4e7, bad=bad_windows, gap_s=gap_s)
         return answer(made | {"wireguard_go": replace(made["wireguard_go"], watched=seen)}, words, run.needs)
 
     def first(found: Answer) -> str:
@@ -80,7 +80,7 @@ def test_a_long_watch_decides_what_slices_cannot() -> None:
     assert (watched(0).named[0], first(watched(0))) == ("wireguard_go", "sure")
     assert "wireguard_go" not in watched(90).named, "a policer that lets two seconds through"
     assert watched(0, gap_s=3.0).of("wireguard_go").reservations == ["gap"]
-    slow = Watched(1e6, 60.0, 240, 0, 0.02, 0.0, 0.0)
+    slow = watch(1e6)
     unknown = answer(made | {"wireguard_go": replace(made["wireguard_go"], watched=slow)}, words, run.needs)
     assert first(unknown) == "probably", "a watch at a far lower rate shows nothing of this one"
 

@@ -190,7 +190,7 @@ def test_processes_share_rate_and_flows_each_on_its_core(
 def test_all_flows_have_the_same_rate_however_they_are_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def noting(asked: dict[str, Any]) -> dict[str, Any]:
         (tmp_path / str(len(asked["flow_numbers"]))).write_text(str(asked["per_s"]))
-        return {"sent": 1, "bytes": 1, "wakes": 1, "seconds": 1.0, "longest": 1, "by": "nobody"}
+        return {"sent": 1, "bytes": 1, "wakes": 1, "seconds": 1.0, "longest": 1, "by": "nobody", "forgotten": []}
 
     monkeypatch.setattr(generate, "attempt", noting)
     generate.shared(trial(port=9, flows=3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,12 +18,14 @@ from runner.data.named import Must
 from runner.data.needs import Needs
 from runner.data.store import Store, load_run, open_store
 from runner.data.trials import Measurement
+from runner.instruments.traffic.ladder import ROOM
 from runner.sweep import coming_in, showing
 from runner.sweep.coming_in import Rest
 from runner.sweep.request import Request
 from runner.sweep.settings import Outcome
+from runner.sweep.showing import ALONE_S, LATE_S, STEADY_BPS, WATCH_S, before_watching, unwatched
 from tests.unit.asking import request
-from tests.unit.choice.runs import TRUTHS, chosen_run
+from tests.unit.choice.runs import TRUTHS, chosen_run, stretch
 from tests.unit.instruments.test_own_instrument import Watcher
 from tests.unit.synthetic import make_trial
 
@@ -41,6 +44,22 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield made
 
 
+@dataclass
+class MadeUpStage:
+    """In the place of a stage."""
+
+    rig: Any
+    deadline: float
+
+
+def watch(rest: Rest, asked: Request, gap_s: float = 0.01) -> None:
+    """Simulates an uncut stretch of each of these VPNs."""
+    for cell in asked.cells:
+        rest.before.store.append(stretch(cell.vpn, cell.params, gap_s))
+    stage: Any = rest.before.stage
+    stage.deadline -= WATCH_S
+
+
 @pytest.fixture
 def tried(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """Simulates the trials that are asked for: every tunnel stays closed, comes back, and carries little where packets
@@ -49,6 +68,8 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
     def simulate(rest: Rest, asked: Request) -> None:
         stage: Any = rest.before.stage
+        if [experiment.name for experiment in asked.experiments] == ["steady"]:
+            return watch(rest, asked)
         assert (asked.profile.rounds, asked.repetitions) == (0, 1)
         for cell in asked.cells:
             measure = cell.params["measure"]
@@ -76,12 +97,16 @@ def rest(store: Store) -> Callable[..., Rest]:
         store.save_run(run)
         for trial in trials:
             store.append(trial)
-        stage = SimpleNamespace(rig=SimpleNamespace(stands=stands), deadline=time.monotonic() + left_s)
+        stage = MadeUpStage(SimpleNamespace(stands=stands), time.monotonic() + left_s)
         before: Any = SimpleNamespace(store=store, stage=stage, outcome=Outcome(), watcher=Watcher())
         nothing: Any = None
         return Rest(before, request("choose", vpns=VPNS, deadline_s=160.0, needs=asked), run, nothing, {})
 
     return made
+
+
+def use(rest: Rest) -> None:
+    showing.use(rest, rest.before.stage)
 
 
 def named(store: Store) -> list[str]:
@@ -94,7 +119,7 @@ def test_musts_that_nobody_tried_are_shown_of_those_who_would_be_named(
 ) -> None:
     settled = rest(needs("fail-closed", "no-fixed-address"), left_s=3600)
     assert named(store) == []  # unknown of all of them
-    showing.use(settled)
+    use(settled)
     now = named(store)
     assert now
     assert tried == [("security", vpn) for vpn in now] + [("recovery", vpn) for vpn in now]
@@ -107,7 +132,7 @@ def test_musts_that_nobody_tried_are_shown_of_those_who_would_be_named(
 def test_nothing_is_tried_that_does_not_fit_in_the_time_that_is_left(
     rest: Callable[..., Rest], tried: list[tuple[str, str]]
 ) -> None:
-    showing.use(rest(needs("fail-closed", "no-fixed-address"), left_s=45))
+    use(rest(needs("fail-closed", "no-fixed-address"), left_s=45))
     assert [measure for measure, _ in tried] == ["security"]  # the one that takes at most 40 s, of one VPN
 
 
@@ -122,14 +147,14 @@ def test_nothing_is_tried_that_does_not_fit_in_the_time_that_is_left(
 def test_nothing_is_tried(
     asked: Needs, left_s: float, stands: int, rest: Callable[..., Rest], tried: list[tuple[str, str]]
 ) -> None:
-    showing.use(rest(asked, left_s, stands))
+    use(rest(asked, left_s, stands))
     assert tried == []
 
 
 def test_nothing_is_tried_in_a_guest_kernel(rest: Callable[..., Rest], tried: list[tuple[str, str]]) -> None:
     settled = rest(needs("fail-closed"), left_s=3600)
     settled.record.lab["guest"] = "qemu-kvm"
-    showing.use(settled)
+    use(settled)
     assert tried == []
 
 
@@ -137,7 +162,7 @@ def test_nothing_is_tried_before_the_answer_is_settled(
     rest: Callable[..., Rest], tried: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coming_in, "look_at", lambda *_: SimpleNamespace(doubts=["50 Mbit/s"]))
-    showing.use(rest(needs("fail-closed"), left_s=3600))
+    use(rest(needs("fail-closed"), left_s=3600))
     assert tried == []
 
 
@@ -148,14 +173,14 @@ def test_nothing_is_tried_before_the_answer_is_settled(
 def test_tcp_in_tcp_is_measured_where_the_path_loses_and_the_answer_depends_on_it(
     path_loss_ratio: float, who: list[tuple[str, str]], rest: Callable[..., Rest], tried: list[tuple[str, str]]
 ) -> None:
-    showing.use(rest(needs(path_loss_ratio=path_loss_ratio), left_s=3600))
+    use(rest(needs(path_loss_ratio=path_loss_ratio), left_s=3600))
     assert tried == who
 
 
 def test_what_a_lossy_path_carried_is_known_of_the_device(
     store: Store, rest: Callable[..., Rest], tried: list[tuple[str, str]]
 ) -> None:
-    showing.use(rest(needs(path_loss_ratio=1e-3), left_s=3600))
+    use(rest(needs(path_loss_ratio=1e-3), left_s=3600))
     assert tried
     (seen,) = devices(*load_run(store.folder))["ssh_tun"].on_path
     assert (seen.rate_bps, seen.rtt_ms, seen.loss_ratio, seen.tcp_bps) == (7.5e7, 20, 1e-3, 3e7)
@@ -177,3 +202,74 @@ def test_the_plan_says_it() -> None:
     assert "further VPNs" in every
     assert "further VPNs" not in said(deadline_s=160.0, vpns="openvpn")
     assert "the time that is left" not in said()
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
+    """Simulates what is watched. Has each VPN and its rate, in their order."""
+    seen: list[tuple[str, float]] = []
+
+    def simulate(rest: Rest, asked: Request) -> None:
+        assert len({cell.params[STEADY_BPS] for cell in asked.cells}) == 1
+        seen.extend((cell.vpn, float(cell.params[STEADY_BPS])) for cell in asked.cells if cell.vpn != "none")
+        watch(rest, asked)
+
+    monkeypatch.setattr(showing, "carry_on", simulate)
+    return seen
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_what_is_named_first_is_watched_once(
+    settled: bool,
+    store: Store,
+    rest: Callable[..., Rest],
+    watched: list[tuple[str, float]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not settled:
+        monkeypatch.setattr(coming_in, "look_at", lambda *_: SimpleNamespace(doubts=["50 Mbit/s"]))
+    stated = rest(needs(), left_s=3600)
+    use(stated)
+    assert watched == [(named(store)[0], round(0.8 * ROOM * 5e7))]
+    found = devices(*load_run(store.folder))[named(store)[0]].watched
+    assert found
+    assert found.rate_bps == watched[0][1]
+    assert not unwatched(*load_run(store.folder))
+    use(stated)  # and once more, as `more` does
+    assert len(watched) == 1
+
+
+def test_of_many_lines_each_first_one_is_watched_at_what_it_has_to_carry(
+    store: Store, rest: Callable[..., Rest], watched: list[tuple[str, float]]
+) -> None:
+    use(rest(needs(line_bps=None), left_s=3600))
+    assert watched
+    assert len(watched) == len({vpn for vpn, _ in watched})
+    for vpn, rate_bps in watched:
+        assert rate_bps <= 0.8 * max(TRUTHS[vpn].udp_bps, 1e7) * 1.1
+
+
+def test_nothing_is_watched_without_time(rest: Callable[..., Rest], watched: list[tuple[str, float]]) -> None:
+    use(rest(needs(), left_s=ALONE_S - 1))
+    assert not watched
+
+
+def test_where_a_round_has_ended_late_plain_ip_is_left_out(
+    store: Store, rest: Callable[..., Rest], watched: list[tuple[str, float]]
+) -> None:
+    use(rest(needs(), left_s=WATCH_S - 1))
+    assert len(watched) == 1
+    assert not any(STEADY_BPS in trial.params for trial in store.trials if trial.vpn == "none")
+
+
+def test_a_run_leaves_time_to_watch_what_it_names_and_most_of_it_to_measure() -> None:
+    def left_s(deadline_s: float, experiment: str = "choose", **asked: Any) -> float:
+        stage: Any = MadeUpStage(None, time.monotonic() + deadline_s)
+        stage.request = request(experiment, deadline_s=deadline_s, **asked)
+        return float(stage.deadline - (before_watching(stage).deadline or 0))
+
+    assert left_s(600, needs=needs()) == pytest.approx(LATE_S + WATCH_S)
+    assert left_s(600) == pytest.approx(LATE_S + 2 * WATCH_S)
+    assert left_s(160) == pytest.approx(LATE_S + WATCH_S)
+    assert left_s(100) == 0
+    assert left_s(600, "latency") == 0
