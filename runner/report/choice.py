@@ -14,6 +14,7 @@ from runner.choice.musts import State, states, words_of
 from runner.data.loads import MachineLoad
 from runner.data.named import Must
 from runner.data.needs import Needs
+from runner.data.scale import NoScale, no_scale
 from runner.data.shipped import shipped_runs
 from runner.data.trials import Run, Strict, Trial
 from runner.ranking.basis import comparable
@@ -36,8 +37,8 @@ class Choice(Strict):
     those of which datagrams could not be measured -> why; ``others``:
     VPNs that the run has not come to and that have the musts, as far as shipped runs and declarations tell;
     ``kin``: of those that were measured; ``stolen``: the share of the CPU time that the hypervisor took;
-    ``foreign``: that programs outside of the lab had. ``devices`` are what all of it was made from; they are not part
-    of report.json."""
+    ``foreign``: that programs outside of the lab had; ``scale``: why data planes are not compared. ``devices`` are what
+    all of it was made from; they are not part of report.json."""
 
     needs: Needs
     answer: Answer | None
@@ -51,12 +52,14 @@ class Choice(Strict):
     kin: list[Kin]
     stolen: float
     foreign: float = 0.0
+    scale: NoScale | None = None
     devices: dict[str, InstanceOf[Device]] = Field(default={}, exclude=True)
 
     @property
     def calm(self) -> bool:
-        """Did the hypervisor and other programs leave the machine alone?"""
-        return max(self.stolen, self.foreign) <= CALM
+        """Did the hypervisor and other programs leave the machine alone, and is it a real one? Else what is not carried
+        here may be carried elsewhere."""
+        return max(self.stolen, self.foreign) <= CALM and not self.scale
 
     @property
     def named(self) -> set[str]:
@@ -74,7 +77,8 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
     steal = [trial.noise.steal_ratio for trial in trials if trial.noise and trial.noise.steal_ratio is not None]
     stolen = statistics.median(steal) if steal else 0.0
     foreign = statistics.median([_foreign(load) for trial in trials for load in trial.loads] or [0.0])
-    calm = max(stolen, foreign) <= CALM
+    emulated = no_scale(run)
+    calm = max(stolen, foreign) <= CALM and not emulated
     every = bands(measured, words, run.needs)
     said = answer(measured, words, run.needs, calm=calm) if run.needs.line_bps else None
     return Choice(
@@ -90,6 +94,7 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
         kin=[Kin(vpn=vpn, kernel=other) for vpn in sorted(measured) for other in _in_kernel(run, vpn)],
         stolen=stolen,
         foreign=foreign,
+        scale=emulated,
         devices=measured,
     )
 
@@ -101,8 +106,8 @@ def _foreign(load: MachineLoad) -> float:
 
 
 def _others(run: Run) -> list[str]:
-    """The VPNs that the run has not come to and that have every must in force. None in User Mode Linux."""
-    if run.lab.get("guest") == "uml":
+    """The VPNs that the run has not come to and that have every must in force. None where data planes have no scale."""
+    if no_scale(run):
         return []
     records = {name: record for shipped, _ in reversed(shipped_runs()) for name, record in shipped.vpns.items()}
     return [vpn for vpn in candidates(records, run.needs) if vpn not in run.vpns]
