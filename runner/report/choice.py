@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic import Field, InstanceOf
 
@@ -16,7 +16,7 @@ from runner.data.named import Must
 from runner.data.needs import Needs
 from runner.data.scale import NoScale, no_scale
 from runner.data.shipped import shipped_runs
-from runner.data.trials import Run, Strict, Trial
+from runner.data.trials import Run, Strict, Trial, VpnRecord
 from runner.ranking.basis import comparable
 
 DATAGRAMS = ("udp", "ladder")
@@ -24,10 +24,12 @@ CALM = 0.1  # of the CPU time, the hypervisor's or other programs': above it, wh
 
 
 class Kin(Strict):
-    """A VPN of the answer, and one that speaks the same protocol in the kernel."""
+    """A program that was measured, and a VPN that speaks the same protocol in the kernel and was not. ``lacks``: the
+    musts that the latter does not have, as far as shipped runs and declarations tell."""
 
     vpn: str
     kernel: str
+    lacks: list[Must] = []
 
 
 class Choice(Strict):
@@ -36,7 +38,7 @@ class Choice(Strict):
     -> what is known of it; ``absent``: VPNs that were asked for and not measured here, the kernel's first; ``partly``:
     those of which datagrams could not be measured -> why; ``others``:
     VPNs that the run has not come to and that have the musts, as far as shipped runs and declarations tell;
-    ``kin``: of those that were measured; ``stolen``: the share of the CPU time that the hypervisor took;
+    ``kin``: of the programs that were measured; ``stolen``: the share of the CPU time that the hypervisor took;
     ``foreign``: that programs outside of the lab had; ``scale``: why data planes are not compared. ``devices`` are what
     all of it was made from; they are not part of report.json."""
 
@@ -91,7 +93,7 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
         absent=_absent(run, trials),
         partly=_partly(run, trials),
         others=_others(run),
-        kin=[Kin(vpn=vpn, kernel=other) for vpn in sorted(measured) for other in _in_kernel(run, vpn)],
+        kin=_kin(run, trials, sorted(measured)),
         stolen=stolen,
         foreign=foreign,
         scale=emulated,
@@ -131,10 +133,22 @@ def _partly(run: Run, trials: Sequence[Trial]) -> dict[str, str]:
     }
 
 
-def _in_kernel(run: Run, vpn: str) -> list[str]:
-    own = run.vpns[vpn]
-    return [
-        other
-        for other, record in run.vpns.items()
-        if own.speaks and record.speaks == own.speaks and (own.dataplane, record.dataplane) == ("userspace", "kernel")
-    ]
+def _kin(run: Run, trials: Sequence[Trial], judged: Sequence[str]) -> list[Kin]:
+    """The kin of the judged programs: of the VPNs that were asked for, or else of all that are known."""
+    measured = {trial.vpn for trial in trials if trial.status == "ok"}
+    every = {name: record for shipped, _ in reversed(shipped_runs()) for name, record in shipped.vpns.items()}
+    known = states(run.model_copy(update={"vpns": every | run.vpns}), trials, shipped_runs())
+    found = []
+    for vpn in judged:
+        twins = _in_kernel(run.vpns, run.vpns[vpn]) or _in_kernel(every, run.vpns[vpn])
+        for kernel in () if measured & {*twins} else twins:
+            lacks = [must for must, state in known[kernel].items() if state.word == "no"]
+            found.append(Kin(vpn=vpn, kernel=kernel, lacks=lacks))
+    return found
+
+
+def _in_kernel(records: Mapping[str, VpnRecord], own: VpnRecord) -> list[str]:
+    """The VPNs of the kernel that speak a program's protocol."""
+    if own.dataplane != "userspace" or not own.speaks:
+        return []
+    return [name for name, record in records.items() if (record.speaks, record.dataplane) == (own.speaks, "kernel")]

@@ -112,7 +112,7 @@ def told_of_every_line(report: Report, devices: dict[str, Device], needs: Needs)
 
 SAID = """needs => { const {rule, say} = window.vpnevalChoice, said = rule.answer(needs);
   const {needs: _, ...answer} = said;
-  return {answer, headline: say.headline(said, needs), whyNot: say.whyNot(said), kin: say.kin(said.named),
+  return {answer, headline: say.headline(said, needs), whyNot: say.whyNot(said), kin: say.kin(said.named, needs),
     failed: say.failed(said)}; }"""
 SAID_OF_EVERY_LINE = """needs => { const {rule, say} = window.vpnevalChoice, bands = rule.bands(needs);
   return {lines: say.lines(bands), changed: say.changed(rule.changes(rule.answer(needs), bands)),

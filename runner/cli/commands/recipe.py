@@ -71,7 +71,7 @@ def _named(context: typer.Context, of_run: Path | None) -> str:
     from runner.data.scale import no_scale
     from runner.data.store import load_run
     from runner.report.choice import choice
-    from runner.report.choice_words import headline
+    from runner.report.choice_words import headline, kin
     from runner.report.scale import above
 
     run, trials = load_run(of_run)
@@ -82,6 +82,8 @@ def _named(context: typer.Context, of_run: Path | None) -> str:
     if found := no_scale(run):
         options.tell(above(found))
     options.tell(headline(made))
+    if kernels := kin(made, *said.named):
+        options.tell(kernels)
     if not said.named:
         raise UsageError("no VPN is named, so there is no recipe. Name a VPN to see its recipe all the same")
     return said.named[0]

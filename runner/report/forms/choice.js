@@ -425,9 +425,15 @@ function saying(data) {
     return then.without === "networks" ? `if forwarding TCP ports is enough, ${words}${kept}` : "";
   }
 
-  function kin(named) {
-    const pairs = data.kin.filter(([vpn]) => named.includes(vpn)).map(([vpn, kernel]) => `${kernel} speaks ${vpn}'s protocol`);
-    return pairs.length ? `In the kernel, ${listed(pairs, "and")}: take it where both gateways have it.` : "";
+  function kin(named, needs) {
+    const may = data.kin.filter(([, , lacks]) => !lacks.some((must) => needs.must.includes(must)));
+    const kernels = [...new Set(may.map(([vpn]) => vpn))].map((vpn) => [vpn, listed(may.filter(([own]) => own === vpn).map(([, kernel]) => kernel), "or")]);
+    if (!kernels.length) return "";
+    const programs = [...new Set(kernels.map(([, twins]) => twins))].map((twins) => [twins, kernels.filter(([, own]) => own === twins).map(([vpn]) => vpn)]);
+    const speak = programs.map(([twins, vpns]) => `${twins} speaks the protocol of ${listed(vpns, "and")}`);
+    const [was, costs] = programs.length === 1 ? ["it was", "costs"] : ["they were", "cost"];
+    const take = kernels.filter(([vpn]) => named.includes(vpn)).map(([vpn, twins]) => ` Where both gateways have ${twins}, take it instead of ${vpn}.`);
+    return `In the kernel, ${listed(speak, "and")}: ${was} not measured here, and usually ${costs} less.${take.join("")}`;
   }
 
   const failed = (said) => said.candidates.filter((one) => one.failed).map(

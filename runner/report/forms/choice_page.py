@@ -92,7 +92,7 @@ def _data(report: Report, choice: Choice, where: str) -> dict[str, Any]:
             }
             for vpn, own in known.items()
         },
-        "kin": [[one.vpn, one.kernel] for one in choice.kin],
+        "kin": [[one.vpn, one.kernel, one.lacks] for one in choice.kin],
         "say": {
             "traffic": choice_words.TRAFFIC,
             "reserved": choice_words.RESERVED,
