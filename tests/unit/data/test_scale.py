@@ -15,6 +15,7 @@ from tests.unit.synthetic import make_run
 REAL = {"system_call_us": 0.149, "packet_us": 0.398}
 UML = {"system_call_us": 12.333, "packet_us": 0.244}
 TCG = {"system_call_us": 0.39, "packet_us": 14.0}
+BUSY_TCG = {"system_call_us": 0.988, "packet_us": 15.39}  # QEMU without KVM on a host at load 20
 SLOW = {"system_call_us": 1.4, "packet_us": 2.2}  # a small router: both are dear
 XEON = {"cpu": "Intel(R) Xeon(R) Processor", "virtualization": "none", "clock_source": "tsc"}
 QEMU64 = {"cpu": "QEMU Virtual CPU version 2.5+", "maker": "QEMU Standard PC (i440FX + PIIX, 1996)"}
@@ -48,7 +49,7 @@ LABS: dict[str, tuple[dict[str, Any], NoScale | None]] = {
     ),
     "the same, with a processor of a real name": (namespaces(calibration={"here": TCG}), NoScale(kind="costs")),
     "the same, where systemd knows": (
-        namespaces(virtualization="qemu", calibration={"here": TCG}),
+        namespaces(virtualization="qemu", calibration={"here": BUSY_TCG}),
         NoScale(kind="emulation"),
     ),
     "namespaces in somebody's own User Mode Linux": (namespaces(cpu="UML"), NoScale(kind="uml")),
