@@ -21,6 +21,7 @@ from runner.choice.watched import Watched, watched
 from runner.data.levels import BASELINE, outside_of_tunnel
 from runner.data.numbers import MOST_LOG
 from runner.data.own_cores import on_own_cores
+from runner.data.scale import no_scale
 from runner.data.trials import Run, Rung, Trial
 from runner.data.wan import conditions
 from runner.ranking.basis import Basis, basis_of, unusual
@@ -82,6 +83,7 @@ class Device:
     kind of the ladder (``tcp``, ``datagrams``); ``attempts``: likewise, at each of its rates; ``watched``: what it
     was like when it was watched for long; None where it was not.
     ``own_gateways``: it was measured between the user's own gateways, so that what is carried here is what counts.
+    ``real``: not in an emulated machine.
     """
 
     vpn: str
@@ -97,6 +99,7 @@ class Device:
     tcp_in_tcp: bool = False
     on_path: tuple[OnPath, ...] = ()
     own_gateways: bool = False
+    real: bool = True
     trials: int = 0
     failed: int = 0
     curves: Mapping[str, Curve] = field(default_factory=dict)
@@ -157,6 +160,7 @@ def _device(
     """``bare``: the path between two sites (lab.path of run.json), which stands for plain IP where no router lets that
     pass; what a VPN costs is then the whole cost."""
     record, own = run.vpns[vpn], [trial for trial in every if trial.status == "ok"]
+    real = no_scale(run) is None  # what an emulated machine carries says nothing of gateways
     kinds = {where(trial)[0] for trial in every if trial.status in TRIED}
     others = min((other.after for other in run.vpns.values() if other.after > record.after), default=math.inf)
     asked = {place for place in planned if place[0] in kinds and record.after < place[1] <= others}
@@ -170,9 +174,12 @@ def _device(
         udp_bps=_drawn("udp", udp),
         payload_bytes=float(payload or Device.payload_bytes),
         at_least=frozenset(kind for kind, metric in bounds.items() if basis.bounds.get(metric, {}).get(vpn)),
-        growth={kind: _growth(record.dataplane, own, kind, of) for kind, of in (("tcp", tcp), ("udp", udp)) if of},
+        growth={
+            kind: _growth(record.dataplane, own, kind, of) for kind, of in (("tcp", tcp), ("udp", udp)) if of and real
+        },
         rtt_added_ms=_beyond("rtt", basis.values.get("rtt", {}).get(vpn), block_values(plain, "rtt"), bare),
-        own_gateways=bare is not None,
+        own_gateways=bare is not None and real,
+        real=real,
         setup_s=_middle(basis.values.get("setup_time", {}).get(vpn)),
         breakdown_bps=min((rate for trial in own for rate in breakdowns_bps(trial)), default=None),
         tcp_in_tcp=record.transport == "tcp" and record.carries != "tcp",

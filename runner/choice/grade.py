@@ -126,8 +126,9 @@ def graded(device: Device, needs: Needs, thresholds: Thresholds, *, own_cores: b
         rtt = _or_unknown(device.rtt_added_ms)
         codes["rtt"] = _step(rtt, Step(noticed_ms, math.inf))
         values["rtt"] = rtt
-    setup = _or_unknown(device.setup_s)
-    codes["setup"], values["setup"] = _step(setup, thresholds.setup_s), setup
+    if device.real:  # elsewhere a set-up is how long programs take to start
+        values["setup"] = _or_unknown(device.setup_s)
+        codes["setup"] = _step(values["setup"], thresholds.setup_s)
     lossy = needs.path_loss_ratio is None or needs.path_loss_ratio >= thresholds.tcp_in_tcp_loss_ratio
     if device.tcp_in_tcp and lossy and (share or not _on_path(device, needs)):  # a lost packet delays all datagrams
         codes["tcp_in_tcp"] = _all(Grade.LITTLE)

@@ -27,12 +27,14 @@ class Program(Strict):
 class MachineState(Strict):
     """What the machine did beside the run. ``stolen``: the share of the CPU time that the hypervisor took; ``foreign``:
     that programs outside of the lab had; ``programs``: the largest of these; ``rounds``: how often each ladder of the
-    VPN that was measured most was climbed at least."""
+    VPN that was measured most was climbed at least; ``real``: it is no emulated machine, on which nothing takes as long
+    as elsewhere."""
 
     stolen: float = 0.0
     foreign: float = 0.0
     programs: list[Program] = []
     rounds: int = FEWEST_ROUNDS
+    real: bool = True
 
     @property
     def taken(self) -> float:
@@ -41,8 +43,8 @@ class MachineState(Strict):
 
     @property
     def calm(self) -> bool:
-        """Was the machine left alone?"""
-        return max(self.stolen, self.foreign) <= CALM
+        """Was the machine left alone, and is it a real one? Else what is not carried here may be carried elsewhere."""
+        return max(self.stolen, self.foreign) <= CALM and self.real
 
     @property
     def disturbed(self) -> bool:
@@ -55,8 +57,9 @@ class MachineState(Strict):
         return "busy" if self.taken > BUSY else "few" if self.rounds < FEWEST_ROUNDS else None
 
 
-def machine_state(trials: Sequence[Trial], vpns: Sequence[str]) -> MachineState:
-    """The state of the machine, from all ``trials`` of a run, of which the ladders of ``vpns`` are judged."""
+def machine_state(trials: Sequence[Trial], vpns: Sequence[str], *, real: bool = True) -> MachineState:
+    """The state of the machine, from all ``trials`` of a run, of which the ladders of ``vpns`` are judged. ``real``: is
+    it no emulated one?"""
     steal = [trial.noise.steal_ratio for trial in trials if trial.noise and trial.noise.steal_ratio is not None]
     loads = [load for trial in trials for load in trial.loads if load.cores]
     climbed: dict[str, Counter[str]] = {vpn: Counter() for vpn in vpns}
@@ -68,6 +71,7 @@ def machine_state(trials: Sequence[Trial], vpns: Sequence[str]) -> MachineState:
         stolen=statistics.median(steal or [0.0]),
         foreign=statistics.median([*map(foreign_share, loads), *ladders] or [0.0]),
         programs=_programs(loads),
+        real=real,
         rounds=max((min(of.values()) for of in climbed.values() if of), default=0),
     )
 

@@ -20,6 +20,7 @@ from runner.lab.readings.hardware import cpu_name
 from runner.lab.readings.seen import Seen
 from runner.report.choice import choice
 from runner.report.choice_words import headline, suits
+from runner.report.scale import above
 from runner.report.text import counted, quantity
 from runner.sweep.request import site_limits
 from runner.tunnel.bottleneck import PAYLOAD_SHARE, REACHED
@@ -91,7 +92,8 @@ def instead(found: Look, folder: Path | None) -> list[str]:
             continue
         vpn = next(iter(found.tunnel.values())).vpn if found.tunnel else ""
         own = [sentence for sentence in suits(made, vpn)[1:] if vpn]
-        return [f"By the run {short(path)}: {headline(made)}", *own]
+        emulated = [above(made.scale)] if made.scale else []
+        return [" ".join([f"By the run {short(path)}:", *emulated, headline(made)]), *own]
     return []
 
 

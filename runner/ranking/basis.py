@@ -12,6 +12,7 @@ from runner.data.errors import UsageError
 from runner.data.levels import RANKED_AT, VARIANTS, WAN_FACTORS, outside_of_tunnel
 from runner.data.metric import Metric
 from runner.data.remarks import Kind
+from runner.data.scale import no_scale
 from runner.data.trials import Run, Trial
 from runner.ranking.draws import DrawnRanks, Order, draw_ranks, order_of
 from runner.ranking.estimates import Blocks, Estimate, estimate_pairs
@@ -152,13 +153,13 @@ def basis_of(run: Run, trials: Sequence[Trial], configuration: str, metrics: Col
 
 
 def comparable(run: Run) -> list[str]:
-    """The VPNs that the run may compare. In User Mode Linux those whose packets the kernel carries: there a system call
-    costs 50 to 400 times as much as on a machine, and the kernel's work on a packet the same (docs/method.md)."""
-    in_uml = run.lab.get("guest") == "uml"
+    """The VPNs that the run may compare: on machines that are no scale for data planes (runner/data/scale.py), those
+    whose packets the kernel carries."""
+    apart = no_scale(run) is not None
     return [
         vpn
         for vpn, record in run.vpns.items()
-        if not record.reference and not (in_uml and record.dataplane == "userspace")
+        if not record.reference and not (apart and record.dataplane == "userspace")
     ]
 
 

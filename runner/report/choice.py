@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from pydantic import Field, InstanceOf
@@ -15,8 +15,9 @@ from runner.choice.model import Answer, Band, Change
 from runner.choice.musts import State, states, words_of
 from runner.data.named import Must
 from runner.data.needs import Needs
+from runner.data.scale import NoScale, no_scale
 from runner.data.shipped import shipped_beside, shipped_runs
-from runner.data.trials import Run, Strict, Trial
+from runner.data.trials import Run, Strict, Trial, VpnRecord
 from runner.ranking.basis import comparable
 from runner.report.side_by_side import SideBySide, side_by_side
 
@@ -24,10 +25,12 @@ DATAGRAMS = ("udp", "ladder")
 
 
 class Kin(Strict):
-    """A VPN of the answer, and one that speaks the same protocol in the kernel."""
+    """A program that was measured, and a VPN that speaks the same protocol in the kernel and was not. ``lacks``: the
+    musts that the latter does not have, as far as shipped runs and declarations tell."""
 
     vpn: str
     kernel: str
+    lacks: list[Must] = []
 
 
 class Choice(Strict):
@@ -37,9 +40,9 @@ class Choice(Strict):
     -> what is known of it; ``absent``: VPNs that were asked for and not measured here, the kernel's first; ``partly``:
     those of which datagrams could not be measured -> why; ``others``:
     VPNs that the run has not come to and that have the musts, as far as shipped runs and declarations tell;
-    ``kin``: of those that were measured; ``machine``: what it did beside, which may forbid an answer; ``beside``: what
-    is known of the named VPNs, where they are two or more. ``devices`` are what all of it was made from; they are not
-    part of report.json."""
+    ``kin``: of the programs that were measured; ``machine``: what it did beside, which may forbid an answer; ``scale``:
+    why data planes are not compared; ``beside``: what is known of the named VPNs, where they are two or more.
+    ``devices`` are what all of it was made from; they are not part of report.json."""
 
     needs: Needs
     answer: Answer | None
@@ -52,6 +55,7 @@ class Choice(Strict):
     others: list[str] = []
     kin: list[Kin]
     machine: MachineState
+    scale: NoScale | None = None
     beside: SideBySide | None = None
     devices: dict[str, InstanceOf[Device]] = Field(default={}, exclude=True)
 
@@ -68,7 +72,7 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
         return None
     known = states(run, trials, shipped_runs())
     words = words_of(known)
-    machine = machine_state(trials, [*measured])
+    machine = machine_state(trials, [*measured], real=not no_scale(run))
     every = [] if machine.forbids else bands(measured, words, run.needs, state=machine)
     stated = run.needs.line_bps and not machine.forbids
     said = answer(measured, words, run.needs, state=machine) if stated else None
@@ -82,8 +86,9 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
         absent=_absent(run, trials),
         partly=_partly(run, trials),
         others=_others(run),
-        kin=[Kin(vpn=vpn, kernel=other) for vpn in sorted(measured) for other in _in_kernel(run, vpn)],
+        kin=_kin(run, trials, sorted(measured)),
         machine=machine,
+        scale=no_scale(run),
         devices=measured,
     )
     return made.model_copy(update={"beside": _beside(made, run, trials, words)})
@@ -98,8 +103,8 @@ def _beside(made: Choice, run: Run, trials: Sequence[Trial], words: Words) -> Si
 
 
 def _others(run: Run) -> list[str]:
-    """The VPNs that the run has not come to and that have every must in force. None in User Mode Linux."""
-    if run.lab.get("guest") == "uml":
+    """The VPNs that the run has not come to and that have every must in force. None where data planes have no scale."""
+    if no_scale(run):
         return []
     records = {name: record for shipped, _ in reversed(shipped_runs()) for name, record in shipped.vpns.items()}
     return [vpn for vpn in candidates(records, run.needs) if vpn not in run.vpns]
@@ -123,10 +128,22 @@ def _partly(run: Run, trials: Sequence[Trial]) -> dict[str, str]:
     }
 
 
-def _in_kernel(run: Run, vpn: str) -> list[str]:
-    own = run.vpns[vpn]
-    return [
-        other
-        for other, record in run.vpns.items()
-        if own.speaks and record.speaks == own.speaks and (own.dataplane, record.dataplane) == ("userspace", "kernel")
-    ]
+def _kin(run: Run, trials: Sequence[Trial], judged: Sequence[str]) -> list[Kin]:
+    """The kin of the judged programs: of the VPNs that were asked for, or else of all that are known."""
+    measured = {trial.vpn for trial in trials if trial.status == "ok"}
+    every = {name: record for shipped, _ in reversed(shipped_runs()) for name, record in shipped.vpns.items()}
+    known = states(run.model_copy(update={"vpns": every | run.vpns}), trials, shipped_runs())
+    found = []
+    for vpn in judged:
+        twins = _in_kernel(run.vpns, run.vpns[vpn]) or _in_kernel(every, run.vpns[vpn])
+        for kernel in () if measured & {*twins} else twins:
+            lacks = [must for must, state in known[kernel].items() if state.word == "no"]
+            found.append(Kin(vpn=vpn, kernel=kernel, lacks=lacks))
+    return found
+
+
+def _in_kernel(records: Mapping[str, VpnRecord], own: VpnRecord) -> list[str]:
+    """The VPNs of the kernel that speak a program's protocol."""
+    if own.dataplane != "userspace" or not own.speaks:
+        return []
+    return [name for name, record in records.items() if (record.speaks, record.dataplane) == (own.speaks, "kernel")]

@@ -195,7 +195,8 @@ def suits(choice: Choice | None, *vpns: str) -> list[str]:
     if choice is None or said is None:
         return []
     asked = [candidate for candidate in said.candidates if candidate.vpn in vpns]
-    return [headline(choice), *(_suits(candidate, said) for candidate in asked)]
+    sentences = [headline(choice), *(_suits(candidate, said) for candidate in asked), kin(choice, *vpns)]
+    return [sentence for sentence in sentences if sentence]
 
 
 def _suits(candidate: Candidate, said: Answer) -> str:
@@ -242,12 +243,23 @@ def about_musts(choice: Choice) -> str:
     return f"Musts of {first.vpn}: {', '.join(words)}."
 
 
-def kin(choice: Choice) -> str:
-    """Which of the kernel's VPNs speak the protocols of the named ones; empty where there are none."""
-    pairs = [f"{one.kernel} speaks {one.vpn}'s protocol" for one in choice.kin if one.vpn in choice.named]
-    if not pairs:
+def kin(choice: Choice, *vpns: str) -> str:
+    """Which of the kernel's VPNs speak the protocols of programs that were judged (of ``vpns`` alone, where some are
+    given), and were not measured: whoever names or leaves out the program must know of them. Empty where none may
+    do."""
+    may = [one for one in choice.kin if not {*one.lacks} & {*choice.needs.must} and one.vpn in (vpns or (one.vpn,))]
+    kernels = {vpn: tuple(one.kernel for one in may if one.vpn == vpn) for vpn in dict.fromkeys(one.vpn for one in may)}
+    if not kernels:
         return ""
-    return f"In the kernel, {_listed(pairs, 'and')}: take it where both gateways have it."
+    programs = {twins: [vpn for vpn, own in kernels.items() if own == twins] for twins in kernels.values()}
+    speak = [f"{_listed(twins, 'or')} speaks the protocol of {_listed(of, 'and')}" for twins, of in programs.items()]
+    was, costs = ("it was", "costs") if len(programs) == 1 else ("they were", "cost")
+    take = [
+        f" Where both gateways have {_listed(twins, 'or')}, take it instead of {vpn}."
+        for vpn, twins in kernels.items()
+        if vpn in choice.named
+    ]
+    return f"In the kernel, {_listed(speak, 'and')}: {was} not measured here, and usually {costs} less.{''.join(take)}"
 
 
 def not_measured(choice: Choice) -> str:

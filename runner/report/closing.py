@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from runner.report.answer import answers
 from runner.report.choice_words import in_a_line
 from runner.report.model import Report
+from runner.report.scale import above
 
 
 def closing(reports: Mapping[str, Report]) -> list[str]:
@@ -16,8 +17,7 @@ def closing(reports: Mapping[str, Report]) -> list[str]:
     nowhere = sorted(set.intersection(*absent)) if absent else []
     lines = [f"Not measured: {', '.join(nowhere)}, which no kernel here runs."] if nowhere else []
     for kernel, report in reports.items():
-        scale = f"Under {kernel}, which has a scale of its own: " if kernel else ""
-        lines.append(scale + _said(report))
+        lines.append(f"Under {kernel}, which has a scale of its own: {_answer(report)}" if kernel else _said(report))
     return lines
 
 
@@ -28,6 +28,10 @@ def by_uplink(reports: Iterable[Report]) -> list[str]:
 
 
 def _said(report: Report) -> str:
+    return f"{above(report.scale)} {_answer(report)}" if report.scale else _answer(report)
+
+
+def _answer(report: Report) -> str:
     if report.choice:
         return in_a_line(report.choice)
     every = answers(report)

@@ -17,6 +17,7 @@ from runner.report.headings import machine
 from runner.report.model import Report
 from runner.report.plots.thinning import note, shown
 from runner.report.ranked_numbers import RankedNumber
+from runner.report.scale import above
 from runner.report.why import sentence
 
 ARROWS = {"higher": "↑", "lower": "↓"}  # which way is better
@@ -26,7 +27,7 @@ HEAD = ("VPN", "levels", "median (95 % interval)", "share of baseline", "n", "Co
 def whole(report: Report, plots: Mapping[str, Sequence[Plot]], where: str = "") -> list[Block]:
     """All sections of the report. ``plots``: experiment -> the plots to show; ``where``: the run folder, for the
     command that continues the run."""
-    blocks: list[Block] = [Heading(f"vpneval: {report.run_id}", level=1), Paragraph(machine(report))]
+    blocks: list[Block] = [Heading(f"vpneval: {report.run_id}", level=1), *no_scale(report), Paragraph(machine(report))]
     if report.choice:
         blocks += choice(report.choice, where or report.run_id)
     for answer_ in answers(report) if report.ranks_count else []:
@@ -50,7 +51,7 @@ def whole(report: Report, plots: Mapping[str, Sequence[Plot]], where: str = "") 
 def for_a_paper(report: Report) -> list[Block]:
     """The sections for a paper: the answer of each ranking, its ranks, the tables of each experiment, and where they
     come from."""
-    blocks: list[Block] = choice(report.choice) if report.choice else []
+    blocks: list[Block] = [*no_scale(report), *(choice(report.choice) if report.choice else [])]
     if report.ranks_count:
         for answer_ in answers(report):
             blocks += answer(report, answer_)
@@ -61,6 +62,11 @@ def for_a_paper(report: Report) -> list[Block]:
         blocks += [Heading(experiment.name), *measurements(shown(report, experiment))]
     blocks += [*warnings(report), *how_to_read(report), *provenance(report)]
     return [*blocks, Paragraph(f"Run {report.run_id}. Machine: {machine(report)}.")]
+
+
+def no_scale(report: Report) -> list[Block]:
+    """That data planes cannot be compared in this run, and why; empty where they can."""
+    return [Paragraph(above(report.scale), "caveat")] if report.scale else []
 
 
 def choice(made: Choice, where: str = "") -> list[Block]:

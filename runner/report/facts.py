@@ -8,12 +8,14 @@ from typing import Any
 
 from runner.data.lab_facts import GeneratorLimit, generator_limits
 from runner.data.remarks import IN_REASON, NOISE
+from runner.data.scale import no_scale
 from runner.data.trials import Run, Strict, Trial, cell_key
 from runner.ranking.basis import Basis, comparable, for_metric, unusual
 from runner.ranking.ranking import Ranking
 from runner.ranking.stats import Drift, Summary, drift
 from runner.ranking.weights import PRESETS
 from runner.report.breakdowns import of_lost
+from runner.report.scale import apart
 from runner.report.text import change, counted, levels, percent, quantity, traffic
 
 BASELINE = "none"  # the name of the trials without a VPN: plain IP
@@ -94,11 +96,9 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
             "reach, and the CPU cost includes the hosts' traffic generators. Compare the VPNs, not the numbers "
             "with those of real gateways."
         )
-    if apart := [vpn for vpn in run.vpns if vpn not in comparable(run) and not run.vpns[vpn].reference]:
-        sentences.append(
-            "In User Mode Linux a system call costs 50 to 400 times as much as on a machine, so "
-            f"{', '.join(apart)} are compared with no other VPN here. Their numbers compare their own settings."
-        )
+    left = [vpn for vpn, record in run.vpns.items() if not record.reference and vpn not in comparable(run)]
+    if left and (found := no_scale(run)):
+        sentences.append(apart(found, left))
     turns = {number for trial in ok for measurement in trial.measurements for number in measurement.rounds}
     blocks = max(len({trial.repetition for trial in ok}), len(turns))
     if ok and blocks < 2:

@@ -10,6 +10,7 @@ from runner.data.levels import outside_of_tunnel, tunnel_levels
 from runner.data.limits import evidence
 from runner.data.loads import Limit, MachineLoad
 from runner.data.own_cores import Apart, on_own_cores, overtakings
+from runner.data.scale import no_scale
 from runner.data.trials import Run, Strict, Trial, cell_key
 from runner.ranking.basis import Basis
 from runner.ranking.ranking import Ranking
@@ -19,7 +20,6 @@ from runner.report.blocks import Block, Heading, Note, Paragraph, Table
 
 # The metrics that something limits, by the ends of their names.
 LIMITED = ("_throughput", "packet_rate", "packet_rate_both_ways", "download_time")
-EMULATED = ("uml", "qemu-tcg")  # guest kernels in which a packet costs many times as much CPU time as on a machine
 HELD = ("quota", "path")  # limits other than the CPU time of the programs
 ABOUT = (
     "While it measured a throughput, vpneval watched every machine of the lab: cores, threads, queues, quotas. Where "
@@ -221,8 +221,8 @@ def _why_unknown(run: Run, vpn: str, free: Sequence[Sequence[MachineLoad]]) -> s
     loads of the trials that neither a quota nor the path limited."""
     if vpn in run.vpns and run.vpns[vpn].dataplane == "kernel":
         return "the kernel does the work"
-    if run.lab.get("guest") in EMULATED:
-        return "an emulated kernel takes many times the CPU time of a real one"
+    if no_scale(run):
+        return "CPU times here are not those of a real machine"
     return "" if free else "a quota or the path limited it here"
 
 

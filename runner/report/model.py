@@ -12,6 +12,7 @@ from runner.data.asked import AskedRun
 from runner.data.checks import check
 from runner.data.invocation import asked_of
 from runner.data.metric import Metric
+from runner.data.scale import NoScale, no_scale
 from runner.data.store import uncollected
 from runner.data.trials import Run, Strict, Trial, cell_key
 from runner.ranking.basis import Basis, bases, measured_metrics
@@ -73,6 +74,7 @@ class Report(Strict):
     separation: str
     elapsed_s: float
     measuring_share: float | None
+    scale: NoScale | None = Field(default=None, description="why data planes cannot be set against each other here")
     facts: list[Fact]
     metrics: dict[str, Metric]
     caveats: list[str]
@@ -208,6 +210,7 @@ def _of_run(run: Run) -> dict[str, Any]:
         "separation": run.invocations[-1].separation if run.invocations else "",
         "elapsed_s": sum(call.elapsed_s for call in run.invocations),
         "measuring_share": _measuring_share(run),
+        "scale": no_scale(run),
     }
 
 

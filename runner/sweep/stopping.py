@@ -15,6 +15,7 @@ from runner.choice.answer import RATES_BPS, unsettled
 from runner.choice.devices import devices
 from runner.choice.machine import FEWEST_ROUNDS, machine_state
 from runner.choice.musts import states
+from runner.data.scale import no_scale
 from runner.data.shipped import shipped_runs
 from runner.data.trials import MOST_LOOKS, Cell, Run, Trial
 from runner.ranking.doubts import Doubt, cells_in_doubt, doubts, look
@@ -65,7 +66,7 @@ def choosing(run: Run, trials: Sequence[Trial], cells: Sequence[Cell]) -> Going:
         vpn: {must: state.word for must, state in own.items()}
         for vpn, own in states(run, trials, shipped_runs()).items()
     }
-    state = machine_state(trials, [*made])
+    state = machine_state(trials, [*made], real=not no_scale(run))
     few = state.rounds < FEWEST_ROUNDS or _too_few(trials, made)
     asked = [run.needs.line_bps] if run.needs.line_bps else list(RATES_BPS)
     lines = asked if few else unsettled(made, words, run.needs, state=state)

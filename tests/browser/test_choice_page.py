@@ -20,7 +20,7 @@ from runner.data.needs import Needs
 from runner.ranking.weights import PRESETS
 from runner.report import choice_words
 from runner.report import musts as musts_words
-from runner.report.choice import Choice
+from runner.report.choice import Choice, Kin
 from runner.report.forms.choice_page import PATHS_MS, SHARES
 from runner.report.forms.html import html_text
 from runner.report.model import Report, build
@@ -30,6 +30,12 @@ from tests.unit.choice.runs import TRUTHS, Truth, chosen_run
 LINES = (2e7, 1e8, 5e8, 1e9, 3e9, 1e10)
 MADE = TRUTHS | {"openvpn_tcp": Truth(7e8, 3e8, 21.0, rtt_ms=1.4, setup_s=3.0), "boringtun": Truth(9e8, 5e8, 45.0)}
 
+KIN = [
+    Kin(vpn="boringtun", kernel="wireguard"),
+    Kin(vpn="ipsec_user", kernel="ipsec", lacks=["udp-blocked"]),
+    Kin(vpn="ipsec_user", kernel="libreswan"),
+    Kin(vpn="wireguard_go", kernel="wireguard"),
+]
 ON_PATH = (OnPath(1.5e8, 20.0, 0.01, 1.3e8), OnPath(7.5e7, 20.0, 0.001, 2e7))
 
 
@@ -48,7 +54,7 @@ def with_states(choice: Choice) -> Choice:
     made["boringtun"] = replace(made["boringtun"], failed=3, growth={})
     made["openvpn_tcp"] = replace(made["openvpn_tcp"], at_least=frozenset({"tcp"}), tcp_in_tcp=True, on_path=ON_PATH)
     made["ipsec_user"] = replace(made["ipsec_user"], rtt_added_ms=None)
-    return choice.model_copy(update={"devices": made, "states": states})
+    return choice.model_copy(update={"devices": made, "states": states, "kin": KIN})
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +118,7 @@ def told_of_every_line(report: Report, devices: dict[str, Device], needs: Needs)
 
 SAID = """needs => { const {rule, say} = window.vpnevalChoice, said = rule.answer(needs);
   const {needs: _, ...answer} = said;
-  return {answer, headline: say.headline(said, needs), whyNot: say.whyNot(said), kin: say.kin(said.named),
+  return {answer, headline: say.headline(said, needs), whyNot: say.whyNot(said), kin: say.kin(said.named, needs),
     failed: say.failed(said)}; }"""
 SAID_OF_EVERY_LINE = """needs => { const {rule, say} = window.vpnevalChoice, bands = rule.bands(needs);
   return {lines: say.lines(bands), changed: say.changed(rule.changes(rule.answer(needs), bands)),

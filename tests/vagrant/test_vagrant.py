@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.data.scale import no_scale
 from runner.data.store import load_run
 from runner.lab.node import wait_until
 from tests.vagrant.conftest import enclosed, lab_file
@@ -89,7 +90,17 @@ def test_it_ends_in_a_ranking(results: Path) -> None:
     report = json.loads((results / "report.out").read_text())
     standings = [standing for ranking in report["rankings"] for standing in ranking["standings"]]
     ranked = {standing["vpn"] for standing in standings if standing["place"] is not None}
-    assert {*KERNEL, *USERSPACE} - {"ipip"} <= ranked
+    compared = {*KERNEL} - {"ipip"} | (set() if no_scale(load_run(results / "run")[0]) else USERSPACE)
+    assert ranked == compared
+
+
+def test_machines_without_kvm_are_no_scale_for_data_planes(results: Path) -> None:
+    run, _ = load_run(results / "run")
+    machines = run.lab["machines"]
+    assert all(machine["calibration"].keys() == {"system_call_us", "packet_us"} for machine in machines.values())
+    emulated = [name for name, machine in machines.items() if machine["virtualization"] == "qemu"]
+    found = no_scale(run)
+    assert (found.machines if found else []) == emulated
 
 
 def test_a_machine_that_dies_ends_the_run_with_the_cause(results: Path) -> None:

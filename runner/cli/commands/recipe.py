@@ -68,16 +68,22 @@ def _named(context: typer.Context, of_run: Path | None) -> str:
     """The VPN that a run names for the stated needs. Raises UsageError where there is none."""
     if of_run is None:
         raise UsageError("name a VPN, or a run that names one: vpneval recipe --run DIR --line 100M")
+    from runner.data.scale import no_scale
     from runner.data.store import load_run
     from runner.report.choice import choice
-    from runner.report.choice_words import headline
+    from runner.report.choice_words import headline, kin
+    from runner.report.scale import above
 
     run, trials = load_run(of_run)
     made = choice(run.model_copy(update={"needs": options.needs_of(context, run.needs)}), trials)
     said = made.answer if made else None
     if made is None or said is None:
         raise UsageError(f"{of_run} does not say for which line. State yours: --line 100M, or name a VPN")
+    if found := no_scale(run):
+        options.tell(above(found))
     options.tell(headline(made))
+    if kernels := kin(made, *said.named):
+        options.tell(kernels)
     if not said.named:
         raise UsageError("no VPN is named, so there is no recipe. Name a VPN to see its recipe all the same")
     return said.named[0]

@@ -35,14 +35,18 @@ def why(
     options.begin("vpneval reads the run.")
     from runner.cli.output import out
     from runner.data.irregular import load_told
+    from runner.data.scale import no_scale
     from runner.report.choice import choice
     from runner.report.choice_words import suits
+    from runner.report.scale import above
     from runner.report.why import why_each
 
     run, trials, lacks = load_told(one_run(folder) if folder else latest(a, b))
     for sentence in lacks:
         options.tell(f"Warning: {sentence}")
     run = run.model_copy(update={"needs": options.needs_of(context, run.needs)})
+    if found := no_scale(run):
+        out.print(above(found), highlight=False, soft_wrap=True)
     for sentence in suits(choice(run, trials), a, b):
         out.print(sentence, markup=False, highlight=False, soft_wrap=True)
     answers = why_each(run, trials, a, b)

@@ -8,6 +8,7 @@ from typing import Any
 
 from runner.lab.node import Node, proc
 from runner.lab.node.answers import understood
+from runner.lab.readings.calibration import costs_of
 from runner.lab.readings.loads import SHARED
 from runner.lab.shape.site_to_site import Lab
 
@@ -17,7 +18,9 @@ uname -r
 echo "cores:$(nproc)"
 grep -Hs . /proc/cpuinfo /proc/meminfo /proc/interrupts /sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_*_freq \\
   /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor /sys/devices/system/cpu/smt/active \\
-  /sys/class/dmi/id/sys_vendor /sys/class/dmi/id/product_name /sys/class/net/*/queues/*/rps_cpus
+  /sys/devices/system/clocksource/clocksource0/current_clocksource /sys/class/dmi/id/sys_vendor \\
+  /sys/class/dmi/id/product_name /sys/class/net/*/queues/*/rps_cpus
+echo "virtualization:$(systemd-detect-virt --vm 2>/dev/null)"
 for port in /sys/class/net/*; do
   name=${port##*/}
   echo "$port/queued:" $port/queues/*
@@ -34,12 +37,14 @@ Files = Mapping[str, list[str]]  # path -> lines
 
 def hardware(lab: Lab) -> dict[str, dict[str, Any]]:
     """Every machine by its name, with its ``ports``. Where the nodes share a kernel there is one machine, which has the
-    ports of all of them, "gw1 wan0"; else a machine has the name of its node."""
+    ports of all of them, "gw1 wan0"; else a machine has the name of its node, and its own ``calibration``."""
     found = {}
     for name, node in lab.nodes.items():
         look = looked(node)
         with understood(name):
             found[name] = machine_of(look) | {"ports": ports_of(look)}
+        if not lab.shared_kernel and (costs := costs_of(node)):
+            found[name]["calibration"] = costs
     if lab.shared_kernel:
         ports = {f"{name} {port}": facts for name, one in found.items() for port, facts in one["ports"].items()}
         return {SHARED: found[lab.sites[0].name] | {"ports": ports}}
@@ -58,7 +63,8 @@ def looked(node: Node) -> dict[str, list[str]]:
 
 
 def machine_of(look: Files) -> dict[str, Any]:
-    """Kernel, processor, cores, frequencies (MHz), memory; "unknown" where the machine does not tell."""
+    """Kernel, processor, cores, frequencies (MHz), memory, clock, and what the machine is virtual by, in the word of
+    systemd-detect-virt(1); "unknown" where the machine does not tell."""
 
     def first(path: str) -> str:
         return next(iter(look.get(path, [])), "").strip() or UNKNOWN
@@ -77,6 +83,8 @@ def machine_of(look: Files) -> dict[str, Any]:
         "governor": first("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "smt": {"0": "off", "1": "on"}.get(first("/sys/devices/system/cpu/smt/active"), UNKNOWN),
         "maker": " ".join(word for word in maker if word != UNKNOWN) or UNKNOWN,
+        "clock_source": first("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        "virtualization": first("virtualization"),
     }
 
 

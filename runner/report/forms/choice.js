@@ -223,8 +223,10 @@ function choosing(data, devices) {
       values.rtt = device.rtt_added_ms || unknown;
       codes.rtt = stepped(values.rtt, {fits: Math.max(floor, thresholds.rtt_share * (needs.path_rtt_ms || 0)), little: Infinity});
     }
-    values.setup = device.setup_s || unknown;
-    codes.setup = stepped(values.setup, thresholds.setup_s);
+    if (device.real) {
+      values.setup = device.setup_s || unknown;
+      codes.setup = stepped(values.setup, thresholds.setup_s);
+    }
     const lossy = needs.path_loss_ratio === null || needs.path_loss_ratio >= thresholds.tcp_in_tcp_loss_ratio;
     if (device.tcp_in_tcp && lossy && (share || !onPath(device, needs))) codes.tcp_in_tcp = filled(LITTLE);
     if (share && device.breakdown_bps !== null) {
@@ -553,9 +555,15 @@ function saying(data) {
     return then.without === "networks" ? `if forwarding TCP ports is enough, ${words}${kept}` : "";
   }
 
-  function kin(named) {
-    const pairs = data.kin.filter(([vpn]) => named.includes(vpn)).map(([vpn, kernel]) => `${kernel} speaks ${vpn}'s protocol`);
-    return pairs.length ? `In the kernel, ${listed(pairs, "and")}: take it where both gateways have it.` : "";
+  function kin(named, needs) {
+    const may = data.kin.filter(([, , lacks]) => !lacks.some((must) => needs.must.includes(must)));
+    const kernels = [...new Set(may.map(([vpn]) => vpn))].map((vpn) => [vpn, listed(may.filter(([own]) => own === vpn).map(([, kernel]) => kernel), "or")]);
+    if (!kernels.length) return "";
+    const programs = [...new Set(kernels.map(([, twins]) => twins))].map((twins) => [twins, kernels.filter(([, own]) => own === twins).map(([vpn]) => vpn)]);
+    const speak = programs.map(([twins, vpns]) => `${twins} speaks the protocol of ${listed(vpns, "and")}`);
+    const [was, costs] = programs.length === 1 ? ["it was", "costs"] : ["they were", "cost"];
+    const take = kernels.filter(([vpn]) => named.includes(vpn)).map(([vpn, twins]) => ` Where both gateways have ${twins}, take it instead of ${vpn}.`);
+    return `In the kernel, ${listed(speak, "and")}: ${was} not measured here, and usually ${costs} less.${take.join("")}`;
   }
 
   const failed = (said) => said.candidates.filter((one) => one.failed).map(

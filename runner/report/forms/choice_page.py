@@ -96,7 +96,7 @@ def _data(report: Report, choice: Choice, where: str) -> dict[str, Any]:
             }
             for vpn, own in known.items()
         },
-        "kin": [[one.vpn, one.kernel] for one in choice.kin],
+        "kin": [[one.vpn, one.kernel, one.lacks] for one in choice.kin],
         "say": {
             "traffic": choice_words.TRAFFIC,
             "reserved": choice_words.RESERVED,
@@ -151,6 +151,7 @@ def _device(device: Device, packer: Packer) -> dict[str, Any]:
         "tcp_in_tcp": device.tcp_in_tcp,
         "on_path": [asdict(one) for one in device.on_path],
         "own_gateways": device.own_gateways,
+        "real": device.real,
         "trials": device.trials,
         "failed": device.failed,
         "attempts": {

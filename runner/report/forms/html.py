@@ -44,6 +44,7 @@ from runner.report.plots.plots_choice import ladders
 from runner.report.plots.plots_machines import machine_plots
 from runner.report.plots.plotting import Samples
 from runner.report.plots.thinning import RANGE_HEAD, note, ranges, shown
+from runner.report.scale import above
 from runner.report.titles import answer_of
 from runner.report.why import sentence
 
@@ -69,6 +70,7 @@ def html_text(report: Report, folder: Path | None = None) -> str:
         *(("choice.js", "needs.js", "page.js") if chosen else ("page.js",)),
         report=report,
         machine=machine(report),
+        scale=above(report.scale) if report.scale else "",
         choice=chosen,
         beside=blocks_html([side_by_side_words.table(report.choice.beside)])
         if report.choice and report.choice.beside

@@ -163,7 +163,7 @@ async function answering(data, address) {
     }));
     card.querySelector('[data-fact="lines"] dt').textContent = said ? "Other lines" : "Your line";
     told("changed", ...items(said ? say.changed(rule.changes(said, bands)) : []));
-    told("kin", say.kin(said ? said.named : [...new Set(bands.flatMap((band) => band.named))]));
+    told("kin", say.kin(said ? said.named : [...new Set(bands.flatMap((band) => band.named))], needs));
   }
 
   function show() {

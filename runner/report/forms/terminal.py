@@ -24,6 +24,7 @@ from runner.report.forms.terminal_answer import NOTHING_TO_RANK, is_tall, render
 from runner.report.forms.terminal_choice import print_beside
 from runner.report.forms.terminal_experiments import render_experiments
 from runner.report.model import Report
+from runner.report.scale import above
 
 WIDE = 100
 LONG = 60  # characters of a cell from which on a table is printed as cards
@@ -140,6 +141,8 @@ def _cards(heads: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> Table:
 def _header(report: Report, console: Console) -> None:
     share = "" if report.measuring_share is None else f", {text.percent(report.measuring_share, 0)} of it measuring"
     console.print(Rule(Text(f"vpneval · {report.run_id}", "bold"), style="cyan"))
+    if report.scale:
+        console.print(Text(above(report.scale), "yellow"))
     profile = Text.assemble((f" {report.profile} ", "bold reverse"), " ", (report.profile_note, "italic"))
     console.print(profile)
     if report.command_line:

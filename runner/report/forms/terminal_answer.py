@@ -46,6 +46,7 @@ from runner.report.limits import LimitRow, changed_order, of_ranking
 from runner.report.machines import holds
 from runner.report.model import Report
 from runner.report.ranked_numbers import RankedNumber
+from runner.report.scale import above
 from runner.report.verdicts import interval
 
 WIDE = 110  # columns of the terminal from which on intervals stand beside the values
@@ -77,6 +78,8 @@ def render_answer(
     tall = is_tall(console)
     head = Text.assemble(("vpneval", "bold"), f" · {report.profile} profile · {_trials(report)}")
     console.print(Rule(head, style="cyan"))
+    if report.scale:
+        console.print(Text(above(report.scale), "yellow"))
     console.print(Text(machine(report), "dim"))
     if report.machines:
         console.print(Text(holds(report.machines[0])))

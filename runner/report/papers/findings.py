@@ -9,12 +9,13 @@ from typing import Literal
 
 from pydantic import Field
 
+from runner.data.scale import costs_beside_host, no_scale
 from runner.data.trials import Run, Strict, Trial
 from runner.papers.claims import BASELINE
 from runner.papers.findings import DECIDED, Finding, Judgement, judge, trials_of
 from runner.papers.judges import findings_of
 from runner.papers.published import DeviceRow, device_row
-from runner.papers.scales import Basis, costs_beside_host, fair
+from runner.papers.scales import Basis
 from runner.ranking.stats import block_values
 from runner.report.blocks import Block, Heading, Hyperlink, Paragraph, Table
 from runner.report.text import NONE, counted, roughly
@@ -144,7 +145,7 @@ def findings(run: Run, trials: Sequence[Trial]) -> Findings:
         trial for record in run.experiments if findings_of(record.name) for trial in trials_of(run, trials, record.name)
     ]
     made = repetitions_made(mine) if rows else 0
-    call, packet = costs_beside_host(run) or (None, None)
+    call, packet = costs_beside_host(run.lab) or (None, None)
     row = _device(run, trials_of(run, trials, "devices"))
     return Findings(rows=rows, repetitions=made, device_row=row, call_times=call, packet_times=packet)
 
@@ -232,10 +233,10 @@ def kernel_of(run: Run) -> str:
 
 
 def _device(run: Run, trials: Sequence[Trial]) -> str:
-    """This machine as a line of devices.csv; empty where the transfers were not measured, and in a guest where not the
-    cipher limits them (runner/papers/scales.py)."""
+    """This machine as a line of devices.csv; empty where the transfers were not measured, and in a lab where not the
+    cipher limits them (runner/data/scale.py)."""
     rates: dict[str, float] = {}
-    if not fair(run):
+    if no_scale(run):
         return ""
     for cipher in ("aes-128-cbc", "aes-256-cbc"):
         mine = [t for t in trials if t.params.get("device_cipher") == cipher and "driver" not in t.params]

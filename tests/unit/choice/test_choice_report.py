@@ -16,7 +16,7 @@ from runner.choice.musts import states, words_of
 from runner.data.needs import Needs
 from runner.data.trials import Run, Trial
 from runner.report.choice import choice
-from runner.report.choice_words import headline, lines
+from runner.report.choice_words import headline, kin, lines, suits
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.terminal import render
@@ -43,6 +43,7 @@ def screen(run: Run, trials: list[Trial]) -> list[str]:
 @pytest.mark.parametrize("needs", SCENARIOS, ids=str)
 def test_the_answer_fits_a_small_terminal_and_nothing_is_the_best(needs: Needs) -> None:
     run, trials = chosen_run(needs=needs)
+    run = of_protocols(run)
     shown = screen(run, trials)
     assert len(shown) <= 24
     for text in ("\n".join(shown), markdown_text(build(run, trials))):
@@ -67,6 +68,60 @@ def test_what_the_kernel_would_add_is_said() -> None:
     assert found is not None
     assert found.absent[:2] == ["ipsec", "wireguard"]
     assert [(one.vpn, one.kernel) for one in found.kin] == [("wireguard_go", "wireguard")]
+
+
+SPEAK = {"wireguard": "wireguard", "wireguard_go": "wireguard", "ipsec": "ikev2-esp", "ipsec_user": "ikev2-esp"}
+
+
+def of_protocols(run: Run) -> Run:
+    """The run with what its plugins would have declared of their protocols."""
+    vpns = {name: record.model_copy(update={"speaks": SPEAK.get(name, "")}) for name, record in run.vpns.items()}
+    return run.model_copy(update={"vpns": vpns})
+
+
+def kin_of(run: Run, trials: list[Trial]) -> tuple[set[str], str]:
+    """Who is named, and what is said of the kernel's VPNs."""
+    found = choice(of_protocols(run), trials)
+    assert found is not None
+    return found.named, kin(found)
+
+
+def test_of_a_program_that_is_named_or_ruled_out_the_kernels_own_is_spoken_of() -> None:
+    named, said = kin_of(*chosen_run(needs=Needs(line_bps=1e9, path_rtt_ms=20, traffic="files")))
+    assert named == {"wireguard_go"}
+    assert "wireguard speaks the protocol of wireguard_go" in said
+    assert "ipsec speaks the protocol of ipsec_user" in said, "which is ruled out"
+    assert "take it instead of wireguard_go" in said
+    assert "instead of ipsec_user" not in said
+    dear = TRUTHS | {"wireguard_go": Truth(3.5e9, 6e8, 300.0), "openvpn": Truth(1.5e9, 9e8, 10.0)}
+    named, said = kin_of(*chosen_run(dear, needs=Needs(line_bps=1e8, path_rtt_ms=20)))
+    assert "wireguard_go" not in named
+    assert "wireguard speaks the protocol of wireguard_go" in said
+    assert "instead of wireguard_go" not in said
+
+
+def test_the_kernels_own_need_not_have_been_asked_for() -> None:
+    _, said = kin_of(*chosen_run(absent=()))
+    assert "wireguard speaks the protocol of wireguard_go" in said
+    assert "ipsec or libreswan speaks the protocol of ipsec_user" in said
+
+
+def test_nothing_is_said_of_a_vpn_of_the_kernel_that_was_measured_or_may_not_do() -> None:
+    truths = TRUTHS | {"wireguard": Truth(4e9, 2e9, 8.0)}
+    _, said = kin_of(*chosen_run(truths, absent=("ipsec",)))
+    assert "ipsec_user" in said
+    assert "wireguard" not in said
+    blocked = Needs(line_bps=5e7, path_rtt_ms=30, must=("networks", "udp-blocked"))
+    _, said = kin_of(*chosen_run(needs=blocked))
+    assert said == "", "neither has the must"
+
+
+def test_why_speaks_of_the_kernels_own_of_the_vpns_that_it_is_asked_about() -> None:
+    run, trials = chosen_run(needs=Needs(line_bps=1e8, path_rtt_ms=20))
+    found = choice(of_protocols(run), trials)
+    assert "wireguard speaks" in " ".join(suits(found, "wireguard_go", "ssh_tun"))
+    assert "ipsec" not in suits(found, "wireguard_go", "ssh_tun")[-1]
+    assert "In the kernel" not in " ".join(suits(found, "ssh_tun", "openvpn"))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -5,11 +5,18 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from runner.lab.node import Completed, Node
+from runner.lab.probes import costs
 from runner.lab.readings import calibration
+from tests.unit.helpers import Answers
 
 
 def test_the_costs_are_positive_and_the_guest_keeps_those_of_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,6 +29,21 @@ def test_the_costs_are_positive_and_the_guest_keeps_those_of_its_host(monkeypatc
     assert calibration.calibration()["host"] == costs["here"]
 
 
+def test_another_machine_is_asked_by_a_program() -> None:
+    """The probe as it is, run by a Python without this project; what is odd in an answer was not measured."""
+
+    def asked(*argv: str, input: str, **_: Any) -> Completed:
+        done = subprocess.run([sys.executable, *argv[1:]], input=input, capture_output=True, text=True, check=False)
+        return Completed(done.returncode, done.stdout, done.stderr)
+
+    found = calibration.costs_of(cast(Node, SimpleNamespace(run=asked)))
+    assert {*found} == {"system_call_us", "packet_us"}
+    assert all(0 < cost < 1000 for cost in found.values())
+    for said in ('{"system_call_us": "1", "packet_us": NaN}', "{}", "null", "", "[" * 10**5):
+        assert calibration.costs_of(cast(Node, Answers({"python3 -IS -": said}))) == {}
+    assert calibration.costs_of(cast(Node, Answers())) == {}, "without a Python"
+
+
 def test_a_dearer_call_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Control: twenty calls for one."""
     plain = calibration.calibration()["here"]["system_call_us"]
@@ -31,7 +53,7 @@ def test_a_dearer_call_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_kernel_that_cuts_no_datagrams_has_no_packets_cost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "UDP_SEGMENT", 9999)
+    monkeypatch.setattr(costs, "UDP_SEGMENT", 9999)
     assert "packet_us" not in calibration.calibration()["here"]
 
 

@@ -28,8 +28,10 @@ cores:2
 /sys/devices/system/cpu/cpu1/cpufreq/scaling_max_freq:3300000
 /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor:schedutil
 /sys/devices/system/cpu/smt/active:1
+/sys/devices/system/clocksource/clocksource0/current_clocksource:tsc
 /sys/class/dmi/id/sys_vendor:Supermicro
 /sys/class/dmi/id/product_name:H11SSL-i
+virtualization:none
 /sys/class/net/wan0/queues/rx-0/rps_cpus:0000,00000003
 /sys/class/net/wan0/queues/rx-1/rps_cpus:0000,00000000
 /sys/class/net/lo/queued: /sys/class/net/lo/queues/rx-0 /sys/class/net/lo/queues/tx-0
@@ -79,6 +81,8 @@ def test_every_machine_is_told() -> None:
         "governor": "schedutil",
         "smt": "on",
         "maker": "Supermicro H11SSL-i",
+        "clock_source": "tsc",
+        "virtualization": "none",
     }
     assert found["gw1"]["ports"] == {
         "wan0": {
@@ -89,6 +93,16 @@ def test_every_machine_is_told() -> None:
             "interrupts": {"ens2f0-TxRx-0": [0], "ens2f0-TxRx-1": [0, 1]},
         }
     }
+
+
+def test_a_machine_of_its_own_is_calibrated() -> None:
+    """By its own kernel; where that is shared, once (facts)."""
+    costs = '{"system_call_us": 0.39, "packet_us": 14}'
+    for shared in (False, True):
+        for said, found in ((costs, {"system_call_us": 0.39, "packet_us": 14.0}), ("[]", None), ("no JSON", None)):
+            nodes: dict[str, Any] = {"gw1": Answers({"sh -c": SERVER, "python3 -IS -": said})}
+            (machine,) = hardware(Lab(nodes, SITES, shared_kernel=shared)).values()
+            assert machine.get("calibration") == (None if shared else found)
 
 
 def test_what_a_machine_does_not_tell_is_unknown() -> None:

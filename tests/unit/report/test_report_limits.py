@@ -256,8 +256,8 @@ def test_an_order_that_would_stand_is_not_told_in_the_terminal() -> None:
     [
         ("none", "userspace", ""),
         ("qemu-kvm", "userspace", ""),
-        ("uml", "userspace", "an emulated kernel takes many times the CPU time of a real one"),
-        ("qemu-tcg", "userspace", "an emulated kernel takes many times the CPU time of a real one"),
+        ("uml", "userspace", "CPU times here are not those of a real machine"),
+        ("qemu-tcg", "userspace", "CPU times here are not those of a real machine"),
         ("none", "kernel", "the kernel does the work"),
     ],
 )
