@@ -9,6 +9,7 @@ from pathlib import Path
 from runner.data.errors import LabError, VpnevalError
 from runner.data.files import from_json, word
 from runner.data.invocation import ended
+from runner.data.own_program import again
 from runner.data.store import Store, open_store, read_run
 from runner.data.streams import output_to
 from runner.lab.kernels.boot import Kernel, Say, run_in
@@ -46,7 +47,7 @@ def play(kernel: Kernel, request: Request, folder: Path, say: Say, quiet: bool =
         say(f"vpneval starts the guest kernel {kernel.name}")
         log = folder / CONSOLE_LOG
         mine = request.asked.changed(kernel=kernel.name, out=folder)
-        command = [sys.executable, "-m", "runner", "play", mine.model_dump_json(), *(["--quiet"] if quiet else [])]
+        command = again("play", mine.model_dump_json(), *(["--quiet"] if quiet else []))
         printed = io.BytesIO()
         try:
             with output_to(io.TextIOWrapper(printed, write_through=True)):
@@ -66,7 +67,7 @@ def this_command_under(kernel: Kernel, image: str, say: Say) -> int:
     check_machine()
     kernel.prepare(say)
     open_image(image)
-    return run_in(kernel, [sys.executable, "-m", "runner", *sys.argv[1:]], say=say)
+    return run_in(kernel, again(*sys.argv[1:]), say=say)
 
 
 def _write_down(store: Store, outcome: str) -> None:

@@ -12,7 +12,6 @@ import os
 import platform
 import re
 import subprocess
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,6 +23,7 @@ from runner.data.errors import CannotRunHere, VpnevalError
 from runner.data.invocation import command
 from runner.data.levels import BASELINE
 from runner.data.numbers import roughly
+from runner.data.own_program import again
 from runner.data.store import load_run
 from runner.data.streams import output_to
 from runner.lab import kernels
@@ -137,7 +137,7 @@ def _instead_of(rest: Kernel) -> list[Kernel]:
 def ask_under(kernel: Kernel, request: Request) -> Answers:
     """Ask every VPN's own probe under a guest kernel. Raises CannotRunHere where the guest does not answer."""
     names = ",".join(request.asked.vpns or (vpn.name for vpn in request.vpns))  # a plugin's file by its path
-    argv = [sys.executable, "-m", "runner", "doctor", "--json", "--image", request.asked.image, "--vpn", names]
+    argv = again("doctor", "--json", "--image", request.asked.image, "--vpn", names)
     printed = io.BytesIO()
     with output_to(io.TextIOWrapper(printed, write_through=True)) as _:
         run_in(kernel, argv)

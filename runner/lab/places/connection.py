@@ -25,7 +25,7 @@ OLDEST_PYTHON = (3, 10)  # on the other machines: mypy checks the probes by it (
 APART_S = 60.0  # clocks; what is made here is valid from now on
 MARK = "vpneval-begins"
 # SSH_CONNECTION, sshd(8): the client's address and port, then the server's.
-INTRODUCTION = f"""python=$(python3 -c 'import sys; print(*sys.version_info[:2])')
+INTRODUCTION = f"""python=$(python3 -IS -c 'import sys; print(*sys.version_info[:2])')
 printf '%s|' '{MARK}' "$(id -u -n)" "$(date +%s)" "$SSH_CONNECTION" "$python\""""
 USER = r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]*[$]?"
 # Every login shell reads these words alike, be it sh, csh or fish: no sign of them stands outside of single quotes, and

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from runner.data.cache import users_cache
 from runner.data.errors import CannotRunHere
+from runner.data.own_program import again
 
 # unshare(1): the user is 0, the block of subordinate ids follows; newuidmap(1) writes the maps.
 UNSHARE = ("unshare", "--user", "--map-root-user", "--map-auto")
@@ -33,7 +34,7 @@ def enter(lab: str) -> None:
         from runner.lab.places.vagrant import lab_file
 
         environment = {**os.environ, "VPNEVAL_PATIENCE": f"{lab_file().patience:g}"}
-        os.execve(sys.executable, [sys.executable, "-m", "runner", *sys.argv[1:]], environment)
+        os.execve(sys.executable, again(*sys.argv[1:]), environment)
     if lab != "netns" or os.geteuid() == 0:
         return
     if why := refusal():
@@ -41,7 +42,7 @@ def enter(lab: str) -> None:
     # Root's cache is not the user's: an image there is readable, but not as root of another user namespace.
     cache = os.environ.get("VPNEVAL_CACHE") or str(users_cache())
     environment = {**os.environ, "VPNEVAL_CACHE": cache, INSIDE: "1"}
-    os.execvpe(UNSHARE[0], [*UNSHARE, sys.executable, "-m", "runner", *sys.argv[1:]], environment)
+    os.execvpe(UNSHARE[0], [*UNSHARE, *again(*sys.argv[1:])], environment)
 
 
 def refusal() -> str:
