@@ -21,7 +21,7 @@ from runner.data.guest import GUEST
 from runner.data.streams import standard_error, standard_output
 from runner.lab.kernels.guest import Channel
 from runner.lab.node import ENVIRONMENT
-from runner.lab.node.commands import readable
+from runner.lab.node.lines import readable
 from runner.lab.readings.calibration import HOST, calibration
 
 Say = Callable[[str], None]  # tells the user what happens

@@ -14,8 +14,9 @@ from pathlib import Path
 from runner.data.errors import CannotRunHere, LabError
 from runner.lab.node import ENVIRONMENT, PATIENCE, Completed
 from runner.lab.node.answers import own_words
-from runner.lab.node.commands import TOO_MUCH, SaidTooMuch, first_line, outputs
+from runner.lab.node.commands import TOO_MUCH, SaidTooMuch, outputs
 from runner.lab.node.held import shown
+from runner.lab.node.lines import Lines, UnheardError
 from runner.lab.node.namespaces import kill_group
 from runner.lab.places import keys
 from runner.lab.places.inventory import MachineEntry
@@ -118,7 +119,9 @@ class Connection:
         allowed = 0
         for session in opened:
             assert session.stdout is not None
-            allowed += bool(first_line(session.stdout.fileno(), 20.0 * PATIENCE))
+            with suppress(UnheardError):
+                Lines(session.stdout.fileno(), self.name).next(20.0 * PATIENCE)
+                allowed += 1
         for session in opened:
             with suppress(subprocess.TimeoutExpired):
                 session.communicate(timeout=20.0 * PATIENCE)

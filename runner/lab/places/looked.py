@@ -9,7 +9,6 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from runner.data.errors import CannotRunHere, CommandError
 from runner.lab.node import Completed
@@ -46,14 +45,13 @@ class LookedAt:
     def talk(self, *argv: str) -> Dialogue:
         """As LabNode.talk."""
         pipe = subprocess.PIPE
-        return subprocess.Popen(
-            self.connection.argv(*self._argv(argv)),
-            stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True,
-        )  # fmt: skip
+        argv = tuple(self.connection.argv(*self._argv(argv)))
+        process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+        return Dialogue(process, self.name)
 
-    def end(self, process: Any) -> None:
+    def end(self, process: Dialogue) -> None:
         """As LabNode.end: the probe at the other end ends with its standard input."""
-        kill_group(process)
+        kill_group(process.process)
 
 
 @contextmanager
