@@ -82,7 +82,7 @@ class Agent:
     def __init__(self, holder: subprocess.Popen[str], heard: Lines) -> None:
         """``heard``: what comes from it, whose first line has been read."""
         self._holder, self._heard = holder, heard
-        self._jobs: dict[int, RemoteCommand] = {}
+        self._jobs: dict[int, RemoteCommand] = {}  # those that run, and those with a log
         self._lock = threading.Lock()
         self._gone = False
         self._started = 0
@@ -104,8 +104,7 @@ class Agent:
     def kill(self, job: RemoteCommand) -> None:
         """End a command, with its process group. Returns at once."""
         if not job.ended.is_set():
-            with suppress(AgentGoneError):
-                self._send(json.dumps({"id": job.number, "kill": True}))
+            self._kill(job.number)
 
     def answers(self, within_s: float) -> bool:
         """Does the agent answer within this time? If so, its clock is looked at."""
@@ -170,6 +169,10 @@ class Agent:
         except (OSError, ValueError) as closed:  # ValueError: the node has been let go meanwhile
             raise AgentGoneError from closed
 
+    def _kill(self, number: int) -> None:
+        with suppress(AgentGoneError):
+            self._send(json.dumps({"id": number, "kill": True}))
+
     def _put(self, data: bytes, pipe: int) -> None:
         """Write all of it. Raises AgentGoneError where the machine takes nothing for too long."""
         try:
@@ -199,18 +202,23 @@ class Agent:
         if answer.changed is not None:
             self.changed = answer.changed
             return
-        job = self._jobs[answer.id]
+        if (job := self._jobs.get(answer.id)) is None:
+            if not 0 < answer.id <= self._started:
+                raise KeyError(answer.id)
+            return  # the children of one that has ended still say something
         for stream, text in (("out", answer.out), ("err", answer.err)):
             if stream in job.logs:
                 job.logs[stream].write(text.encode("latin-1"))
-            elif not job.too_much:
+            else:
                 job.said[stream] += text.encode("latin-1")
         if sum(map(len, job.said.values())) > MOST_BYTES:
             self._silence(job)
-        if answer.code is not None:
+        elif answer.code is not None:
             for log in job.logs.values():
                 log.flush()
             job.code, job.awake_s = answer.code, answer.awake_s
+            if not job.logs:  # of a daemon, what its children say is logged
+                del self._jobs[job.number]
             job.ended.set()
 
     def _silence(self, job: RemoteCommand) -> None:
@@ -218,7 +226,8 @@ class Agent:
         while nobody hears it."""
         job.too_much, job.code = True, KILLED
         job.said = {stream: bytearray() for stream in job.said}
-        threading.Thread(target=self.kill, args=(job,), daemon=True).start()
+        del self._jobs[job.number]
+        threading.Thread(target=self._kill, args=(job.number,), daemon=True).start()
         job.ended.set()
 
 

@@ -333,3 +333,30 @@ def test_what_a_probe_says_before_it_is_asked_is_not_lost() -> None:
     with probing.probe(node, "tap", ready="ready") as running:
         assert [probing.hear_object(running, "tap", 5)["a"] for _ in range(2)] == [1, 2]
         assert probing.answer(running, "tap") == {}
+
+
+# Answers each command with 3 MB and its end, and then as its children that go on.
+TALKS = """import json, sys
+for line in sys.stdin:
+    number = json.loads(line)["id"]
+    for _ in range(60):
+        print(json.dumps({"id": number, "out": "x" * 50_000}))
+    print(json.dumps({"id": number, "code": 0}))
+    print(json.dumps({"id": number, "out": "more"}), flush=True)"""
+
+
+def test_what_ended_commands_have_said_is_not_kept(ended: list[subprocess.Popen[Any]], tmp_path: Path) -> None:
+    spoken_to, holder, lost = spoken(TALKS, b"")
+    ended.append(holder)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(40):
+        job = spoken_to.start("cat")
+        assert job.ended.wait(20)
+        assert len(job.text("out")) == 3_000_000
+    grown_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    assert grown_mb < 60, "of 120 MB that were said"
+    daemon = spoken_to.start("daemon", log=tmp_path / "log")
+    assert daemon.ended.wait(20)
+    assert spoken_to.answers(20)
+    assert (tmp_path / "log").read_text().endswith("xmore"), "a daemon's children are logged"
+    assert not lost.is_set()
