@@ -30,6 +30,7 @@ from runner.data.foreign import caught
 from runner.data.streams import ReaderGone, guarded
 
 PR_SET_DUMPABLE = 4  # linux/prctl.h
+INTERRUPTED = 130
 WIDTHS = range(10, 10_001)  # characters; outside of them, nothing can be shown
 
 
@@ -49,11 +50,20 @@ def main(argv: list[str] | None = None) -> Any:
 
         with guarded():
             tell(f"vpneval: {hide(str(error))}")
-        sys.exit(error.exit_code)
+            if interrupted(error):
+                tell("That came of the interruption. What was measured is safe.")
+        sys.exit(INTERRUPTED if interrupted(error) else error.exit_code)
     except KeyboardInterrupt:
         with guarded():
             tell("vpneval was interrupted. What was measured is safe.")
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
+
+
+def interrupted(error: BaseException | None) -> bool:
+    """Did it come while an interruption was being dealt with?"""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def keep_to_itself() -> None:

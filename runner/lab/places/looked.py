@@ -7,10 +7,10 @@ the command that would run the file.
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from runner.data.errors import CannotRunHere, CommandError
+from runner.data.errors import CannotRunHere, CommandError, LabError
 from runner.lab.node import Completed
 from runner.lab.node.commands import Dialogue
 from runner.lab.node.namespaces import kill_group
@@ -55,17 +55,17 @@ class LookedAt:
 
 
 @contextmanager
-def looked_at(machines: Mapping[str, MachineEntry]) -> Iterator[dict[str, LookedAt]]:
+def looked_at(machines: Mapping[str, MachineEntry], say: Callable[[str], object]) -> Iterator[dict[str, LookedAt]]:
     """Connections to the machines, which need not allow root. Raises CannotRunHere with every one that is not
     reached."""
     with private_folder() as folder:
-        connections = {name: Connection(name, machine, folder) for name, machine in machines.items()}
+        connections = {name: Connection(name, machine, folder, say) for name, machine in machines.items()}
         try:
             problems = []
             for connection in connections.values():
                 try:
                     connection.wait_ready(as_root=False)
-                except CannotRunHere as problem:
+                except (CannotRunHere, LabError) as problem:
                     problems.append(str(problem))
             if problems:
                 raise CannotRunHere("\n".join(problems))

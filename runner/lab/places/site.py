@@ -309,15 +309,15 @@ def _same_machine_code(connection: Connection) -> None:
 
 
 @contextmanager
-def site_rig(inventory: Sites, *, only_look: bool = False) -> Iterator[SiteRig]:
+def site_rig(
+    inventory: Sites, *, only_look: bool = False, say: Callable[[str], object] = lambda text: None
+) -> Iterator[SiteRig]:
     """Connect to both machines and check all that a lab needs of them, changing nothing. ``only_look``: for a caller
-    who wants their addresses only; a machine may be in use then.
-
-    Raises CannotRunHere with everything that was found wrong, machine by machine.
-    """
+    who wants their addresses only; a machine may be in use then. ``say`` is told which machine is slow to answer.
+    Raises CannotRunHere with everything that was found wrong, machine by machine."""
     wanted = inventory.machines if only_look else inventory.every
     with private_folder() as folder:
-        connections = {name: Connection(name, machine, folder) for name, machine in wanted.items()}
+        connections = {name: Connection(name, machine, folder, say) for name, machine in wanted.items()}
         try:
             with ThreadPoolExecutor() as threads:
                 answers = threads.map(lambda name: _fit(connections[name], name, inventory, only_look), connections)

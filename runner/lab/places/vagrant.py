@@ -66,7 +66,7 @@ def vagrant_rig(up: bool, say: Callable[[str], None]) -> Iterator[SshRig]:
     with private_folder() as private:
         file = private / "ssh-config"
         file.write_text(config)
-        with ssh_rig(inventory_of(lab, file), "vagrant") as rig:
+        with ssh_rig(inventory_of(lab, file), "vagrant", say) as rig:
             for name, connection in rig.connections.items():
                 connection.diagnose = partial(_state, folder, name)
             yield rig

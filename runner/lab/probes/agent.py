@@ -133,7 +133,10 @@ def keep(node: dict[str, str], ports: dict[str, str], silence_s: int) -> int:
     if not os.read(ready, 1):
         return 1  # it has said why
     # As long as this is open the namespace lives, after its processes: else the kernel would delete virtual ports.
-    net = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+    try:
+        net = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+    except FileNotFoundError:  # let go before it has got anything
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     lines = "".join(f"link set dev {own} netns {pid} name {lab}\n" for lab, own in ports.items())
     lent = ip(lines=lines + node.get("cable", "").replace("{pid}", str(pid)))
     if lent:
