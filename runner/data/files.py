@@ -13,8 +13,8 @@ import os
 import shlex
 import stat
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import IO, Any
@@ -201,6 +201,28 @@ def hold_lock(file: IO[Any] | int, path: Path | str = "", *, shared: bool = Fals
             "without -o flock. Use a folder on a local disk (--out, VPNEVAL_CACHE or TMPDIR name it)"
         ) from None
     return True
+
+
+def await_lock(file: IO[Any], say: Callable[[str], object]) -> None:
+    """Lock an open file. Where another process has the lock, ``say`` is told which one is waited for. Raises as
+    ``hold_lock``."""
+    if not hold_lock(file, wait=False):
+        holder = holder_of(file)
+        say(f"vpneval waits for the lock {short(Path(file.name))}, which {holder or 'another process'} holds")
+        hold_lock(file)
+
+
+def holder_of(file: IO[Any], locks: Path = Path("/proc/locks"), proc: Path = Path("/proc")) -> str:
+    """Who holds the lock of an open file: the process and its command, in words; or "" (proc_locks(5))."""
+    with suppress(OSError):
+        about = os.fstat(file.fileno())
+        wanted = f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}"
+        for line in locks.read_text().splitlines():
+            words = line.split()
+            if len(words) > 5 and words[1] == "FLOCK" and words[5] == wanted and words[4] != "0":
+                command = (proc / words[4] / "cmdline").read_bytes()[:80].replace(b"\0", b" ").decode(errors="replace")
+                return f"process {words[4]} ({''.join(filter(str.isprintable, command)).strip()})"
+    return ""
 
 
 def _open(name: str, flags: int) -> int:
