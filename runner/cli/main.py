@@ -17,7 +17,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
@@ -71,7 +71,8 @@ def keep_to_itself() -> None:
     them: keys are in their memory. A core dump goes to a program, if one is set, whatever the limit is (core(5)): so
     this process allows none at all. Its children, which hold a tunnel's keys for its time, are left with the limit."""
     os.umask(os.umask(0o077) | 0o022)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(OSError, ValueError):  # where prlimit(2) is refused, a lab says so, and no keys are made
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0)
 
 

@@ -16,6 +16,8 @@ from contextlib import suppress
 from itertools import count
 from typing import IO, Any
 
+from runner.data.errors import CannotRunHere
+from runner.lab import machine
 from runner.lab.node.lines import CHUNK, MOST_ANSWER, Lines, put, readable
 
 KILLED = -9  # the exit code of a command that went with its node, or was killed
@@ -236,9 +238,23 @@ class AgentLine:
         socket.send_fds(self._socket, [json.dumps(request).encode()], ends)
 
 
+def _file_in_memory(refused: OSError) -> int:
+    """A file without a name on the tmpfs /dev/shm, where a profile of seccomp has ``refused`` memfd_create(2)."""
+    try:
+        return os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise CannotRunHere(
+            f"this machine allows no file in memory (memfd_create: {refused.strerror}; /dev/shm: {error.strerror}), "
+            f"and keys must not be on a disk. Start vpneval {machine.CONTAINER}"
+        ) from None
+
+
 def file_of(text: str) -> int:
-    """A descriptor to read ``text`` from, in memory alone."""
-    file = os.memfd_create("input")
+    """A descriptor to read ``text`` from, in memory alone. Raises CannotRunHere where this machine allows none."""
+    try:
+        file = os.memfd_create("input")
+    except OSError as refused:
+        file = _file_in_memory(refused)
     data = text.encode()
     while data:
         data = data[os.write(file, data) :]

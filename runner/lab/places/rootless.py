@@ -7,6 +7,7 @@ to. Root of this machine is not in it, so that nothing outside can be touched th
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 import shutil
@@ -81,6 +82,11 @@ def explain(complaint: str, proc: Path = Path("/proc/sys")) -> str:
         path = proc / switch
         if path.exists() and path.read_text().strip() == forbids:
             return f"{switch.replace('/', '.')} is {forbids} here; allow it with: {command}"
+    if os.strerror(errno.ENOSPC) in complaint:
+        most = proc / "user/max_user_namespaces"
+        limit = most.read_text().strip() if most.exists() else "not known"
+        command = "sudo sysctl -w user.max_user_namespaces=15000"
+        return f"user.max_user_namespaces is {limit} here, and all are in use; allow more with: {command}"
     return (
         f"{complaint or 'the kernel refuses'} (no known switch forbids it; in a container, its profile may). Use sudo"
     )

@@ -89,9 +89,9 @@ def test_a_runner_that_is_looked_at_while_it_begins_keeps_its_folder(
             threading.Timer(0.3, os.close, looking).start()
         return open_folder(name, flags)
 
-    monkeypatch.setattr(private.os, "open", looked_at)
+    monkeypatch.setattr(os, "open", looked_at)
     with private_folder() as first:
-        monkeypatch.setattr(private.os, "open", open_folder)
+        monkeypatch.setattr(os, "open", open_folder)
         age(first)
         with private_folder():
             assert first.exists()
