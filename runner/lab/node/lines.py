@@ -6,6 +6,7 @@ line until a time that is known before, and keeps no more of it than is known be
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import select
@@ -97,6 +98,16 @@ class Lines:
         del self.behind[: at + 1]
         self._looked = 0
         return line
+
+
+class Bounded(io.BytesIO):
+    """What a program prints, in memory: no more than MOST_ANSWER. Raises ValueError for more."""
+
+    def write(self, data: Any) -> int:
+        """As io.BytesIO.write."""
+        if self.tell() + len(data) > MOST_ANSWER:
+            raise ValueError(f"it prints more than {MOST_ANSWER >> 20} MiB")
+        return super().write(data)
 
 
 def json_of(text: str | bytes) -> Any:

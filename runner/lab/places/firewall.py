@@ -25,7 +25,7 @@ EVERY = ("counter", "log", "comment")  # statements that make no difference betw
 TARGETS = {"ACCEPT": "accept", "DROP": "drop", "REJECT": "drop", "MASQUERADE": "translate", "SNAT": "translate"}
 FIELDS = {"iifname": "in", "iif": "in", "oifname": "out", "oif": "out", "saddr": "from", "daddr": "to"}
 OPTIONS = {"-i": "in", "-o": "out", "-s": "from", "-d": "to"}  # of iptables
-WORD = re.compile(r'"[^"]*"|[^\s"]+')
+WORD = re.compile(r'"[^"\n]*"|[^\s"]+')
 LONGEST = 4096  # characters of a line of iptables-save
 MOST_FORWARD = 100  # chains that see what is forwarded; each is followed through all that it jumps to
 # Leaves packets between the test hosts as they are: of a connection's NATs, the first decides.

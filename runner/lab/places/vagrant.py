@@ -78,7 +78,7 @@ def _state(folder: Path, name: str) -> str:
         output = _vagrant(folder, "status", name, "--machine-readable", timeout=120)
     except CannotRunHere as worse:
         return str(worse)
-    state = re.search(r"^\d+,[^,]*,state,(\S+)$", output, re.MULTILINE)
+    state = re.search(r"^\d+,[^,\n]*,state,(\S+)$", output, re.MULTILINE)
     return f"vagrant status says: {state[1] if state else 'nothing'}"
 
 
