@@ -58,10 +58,11 @@ def _in_utf8() -> None:
 
 def _with_descriptors() -> None:
     """As many open files as we may have: a tunnel has some fifty, and a login shell often 1,024."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    with suppress(OSError, ValueError):  # where prlimit(2) is refused, a lab says so
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+        if soft != resource.RLIM_INFINITY and soft < most:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _at_once() -> None:

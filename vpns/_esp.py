@@ -188,7 +188,7 @@ def connection(level: str) -> str:
 
 def refusals(output: str) -> dict[str, str]:
     """Connection -> why it was refused, in what `swanctl --load-conns` says."""
-    return dict(re.findall(r"^loading connection '([^']+)' failed: (.*)$", output, flags=re.MULTILINE))
+    return dict(re.findall(r"^loading connection '([^'\n]+)' failed: (.*)$", output, flags=re.MULTILINE))
 
 
 def offers(listed: str, *kinds: str) -> set[str]:

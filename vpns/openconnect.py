@@ -167,7 +167,7 @@ route-del-cmd = "ip route del %{{R}} dev %{{D}}"
         agreed = [suite.rstrip(".") for kind, suite in suites if (kind == "DTLS") is self.dtls]
         if not agreed or wanted not in agreed[-1]:
             raise ProofError(f"asked for {wanted}, openconnect negotiated {agreed or 'nothing'}")
-        exchanges = re.findall(r"HTTPS .*ciphersuite \(TLS[\d.]+\)-\(([^)]+)\)", log)
+        exchanges = re.findall(r"HTTPS .*ciphersuite \(TLS[\d.]+\)-\(([^)\n]+)\)", log)
         version = re.search(r"OpenConnect version v\S+", node.run("openconnect", "--version").stdout)
         return Evidence(
             cipher=agreed[-1],

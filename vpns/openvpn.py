@@ -199,9 +199,9 @@ def keepalive(seconds: int = 0) -> str:
 def negotiated(log: str) -> dict[str, str]:
     """Key exchange, cipher, integrity, compression, data path and version from an OpenVPN 2.6 log at verb 3."""
     peer_key = re.findall(r"peer temporary key: (?:\d+ bits )?(\S+?),?$", log, re.MULTILINE)
-    channel = re.findall(r"Data Channel: cipher '([^']+)'(?:, auth '([^']+)')?(.*)", log)
+    channel = re.findall(r"Data Channel: cipher '([^'\n]+)'(?:, auth '([^'\n]+)')?(.*)", log)
     cipher, integrity, rest = channel[-1] if channel else ("", "", "")
-    compression = re.search(r"compression: '([^']+)'", rest)
+    compression = re.search(r"compression: '([^'\n]+)'", rest)
     device = re.search(r"(TUN/TAP device \S+ opened|DCO device \S+ opened)", log)
     version = re.search(r"OpenVPN (\d\S+)", log)
     paths = {"TUN/TAP": "userspace: openvpn on TUN", "DCO": "kernel: dco"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from runner.cli.options import tell
 from runner.data.asked import AskedRun
 from runner.data.errors import UsageError
 from runner.data.files import read_bytes, word, write_text
+from runner.data.own_program import again
 from runner.lab.software.builds import asked as asked_build
 
 GIT = ("git", "-c", "safe.directory=*")  # root may look into what another user cloned
@@ -23,7 +23,7 @@ FINE, WORSE, CANNOT_TELL = 0, 1, 6  # how a run of two builds ends
 SKIP, ABORT, ONLY_SKIPPED = 125, 128, 2  # git-bisect(1), run; the last one is its own exit code
 STOPPED = 4
 STEP = "bisect.json"
-PROGRAM = (sys.executable, "-P", "-m", "runner", "bisect-step")  # of git's steps
+PROGRAM = tuple(again("bisect-step"))  # of git's steps
 
 
 class Bisection(BaseModel):

@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from runner.catalogue import digest_of
+from runner.cli.options import tell
 from runner.data.errors import UsageError, require_known
 from runner.data.files import short
 from runner.data.levels import UPLINK, Params, tunnel_levels
@@ -44,7 +45,7 @@ def real_sites(inventory: Sites) -> tuple[Site, ...]:
     if len(own) == len(inventory.machines):
         ports = {name: machine.wan or "eth0" for name, machine in inventory.machines.items()}
         return real(described(inventory, ports, own), inventory)
-    with site_rig(inventory, only_look=True) as rig:
+    with site_rig(inventory, only_look=True, say=tell) as rig:
         return real(rig.sites, inventory)
 
 

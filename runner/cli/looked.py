@@ -42,7 +42,7 @@ def examined(gateway: str, lab: str, max_rate: str, say: Callable[[str], None], 
     if most and inventory and Hours(inventory.between or "").opens_in_s():
         say(f"It is not {inventory.between} now: vpneval measures no rate.")
         most = None
-    with looked_at(machines) as nodes:
+    with looked_at(machines, say) as nodes:
         return examine(nodes, outer_of(machines), [load_vpn(name) for name in vpn_names()], most, say)
 
 

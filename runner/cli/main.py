@@ -17,7 +17,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
@@ -30,6 +30,7 @@ from runner.data.foreign import caught
 from runner.data.streams import ReaderGone, guarded
 
 PR_SET_DUMPABLE = 4  # linux/prctl.h
+INTERRUPTED = 130
 WIDTHS = range(10, 10_001)  # characters; outside of them, nothing can be shown
 
 
@@ -49,11 +50,20 @@ def main(argv: list[str] | None = None) -> Any:
 
         with guarded():
             tell(f"vpneval: {hide(str(error))}")
-        sys.exit(error.exit_code)
+            if interrupted(error):
+                tell("That came of the interruption. What was measured is safe.")
+        sys.exit(INTERRUPTED if interrupted(error) else error.exit_code)
     except KeyboardInterrupt:
         with guarded():
             tell("vpneval was interrupted. What was measured is safe.")
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
+
+
+def interrupted(error: BaseException | None) -> bool:
+    """Did it come while an interruption was being dealt with?"""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def keep_to_itself() -> None:
@@ -61,7 +71,8 @@ def keep_to_itself() -> None:
     them: keys are in their memory. A core dump goes to a program, if one is set, whatever the limit is (core(5)): so
     this process allows none at all. Its children, which hold a tunnel's keys for its time, are left with the limit."""
     os.umask(os.umask(0o077) | 0o022)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(OSError, ValueError):  # where prlimit(2) is refused, a lab says so, and no keys are made
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from runner.data.errors import UsageError
@@ -20,6 +21,18 @@ def cache_dir() -> Path:
             raise UsageError(f"VPNEVAL_CACHE is {configured}, which is not a folder. Set it to a folder, or unset it")
         return Path(configured).absolute()
     return Path("/var/cache/vpneval") if os.geteuid() == 0 else users_cache()
+
+
+def own_folder(name: str) -> Path:
+    """A folder of the cache for its owner alone, made where it is missing: images have setuid programs, and whoever may
+    open a lock may hold it. Raises OSError where it cannot be made."""
+    folder = cache_dir() / name
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.stat()
+    if found.st_uid == os.geteuid() and found.st_mode & 0o077:  # of an older vpneval
+        with suppress(OSError):  # a cache that is shared read-only
+            folder.chmod(0o700)
+    return folder
 
 
 def users_cache() -> Path:

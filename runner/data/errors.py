@@ -40,9 +40,13 @@ class Interrupted(VpnevalError):
 
 
 def unfinished(ended: KeyboardInterrupt) -> str:
-    """Which of a plugin's methods had not returned when the user ended the run, as words to go on with; or "". Of
-    methods that call one another it is the innermost."""
-    return f": {ended.__notes__[0]}" if getattr(ended, "__notes__", None) else ""
+    """Which of a plugin's methods had not returned when the user ended the run, and what could not be taken back
+    afterwards, as words to go on with; or "". Of methods that call one another it is the innermost."""
+    said = [*getattr(ended, "__notes__", [])[:1], *filter(None, [getattr(ended, LEFT_BEHIND, "")])]
+    return f": {'; '.join(said)}" if said else ""
+
+
+LEFT_BEHIND = "left_behind"  # of a KeyboardInterrupt: what could not be taken back, in words
 
 
 class PluginError(VpnevalError):

@@ -13,8 +13,8 @@ import os
 import shlex
 import stat
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import IO, Any
@@ -62,19 +62,20 @@ def open_to_read(path: Path) -> IO[bytes]:
         raise UsageError(f"{short(path)} is {KINDS.get(stat.S_IFMT(kind), 'no file')}; a file is needed here")
 
 
-def read_bytes(path: Path) -> bytes:
+def read_bytes(path: Path, most_bytes: int | None = None) -> bytes:
     """Read a file as ``path.read_bytes()`` does. Raises as ``open_to_read`` does, and UsageError for one larger than
-    MOST_BYTES."""
+    ``most_bytes``; where these are not given, than MOST_BYTES."""
+    most = most_bytes or MOST_BYTES
     with open_to_read(path) as file, _told(path):
-        if (size := os.fstat(file.fileno()).st_size) > MOST_BYTES:
-            raise UsageError(f"{short(path)} has {size} bytes; at most {MOST_BYTES} are read. Is it the right file?")
+        if (size := os.fstat(file.fileno()).st_size) > most:
+            raise UsageError(f"{short(path)} has {size} bytes; at most {most} are read. Is it the right file?")
         return file.read()
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, most_bytes: int | None = None) -> str:
     """Read a text that a user has written: UTF-8, with or without a byte order mark. Raises as ``read_bytes`` does, and
     UnicodeDecodeError."""
-    return read_bytes(path).decode("utf-8-sig")
+    return read_bytes(path, most_bytes).decode("utf-8-sig")
 
 
 def lines_of(path: Path) -> Iterator[bytes]:
@@ -119,7 +120,11 @@ def from_json(text: str | bytes) -> Any:
 
 
 def from_toml(text: str) -> dict[str, Any]:
-    """Parse as ``tomllib.loads`` does. Raises ValueError, and nothing else, for malformed text."""
+    """Parse as ``tomllib.loads`` does. Raises ValueError, and nothing else, for malformed text, and for a line longer
+    than MOST_LINE: a key of so many dots takes memory in their number squared."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > MOST_LINE:
+            raise ValueError(f"line {number} is longer than {MOST_LINE} characters")
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -152,6 +157,7 @@ def word(path: Path | str) -> str:
 LFS = b"version https://git-lfs.github.com/spec/"
 MOST_BYTES = 1 << 28  # of a file that is read as a whole, and of a line
 CHUNK = 1 << 16
+MOST_LINE = 1 << 12  # characters, of TOML
 LONGEST = 300  # characters of a path in a message
 KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device"}
 HELP = {
@@ -201,6 +207,28 @@ def hold_lock(file: IO[Any] | int, path: Path | str = "", *, shared: bool = Fals
             "without -o flock. Use a folder on a local disk (--out, VPNEVAL_CACHE or TMPDIR name it)"
         ) from None
     return True
+
+
+def await_lock(file: IO[Any], say: Callable[[str], object]) -> None:
+    """Lock an open file. Where another process has the lock, ``say`` is told which one is waited for. Raises as
+    ``hold_lock``."""
+    if not hold_lock(file, wait=False):
+        holder = holder_of(file)
+        say(f"vpneval waits for the lock {short(Path(file.name))}, which {holder or 'another process'} holds")
+        hold_lock(file)
+
+
+def holder_of(file: IO[Any], locks: Path = Path("/proc/locks"), proc: Path = Path("/proc")) -> str:
+    """Who holds the lock of an open file: the process and its command, in words; or "" (proc_locks(5))."""
+    with suppress(OSError):
+        about = os.fstat(file.fileno())
+        wanted = f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}"
+        for line in locks.read_text().splitlines():
+            words = line.split()
+            if len(words) > 5 and words[1] == "FLOCK" and words[5] == wanted and words[4] != "0":
+                command = (proc / words[4] / "cmdline").read_bytes()[:80].replace(b"\0", b" ").decode(errors="replace")
+                return f"process {words[4]} ({''.join(filter(str.isprintable, command)).strip()})"
+    return ""
 
 
 def _open(name: str, flags: int) -> int:

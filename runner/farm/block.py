@@ -12,7 +12,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tarfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from typing_extensions import TypedDict
 from runner.data.cache import cache_dir
 from runner.data.errors import VpnevalError
 from runner.data.files import from_json, hold_lock, open_file, write_text
+from runner.data.own_program import again
 from runner.data.trials import Machine, Strict
 from runner.farm import machine
 
@@ -179,7 +179,7 @@ _children: dict[str, subprocess.Popen[bytes]] = {}  # what this worker measures 
 
 def _measure(run: str, asked: Path, timeout_s: float) -> None:
     """Run ``vpneval block``, which dies with this worker. Raises BlockError where it fails or takes too long."""
-    argv = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "runner", "block", str(asked)]
+    argv = ["setpriv", "--pdeathsig", "KILL", *again("block", str(asked))]
     log = asked.with_name("said")
     with open_file(log, "w") as output:
         child = subprocess.Popen(

@@ -7,7 +7,6 @@ import logging
 import os
 import queue
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 from runner.data.errors import CannotRunHere, LabError, UsageError
 from runner.data.extras import pip_install
 from runner.data.foreign import caught
+from runner.data.own_program import own_python
 from runner.farm import block
 from runner.farm.coordinator import JobResult, SchedulerLost
 
@@ -225,8 +225,17 @@ def _local(count: int, say: Callable[[str], None]) -> Iterator[str]:
 
 
 def _worker(address: str, name: str, cores: list[int], folder: Path) -> subprocess.Popen[bytes]:
-    argv = ["setpriv", "--pdeathsig", "TERM", "taskset", "--cpu-list", ",".join(map(str, cores)), sys.executable]
-    argv += ["-m", "distributed.cli.dask_worker", address, "--name", name, "--resources", "lab=1", "--nthreads", "2"]
+    argv = ["setpriv", "--pdeathsig", "TERM", "taskset", "--cpu-list", ",".join(map(str, cores))]
+    argv += [
+        *own_python("distributed.cli.dask_worker"),
+        address,
+        "--name",
+        name,
+        "--resources",
+        "lab=1",
+        "--nthreads",
+        "2",
+    ]
     argv += ["--no-nanny", "--no-dashboard", "--local-directory", str(folder)]
     argv += ["--host", LOOPBACK, "--dashboard-address", f"{LOOPBACK}:0"]  # it serves its state even without a dashboard
     spool = block.spool() / name

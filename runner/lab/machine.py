@@ -5,10 +5,12 @@ Each question returns a sentence, or "" where nothing is wrong.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
 import resource
+import subprocess
 import sys
 from pathlib import Path
 
@@ -27,7 +29,9 @@ CAPABILITIES = {
     "SYS_ADMIN": 21,
 }
 TO_BUILD = {"MKNOD": 27}  # and no lab needs it
+NAMESPACES = {"net": "--net", "mnt": "--mount", "pid": "--pid --fork", "uts": "--uts", "ipc": "--ipc"}
 OWN_DESCRIPTORS, LAB_DESCRIPTORS = 40, 55  # open files: the program's own, and those of a lab with a tunnel
+USUAL_DESCRIPTORS = 1024
 LEAST_LABS = 3  # at once: plain IP's, a VPN's beside it, and the one in which its set-up is timed
 APPARMOR = Path("/sys/module/apparmor/parameters/enabled")
 PROFILES = Path("/sys/kernel/security/apparmor/profiles")
@@ -62,11 +66,37 @@ def advice(reason: str) -> str:
 
     A profile of AppArmor or seccomp, or a masked /proc, refuses what the capabilities allow.
     """
-    if not any(word in reason for word in ("not permitted", "Permission denied", "Read-only")):
+    if os.strerror(errno.ENOSPC) in reason and (spent := no_namespaces()):
+        return f"this machine does not let vpneval make a node: {spent}"
+    if not any(word in reason for word in ("not permitted", "Permission denied", "Read-only", "setrlimit")):
         return ""
     profile = _first_line(Path("/proc/self/attr/current")).strip("\0")
     by = f" This process runs under the AppArmor profile {profile}." if profile not in ("", "unconfined") else ""
     return f"this machine does not let vpneval make a node: {reason}.{by} Start vpneval as root, or {CONTAINER}"
+
+
+def no_namespaces() -> str:
+    """Which kinds of namespaces this machine has no more of (namespaces(7), /proc/sys/user); "" where it has all."""
+    spent = []
+    for kind, option in NAMESPACES.items():
+        argv = ["unshare", *option.split(), "true"]
+        tried = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False)
+        if tried.returncode != 0 and os.strerror(errno.ENOSPC) in tried.stderr:
+            spent.append(f"user.max_{kind}_namespaces")
+    if not spent:
+        return ""
+    limits = " and ".join(f"{name} is {_first_line(Path('/proc/sys', name.replace('.', '/')))}" for name in spent)
+    more = " ".join(f"{name}=15000" for name in spent)
+    return f"{limits}, and all are in use. Allow more (of a container, on its host): sysctl -w {more}"
+
+
+def no_limits() -> str:
+    """Does this machine refuse to read or set a process's limits? Then core dumps, which have keys, would be left."""
+    try:
+        resource.setrlimit(resource.RLIMIT_CORE, resource.getrlimit(resource.RLIMIT_CORE))
+    except (OSError, ValueError) as refused:
+        return f"this machine does not let vpneval forbid core dumps (prlimit: {refused}). Start vpneval {CONTAINER}"
+    return ""
 
 
 def no_tun(device: str = "/dev/net/tun") -> str:
@@ -87,7 +117,10 @@ def no_tun(device: str = "/dev/net/tun") -> str:
 
 def descriptors() -> int:
     """How many files this process may have open."""
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    try:
+        return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    except OSError:  # refused, which no_limits() says
+        return USUAL_DESCRIPTORS
 
 
 def labs_that_fit() -> int:

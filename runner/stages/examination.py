@@ -173,9 +173,10 @@ def this_machine() -> list[Check]:
         checks.append(Check("without root", "ok", "vpneval runs as root of a user namespace"))
     root = os.geteuid() == 0
     granted = "all that a lab needs" if root else "this user is not root: a lab needs user namespaces (docs/labs.md)"
+    files = f"{machine.descriptors()} may be open"
     asked = [
         ("capabilities", "error", machine.no_capability(machine.CAPABILITIES) if root else "", granted),
-        ("open files", "error", machine.few_descriptors(), f"{machine.descriptors()} may be open"),
+        ("open files", "error", machine.no_limits() or machine.few_descriptors(), files),
         ("TUN", "warning", machine.no_tun(), "/dev/net/tun is the kernel's TUN device"),
         ("cores", "warning", machine.fewer_cores(), "all of this machine"),
         ("modules", "warning", machine.modules_gone(), "they belong to the running kernel, or it has none"),

@@ -6,17 +6,23 @@ import io
 import sys
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from runner.data.errors import LabError, VpnevalError
-from runner.data.files import from_json, word
+from runner.data.files import word
 from runner.data.invocation import ended
+from runner.data.own_program import again
 from runner.data.store import Store, open_store, read_run
 from runner.data.streams import output_to
 from runner.lab.kernels.boot import Kernel, Say, run_in
+from runner.lab.node.answers import not_understood
+from runner.lab.node.lines import Bounded
 from runner.lab.shape.site_to_site import check_machine
 from runner.lab.software.image import open_image
 from runner.sweep.request import Request
 from runner.sweep.settings import Outcome
 
+OUTCOME = TypeAdapter(Outcome)
 CONSOLE_LOG = "kernel-console.log"
 
 
@@ -46,8 +52,8 @@ def play(kernel: Kernel, request: Request, folder: Path, say: Say, quiet: bool =
         say(f"vpneval starts the guest kernel {kernel.name}")
         log = folder / CONSOLE_LOG
         mine = request.asked.changed(kernel=kernel.name, out=folder)
-        command = [sys.executable, "-m", "runner", "play", mine.model_dump_json(), *(["--quiet"] if quiet else [])]
-        printed = io.BytesIO()
+        command = again("play", mine.model_dump_json(), *(["--quiet"] if quiet else []))
+        printed = Bounded()
         try:
             with output_to(io.TextIOWrapper(printed, write_through=True)):
                 code = run_in(kernel, command, folders=[folder.resolve()], console_log=log, say=say)
@@ -58,7 +64,10 @@ def play(kernel: Kernel, request: Request, folder: Path, say: Say, quiet: bool =
             raise LabError(f"stopped: {broken}\n(console: {log})\n{safe}") from None
         if code:
             raise Ended(code)
-        return Outcome(**from_json(done))
+        try:
+            return OUTCOME.validate_json(done, strict=True)
+        except ValueError:
+            raise not_understood(f"the guest kernel {kernel.name}", f"it has done {done[:80]!r}") from None
 
 
 def this_command_under(kernel: Kernel, image: str, say: Say) -> int:
@@ -66,7 +75,7 @@ def this_command_under(kernel: Kernel, image: str, say: Say) -> int:
     check_machine()
     kernel.prepare(say)
     open_image(image)
-    return run_in(kernel, [sys.executable, "-m", "runner", *sys.argv[1:]], say=say)
+    return run_in(kernel, again(*sys.argv[1:]), say=say)
 
 
 def _write_down(store: Store, outcome: str) -> None:

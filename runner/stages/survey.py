@@ -6,17 +6,19 @@ Everything is probed first and told in one place; then the run begins without a 
 from __future__ import annotations
 
 import io
-import json
 import math
 import os
 import platform
 import re
 import subprocess
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Required
+
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
 from runner.catalogue import load_vpn
 from runner.data.asked import AskedRun
@@ -24,10 +26,12 @@ from runner.data.errors import CannotRunHere, VpnevalError
 from runner.data.invocation import command
 from runner.data.levels import BASELINE
 from runner.data.numbers import roughly
+from runner.data.own_program import again
 from runner.data.store import load_run
 from runner.data.streams import output_to
 from runner.lab import kernels
 from runner.lab.kernels.boot import Kernel, Say, run_in
+from runner.lab.node.lines import Bounded, json_of
 from runner.lab.places import open_rig
 from runner.sweep.request import Request, resolve
 from runner.tunnel.bring_up import unsupported
@@ -37,6 +41,18 @@ TITLES = {"uml": "User Mode Linux", "qemu:trixie": "Debian 13 in QEMU", "qemu:bo
 REST_S = 90  # that the run under the rest takes
 SLOWER = 30  # times, at most: a guest that is emulated (docs/kernels.md)
 
+
+class GuestCheck(TypedDict, total=False):
+    """A line of ``vpneval doctor --json``."""
+
+    what: Required[str]
+    level: Required[str]
+    says: Required[str]
+    vpn: str
+    configuration: str
+
+
+CHECKS = TypeAdapter(list[GuestCheck])
 Answers = Mapping[str, str]  # a VPN's name -> why it cannot run there; empty where it can
 
 
@@ -137,8 +153,8 @@ def _instead_of(rest: Kernel) -> list[Kernel]:
 def ask_under(kernel: Kernel, request: Request) -> Answers:
     """Ask every VPN's own probe under a guest kernel. Raises CannotRunHere where the guest does not answer."""
     names = ",".join(request.asked.vpns or (vpn.name for vpn in request.vpns))  # a plugin's file by its path
-    argv = [sys.executable, "-m", "runner", "doctor", "--json", "--image", request.asked.image, "--vpn", names]
-    printed = io.BytesIO()
+    argv = again("doctor", "--json", "--image", request.asked.image, "--vpn", names)
+    printed = Bounded()
     with output_to(io.TextIOWrapper(printed, write_through=True)) as _:
         run_in(kernel, argv)
         text = printed.getvalue().decode()
@@ -149,13 +165,13 @@ def answers(text: str) -> Answers:
     """Read what ``vpneval doctor --json`` printed about comparable configurations. Raises CannotRunHere where there is
     nothing."""
     try:
-        checks = json.loads(text)
+        checks = CHECKS.validate_python(json_of(text))
     except ValueError:
         raise CannotRunHere("the guest did not say which VPNs it can run") from None
     reasons = {}
     for check in checks:
         if check.get("configuration") == "comparable":
-            reasons[check["vpn"]] = "" if check["level"] == "ok" else check["says"]
+            reasons[check.get("vpn", "")] = "" if check["level"] == "ok" else check["says"]
     if not reasons:
         wrong = [f"{check['what']}: {check['says']}" for check in checks if check["level"] == "error"]
         raise CannotRunHere("; ".join(wrong) or "the guest did not say which VPNs it can run")

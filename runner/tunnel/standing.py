@@ -19,6 +19,7 @@ from runner.data.errors import MeasurementError
 from runner.data.limits import judge
 from runner.data.loads import Limit, MachineLoad
 from runner.data.trials import Strict
+from runner.lab.node.answers import understood
 from runner.lab.node.probing import asked, probe
 from runner.lab.readings.loads import LoadWatch
 from runner.lab.readings.path import HEADERS_BYTES, look, path_mtu, rate
@@ -173,9 +174,10 @@ class _Examining:
             yield lambda: {name: self._roles(name, asked(one, "loads", {}, 10.0)) for name, one in running.items()}
 
     def _roles(self, name: str, reading: dict[str, Any]) -> dict[str, Any]:
-        for pid, process in reading["processes"].items():
-            if process["role"] == "vpn":
-                process["role"] = "vpn" if pid in self.pids[name] else "other"
+        with understood(name):
+            for pid, process in reading["processes"].items():
+                if process["role"] == "vpn":
+                    process["role"] = "vpn" if pid in self.pids[name] else "other"
         return reading
 
     def counted(self) -> dict[str, Counters]:

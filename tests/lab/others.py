@@ -92,13 +92,11 @@ def others_at_work(box: LabNode, via: str, routes: int = 200, each: int = 20) ->
     by the next hop ``via``, ``each`` of which change in a turn of ``TURN_S``."""
     done = Others()
     program = box.talk("python3", "-IS", "-c", PROGRAM, str(routes), str(each), via, "ens0", str(TURN_S))
-    assert program.stdout is not None
-    assert program.stderr is not None
     try:
-        assert program.stdout.readline() == "ready\n", program.stderr.read()
+        assert program.hear(60) == "ready"
         yield done
-        said, complaint = program.communicate(timeout=30)
-        assert program.returncode == 0, complaint
+        said, complaint = program.last_words("", 30)
+        assert program.poll() == 0, complaint
         should = json.loads(said)
         done.changes, found = should.pop("changes"), there(box)
         for what, wanted in should.items():

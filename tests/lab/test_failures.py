@@ -272,9 +272,7 @@ def test_a_handover_is_told_by_the_stream_and_not_by_the_download_beside_it(imag
         probe(lab.wan, "handover", far, "gw1", "gw2", ready="watching") as watcher,
     ):
         say(lab, before)
-        assert watcher.stdin is not None
-        watcher.stdin.write("mixed\n")
-        watcher.stdin.flush()
+        watcher.tell("mixed")
         say(lab, then)
         found = answer(watcher, "handover", timeout_s=20)
     assert found["length"] == 200

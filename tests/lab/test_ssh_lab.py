@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -352,6 +353,18 @@ def test_kill_9_of_the_runner_undoes_everything(unchanged: Machines, tmp_path: P
     assert lent(unchanged), "the positive control: there is something to undo"
     run.kill()
     run.communicate()
+
+
+@pytest.mark.parametrize("after_s", [1.0, 2.5, 3.5, 4.5, 6.0])
+def test_an_interruption_while_the_lab_comes_up_is_one(unchanged: Machines, tmp_path: Path, after_s: float) -> None:
+    """Whenever it comes: before the login, while nodes are made, or before a machine has lent anything."""
+    run = start_run(unchanged.inventory(), tmp_path / "run")
+    time.sleep(after_s)
+    run.send_signal(signal.SIGINT)
+    said = run.communicate(timeout=120)[1]
+    assert run.returncode == 130, said
+    assert "/proc/" not in said
+    assert "Traceback" not in said
 
 
 def test_a_connection_that_is_cut_ends_the_run_and_undoes_everything(unchanged: Machines, tmp_path: Path) -> None:

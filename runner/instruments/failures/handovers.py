@@ -8,12 +8,10 @@ failure. What a host feels of a handover is measured by the other failures.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import IO
 
 import numpy as np
 
@@ -23,8 +21,9 @@ from runner.instruments.failures.redundancy import ADVERTISED_S, PAIR, arm, sett
 from runner.instruments.instrument import Go, Measuring
 from runner.instruments.result import Measured, measurement
 from runner.lab.node import PATIENCE, Process, wait_until
-from runner.lab.node.commands import Dialogue, readable
-from runner.lab.node.probing import died, probe
+from runner.lab.node.commands import Dialogue
+from runner.lab.node.lines import readable
+from runner.lab.node.probing import hear_object, probe, tell
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
@@ -116,22 +115,19 @@ def collected(
     Raises MeasurementError where a probe died.
     """
     within_s = 2 * LIMIT_S * PATIENCE + heartbeat_of(params) + SLACK_S  # for it to calm down, and to fail over
-    waiting: dict[IO[str], tuple[Dialogue, float]] = {}  # a probe's output -> the probe, and when it is given up
+    waiting: dict[Dialogue, float] = {}  # a probe, and when it is given up
 
     def ask(watcher: Dialogue) -> None:
         if len(seen.samples_s) + len(waiting) < wanted:
-            waiting[_streams(watcher)[1]] = watcher, time.monotonic() + within_s
+            waiting[watcher] = time.monotonic() + within_s
             again(watcher)
 
     for watcher in labs:
         ask(watcher)
     while waiting:
-        left_s = min(until for _, until in waiting.values()) - time.monotonic()
-        for stdout in readable(waiting, left_s):
-            watcher, _ = waiting.pop(stdout)
-            if not (line := stdout.readline()):
-                raise died(watcher)("the probe handovers died")
-            report = json.loads(line)
+        left_s = min(waiting.values()) - time.monotonic()
+        for watcher in readable(waiting, left_s):
+            report = hear_object(watcher, "handovers", max(1.0, waiting.pop(watcher) - time.monotonic()))
             if "lost" in report:
                 seen.lost.append(report["lost"])
                 continue
@@ -140,16 +136,14 @@ def collected(
             give_back(labs[watcher].lab, vpn, params["redundancy"])
             ask(watcher)
             yield report["handover_s"]
-        for stdout in [stream for stream, (_, until) in waiting.items() if until < time.monotonic()]:
-            del waiting[stdout]
+        for watcher in [each for each, until in waiting.items() if until < time.monotonic()]:
+            del waiting[watcher]
             seen.lost.append(f"its probe said nothing for {within_s:g} s")
 
 
 def again(watcher: Dialogue) -> None:
     """Tell the probe to cause the next failure."""
-    stdin, _ = _streams(watcher)
-    stdin.write("again\n")
-    stdin.flush()
+    tell(watcher, "handovers", "again")
 
 
 def give_back(lab: Lab, vpn: Vpn, redundancy: str) -> None:
@@ -157,9 +151,3 @@ def give_back(lab: Lab, vpn: Vpn, redundancy: str) -> None:
     and the plugin ha chooses the second one, by its number. keepalived prefers the first by itself."""
     if redundancy == "clusterip":
         lab.nodes[PAIR[1]].run("sh", "-c", synced(vpn).passive)
-
-
-def _streams(watcher: Dialogue) -> tuple[IO[str], IO[str]]:
-    assert watcher.stdin is not None
-    assert watcher.stdout is not None
-    return watcher.stdin, watcher.stdout

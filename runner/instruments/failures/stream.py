@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from runner.data.errors import MeasurementError
+from runner.data.errors import InstrumentError, MeasurementError
 from runner.data.trials import Event
 from runner.instruments.failures.loss import OneWay, one_way
 from runner.lab.node import PATIENCE
 from runner.lab.node.commands import Dialogue
-from runner.lab.node.probing import probe
+from runner.lab.node.lines import json_of
+from runner.lab.node.probing import hear, probe, tell
 from runner.lab.shape.site import ip_version
 from runner.lab.shape.site_to_site import Lab
 
@@ -22,6 +22,7 @@ PORT = "5210"
 LATE_S = 0.4  # a datagram so much slower than the fastest is of no use any more: ITU-T G.114, the bound for planning
 STEADY = 0.5  # of what was sent in a status period must have come for the stream to flow in it
 SETTLED_S = 1.0  # so long it must flow before it has recovered
+SAYS_WITHIN_S = 60.0 * PATIENCE  # it says something ten times a second
 PROBE_LIMIT_S = 60.0  # more than the watched time, after which the probes end by themselves
 
 
@@ -66,36 +67,41 @@ class TwoWayStream:
     def end(self) -> tuple[OneWay, OneWay]:
         """Stop both probes. Returns what each direction saw: forward (from the first host), then reverse."""
         for which in (0, 1):
-            stdin = self.probes[which].stdin
-            assert stdin is not None
-            stdin.write("end\n")
-            stdin.flush()
+            tell(self.probes[which], "stream", "end")
         near, far = self._found(0), self._found(1)
         if not near["came"] or not far["came"]:
             raise MeasurementError("not one probe came through the tunnel, one way or the other")
         return one_way(near, far, 1 / self.rate), one_way(far, near, 1 / self.rate, self.ahead_s)
 
     def _line(self, which: int) -> str:
-        stdout = self.probes[which].stdout
-        assert stdout is not None
-        line = stdout.readline()
-        if not line:
-            complaint = self.probes[which].communicate()[1].strip()[-300:]
-            raise MeasurementError(f"the probe stream ended on {self.names[which]}: {complaint or 'time is up'}")
-        return line
+        return hear(self.probes[which], "stream", SAYS_WITHIN_S)
 
     def _status(self, which: int) -> tuple[float, int, int]:
         line = self._line(which)
         if line.startswith("{"):
             raise MeasurementError(f"the probe stream ended on {self.names[which]}: it was to last longer")
-        at_s, sent, came = line.split()
-        return float(at_s), int(sent), int(came)
+        try:
+            at_s, sent, came = line.split()
+            return float(at_s), int(sent), int(came)
+        except ValueError:
+            raise no_status(self.names[which], line) from None
 
     def _found(self, which: int) -> dict[str, Any]:
-        while not (line := self._line(which)).startswith("{"):
+        within = time.monotonic() + SAYS_WITHIN_S
+        while not (line := self._line(which)).startswith("{") and time.monotonic() < within:
             pass
-        report: dict[str, Any] = json.loads(line)
+        try:
+            report = json_of(line)
+        except ValueError:
+            report = None
+        if not isinstance(report, dict):
+            raise no_status(self.names[which], line)
         return report
+
+
+def no_status(name: str, line: str) -> InstrumentError:
+    """The error about what no stream says."""
+    return InstrumentError(f"the probe stream on {name} says {line[:80]!r}, which is no answer")
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.download import EXPECTED_BPS, SLOWEST_BPS
 from runner.lab.node import PATIENCE, wait_until
 from runner.lab.node.commands import Dialogue
-from runner.lab.node.probing import answer, probe
+from runner.lab.node.probing import answer, probe, tell
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
@@ -132,9 +132,7 @@ def last_look(ready: Callable[[], None], watcher: Dialogue, download: Transfer) 
     Raises TimeoutError where it does not begin. No sooner: in a guest kernel ``ready`` takes seconds.
     """
     ready()
-    assert watcher.stdin is not None
-    watcher.stdin.write("mixed\n")
-    watcher.stdin.flush()
+    tell(watcher, "handover", "mixed")
     download.begin()
 
 

@@ -8,11 +8,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from runner.data.errors import MeasurementError
 from runner.lab.node import PATIENCE, LabNode
-from runner.lab.node.commands import MOST_BYTES, Dialogue, readable
+from runner.lab.node.commands import Dialogue
 from runner.lab.node.iproute import interface
-from runner.lab.node.probing import probe
+from runner.lab.node.probing import hear_object, probe, tell
 from runner.lab.shape.site_to_site import Lab
 
 
@@ -22,30 +21,19 @@ class Talker:
 
     node: LabNode
     process: Dialogue
+    name: str = "between"  # of the probe, for a sentence
 
     def say(self, timeout_s: float = 10.0, /, **what: Any) -> dict[str, Any]:
         """Raises MeasurementError where it is dead or does not answer."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        try:
-            self.process.stdin.write(json.dumps(what) + "\n")
-            self.process.stdin.flush()
-        except OSError as error:
-            raise MeasurementError(f"a probe on {self.node.name} is gone: {error}") from error
-        line = self.process.stdout.readline(MOST_BYTES) if readable([self.process.stdout], timeout_s * PATIENCE) else ""
-        if not line.strip():
-            raise MeasurementError(f"a probe on {self.node.name} does not answer")
-        try:
-            return dict(json.loads(line))
-        except (ValueError, TypeError, RecursionError):
-            raise MeasurementError(f"a probe on {self.node.name} answers {line[:80]!r}, which is no answer") from None
+        tell(self.process, self.name, json.dumps(what))
+        return hear_object(self.process, self.name, timeout_s * PATIENCE)
 
 
 @contextmanager
 def talking(node: LabNode, name: str, *argv: str, ready: str) -> Iterator[Talker]:
     """A probe of ``runner/lab/probes/`` on a node, beside the block. Raises MeasurementError where it cannot start."""
     with probe(node, name, *argv, ready=ready) as process:
-        yield Talker(node, process)
+        yield Talker(node, process, name)
 
 
 @contextmanager

@@ -21,9 +21,9 @@ from runner.data.errors import MeasurementError
 from runner.instruments.tools.arrivals import arrived_by, by_then, check_counts, variations_ms, whole_packets
 from runner.instruments.tools.fragments import IP_UDP_BYTES, IPV6_UDP_BYTES
 from runner.lab.node import PATIENCE, LabNode
-from runner.lab.node.commands import Dialogue, readable
+from runner.lab.node.commands import Dialogue
 from runner.lab.node.iproute import interface, objects
-from runner.lab.node.probing import died, probe
+from runner.lab.node.probing import hear, hear_object, probe, tell
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 
@@ -110,45 +110,21 @@ class Worker:
 
     def tell(self, line: str) -> None:
         """Say a line to it. Raises MeasurementError where it is gone."""
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(line + "\n")
-            self.process.stdin.flush()
-        except (BrokenPipeError, ValueError):  # it has died now, or had before, so that its streams are closed
-            raise self._died() from None
+        tell(self.process, self.name, line)
 
     def hear(self, timeout_s: float) -> str:
         """The next line that it says. Raises MeasurementError where none comes in time."""
-        assert self.process.stdout is not None
-        if not readable([self.process.stdout], timeout_s * PATIENCE):
-            raise MeasurementError(
-                f"the probe {self.name} on {self.node.name} did not answer within {timeout_s * PATIENCE:g} s"
-            )
-        if not (line := self.process.stdout.readline()):
-            raise self._died()
-        return line.strip()
+        return hear(self.process, self.name, timeout_s * PATIENCE)
 
     def hear_object(self, timeout_s: float) -> dict[str, Any]:
-        """The next line, a JSON object."""
-        parsed: dict[str, Any] = json.loads(self.hear(timeout_s))
-        return parsed
+        """The next line, a JSON object. Raises as ``hear``."""
+        return hear_object(self.process, self.name, timeout_s * PATIENCE)
 
     def end(self) -> None:
         """Let it go: it puts everything back before it ends."""
-        assert self.process.stdin is not None
-        with suppress(BrokenPipeError):
-            self.process.stdin.close()
+        self.process.tell_no_more()
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(2)
-
-    def _died(self) -> MeasurementError:
-        last_line = self._last()
-        return died(self.process)(f"the probe {self.name} on {self.node.name} has died: {last_line}")
-
-    def _last(self) -> str:
-        with suppress(subprocess.TimeoutExpired):
-            return "".join(self.process.communicate(timeout=2)[1].strip().splitlines()[-1:])
-        return "it says nothing"
 
 
 class Generator:

@@ -19,15 +19,16 @@ from runner.data.errors import CannotRunHere, LabError
 from runner.data.files import write_text
 from runner.data.guest import GUEST
 from runner.data.streams import standard_error, standard_output
-from runner.lab.kernels.guest import Channel
+from runner.lab.kernels.guest import HEADER, Channel
 from runner.lab.node import ENVIRONMENT
-from runner.lab.node.commands import readable
+from runner.lab.node.lines import readable
 from runner.lab.readings.calibration import HOST, calibration
 
 Say = Callable[[str], None]  # tells the user what happens
 AGENT = str(Path(__file__).with_name("guest.py"))
 # What a command's behaviour and look may depend on; the guest's command gets these of the user's environment.
 PASSED_ON = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "PYTHONPATH", "VPNEVAL_CACHE")
+READY = HEADER.pack(b"H", 0)  # the first word of a guest's agent
 PANIC = "Kernel panic"  # what any Linux kernel says when it gives up
 TRACE_S = 0.3  # in which its call trace is on the console, too
 ENDS_WITHIN_S = 15.0  # from an interruption to the end of the guest's command, times its patience
@@ -174,7 +175,7 @@ def _start(attempt: Attempt, channel: socket.socket, console: IO[bytes]) -> subp
 
 def _not_ready(guest: Guest, within_s: float) -> str:
     """Wait for the agent's first word. Returns the reason where it does not come, else ""."""
-    started = time.monotonic()
+    started, word = time.monotonic(), b""
     while (waited_s := time.monotonic() - started) < within_s:
         if guest.panicked():
             time.sleep(TRACE_S)
@@ -182,8 +183,10 @@ def _not_ready(guest: Guest, within_s: float) -> str:
         if guest.process.poll() is not None:
             return f"it ended after {waited_s:.0f} s with exit code {guest.process.returncode}"
         if readable([guest.socket], 0.05):
-            word = Channel(guest.socket.fileno()).next()[0]
-            return "" if word == b"H" else f"its first word was {word!r}"
+            heard = os.read(guest.socket.fileno(), len(READY) - len(word))
+            word += heard
+            if word == READY or not heard or not READY.startswith(word):
+                return "" if word == READY else f"its first word was {word!r}"
     return f"not ready within {within_s:g} s (this machine's load: {os.getloadavg()[0]:.1f})"
 
 
@@ -247,6 +250,8 @@ def _converse(
         try:
             channel.send(b"S", _spec(attempt, kernel, argv, folders))
             return _exit_code(guest, channel, wake, ENDS_WITHIN_S * attempt.patience)
+        except ValueError as odd:
+            raise LabError(f"the guest kernel {kernel.name} does not say what a guest says: {odd}") from None
         except (EOFError, ConnectionError):
             raise LabError(
                 f"the guest kernel {kernel.name} ended before the command did: {guest.last_words()}"
@@ -313,6 +318,8 @@ def _carry_out(channel: Channel) -> int | None:
     for kind, payload in channel.received():
         if kind == b"X":
             return int(payload)
+        if kind not in sinks:
+            raise ValueError(f"it says {kind!r}")
         sinks[kind].write(payload)
         sinks[kind].flush()
     return None

@@ -29,6 +29,7 @@ from typing import Any
 HEADER = struct.Struct(">cI")
 POWER_OFF = 0x4321FEDC  # reboot(2), LINUX_REBOOT_CMD_POWER_OFF
 CHUNK = 65536
+MOST_FRAME = 1 << 20  # bytes; the longest is what to run
 FILES = "vpneval.files"  # QEMU: the tag of the machine's files
 
 
@@ -37,7 +38,7 @@ class Channel:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self._held = b""
+        self._held = bytearray()
 
     def send(self, kind: bytes, payload: bytes = b"") -> None:
         """Write one frame, however long the other side takes to read it."""
@@ -46,7 +47,8 @@ class Channel:
             data = data[os.write(self.fd, data) :]
 
     def received(self) -> list[tuple[bytes, bytes]]:
-        """The whole frames of what has arrived now. Raises EOFError when the other side has gone."""
+        """The whole frames of what has arrived now. Raises EOFError when the other side has gone, ValueError
+        where it says what is no frame."""
         data = os.read(self.fd, CHUNK)
         if not data:
             raise EOFError
@@ -54,10 +56,12 @@ class Channel:
         frames = []
         while len(self._held) >= HEADER.size:
             kind, length = HEADER.unpack_from(self._held)
+            if length > MOST_FRAME:
+                raise ValueError(f"it announces a frame of {length} bytes")
             if len(self._held) < HEADER.size + length:
                 break
-            frames.append((kind, self._held[HEADER.size : HEADER.size + length]))
-            self._held = self._held[HEADER.size + length :]
+            frames.append((kind, bytes(self._held[HEADER.size : HEADER.size + length])))
+            del self._held[: HEADER.size + length]
         return frames
 
     def next(self) -> tuple[bytes, bytes]:

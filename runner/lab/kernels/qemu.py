@@ -21,10 +21,10 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
-from runner.data.cache import cache_dir
+from runner.data.cache import cache_dir, own_folder
 from runner.data.errors import CannotRunHere
 from runner.data.extras import pip_install
-from runner.data.files import hold_lock
+from runner.data.files import await_lock
 from runner.lab.kernels.boot import AGENT, Attempt, Say, getting
 from runner.lab.kernels.guest import FILES
 from runner.lab.names import BACKPORTS
@@ -102,9 +102,9 @@ class Qemu:
         """Get the suite's kernel packages with apt-get(8), from where the lab image's packages come, and unpack them.
         Raises CannotRunHere."""
         open_image(self.image_suite, say=say)
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        own_folder(self.folder.parent.name)
         with self.folder.with_suffix(".lock").open("w") as lock:
-            hold_lock(lock)
+            await_lock(lock, say)
             if not self.folder.exists():  # else somebody else fetched it while we waited
                 self._fetch(say)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -128,3 +130,15 @@ def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = 15.
         if time.monotonic() > end:
             raise TimeoutError(f"{what} did not happen within {deadline_s:g} s")
         time.sleep(pause_s)
+
+
+@contextmanager
+def told_late(say: Callable[[str], object], text: str, after_s: float) -> Iterator[None]:
+    """Tell ``say`` the ``text`` where the block is still at work after ``after_s`` seconds."""
+    late = threading.Timer(after_s, say, [text])
+    late.daemon = True
+    late.start()
+    try:
+        yield
+    finally:
+        late.cancel()

@@ -5,40 +5,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
-CHUNK = 65536
+from runner.data.errors import CannotRunHere
+from runner.lab import machine
+from runner.lab.node.lines import CHUNK, MOST_ANSWER, Lines, put, readable
+
 KILLED = -9  # the exit code of a command that went with its node, or was killed
 MOST_BYTES = 64 << 20  # that a command may say; an endless one must not fill this machine's memory
-MOST_LINE = 1 << 20  # bytes of a line; the longest is an agent's, with 64 KiB of output in JSON
 TOO_MUCH = f"it said more than {MOST_BYTES >> 20} MiB, and was ended"
-
-End = TypeVar("End", bound=int | IO[str] | socket.socket)
-
-
-def readable(ends: Iterable[End], within_s: float | None) -> list[End]:
-    """Those of ``ends`` that can be read, or are at their end; none after ``within_s`` seconds. It uses poll(2):
-    select(2) takes only descriptors below 1,024, and whoever starts this program may have left it more open files."""
-    by_number = {end if isinstance(end, int) else end.fileno(): end for end in ends}
-    poll = select.poll()
-    for number in by_number:
-        poll.register(number, select.POLLIN)
-    return [by_number[number] for number, _ in poll.poll(None if within_s is None else max(0, 1e3 * within_s))]
-
-
-def writable(pipe: int, within_s: float) -> bool:
-    """Does a pipe take something within so many seconds? Its broken end counts: to write says why."""
-    poll = select.poll()
-    poll.register(pipe, select.POLLOUT)
-    return bool(poll.poll(max(0, 1e3 * within_s)))
+TAKES_WITHIN_S = 30.0  # a line that is said to a probe
 
 
 class SaidTooMuch(Exception):
@@ -78,19 +63,6 @@ def outputs(process: subprocess.Popen[bytes], timeout_s: float) -> tuple[bytes, 
     return out, err
 
 
-def first_line(pipe: int, within_s: float) -> str | None:
-    """The first line that comes through a pipe; what follows stays in it. None where no whole line came within
-    ``within_s`` seconds; empty where the pipe ended."""
-    line, end = bytearray(), time.monotonic() + within_s
-    while not line.endswith(b"\n") and len(line) < CHUNK:
-        if not readable([pipe], end - time.monotonic()):
-            return None
-        if not (byte := os.read(pipe, 1)):
-            return ""
-        line += byte
-    return line.decode(errors="replace").strip()
-
-
 class Command:
     """A command, as ``subprocess.Popen`` has it: ``returncode`` is None while it runs and negative after a signal, the
     streams that are pipes are open text files."""
@@ -120,26 +92,20 @@ class Command:
             try:
                 if self.returncode is None:
                     self._await([self._status], end)
-                    self.returncode = int(os.read(self._status, CHUNK) or KILLED)
+                    code = os.read(self._status, CHUNK)
+                    self.returncode = int(code) if re.fullmatch(rb"-?[0-9]{1,9}", code) else KILLED
                     os.close(self._status)
             finally:
                 self._lock.release()
         return self.returncode
 
-    def communicate(self, input: str | None = None, timeout: float | None = None) -> tuple[str, str]:
-        """Write ``input`` to the command and close its standard input, read both outputs to their end, and wait for its
-        end.
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Read both outputs to their end, and wait for the command's end.
 
         Raises subprocess.TimeoutExpired after ``timeout`` seconds, and SaidTooMuch. The next call also returns the
         output that came before.
         """
         end = None if timeout is None else time.monotonic() + timeout
-        if self.stdin is not None and not self.stdin.closed:
-            with suppress(BrokenPipeError):
-                self.stdin.write(input or "")
-                self.stdin.flush()
-            with suppress(BrokenPipeError):
-                self.stdin.close()
         streams = ((self.stdout, self._said["stdout"]), (self.stderr, self._said["stderr"]))
         collect({stream.fileno(): said for stream, said in streams if stream and not stream.closed}, end, self.args)
         self.wait(None if end is None else max(0, end - time.monotonic()))
@@ -161,24 +127,67 @@ class Command:
         return ready
 
 
-Dialogue = Command | subprocess.Popen[str]  # a probe whose standard streams are the runner's
+class Dialogue:
+    """A program on the node ``where``, whose standard streams are pipes of the runner's, spoken to line by line.
+
+    ``end`` of a node ends it. It is read here alone: a stream's own buffer would have what ``hear`` waits for.
+    """
+
+    def __init__(self, process: Command | subprocess.Popen[str], where: str) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self.process: Any = process  # each kind of node ends its own kind
+        self.where = where
+        self._stdin, self._stderr = process.stdin, process.stderr
+        self._lines = Lines(process.stdout.fileno(), f"a program on {where}", MOST_ANSWER)
+
+    def fileno(self) -> int:
+        """The pipe of what it says, for ``readable``."""
+        return self._lines.fileno()
+
+    def tell(self, line: str) -> None:
+        """Say a line to it. Raises OSError where it is gone, or has not taken it within TAKES_WITHIN_S, and ValueError
+        where its input is closed."""
+        put(self._stdin.fileno(), f"{line}\n".encode(), TAKES_WITHIN_S)
+
+    def hear(self, within_s: float) -> str:
+        """The next line that it says. Raises UnheardError."""
+        return self._lines.next(within_s).decode(errors="replace").strip()
+
+    def tell_no_more(self) -> None:
+        """Close its standard input."""
+        with suppress(OSError):
+            self._stdin.close()
+
+    def poll(self) -> int | None:
+        """Its exit code, None while it runs."""
+        code: int | None = self.process.poll()
+        return code
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code. Raises subprocess.TimeoutExpired after ``timeout`` seconds."""
+        code: int = self.process.wait(timeout)
+        return code
+
+    def last_words(self, last: str, within_s: float) -> tuple[str, str]:
+        """Write ``last`` to it, close its input, and read both of its outputs to their ends. Raises
+        subprocess.TimeoutExpired and SaidTooMuch."""
+        end = time.monotonic() + within_s
+        with suppress(OSError, ValueError):
+            put(self._stdin.fileno(), last.encode(), within_s)
+        self.tell_no_more()
+        said = {self.fileno(): self._lines.behind, self._stderr.fileno(): bytearray()}
+        collect(said, end, self.process.args)
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(max(0.0, end - time.monotonic()))
+        out, err = (text.decode(errors="replace") for text in said.values())
+        return out, err
 
 
 def last_words(running: Dialogue, last: str, timeout_s: float) -> tuple[str, str]:
-    """Write the ``last`` line to a probe, and read both of its outputs to their ends. Raises subprocess.TimeoutExpired
-    and SaidTooMuch."""
-    if isinstance(running, Command):
-        return running.communicate(last, timeout_s)
-    assert running.stdin is not None
-    assert running.stdout is not None
-    assert running.stderr is not None
-    with suppress(BrokenPipeError):
-        running.stdin.write(last)
-        running.stdin.close()
-    said = {running.stdout.fileno(): bytearray(), running.stderr.fileno(): bytearray()}
-    collect(said, time.monotonic() + timeout_s, running.args)
-    out, err = (text.decode(errors="replace") for text in said.values())
-    return out, err
+    """As ``Dialogue.last_words``."""
+    return running.last_words(last, timeout_s)
 
 
 class AgentLine:
@@ -229,9 +238,23 @@ class AgentLine:
         socket.send_fds(self._socket, [json.dumps(request).encode()], ends)
 
 
+def _file_in_memory(refused: OSError) -> int:
+    """A file without a name on the tmpfs /dev/shm, where a profile of seccomp has ``refused`` memfd_create(2)."""
+    try:
+        return os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise CannotRunHere(
+            f"this machine allows no file in memory (memfd_create: {refused.strerror}; /dev/shm: {error.strerror}), "
+            f"and keys must not be on a disk. Start vpneval {machine.CONTAINER}"
+        ) from None
+
+
 def file_of(text: str) -> int:
-    """A descriptor to read ``text`` from, in memory alone."""
-    file = os.memfd_create("input")
+    """A descriptor to read ``text`` from, in memory alone. Raises CannotRunHere where this machine allows none."""
+    try:
+        file = os.memfd_create("input")
+    except OSError as refused:
+        file = _file_in_memory(refused)
     data = text.encode()
     while data:
         data = data[os.write(file, data) :]

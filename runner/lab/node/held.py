@@ -13,7 +13,7 @@ from pathlib import Path
 from runner.data.errors import CannotRunHere, CommandError, LabError
 from runner.lab import machine
 from runner.lab.node import ENVIRONMENT, PATIENCE, Completed, Process
-from runner.lab.node.commands import CHUNK, first_line, readable
+from runner.lab.node.lines import CHUNK, Lines, UnheardError, readable
 from runner.lab.node.logs import settle
 from runner.lab.redaction import hide
 
@@ -33,16 +33,19 @@ class HeldNode:
         self.name, self.log, self.pid = name, log, 0
         self._logs: Path | None = None  # set for each trial, see log_to()
         self.background: list[Process] = []
-        self._holder = holder
+        assert holder.stdout is not None
+        self._holder, self.heard = holder, Lines(holder.stdout.fileno(), self.whole_name)
 
     def wait_ready(self) -> None:
         """Wait until the node has its root and says so. Raises LabError with the kernel's reason, or where the node is
         not there within READY_WITHIN_S; CannotRunHere where this machine does not allow it."""
-        assert self._holder.stdout is not None
-        answer = first_line(self._holder.stdout.fileno(), READY_WITHIN_S)
-        if answer is None:
-            self._holder.kill()
-            raise LabError(f"{self.whole_name} did not come up within {READY_WITHIN_S:g} s")
+        try:
+            answer = self.heard.next(READY_WITHIN_S).decode(errors="replace").strip()
+        except UnheardError as unheard:
+            if unheard.why == "late":
+                self._holder.kill()
+                raise LabError(f"{self.whole_name} did not come up within {READY_WITHIN_S:g} s") from None
+            answer = "" if unheard.why == "ended" else "a line without an end"
         if not re.fullmatch(r"[0-9]{1,10}", answer):
             reason = self._last_words() or f"it says {answer[:80]!r}, exit code {self._holder.returncode}"
             if advice := machine.advice(reason):

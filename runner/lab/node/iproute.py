@@ -7,14 +7,15 @@ is read, whose counters are the same in all of them. Versions 4.9, 4.20, 5.5 and
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, Protocol
 
 from runner.data.errors import CannotRunHere, CommandError
 from runner.lab.node import Completed, Node
+from runner.lab.node.lines import MOST_ANSWER, json_of
 
 NEEDED = "5.0"
+SHOWN = 80  # characters of an answer in a sentence
 
 
 class Commandable(Protocol):
@@ -39,14 +40,14 @@ def parsed(node: Commandable, output: str) -> list[dict[str, Any]]:
     """The objects in the JSON ``output`` of ip(8) on ``node``. Raises CannotRunHere, with ip's version, where it is no
     JSON."""
     try:
-        listed = json.loads(re.sub(r"(?<!\\)((?:\\\\)*)\\'", r"\1'", output))
+        listed = len(output) <= MOST_ANSWER and json_of(re.sub(r"(?<!\\)((?:\\\\)*)\\'", r"\1'", output))
         if isinstance(listed, list) and all(isinstance(entry, dict) for entry in listed):
             return [entry for entry in listed if entry]
-    except (ValueError, RecursionError):
+    except ValueError:
         pass
-    version = node.run("ip", "-V").stdout.strip() or "ip without a version"
+    version = " ".join(node.run("ip", "-V").stdout[:SHOWN].split()) or "ip without a version"
     raise CannotRunHere(
-        f"{node.name}: its ip(8) writes no JSON that can be read ({version}: {output.strip()[:80]!r}). Install "
+        f"{node.name}: its ip(8) writes no JSON that can be read ({version}: {output[:SHOWN].strip()!r}). Install "
         f"iproute2 {NEEDED} or newer there; BusyBox's ip will not do"
     )
 

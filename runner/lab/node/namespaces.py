@@ -120,12 +120,12 @@ class NamespaceNode(HeldNode):
         theirs, ours = os.pipe()
         process = self._begin(argv, theirs)
         process.stdin = open(ours, "w")  # noqa: SIM115
-        return process
+        return Dialogue(process, self.name)
 
     def end(self, process: Any) -> None:
         """Kill a command that is running on the node, with what it started, and wait a moment until all that has gone:
         a daemon holds its ports and locks until then."""
-        self._line.kill(process, GONE_WITHIN_S)
+        self._line.kill(process.process if isinstance(process, Dialogue) else process, GONE_WITHIN_S)
 
     def spawn(self, *argv: str, log: str) -> NamespaceProcess:
         """Start a command in the background, its output in the trial's log file ``log``."""

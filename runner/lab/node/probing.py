@@ -12,10 +12,12 @@ from typing import Any
 from runner.data.errors import CommandError, InstrumentError, MeasurementError
 from runner.lab import probes
 from runner.lab.node import PATIENCE, LabNode
-from runner.lab.node.commands import MOST_BYTES, TOO_MUCH, Dialogue, SaidTooMuch, first_line, last_words, readable
+from runner.lab.node.commands import TOO_MUCH, Dialogue, SaidTooMuch
+from runner.lab.node.lines import UnheardError, json_of
 
 READY_WITHIN_S = 30.0
 LAST_WORDS_S = 5.0
+SHOWN = 300  # characters of a probe's own words
 
 
 class ProbeSaidError(MeasurementError):
@@ -32,21 +34,29 @@ def probe(node: LabNode, name: str, *argv: str, ready: str) -> Iterator[Dialogue
     node.write(f"{probes.FOLDER}/{name}.py", probes.source(name), mode=0o644)
     running = node.talk("python3", "-IS", f"{probes.FOLDER}/{name}.py", *argv)
     try:
-        assert running.stdout is not None
-        if (said := first_line(running.stdout.fileno(), READY_WITHIN_S * PATIENCE)) is None:
-            raise MeasurementError(
-                f"the probe {name} was not ready on {node.name} within {READY_WITHIN_S * PATIENCE:g} s"
-            )
+        said = ""
+        try:
+            said = running.hear(READY_WITHIN_S * PATIENCE)
+        except UnheardError as unheard:
+            if unheard.why == "late":
+                raise MeasurementError(
+                    f"the probe {name} was not ready on {node.name} within {READY_WITHIN_S * PATIENCE:g} s"
+                ) from None
         if said != ready:
-            last_lines: list[str] = []
-            with suppress(subprocess.TimeoutExpired, SaidTooMuch):
-                last_lines = last_words(running, "", LAST_WORDS_S)[1].strip().splitlines()[-1:]
-            raise died(running)(f"the probe {name} does not work on {node.name}: {''.join(last_lines)}")
+            last_line = complaint(running, LAST_WORDS_S)
+            raise died(running)(f"the probe {name} does not work on {node.name}: {last_line}")
         yield running
     finally:
         if running.poll() is None:
             node.end(running)  # so that its ports and interfaces are free for the next
         running.wait()
+
+
+def complaint(running: Dialogue, within_s: float = 2.0) -> str:
+    """The last line that a probe says of its trouble; its input is closed for that."""
+    with suppress(subprocess.TimeoutExpired, SaidTooMuch):
+        return "".join(running.last_words("", within_s)[1].strip().splitlines()[-1:])
+    return "it says nothing"
 
 
 def died(running: Dialogue) -> type[MeasurementError]:
@@ -73,6 +83,45 @@ def own_fault(error: Exception, gateways: Sequence[str]) -> bool:
     return isinstance(error, CommandError) and was_killed(error.code) and error.node not in gateways
 
 
+def tell(running: Dialogue, name: str, line: str) -> None:
+    """Say a line to a running probe. Raises MeasurementError where it is gone."""
+    try:
+        running.tell(line)
+    except (OSError, ValueError):  # it has died now, or had before, so that its streams are closed
+        raise has_died(running, name) from None
+
+
+def hear(running: Dialogue, name: str, within_s: float) -> str:
+    """The next line that a probe says. Raises MeasurementError where none comes in time."""
+    try:
+        return running.hear(within_s)
+    except UnheardError as unheard:
+        if unheard.why == "ended":
+            raise has_died(running, name) from None
+        who = f"the probe {name} on {running.where}"
+        if unheard.why == "late":
+            raise MeasurementError(f"{who} did not answer within {within_s:g} s") from None
+        raise InstrumentError(f"{who} says a line without an end") from None
+
+
+def hear_object(running: Dialogue, name: str, within_s: float) -> dict[str, Any]:
+    """The next line, a JSON object. Raises as ``hear``."""
+    line = hear(running, name, within_s)
+    try:
+        said = json_of(line)
+    except ValueError:
+        said = None
+    if not isinstance(said, dict):
+        raise InstrumentError(f"the probe {name} on {running.where} answers {line[:80]!r}, which is no answer")
+    return said
+
+
+def has_died(running: Dialogue, name: str) -> MeasurementError:
+    """The error of a probe whose pipes have ended, with its last words."""
+    last_line = complaint(running)
+    return died(running)(f"the probe {name} on {running.where} has died: {last_line}")
+
+
 def asked(
     running: Dialogue,
     name: str,
@@ -83,22 +132,11 @@ def asked(
     """Ask a running probe one question, a line each way, and return its answer; ``meanwhile`` is called while it is at
     work. Raises MeasurementError where it does not answer, and ProbeSaidError, with its own words, where its answer is
     an error."""
-    assert running.stdin is not None
-    assert running.stdout is not None
-    try:
-        running.stdin.write(json.dumps(question) + "\n")
-        running.stdin.flush()
-        meanwhile()
-        line = running.stdout.readline(MOST_BYTES) if readable([running.stdout], timeout_s) else "null"
-        response = json.loads(line)
-    except (OSError, ValueError, RecursionError):
-        raise died(running)(f"the probe {name} died") from None
-    if not response:
-        raise MeasurementError(f"the probe {name} did not answer within {timeout_s:g} s")
-    if not isinstance(response, dict):
-        raise InstrumentError(f"the probe {name} answers {line[:80]!r}, which is no answer")
+    tell(running, name, json.dumps(question))
+    meanwhile()
+    response = hear_object(running, name, timeout_s)
     if "error" in response:
-        raise ProbeSaidError(f"the probe {name}: {response['error']}")
+        raise ProbeSaidError(f"the probe {name}: {response['error']!s:.{SHOWN}}")
     return response
 
 
@@ -108,13 +146,15 @@ def answer(running: Dialogue, name: str, last: str = "end", timeout_s: float = 1
     Raises MeasurementError where it does not answer.
     """
     try:
-        output, error = last_words(running, last + "\n", timeout_s)
+        output, error = running.last_words(last + "\n", timeout_s)
     except subprocess.TimeoutExpired as late:
-        raise MeasurementError(f"the probe {name} did not answer within {timeout_s:g} s") from late
+        raise MeasurementError(f"the probe {name} on {running.where} did not answer within {timeout_s:g} s") from late
     except SaidTooMuch as endless:
-        raise InstrumentError(f"the probe {name}: {TOO_MUCH}") from endless
+        raise InstrumentError(f"the probe {name} on {running.where}: {TOO_MUCH}") from endless
     try:
-        result: dict[str, Any] = dict(json.loads(output))
-    except (ValueError, TypeError, RecursionError):
-        raise died(running)(f"the probe {name} died: {error.strip()[-300:]}") from None
+        result = json_of(output)
+    except ValueError:
+        result = None
+    if not isinstance(result, dict):
+        raise died(running)(f"the probe {name} on {running.where} died: {error.strip()[-300:]}")
     return result

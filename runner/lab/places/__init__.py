@@ -122,13 +122,14 @@ def open_rig(
         from runner.lab.places.inventory import read_inventory
         from runner.lab.places.machines import ssh_rig
 
-        with ssh_rig(read_inventory(Path(rest))) as rig:
+        with ssh_rig(read_inventory(Path(rest)), say=say) as rig:
             yield rig
     elif kind == "site":
         from runner.lab.places.site import site_rig
         from runner.lab.places.sites import read_sites
 
-        with site_rig(read_sites(Path(rest), uplink).model_copy(update=dict(limits or {}))) as rig:
+        sites = read_sites(Path(rest), uplink).model_copy(update=dict(limits or {}))
+        with site_rig(sites, say=say) as rig:
             for note in rig.notes:
                 say(note)
             try:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,7 +20,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from runner.lab.node import PATIENCE
-from runner.lab.node.commands import KILLED, MOST_BYTES, MOST_LINE, writable
+from runner.lab.node.commands import KILLED, MOST_BYTES
+from runner.lab.node.lines import Lines, UnheardError, put
 from runner.lab.node.logs import LogFile
 from runner.lab.readings.pauses import FarClock, boottime
 
@@ -80,9 +79,10 @@ class RemoteCommand:
 class Agent:
     """The agent of one node, spoken to through the process that holds the node. Every call is thread-safe."""
 
-    def __init__(self, holder: subprocess.Popen[str]) -> None:
-        self._holder = holder
-        self._jobs: dict[int, RemoteCommand] = {}
+    def __init__(self, holder: subprocess.Popen[str], heard: Lines) -> None:
+        """``heard``: what comes from it, whose first line has been read."""
+        self._holder, self._heard = holder, heard
+        self._jobs: dict[int, RemoteCommand] = {}  # those that run, and those with a log
         self._lock = threading.Lock()
         self._gone = False
         self._started = 0
@@ -104,8 +104,7 @@ class Agent:
     def kill(self, job: RemoteCommand) -> None:
         """End a command, with its process group. Returns at once."""
         if not job.ended.is_set():
-            with suppress(AgentGoneError):
-                self._send(json.dumps({"id": job.number, "kill": True}))
+            self._kill(job.number)
 
     def answers(self, within_s: float) -> bool:
         """Does the agent answer within this time? If so, its clock is looked at."""
@@ -170,28 +169,31 @@ class Agent:
         except (OSError, ValueError) as closed:  # ValueError: the node has been let go meanwhile
             raise AgentGoneError from closed
 
+    def _kill(self, number: int) -> None:
+        with suppress(AgentGoneError):
+            self._send(json.dumps({"id": number, "kill": True}))
+
     def _put(self, data: bytes, pipe: int) -> None:
         """Write all of it. Raises AgentGoneError where the machine takes nothing for too long."""
-        os.set_blocking(pipe, False)
-        end = time.monotonic() + TAKES_WITHIN_S
-        while data:
-            if not writable(pipe, end - time.monotonic()):
-                self._gone, self.broken = True, f"takes nothing that is sent to it, for {TAKES_WITHIN_S:g} s"
-                raise AgentGoneError
-            data = data[os.write(pipe, data) :]
+        try:
+            put(pipe, data, TAKES_WITHIN_S)
+        except TimeoutError as stalled:
+            self._gone, self.broken = True, f"takes nothing that is sent to it, for {TAKES_WITHIN_S:g} s"
+            raise AgentGoneError from stalled
 
     def _listen(self, lost: Callable[[], None]) -> None:
         """Hear every answer. After one that is none, hear no more: the machine is told so by a closed pipe."""
         assert self._holder.stdout is not None
-        with open(self._holder.stdout.fileno(), "rb", closefd=False) as stdout:
-            while (line := stdout.readline(MOST_LINE)).endswith(b"\n"):  # else cut off in the middle of a line
-                try:
-                    self._hear(AgentAnswer.model_validate_json(line))
-                except (ValidationError, KeyError):
-                    self.broken = f"answers {line[:80].decode(errors='replace')!r}, which is no agent's answer"
-                    break
-            if len(line) == MOST_LINE:
-                self.broken = f"answers with a line of more than {MOST_LINE >> 20} MiB, which no agent does"
+        line = b""
+        try:
+            while True:
+                line = self._heard.next(None)
+                self._hear(AgentAnswer.model_validate_json(line))
+        except UnheardError as unheard:
+            if unheard.why == "endless":
+                self.broken = str(unheard).removeprefix(f"{self._heard.who} ") + ", which no agent does"
+        except (ValidationError, KeyError):
+            self.broken = f"answers {line[:80].decode(errors='replace')!r}, which is no agent's answer"
         self._holder.stdout.close()
         self.abandon()
         lost()
@@ -200,18 +202,23 @@ class Agent:
         if answer.changed is not None:
             self.changed = answer.changed
             return
-        job = self._jobs[answer.id]
+        if (job := self._jobs.get(answer.id)) is None:
+            if not 0 < answer.id <= self._started:
+                raise KeyError(answer.id)
+            return  # the children of one that has ended still say something
         for stream, text in (("out", answer.out), ("err", answer.err)):
             if stream in job.logs:
                 job.logs[stream].write(text.encode("latin-1"))
-            elif not job.too_much:
+            else:
                 job.said[stream] += text.encode("latin-1")
         if sum(map(len, job.said.values())) > MOST_BYTES:
             self._silence(job)
-        if answer.code is not None:
+        elif answer.code is not None:
             for log in job.logs.values():
                 log.flush()
             job.code, job.awake_s = answer.code, answer.awake_s
+            if not job.logs:  # of a daemon, what its children say is logged
+                del self._jobs[job.number]
             job.ended.set()
 
     def _silence(self, job: RemoteCommand) -> None:
@@ -219,7 +226,8 @@ class Agent:
         while nobody hears it."""
         job.too_much, job.code = True, KILLED
         job.said = {stream: bytearray() for stream in job.said}
-        threading.Thread(target=self.kill, args=(job,), daemon=True).start()
+        del self._jobs[job.number]
+        threading.Thread(target=self._kill, args=(job.number,), daemon=True).start()
         job.ended.set()
 
 

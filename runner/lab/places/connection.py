@@ -12,10 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from runner.data.errors import CannotRunHere, LabError
-from runner.lab.node import ENVIRONMENT, PATIENCE, Completed
+from runner.lab.node import ENVIRONMENT, PATIENCE, Completed, told_late
 from runner.lab.node.answers import own_words
-from runner.lab.node.commands import TOO_MUCH, SaidTooMuch, first_line, outputs
+from runner.lab.node.commands import TOO_MUCH, SaidTooMuch, outputs
 from runner.lab.node.held import shown
+from runner.lab.node.lines import Lines, UnheardError
 from runner.lab.node.namespaces import kill_group
 from runner.lab.places import keys
 from runner.lab.places.inventory import MachineEntry
@@ -25,7 +26,7 @@ OLDEST_PYTHON = (3, 10)  # on the other machines: mypy checks the probes by it (
 APART_S = 60.0  # clocks; what is made here is valid from now on
 MARK = "vpneval-begins"
 # SSH_CONNECTION, sshd(8): the client's address and port, then the server's.
-INTRODUCTION = f"""python=$(python3 -c 'import sys; print(*sys.version_info[:2])')
+INTRODUCTION = f"""python=$(python3 -IS -c 'import sys; print(*sys.version_info[:2])')
 printf '%s|' '{MARK}' "$(id -u -n)" "$(date +%s)" "$SSH_CONNECTION" "$python\""""
 USER = r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]*[$]?"
 # Every login shell reads these words alike, be it sh, csh or fish: no sign of them stands outside of single quotes, and
@@ -33,15 +34,21 @@ USER = r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]*[$]?"
 ANY_SHELL = """sh -c 'eval "$(printf %s "$@" | base64 -d)"' sh"""
 WORD = 900
 SETTINGS = tuple(f"{name}={value}" for name, value in ENVIRONMENT.items())
+ANSWERS_WITHIN_S = 20.0 * PATIENCE
+READY_WITHIN_S = 45.0 * PATIENCE  # all together: the login, sessions, who it is, and sudo
+TOLD_AFTER_S = 5.0 * PATIENCE
 SESSIONS = 8  # at once, of one machine's nodes, the probes in them, and a command beside
 
 
 class Connection:
     """One OpenSSH connection, on which every command to the machine travels (ssh_config(5) ControlMaster)."""
 
-    def __init__(self, name: str, machine: MachineEntry, folder: Path) -> None:
-        """Start to connect; ``folder`` is private to the run. The connection goes with the runner."""
-        self.name, self.machine = name, machine
+    def __init__(
+        self, name: str, machine: MachineEntry, folder: Path, say: Callable[[str], object] = lambda text: None
+    ) -> None:
+        """Start to connect; ``folder`` is private to the run. The connection goes with the runner. ``say`` is told
+        where the machine is slow to answer."""
+        self.name, self.machine, self._say = name, machine, say
         self.sudo: tuple[str, ...] = ()
         self.client, self.server = "", ""  # the ends of ssh's own connection, as the machine sees them
         self.diagnose: Callable[[], str] = lambda: ""  # why it may not answer, where somebody knows
@@ -78,24 +85,31 @@ class Connection:
 
     def wait_ready(self, *, as_root: bool = True) -> None:
         """Wait until ssh has logged in and may become root; unless ``as_root``, it then stays whoever it is. Raises
-        CannotRunHere with ssh's or sudo's own words."""
-        end = time.monotonic() + 20 * PATIENCE
+        CannotRunHere with ssh's or sudo's own words, LabError where the machine has logged in and says no more: after
+        READY_WITHIN_S at the latest."""
+        name = f"{self.name} ({self.machine.address})"
+        waits = f"{name} does not answer yet; vpneval waits for it, {READY_WITHIN_S:.0f} s at most"
+        with told_late(self._say, waits, TOLD_AFTER_S):
+            self._become_ready(time.monotonic() + READY_WITHIN_S, as_root)
+
+    def _become_ready(self, end: float, as_root: bool) -> None:
         if lack := keys.missing(self.machine):
             self.close()
             raise CannotRunHere(f"{self.name}: {lack}")
+        begun = time.monotonic()
         while not self._socket.exists():
-            if self._master.poll() is not None or time.monotonic() > end:
+            if self._master.poll() is not None or time.monotonic() > min(end, begun + ANSWERS_WITHIN_S):
                 self.close()
                 words = [*self.machine.options_of_ssh(), self.machine.address]
                 why = keys.trouble(words, self._said.read_text(errors="replace"))
                 hint = why or f"Try: {shlex.join(['ssh', *TELLS, *words])} true"
                 raise CannotRunHere(f"{self.name} cannot be reached: {self.said()}. {hint}")
             time.sleep(0.02)
-        self._count_sessions()
-        user = self._introduction()
+        self._count_sessions(end)
+        user = self._introduction(end)
         if user != "root":
             self.sudo = ("sudo", "-n")
-            done = self.run("true")
+            done = self.run("true", timeout=_left(end))
             if done.code != 0 and not as_root:
                 self.sudo = ()
             elif done.code != 0:
@@ -108,22 +122,35 @@ class Connection:
                     f"printf '%s\\n' {shlex.join(allow)} > /etc/sudoers.d/vpneval (and: apt-get install sudo)"
                 )
 
-    def _count_sessions(self) -> None:
-        """Raise CannotRunHere where sshd allows fewer sessions on one connection than a lab has at once."""
+    def _count_sessions(self, end: float) -> None:
+        """Raise CannotRunHere where sshd allows fewer sessions on one connection than a lab has at once, LabError where
+        none of them answers."""
         argv, pipe = self.plain_argv("sh", "-c", "echo here; exec cat"), subprocess.PIPE
         opened = [
             subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
             for _ in range(SESSIONS)
         ]
-        allowed = 0
+        allowed, until, silent = 0, time.monotonic() + _left(end), False
         for session in opened:
             assert session.stdout is not None
-            allowed += bool(first_line(session.stdout.fileno(), 20.0 * PATIENCE))
+            try:
+                Lines(session.stdout.fileno(), self.name).next(until - time.monotonic())
+                allowed += 1
+            except UnheardError as unheard:
+                silent = silent or unheard.why != "ended"
+        for session in opened:
+            assert session.stdin is not None
+            session.stdin.close()
         for session in opened:
             with suppress(subprocess.TimeoutExpired):
-                session.communicate(timeout=20.0 * PATIENCE)
+                session.wait(max(0.1, until - time.monotonic()))
             session.kill()
             session.wait()
+        if silent:
+            raise LabError(
+                f"{self.name} has let ssh in, and a command there says nothing within {ANSWERS_WITHIN_S:g} s. Does it "
+                f"answer? Try: {shlex.join(['ssh', *self.machine.options_of_ssh(), self.machine.address])} true"
+            )
         if 0 < allowed < SESSIONS:  # none: what comes next says why
             raise CannotRunHere(
                 f"{self.name}: its sshd allows {allowed} sessions on one connection, and vpneval needs {SESSIONS}. "
@@ -131,12 +158,13 @@ class Connection:
                 "that it has, then: systemctl reload ssh (no connection ends)"
             )
 
-    def _introduction(self) -> str:
+    def _introduction(self, end: float) -> str:
         """The user that ssh logs in as. Raises CannotRunHere where the machine's shell, Python or clock does not
         fit."""
         before = time.time()
         # Not as root: env -i and sudo take SSH_CONNECTION away.
-        output, after = self.run("env", *SETTINGS, "sh", "-c", INTRODUCTION, as_root=False).stdout, time.time()
+        argv = ("env", *SETTINGS, "sh", "-c", INTRODUCTION)
+        output, after = self.run(*argv, timeout=_left(end), as_root=False).stdout, time.time()
         beside, _, answer = output.partition(MARK)
         if greeting := beside.strip():
             raise CannotRunHere(
@@ -181,7 +209,7 @@ class Connection:
         return self.plain_argv(*self.sudo, "env", "-i", *SETTINGS, *argv, tty=tty)
 
     def run(
-        self, *argv: str, timeout: float = 20.0 * PATIENCE, as_root: bool = True, input: str | None = None
+        self, *argv: str, timeout: float = ANSWERS_WITHIN_S, as_root: bool = True, input: str | None = None
     ) -> Completed:
         """Run a command on the machine itself, outside of any node; ``input``: a short text for it to read. Raises
         LabError when it does not answer."""
@@ -211,3 +239,8 @@ class Connection:
         except subprocess.TimeoutExpired:
             kill_group(self._master)
             self._master.wait()
+
+
+def _left(end: float) -> float:
+    """So long may the next step take, of those that have to be done at ``end``."""
+    return min(ANSWERS_WITHIN_S, max(0.1, end - time.monotonic()))

@@ -24,6 +24,7 @@ from runner.data.errors import UsageError
 from runner.data.files import at_home, from_toml, read_text
 from runner.lab.node.answers import INTERFACE
 
+MOST_BYTES, DEEPEST = 1 << 16, 8  # of an inventory, and in it
 # Neither may look like an option to ssh or ip.
 Address = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_\[][A-Za-z0-9_.:%\[\]-]*$")]
 # With the signs of a directory's names: alice@corp.example.com, CORP\alice.
@@ -153,8 +154,9 @@ def read_model(path: Path, model: type[Read], lab: str) -> Read:
     """The contents of the file of ``--lab LAB:FILE``. Raises UsageError with every mistake: file, line, what is
     valid."""
     try:
-        text = read_text(path)
+        text = read_text(path, MOST_BYTES)
         data = from_toml(text)
+        _check_depth(data)
     except UsageError as error:
         raise UsageError(f"--lab {lab}:FILE: the inventory {error}") from None
     except ValueError as error:
@@ -165,6 +167,16 @@ def read_model(path: Path, model: type[Read], lab: str) -> Read:
         wrong = error.errors()
         wrong += _unfitting(model, data, wrong)
         raise UsageError("\n".join(_explained(path, text, mistake, model) for mistake in wrong)) from error
+
+
+def _check_depth(data: Mapping[str, Any]) -> None:
+    """Raise ValueError for what is nested deeper than any inventory: a line with many dots, say."""
+    level: list[Any] = [data]
+    for _ in range(DEEPEST):
+        level = [value for each in level for value in (each.values() if isinstance(each, dict) else each)]
+        level = [value for value in level if isinstance(value, dict | list)]
+    if level:
+        raise ValueError("it is nested too deep for an inventory")
 
 
 def _unfitting(model: type[BaseModel], data: Mapping[str, Any], wrong: Sequence[Any]) -> list[Any]:
@@ -199,7 +211,7 @@ def _explained(path: Path, text: str, error: Mapping[str, Any], model: type[Base
     what = {
         "missing": "is missing",
         "extra_forbidden": "is not known",
-        "string_pattern_mismatch": f"cannot be {error['input']!r}",
+        "string_pattern_mismatch": f"cannot be {error['input']!r:.100}",
     }.get(error["type"], error["msg"].removeprefix("Value error, "))
     place = f"[{table}]" + (f" {'.'.join(keys)}" if keys else "") if table else "".join(keys[:1]) or "the machines"
     return f"{path}:{_line(text, table, keys)}: {place}: {what}. Valid here: {', '.join(fields)}"

@@ -22,6 +22,7 @@ from runner.data.files import read_text
 DRIVERS = ("auto", "kvm", "qemu")
 BOXES = ("box", "public_box")
 NUMBERS = ("memory_mib", "cpus", "boot_timeout_s")
+MOST_BYTES, DEEPEST = 1 << 16, 8  # of the file, and in it
 KEYS = ("driver", *BOXES, *NUMBERS)
 BOX, NETWORK = re.compile(r"\w[\w./+-]*(@[\w.+-]+)?"), re.compile(r"\w[\w.-]{0,39}")
 EMULATION_IS_SLOWER = 10.0  # the patience that software emulation needs, several machines on the cores of one
@@ -120,12 +121,11 @@ def _loaded(path: Path) -> tuple[dict[Any, Any], dict[str, int]]:
     """The file's contents, and the line of each key and of each node's name. Raises UsageError for what is not YAML."""
     valid = "Valid: 'key: value', and under 'nodes:' '  node: [network, network]'"
     try:
-        text = read_text(path)
+        text = read_text(path, MOST_BYTES)
+        _simple(path, text)
         root, content = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
     except UsageError as error:
         raise UsageError(f"the lab's file {error}") from None
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"the lab's file {path} cannot be read: {error}. {valid}") from None
     except yaml.MarkedYAMLError as error:
         mark = error.context_mark or error.problem_mark
         number = mark.line if mark else 0
@@ -133,6 +133,8 @@ def _loaded(path: Path) -> tuple[dict[Any, Any], dict[str, int]]:
         raise UsageError(f"{path}:{number + 1}: not understood: {line!r}. {valid} ({error.problem})") from error
     except yaml.YAMLError as error:
         raise UsageError(f"{path}: not understood: {error}. {valid}") from error
+    except (ValueError, RecursionError) as error:  # no UTF-8; a date or a number that is none; nested too deep
+        raise UsageError(f"the lab's file {path} cannot be read: {error}. {valid}") from None
     if not isinstance(content, dict) or not isinstance(root, yaml.MappingNode):
         raise UsageError(f"{path}:1: not a lab. {valid}")
     lines: dict[str, int] = {}
@@ -141,6 +143,19 @@ def _loaded(path: Path) -> tuple[dict[Any, Any], dict[str, int]]:
         if key.value == "nodes" and isinstance(value, yaml.MappingNode):
             lines |= {name.value: name.start_mark.line + 1 for name, _ in value.value}
     return content, lines
+
+
+def _simple(path: Path, text: str) -> None:
+    """Raise UsageError for an alias, of which a few lines make a billion nodes, and for what is nested deeper than any
+    lab's file."""
+    depth = 0
+    for event in yaml.parse(text, yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        if isinstance(event, yaml.AliasEvent):
+            raise UsageError(f"{path}:{line}: *{event.anchor!s:.40} is an alias; a lab's file has none. Write it out")
+        if depth > DEEPEST:
+            raise UsageError(f"{path}:{line}: it is nested too deep for a lab's file")
 
 
 def main() -> None:

@@ -7,11 +7,10 @@ the command that would run the file.
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
-from runner.data.errors import CannotRunHere, CommandError
+from runner.data.errors import CannotRunHere, CommandError, LabError
 from runner.lab.node import Completed
 from runner.lab.node.commands import Dialogue
 from runner.lab.node.namespaces import kill_group
@@ -46,28 +45,27 @@ class LookedAt:
     def talk(self, *argv: str) -> Dialogue:
         """As LabNode.talk."""
         pipe = subprocess.PIPE
-        return subprocess.Popen(
-            self.connection.argv(*self._argv(argv)),
-            stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True,
-        )  # fmt: skip
+        argv = tuple(self.connection.argv(*self._argv(argv)))
+        process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+        return Dialogue(process, self.name)
 
-    def end(self, process: Any) -> None:
+    def end(self, process: Dialogue) -> None:
         """As LabNode.end: the probe at the other end ends with its standard input."""
-        kill_group(process)
+        kill_group(process.process)
 
 
 @contextmanager
-def looked_at(machines: Mapping[str, MachineEntry]) -> Iterator[dict[str, LookedAt]]:
+def looked_at(machines: Mapping[str, MachineEntry], say: Callable[[str], object]) -> Iterator[dict[str, LookedAt]]:
     """Connections to the machines, which need not allow root. Raises CannotRunHere with every one that is not
     reached."""
     with private_folder() as folder:
-        connections = {name: Connection(name, machine, folder) for name, machine in machines.items()}
+        connections = {name: Connection(name, machine, folder, say) for name, machine in machines.items()}
         try:
             problems = []
             for connection in connections.values():
                 try:
                     connection.wait_ready(as_root=False)
-                except CannotRunHere as problem:
+                except (CannotRunHere, LabError) as problem:
                     problems.append(str(problem))
             if problems:
                 raise CannotRunHere("\n".join(problems))

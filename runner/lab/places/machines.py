@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from runner.data.errors import CannotRunHere, LabError, UsageError
+from runner.data.errors import LEFT_BEHIND, CannotRunHere, LabError, UsageError
 from runner.lab.node import LabNode, wait_until
 from runner.lab.node.answers import Link, links, not_understood, own_words, sections
 from runner.lab.places.connection import Connection
@@ -153,11 +153,9 @@ def node_alone(connection: Connection, log: Callable[[str], object], root: Path 
     """A node on that machine without a network, to make keys on."""
     node = SshNode("ca", connection, Lent({}), log, root)
     node.makes_keys = True
-    try:
+    with given_back({"ca": node}):
         node.wait_ready()
         yield node
-    finally:
-        node.stop()
 
 
 @contextmanager
@@ -171,8 +169,9 @@ def given_back(nodes: Mapping[str, SshNode]) -> Iterator[None]:
     finally:
         if trouble := _give_back(nodes):
             error = None if whole else sys.exception()
-            before = "" if error is None else f"{error or 'interrupted'}; afterwards "
-            raise LabError(before + trouble) from error
+            if not isinstance(error, KeyboardInterrupt):
+                raise LabError(trouble if error is None else f"{error}; afterwards {trouble}") from error
+            setattr(error, LEFT_BEHIND, trouble)  # it stays an interruption, which nobody takes for a broken lab
 
 
 def _give_back(nodes: Mapping[str, SshNode]) -> str:
@@ -189,13 +188,15 @@ def _give_back(nodes: Mapping[str, SshNode]) -> str:
 
 
 @contextmanager
-def ssh_rig(inventory: Inventory, kind: str = "ssh") -> Iterator[SshRig]:
-    """Connect to the machines and check all that a lab needs of them, changing nothing.
+def ssh_rig(
+    inventory: Inventory, kind: str = "ssh", say: Callable[[str], object] = lambda text: None
+) -> Iterator[SshRig]:
+    """Connect to the machines and check all that a lab needs of them, changing nothing; ``say`` is told which is slow.
 
     Raises CannotRunHere with everything that was found wrong, machine by machine.
     """
     with private_folder() as folder:
-        connections = {name: Connection(name, m, folder) for name, m in inventory.machines.items()}
+        connections = {name: Connection(name, m, folder, say) for name, m in inventory.machines.items()}
         try:
             with ThreadPoolExecutor() as threads:
                 answers = list(threads.map(_fit, connections.values(), inventory.machines.values()))

@@ -44,7 +44,7 @@ def private_folder() -> Iterator[Path]:
     with TemporaryDirectory(prefix=PREFIX, dir=base) as name:
         held = os.open(name, os.O_RDONLY)  # the lock ends with this process, however it ends
         try:
-            hold_lock(held, name, wait=False)
+            hold_lock(held, name)  # another runner may be looking at it just now
             yield Path(name)
         finally:
             os.close(held)
@@ -54,11 +54,9 @@ def _remove_abandoned(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         about = os.fstat(descriptor)
-        if (
-            hold_lock(descriptor, folder, wait=False)
-            and about.st_uid == os.geteuid()
-            and time.time() - about.st_mtime > YOUNG_S
-        ):
+        # Only what is old is locked: its runner, if it lives, has had the time to take the lock.
+        old = about.st_uid == os.geteuid() and time.time() - about.st_mtime > YOUNG_S
+        if old and hold_lock(descriptor, folder, wait=False):
             shutil.rmtree(folder)
     finally:
         os.close(descriptor)

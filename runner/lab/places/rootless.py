@@ -7,6 +7,7 @@ to. Root of this machine is not in it, so that nothing outside can be touched th
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 import shutil
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from runner.data.cache import users_cache
 from runner.data.errors import CannotRunHere
+from runner.data.own_program import again
 
 # unshare(1): the user is 0, the block of subordinate ids follows; newuidmap(1) writes the maps.
 UNSHARE = ("unshare", "--user", "--map-root-user", "--map-auto")
@@ -33,7 +35,7 @@ def enter(lab: str) -> None:
         from runner.lab.places.vagrant import lab_file
 
         environment = {**os.environ, "VPNEVAL_PATIENCE": f"{lab_file().patience:g}"}
-        os.execve(sys.executable, [sys.executable, "-m", "runner", *sys.argv[1:]], environment)
+        os.execve(sys.executable, again(*sys.argv[1:]), environment)
     if lab != "netns" or os.geteuid() == 0:
         return
     if why := refusal():
@@ -41,7 +43,7 @@ def enter(lab: str) -> None:
     # Root's cache is not the user's: an image there is readable, but not as root of another user namespace.
     cache = os.environ.get("VPNEVAL_CACHE") or str(users_cache())
     environment = {**os.environ, "VPNEVAL_CACHE": cache, INSIDE: "1"}
-    os.execvpe(UNSHARE[0], [*UNSHARE, sys.executable, "-m", "runner", *sys.argv[1:]], environment)
+    os.execvpe(UNSHARE[0], [*UNSHARE, *again(*sys.argv[1:])], environment)
 
 
 def refusal() -> str:
@@ -80,6 +82,11 @@ def explain(complaint: str, proc: Path = Path("/proc/sys")) -> str:
         path = proc / switch
         if path.exists() and path.read_text().strip() == forbids:
             return f"{switch.replace('/', '.')} is {forbids} here; allow it with: {command}"
+    if os.strerror(errno.ENOSPC) in complaint:
+        most = proc / "user/max_user_namespaces"
+        limit = most.read_text().strip() if most.exists() else "not known"
+        command = "sudo sysctl -w user.max_user_namespaces=15000"
+        return f"user.max_user_namespaces is {limit} here, and all are in use; allow more with: {command}"
     return (
         f"{complaint or 'the kernel refuses'} (no known switch forbids it; in a container, its profile may). Use sudo"
     )

@@ -15,13 +15,14 @@ from runner.data.errors import LabError
 from runner.lab import probes
 from runner.lab.node import PATIENCE
 from runner.lab.node.answers import own_words
-from runner.lab.node.commands import TOO_MUCH, SaidTooMuch, outputs, writable
+from runner.lab.node.commands import TOO_MUCH, SaidTooMuch, outputs
+from runner.lab.node.lines import put
 from runner.lab.places.connection import Connection
 from runner.lab.places.ssh import BOOT
 from runner.lab.software.image import Image
 
 FOLDER = "/var/cache/vpneval/sent"  # not that of images which the machine built itself
-CHUNK = 1 << 20
+CHUNK = 1 << 16
 PAYLOAD_SHARE = 0.9  # of what is on the path: the rest is headers and ssh's own
 AT_ONCE_S = 0.05  # of a limited rate
 GONE_WITHIN_S = 60.0
@@ -80,10 +81,10 @@ def _send(connection: Connection, root: Path, folder: str, max_rate_bps: float |
         assert here.stdout is not None
         try:
             with suppress(BrokenPipeError):  # the other end says why
-                _put(there.stdin.fileno(), f"{len(program.encode()):8}{program}".encode())
+                put(there.stdin.fileno(), f"{len(program.encode()):8}{program}".encode(), STALLS_S)
                 while data := here.stdout.read(chunk):
                     digest.update(data)
-                    _put(there.stdin.fileno(), data)
+                    put(there.stdin.fileno(), data, STALLS_S)
                     if bytes_per_s:  # a stall is not made up for
                         due = max(due, time.monotonic() - AT_ONCE_S) + len(data) / bytes_per_s
                         time.sleep(max(0.0, due - time.monotonic()))
@@ -101,12 +102,3 @@ def _send(connection: Connection, root: Path, folder: str, max_rate_bps: float |
     if output.decode(errors="replace").strip() != digest.hexdigest() or here.returncode != 0:
         why = own_words(complaint.decode(errors="replace")[-300:]) or "what arrived there is not what was sent"
         raise LabError(f"{connection.name}: the image could not be sent: {why}")
-
-
-def _put(pipe: int, data: bytes) -> None:
-    """Write all of it. Raises TimeoutError where the other end takes nothing for STALLS_S."""
-    os.set_blocking(pipe, False)
-    while data:
-        if not writable(pipe, STALLS_S):
-            raise TimeoutError
-        data = data[os.write(pipe, data) :]

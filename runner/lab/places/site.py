@@ -28,7 +28,7 @@ from runner.lab.places import hosts, machines
 from runner.lab.places.conflicts import PORTS, in_use, listeners
 from runner.lab.places.connection import Connection
 from runner.lab.places.ends import Looked, Own, both_ends, of_family
-from runner.lab.places.firewall import UNTRANSLATED, closed, translates
+from runner.lab.places.firewall import SAYS, UNTRANSLATED, closed, translates, unread
 from runner.lab.places.hours import Hours
 from runner.lab.places.others import in_words
 from runner.lab.places.private import private_folder
@@ -52,7 +52,8 @@ TOOLS = {
 }  # before any image
 LOOKS_WITH = {"ip": "iproute2", "ss": "iproute2"}
 # Sections end with a separator. $1: the ssh client's address.
-LOOK = r"""
+LOOK = (
+    r"""
 ip -d -j addr show; printf '\036'
 ip -4 -j route show table all; printf '\036'
 ip -6 -j route show table all; printf '\036'
@@ -60,9 +61,12 @@ ip -j route get "$1" 2> /dev/null; printf '\036'
 ip xfrm policy list nosock 2> /dev/null; printf '\036'
 ip xfrm state count 2> /dev/null; printf '\036'
 ss -Hlntup; printf '\036'
-{ nft list ruleset || iptables-save; grep -q . /proc/net/ip_tables_names && iptables-legacy-save; } 2> /dev/null
+"""
+    + SAYS
+    + r"""
 printf '\036'; firewall-cmd --state 2> /dev/null && firewall-cmd --zone=trusted --list-sources
 """
+)
 
 
 @dataclass
@@ -305,15 +309,15 @@ def _same_machine_code(connection: Connection) -> None:
 
 
 @contextmanager
-def site_rig(inventory: Sites, *, only_look: bool = False) -> Iterator[SiteRig]:
+def site_rig(
+    inventory: Sites, *, only_look: bool = False, say: Callable[[str], object] = lambda text: None
+) -> Iterator[SiteRig]:
     """Connect to both machines and check all that a lab needs of them, changing nothing. ``only_look``: for a caller
-    who wants their addresses only; a machine may be in use then.
-
-    Raises CannotRunHere with everything that was found wrong, machine by machine.
-    """
+    who wants their addresses only; a machine may be in use then. ``say`` is told which machine is slow to answer.
+    Raises CannotRunHere with everything that was found wrong, machine by machine."""
     wanted = inventory.machines if only_look else inventory.every
     with private_folder() as folder:
-        connections = {name: Connection(name, machine, folder) for name, machine in wanted.items()}
+        connections = {name: Connection(name, machine, folder, say) for name, machine in wanted.items()}
         try:
             with ThreadPoolExecutor() as threads:
                 answers = threads.map(lambda name: _fit(connections[name], name, inventory, only_look), connections)
@@ -392,5 +396,5 @@ def _usable(
         problems = [*conflicts, *closed(seen.firewall, seen.managers, lan_port, (lan, other)), *problems]
     if isinstance(end, CannotRunHere) or problems:
         return CannotRunHere("\n".join(f"{name}: {problem}" for problem in problems))
-    said = tuple(f"{name}: {note}" for note in notes)
+    said = tuple(f"{name}: {note}" for note in (*notes, unread(seen.firewall)) if note)
     return replace(end, lan_port=lan_port, translates=translates(seen.firewall), notes=said)

@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from runner.data.errors import LabError
 from runner.lab import probes
@@ -84,7 +83,7 @@ class SshNode(HeldNode):
         self.companions: Mapping[str, SshNode] = {}  # the lab's nodes: none is of use without the others
         self._culprit: SshNode | None = None  # the one of them that went first
         self._last: tuple[tuple[str, ...], float] = (), 0.0  # the last command, and the seconds that it took
-        self._agent = Agent(self._holder)
+        self._agent = Agent(self._holder, self.heard)
         self._released = threading.Event()
         threading.Thread(target=self._beat, daemon=True).start()
 
@@ -161,13 +160,14 @@ class SshNode(HeldNode):
     def talk(self, *argv: str) -> Dialogue:
         """As Node.talk, in an ssh session of its own."""
         pipe = subprocess.PIPE
-        return subprocess.Popen(
-            self.argv(*argv), stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+        return Dialogue(
+            subprocess.Popen(self.argv(*argv), stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True),
+            self.name,
         )
 
-    def end(self, process: Any) -> None:
+    def end(self, process: Dialogue) -> None:
         """Kill such a session."""
-        kill_group(process)
+        kill_group(process.process)
 
     def defer(self, *argv: str) -> None:
         """As Node.defer: in a node of its own network nothing; else the machine itself runs it when the node ends."""

@@ -66,7 +66,7 @@ def vagrant_rig(up: bool, say: Callable[[str], None]) -> Iterator[SshRig]:
     with private_folder() as private:
         file = private / "ssh-config"
         file.write_text(config)
-        with ssh_rig(inventory_of(lab, file), "vagrant") as rig:
+        with ssh_rig(inventory_of(lab, file), "vagrant", say) as rig:
             for name, connection in rig.connections.items():
                 connection.diagnose = partial(_state, folder, name)
             yield rig
@@ -78,7 +78,7 @@ def _state(folder: Path, name: str) -> str:
         output = _vagrant(folder, "status", name, "--machine-readable", timeout=120)
     except CannotRunHere as worse:
         return str(worse)
-    state = re.search(r"^\d+,[^,]*,state,(\S+)$", output, re.MULTILINE)
+    state = re.search(r"^\d+,[^,\n]*,state,(\S+)$", output, re.MULTILINE)
     return f"vagrant status says: {state[1] if state else 'nothing'}"
 
 

@@ -96,8 +96,11 @@ def ip(*options: str, lines: str, net: int | None = None) -> bool:
 
 
 def file_of(text: str) -> int:
-    """A descriptor to read ``text`` from."""
-    file = os.memfd_create("input")
+    """A descriptor to read ``text`` from, in memory."""
+    try:
+        file = os.memfd_create("input")
+    except OSError:  # a profile of seccomp refuses it; this is a tmpfs of the node's own
+        file = os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
     data = text.encode()
     while data:
         data = data[os.write(file, data) :]
@@ -133,7 +136,10 @@ def keep(node: dict[str, str], ports: dict[str, str], silence_s: int) -> int:
     if not os.read(ready, 1):
         return 1  # it has said why
     # As long as this is open the namespace lives, after its processes: else the kernel would delete virtual ports.
-    net = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+    try:
+        net = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+    except FileNotFoundError:  # let go before it has got anything
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     lines = "".join(f"link set dev {own} netns {pid} name {lab}\n" for lab, own in ports.items())
     lent = ip(lines=lines + node.get("cable", "").replace("{pid}", str(pid)))
     if lent:
@@ -484,7 +490,10 @@ def lines(silence_s: int) -> Iterator[None]:
 
 
 os.umask(0o022)  # of all that is made here: who calls may have another
-resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the memory of what runs here has keys
+try:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the memory of what runs here has keys
+except (OSError, ValueError) as refused:
+    sys.exit(f"setrlimit: {refused}")
 described = json.loads(sys.argv[1])
 try:
     if "group" in described:

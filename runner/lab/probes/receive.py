@@ -1,7 +1,8 @@
 """Unpacks a tar archive that comes through standard input, and prints the SHA-256 of what came.
 
 usage: receive.py FOLDER      the folder is made anew; it is whole where the digest is the sender's, and gone where the
-                              sender's end came before that of the archive
+                              sender's end came before that of the archive; the folder that it is in is
+                              for its owner alone, as images have setuid programs
 """
 
 import hashlib
@@ -17,6 +18,7 @@ def receive(folder: str) -> str:
     """Unpack into ``folder``; the digest. Ends the program where tar fails."""
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder, mode=0o755)
+    os.chmod(os.path.dirname(folder), 0o700)
     digest = hashlib.sha256()
     unpack = ["tar", "-C", folder, "--numeric-owner", "--xattrs", "-xpf", "-"]
     with subprocess.Popen(unpack, stdin=subprocess.PIPE) as tar:

@@ -50,7 +50,9 @@ LISTS = {
     "policy": (r"^(src \S+ dst \S+).*", "ip xfrm policy list nosock"),
 }
 OF_PORTS = ("qdisc", "sysctl")  # what comes and goes with a port is no change of its own
-VOLATILE = re.compile(r"<[^>]*>| (linkdown|dead|offload|trap|tentative|deprecated|expires \S+|error \S+|refcnt \d+)\b")
+VOLATILE = re.compile(
+    r"<[^>\n]*>| (linkdown|dead|offload|trap|tentative|deprecated|expires \S+|error \S+|refcnt \d+)\b"
+)
 State = dict[str, dict[str, str]]  # kind, and the command that lists it -> whose -> how it is
 
 

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from runner.data.loads import CoreLoad, MachineLoad, PortLoad, ProcessLoad, QuotaLoad, ThreadLoad
+from runner.lab.node.answers import understood
 from runner.lab.node.probing import asked, probe
 from runner.lab.probes.loads import Reader
 from runner.lab.shape.site_to_site import Lab
@@ -47,15 +48,21 @@ class LoadWatch:
         self._machines: dict[str, _Sums] = {}
 
     def add(self, before: Mapping[str, Reading], after: Mapping[str, Reading], carried_bytes: float = 0.0) -> None:
-        """A piece of time, between two readings of the same lab, and the payload that came through it meanwhile."""
+        """A piece of time, between two readings of the same lab, and the payload that came through it meanwhile. Raises
+        CannotRunHere where a machine says what is no reading."""
         for name in after:
             sums = self._machines.setdefault(name, _Sums())
-            sums.add(before[name], after[name])
+            with understood(name):
+                sums.add(before[name], after[name])
             sums.carried_bytes += carried_bytes
 
     def found(self) -> list[MachineLoad]:
         """The load of each machine; none where nothing was added."""
-        return [sums.load(name) for name, sums in self._machines.items()]
+        loads = []
+        for name, sums in self._machines.items():
+            with understood(name):
+                loads.append(sums.load(name))
+        return loads
 
 
 class _Sums:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from runner.data.errors import MeasurementError
 from runner.lab import probes
 from runner.lab.node import PATIENCE, LabNode
 from runner.lab.node.answers import Address, checked, not_understood, number
+from runner.lab.node.lines import json_of
 from runner.lab.node.probing import asked, probe
 from runner.lab.shape.site import Site, ip_version
 
@@ -108,8 +108,8 @@ def look(
             f"{mtu_bytes or longest_bytes} bytes, name the longest in the inventory: path_mtu = 1400"
         )
     try:
-        said = json.loads(done.stdout)
-    except (ValueError, RecursionError):
+        said = json_of(done.stdout)
+    except ValueError:
         raise not_understood(near.name, f"its probe of the path says {done.stdout[:80]!r}") from None
     return checked(f"{near.name} or {far.name}", FINDINGS, said)
 

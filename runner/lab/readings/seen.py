@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from runner.data.errors import CannotRunHere
 from runner.lab import probes
 from runner.lab.node.answers import Interface, Link, Route, Word, checked, not_understood
+from runner.lab.node.lines import json_of
 
 Line = Annotated[str, StringConstraints(max_length=4096)]
 
@@ -90,6 +91,6 @@ def _answer(node: Any, *argv: str) -> Any:
             "them with: apt-get install python3-minimal iproute2"
         )
     try:
-        return json.loads(done.stdout)
-    except (ValueError, RecursionError):
+        return json_of(done.stdout)
+    except ValueError:
         raise not_understood(node.name, f"the look at it says {done.stdout[:80]!r}") from None

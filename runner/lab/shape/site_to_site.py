@@ -103,7 +103,7 @@ def check_machine() -> None:
         raise CannotRunHere(
             f"missing: {', '.join(missing)}; get it with: apt-get install {' '.join(sorted(set(missing.values())))}"
         )
-    if wrong := machine.no_capability(machine.CAPABILITIES) or machine.few_descriptors():
+    if wrong := machine.no_capability(machine.CAPABILITIES) or machine.no_limits() or machine.few_descriptors():
         raise CannotRunHere(wrong)
 
 

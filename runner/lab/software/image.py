@@ -16,15 +16,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from runner.data.cache import cache_dir
+from runner.data.cache import cache_dir, own_folder
 from runner.data.errors import CannotRunHere, UsageError
-from runner.data.files import hold_lock, is_there, read_bytes
+from runner.data.files import await_lock, is_there, read_bytes
 from runner.data.shipped import shipped
 from runner.lab import machine
 from runner.lab.names import DEFAULT_IMAGE, SUITES, image_names
@@ -43,6 +43,7 @@ NODE_TOOLS = {  # what every node of a lab runs: command -> Debian package
     "tc": "iproute2",
 }
 MOST_LINKS = 40  # on the way to a file, as the kernel has it
+IMAGES = "images"  # the folder of the cache
 RECIPE = 2  # raise it when build() changes what ends up in the image
 
 
@@ -81,7 +82,7 @@ def package_list(suite: str) -> list[str]:
 def locate(name: str) -> Path:
     """The folder in which image ``name`` is, or would be: it changes with the package list."""
     wanted = f"{RECIPE} {name} {platform.machine()} {' '.join(package_list(name))}"
-    return cache_dir() / "images" / f"{name}-{hashlib.sha256(wanted.encode()).hexdigest()[:12]}"
+    return cache_dir() / IMAGES / f"{name}-{hashlib.sha256(wanted.encode()).hexdigest()[:12]}"
 
 
 def open_image(name: str = DEFAULT, *, say: Callable[[str], None] | None = None, mirror: str = "") -> Image:
@@ -94,6 +95,8 @@ def open_image(name: str = DEFAULT, *, say: Callable[[str], None] | None = None,
     if name not in SUITES:
         raise UsageError(f"unknown image {name!r}; valid: {', '.join(image_names())}")
     root = locate(name)
+    with suppress(OSError):  # it cannot be made: whoever builds the image says why
+        own_folder(IMAGES)
     if not is_there(root.with_suffix(".json")):
         if say is None:
             raise CannotRunHere(f"the lab image {name!r} is not built yet. Build it with: vpneval image {name}")
@@ -221,11 +224,11 @@ def build(name: str, root: Path, say: Callable[[str], None], mirror: str = "") -
     if shutil.which("mmdebstrap") is None:
         raise CannotRunHere("mmdebstrap is missing; get it with: apt-get install mmdebstrap")
     try:
-        root.parent.mkdir(parents=True, exist_ok=True)
+        own_folder(IMAGES)
     except OSError as error:
         why = f"{error.strerror}; VPNEVAL_CACHE names another folder for it"
         raise CannotRunHere(f"the lab image cannot be stored in {root.parent}: {why}") from None
-    with _one_at_a_time(root.parent / ".lock"):
+    with _one_at_a_time(root.parent / ".lock", say):
         if root.with_suffix(".json").exists():
             return  # somebody else built it while we waited
         partial = root.with_suffix(".partial")
@@ -287,7 +290,7 @@ def _digest(path: Path) -> str:
 
 
 @contextmanager
-def _one_at_a_time(lock: Path) -> Iterator[None]:
+def _one_at_a_time(lock: Path, say: Callable[[str], None]) -> Iterator[None]:
     with lock.open("w") as file:
-        hold_lock(file)
+        await_lock(file, say)
         yield

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from runner.data.cache import cache_dir
+from runner.data.cache import cache_dir, own_folder
 from runner.data.errors import CannotRunHere
 from runner.data.shipped import shipped
 from runner.lab.names import SUITES
@@ -95,7 +95,7 @@ def build(name: str, suite: str, say: Callable[[str], None]) -> Path:
     say(f"vpneval builds the layer {name} for {suite} ({SUITES[suite]}){_takes(name)}")
     started, log = time.monotonic(), layer.with_suffix(".log")
     partial = layer.with_suffix(f".{os.getpid()}.partial")
-    layer.parent.mkdir(parents=True, exist_ok=True)
+    own_folder(layer.parent.name)
     try:
         if _run(name, {"image": str(image.root), "name": name, "out": str(partial)}, log, say) != 0:
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-8:])

@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ from runner.cli.main import main
 from runner.data.errors import CannotRunHere, UsageError
 from runner.data.parent import add_to_index, check_parent, indexed
 from runner.lab import kernels
+from runner.lab.kernels import boot
 from runner.lab.kernels.guest import HEADER, Channel
 from runner.lab.kernels.qemu import cacheable, tsc_khz
-from runner.stages.survey import lacks
+from runner.lab.node.lines import MOST_ANSWER, Bounded
+from runner.stages.survey import answers, lacks
 
 EXAMPLE = next((Path(__file__).parents[3] / "results" / "examples").glob("*/run.json")).parent
 
@@ -164,3 +167,36 @@ def test_the_time_stamp_counter_has_one_rate() -> None:
         pytest.skip("no page of memory may be executed here")
     assert found[1:] == pytest.approx([found[0]] * 2, rel=0.002)
     assert 500_000 < (found[0] or 0) < 10_000_000
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        HEADER.pack(b"O", 0xFFFFFFFF) + b"x" * 1000,
+        HEADER.pack(b"?", 1) + b"x",
+        HEADER.pack(b"X", 1) + b"x",
+        HEADER.pack(b"X", 0),
+        b"\xff" * 4096,
+    ],
+    ids=range(5),
+)
+def test_a_guest_that_says_what_none_says_is_named(frame: bytes) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(frame)
+        channel = Channel(ours.fileno())
+        with pytest.raises(ValueError):  # noqa: PT011
+            boot._carry_out(channel)
+
+
+def test_what_a_guest_prints_is_bounded() -> None:
+    printed = Bounded()
+    printed.write(b"x" * MOST_ANSWER)
+    with pytest.raises(ValueError, match="more than 8 MiB"):
+        printed.write(b"x")
+
+
+@pytest.mark.parametrize("said", ["", "7", "[7]", '[{"what": 1}]', '[{"configuration": "comparable"}]', "[" * 99999])
+def test_what_a_guest_cannot_run_is_told_in_its_form(said: str) -> None:
+    with pytest.raises(CannotRunHere, match="the guest did not say"):
+        answers(said)

@@ -142,7 +142,7 @@ def test_a_guest_is_asked_as_json_and_answers_what_it_has_done(tmp_path: Path, m
     first = replace(first, asked=first.asked.changed(needs=Needs(line_bps=1e8), kernel="host,uml"))
     done = guests.play(kernels.Uml(), first, tmp_path / "uml", lambda text: None, quiet=True)
     assert done == Outcome(measured=3, stopped="the lab's broken")
-    command, asked, *flags = commands[0][3:]
+    command, asked, *flags = commands[0][4:]
     assert command == "play"
     assert AskedRun.model_validate_json(asked) == first.asked.changed(kernel="uml", out=tmp_path / "uml")
     assert flags == ["--quiet"]

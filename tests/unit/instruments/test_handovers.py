@@ -18,6 +18,7 @@ from runner.data.errors import MeasurementError
 from runner.data.trials import Trial
 from runner.instruments.failures import handovers
 from runner.instruments.instrument import Go
+from runner.lab.node.lines import Lines
 from runner.papers.findings import judge
 from runner.papers.judges import findings_of
 from tests.unit.synthetic import make_run, make_trial
@@ -31,21 +32,30 @@ BENCH = SimpleNamespace(lab=None)  # keepalived moves the tunnel back by itself
 class Watcher:
     """A probe: each line that it is told has the next of its answers, and after the last one it is gone."""
 
+    where = "wan"
+
     def __init__(self, answers: Sequence[dict[str, Any]]) -> None:
-        reading, self._writing = os.pipe()
-        self.stdin, self.stdout = self, open(reading)  # noqa: SIM115
+        self._reading, self._writing = os.pipe()
+        self._lines = Lines(self._reading, "wan")
         self._answers: Iterator[dict[str, Any]] = iter(answers)
         self.told = 0
 
-    def write(self, line: str) -> None:
-        assert line == "again\n"
+    def fileno(self) -> int:
+        return self._reading
+
+    def hear(self, within_s: float) -> str:
+        return self._lines.next(within_s).decode()
+
+    def last_words(self, last: str, within_s: float) -> tuple[str, str]:
+        return "", ""
+
+    def tell(self, line: str) -> None:
+        assert line == "again"
         self.told += 1
         if (found := next(self._answers, None)) is None:
             os.close(self._writing)
         elif found is not SILENT:
             os.write(self._writing, (json.dumps(found) + "\n").encode())
-
-    def flush(self) -> None: ...
 
     def wait(self, timeout: float) -> int:
         return 1
@@ -128,7 +138,7 @@ def test_each_handover_is_a_slice_and_closing_early_ends_the_labs(monkeypatch: p
 
 
 def test_a_probe_that_dies_is_no_end() -> None:
-    with pytest.raises(MeasurementError, match="the probe handovers died"):
+    with pytest.raises(MeasurementError, match="the probe handovers on wan has died"):
         of_labs(3, took(1.0))
 
 

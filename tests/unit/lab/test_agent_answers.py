@@ -15,8 +15,9 @@ import pytest
 
 from runner.data.errors import InstrumentError, LabError, MeasurementError
 from runner.lab.node import held, probing
-from runner.lab.node.commands import MOST_BYTES
+from runner.lab.node.commands import MOST_BYTES, Dialogue
 from runner.lab.node.held import HeldNode
+from runner.lab.node.lines import Lines
 from runner.lab.places import agent, sent
 from runner.lab.places.agent import Agent, AgentGoneError, AgentProcess
 from runner.lab.places.connection import Connection
@@ -55,9 +56,14 @@ def started(program: str, said: bytes = b"") -> subprocess.Popen[str]:
     )
 
 
+def lines_of(holder: subprocess.Popen[str]) -> Lines:
+    assert holder.stdout is not None
+    return Lines(holder.stdout.fileno(), "gw1")
+
+
 def spoken(program: str, said: bytes) -> tuple[Agent, subprocess.Popen[str], threading.Event]:
     holder, lost = started(program, said), threading.Event()
-    spoken_to = Agent(holder)
+    spoken_to = Agent(holder, lines_of(holder))
     spoken_to.listen(lost.set)
     return spoken_to, holder, lost
 
@@ -115,7 +121,7 @@ def test_a_machine_that_takes_nothing_is_named(
     monkeypatch.setattr(agent, "TAKES_WITHIN_S", 0.5)
     holder = started("import time; time.sleep(60)")
     ended.append(holder)
-    spoken_to = Agent(holder)
+    spoken_to = Agent(holder, lines_of(holder))
     with pytest.raises(AgentGoneError):
         spoken_to.start("cat", input="x" * (1 << 20))
     assert "takes nothing" in spoken_to.broken
@@ -254,11 +260,11 @@ class Talking:
     def write(self, path: str, text: str, mode: int = 0o600) -> None:
         """Nothing."""
 
-    def talk(self, *argv: str) -> subprocess.Popen[str]:
-        return started(self.program)
+    def talk(self, *argv: str) -> Dialogue:
+        return Dialogue(started(self.program), self.name)
 
-    def end(self, process: subprocess.Popen[str]) -> None:
-        process.kill()
+    def end(self, process: Dialogue) -> None:
+        process.process.kill()
 
 
 @pytest.mark.parametrize(
@@ -269,8 +275,8 @@ class Talking:
         ("import sys; sys.exit('no Python here')", "no Python here"),
         ("print('ready?', flush=True); import time; time.sleep(60)", "does not work on gw1"),
         ("print('ready', flush=True); input(); print('[1]')", "answers '[1]"),
-        ("print('ready', flush=True); input(); print('[' * 200000)", "died"),
-        ("print('ready', flush=True); input(); print('{')", "died"),
+        ("print('ready', flush=True); input(); print('[' * 200000)", "which is no answer"),
+        ("print('ready', flush=True); input(); print('{')", "which is no answer"),
     ],
 )
 def test_a_probe_that_is_none_is_named_in_time(program: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,3 +299,64 @@ def test_a_probe_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     endless: Any = Talking("print('ready', flush=True); input()\nwhile True: print('x' * 9999)")
     with probing.probe(endless, "tap", ready="ready") as running, pytest.raises(InstrumentError, match="MiB"):
         probing.answer(running, "tap", timeout_s=60)
+
+
+ENDLESSLY = "import os, sys, time\nprint('ready', flush=True); sys.stdin.readline()\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        ("os.write(1, b'{'); time.sleep(60)", "did not answer within 1 s"),
+        ("while True: os.write(1, b'x'); time.sleep(0.01)", "did not answer within 1 s"),
+        ("while True: os.write(1, b'[' * 65536)", "a line without an end"),
+        ("os.write(1, b'7\\n'); time.sleep(60)", "which is no answer"),
+        ("os.write(1, b'\\xff\\n'); time.sleep(60)", "which is no answer"),
+        ("sys.exit('out of memory')", "has died: out of memory"),
+        ("os.close(1); time.sleep(60)", "has died"),
+    ],
+)
+def test_a_probe_that_is_ready_and_then_lies_is_named_in_time(program: str, says: str) -> None:
+    node: Any = Talking(ENDLESSLY + program)
+    began = time.monotonic()
+    with probing.probe(node, "tap", ready="ready") as running:
+        with pytest.raises(MeasurementError, match="the probe tap on gw1") as wrong:
+            probing.asked(running, "tap", {}, 1.0)
+        with pytest.raises(MeasurementError, match="the probe tap on gw1"):
+            probing.hear_object(running, "tap", 0.1)
+    assert says in str(wrong.value)
+    assert time.monotonic() - began < 20
+
+
+def test_what_a_probe_says_before_it_is_asked_is_not_lost() -> None:
+    node: Any = Talking("print('ready\\n{\"a\": 1}\\n{\"a\": 2}\\n{', end='', flush=True); input(); print('}')")
+    with probing.probe(node, "tap", ready="ready") as running:
+        assert [probing.hear_object(running, "tap", 5)["a"] for _ in range(2)] == [1, 2]
+        assert probing.answer(running, "tap") == {}
+
+
+# Answers each command with 3 MB and its end, and then as its children that go on.
+TALKS = """import json, sys
+for line in sys.stdin:
+    number = json.loads(line)["id"]
+    for _ in range(60):
+        print(json.dumps({"id": number, "out": "x" * 50_000}))
+    print(json.dumps({"id": number, "code": 0}))
+    print(json.dumps({"id": number, "out": "more"}), flush=True)"""
+
+
+def test_what_ended_commands_have_said_is_not_kept(ended: list[subprocess.Popen[Any]], tmp_path: Path) -> None:
+    spoken_to, holder, lost = spoken(TALKS, b"")
+    ended.append(holder)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(40):
+        job = spoken_to.start("cat")
+        assert job.ended.wait(20)
+        assert len(job.text("out")) == 3_000_000
+    grown_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    assert grown_mb < 60, "of 120 MB that were said"
+    daemon = spoken_to.start("daemon", log=tmp_path / "log")
+    assert daemon.ended.wait(20)
+    assert spoken_to.answers(20)
+    assert (tmp_path / "log").read_text().endswith("xmore"), "a daemon's children are logged"
+    assert not lost.is_set()

@@ -4,6 +4,7 @@ file or the machine named, or it has become nothing that a shell takes for more 
 import copy
 import itertools
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -319,7 +320,7 @@ def test_what_a_machine_says_of_itself() -> None:
     said = ASKED["vpneval-begins"][0]
     for bad in mutated(said.format(now=int(time.time()))):
         try:
-            harmless([Paper({"vpneval-begins": [bad]})._introduction()])
+            harmless([Paper({"vpneval-begins": [bad]})._introduction(math.inf)])
         except VpnevalError as wrong:
             refused(wrong, "gw1")
 

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
+from runner.data.files import hold_lock
 from runner.lab.places import private
 from runner.lab.places.private import YOUNG_S, private_folder
 
@@ -71,3 +73,38 @@ def test_a_living_runners_stays_and_a_link_is_not_followed(here: Path) -> None:
             assert first.exists()
             assert first != second
     assert elsewhere.exists()
+
+
+def test_a_runner_that_is_looked_at_while_it_begins_keeps_its_folder(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second runner has the lock of the first one's folder for a moment; a third one comes later."""
+    looking: list[int] = []
+    open_folder = os.open
+
+    def looked_at(name: str, flags: int) -> int:
+        if not looking:
+            looking.append(open_folder(name, flags))
+            assert hold_lock(looking[0], name, wait=False)
+            threading.Timer(0.3, os.close, looking).start()
+        return open_folder(name, flags)
+
+    monkeypatch.setattr(os, "open", looked_at)
+    with private_folder() as first:
+        monkeypatch.setattr(os, "open", open_folder)
+        age(first)
+        with private_folder():
+            assert first.exists()
+
+
+def test_a_young_folder_is_not_even_locked(here: Path) -> None:
+    young = here / f"{private.PREFIX}young"
+    young.mkdir()
+    locked: list[bool] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(private, "hold_lock", lambda *_, **__: locked.append(True))
+        private._remove_abandoned(young)
+        assert not locked
+        age(young)
+        private._remove_abandoned(young)
+        assert locked, "the control"

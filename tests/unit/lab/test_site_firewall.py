@@ -1,10 +1,81 @@
 """What a gateway's firewall lets its test host do, from what nftables, iptables and their managers say."""
 
+import json
+import re
+import time
+from itertools import pairwise
+from typing import Any
+
 import pytest
 
-from runner.lab.places.firewall import closed, translates
+from runner.lab.node.lines import MOST_ANSWER
+from runner.lab.places import firewall as module
+from runner.lab.places.firewall import translates, unread
 
-# Captured from nft list ruleset (nftables 1.1.3) and iptables-save (1.8.11), after the commands of the refusal.
+JSON: dict[
+    str, dict[str, Any]
+] = {  # a word of nft list ruleset -> the statement in JSON, as nftables 1.0.6 and 1.1.3 write it
+    "accept": {"accept": None},
+    "drop": {"drop": None},
+    "return": {"return": None},
+    "masquerade": {"masquerade": None},
+    "snat": {"snat": {"addr": "192.0.2.1"}},
+    "reject": {"reject": {"type": "icmpx", "expr": "admin-prohibited"}},
+    "counter": {"counter": {"packets": 0, "bytes": 0}},
+    "ct": {"match": {"op": "in", "left": {"ct": {"key": "state"}}, "right": ["established", "related"]}},
+    "tcp": {"match": {"op": "==", "left": {"payload": {"protocol": "tcp", "field": "dport"}}, "right": 25}},
+}
+
+
+def statements(rule: str) -> list[Any]:
+    """A rule of the rulesets below as JSON."""
+    said, words = list[Any](), re.findall(r"\{.*?\}|\S+", rule)
+    for word, following in pairwise([*words, ""]):
+        if word in JSON:
+            said.append(JSON[word])
+        elif word == "jump":
+            said.append({"jump": {"target": following}})
+        elif word in ("iifname", "oifname"):
+            ports = re.findall(r'"(.*?)"', following)
+            right: Any = {"set": ports} if following.startswith("{") else ports[0]
+            said.append({"match": {"op": "==", "left": {"meta": {"key": word}}, "right": right}})
+        elif word in ("saddr", "daddr"):
+            left: Any = {"payload": {"protocol": "ip", "field": word}}
+            said.append({"match": {"op": "==", "left": left, "right": following}})
+    return said
+
+
+def in_json(firewall: str) -> str:
+    """The rulesets below, which nft list ruleset says, as ``nft -j`` says them; what iptables says is behind it."""
+    listed: list[dict[str, Any]] = [{"metainfo": {"version": "1.1.3"}}]
+    table: dict[str, Any] = {}
+    chain: dict[str, Any] = {}
+    saved = []
+    for line in firewall.splitlines():
+        words = line.split()
+        if words[:1] == ["table"]:
+            table = {"family": words[1], "name": words[2]}
+            listed.append({"table": table})
+        elif words[:1] == ["flags"]:
+            table["flags"] = words[1].split(",")
+        elif words[:1] == ["chain"]:
+            chain = {"family": table["family"], "table": table["name"], "name": words[1]}
+            listed.append({"chain": chain})
+        elif words[:1] == ["type"]:
+            chain |= {"hook": words[words.index("hook") + 1], "policy": line.rpartition("policy ")[2].rstrip(";")}
+        elif line.startswith("\t\t"):
+            about = {"family": table["family"], "table": table["name"], "chain": chain["name"]}
+            listed.append({"rule": about | {"expr": statements(line)}})
+        elif not line.startswith(("\t", "}")):
+            saved.append(line)
+    return "\n".join([json.dumps({"nftables": listed})] * (len(listed) > 1) + saved)
+
+
+def closed(firewall: str, managers: str = "", **where: Any) -> list[str]:
+    return module.closed(in_json(firewall), managers, **where)
+
+
+# As nft list ruleset (nftables 1.1.3) and iptables-save (1.8.11) say it, after the commands of the refusal.
 NFT = """\
 table inet mine {
 	chain forward {
@@ -166,6 +237,109 @@ def test_what_dockers_chain_permits_is_permitted_in_nftables_words() -> None:
 
 def test_a_nat_is_a_rule_that_changes_where_packets_come_from() -> None:
     for rule in ('oifname "wan0" masquerade', "counter packets 1 bytes 2 masquerade", "snat to 192.0.2.1"):
-        assert translates(NFT.replace("\t\tct state", f"\t\t{rule}\n\t\tct state"))
+        assert translates(in_json(NFT.replace("\t\tct state", f"\t\t{rule}\n\t\tct state")))
     assert translates("*nat\n-A POSTROUTING -j MASQUERADE\n")
-    assert not translates(NFT + SAVED + "-A INPUT -m comment --comment masquerade -j ACCEPT\n")
+    assert not translates(in_json(NFT) + "\n" + SAVED + "-A INPUT -m comment --comment masquerade -j ACCEPT\n")
+
+
+# As nft -j -t list ruleset of 1.0.6 and 1.1.3 says what iptables-nft has put there, shortened.
+BY_IPTABLES = json.dumps(
+    {
+        "nftables": [
+            {"table": {"family": "ip", "name": "filter", "handle": 2}},
+            {
+                "chain": {
+                    **{"family": "ip", "table": "filter", "name": "FORWARD", "handle": 1},
+                    **{"type": "filter", "hook": "forward", "prio": 0, "policy": "accept"},
+                }
+            },
+            *(
+                {"rule": {"family": "ip", "table": "filter", "chain": "FORWARD", "handle": 2, "expr": expr}}
+                for expr in (
+                    [
+                        {"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": "vpneval0"}},
+                        {"xt": {"type": "match", "name": "comment"}},
+                        {"counter": {"packets": 0, "bytes": 0}},
+                        {"accept": None},
+                    ],
+                    [{"match": {"op": "==", "left": {"meta": {"key": "oif"}}, "right": "vpneval0"}}, {"accept": None}],
+                    [{"counter": {"packets": 0, "bytes": 0}}, {"xt": {"type": "target", "name": "REJECT"}}],
+                )
+            ),
+            {"chain": {"family": "ip", "table": "nat", "name": "POSTROUTING", "hook": "postrouting"}},
+            {
+                "rule": {
+                    **{"family": "ip", "table": "nat", "chain": "POSTROUTING"},
+                    "expr": [{"xt": {"type": "target", "name": "MASQUERADE"}}],
+                }
+            },
+        ]
+    }
+)
+
+
+def test_what_iptables_has_put_into_nftables() -> None:
+    assert not module.closed(BY_IPTABLES)
+    assert translates(BY_IPTABLES)
+    (said,) = module.closed(BY_IPTABLES, port="eth1")
+    assert "iptables -I FORWARD -i eth1 -j ACCEPT" in said, "its last rule drops the rest"
+    assert module.closed(BY_IPTABLES.replace('"comment"', '"owner"')), "not for every packet"
+
+
+def test_rules_that_cannot_be_read_are_said() -> None:
+    assert "writes no JSON" in unread("UNREAD\n*filter\n")
+    assert "cannot be read" in unread('{"nftables": [')
+    assert "cannot be read" in unread("{" + " " * MOST_ANSWER)
+    assert not unread(BY_IPTABLES)
+    assert not unread("*filter\n")
+
+
+@pytest.mark.parametrize(
+    "firewall",
+    [
+        "table inet x {\n" * 70_000,  # as nft without -j would say it: of no table there is an end
+        "*nat\n" * 200_000,
+        "-A FORWARD " * 100_000,
+        '-A FORWARD "' * 100_000,
+        "-A FORWARD -j A\n" * 20_000,
+        '{"nftables": [' + "[" * 1_000_000,
+        '{"nftables": ' + "[{}," * 300_000,
+        json.dumps(
+            {"nftables": [{"chain": {"hook": "forward", "policy": "drop", "name": str(n)}} for n in range(9_999)]}
+        ),
+    ],
+    ids=range(8),
+)
+def test_a_megabyte_of_a_firewall_is_read_in_a_moment(firewall: str) -> None:
+    began = time.process_time()
+    module.closed(firewall)
+    translates(firewall)
+    unread(firewall)
+    assert time.process_time() - began < 30, "in squared time: minutes"
+
+
+@pytest.mark.parametrize("odd", [None, 7, "x", [], {}, [None], {"a": None}, [{"match": {"left": {"meta": 1}}}]])
+def test_a_ruleset_of_wrong_types_is_no_error(odd: object) -> None:
+    for place in ("nftables", "chain", "rule", "expr"):
+        about = {"family": "ip", "table": "filter", "name": "FORWARD", "hook": "forward"}
+        rule = {"family": "ip", "table": "filter", "chain": "FORWARD", "expr": odd if place == "expr" else []}
+        listed: Any = [
+            {"table": odd},
+            {"chain": odd if place == "chain" else about | {"policy": odd}},
+            {"rule": odd if place == "rule" else rule},
+        ]
+        said = json.dumps({"nftables": odd if place == "nftables" else listed})
+        module.closed(said)
+        translates(said)
+
+
+def test_a_ruleset_ten_times_as_long_takes_some_ten_times_as_long() -> None:
+    def seconds(rules: int) -> float:
+        listed = json.loads(BY_IPTABLES)["nftables"]
+        listed[2:2] = [listed[2]] * rules
+        said = json.dumps({"nftables": listed})
+        began = time.process_time()
+        assert module.closed(said, port="eth1")
+        return time.process_time() - began
+
+    assert seconds(20_000) < 40 * max(seconds(2_000), 0.005)

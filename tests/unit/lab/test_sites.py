@@ -664,7 +664,7 @@ def test_a_machine_that_does_not_forget_its_image_does_not_keep_the_others_conne
     closed_ones: list[str] = []
 
     class PaperConnection:
-        def __init__(self, name: str, machine: object, folder: Path) -> None:
+        def __init__(self, name: str, machine: object, folder: Path, say: object) -> None:
             self.name = name
 
         def close(self) -> None:
