@@ -13,12 +13,20 @@ from operator import setitem
 from pathlib import Path
 from typing import Any
 
-from tests.campaign.commands import PLUGIN, SITE_FILES, CommandCase, command_line
+from tests.campaign.commands import COMPARED, PLUGIN, SITE_FILES, CommandCase, command_line
 from tests.campaign.folders import state
 from tests.campaign.judge import judged
 
 OF_FOLDERS = ("report", "compare", "history", "watch", "why", "recipe", "more", "papers")
 OF_MACHINES = ("doctor", "recipe", "lab", "run")
+# Commands that go by what a run says, as far as without a lab.
+GOING_BY = (
+    ("recipe", "--run", "a", "--line", "100M"),
+    ("recipe", "openvpn", "--run", "a"),
+    ("recipe", "wireguard_go", "--run", "a", "--line", "10M"),
+    ("more", "a"),
+    ("more", "a", "--reps", "2"),
+)
 TYPES: tuple[Any, ...] = ("1400", 7, -1, 0.5, True, None, [], {}, [[]], {"x": {}}, ["x"], "x" * 70_000)
 # In ssh(1)'s place; each ends by itself, or with its input.
 SLOW = (
@@ -39,6 +47,8 @@ class LyingCase(CommandCase):
         super().__init__(seed, number, base)
         self.slow = self.rng.random() < 0.25
         self.argv = command_line(self.rng, OF_MACHINES if self.slow else OF_FOLDERS)
+        if self.argv[0] in ("recipe", "more") and self.rng.random() < 0.7:
+            self.argv = list(self.rng.choice(GOING_BY))
         while self.slow and not any(name in " ".join(self.argv) for name in SITE_FILES):
             self.argv = command_line(self.rng, OF_MACHINES)
         self.lies_told = self.rng.choice((1, 1, 2, 5, 20))
@@ -90,6 +100,11 @@ def lie(rng: random.Random, folder: Path, names: list[str]) -> str:
         note = {rng.choice([*names, "trials.jsonl", "slices.jsonl"]): rng.choice((0, 0, 10**6, -1, *TYPES))}
         (run / ".block").write_text(json.dumps(note))
         return f"{run.name}/.block: {str(note)[:80]}"
+    if rng.random() < 0.3:
+        old, new = rng.choice((*COMPARED, "transport", "trixie", "idle", "rtt", "netns")), rng.choice(names)
+        for path in run.glob("*.json*"):
+            path.write_text(path.read_text().replace(json.dumps(old), json.dumps(new)))
+        return f"{run.name}: {old} is {new[:60]!r} everywhere"
     path = run / rng.choice(("run.json", "run.json", "trials.jsonl", "slices.jsonl"))
     try:
         lines = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
