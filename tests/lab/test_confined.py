@@ -74,6 +74,18 @@ def test_a_daemon_has_what_it_needs(confined: NamespaceNode) -> None:
     assert (confined.cpu_s() or 0.0) > 0 or confined.cpu_s() is None
 
 
+def test_where_the_kernel_refuses_the_node_is_made_as_without(image: Image, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NamespaceNode, "confined", True)
+    monkeypatch.setattr("runner.lab.node.namespaces.FIRST_ID", (1 << 32) - 1)  # no id (user_namespaces(7))
+    node = NamespaceNode("gw1", image.root)
+    try:
+        node.wait_ready()
+        assert not node.has_own_users()
+        assert said(node, "id -u") == "0"
+    finally:
+        node.stop()
+
+
 def test_a_build_is_measured_without_the_machine_s_root(image: Image, tmp_path: Path) -> None:
     build = tree(tmp_path / "build", f"{{ cat /proc/self/uid_map; {WRITABLE}; }} >&2\n")
     out = tmp_path / "run"

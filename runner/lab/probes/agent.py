@@ -209,6 +209,8 @@ def own_users(first: int, root: str) -> Users | None:
             os._exit(0)
     os.close(tell)
     try:
+        if tuple(int(part.partition("-")[0]) for part in os.uname().release.split(".")[:2]) < (5, 19):
+            raise OSError("an overlay takes no idmapped mount before Linux 5.19")
         number = int(os.read(made, CHUNK) or b"0")
         for ids in ("uid_map", "gid_map"):
             with open(f"/proc/{number}/{ids}", "w") as file:
