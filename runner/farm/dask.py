@@ -332,7 +332,7 @@ def _process(
     """One of Dask's own programs. It serves its state even without a dashboard."""
     argv = ["setpriv", "--pdeathsig", "TERM", *before, sys.executable, "-P", "-m", f"distributed.cli.dask_{what}"]
     argv += [*more, "--host", LOOPBACK, "--protocol", "tls", "--dashboard-address", f"{LOOPBACK}:0"]
-    own = own or {}
+    own = {"DASK_TEMPORARY_DIRECTORY": str(folder), **(own or {})}
     with (folder / f"{own.get('VPNEVAL_MACHINE', what)}.log").open("w") as log:
         # In a session of its own: Ctrl-C is for the coordinator, which ends its workers when their labs are down.
         return subprocess.Popen(
