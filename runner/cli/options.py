@@ -127,7 +127,8 @@ Builds = Annotated[
         "--build",
         metavar="VPN[@NAME]=PATH",
         help="measure a build of your own: a file in the place of the VPN's command, or a directory that goes over the "
-        "image. One is compared with the image's own, two with each other: wireguard_go@old=./a, wireguard_go@new=./b",
+        "image. One is compared with the image's own, two with each other: wireguard_go@old=./a, wireguard_go@new=./b. "
+        "It runs as a program on the gateways; whose it may be is in docs/commands.md, 'In CI'",
     ),
 ]
 KernelNames = Annotated[

@@ -1,23 +1,32 @@
-"""Carries jobs to machines and their answers back with Dask distributed, which is loaded here and nowhere else."""
+"""Carries jobs to machines and their answers back with Dask distributed, which is loaded here and nowhere else.
+
+What the coordinator sends to a worker is a pickle, as Dask has it: workers run what the coordinator says. What comes
+back is msgpack; see `_unpickle_nothing`.
+"""
 
 from __future__ import annotations
 
 import ipaddress
+import json
 import logging
 import os
+import pickle
 import queue
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
 from runner.data.errors import CannotRunHere, LabError, UsageError
 from runner.data.extras import pip_install
+from runner.data.files import open_file
 from runner.data.foreign import caught
 from runner.data.own_program import own_python
 from runner.farm import block
@@ -28,32 +37,42 @@ FETCH_S = 60  # an answer that has been announced may take
 EVERYWHERE_S = 30  # all workers may take for something short
 BACK_S = 600  # a scheduler that was lost may take to come back
 MOST_LOCAL = 64
-LOOPBACK = "127.0.0.1"  # whoever reaches one of these processes can run programs as root here
+LOOPBACK = "127.0.0.1"
+LOCAL_S = 60  # the scheduler of local:N may take to start
+PACKAGES = ("distributed", "bokeh", "cryptography")  # the last for the certificate of local:N
 
 
 class DaskWorkers:
     """The workers of a Dask scheduler, which are `runner.farm.coordinator.Workers`."""
 
-    def __init__(self, address: str) -> None:
-        """Connect to the scheduler. Raises CannotRunHere where there is none, where there is no certificate for TLS,
-        and where Dask is not installed."""
+    def __init__(self, address: str, security: Any = None) -> None:
+        """Connect to the scheduler; ``security``: a ``distributed.Security`` in the place of that of Dask's
+        configuration. Raises CannotRunHere where there is none, where there is no certificate for TLS, and where Dask
+        is not installed."""
         self.address = address
         self._answers: queue.SimpleQueue[JobResult] = queue.SimpleQueue()
         try:
-            own = _distributed().Security().get_connection_args("client")
+            self._security = security or _distributed().Security()
+            own = self._security.get_connection_args("client")
             if address.startswith("tls:") and own["ssl_context"] is None:
                 raise CannotRunHere(
                     f"--farm {address} needs a certificate, and Dask's configuration here names none. How to make one, "
                     "and where it goes: docs/farm.md"
                 )
             self._connect()
-        except (OSError, TimeoutError, ValueError) as error:
+        except (OSError, TimeoutError, ValueError, RuntimeError) as error:
             raise CannotRunHere(f"no Dask scheduler answers at {address}: {error}") from None
 
     def _connect(self) -> None:
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what it says of a lost scheduler is a traceback
-        client = _distributed().Client
-        self._client = client(self.address, timeout=CONNECT_S, set_as_default=False)
+        logging.disable(logging.CRITICAL)  # what Dask says of a lost scheduler is a traceback
+        _unpickle_nothing()
+        self._client = _distributed().Client(
+            self.address,
+            timeout=CONNECT_S,
+            set_as_default=False,
+            security=self._security,
+            deserializers=["msgpack", "error"],
+        )
         self._scheduler = self._identity()["id"]
 
     def close(self) -> None:
@@ -83,7 +102,7 @@ class DaskWorkers:
         if self._client.status != "running":
             raise SchedulerLost
         needs = {"lab": 1} if lab else None
-        future = self._client.submit(work, *args, workers=[address], resources=needs, pure=False)
+        future = self._client.submit(answer_of, work, *args, workers=[address], resources=needs, pure=False)
         future.add_done_callback(self._fetch)
         return future
 
@@ -129,20 +148,66 @@ class DaskWorkers:
                 jobs -= {answer.job for answer in self.answers(1.0)}
 
 
+def answer_of(work: Callable[..., Any], *args: Any) -> dict[str, Any]:
+    """What a worker sends back, made of what msgpack has: the ``result`` of its work, or the ``error`` in words."""
+    error = ""
+
+    def said(raised: BaseException) -> None:
+        nonlocal error
+        error = str(raised) or "it raised without a word"
+
+    with caught(said):
+        return {"result": work(*args)}
+    return {"error": error}
+
+
+class NotReadError(Exception):
+    """Stands where a worker or a scheduler sent a pickle, as Dask sends its own errors."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        super().__init__("Dask or the worker says why in a pickle, and vpneval reads none")
+
+
+def _unpickle_nothing() -> None:
+    """From now on Dask unpickles nothing in this process: a pickle is a program, and a worker may lie.
+
+    ``deserializers`` hold for the answer to a question alone; errors, events and whatever is marked as a pickle in a
+    message are unpickled in any case (distributed/protocol/core.py, client.py). So they get no unpickler.
+    """
+    pickled: Any = import_module("distributed.protocol.pickle")
+    pickled.pickle = SimpleNamespace(**{**vars(pickle), "loads": NotReadError})
+    serialized = import_module("distributed.protocol.serialize")
+    for name, (dumps, _, _) in list(serialized.families.items()):
+        if name not in ("msgpack", "error"):
+            serialized.register_serialization_family(name, dumps, NotReadError)
+    for reader in (import_module(f"distributed.{name}") for name in ("core", "client")):
+        setattr(reader, "clean_exception", lambda *_, **__: (NotReadError, NotReadError(), None))  # noqa: B010
+    _distributed().Client._default_event_handlers = {}  # they print and warn what a worker says
+
+
 def _answer(future: Any) -> JobResult:
     answer = JobResult(future, lost=True)
 
     def did_not_come(error: BaseException) -> None:
         nonlocal answer
         if not _is_loss(error):
-            answer = JobResult(future, error=f"its answer did not come: {error}")
+            answer = JobResult(future, error=f"its answer did not come: {str(error).partition(chr(10))[0]}")
 
     with caught(did_not_come):
         if future.status == "error":
             answer = JobResult(future, error=str(future.exception(timeout=CONNECT_S)) or "it raised without a word")
         elif future.status == "finished":
-            answer = JobResult(future, result=future.result(timeout=FETCH_S))
+            answer = _result(future, future.result(timeout=FETCH_S))
     return answer
+
+
+def _result(future: object, answer: object) -> JobResult:
+    match answer:
+        case {"result": result}:
+            return JobResult(future, result=result)
+        case {"error": str(why)}:
+            return JobResult(future, error=why)
+    return JobResult(future, error=f"its answer is {answer!r:.80}, which no vpneval says")
 
 
 def _is_loss(error: BaseException) -> bool:
@@ -154,7 +219,7 @@ def _distributed() -> Any:
     try:
         import distributed
     except ImportError:
-        got = pip_install("distributed", "bokeh")
+        got = pip_install(*PACKAGES)
         raise CannotRunHere(f"--farm needs Dask distributed: {got}, and the same on the farm's machines") from None
     return distributed
 
@@ -169,8 +234,10 @@ def connected(farm: str, say: Callable[[str], None] = lambda text: None) -> Iter
     _distributed()
     with ExitStack() as stack:
         local = farm.startswith("local:")
-        address = stack.enter_context(_local(int(farm.removeprefix("local:")), say)) if local else farm
-        workers = DaskWorkers(address)
+        address, security = (
+            stack.enter_context(_local(int(farm.removeprefix("local:")), say)) if local else (farm, None)
+        )
+        workers = DaskWorkers(address, security)
         stack.callback(workers.close)
         yield workers
 
@@ -204,54 +271,79 @@ def _is_loopback(host: str) -> bool:
 
 
 @contextmanager
-def _local(count: int, say: Callable[[str], None]) -> Iterator[str]:
-    """A scheduler and ``count`` workers on this machine, each with its share of the cores; yields the address."""
-    distributed = _distributed()
+def _local(count: int, say: Callable[[str], None]) -> Iterator[tuple[str, Any]]:
+    """A scheduler and ``count`` workers on this machine, each with its share of the cores; yields the address, and the
+    ``distributed.Security`` without which nobody reaches them: whoever does can run programs as root here."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="vpneval-farm-")))
-        here = {"host": LOOPBACK, "dashboard_address": f"{LOOPBACK}:0"}
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="vpneval-farm-")))  # for its owner alone
+        security, tls = _certificate(folder)
+        known = folder / "scheduler.json"
+        argv = ["--port", "0", "--scheduler-file", str(known), *tls]
+        scheduler = _process("scheduler", argv, folder)
+        stack.callback(_stop, scheduler)
+        found = _when_ready(scheduler, known, folder / "scheduler.log")
         lacks = "" if find_spec("bokeh") else f" (it needs the package bokeh: {pip_install('bokeh')})"
-        own = {"local_directory": str(folder)}
-        cluster = stack.enter_context(
-            distributed.LocalCluster(n_workers=0, silence_logs=50, scheduler_kwargs=own, **here)
-        )
-        say(f"The dashboard of Dask is at {cluster.dashboard_link}{lacks}.")
+        say(f"The dashboard of Dask is at http://{LOOPBACK}:{found['services']['dashboard']}/status{lacks}.")
         cores = sorted(os.sched_getaffinity(0))
         for number in range(count):
             share = cores[number::count] or [cores[number % len(cores)]]
-            worker = _worker(cluster.scheduler_address, f"local-{number + 1}", share, folder)
+            worker = _worker(found["address"], f"local-{number + 1}", share, folder, tls)
             stack.callback(_stop, worker)
-        yield cluster.scheduler_address
+        yield found["address"], security
 
 
-def _worker(address: str, name: str, cores: list[int], folder: Path) -> subprocess.Popen[bytes]:
-    argv = ["setpriv", "--pdeathsig", "TERM", "taskset", "--cpu-list", ",".join(map(str, cores))]
-    argv += [
-        *own_python("distributed.cli.dask_worker"),
-        address,
-        "--name",
-        name,
-        "--resources",
-        "lab=1",
-        "--nthreads",
-        "2",
-    ]
-    argv += ["--no-nanny", "--no-dashboard", "--local-directory", str(folder)]
-    argv += ["--host", LOOPBACK, "--dashboard-address", f"{LOOPBACK}:0"]  # it serves its state even without a dashboard
+def _certificate(folder: Path) -> tuple[Any, list[str]]:
+    """A certificate of this call's own with its key in ``folder``: for a client, and as options of Dask's programs."""
+    try:
+        security = _distributed().Security.temporary()
+    except ImportError:
+        raise CannotRunHere(f"--farm local:N needs the package cryptography: {pip_install('cryptography')}") from None
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    for path, text in ((certificate, security.tls_client_cert), (key, security.tls_client_key)):
+        with open_file(path, "w") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(text)
+    return security, ["--tls-ca-file", str(certificate), "--tls-cert", str(certificate), "--tls-key", str(key)]
+
+
+def _when_ready(scheduler: subprocess.Popen[bytes], known: Path, log: Path) -> dict[str, Any]:
+    """What the scheduler writes of itself into the file ``known``. Raises CannotRunHere."""
+    until = time.monotonic() + LOCAL_S
+    while scheduler.poll() is None and time.monotonic() < until:
+        with suppress(OSError, ValueError):  # not yet, or not all of it
+            found: dict[str, Any] = json.loads(known.read_text())
+            return found
+        time.sleep(0.05)
+    raise CannotRunHere(f"the scheduler of --farm local:N did not start: {log.read_text(errors='replace')[-500:]}")
+
+
+def _worker(address: str, name: str, cores: list[int], folder: Path, tls: list[str]) -> subprocess.Popen[bytes]:
     spool = block.spool() / name
     spool.mkdir(exist_ok=True, mode=0o700)
-    environment = {**os.environ, "VPNEVAL_MACHINE": name, "VPNEVAL_SPOOL": str(spool)}
-    with (folder / f"{name}.log").open("w") as log:
+    argv = [address, "--name", name, "--resources", "lab=1", "--nthreads", "2", "--no-nanny", "--no-dashboard"]
+    argv += ["--local-directory", str(folder), *tls]
+    own = {"VPNEVAL_MACHINE": name, "VPNEVAL_SPOOL": str(spool)}
+    return _process("worker", argv, folder, ("taskset", "--cpu-list", ",".join(map(str, cores))), own)
+
+
+def _process(
+    what: str, more: list[str], folder: Path, before: tuple[str, ...] = (), own: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """One of Dask's own programs. It serves its state even without a dashboard."""
+    argv = ["setpriv", "--pdeathsig", "TERM", *before, *own_python(f"distributed.cli.dask_{what}")]
+    argv += [*more, "--host", LOOPBACK, "--protocol", "tls", "--dashboard-address", f"{LOOPBACK}:0"]
+    own = {"DASK_TEMPORARY_DIRECTORY": str(folder), **(own or {})}
+    with (folder / f"{own.get('VPNEVAL_MACHINE', what)}.log").open("w") as log:
         # In a session of its own: Ctrl-C is for the coordinator, which ends its workers when their labs are down.
         return subprocess.Popen(
-            argv, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            argv, env=os.environ | own, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
 
 
-def _stop(worker: subprocess.Popen[bytes]) -> None:
-    worker.terminate()
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
     try:
-        worker.wait(20)
+        process.wait(20)
     except subprocess.TimeoutExpired:
-        worker.kill()
-        worker.wait()
+        process.kill()
+        process.wait()

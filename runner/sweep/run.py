@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,7 +24,8 @@ from runner.design.profile import Profile
 from runner.instruments.tools.iperf import check_version
 from runner.instruments.traffic.calibration import calibrated, lengths_of, most
 from runner.lab import machine
-from runner.lab.places import Rig, open_rig
+from runner.lab.node.namespaces import NamespaceNode
+from runner.lab.places import Rig, open_rig, rootless
 from runner.lab.places.hours import Hours
 from runner.lab.places.site import SiteRig
 from runner.lab.readings.facts import facts, openssl_bps
@@ -40,6 +42,11 @@ from runner.sweep.settings import Outcome, Stage, Watch
 from runner.sweep.showing import before_watching, use
 from runner.sweep.stopping import MOST_REPETITIONS
 
+OF_THE_MACHINE = (
+    "Warning: the builds run as root of the gateways' machine and can change all of it. Measure builds of others in a "
+    "virtual machine, or where vpneval has a user namespace for them: docs/commands.md, 'In CI'."
+)
+
 
 def run(request: Request, folder: Path, say: Callable[[str], None], watch: Watch) -> Outcome:
     """Measure what was asked for, into this run folder, of which the report is made. Returns what was done.
@@ -48,7 +55,7 @@ def run(request: Request, folder: Path, say: Callable[[str], None], watch: Watch
     Ctrl-C, after the invocation has been written down.
     """
     (uplink,) = request.uplinks or [""]
-    with open_rig(request.asked.lab, say, request.limits, uplink) as rig:
+    with open_rig(request.asked.lab, say, request.limits, uplink, confined=bool(request.asked.builds)) as rig:
         if rig.stands != 1 and (few := machine.few_descriptors(request.labs)):
             raise CannotRunHere(few)
         return _run_on(rig, request, folder, say, watch)
@@ -66,6 +73,8 @@ def _run_on(rig: Rig, request: Request, folder: Path, say: Callable[[str], None]
     started = time.monotonic()
     with open_store(folder) as store, on_disk(store):
         with rig.lab(image) as lab:
+            if asked.builds and not confined(lab):
+                say(OF_THE_MACHINE)
             if lab.measure_path and (path := _bare_path(lab, request.profile)):
                 most_bps = rig.inventory.max_rate_bps if isinstance(rig, SiteRig) else None
                 request = for_path(request, path, most_bps)
@@ -96,6 +105,13 @@ def _run_on(rig: Rig, request: Request, folder: Path, say: Callable[[str], None]
                 conductor.run()
                 use(Rest(conductor, request, record, image, gateway_images), stage)
                 return conductor.outcome
+
+
+def confined(lab: Lab) -> bool:
+    """Is root of the gateways no root of any machine?"""
+    gateways = [lab.gateway(site) for site in lab.sites]
+    own = all(isinstance(gateway, NamespaceNode) and gateway.has_own_users() for gateway in gateways)
+    return own or rootless.INSIDE in os.environ
 
 
 def _bare_path(lab: Lab, profile: Profile) -> BarePath | None:

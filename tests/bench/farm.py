@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import argparse
 import resource
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -71,20 +75,11 @@ def _facts() -> dict[str, Any]:
 
 def spread(folder: Path, blocks: int, workers: int) -> tuple[float, float, float]:
     """Seconds of the whole, of CPU of the whole process, and of CPU in the coordinator's own thread."""
-    dask.config.set(QUIET)
-    cluster: Any = LocalCluster(  # type: ignore[no-untyped-call]
-        n_workers=workers,
-        processes=False,
-        threads_per_worker=2,
-        resources={"lab": 1},
-        dashboard_address=None,
-        memory_limit=0,
-        silence_logs=50,
-    )
-    with cluster, open_store(folder) as store:
+    here: Any = import_module("tests.bench.farm")  # as the workers know it: of __main__ they would get copies
+    with cluster(workers) as address, open_store(folder) as store:
         keeper = Keeper(store, Outcome())
         keeper.begin(run_of(blocks + 1))
-        farm = DaskWorkers(cluster.scheduler_address)
+        farm = DaskWorkers(address)
         coordinator = Coordinator(
             farm,
             "bench",
@@ -95,8 +90,8 @@ def spread(folder: Path, blocks: int, workers: int) -> tuple[float, float, float
             lambda name, machine, images: keeper.join(name, machine),
             keeper.keep,
             lambda text: None,
-            introduce=introduce,
-            play=play,
+            introduce=here.introduce,
+            play=here.play,
         )
         started, every, own = time.monotonic(), time.process_time(), time.thread_time()
         assert coordinator.spread() == ""
@@ -105,8 +100,39 @@ def spread(folder: Path, blocks: int, workers: int) -> tuple[float, float, float
     return took
 
 
+@contextmanager
+def cluster(workers: int) -> Iterator[str]:
+    """The address of a scheduler in a process of its own, with its workers: this one unpickles nothing."""
+    argv = [sys.executable, "-c", f"from tests.bench.farm import keep; keep({workers})"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as held:
+        assert held.stdin
+        assert held.stdout
+        yield held.stdout.readline().strip()
+        held.stdin.close()
+
+
+def keep(workers: int) -> None:
+    """Be the process of ``cluster``, until standard input ends."""
+    dask.config.set(QUIET)
+    found: Any = LocalCluster(  # type: ignore[no-untyped-call]
+        n_workers=workers,
+        processes=False,
+        protocol="tcp://",
+        host="127.0.0.1",
+        threads_per_worker=2,
+        resources={"lab": 1},
+        dashboard_address=None,
+        memory_limit=0,
+        silence_logs=50,
+    )
+    with found:
+        print(found.scheduler_address, flush=True)
+        sys.stdin.read()
+
+
 def peak_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """Of this process, and of the workers'."""
+    return sum(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) * 1024
 
 
 def main() -> int:

@@ -302,9 +302,14 @@ class CommandCase:
         return wrong
 
     def _process(self, scratch: Path, folder: Path) -> tuple[int | None, str, str]:
+        for name in ("out", "err"):  # whenever it is ended, it has said something, or nothing
+            (scratch / name).touch()
+        # A Ctrl-C that comes before the command has begun would go on as another copy of this process.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         child = os.fork()
         if child == 0:
             self._child(scratch, folder)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         limit_s = PICTURES_S if "--write" in self.argv else LIMIT_S
         started, asked = time.monotonic(), False
         while True:
@@ -337,7 +342,7 @@ class CommandCase:
             os.chdir(folder)
             os.environ.update(self.environment)
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            (scratch / "out").touch()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             to = {"file": str(scratch / "out"), "full": "/dev/full"}.get(self.to)
             if to is None:
                 reading, writing = os.pipe()

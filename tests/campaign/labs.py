@@ -24,8 +24,9 @@ from runner.data.store import load_run
 from runner.data.trials import Trial
 from tests.campaign.judge import LIMIT_S, judged, patience_s
 from tests.campaign.plugins import NEIGHBOUR, misbehaviour, worse
+from tests.campaign.processes import Processes
 from tests.lab.commands import lines, rows, wrong_slices
-from tests.lab.conftest import descendants, mounts, running
+from tests.lab.conftest import descendants, mounts
 from tests.lab.test_secrets import KEYS, SPY, files, leaks, shown
 from tests.lab.test_turns import INSTRUMENTS
 
@@ -80,7 +81,7 @@ class LabCase:
         self.rng = random.Random(f"{self.seed}/{self.number}/lab")
         self.kind: Callable[[], list[str]] = getattr(self, IN_TURN[self.turn % len(IN_TURN)])
         self.cells = self.rng.choice(CELLS)
-        self.seen: set[int] = set()  # processes
+        self.seen = Processes()
         self.consoles: dict[str, bytes] = {}
         self.shown: dict[str, set[bytes]] = {"cmdline": set(), "environ": set()}  # of all these processes
 
@@ -253,7 +254,7 @@ class LabCase:
         self, process: subprocess.Popen[bytes], strike: Callable[[subprocess.Popen[bytes]], bool] | None, at_s: float
     ) -> tuple[int | None, bool]:
         started, limit_s, struck = time.monotonic(), WHOLE_S, False
-        self.seen.add(process.pid)
+        self.seen.add({process.pid})
         while process.poll() is None:
             spent_s = time.monotonic() - started
             if spent_s > patience_s(limit_s):
@@ -261,12 +262,12 @@ class LabCase:
                 process.wait()
                 return None, struck
             if strike and not struck and spent_s > at_s:
-                self.seen |= descendants(process.pid)
+                self.seen.add(descendants(process.pid))
                 struck = strike(process)
                 ends = strike.__qualname__.startswith(("LabCase.signals", "LabCase.plugin"))
                 if struck:
                     limit_s = spent_s + (LIMIT_S if ends else WHOLE_S)
-            self.seen |= descendants(process.pid)
+            self.seen.add(descendants(process.pid))
             for what, texts in shown(process.pid).items():
                 self.shown[what] |= texts
             time.sleep(0.05)
@@ -312,15 +313,11 @@ class LabCase:
     def _left(self) -> list[str]:
         """Processes, mounts and control groups of these runs that are still there."""
         end = time.monotonic() + GONE_WITHIN_S
-        while (left := running(self.seen)) and time.monotonic() < end:
+        while (left := self.seen.left()) and time.monotonic() < end:
             time.sleep(0.05)
         wrong = [f"processes are left: {left}"] if left else []
         wrong += [f"a mount is left: {line}" for line in mounts().splitlines() if str(self.folder) in line]
-        pids = {str(pid) for pid in self.seen}
-        groups = [
-            name for _, folders, _ in os.walk("/sys/fs/cgroup") for name in folders if name.startswith("vpneval.")
-        ]
-        return wrong + [f"a control group is left: {name}" for name in groups if name.split(".")[1] in pids]
+        return wrong + [f"a control group is left: {name}" for name in self.seen.left_groups()]
 
     def _leaked(self) -> list[str]:
         told = [

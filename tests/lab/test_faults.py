@@ -216,6 +216,40 @@ def test_a_full_disk_stops_the_run_and_keeps_every_trial(
     assert [trial.id for trial in load_run(disk / "run")[1]] == [trial.id for trial in kept]
 
 
+# A VPN whose log says whether it is up. Before its daemons say so the disk of the results is full, but for the rest of
+# the page of memory that the list of commands has there.
+FILLING = """
+import os
+from contextlib import suppress
+from vpns.openvpn import OpenVpn
+
+class Filling(OpenVpn):
+    def start(self, node, me, peers, params):
+        if not os.path.exists({ballast!r}):
+            size = (node.logs / "commands.log").stat().st_size
+            node.run("true", "x" * (4100 - size % 4096))
+            with suppress(OSError), open({ballast!r}, "wb", buffering=0) as file:
+                while file.write(bytes(4096)):
+                    pass
+        super().start(node, me, peers, params)
+"""
+
+
+@pytest.mark.smoke
+def test_a_disk_that_is_full_blames_no_vpn(image: Image, tmp_path: Path, small_disk: tuple[list[str], Path]) -> None:
+    there, disk = small_disk
+    (plugin := tmp_path / "filling.py").write_text(FILLING.format(ballast=f"{tmp_path}/disk/ballast"))
+    levels = ("--profile", "smallest", "--set", "measure=idle")
+    argv = ("run", "transport", *levels, "--vpn", str(plugin), "--out", f"{tmp_path}/disk/run")
+    done = subprocess.run([*there, *VPNEVAL, *argv], capture_output=True, text=True, timeout=240)
+    assert (disk / "ballast").stat().st_size > 10_000
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert f"the disk of {tmp_path}/disk/run is full" in done.stderr
+    assert "Traceback" not in done.stderr
+    kept = load_run(disk / "run")[1] if (disk / "run" / "trials.jsonl").exists() else []
+    assert not [trial for trial in kept if trial.status == "failed"]
+
+
 @pytest.mark.smoke
 def test_a_disk_that_is_full_before_the_first_trial(
     image: Image, tmp_path: Path, small_disk: tuple[list[str], Path]

@@ -14,7 +14,7 @@ from runner.data.errors import CannotRunHere, CommandError, LabError
 from runner.lab import machine
 from runner.lab.node import ENVIRONMENT, PATIENCE, Completed, Process
 from runner.lab.node.lines import CHUNK, Lines, UnheardError, readable
-from runner.lab.node.logs import settle
+from runner.lab.node.logs import log_text
 from runner.lab.redaction import hide
 
 READY_WITHIN_S = 60.0 * PATIENCE  # a node that is made
@@ -97,9 +97,7 @@ class HeldNode:
 
     def logged(self, log: str) -> str:
         """The output so far of the command that was spawned with this ``log``."""
-        path = self.logs / f"{self.name}-{log}.log"
-        settle()
-        return path.read_text(errors="replace") if path.exists() else ""
+        return log_text(self.logs / f"{self.name}-{log}.log")
 
     def stood_still_s(self, *, ask: bool = True) -> float:
         """None: it is this machine, which is looked at for all its nodes."""

@@ -1,4 +1,8 @@
-"""A trial's log folder: it gets the daemons' output without their keys, and a failure quotes its last lines."""
+"""A trial's log folder: it gets the daemons' output without their keys, and a failure quotes its last lines.
+
+What is read of a running daemon's log is read from memory, and the file is a copy: whether a tunnel is up never depends
+on the disk of the results.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from runner.data.errors import UsageError
 from runner.data.files import open_file, open_to_read
@@ -27,16 +32,37 @@ def tail(folder: Path, lines: int = 4) -> str:
     settle()
     excerpts = []
     for path in sorted([*folder.glob("gw*.log"), *folder.glob("r[0-9]*.log")]):
-        last = [line for line in _end(path).splitlines() if line.strip()][-lines:]
+        last = [line for line in _read(path, END_BYTES).splitlines() if line.strip()][-lines:]
         if last:
             excerpts.append(f"{path.name}: " + " / ".join(line.strip()[:200] for line in last))
     return "\n" + "\n".join(excerpts) if excerpts else ""
 
 
-def _end(path: Path) -> str:
+def log_text(path: Path) -> str:
+    """The log so far; empty where there is none."""
+    settle()
+    return _read(path, 0)
+
+
+def _read(path: Path, end: int) -> str:
+    """The log, or its last ``end`` bytes: from memory where its command or its node is still there, else the file."""
+    if (text := _texts.get(path)) is not None:
+        return bytes(text.data[-end:]).decode(errors="replace")
+    if not path.exists():
+        return ""
     with open_to_read(path) as file:
-        file.seek(-min(path.stat().st_size, END_BYTES), os.SEEK_END)
+        file.seek(-min(path.stat().st_size, end) if end else 0, os.SEEK_END if end else os.SEEK_SET)
         return file.read().decode(errors="replace")
+
+
+class _Text:
+    """What a log has, in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self.data, self.left_out = bytearray(path.read_bytes()), 0
+
+
+_texts: WeakValueDictionary[Path, _Text] = WeakValueDictionary()  # of the logs that a command or its node still has
 
 
 class LogFile:
@@ -44,8 +70,9 @@ class LogFile:
 
     def __init__(self, path: Path) -> None:
         """Make the file. Raises OSError, and UsageError where it is a link."""
-        self.path, self._rest, self._left_out = path, b"", 0
+        self.path, self._rest = path, b""
         open_file(path, "ab").close()
+        self._text = _texts.setdefault(path, _Text(path))
 
     def write(self, data: bytes) -> None:
         """Append ``data``. An end that may be the beginning of a secret is kept back until more data follow."""
@@ -58,24 +85,18 @@ class LogFile:
         self._append(clean)
 
     def _append(self, clean: bytes) -> None:
+        text = self._text
+        text.data += clean
+        shortened = len(text.data) > MOST_BYTES
+        if shortened:
+            text.left_out += len(text.data) - 2 * KEPT_BYTES
+            notice = f"{text.left_out} bytes are left out here: of a long log its two ends are kept"
+            text.data[KEPT_BYTES:-KEPT_BYTES] = f"\n… {notice} …\n".encode()
         # A full disk, which the main thread meets too, must not stop the daemon.
         with suppress(OSError, UsageError):
             if clean:
-                with open_file(self.path, "ab") as file:
-                    file.write(clean)
-                    size = file.tell()
-                if size > MOST_BYTES:
-                    self._shorten(size)
-
-    def _shorten(self, size: int) -> None:
-        with open_file(self.path, "r+b") as file:
-            file.seek(size - KEPT_BYTES)
-            last = file.read()
-            self._left_out += size - 2 * KEPT_BYTES
-            file.seek(KEPT_BYTES)
-            notice = f"{self._left_out} bytes are left out here: of a long log its two ends are kept"
-            file.write(f"\n… {notice} …\n".encode() + last)
-            file.truncate()
+                with open_file(self.path, "wb" if shortened else "ab") as file:
+                    file.write(text.data if shortened else clean)
 
 
 class LogPipe:

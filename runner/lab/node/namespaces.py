@@ -32,6 +32,8 @@ from runner.lab.node.logs import LogPipe
 from runner.lab.redaction import hide
 
 GONE_WITHIN_S = 5.0
+FIRST_ID = 1_900_000_000  # of a node with users of its own; above those that systemd gives (systemd.io/UIDS-GIDS)
+OURS = ("host", "wan", "lan", "ca")  # nodes on which no VPN runs: instruments and the path
 AGENT = str(Path(probes.__file__).with_name("agent.py"))
 UNSHARE = ("unshare", "--pid", "--fork", "--kill-child")
 # Not --all: an ordinary user may not enter a cgroup namespace, not even the one it is in.
@@ -41,6 +43,9 @@ NSENTER = ("nsenter", "--net", "--mount", "--uts", "--ipc", "--pid", "--target")
 class NamespaceNode(HeldNode):
     """A node made of namespaces. Start it from the main thread: the parent-death signal follows the thread."""
 
+    # Root of a node on which a VPN runs is no root of this machine; for all nodes of this process.
+    confined = False
+
     def __init__(self, name: str, root: Path, log: Callable[[str], object] = lambda line: None) -> None:
         self._group = groups.make_group(name)
         super().__init__(name, log, self._hold(name, root))
@@ -49,11 +54,17 @@ class NamespaceNode(HeldNode):
         """Start the process that holds the node, until its standard input ends."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._line = AgentLine(ours)
-        node = json.dumps({"name": name, "root": str(root), "group": str(self._group.folder if self._group else "")})
+        node: dict[str, str] = {
+            "name": name,
+            "root": str(root),
+            "group": str(self._group.folder if self._group else ""),
+        }
+        if self.confined and os.geteuid() == 0 and not name.startswith(OURS):
+            node["users"] = str(FIRST_ID)
         with theirs:
             return subprocess.Popen(
                 # Die with the runner; kill PID 1, and with it the node, when unshare dies.
-                ["setpriv", "--pdeathsig", "KILL", *UNSHARE, sys.executable, "-IS", AGENT, node],
+                ["setpriv", "--pdeathsig", "KILL", *UNSHARE, sys.executable, "-IS", AGENT, json.dumps(node)],
                 stdin=theirs.fileno(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -68,7 +79,12 @@ class NamespaceNode(HeldNode):
         ``tty``: somebody will type into it; here it has this process's terminal in any case.
         """
         # setpriv, because a killed nsenter would leave its child behind.
-        return [*NSENTER, str(self.pid), "setpriv", "--pdeathsig", "KILL", *argv]
+        users = ["--user"] if self.has_own_users() else []
+        return [*NSENTER, str(self.pid), *users, "setpriv", "--pdeathsig", "KILL", *argv]
+
+    def has_own_users(self) -> bool:
+        """Is root of the node another user than this process?"""
+        return os.readlink(f"/proc/{self.pid}/ns/user") != os.readlink("/proc/self/ns/user")
 
     def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
         """Run a command to its end. Raises CommandError on a non-zero exit (if ``check``) or a time-out.

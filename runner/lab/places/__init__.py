@@ -107,16 +107,23 @@ def check_uplinks(spec: str, uplinks: Sequence[str]) -> None:
 
 @contextmanager
 def open_rig(
-    spec: str, say: Callable[[str], None], limits: Mapping[str, Any] | None = None, uplink: str = ""
+    spec: str,
+    say: Callable[[str], None],
+    limits: Mapping[str, Any] | None = None,
+    uplink: str = "",
+    *,
+    confined: bool = False,
 ) -> Iterator[Rig]:
     """The rig that ``--lab`` names; ``say`` is told of what takes long. ``limits`` replace those of a site's inventory;
-    ``uplink``: the one of its lines that is meant.
+    ``uplink``: the one of its lines that is meant. ``confined``: root of a gateway on this machine, where something
+    foreign will run, is to be no root of the machine.
 
     ``spec`` is checked (``check_spec``). Raises CannotRunHere where a lab cannot be set up; nothing is changed then.
     """
     kind, _, rest = spec.partition(":")
     if kind == "netns":
         check_machine()
+        NamespaceNode.confined = confined
         yield NamespaceRig()
     elif kind == "ssh":
         from runner.lab.places.inventory import read_inventory

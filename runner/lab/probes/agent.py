@@ -11,7 +11,9 @@ network; undo.py then takes back what is made there. The program prints the proc
 and ends when the node has ended and nothing of it is left, else with exit code 1 and the reason. Where the runner is on
 this machine, unshare(1) has made it a PID 1:
     {"name": "gw1", "root": "/var/cache/…", "group": "/sys/fs/cgroup/…"}
-"group" is the folder of the control group that the node's processes are in, or empty.
+"group" is the folder of the control group that the node's processes are in, or empty. "users", where it is there, is
+the first of 65,536 ids of this machine that are the node's: its root is then no root of the machine. Where the kernel
+refuses that, standard error says why, and the node is made as without.
 
 One program, and hardly another process: in an emulated machine each costs a tenth of a second. The node's PID 1 is the
 agent. Where the runner is on another machine, a line on standard input is a request, an empty one a heartbeat:
@@ -41,11 +43,13 @@ import resource
 import select
 import signal
 import socket
+import stat
 import struct
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 CHUNK = 65536
 PACKET = 1 << 20
@@ -53,11 +57,17 @@ IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)  # by Python, and not by what it star
 GONE_WITHIN_S = 5.0
 LOOK_MS = 200  # so often does it look at the clock, where the runner is on another machine
 STILL_S = 1.0  # a busy machine lets a process wait for some tenths of a second
+IDS = 65536  # of a node that has users of its own
 # sched.h, sys/mount.h, sys/prctl.h
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = (
     *(0x00020000, 0x04000000, 0x08000000),
     *(0x20000000, 0x40000000),
 )
+CLONE_NEWUSER = 0x10000000
+# linux/mount.h, and the numbers of the system calls, which are everywhere the same (open_tree(2), mount_setattr(2))
+OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
+OPEN_TREE_CLONE, AT_RECURSIVE, AT_EMPTY_PATH, MOVE_MOUNT_F_EMPTY_PATH, AT_FDCWD = 1, 0x8000, 0x1000, 4, -100
+MOUNT_ATTR_IDMAP = 0x00100000
 MS_BIND, MS_REC, MS_PRIVATE, MNT_DETACH, PR_SET_PDEATHSIG = 0x1000, 0x4000, 0x40000, 2, 1
 SIOCSIFFLAGS, IFF_UP = 0x8914, 0x1  # linux/sockios.h, net/if.h
 PARTS = ("usr", "usr/local", "etc", "var", "var/lib", "opt")  # each may be a file system of its own
@@ -68,11 +78,12 @@ LINKS = {"ptmx": "pts/ptmx", "fd": "/proc/self/fd"} | {
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def call(function: str, *arguments: int | str | None) -> None:
+def call(function: str, *arguments: int | str | bytes | None) -> int:
     """A call of the C library. Raises OSError with its arguments."""
     raw = [argument.encode() if isinstance(argument, str) else argument for argument in arguments]
-    if getattr(libc, function)(*raw) < 0:
+    if (result := getattr(libc, function)(*raw)) < 0:
         raise OSError(ctypes.get_errno(), f"{function}{arguments}: {os.strerror(ctypes.get_errno())}")
+    return int(result)
 
 
 def mount(source: str, target: str, kind: str | None, options: str = "", flags: int = 0) -> None:
@@ -174,46 +185,90 @@ def hold(node: dict[str, str]) -> None:
     number = os.readlink("/proc/self")  # the machine's: its /proc is still there
     with suppress(OSError), open(f"{node['group']}/cgroup.procs", "w") as procs:
         procs.write("0")
-    enter(node["name"], node["root"])
+    enter(node["name"], node["root"], users=own_users(int(node["users"]), node["root"]) if "users" in node else None)
     os.write(1, f"{number}\n".encode())
     serve_all(True, 0)
 
 
-def enter(name: str, root: str, *, groups: bool = False, own_network: bool = True) -> None:
+class Users(NamedTuple):
+    """The user namespace of a node, and its root file system as it looks there. Both are open files."""
+
+    first: int
+    namespace: int
+    root: int
+
+
+def own_users(first: int, root: str) -> Users | None:
+    """A user namespace in which root is ``first`` of this machine, and ``root`` with ids that fit (an idmapped mount);
+    None, and a word why, where this kernel or its file system has no such thing. An overlay takes one since Linux
+    5.19."""
+    made, tell = os.pipe()
+    mapped, go_on = os.pipe()
+    child = os.fork()
+    if child == 0:  # a namespace is made by whoever goes into it, and its ids are mapped from outside
+        try:
+            call("unshare", CLONE_NEWUSER)
+            os.write(tell, os.readlink("/proc/self").encode())  # the machine's number
+            os.close(go_on)
+            os.read(mapped, 1)
+        finally:
+            os._exit(0)
+    os.close(tell)
+    try:
+        if tuple(int(part.partition("-")[0]) for part in os.uname().release.split(".")[:2]) < (5, 19):
+            raise OSError("an overlay takes no idmapped mount before Linux 5.19")
+        number = int(os.read(made, CHUNK) or b"0")
+        for ids in ("uid_map", "gid_map"):
+            with open(f"/proc/{number}/{ids}", "w") as file:
+                file.write(f"0 {first} {IDS}\n")
+        namespace = os.open(f"/proc/{number}/ns/user", os.O_RDONLY)
+        tree = call("syscall", OPEN_TREE, AT_FDCWD, root, OPEN_TREE_CLONE | os.O_CLOEXEC)
+        attributes = struct.pack("QQQQ", MOUNT_ATTR_IDMAP, 0, 0, namespace)
+        call("syscall", MOUNT_SETATTR, tree, "", AT_EMPTY_PATH, attributes, len(attributes))
+        return Users(first, namespace, tree)
+    except OSError as error:
+        os.write(2, f"{error}\n".encode())
+        return None
+    finally:
+        for end in (made, mapped, go_on):
+            os.close(end)
+        os.waitpid(child, 0)
+
+
+def become(users: Users) -> None:
+    """Become root of that user namespace alone, in namespaces that are its own, with the present folder as ``/mnt``."""
+    tree = call("syscall", OPEN_TREE, AT_FDCWD, ".", OPEN_TREE_CLONE | AT_RECURSIVE | os.O_CLOEXEC)
+    call("setns", users.namespace, CLONE_NEWUSER)
+    os.setgroups([])
+    os.setresgid(0, 0, 0)
+    os.setresuid(0, 0, 0)
+    call("unshare", CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET)
+    call("syscall", MOVE_MOUNT, tree, "", AT_FDCWD, "/mnt", MOVE_MOUNT_F_EMPTY_PATH)
+    os.chdir("/mnt")
+
+
+def give(first: int) -> None:
+    """Give all that is in these folders to this id of the machine."""
+    for top in ("dev", "run", "tmp"):
+        for folder, _, files in os.walk(top):
+            for name in ("", *files):
+                os.chown(os.path.join(folder, name), first, first, follow_symlinks=False)
+
+
+def enter(name: str, root: str, *, groups: bool = False, own_network: bool = True, users: Users | None = None) -> None:
     """Become the first process of a node: namespaces, ``root`` under an overlay, devices. ``groups``: with the
     machine's control groups, which say whether a quota held its processes back."""
-    call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL)
-    call("unshare", CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | (CLONE_NEWNET if own_network else 0))
+    ours = CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | (CLONE_NEWNET if own_network else 0)
+    call("unshare", CLONE_NEWNS if users else ours)
     mount("none", "/", None, flags=MS_REC | MS_PRIVATE)
-    os.chdir(root)  # it may be below /mnt; and as "." it needs no escapes, see overlayfs.rst
-    mount("tmpfs", "/mnt", "tmpfs", "size=4g,mode=755")
-    for folder in ("upper", "work", "root"):
-        os.mkdir(f"/mnt/{folder}")
-    mount("overlay", "/mnt/root", "overlay", "lowerdir=.,upperdir=/mnt/upper,workdir=/mnt/work")
-    os.chdir("/mnt/root")
-    show_parts(root)
-    for folder in ("proc", "sys", "dev", "run", "tmp", ".old"):
-        os.makedirs(folder, exist_ok=True)
-    mount("proc", "proc", "proc")
+    lay_over(root, users)
+    furnish(users)
+    if users:
+        become(users)
+    call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL)  # another user has none
     mount("sysfs", "sys", "sysfs")
     if groups and os.path.isdir("sys/fs/cgroup"):
         mount("/sys/fs/cgroup", "sys/fs/cgroup", None, flags=MS_BIND | MS_REC)
-    mount("tmpfs", "dev", "tmpfs", "mode=755,size=16m")
-    mount("tmpfs", "run", "tmpfs", "mode=755")
-    mount("tmpfs", "tmp", "tmpfs", "mode=1777")
-    for folder in ("dev/net", "dev/pts", "dev/shm", "run/lock", "run/sshd"):
-        os.makedirs(folder)
-    mount("devpts", "dev/pts", "devpts", "newinstance,ptmxmode=0666")
-    mount("tmpfs", "dev/shm", "tmpfs", "mode=1777")
-    for device in DEVICES:
-        if os.access(f"/dev/{device}", os.W_OK):
-            os.close(os.open(f"dev/{device}", os.O_CREAT | os.O_WRONLY, 0o644))
-            mount(f"/dev/{device}", f"dev/{device}", None, flags=MS_BIND)
-    if os.path.isdir("/lib/modules"):
-        os.makedirs("lib/modules", exist_ok=True)
-        mount("/lib/modules", "lib/modules", None, flags=MS_BIND)
-    for link, target in LINKS.items():
-        os.symlink(target, f"dev/{link}")
     call("pivot_root", ".", ".old")
     os.chdir("/")
     call("umount2", "/.old", MNT_DETACH)
@@ -225,6 +280,49 @@ def enter(name: str, root: str, *, groups: bool = False, own_network: bool = Tru
         return
     with socket.socket() as any_socket:  # netdevice(7)
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
+
+
+def lay_over(root: str, users: Users | None) -> None:
+    """Go to a copy-on-write view of ``root``, below /mnt."""
+    os.chdir(root)  # it may be below /mnt; and as "." it needs no escapes, see overlayfs.rst
+    mount("tmpfs", "/mnt", "tmpfs", "size=4g,mode=755")
+    for folder in ("upper", "work", "root", "image"):
+        os.mkdir(f"/mnt/{folder}")
+    if users:
+        call("syscall", MOVE_MOUNT, users.root, "", AT_FDCWD, "/mnt/image", MOVE_MOUNT_F_EMPTY_PATH)
+        os.chdir("/mnt/image")
+        os.chown("/mnt/upper", users.first, users.first)
+    mount("overlay", "/mnt/root", "overlay", "lowerdir=.,upperdir=/mnt/upper,workdir=/mnt/work")
+    os.chdir("/mnt/root")
+    show_parts(root)
+
+
+def furnish(users: Users | None) -> None:
+    """Give the present folder, which becomes the root, what a machine has beside its files."""
+    for folder in ("proc", "sys", "dev", "run", "tmp", ".old"):
+        os.makedirs(folder, exist_ok=True)
+    mount("proc", "proc", "proc")
+    mount("tmpfs", "dev", "tmpfs", "mode=755,size=16m")
+    mount("tmpfs", "run", "tmpfs", "mode=755")
+    mount("tmpfs", "tmp", "tmpfs", "mode=1777")
+    for folder in ("dev/net", "dev/pts", "dev/shm", "run/lock", "run/sshd"):
+        os.makedirs(folder)
+    mount("devpts", "dev/pts", "devpts", "newinstance,ptmxmode=0666")
+    mount("tmpfs", "dev/shm", "tmpfs", "mode=1777")
+    for device in filter(lambda device: os.access(f"/dev/{device}", os.W_OK), DEVICES):
+        if users:  # one of its own, because it may not open the machine's
+            os.mknod(f"dev/{device}", stat.S_IFCHR, os.stat(f"/dev/{device}").st_rdev)
+            os.chmod(f"dev/{device}", 0o666)
+        else:
+            os.close(os.open(f"dev/{device}", os.O_CREAT | os.O_WRONLY, 0o644))
+            mount(f"/dev/{device}", f"dev/{device}", None, flags=MS_BIND)
+    if os.path.isdir("/lib/modules"):
+        os.makedirs("lib/modules", exist_ok=True)
+        mount("/lib/modules", "lib/modules", None, flags=MS_BIND)
+    for link, target in LINKS.items():
+        os.symlink(target, f"dev/{link}")
+    if users:
+        give(users.first)
 
 
 def show_parts(root: str) -> None:

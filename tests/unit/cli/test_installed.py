@@ -69,7 +69,8 @@ def test_a_farm_names_what_it_lacks_and_how_to_get_it(installed: Path, tmp_path:
     argv = (installed, "run", "transport", "--farm", "local:2", "--out", "run")
     ended = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 3
-    assert f"{installed.with_name('python')} -m pip install distributed bokeh" in " ".join(ended.stderr.split())
+    command = f"{installed.with_name('python')} -m pip install distributed bokeh cryptography"
+    assert command in " ".join(ended.stderr.split())
 
 
 def test_every_form_but_parquet_is_written(installed: Path, tmp_path: Path) -> None:

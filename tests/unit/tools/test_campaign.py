@@ -1,8 +1,10 @@
 """The fault campaign in a short form, without labs; ``make campaign`` has the long one, with seeds not used before."""
 
+import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,9 +15,14 @@ import pytest
 from runner.catalogue import load_vpn
 from runner.data.errors import PluginError, UsageError
 from runner.data.store import load_run
+from tests.campaign import __main__ as campaign
+from tests.campaign.commands import CommandCase
+from tests.campaign.folders import state
 from tests.campaign.judge import CODES
 from tests.campaign.labs import blamed, is_instrument
+from tests.campaign.lies import lie, names_of
 from tests.campaign.plugins import ENDLESS, METHODS, misbehaviour, worse
+from tests.campaign.processes import Processes, start_time
 from tests.lab.commands import rows, wrong_slices
 from tests.unit.data.test_store import EXAMPLE, trial
 from tests.unit.vpn.test_faults_plugins import GW1, GW2, NODE
@@ -76,6 +83,77 @@ def test_who_is_not_to_be_blamed_for_what_was_killed() -> None:
     assert blamed([failed], {"none", "openvpn"}) == ["openvpn is blamed: no payload"]
     assert not blamed([failed], {"none"})
     assert not blamed([failed.model_copy(update={"status": "lab_error"})], {"none", "openvpn"})
+
+
+class Interrupted(CommandCase):
+    """A command that is interrupted at once, before or behind its first line; its like may end whoever plays it."""
+
+    def _child(self, scratch: Path, folder: Path) -> None:
+        os.kill(os.getpid(), signal.SIGINT)  # as if Ctrl-C came between fork(2) and the first line
+        super()._child(scratch, folder)
+
+
+def test_a_command_that_is_interrupted_before_its_first_line(tmp_path: Path) -> None:
+    (tmp_path / "base").mkdir()
+    case = Interrupted(1, 1, tmp_path / "base")
+    case.argv, case.mutations, case.lies, case.odd = ["list", "metrics"], 0, False, False
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    began = os.getpid()
+    assert case._process(scratch, tmp_path / "base") == (130, "", "")
+    assert os.getpid() == began
+    with pytest.raises(KeyboardInterrupt):  # and Ctrl-C is heard again here
+        signal.raise_signal(signal.SIGINT)
+
+
+def ends_its_player(seed: int, base: Path, number: int) -> tuple[str, list[str], float]:
+    """In the place of ``play``."""
+    if number == 3:
+        os._exit(9)
+    return f"case {number}", [], 0.0
+
+
+def test_a_case_that_ends_who_plays_it_does_not_end_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(campaign, "play", ends_its_player)
+    monkeypatch.setattr(campaign, "without_other_labs", lambda: None)
+    found = list(campaign.outcomes(1, tmp_path, range(8)))
+    assert len(found) == 8
+    assert 1 <= len([said for said, wrong, _ in found if wrong]) <= 8
+    assert found[-1][0] == "case 7"
+
+
+def test_a_case_with_a_fault_of_the_campaign_s_own_has_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(CommandCase, "run", lambda self: {}["nothing"])
+    _, wrong, _ = campaign.play(1, tmp_path, 1)
+    assert "KeyError: 'nothing'" in wrong[0]
+
+
+def test_a_process_number_that_another_process_has_now_is_nobody_s_that_is_left() -> None:
+    seen = Processes()
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        seen.add({sleeper.pid, os.getpid()})
+        assert seen.left() == {sleeper.pid, os.getpid()}
+        began = start_time(os.getpid())
+        assert began is not None
+        seen._began[os.getpid()] = began - 1  # as if the number had been another's
+        assert seen.left() == {sleeper.pid}
+        sleeper.kill()
+    assert seen.left() == set()
+    seen.add({os.getpid()})
+    assert seen.left() == {os.getpid()}
+
+
+def test_a_folder_that_lies_lies_everywhere(tmp_path: Path) -> None:
+    names = names_of(tmp_path / "outside", tmp_path / "OWNED")
+    told = []
+    for number in range(60):
+        folder = tmp_path / str(number)
+        shutil.copytree(EXAMPLE, folder / "a", ignore=shutil.ignore_patterns("logs", "report*"))
+        before = state(folder)
+        told.append(lie(random.Random(number), folder, names))
+        assert (told[-1] == "nothing") or state(folder) != before
+    for what in ("run.json line", "trials.jsonl line", "slices.jsonl line", ".block", "everywhere", "(its name)"):
+        assert any(what in one for one in told), what
 
 
 def without(rows: list[str], number: int) -> list[str]:

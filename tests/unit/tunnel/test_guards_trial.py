@@ -17,7 +17,7 @@ from runner.data.levels import AES_CBC, Params
 from runner.data.store import open_store
 from runner.data.trials import Cell, Trial, Value, trial_id
 from runner.instruments import result
-from runner.lab.node.logs import LogFile, tail
+from runner.lab.node.logs import LogFile, log_text, tail
 from runner.lab.redaction import KNOWN
 from runner.lab.shape.site_to_site import Lab, check_alive
 from runner.sweep.plan import Planned
@@ -103,6 +103,20 @@ def test_a_secret_in_a_daemons_log_is_replaced_by_its_name(tmp_path: Path) -> No
     log.flush()
     head, end = "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----"
     assert log.path.read_text() == f"loaded:\n{head}\n<gw1.key>\n{end}\npublic abcdefghijklmnopqrstuvwxyz\n"
+
+
+def test_a_log_is_read_from_memory_where_its_disk_is_full(tmp_path: Path) -> None:
+    log = LogFile(path := tmp_path / "gw1-daemon.log")
+    log.write(b"one\n")
+    with pytest.MonkeyPatch.context() as disk, open("/dev/full", "wb", buffering=0) as full:
+        disk.setattr("runner.lab.node.logs.open_file", lambda *_: full)
+        log.write(b"Initialization Sequence Completed\n")
+    log.flush()
+    assert path.read_text() == "one\n"
+    assert log_text(path) == "one\nInitialization Sequence Completed\n"
+    assert tail(tmp_path) == "\ngw1-daemon.log: one / Initialization Sequence Completed"
+    del log
+    assert log_text(path) == "one\n"  # the node is gone: the file is what there is
 
 
 def test_a_failures_reason_has_the_tail_of_the_gateways_logs(tmp_path: Path) -> None:

@@ -1,0 +1,181 @@
+"""A farm that lies: a worker and a scheduler send pickles that would write a file. Those who trust them run these, the
+coordinator does not; and on this machine nobody else reaches ``local:N``."""
+
+import os
+import pickle
+import socket
+import ssl
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributed import Client, Security, get_worker
+
+from runner.data.errors import CannotRunHere
+from runner.farm import dask as farm
+from runner.farm.coordinator import JobResult
+from runner.farm.dask import DaskWorkers, connected
+from runner.lab.node import wait_until
+
+# The scheduler itself lies: what it was asked to fetch from a worker is a pickle of its own.
+LIAR = """
+from distributed import Scheduler
+from distributed.protocol.serialize import ToPickle
+from tests.unit.farm.test_farm_lies import Evil
+
+async def gather(self, keys, serializers=None):
+    return {"status": "OK", "data": {key: ToPickle(Evil(PLACE)) for key in keys}}
+
+async def dask_setup(scheduler):
+    scheduler.handlers["gather"] = gather.__get__(scheduler)
+"""
+
+
+class Evil(Exception):
+    """Whoever unpickles it leaves a file with its process number."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+
+    def __reduce__(self) -> Any:
+        return (leave, (self.place,))
+
+
+def leave(place: str) -> str:
+    """Write down who ran this."""
+    Path(place, str(os.getpid())).touch()
+    return "a program of the worker's"
+
+
+def raises(place: str) -> None:
+    """Its exception is a pickle that runs."""
+    raise Evil(place)
+
+
+def returns(place: str) -> Evil:
+    """Its answer is one."""
+    return Evil(place)
+
+
+def warns(place: str) -> str:
+    """Dask's clients unpickle a warning, and print what a worker has to say."""
+    evil = pickle.dumps(Evil(place))
+    get_worker().log_event("warn", {"message": evil, "category": evil})
+    get_worker().log_event("print", {"args": ["\x1b[2Jowned"]})
+    return "told"
+
+
+def honest(place: str) -> dict[str, Any]:
+    """What a good worker says."""
+    return {"name": "m1", "bytes": place.encode(), "numbers": [1, 2]}
+
+
+def ask(workers: DaskWorkers, work: Any, place: Path, *, bare: bool) -> JobResult:
+    """The answer of a worker to this; ``bare``: as a worker gives it that keeps to no form."""
+    (address, *_) = sorted(workers.addresses())
+    if bare:
+        workers._client.submit(work, str(place), workers=[address], pure=False).add_done_callback(workers._fetch)
+    else:
+        workers.start(address, work, str(place), lab=True)
+    (answer,) = workers.answers(30)
+    return answer
+
+
+def speaks_to_anybody(address: str) -> bool:
+    """Does it say anything to one that takes any certificate, and has none?"""
+    host, _, port = address.removeprefix("tls://").partition(":")
+    anybody = ssl.create_default_context()
+    anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+    try:
+        with socket.create_connection((host, int(port)), 10) as line, anybody.wrap_socket(line) as spoken:
+            return bool(spoken.recv(1))  # in TLS 1.3 the server refuses after the client's handshake
+    except OSError:
+        return False
+
+
+def ran(place: Path) -> set[int]:
+    """The processes that ran the worker's program."""
+    return {int(path.name) for path in place.iterdir()}
+
+
+@pytest.fixture
+def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DaskWorkers]:
+    monkeypatch.setenv("VPNEVAL_SPOOL", str(tmp_path / "spool"))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    with connected("local:1") as made:
+        wait_until(lambda: bool(made.addresses()), "the worker comes", 60)
+        yield made
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "ran").mkdir()
+    return tmp_path / "ran"
+
+
+@pytest.mark.timeout(120)
+def test_a_worker_that_lies(workers: DaskWorkers, place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    good = ask(workers, honest, place, bare=False)
+    assert good.result == {"name": "m1", "bytes": str(place).encode(), "numbers": (1, 2)}
+    for work in (returns, raises):
+        for bare in (False, True):
+            answer = ask(workers, work, place, bare=bare)
+            assert (answer.result, answer.lost) == (None, False)
+            assert answer.error
+            assert "Traceback" not in answer.error
+    assert "no vpneval says" in ask(workers, warns, place, bare=True).error
+    assert ask(workers, honest, place, bare=False).result == good.result  # behind all of that in the same line
+    assert ran(place)  # the worker itself checks what it pickles
+    assert os.getpid() not in ran(place)
+    assert "owned" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.timeout(120)
+def test_a_scheduler_that_lies(
+    tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    lie = tmp_path / "lie.py"
+    lie.write_text(LIAR.replace("PLACE", repr(str(place))))
+    monkeypatch.setattr(farm, "LOCAL_S", 100)
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__PRELOAD", str([str(lie)]))
+    workers = request.getfixturevalue("workers")
+    answer = ask(workers, honest, place, bare=False)
+    assert "no vpneval says" in answer.error
+    assert os.getpid() not in ran(place)
+    pickle.loads(pickle.dumps(Evil(str(place))))  # here it would have run
+    assert os.getpid() in ran(place)
+
+
+@pytest.mark.timeout(120)
+def test_another_user_of_the_machine_is_refused(workers: DaskWorkers) -> None:
+    """The key is in a folder of root's; without it, or with one's own certificate, nobody speaks to the scheduler."""
+    own = Security.temporary()  # type: ignore[no-untyped-call]
+    bare = {"asynchronous": False, "timeout": 2, "set_as_default": False}
+    with pytest.raises(TypeError, match="TLS"):
+        Client(workers.address, **bare)  # type: ignore[no-untyped-call]
+    with pytest.raises(OSError, match=r"Timed out|closed"):
+        Client(workers.address.replace("tls:", "tcp:"), **bare)  # type: ignore[no-untyped-call]
+    with pytest.raises(OSError, match=r"certificate|Timed out"):
+        Client(workers.address, security=own, **bare)  # type: ignore[no-untyped-call]
+    (worker,) = workers.addresses()
+    for address in (workers.address, worker):
+        assert not speaks_to_anybody(address)
+    again = DaskWorkers(workers.address, workers._security)
+    assert again.addresses() == {worker}
+    again.close()
+
+
+def test_the_key_is_its_owners_alone(tmp_path: Path) -> None:
+    farm._certificate(tmp_path)
+    assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {
+        "certificate.pem": 0o600,
+        "key.pem": 0o600,
+    }
+
+
+def test_without_what_makes_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(CannotRunHere, match="pip install cryptography"):
+        farm._certificate(tmp_path)
