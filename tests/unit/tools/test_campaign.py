@@ -123,7 +123,8 @@ def test_a_case_that_ends_who_plays_it_does_not_end_the_others(monkeypatch: pyte
 
 
 def test_a_case_with_a_fault_of_the_campaign_s_own_has_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(CommandCase, "run", lambda self: {}["nothing"])
+    known = dict[str, str]()
+    monkeypatch.setattr(CommandCase, "run", lambda self: known["nothing"])
     _, wrong, _ = campaign.play(1, tmp_path, 1)
     assert "KeyError: 'nothing'" in wrong[0]
 
