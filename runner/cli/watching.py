@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pydantic import ValidationError
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
 from runner.cli.live import HEAD, clock, last_results, levels_of, rankings_that_fit, result_of
+from runner.data.checksum import checked
 from runner.data.files import open_to_read
 from runner.data.invocation import asked_of
 from runner.data.store import check_run_folder, load_run
@@ -131,8 +131,8 @@ def last_slice(folder: Path) -> Slice | None:
         file.seek(max(0, path.stat().st_size - TAIL_BYTES))
         rows = file.read().split(b"\n")[:-1]
     try:
-        return Slice.model_validate_json(rows[-1]) if rows else None
-    except ValidationError:  # a row that is longer than the tail, or is none
+        return Slice.model_validate_json(checked(rows[-1] + b"\n"), strict=True) if rows else None
+    except ValueError:  # a row that is longer than the tail, or is none
         return None
 
 
