@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from runner.cli.live import HEAD, clock, last_results, levels_of, rankings_that_fit, result_of
-from runner.data.checksum import checked
+from runner.data.checksum import checked, without_checksum
 from runner.data.files import open_to_read
 from runner.data.invocation import asked_of
 from runner.data.store import check_run_folder, load_run
@@ -65,6 +65,17 @@ def watch(
             live.stop()
     if not live:
         console.print(view(run, trials, console, weights))
+    if said := _without_checksum(folder):
+        console.print(said, highlight=False, soft_wrap=True)
+
+
+def _without_checksum(folder: Path) -> str:
+    """A sentence on the lines that nothing can be checked against; empty where there is none."""
+    path = folder / "trials.jsonl"
+    lack, lines = without_checksum(path) if path.exists() else (0, 0)
+    return f"{lack} of {counted(lines, 'line')} of trials.jsonl have no checksum: an older vpneval wrote them." * bool(
+        lack
+    )
 
 
 def ended(run: Run) -> bool:

@@ -55,7 +55,7 @@ class AskedRun(BaseModel):
     repetitions: Whole | None = None
     duration_s: Whole | None = None
     rounds: Whole | None = None
-    slice_s: Real | None = None
+    slice_s: float | None = None
     seed: Whole = 1
     lab: Line = "netns"
     kernel: Line = HOST
