@@ -128,9 +128,10 @@ def going_on(run: Run, trials: Sequence[Trial], last: Slice | None) -> list[Text
         what = f"{cell.vpn} · {levels_of(cell.params)}" if cell else last.trial
         lines.append(Text(printable(f"round {last.round}; the last in it: {what}"), overflow="ellipsis", no_wrap=True))
     hopeless = {trial.cell for trial in trials if trial.status == "unsupported"}
-    planned = {(key, number) for key in cells.keys() - hopeless for number in range(1, run.repetitions + 1)}
-    left = len(planned - {(trial.cell, trial.repetition) for trial in trials})
-    return [*lines, Text(f"{left} of {counted(len(planned), 'planned trial')} still to begin")]
+    able, every = cells.keys() - hopeless, range(1, run.repetitions + 1)
+    begun = {(trial.cell, trial.repetition) for trial in trials if trial.cell in able and trial.repetition in every}
+    planned = len(able) * len(every)
+    return [*lines, Text(f"{planned - len(begun)} of {counted(planned, 'planned trial')} still to begin")]
 
 
 def last_slice(folder: Path) -> Slice | None:
