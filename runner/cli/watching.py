@@ -129,9 +129,9 @@ def going_on(run: Run, trials: Sequence[Trial], last: Slice | None) -> list[Text
         lines.append(Text(printable(f"round {last.round}; the last in it: {what}"), overflow="ellipsis", no_wrap=True))
     hopeless = {trial.cell for trial in trials if trial.status == "unsupported"}
     able, every = cells.keys() - hopeless, range(1, run.repetitions + 1)
-    begun = {(trial.cell, trial.repetition) for trial in trials if trial.cell in able and trial.repetition in every}
+    there = {(trial.cell, trial.repetition) for trial in trials if trial.cell in able and trial.repetition in every}
     planned = len(able) * len(every)
-    return [*lines, Text(f"{planned - len(begun)} of {counted(planned, 'planned trial')} still to begin")]
+    return [*lines, Text(f"{planned - len(there)} of {counted(planned, 'planned trial')} still to begin")]
 
 
 def last_slice(folder: Path) -> Slice | None:
