@@ -33,6 +33,11 @@ def read_line(model: type[Row], path: Path, number: int, line: bytes) -> Row:
         return model.model_validate_json(body, strict=True)
     except ValidationError as wrong:
         where = f"{path}, line {number}"
+        if wrong.errors()[0]["loc"] == ("crc32",):
+            raise UsageError(
+                f"{where}: another program has written it, and its checksum is not at its end. Put a copy of the file "
+                "in its place, or take crc32 out of the lines that were edited on purpose"
+            ) from None
         raise UsageError(other_version(where, line) or f"{where}: {first_of(wrong)}") from None
 
 

@@ -217,6 +217,13 @@ def test_a_line_with_a_checksum_is_json_that_says_the_same() -> None:
         Trial.model_validate_json(json.dumps(json.loads(line)))
 
 
+def test_a_line_that_another_program_wrote_anew_is_told(folder: Path) -> None:
+    path = folder / "trials.jsonl"
+    path.write_text("".join(json.dumps(json.loads(line)) + "\n" for line in path.read_text().splitlines()))
+    with pytest.raises(UsageError, match="line 1: another program has written it.*take crc32 out"):
+        read_trials(path)
+
+
 def test_all_that_is_shipped_is_of_its_kinds() -> None:
     results = Path(__file__).parents[3] / "results"
     read = 0
