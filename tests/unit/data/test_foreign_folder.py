@@ -220,7 +220,7 @@ def test_a_line_with_a_checksum_is_json_that_says_the_same() -> None:
 def test_a_line_that_another_program_wrote_anew_is_told(folder: Path) -> None:
     path = folder / "trials.jsonl"
     path.write_text("".join(json.dumps(json.loads(line)) + "\n" for line in path.read_text().splitlines()))
-    with pytest.raises(UsageError, match="line 1: another program has written it.*take crc32 out"):
+    with pytest.raises(UsageError, match=r"line 1: another program has written it.*take crc32 out"):
         read_trials(path)
 
 
