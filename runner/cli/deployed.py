@@ -110,19 +110,20 @@ def unanswered_mtu(folder: Path) -> int | None:
     """The MTU of the path that a run measured, bytes, where no ping is answered there, by which a tunnel's script finds
     it; else None."""
     path = read_run(folder / "run.json").lab.get("path") or {}
-    return None if path.get("answers_pings", True) else path["mtu_bytes"]
+    return None if path.get("answers_pings", True) else path.get("mtu_bytes")
 
 
 def mtu_to_set(folder: Path, vpn: Vpn) -> Mapping[str, int]:
     """The MTU ``inside`` with which the tunnel passed a narrow ``path`` without ICMP in this run, where it had died on
     one; empty where it had not, or was not tried."""
-    found = (
-        value.detail["numbers"]["mtu_to_set"]
-        for trial in load_run(folder)[1]
-        for value in trial.measurements
-        if trial.vpn == vpn.name and value.metric == "black_hole_mtu" and "mtu_to_set" in value.detail["numbers"]
-    )
-    return next(found, {})
+    for trial in load_run(folder)[1]:
+        for value in trial.measurements:
+            if trial.vpn != vpn.name or value.metric != "black_hole_mtu":
+                continue
+            match value.detail:
+                case {"numbers": {"mtu_to_set": {"inside": int(inside), "path": int(path)}}}:
+                    return {"inside": inside, "path": path}
+    return {}
 
 
 def uplink_of(folder: Path) -> str:

@@ -221,6 +221,15 @@ Margin = Annotated[
         "--margin", metavar="10%|metric=10%,…", help="two VPNs count as equal if they differ by no more than this"
     ),
 ]
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust",
+        metavar="FILE|DIR",
+        help="use this file, or what is below this directory, if the run asks for it; of a farm: the scheduler's "
+        "address",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="print neither progress nor report; errors are printed")]
 
 NeedsFile = Annotated[
@@ -277,6 +286,8 @@ def each_level(text: str) -> str:
 
 def asked_for(context: typer.Context) -> AskedRun:
     """What the options of ``run`` and ``plan`` ask for. Raises UsageError for a malformed time, or malformed needs."""
+    from pydantic import ValidationError
+
     from runner.data.asked import AskedFarm, AskedRun
 
     given = context.params
@@ -289,7 +300,11 @@ def asked_for(context: typer.Context) -> AskedRun:
     if given.get("farm"):
         names = {"equal": "farm_equal", "timeout": "farm_timeout", "insecure": "farm_insecure"}
         found["farm"] = AskedFarm(address=given["farm"], **{name: given[option] for name, option in names.items()})
-    return AskedRun(**found)
+    try:
+        return AskedRun(**found)
+    except ValidationError as wrong:
+        first = wrong.errors()[0]
+        raise UsageError(f"{str(first['input'])[:60]!r} cannot be {first['loc'][0]}: {first['msg']}") from None
 
 
 def _needs_before(folder: Path | None) -> Needs:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pydantic import ValidationError
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
 from runner.cli.live import HEAD, clock, last_results, levels_of, rankings_that_fit, result_of
+from runner.data.checksum import checked, without_checksum
 from runner.data.files import open_to_read
 from runner.data.invocation import asked_of
 from runner.data.store import check_run_folder, load_run
@@ -65,6 +65,17 @@ def watch(
             live.stop()
     if not live:
         console.print(view(run, trials, console, weights))
+    if said := _without_checksum(folder):
+        console.print(said, highlight=False, soft_wrap=True)
+
+
+def _without_checksum(folder: Path) -> str:
+    """A sentence on the lines that nothing can be checked against; empty where there is none."""
+    path = folder / "trials.jsonl"
+    lack, lines = without_checksum(path) if path.exists() else (0, 0)
+    return f"{lack} of {counted(lines, 'line')} of trials.jsonl have no checksum: an older vpneval wrote them." * bool(
+        lack
+    )
 
 
 def ended(run: Run) -> bool:
@@ -117,9 +128,10 @@ def going_on(run: Run, trials: Sequence[Trial], last: Slice | None) -> list[Text
         what = f"{cell.vpn} · {levels_of(cell.params)}" if cell else last.trial
         lines.append(Text(printable(f"round {last.round}; the last in it: {what}"), overflow="ellipsis", no_wrap=True))
     hopeless = {trial.cell for trial in trials if trial.status == "unsupported"}
-    planned = {(key, number) for key in cells.keys() - hopeless for number in range(1, run.repetitions + 1)}
-    left = len(planned - {(trial.cell, trial.repetition) for trial in trials})
-    return [*lines, Text(f"{left} of {counted(len(planned), 'planned trial')} still to begin")]
+    able, every = cells.keys() - hopeless, range(1, run.repetitions + 1)
+    there = {(trial.cell, trial.repetition) for trial in trials if trial.cell in able and trial.repetition in every}
+    planned = len(able) * len(every)
+    return [*lines, Text(f"{planned - len(there)} of {counted(planned, 'planned trial')} still to begin")]
 
 
 def last_slice(folder: Path) -> Slice | None:
@@ -131,8 +143,8 @@ def last_slice(folder: Path) -> Slice | None:
         file.seek(max(0, path.stat().st_size - TAIL_BYTES))
         rows = file.read().split(b"\n")[:-1]
     try:
-        return Slice.model_validate_json(rows[-1]) if rows else None
-    except ValidationError:  # a row that is longer than the tail, or is none
+        return Slice.model_validate_json(checked(rows[-1] + b"\n"), strict=True) if rows else None
+    except ValueError:  # a row that is longer than the tail, or is none
         return None
 
 

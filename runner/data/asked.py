@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from runner.data.kinds import Line, Real, Whole
 from runner.data.named import HOST, IMAGE
 from runner.data.needs import Needs
 
@@ -14,11 +15,13 @@ SITE = "site:"
 
 
 def _listed(given: object) -> object:
-    """``a,b`` as a list; what is a list already as it is."""
-    return [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given
+    """``a,b`` as names; a list of them as it is."""
+    if isinstance(given, str):
+        return tuple(name.strip() for name in given.split(",") if name.strip())
+    return tuple(given) if isinstance(given, list) else given
 
 
-Listed = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Listed = Annotated[tuple[Line, ...], BeforeValidator(_listed)]
 
 
 class AskedFarm(BaseModel):
@@ -27,9 +30,9 @@ class AskedFarm(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    address: str
-    equal: str = "kernel,image,versions"
-    timeout: str = ""
+    address: Line
+    equal: Line = "kernel,image,versions"
+    timeout: Line = ""
     insecure: bool = False
 
 
@@ -46,27 +49,27 @@ class AskedRun(BaseModel):
 
     experiments: Listed
     vpns: Listed = ()
-    instruments: tuple[str, ...] = ()
+    instruments: tuple[Line, ...] = ()
     levels: Listed = ()
-    profile: str = "quick"
-    repetitions: int | None = None
-    duration_s: int | None = None
-    rounds: int | None = None
+    profile: Line = "quick"
+    repetitions: Whole | None = None
+    duration_s: Whole | None = None
+    rounds: Whole | None = None
     slice_s: float | None = None
-    seed: int = 1
-    lab: str = "netns"
-    kernel: str = HOST
-    image: str = IMAGE
+    seed: Whole = 1
+    lab: Line = "netns"
+    kernel: Line = HOST
+    image: Line = IMAGE
     gateway_images: Listed = ()
-    builds: tuple[str, ...] = ()
+    builds: tuple[Line, ...] = ()
     out: Path | None = Field(default=None, description="the run folder, where one was named")
-    deadline_s: FiniteFloat | None = None
+    deadline_s: Real | None = None
     retry_failed: bool = False
     until_significant: bool | None = None
-    weights: str = ""
-    max_rate: str = ""
-    between: str = ""
-    search_rates: str = ""
+    weights: Line = ""
+    max_rate: Line = ""
+    between: Line = ""
+    search_rates: Line = ""
     needs: Needs = Needs()
     farm: AskedFarm | None = None
 

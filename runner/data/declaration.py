@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from runner.data.kinds import Line, Text
+
 # Whose lists of permitted cryptography apply to a key exchange: those of the protocol that does it.
 Handshake = Literal["", "TLS", "SSH", "IKEv2", "IKEv1"]
 
@@ -17,16 +19,16 @@ class Declaration(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    as_of: str
-    sources: list[str]
+    as_of: Line
+    sources: list[Text]
     protocol: Literal["standard", "own"]
     handshake: Handshake = ""
-    authentication: list[str]
+    authentication: list[Line]
     forward_secrecy: bool
     post_quantum: bool
     maintained: bool
-    inner: list[str]
-    outer: list[str]
+    inner: list[Line]
+    outer: list[Line]
     nat: bool
     roaming: bool
     mesh: bool

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runner.data.files import is_there, lines_of, open_to_read
+from runner.data.rows import line_checked
 from runner.data.store import last_round, load_run
 from runner.data.trials import Run, Trial
 
@@ -66,8 +67,8 @@ def _cell_of(id_: str) -> str:
 def _rounds_of(path: Path) -> dict[str, set[int]]:
     """The rounds of each trial in slices.jsonl, of its last attempt; without those that belong to none."""
     found: dict[str, set[int]] = {}
-    for line in lines_of(path) if is_there(path) else ():
-        if row := ROW.search(line):
+    for number, line in enumerate(lines_of(path) if is_there(path) else (), 1):
+        if row := ROW.search(line_checked(path, number, line)):
             name = row[1].decode(errors="replace")
             if row[2] == b"1":
                 found[name] = set()

@@ -1,12 +1,20 @@
-"""What run.json says of the lab: its facts, what its CPU encrypts, and what its packet generator offers."""
+"""What run.json says of the lab and its image: facts, what the CPU encrypts, what the packet generator offers.
+
+A lab may have facts that are not named here: they are shown, and no code goes by them.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
+
+from runner.data.kinds import Count, Digest, Json, Line, Name, NotNegative, Real, Version, Whole, in_range
+
+Positive = Annotated[Real, Field(gt=0)]
+Mtu = Annotated[int, Field(ge=68, le=65535)]  # of IPv4: RFC 791
 
 
 class GeneratorLimit(BaseModel):
@@ -16,12 +24,12 @@ class GeneratorLimit(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    ip_bytes: int = Field(gt=0)
-    packets_per_s: FiniteFloat = Field(gt=0)
-    bps: FiniteFloat = Field(gt=0)
-    by: str
-    processes: int = Field(ge=1)
-    burst_packets: int = Field(ge=1)
+    ip_bytes: Annotated[Count, Field(gt=0)]
+    packets_per_s: Positive
+    bps: Positive
+    by: Line
+    processes: Annotated[Count, Field(ge=1)]
+    burst_packets: Annotated[Count, Field(ge=1)]
 
 
 def generator_limits(lab: Mapping[str, Any]) -> list[GeneratorLimit]:
@@ -37,15 +45,78 @@ def generator_limits(lab: Mapping[str, Any]) -> list[GeneratorLimit]:
         raise ValueError(f"generator: {'.'.join(map(str, first['loc']))} {first['msg']}") from None
 
 
-def _rates(lab: dict[str, Any]) -> dict[str, Any]:
-    speeds = lab.get("openssl_bps", {})
-    if not isinstance(speeds, dict):
-        raise ValueError(f"openssl_bps is a table of rates by level, not {speeds!r:.60}")
-    for level, speed in speeds.items():
-        if isinstance(speed, bool) or not isinstance(speed, int | float) or not 0 < speed < math.inf:
-            raise ValueError(f"openssl_bps of {level} is a rate in bit/s above zero, not {speed!r:.60}")
-    generator_limits(lab)
-    return lab
+OPEN = ConfigDict(extra="allow")
 
 
-LabFacts = Annotated[dict[str, Any], AfterValidator(_rates)]
+def _is_limit(given: Any) -> Any:
+    GeneratorLimit.model_validate(given)
+    return given
+
+
+GeneratorSeen = Annotated[dict[str, Any], AfterValidator(_is_limit)]
+
+
+class PathFacts(TypedDict, total=False):
+    """``lab.path``: see runner.lab.shape.site.BarePath."""
+
+    __pydantic_config__ = OPEN  # type: ignore[misc]
+
+    mtu_bytes: Mtu
+    on_link: bool
+    nat: Line
+    tried: list[Line]
+    open: list[Line]
+    rtt_ms: list[NotNegative]
+    loss_ratio: Annotated[Real, Field(ge=0, le=1)] | None
+    dscp_kept: list[bool]
+    ecn_kept: list[bool]
+    clock_ahead_s: Real | None
+    rates_bps: list[NotNegative]
+    most_bps: NotNegative | None
+    seen_as: Line
+    taken: dict[Name, dict[Line, Line]]
+    answers_pings: bool
+    links: dict[Name, list[Line]]
+
+
+class Facts(TypedDict, total=False):
+    """The facts of a lab that code goes by. What a machine does not tell is ``unknown``."""
+
+    __pydantic_config__ = OPEN  # type: ignore[misc]
+
+    kind: Line
+    kernel: Line
+    guest: Line
+    machine: Line
+    cpu: Line
+    cores: Whole | Line
+    uplink: Line
+    congestion_control: Line
+    nodes_share_cores: bool
+    wan_ip_version: Annotated[int, Field(ge=4, le=6)]
+    wan_link_bps: NotNegative | Line
+    openssl_bps: dict[Name, Positive]
+    generator: list[GeneratorSeen]
+    calibration: dict[Name, dict[Name, Real]]
+    machines: dict[Line, dict[Line, Json]]
+    path: PathFacts | None
+
+
+class Image(TypedDict, total=False):
+    """The lab image. ``gateways``, ``layers``: image or layer -> digest."""
+
+    __pydantic_config__ = OPEN  # type: ignore[misc]
+
+    name: Name
+    digest: Digest
+    packages: dict[Name, Version]
+    gateways: dict[Name, Line]
+    layers: dict[Name, Line]
+
+
+if TYPE_CHECKING:  # code adds facts to both
+    LabFacts = dict[str, Any]
+    ImageFacts = dict[str, Any]
+else:
+    LabFacts = Annotated[Facts, AfterValidator(in_range)]
+    ImageFacts = Annotated[Image, AfterValidator(in_range)]

@@ -5,9 +5,11 @@ Shares of cores are in cores: 0.5 is half of one core's time, 1.7 is more than o
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from runner.data.kinds import Count, Line, Real, Text, Whole
 
 Role = Literal["vpn", "generator", "kernel", "other"]
 Kind = Literal[
@@ -33,12 +35,12 @@ class CoreLoad(_Strict):
     """One core: shares of its time (0 to 1) in programs, in the kernel for them, in interrupts, in the kernel's work
     for packets (softirq), and what the hypervisor took."""
 
-    core: int
-    user: float
-    system: float
-    irq: float
-    softirq: float
-    steal: float
+    core: Whole
+    user: Real
+    system: Real
+    irq: Real
+    softirq: Real
+    steal: Real
 
     @property
     def busy(self) -> float:
@@ -50,9 +52,9 @@ class ThreadLoad(_Strict):
     """One thread: the share of a core that it had (``busy``), the share of the time in which it was ready to run and
     had none (``waiting``), and the ``core`` that it was on whenever it was looked at; None where that changed."""
 
-    busy: float
-    waiting: float = 0.0
-    core: int | None = None
+    busy: Real
+    waiting: Real = 0.0
+    core: Whole | None = None
 
 
 class ProcessLoad(_Strict):
@@ -64,13 +66,13 @@ class ProcessLoad(_Strict):
     process of the lab, its further threads with a hundredth of a core and more, the busiest first.
     """
 
-    node: str
-    name: str
+    node: Line
+    name: Line
     role: Role
-    busy: float
-    user: float | None = None
-    threads: int = 1
-    allowed: list[int] = []
+    busy: Real
+    user: Real | None = None
+    threads: Whole = 1
+    allowed: list[Whole] = []
     busiest: ThreadLoad | None = None
     others: list[ThreadLoad] = []
 
@@ -79,23 +81,23 @@ class PortLoad(_Strict):
     """A port that dropped packets or made them wait. ``queue``: its queueing discipline that did, "" where it was the
     port's driver; ``waited``: how often that discipline held a packet back to keep its rate (overlimits)."""
 
-    node: str
-    port: str
-    queue: str = ""
-    packets: int
-    drops: int
-    waited: int = 0
+    node: Line
+    port: Line
+    queue: Line = ""
+    packets: Whole
+    drops: Whole
+    waited: Whole = 0
 
 
 class QuotaLoad(_Strict):
     """A control group with a CPU quota: the nodes in it, its ``cores``, its periods, those in which the quota was used
     up, and for how long it held processes back, seconds."""
 
-    nodes: list[str]
-    cores: float
-    periods: int
-    used_up: int
-    held_back_s: float
+    nodes: list[Line]
+    cores: Real
+    periods: Whole
+    used_up: Whole
+    held_back_s: Real
 
 
 class MachineLoad(_Strict):
@@ -110,28 +112,28 @@ class MachineLoad(_Strict):
     frequency over the highest, at the end.
     """
 
-    name: str
-    nodes: list[str]
-    seconds: float = Field(gt=0)
-    looks: int = 1
-    carried_bytes: int = Field(default=0, ge=0)
+    name: Line
+    nodes: list[Line]
+    seconds: Annotated[Real, Field(gt=0)]
+    looks: Whole = 1
+    carried_bytes: Count = 0
     cores: list[CoreLoad]
     processes: list[ProcessLoad] = []
     ports: list[PortLoad] = []
     quotas: list[QuotaLoad] = []
-    overflows: dict[str, int] = {}
-    softnet_dropped: int = 0
-    softnet_squeezed: int = 0
-    temperature_c: float | None = None
-    heat_events: int | None = None
-    clock_ratio: float | None = None
+    overflows: dict[Line, Whole] = {}
+    softnet_dropped: Whole = 0
+    softnet_squeezed: Whole = 0
+    temperature_c: Real | None = None
+    heat_events: Whole | None = None
+    clock_ratio: Real | None = None
 
 
 class Limit(_Strict):
     """What limits a throughput: one sentence, where (a node, "" where it is no single one), of which kind, and the
     figures that say so."""
 
-    sentence: str
-    where: str = ""
+    sentence: Text
+    where: Line = ""
     kind: Kind
-    evidence: list[str] = []
+    evidence: list[Line] = []

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from runner.data.kinds import LARGEST, Line, MetricName, Real, Text, Unit
 
 # Where a metric does not say: what runs were measured with before metrics had margins, too.
 MARGINS = {"rtt": 1.15, "udp_rtt": 1.15, "rtt_loaded": 1.15, "setup_time": 1.2, "jitter": 1.5}
@@ -45,15 +47,15 @@ class Metric(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = Field(pattern="^[a-z0-9_]+$")  # a word: files, addresses and --weights are made of it
-    title: str
-    unit: str
+    name: MetricName  # a word: files, addresses and --weights are made of it
+    title: Line
+    unit: Unit
     better: Literal["higher", "lower"]
-    definition: str
-    source: str
-    measure: str = ""
+    definition: Text
+    source: Text
+    measure: Line = ""
     exact: bool = False
-    margin: float = Field(default=MARGIN, gt=1)
+    margin: Annotated[Real, Field(gt=1)] = MARGIN
 
     @model_validator(mode="before")
     @classmethod
@@ -70,7 +72,7 @@ NEVER_NEGATIVE = (
     *("ms/min", "/min", "B/min"),
 )
 # Whatever its unit, nothing but 0 was measured beyond these, where ratios and sums are no numbers any more.
-SMALLEST, LARGEST = 1e-100, 1e100
+SMALLEST = 1e-100
 
 
 def impossible(numbers: Sequence[float], unit: str = "") -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import BaseModel, ConfigDict, Field
 
+from runner.data.kinds import Real
 from runner.data.named import USUAL, Must, Traffic
 
 # What a site lab fills in from its path (runner/sweep/seen.py).
@@ -21,9 +22,9 @@ class Needs(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    line_bps: Annotated[FiniteFloat, Field(gt=0)] | None = None
-    path_rtt_ms: Annotated[FiniteFloat, Field(ge=0)] | None = None
-    path_loss_ratio: Annotated[FiniteFloat, Field(ge=0, le=1)] | None = None
+    line_bps: Annotated[Real, Field(gt=0)] | None = None
+    path_rtt_ms: Annotated[Real, Field(ge=0)] | None = None
+    path_loss_ratio: Annotated[Real, Field(ge=0, le=1)] | None = None
     traffic: Traffic = "mixed"
     must: tuple[Must, ...] = USUAL
     without: tuple[Must, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from runner.data.errors import UsageError
 from runner.data.files import from_json, is_there, no_link, read_bytes, word, write_text
 
 INDEX = "index.json"
+FOLDER = re.compile(r"(?!\.)[\w.@+ -]+")  # what lies beside the index; never a way out of its folder
 
 
 def check_parent(folder: Path) -> None:
@@ -56,9 +58,11 @@ def _index(path: Path) -> dict[str, Any]:
     """The index of a parent folder. Raises UsageError where it is none."""
     try:
         index: dict[str, Any] = from_json(read_bytes(path))
-        texts = [run["folder"] for run in index["runs"]]
+        names = [run["folder"] for run in index["runs"]]
     except (ValueError, KeyError, TypeError) as wrong:
         raise UsageError(f"{path} is not an index of runs: {type(wrong).__name__}: {wrong}") from None
-    if not all(isinstance(text, str) for text in texts):
-        raise UsageError(f"{path} is not an index of runs: the folder of each run must be a text")
+    if odd := [name for name in names if not isinstance(name, str) or not FOLDER.fullmatch(name)]:
+        raise UsageError(
+            f"{path} is not an index of runs: {odd[0]!r:.60} is not the name of a folder beside it, like qemu-trixie"
+        )
     return index

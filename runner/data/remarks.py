@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, FiniteFloat
+from pydantic import BaseModel, ConfigDict
+
+from runner.data.kinds import Line, Real, Text
 
 # breakdown: the tunnel carried nothing any more under a load of ``subject``, from ``value`` in ``unit`` offered.
 # no payload: it carried nothing any more when something had failed. steal, throttled, slow clock: what the machine did.
@@ -36,10 +38,10 @@ class Remark(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Kind
-    subject: str = ""
-    value: FiniteFloat = 0.0
-    unit: str = ""
-    why: str = ""
+    subject: Text = ""
+    value: Real = 0.0
+    unit: Line = ""
+    why: Text = ""
 
     def __str__(self) -> str:
         return f"noise: {self.words}" if self.kind in NOISE else self.words

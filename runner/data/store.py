@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from runner.data.checksum import with_checksum
 from runner.data.errors import UsageError
 from runner.data.files import (
     cut_torn,
@@ -28,9 +29,11 @@ from runner.data.files import (
 )
 from runner.data.metric import Metric, impossible
 from runner.data.remarks import of_older
+from runner.data.rows import first_of, other_version, read_line
 from runner.data.slices import AT, curve_of, values_of
 from runner.data.trials import CPU, SCHEMA_VERSION, Measurement, Run, Slice, Trial
 
+IN_BLOCK = ("slices.jsonl", "trials.jsonl")
 BLOCK_NOTE = ".block"  # how long the files were before a block of a farm was added
 ENDED = ("ok", "unsupported")  # trials that are not measured again
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -90,7 +93,7 @@ class Store:
 
     def append(self, trial: Trial) -> None:
         """Add one line to trials.jsonl and wait until it is on the disk. Raises OSError on a full disk."""
-        self._append("trials.jsonl", (trial.model_dump_json() + "\n").encode())
+        self._append("trials.jsonl", _lines([trial]))
         self._trials.pop(trial.id, None)
         self._trials[trial.id] = trial
 
@@ -108,7 +111,7 @@ class Store:
     def append_slices(self, slices: Sequence[Slice]) -> None:
         """Add rows to slices.jsonl and wait until they are on the disk. Raises OSError on a full disk."""
         if slices:
-            self._append("slices.jsonl", "".join(row.model_dump_json() + "\n" for row in slices).encode())
+            self._append("slices.jsonl", _lines(slices))
 
     def append_block(self, trials: Sequence[Trial], slices: Sequence[Slice]) -> None:
         """Add trials that belong together, with their slices: all of them, or none if this process is killed.
@@ -117,14 +120,14 @@ class Store:
         disk.
         """
         note = self.folder / BLOCK_NOTE
-        sizes = {name: _size(self.folder / name) for name in ("slices.jsonl", "trials.jsonl")}
+        sizes = {name: _size(self.folder / name) for name in IN_BLOCK}
         with open_file(note, "w") as file:
             file.write(json.dumps(sizes))
             file.flush()
             os.fsync(file.fileno())
         try:
             self.append_slices(slices)
-            self._append("trials.jsonl", "".join(trial.model_dump_json() + "\n" for trial in trials).encode())
+            self._append("trials.jsonl", _lines(trials))
         except OSError:
             undo_block(self.folder)
             raise
@@ -140,6 +143,10 @@ class Store:
         base.parent.mkdir(exist_ok=True)  # the run folder itself is not made again
         folder.mkdir()
         return folder
+
+
+def _lines(rows: Sequence[BaseModel]) -> bytes:
+    return b"".join(with_checksum(row.model_dump_json()) for row in rows)
 
 
 def _inode(folder: Path) -> tuple[int, int] | None:
@@ -209,10 +216,20 @@ def undo_block(folder: Path) -> None:
         sizes = from_json(read_bytes(note))
     except ValueError:  # killed while the note was written: nothing was added yet
         sizes = {}
+    if not isinstance(sizes, dict) or not sizes.keys() <= {*IN_BLOCK} or not all(map(_is_size, sizes.values())):
+        raise UsageError(
+            f"{note} is not what vpneval writes there: the sizes of {' and '.join(IN_BLOCK)} before a block of a farm "
+            "was added. If you know where the folder is from, remove that file"
+        )
     for name, size in sizes.items():
         if _size(folder / name) > size:
-            os.truncate(no_link(folder / name), size)
+            with open_file(folder / name, "r+b") as file:
+                file.truncate(size)
     note.unlink()
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _size(path: Path) -> int:
@@ -275,25 +292,12 @@ def read_run(path: Path) -> Run:
     """run.json as data. Raises UsageError for invalid data, or another schema version."""
     text = read_bytes(path)
     try:
-        run = Run.model_validate_json(text)
+        run = Run.model_validate_json(text, strict=True)
     except ValidationError as wrong:
-        raise UsageError(other_version(str(path), text) or f"{path}: {_first(wrong)}") from None
+        raise UsageError(other_version(str(path), text) or f"{path}: {first_of(wrong)}") from None
     if run.schema_version != SCHEMA_VERSION:
         raise UsageError(other_version(str(path), text))
     return run
-
-
-def other_version(where: str, text: bytes) -> str:
-    """A sentence on the schema version of this JSON where that is another one, whatever else it holds; else empty."""
-    try:
-        stored = from_json(text)
-    except ValueError:
-        return ""
-    version = stored.get("schema_version") if isinstance(stored, dict) else None
-    if not isinstance(version, int) or version == SCHEMA_VERSION:
-        return ""
-    newer = "read it with the vpneval that made it, or a newer one" if version > SCHEMA_VERSION else "measure it again"
-    return f"{where} has schema version {version}; this vpneval reads {SCHEMA_VERSION}: {newer}"
 
 
 def _with_remarks(trial: Trial) -> Trial:
@@ -313,11 +317,7 @@ def read_trials(path: Path, told: list[str] | None = None) -> list[Trial]:
         for number, line in enumerate(lines_of(path), start=1):
             if not line.endswith(b"\n"):  # torn: only the last can be
                 break
-            try:
-                trial = Trial.model_validate_json(line)
-            except ValidationError as wrong:
-                where = f"{path}, line {number}"
-                raise UsageError(other_version(where, line) or f"{where}: {_first(wrong)}") from None
+            trial = read_line(Trial, path, number, line)
             if trial.schema_version != SCHEMA_VERSION:
                 raise UsageError(other_version(f"{path}, line {number}", line))
             for model in (trial, trial.evidence, trial.proof, trial.noise, *trial.measurements):
@@ -350,10 +350,7 @@ def read_slices(folder: Path, metrics: Mapping[str, Metric] | None = None) -> di
     for number, row in enumerate(lines_of(path), start=1):
         if not row.endswith(b"\n"):
             break
-        try:
-            slice_ = Slice.model_validate_json(row)
-        except ValidationError as wrong:
-            raise UsageError(f"{path}, line {number}: {_first(wrong)}") from None
+        slice_ = read_line(Slice, path, number, row)
         if why := _impossible(slice_, metrics or {}):
             raise UsageError(f"{path}, line {number}: {why}")
         if slice_.number == 1:
@@ -387,9 +384,3 @@ def uncollected() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-def _first(wrong: ValidationError) -> str:
-    error = wrong.errors()[0]
-    where = ".".join(str(part) for part in error["loc"])
-    return f"{where + ': ' if where else ''}{error['msg']}"

@@ -13,7 +13,26 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 
 from runner.data.asked import AskedRun
 from runner.data.declaration import Declaration
-from runner.data.lab_facts import LabFacts
+from runner.data.kinds import (
+    Commit,
+    Count,
+    Details,
+    Digest,
+    FolderName,
+    Level,
+    Line,
+    MetricName,
+    Moment,
+    Name,
+    NotNegative,
+    Real,
+    Text,
+    TrialId,
+    Unit,
+    Version,
+    Whole,
+)
+from runner.data.lab_facts import ImageFacts, LabFacts
 from runner.data.loads import Limit, MachineLoad
 from runner.data.metric import BOUNDS, Metric, impossible
 from runner.data.needs import Needs
@@ -23,9 +42,10 @@ SCHEMA_VERSION = 2
 CPU = "cpu_s"  # the end of the names of a rung's CPU seconds
 ROUNDED = 1e-9  # by how much sums of shares may be off
 NORMAL_95 = 1.959964  # standard errors on each side of a 95 % interval
+MOST_REPETITIONS = 1_000_000  # of a run of several calls
 MOST_LOOKS = 6  # of one call at what has been measured, to decide whether to go on: each look costs certainty
 
-Seconds = Annotated[FiniteFloat, Field(ge=0)]
+Seconds = NotNegative
 Position = Literal["first", "within", "between", "last"]  # a baseline opens, halves or closes its block
 # interrupted: it was under way when the run ended. Who reads a run folder finds it completed from its slices.
 Status = Literal["ok", "failed", "unsupported", "lab_error", "interrupted"]
@@ -38,7 +58,8 @@ def _below(path: str) -> str:
     return path
 
 
-Below = Annotated[str, AfterValidator(_below)]
+Below = Annotated[Line, AfterValidator(_below)]
+Params = dict[Name, Level]  # factor -> level
 
 
 class Strict(BaseModel):
@@ -62,7 +83,7 @@ class Value(Strict):
     value: float
     samples: list[float] = []
     rounds: list[int] = []
-    detail: dict[str, Any] = {}
+    detail: Details = {}
 
     @model_validator(mode="after")
     def _a_sample_a_round(self) -> Self:
@@ -101,10 +122,12 @@ class Measurement(Value):
     All are numbers; times, rates and sizes are zero or more.
     """
 
+    metric: MetricName
     value: FiniteFloat
     samples: list[FiniteFloat] = []
+    rounds: list[Count] = []
 
-    unit: str
+    unit: Unit
     better: Literal["higher", "lower"]
 
     @model_validator(mode="after")
@@ -121,13 +144,13 @@ class Evidence(Strict):
     """What was observed of the tunnel: proof that the VPN asked for is the one that was measured. ``key_exchange``: the
     one that gave the keys, in the daemon's word ("X25519MLKEM768", "ECP_256"); empty where nobody tells."""
 
-    cipher: str = ""
-    integrity: str = ""
-    compression: str = ""
-    key_exchange: str = ""
-    data_path: str = ""
-    version: str = ""
-    facts: dict[str, str] = {}
+    cipher: Text = ""
+    integrity: Text = ""
+    compression: Text = ""
+    key_exchange: Text = ""
+    data_path: Text = ""
+    version: Text = ""
+    facts: dict[Line, Text] = {}
 
 
 class Proof(Strict):
@@ -136,10 +159,10 @@ class Proof(Strict):
     confidential_promised: bool
     delivered: bool
     marker_on_wan: bool
-    sent_bytes: int
-    captured_bytes: int
-    captured_on: str = "wan gw1"  # where: the WAN node, or, where there is none, what each gateway sent
-    outer: list[str] = Field(
+    sent_bytes: Count
+    captured_bytes: Count
+    captured_on: Line = "wan gw1"  # where: the WAN node, or, where there is none, what each gateway sent
+    outer: list[Line] = Field(
         default=[], description="what the tunnel travelled in on the WAN: tcp, udp, esp; empty where others use it, too"
     )
 
@@ -155,28 +178,28 @@ class Noise(Strict):
     alone, and no frequency.
     """
 
-    steal_ratio: float | None = None
-    iowait_ratio: float | None = None
-    throttled: int | None = None
-    clock_ratio: float | None = None
-    foreign_ratio: float | None = None
-    machines: dict[str, Noise] = {}
+    steal_ratio: Real | None = None
+    iowait_ratio: Real | None = None
+    throttled: Whole | None = None
+    clock_ratio: Real | None = None
+    foreign_ratio: Real | None = None
+    machines: dict[Line, Noise] = {}
 
 
 class Event(Strict):
     """Something that was done or seen while a failure was watched; ``at_s`` seconds after the probe stream's start."""
 
-    at_s: float
-    what: str
+    at_s: Real
+    what: Text
 
 
 class LossGap(Strict):
     """Probes of one direction that were lost, or late, in a row: how many, and from when to when (seconds)."""
 
     direction: Literal["forward", "reverse"]
-    start_s: float
-    end_s: float
-    lost: int
+    start_s: Real
+    end_s: Real
+    lost: Count
 
 
 class Timeline(Strict):
@@ -185,10 +208,10 @@ class Timeline(Strict):
     ``gaps_left_off``: how many shorter ones there were; ``rate`` is the stream's, in datagrams a second each way.
     """
 
-    rate: float
+    rate: Real
     events: list[Event] = []
     gaps: list[LossGap] = []
-    gaps_left_off: int = 0
+    gaps_left_off: Count = 0
 
 
 class Rung(Strict):
@@ -200,9 +223,9 @@ class Rung(Strict):
     ``attempts``: how often the rate was offered as asked, ``bad_attempts``: how many of these did not carry it; the
     other values are of the first one."""
 
-    rate_bps: float = Field(gt=0)
-    rounds: list[int]
-    values: dict[str, list[FiniteFloat | None]]
+    rate_bps: Annotated[Real, Field(gt=0)]
+    rounds: list[Count]
+    values: dict[Name, list[Real | None]]
 
     @model_validator(mode="after")
     def _a_value_a_round(self) -> Self:
@@ -215,30 +238,45 @@ class Rung(Strict):
         return self
 
 
-class Trial(Strict):
+def _with_checksum(schema: dict[str, Any]) -> None:
+    schema["properties"]["crc32"] = {
+        "description": "of the line without this member, as eight hexadecimal digits; it stands last; none in older "
+        "runs",
+        "pattern": "^[0-9a-f]{8}$",
+        "type": "string",
+    }
+
+
+class Checked(Strict):
+    """A line of a file, which has a checksum there (runner/data/checksum.py)."""
+
+    model_config = ConfigDict(json_schema_extra=_with_checksum)
+
+
+class Trial(Checked):
     """One line of trials.jsonl: one VPN, one level of each factor, one repetition."""
 
     schema_version: int = SCHEMA_VERSION
-    id: str
-    vpn: str
-    params: dict[str, str]
-    repetition: int
+    id: TrialId
+    vpn: Name
+    params: Params
+    repetition: Count
     position: Position = "within"
-    experiments: list[str] = []
+    experiments: list[Name] = []
     status: Status
-    reason: str = ""
+    reason: Text = ""
     encrypted: bool = False
-    warnings: list[str] = Field(default=[], description="sentences for a reader")
+    warnings: list[Text] = Field(default=[], description="sentences for a reader")
     remarks: list[Remark] = Field(default=[], description="what a report reads beside the numbers")
-    started_at: str
+    started_at: Moment
     duration_s: Seconds = 0.0
     measuring_s: Seconds = 0.0
     log: Below = ""  # folder of its tunnel's commands and daemon logs, relative to the run folder
-    machine: str = Field(default="", description="of a farm: on which of Run.machines; empty where there is no farm")
+    machine: Line = Field(default="", description="of a farm: on which of Run.machines; empty where there is no farm")
     evidence: Evidence | None = None
     proof: Proof | None = None
     noise: Noise | None = None
-    attempt: dict[str, Any] = Field(default={}, description="what a failed measurement saw, a search's trials, say")
+    attempt: Details = Field(default={}, description="what a failed measurement saw, a search's trials, say")
     measurements: list[Measurement] = []
     curve: list[Rung] = Field(default=[], description="of a ladder: what was measured at each rate")
     timelines: list[Timeline] = Field(default=[], description="one for each failure that this trial caused on purpose")
@@ -251,7 +289,7 @@ class Trial(Strict):
         return cell_key(self.vpn, self.params)
 
 
-class Slice(Strict):
+class Slice(Checked):
     """One row of slices.jsonl: the shortest piece of a measurement, and what it found.
 
     ``trial`` is the id of the trial that it belongs to, ``number`` counts a trial's slices from 1. ``round``: one slice
@@ -260,20 +298,20 @@ class Slice(Strict):
     ``started_at``. ``values`` are in units that their names tell.
     """
 
-    trial: str
-    number: int
-    round: int = 1
-    instance: int = 1
+    trial: TrialId
+    number: Count
+    round: Count = 1
+    instance: Count = 1
     at_s: Seconds
     duration_s: Seconds
-    values: dict[str, FiniteFloat] = {}
+    values: dict[Name, FiniteFloat] = {}
 
 
 class Cell(Strict):
     """One VPN at one level of each factor: what a repetition is a repetition of."""
 
-    vpn: str
-    params: dict[str, str]
+    vpn: Name
+    params: Params
 
     @property
     def key(self) -> str:
@@ -284,12 +322,12 @@ class Cell(Strict):
 class ExperimentRecord(Strict):
     """An experiment as it was asked: its question, its factors, and the cells that belong to it."""
 
-    name: str
-    question: str
-    method: str
-    source: str
-    factors: dict[str, list[str]]
-    metrics: list[str]
+    name: Name
+    question: Text
+    method: Text
+    source: Text
+    factors: dict[Name, list[Level]]
+    metrics: list[MetricName]
     cells: list[Cell]
 
 
@@ -300,37 +338,37 @@ class VpnRecord(Strict):
     that was measured in the place of the image's software, "" for the image's own. ``family``: VPNs of one
     protocol share it. ``declared``: None in older runs, and of a plugin that declares nothing."""
 
-    title: str
-    dataplane: str
-    transport: str
+    title: Line
+    dataplane: Line
+    transport: Line
     reference: bool
-    carries: str
-    configurations: dict[str, dict[str, str]]
-    note: str = ""
-    digest: str = ""
-    build: str = Field(default="", description="the digest of its build, where --build gave one")
-    speaks: str = Field(default="", description="the protocol on the WAN, the same for all VPNs that speak it")
-    family: str = ""
+    carries: Line
+    configurations: dict[Name, Params]
+    note: Text = ""
+    digest: Digest = ""
+    build: Digest = Field(default="", description="the digest of its build, where --build gave one")
+    speaks: Line = Field(default="", description="the protocol on the WAN, the same for all VPNs that speak it")
+    family: Line = ""
     declared: Declaration | None = None
-    after: int = Field(default=0, description="the repetitions that the run had when this VPN came in")
+    after: Count = Field(default=0, description="the repetitions that the run had when this VPN came in")
 
 
 class Invocation(Strict):
     """One call of ``vpneval run`` on this folder."""
 
-    command_line: list[str]
+    command_line: list[Text]
     asked: AskedRun | None = Field(default=None, description="what it asked for; None in older runs")
-    started_at: str
-    ended_at: str = ""
-    outcome: str = ""
+    started_at: Moment
+    ended_at: Moment = ""
+    outcome: Text = ""
     elapsed_s: Seconds = 0.0
     measuring_s: Seconds = 0.0
-    trimmed: int = Field(default=0, description="planned trials that the deadline left no time for")
-    passed_over: int = Field(
+    trimmed: Count = Field(default=0, description="planned trials that the deadline left no time for")
+    passed_over: Count = Field(
         default=0, description="planned trials whose pairs of VPNs were decided, or needed more time than was left"
     )
-    separation: str = Field(default="", description="with --until-significant: what is separated, and what is not")
-    left_out: dict[str, str] = Field(
+    separation: Text = Field(default="", description="with --until-significant: what is separated, and what is not")
+    left_out: dict[Line, Text] = Field(
         default={}, description="of a farm: the machines that this call refused or left out, and why"
     )
 
@@ -339,14 +377,14 @@ class Machine(Strict):
     """A machine of a farm. ``image``: the digest of the lab image, and of each gateway image; ``versions``: vpneval's
     and a digest of its code; ``lab``: what its first block found of it, as ``Run.lab``."""
 
-    cpu: str
-    cores: int
-    memory_bytes: int
-    kernel: str
-    image: str
-    versions: str
+    cpu: Line
+    cores: Count
+    memory_bytes: Count
+    kernel: Line
+    image: Line
+    versions: Line
     lab: LabFacts = Field(default={}, description="what its first block says of it, as lab of the run")
-    lacks: dict[str, str] = Field(default={}, description="cell -> why this machine could not measure it")
+    lacks: dict[Text, Text] = Field(default={}, description="cell -> why this machine could not measure it")
 
     @property
     def kind(self) -> str:
@@ -358,22 +396,29 @@ class Run(Strict):
     """run.json: everything about a run that is not a trial."""
 
     schema_version: int = SCHEMA_VERSION
-    vpneval_version: str
-    commit: str = Field(default="", description="of vpneval's tree, with + where files differ from it; empty: no tree")
-    run_id: str
-    created_at: str
-    profile: str
-    profile_note: str = ""
-    seed: int
-    repetitions: int
-    looks: int = Field(default=1, ge=1, description="how often it was asked whether to stop, in all calls together")
+    vpneval_version: Version
+    commit: Commit = Field(
+        default="", description="of vpneval's tree, with + where files differ from it; empty: no tree"
+    )
+    run_id: FolderName
+    created_at: Moment
+    profile: Name
+    profile_note: Text = ""
+    seed: Whole
+    repetitions: Annotated[int, Field(ge=0, le=MOST_REPETITIONS)]
+    looks: int = Field(
+        default=1,
+        ge=1,
+        le=MOST_REPETITIONS,
+        description="how often it was asked whether to stop, in all calls together",
+    )
     needs: Needs = Field(default=Needs(), description="the line, path, traffic and musts that the user stated")
     lab: LabFacts = Field(default={}, description="kind, kernel, CPU, cores, offloads, clock source")
-    image: dict[str, Any] = Field(default={}, description="name, digest, package versions")
+    image: ImageFacts = Field(default={}, description="name, digest, package versions")
     experiments: list[ExperimentRecord] = []
-    metrics: dict[str, Metric] = Field(default={}, description="what each metric of this run is, by its name")
-    vpns: dict[str, VpnRecord] = {}
-    machines: dict[str, Machine] = Field(default={}, description="of a farm: each machine that measured, by its name")
+    metrics: dict[MetricName, Metric] = Field(default={}, description="what each metric of this run is, by its name")
+    vpns: dict[Name, VpnRecord] = {}
+    machines: dict[Line, Machine] = Field(default={}, description="of a farm: each machine that measured, by its name")
     invocations: list[Invocation] = []
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
+from runner.data.checksum import checked
 from runner.data.files import no_link, open_file
+from runner.data.rows import Row
 from runner.data.store import Store
 from runner.data.trials import Machine, Measurement, Run, Slice, Trial
 from runner.farm.block import BlockError, unpack
@@ -102,16 +102,20 @@ class Keeper:
 
 def _read(files: Mapping[str, bytes]) -> tuple[Run, list[Trial], list[Slice]]:
     try:
-        run = Run.model_validate_json(files["run.json"])
-        trials = {(trial := Trial.model_validate_json(line)).id: trial for line in _lines(files["trials.jsonl"])}
-        slices = [Slice.model_validate_json(line) for line in _lines(files.get("slices.jsonl", b""))]
-    except ValidationError as wrong:
+        run = Run.model_validate_json(files["run.json"], strict=True)
+        trials = {(trial := _of(Trial, line)).id: trial for line in _lines(files["trials.jsonl"])}
+        slices = [_of(Slice, line) for line in _lines(files.get("slices.jsonl", b""))]
+    except ValueError as wrong:
         raise BlockError(f"its answer is not that of this vpneval: {wrong}") from None
     return run, [trial for trial in trials.values() if trial.status != "interrupted"], slices
 
 
+def _of(model: type[Row], line: bytes) -> Row:
+    return model.model_validate_json(checked(line), strict=True)
+
+
 def _lines(text: bytes) -> Iterator[bytes]:
-    return (line for line in text.splitlines() if line)
+    return (line for line in text.splitlines(keepends=True) if line.strip())
 
 
 def _line(trial: Trial, machine: str, place: str) -> Trial:

@@ -71,7 +71,7 @@ def gateway_files(
     files[f"files{HOME}/undo"] = f"#!/bin/bash\n{head}{needs}{undo}", 0o700
     of_gateway = values_of(vpn, me, peers, script) | (of_ipv6(me, peers) if inner else {})
     values = "".join(f"{name}={shlex.quote(value)}\n" for name, value in of_gateway.items())
-    mtu = f"mtu={path_mtu or ''} # of the path, bytes; empty: found by pings\n"
+    mtu = f"mtu={shlex.quote(str(path_mtu)) if path_mtu else ''} # of the path, bytes; empty: found by pings\n"
     said = "packets to them leave in the tunnel, or are dropped" if inner else NOT_CARRIED
     networks = " ".join(peer.lan_ipv6 for peer in peers if inner or (peer.network_ipv6 and vpn.carries == "ip"))
     closed6 = f"closed6={shlex.quote(networks) if networks else ''} # IPv6 networks of the other site: {said}\n"

@@ -5,6 +5,7 @@ What the here-documents make is the directory of runner/vpn/deploy.py, file by f
 
 from __future__ import annotations
 
+import html
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -140,7 +141,7 @@ def _needs(vpn: Vpn, sites: Sequence[Site], gateways: dict[str, Files], versions
     names = [" or ".join(any_of) for any_of in packages(vpn)]
     yield f"- Gateways with Debian, and root on them. up.sh installs: {', '.join(names)}."
     if versions:
-        measured = ", ".join(f"{name} {version}" for name, version in versions.items())
+        measured = ", ".join(f"{_flat(name)} {_flat(version)}" for name, version in versions.items())
         yield f"- Measured were {measured}. Another version may be faster or slower."
     if vpn.software.version:
         yield f"- Of version {vpn.software.version}: vagrant/layers/{vpn.software.layer}.sh of vpneval builds it."
@@ -163,6 +164,11 @@ def _needs(vpn: Vpn, sites: Sequence[Site], gateways: dict[str, Files], versions
     if inner := _inner(sites, gateways):
         yield f"- No address of yours may be in the networks that the tunnel has for itself: {', '.join(inner)}"
     yield ""
+
+
+def _flat(text: str) -> str:
+    """A text of others as one line of text, in which nothing is code, a tag or a link."""
+    return re.sub(r"[`*|\[\]]", "", html.escape(" ".join(text.split()), quote=False))
 
 
 def _addresses(vpn: Vpn, sites: Sequence[Site], example: bool, *, ipv6: bool) -> Iterator[str]:

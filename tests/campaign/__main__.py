@@ -29,12 +29,14 @@ from runner.farm import dask
 from runner.lab.places import rootless
 from runner.stages import examination, guests
 from tests.campaign.commands import CommandCase, no_lab, no_lab_here, prepare
+from tests.campaign.fields import FieldCase, prepare_fields
 from tests.campaign.gains import GainCase
 from tests.campaign.labs import LabCase
 from tests.campaign.lies import LyingCase
 
 EVERY = 25  # case starts labs
 LYING = 4  # case has a folder that lies, or slow machines
+FIELDS = 4  # of so many cases, one is about a field
 NAMED = 5  # of the slowest
 
 
@@ -45,20 +47,22 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="go on from this one")
     parser.add_argument("--case", type=int, help="this one alone, with what it says")
-    parser.add_argument("--only", choices=("commands", "labs"), help="the cases of this kind")
+    parser.add_argument("--only", choices=("commands", "labs", "fields"), help="the cases of this kind")
     asked = parser.parse_args()
     # What a script starts in its background has Ctrl-C ignored, and nohup the hang-up; so would be what is played.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, lambda number, frame: None)
     numbers = [asked.case] if asked.case is not None else range(asked.first, asked.cases)
     if asked.only:
-        numbers = [number for number in numbers if starts_labs(number) is (asked.only == "labs")]
+        numbers = [number for number in numbers if kind(number) == asked.only]
     sys.exit(1 if campaign(asked.seed, numbers) else 0)
 
 
-def starts_labs(number: int) -> bool:
-    """Is it one of the cases with real labs?"""
-    return number % EVERY == EVERY - 1
+def kind(number: int) -> str:
+    """Of which kind a case is: one with real labs, with a hostile field of a run folder, with a command line."""
+    if number % EVERY == EVERY - 1:
+        return "labs"
+    return "fields" if number % FIELDS == 1 else "commands"
 
 
 def without_other_labs() -> None:
@@ -83,8 +87,10 @@ def play(seed: int, base: Path, number: int) -> tuple[str, list[str], float]:
     """One case in words, what is wrong with how it ended, and the seconds that it took."""
     started = time.monotonic()
     case: LabCase | CommandCase | GainCase
-    if starts_labs(number):
+    if kind(number) == "labs":
         case = LabCase(seed, number, number // EVERY)
+    elif kind(number) == "fields":
+        case = FieldCase(seed, number, base)
     elif number % EVERY == EVERY - 2:
         case = GainCase(seed, number)
     elif number % LYING == 0:
@@ -107,6 +113,7 @@ def campaign(seed: int, numbers: Sequence[int]) -> int:
     played = 0
     with tempfile.TemporaryDirectory(prefix="campaign-base-") as base:
         prepare(Path(base))
+        prepare_fields(Path(base) / "fields")
         for said, wrong, took_s in outcomes(seed, Path(base), numbers):
             number = numbers[played]
             played += 1

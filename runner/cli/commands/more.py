@@ -32,12 +32,16 @@ def more(
     quiet: options.Quiet = False,
     full: options.Full = False,
     as_json: options.Json = False,
+    trust: options.Trust = None,
 ) -> None:
     """Go on with a run where lines have no sure answer, pairs of VPNs are undecided, or what is named was not watched
     yet, and print the report.
 
     It measures as the run was asked for: the same experiments, VPNs, levels, weights, profile and lab. Without
     --deadline it takes the time that the report names. A run of a farm gets twice as many repetitions instead.
+
+    A run folder is data: files that the run asks for beside vpneval's own are used where this command trusts them, or
+    where you have measured with them before.
     """
     options.begin("vpneval reads the run.")
     from runner.cli.ending import Shown
@@ -45,6 +49,7 @@ def more(
     from runner.data.invocation import asked_of
     from runner.data.numbers import seconds
     from runner.data.store import is_being_written, load_run
+    from runner.data.trust import note, require_trusted
     from runner.lab.places import rootless
 
     folder = one_run(folder)
@@ -59,6 +64,8 @@ def more(
             f"{folder}/run.json does not say with which command the run was made. Give that command, with --out "
             f"{word(folder)}"
         )
+    require_trusted(asked, folder, trust or ())
+    note(asked)
     asked = asked.changed(out=folder, needs=options.needs_of(context, run.needs))
     if run.machines:
         asked = asked.changed(repetitions=_twice(run, folder, deadline), deadline_s=None, until_significant=None)

@@ -10,6 +10,7 @@ import typer
 
 from runner.cli import options
 from runner.data.errors import UsageError
+from runner.data.files import word
 from runner.data.streams import document
 
 
@@ -86,4 +87,12 @@ def _named(context: typer.Context, of_run: Path | None) -> str:
         options.tell(kernels)
     if not said.named:
         raise UsageError("no VPN is named, so there is no recipe. Name a VPN to see its recipe all the same")
-    return said.named[0]
+    from runner.catalogue import version_names, vpn_names
+
+    name = said.named[0]
+    if name not in (*vpn_names(), *version_names()):
+        raise UsageError(
+            f"{word(of_run)} names {name}, which is no VPN of this vpneval. If it is a plugin of your own, name its "
+            f"file: vpneval recipe ./{name}.py --run {word(of_run)}"
+        )
+    return name

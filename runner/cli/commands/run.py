@@ -58,6 +58,7 @@ def run(
         options.tell("vpneval reads the plugins and checks the command line.")
     from runner.cli.ending import Shown
     from runner.cli.measuring import measure
+    from runner.data.trust import note
     from runner.lab import kernels
 
     (second,) = kernels.parse(rest, lab, several=False)
@@ -67,4 +68,6 @@ def run(
         raise UsageError("--rest cannot be used with --kernel or --json: it makes two runs, the first on this kernel")
     if install and farm:
         raise UsageError("--install is for this machine, and --farm measures on others: leave one of them out")
-    raise typer.Exit(measure(options.asked_for(context), Shown(quiet, full, as_json, strict), second, install))
+    asked = options.asked_for(context)
+    note(asked)
+    raise typer.Exit(measure(asked, Shown(quiet, full, as_json, strict), second, install))

@@ -42,7 +42,7 @@ def loaded(data: Data, *cells: At) -> None:
 def idle_flows(trial: Trial) -> int:
     """How many of a test's flows, or clients, carried nothing."""
     idle = [m.detail.get("idle_streams", m.detail.get("idle_clients", 0)) for m in trial.measurements]
-    return max(map(int, idle), default=0)
+    return max((int(number) for number in idle if number), default=0)
 
 
 def with_flows(streams: str, vpn: str, data: Data) -> Judgement:

@@ -1,5 +1,6 @@
 """The fault campaign in a short form, without labs; ``make campaign`` has the long one, with seeds not used before."""
 
+import json
 import os
 import random
 import re
@@ -17,6 +18,7 @@ from runner.data.errors import PluginError, UsageError
 from runner.data.store import load_run
 from tests.campaign import __main__ as campaign
 from tests.campaign.commands import CommandCase
+from tests.campaign.fields import OWNED, fields, hostile, kind_of, prepare_fields, put
 from tests.campaign.folders import state
 from tests.campaign.judge import CODES
 from tests.campaign.labs import blamed, is_instrument
@@ -35,6 +37,35 @@ def test_a_hundred_cases() -> None:
     argv = [sys.executable, "-m", "tests.campaign", "--seed", "20", "--cases", "100", "--only", "commands"]
     done = subprocess.run(argv, cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.timeout(600)
+def test_a_few_hostile_fields_of_run_folders() -> None:
+    argv = [sys.executable, "-m", "tests.campaign", "--seed", "7", "--cases", "80", "--only", "fields"]
+    done = subprocess.run(argv, cwd=Path(__file__).resolve().parents[3], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ": 19 cases, 0 failed" in done.stdout
+
+
+def test_every_kind_of_field_is_spoiled(tmp_path: Path) -> None:
+    prepare_fields(tmp_path)
+    data = json.loads((tmp_path / "quick" / "run.json").read_text())
+    ways = [*fields(data)]
+    kinds = {kind_of(way) for way in ways}
+    assert {"lab.path.mtu_bytes", "image.packages.None", "vpns.None", "invocations.[].asked", "seed"} <= kinds
+    spoiled = json.loads(json.dumps(data))
+    put(spoiled, ("lab", "path", "mtu_bytes"), "x")
+    put(spoiled, ("vpns", "openvpn", None), "x/evil.py")
+    assert spoiled["lab"]["path"]["mtu_bytes"] == "x"
+    assert spoiled["vpns"].keys() - data["vpns"].keys() == {"x/evil.py"}
+
+
+def test_a_line_of_code_in_a_page_is_seen() -> None:
+    assert hostile(f"    {OWNED}  ")
+    assert hostile(f"mtu=1400; {OWNED} # of the path")
+    assert hostile("<td><img src=x onerror=alert(1)></td>")
+    assert not hostile(f"a text that has {OWNED} in it")
+    assert not hostile("&lt;img src=x&gt;")
 
 
 def test_a_command_may_end_with_the_codes_that_the_page_of_commands_has() -> None:
