@@ -15,10 +15,11 @@ from runner.data.numbers import number, rate_bps
 # As a user names them -> as they are kept.
 NEEDS = {
     **{"line": "line_bps", "path_rtt": "path_rtt_ms", "path_loss": "path_loss_ratio"},
-    **{"traffic": "traffic", "must": "must"},
+    **{"traffic": "traffic", "cores": "cores", "must": "must"},
 }
 KEYS = tuple(NEEDS)
 LONGEST_RTT_MS = 1e5
+MOST_CORES = 4096
 
 
 class Given(NamedTuple):
@@ -29,6 +30,7 @@ class Given(NamedTuple):
     path_rtt: str = ""
     path_loss: str = ""
     traffic: str = ""
+    cores: str = ""
     must: str = ""
 
 
@@ -65,11 +67,20 @@ def _read(given: Mapping[str, Any], names: Mapping[str, str], before: Needs) -> 
     if "traffic" in given:
         require_known(names["traffic"], str(given["traffic"]), TRAFFICS)
         found["traffic"] = given["traffic"]
+    if "cores" in given:
+        found["cores"] = _cores(str(given["cores"]), names["cores"])
     if "must" in given:
         found["must"], found["without"] = _musts(given["must"], names["must"])
     stated_now = {NEEDS[key] for key in given} | ({*MUSTS} if "must" in given else set())
     found["seen"] = tuple(name for name in before.seen if name not in stated_now)
     return Needs.model_validate(found)
+
+
+def _cores(text: str, name: str) -> int:
+    try:
+        return int(number(text.strip(), 1, MOST_CORES, whole=True))
+    except ValueError:
+        raise UsageError(f"{name} must be a number of cores from 1 to {MOST_CORES}, not {text!r:.60}") from None
 
 
 def _milliseconds(text: str, name: str) -> float:

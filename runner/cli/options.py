@@ -234,12 +234,15 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="print neither progress nor
 
 NeedsFile = Annotated[
     Path | None,
-    typer.Option("--needs", metavar="FILE", help="your needs as TOML: line, path_rtt, path_loss, traffic and must"),
+    typer.Option("--needs", metavar="FILE", help="your needs as TOML: line, path_rtt, path_loss, traffic, cores, must"),
 ]
 Line = Annotated[str, typer.Option("--line", metavar="RATE", help="the rate of your line, each way: 100M or 1G")]
 PathRtt = Annotated[str, typer.Option("--path-rtt", metavar="TIME", help="round trip of the path without VPN: 20ms")]
 PathLoss = Annotated[
     str, typer.Option("--path-loss", metavar="SHARE", help="share of the packets that the path loses: 0.0005 or 0.05%")
+]
+Cores = Annotated[
+    str, typer.Option("--cores", metavar="N", help="CPU cores of your gateway: costs within 5 % of them are equal")
 ]
 TrafficName = Annotated[
     str, typer.Option("--traffic", metavar="NAME", help=f"what the line carries: {', '.join(TRAFFICS)}; default: mixed")

@@ -112,6 +112,8 @@ def _of_needs(needs: Needs) -> list[str]:
         found += ["--path-loss", f"{needs.path_loss_ratio:.12g}"]
     if needs.traffic != usual.traffic:
         found += ["--traffic", needs.traffic]
+    if needs.cores is not None:
+        found += ["--cores", str(needs.cores)]
     musts: list[str] = [must for must in needs.must if must not in USUAL]
     musts += [f"-{must}" for must in (*USUAL, *needs.without) if must not in needs.must]
     return [*found, "--must", ",".join(musts)] if musts else found

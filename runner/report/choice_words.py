@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from runner.choice.grade import Criterion, Grade
-from runner.choice.machine import FEWEST_ROUNDS, MachineState
 from runner.choice.model import Answer, Band, Candidate, Certainty, Change, Reason
 from runner.choice.thresholds import USUAL
 from runner.data.named import USUAL as USUAL_MUSTS
@@ -15,6 +14,7 @@ from runner.data.named import Must
 from runner.data.needs import Needs
 from runner.report import musts, text
 from runner.report.choice import Choice
+from runner.report.state_words import no_answer
 
 TRAFFIC = {
     "files": "files, all in TCP",
@@ -83,50 +83,6 @@ def headline(choice: Choice) -> str:
     carries = f"it carries your {line} and takes {_cores(first)} on each gateway{_at(first)}"
     take, sure = TAKE[said.certainty], " Sure." * (said.certainty == "sure")
     return f"{take} {first.vpn}{_equals(said)}: {carries}{kept}.{sure}"
-
-
-def no_answer(machine: MachineState) -> str:
-    """Why the run allows no answer, in a sentence or two; empty where it does."""
-    if machine.forbids == "few":
-        return (
-            f"No answer yet: each VPN was measured in {text.counted(machine.rounds, 'round')}, and an answer needs "
-            f"{FEWEST_ROUNDS}. Measure on."
-        )
-    if machine.forbids is None:
-        return ""
-    who = "the hypervisor" if machine.stolen > machine.foreign else "other programs"
-    named = ", ".join(f"{program.name} {program.cores:.2f} of a core" for program in machine.programs)
-    which = f" ({named})" if named and who == "other programs" else ""
-    return (
-        f"No answer yet: {who} took {machine.taken:.0%} of this machine's CPU{which}. "
-        "What a VPN carries and costs cannot be told on such a machine. Run it again when that has ended."
-    )
-
-
-def disturbed(machine: MachineState) -> str:
-    """That the machine was disturbed, where that weakens the answer; empty where it was calm or forbids one."""
-    if machine.forbids or not machine.disturbed:
-        return ""
-    who = "the hypervisor" if machine.stolen > machine.foreign else "other programs"
-    return f"Nothing is sure here: {who} took {machine.taken:.0%} of this machine's CPU."
-
-
-def steadiness(choice: Choice) -> str:
-    """How often the first VPN did what was asked of it, and what its long watch saw; empty where none is named."""
-    said = choice.answer
-    if said is None or not said.named:
-        return ""
-    first = said.of(said.named[0])
-    carried = f"{first.vpn} carried {first.attempts - first.bad_attempts} of {first.attempts} pieces of the load"
-    watched = choice.devices[first.vpn].watched if first.vpn in choice.devices else None
-    if watched:
-        carried += (
-            f", and was watched for {watched.seconds:.0f} s at {_rate(watched.rate_bps)}: the longest gap took "
-            f"{text.digits(watched.longest_gap_s)} s, the worst second lost "
-            f"{text.percent(watched.worst_second_loss_ratio, 1)}"
-        )
-    few = said.certainties.steady != "sure" and not watched
-    return f"{carried}.{' Too few for Sure: it was not watched for long.' * few}"
 
 
 def asked_for(needs: Needs) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from runner.ranking.ranking import Ranking
 from runner.ranking.words import chance
-from runner.report import choice_words, proofs, side_by_side_words, text, verdicts
+from runner.report import choice_words, proofs, side_by_side_words, state_words, text, verdicts
 from runner.report.answer import RankingAnswer, answers, change, missing, numbers_of, place_of, sure, surer, unit_of
 from runner.report.blocks import Block, Heading, Note, Paragraph, Plot, Table, TableCell
 from runner.report.choice import Choice
@@ -74,7 +74,7 @@ def choice(made: Choice, where: str = "") -> list[Block]:
     change it. ``where``: the run folder, for the command that states a line; empty: without that command."""
     said = made.answer
     notes = [choice_words.seen(made.needs), *(choice_words.why_not(said) if said else [])]
-    notes += [choice_words.disturbed(made.machine), choice_words.steadiness(made), choice_words.about_musts(made)]
+    notes += [state_words.disturbed(made.machine), state_words.steadiness(made), choice_words.about_musts(made)]
     notes += [choice_words.what_changes(made), choice_words.kin(made), *choice_words.failed(made)]
     notes += [choice_words.not_measured(made)]
     if where and (command := choice_words.measures_others(made, where)):

@@ -28,6 +28,7 @@ def more(
     path_rtt: options.PathRtt = "",
     path_loss: options.PathLoss = "",
     traffic: options.TrafficName = "",
+    cores: options.Cores = "",
     must: options.MustHaves = None,
     quiet: options.Quiet = False,
     full: options.Full = False,

@@ -34,6 +34,7 @@ def plan(
     path_rtt: options.PathRtt = "",
     path_loss: options.PathLoss = "",
     traffic: options.TrafficName = "",
+    cores: options.Cores = "",
     must: options.MustHaves = None,
     as_json: options.Json = False,
 ) -> None:

@@ -30,6 +30,7 @@ def recipe(
     path_rtt: options.PathRtt = "",
     path_loss: options.PathLoss = "",
     traffic: options.TrafficName = "",
+    cores: options.Cores = "",
     must: options.MustHaves = None,
 ) -> None:
     """Print how to set a tunnel up on two gateways, without vpneval.

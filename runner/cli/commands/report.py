@@ -38,6 +38,7 @@ def report(
     path_rtt: options.PathRtt = "",
     path_loss: options.PathLoss = "",
     traffic: options.TrafficName = "",
+    cores: options.Cores = "",
     must: options.MustHaves = None,
     form: Annotated[
         str,

@@ -48,6 +48,7 @@ def run(
     path_rtt: options.PathRtt = "",
     path_loss: options.PathLoss = "",
     traffic: options.TrafficName = "",
+    cores: options.Cores = "",
     must: options.MustHaves = None,
     quiet: options.Quiet = False,
     full: options.Full = False,

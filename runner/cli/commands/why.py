@@ -24,6 +24,7 @@ def why(
     path_rtt: options.PathRtt = "",
     path_loss: options.PathLoss = "",
     traffic: options.TrafficName = "",
+    cores: options.Cores = "",
     must: options.MustHaves = None,
 ) -> None:
     """Print by what factor one VPN is better or worse than another.

@@ -22,7 +22,7 @@ from runner.choice.reliability import FEWEST_ATTEMPTS, Z_ONE_SIDED, Z
 from runner.choice.thresholds import USUAL
 from runner.data import named
 from runner.ranking.intervals import Array
-from runner.report import choice_words, musts, text
+from runner.report import choice_words, musts, state_words, text
 from runner.report.choice import Choice
 from runner.report.forms.terminal_choice import next_steps
 from runner.report.model import Report
@@ -106,7 +106,7 @@ def _data(report: Report, choice: Choice, where: str) -> dict[str, Any]:
             "take": choice_words.TAKE,
             "none_suits": choice_words.NONE_SUITS,
             "band": choice_words.BAND,
-            "forbidden": choice_words.no_answer(choice.machine),
+            "forbidden": state_words.no_answer(choice.machine),
         },
         "shares": SHARES,
         "paths": PATHS_MS,

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from runner.choice.grade import Grade
 from runner.report import choice_words as words
+from runner.report import state_words
 from runner.report.blocks import cell
 from runner.report.choice import Choice
 from runner.report.side_by_side_words import table
@@ -31,12 +32,12 @@ def render_choice(choice: Choice, console: Console, *, tall: bool) -> None:
     else:
         for clause in words.why_not(choice.answer):
             console.print(Text(f"  {clause}", "dim"))
-        for sentence in (words.steadiness(choice), words.about_musts(choice), words.what_changes(choice)):
+        for sentence in (state_words.steadiness(choice), words.about_musts(choice), words.what_changes(choice)):
             if sentence:
                 console.print(Text(sentence))
     if tall:
         print_beside(choice, console)
-    for sentence in filter(None, [words.disturbed(choice.machine), words.kin(choice), *words.failed(choice)]):
+    for sentence in filter(None, [state_words.disturbed(choice.machine), words.kin(choice), *words.failed(choice)]):
         console.print(Text(sentence))
     if sentence := words.not_measured(choice):
         console.print(Text(sentence, "yellow"))
