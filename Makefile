@@ -1,4 +1,4 @@
-# make compare   which VPN suits your line, on this machine: at most four minutes, then two more in User Mode Linux for
+# make compare   which VPN suits your line, on this machine: at most five minutes, then two more in User Mode Linux for
 #                what this machine's kernel lacks; NEEDS="--line 100M --path-rtt 20ms" states yours
 #                LAB=vagrant: in virtual machines, started if they are not up (docs/vagrant.md); no mmdebstrap, no Debian
 # make papers    what the five papers measured (docs/papers.md)
@@ -10,7 +10,7 @@ PROFILE ?= quick
 # netns, vagrant, ssh:INVENTORY.yml
 LAB ?= netns
 # it ends before, when every line has its answer; on machines one tunnel stands at a time
-DEADLINE ?= $(if $(filter netns,$(LAB)),160s,15m)
+DEADLINE ?= $(if $(filter netns,$(LAB)),200s,15m)
 # what you need: --line, --path-rtt, --path-loss, --traffic, --must
 NEEDS ?=
 # the VPNs, with commas; empty: all that have what you need and run here, as far as the time goes

@@ -15,6 +15,7 @@ from runner.choice.model import WEAKEST, Answer, Band, Candidate, Carries, Certa
 from runner.choice.reliability import FEWEST_ATTEMPTS
 from runner.choice.rule import Chosen, chosen
 from runner.choice.thresholds import USUAL, Thresholds
+from runner.choice.watched import Watched
 from runner.data.named import Must
 from runner.data.needs import Needs
 
@@ -336,12 +337,24 @@ def _candidate(
         failed=one.device.failed,
         attempts=round(one.attempts.attempts),
         bad_attempts=round(one.attempts.bad),
+        **_of_watch(one.device.watched),
     )
 
 
 def _known(draws: np.ndarray) -> float | None:
     middle = float(np.median(draws))
     return middle if math.isfinite(middle) else None
+
+
+def _of_watch(watched: Watched | None) -> dict[str, float]:
+    if watched is None:
+        return {}
+    return {
+        "watched_s": watched.seconds,
+        "watched_bps": watched.rate_bps,
+        "longest_gap_s": watched.longest_gap_s,
+        "worst_second_loss_ratio": watched.worst_second_loss_ratio,
+    }
 
 
 def _within(cores: np.ndarray) -> float | None:

@@ -81,7 +81,7 @@ class Device:
     lowest rate under which the tunnel broke down. ``on_path``: what it carried where packets are lost. ``trials``: how
     many the run has of it, or should have, as plain IP has them; ``failed``: those without a number. ``curves``: by
     kind of the ladder (``tcp``, ``datagrams``); ``attempts``: likewise, at each of its rates; ``watched``: what it
-    was like when it was watched for long; None where it was not.
+    was like when it was watched for long; None where it was not; ``plain_watched``: plain IP's.
     ``own_gateways``: it was measured between the user's own gateways, so that what is carried here is what counts.
     ``real``: not in an emulated machine.
     """
@@ -105,6 +105,7 @@ class Device:
     curves: Mapping[str, Curve] = field(default_factory=dict)
     attempts: Mapping[str, tuple[RungAttempts, ...]] = field(default_factory=dict)
     watched: Watched | None = None
+    plain_watched: Watched | None = None
 
 
 def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
@@ -187,6 +188,7 @@ def _device(
         failed=len(asked - {where(trial) for trial in own}),
         curves={kind: made for kind in KINDS if (made := _curve(kind, own, plain, bare))},
         watched=watched(own),
+        plain_watched=watched(plain),
     )
 
 

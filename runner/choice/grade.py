@@ -14,6 +14,7 @@ import numpy as np
 from runner.choice.devices import DRAWS, Curve, Device, OnPath
 from runner.choice.reliability import Z_ONE_SIDED, Counts, excess
 from runner.choice.thresholds import Step, Thresholds
+from runner.choice.watched import Watched
 from runner.data.needs import Needs
 from runner.data.numbers import same
 from runner.ranking.intervals import Array
@@ -33,7 +34,7 @@ RESERVATIONS: tuple[tuple[Criterion, ...], ...] = (
 LASTING = 3  # reservations from this one on are no less where nothing carries the line
 WORST = 100  # standing of what is of no use
 LOWEST = 3  # rungs, whose attempts count for any line
-WATCHED = 0.9  # of the judged rate: a watch at less tells nothing of it
+WATCHED = 0.9  # of the judged rate: a watch at less tells nothing of it, and a bad one at more than its inverse
 FULL = 0.8  # of a WAN's rate, in payload: a tunnel's headers take the rest
 
 
@@ -54,7 +55,8 @@ class Graded:
     this traffic, here; ``most_bps`` on gateways with cores of their own, infinite where nobody knows; ``cores`` of a
     gateway beyond plain IP, at ``cores_bps``: the demand or, if that is less, the capacity. ``attempts``: those by
     which it is judged whether the VPN always does what it does mostly; ``proven``: they are so many, and so few of them
-    bad, that the share of bad ones is small for sure.
+    bad, that the share of bad ones is small for sure; ``datagrams_bps``: the rate of datagrams at which the VPN is
+    judged, and watched: they make it as busy as 80 % of the line does.
     """
 
     device: Device
@@ -66,6 +68,7 @@ class Graded:
     values: Mapping[Criterion, Array]
     attempts: Counts
     proven: bool
+    datagrams_bps: float
 
     @cached_property
     def grade(self) -> Codes:
@@ -90,8 +93,7 @@ def graded(device: Device, needs: Needs, thresholds: Thresholds, *, own_cores: b
     their own carry at most, where that is known."""
     assert needs.line_bps is not None
     share, demand_bps = thresholds.share(needs.traffic), thresholds.demand_bps(needs.line_bps)
-    # Voice is limited by its packets: so many as of the payload that the ladder and the search had.
-    small = thresholds.call_bytes / device.payload_bytes if needs.traffic == "calls" else 1.0
+    small = _smaller(device, needs, thresholds)
     here_bps = _mixed(device.tcp_bps, _scaled(device.udp_bps, small), share)
     most_bps = _mixed(
         _scaled(device.tcp_bps, device.growth.get("tcp", math.inf)),
@@ -137,14 +139,14 @@ def graded(device: Device, needs: Needs, thresholds: Thresholds, *, own_cores: b
         codes["breakdown"] = _all(Grade.USELESS if broke else Grade.FITS)
         values["breakdown"] = np.full(DRAWS, device.breakdown_bps)
     attempts, control = counted(device, needs, thresholds, reached_bps, judged_bps)
-    past = _of_past(device, needs, thresholds, attempts, control)
+    past = _of_past(device, needs, thresholds, attempts, control, judged_bps)
     codes |= {criterion: _all(grade) for criterion, (grade, _) in past.items()}
     values |= {criterion: np.full(DRAWS, value) for criterion, (_, value) in past.items()}
     cores = _cost(device, reached_bps / small, share)
     codes["cost"] = np.where(np.isnan(cores), Grade.UNKNOWN, Grade.FITS).astype(np.int8)
     values |= {"cost": cores, "capacity": here_bps}
     proven = excess(attempts, control, Z_ONE_SIDED)[2] <= thresholds.bad_share.fits
-    return Graded(device, codes, here_bps, most_bps, cores, reached_bps, values, attempts, proven)
+    return Graded(device, codes, here_bps, most_bps, cores, reached_bps, values, attempts, proven, judged_bps)
 
 
 def counted(
@@ -164,14 +166,35 @@ def counted(
             if at <= max(top, LOWEST - 1) and (rung.rate_bps <= with_room_bps or at == 0):
                 mine, others = rung.counts(of_calls=needs.traffic == "calls")
                 own, control = own.plus(mine), control.plus(others)
-    watched = device.watched
-    if watched and watched.rate_bps >= WATCHED * datagrams_bps:
-        own = own.plus(Counts(watched.windows - watched.limited_windows, watched.bad_windows))
+    if watched := tells(device, datagrams_bps):
+        own = own.plus(_windows(watched))
+        if device.plain_watched:
+            control = control.plus(_windows(device.plain_watched))
     return own, control
 
 
+def tells(device: Device, rate_bps: float) -> Watched | None:
+    """The long watch of the VPN, where it tells of this rate: one at a rate that is no lower, and, where it was not
+    clean, not higher either, because what fails there may do well here."""
+    watched = device.watched
+    if watched is None or not watched.rate_bps >= WATCHED * rate_bps:
+        return None
+    clean = not watched.bad_windows and not watched.broke_down
+    return watched if clean or watched.rate_bps <= rate_bps / WATCHED else None
+
+
+def _smaller(device: Device, needs: Needs, thresholds: Thresholds) -> float:
+    """What a packet of this traffic has of one that was measured. Voice is limited by its packets: so many as of the
+    payload that the ladder and the search had."""
+    return thresholds.call_bytes / device.payload_bytes if needs.traffic == "calls" else 1.0
+
+
+def _windows(watched: Watched) -> Counts:
+    return Counts(watched.windows - watched.limited_windows, watched.bad_windows)
+
+
 def _of_past(
-    device: Device, needs: Needs, thresholds: Thresholds, attempts: Counts, control: Counts
+    device: Device, needs: Needs, thresholds: Thresholds, attempts: Counts, control: Counts, rate_bps: float
 ) -> dict[Criterion, tuple[Grade, float]]:
     """By what the VPN did in the past: the share of bad attempts, where it is surely more than that of the others, and
     the longest gap of its watch."""
@@ -182,9 +205,9 @@ def _of_past(
     elif low > 0 and beyond > step.fits:
         failures = Grade.LITTLE if beyond <= step.little else Grade.USELESS
     found: dict[Criterion, tuple[Grade, float]] = {"failures": (failures, attempts.share)}
-    if device.watched:
+    if watched := tells(device, rate_bps):
         longest = thresholds.call_gap_s if needs.traffic == "calls" else thresholds.gap_s
-        gap_s = device.watched.longest_gap_s
+        gap_s = watched.longest_gap_s
         found["gap"] = (Grade.FITS if gap_s <= longest else Grade.LITTLE, gap_s)
     return found
 

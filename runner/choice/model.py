@@ -32,7 +32,8 @@ class Candidate(Strict):
     most; None where nobody knows. ``cores``: of a gateway beyond plain IP, at ``cores_bps`` of payload: the demand,
     or what it carries here; ``cores_within``: where that cannot be told from plain IP's, by how much at most it may be
     more or less (95 %). ``reasons``: why it is not named. ``trials``,
-    ``failed``: of those that it is judged by; ``attempts``, ``bad_attempts``: of its ladders and its watch."""
+    ``failed``: of those that it is judged by; ``attempts``, ``bad_attempts``: of its ladders and its watch; of the
+    latter, where there was one, how long it took (``watched_s``), its rate, its longest gap and worst second."""
 
     vpn: str
     chance: float
@@ -51,6 +52,10 @@ class Candidate(Strict):
     failed: int = 0
     attempts: int = 0
     bad_attempts: int = 0
+    watched_s: float | None = None
+    watched_bps: float | None = None
+    longest_gap_s: float | None = None
+    worst_second_loss_ratio: float | None = None
 
 
 class Certainties(Strict):

@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from runner.choice.musts import SHOWN_BY
+from runner.choice.thresholds import USUAL
 from runner.cli.output import out
 from runner.data.asked import AskedRun
 from runner.data.errors import VpnevalError
@@ -27,7 +28,7 @@ from runner.search.settings import LOSS_RATIO, UdpSearch
 from runner.sweep.coming_in import chooses
 from runner.sweep.plan import any_turns
 from runner.sweep.request import Request, resolve, shows
-from runner.sweep.showing import LEFT, WATCH_S, WATCHED_SHARE, lossy, may_watch
+from runner.sweep.showing import LEFT, WATCH_S, lossy, may_watch
 from runner.sweep.stopping import MOST_REPETITIONS
 
 ONE_AT_A_TIME = (
@@ -150,7 +151,7 @@ def limits(request: Request) -> list[str]:
         sentences.append(f"--deadline ends the run after {roughly(deadline_s)}; trials that do not fit are left out.")
     if may_watch(request):
         sentences.append(
-            f"At its end each VPN that is named first carries {WATCHED_SHARE:.0%} of the line, or of what it can, for "
+            f"At its end what is named carries a load like {USUAL.load:.0%} of the line, or of what it can, for "
             f"half a minute without a break. That takes {WATCH_S:g} s each, of at most {LEFT:.0%} of the time."
         )
     if rest := _in_the_rest(request):

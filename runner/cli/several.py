@@ -9,6 +9,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from runner.cli.ending import NOTHING_MEASURED, Shown, measure_and_report, together
 from runner.cli.options import tell
 from runner.data.errors import CannotRunHere, VpnevalError
@@ -16,11 +18,12 @@ from runner.data.files import from_json, is_there, no_link, read_bytes, word
 from runner.data.levels import UPLINK
 from runner.data.named import HOST
 from runner.data.parent import add_to_index, check_parent, folder_of, indexed
+from runner.data.store import load_run
 from runner.data.streams import document, output_to, standard_output
 from runner.lab.kernels.boot import Kernel
 from runner.lab.shape.site_to_site import check_machine
 from runner.report.closing import by_uplink, closing
-from runner.report.model import Report
+from runner.report.model import Report, build
 from runner.stages import play
 from runner.stages.survey import TITLES, lacks, of_rest, survey
 from runner.sweep.request import Request, resolve
@@ -113,9 +116,15 @@ def told_again(parent: Path) -> list[str]:
 
 
 def _written(parent: Path) -> dict[Path, Report]:
-    """The reports of the runs in a parent folder."""
-    pages = {run: run / "report.json" for run in indexed(parent) or ()}
-    return {run: Report.model_validate_json(read_bytes(page)) for run, page in pages.items() if is_there(page)}
+    """The reports of the runs in a parent folder; of one that another version has written, made from the run anew."""
+    found = {}
+    for run in indexed(parent) or ():
+        if is_there(page := run / "report.json"):
+            try:
+                found[run] = Report.model_validate_json(read_bytes(page))
+            except ValidationError:
+                found[run] = build(*load_run(run))
+    return found
 
 
 def name_of(run: Path) -> str:

@@ -40,12 +40,11 @@ def steadiness(choice: Choice) -> str:
         return ""
     first = said.of(said.named[0])
     carried = f"{first.vpn} carried {first.attempts - first.bad_attempts} of {first.attempts} pieces of the load"
-    watched = choice.devices[first.vpn].watched if first.vpn in choice.devices else None
-    if watched:
+    if first.watched_s is not None:
         carried += (
-            f", and was watched for {watched.seconds:.0f} s at {text.quantity(watched.rate_bps, 'bit/s')}: the longest "
-            f"gap took {text.digits(watched.longest_gap_s)} s, the worst second lost "
-            f"{text.percent(watched.worst_second_loss_ratio, 1)}"
+            f", and was watched for {first.watched_s:.0f} s at {text.quantity(first.watched_bps or 0, 'bit/s')}: the "
+            f"longest gap took {text.digits(first.longest_gap_s or 0)} s, the worst second lost "
+            f"{text.percent(first.worst_second_loss_ratio or 0, 1)}"
         )
-    few = said.certainties.steady != "sure" and not watched
+    few = said.certainties.steady != "sure" and first.watched_s is None
     return f"{carried}.{' Too few for Sure: it was not watched for long.' * few}"

@@ -38,7 +38,7 @@ from runner.tunnel.bring_up import unsupported
 from runner.vpn.plugin import Vpn
 
 TITLES = {"uml": "User Mode Linux", "qemu:trixie": "Debian 13 in QEMU", "qemu:bookworm": "Debian 12 in QEMU"}
-REST_S = 90  # that the run under the rest takes
+REST_S = 130  # that the run under the rest takes
 SLOWER = 30  # times, at most: a guest that is emulated (docs/kernels.md)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from runner.catalogue import load_experiment
 from runner.choice.answer import RATES_BPS, answer
 from runner.choice.devices import LOSSY, Device, devices
+from runner.choice.grade import WATCHED, Grade, graded
 from runner.choice.musts import SHOWN_BY, states, words_of
 from runner.choice.thresholds import USUAL
 from runner.data.errors import UsageError
@@ -26,15 +27,12 @@ from runner.data.store import load_run
 from runner.data.trials import Run, Trial
 from runner.data.wan import in_range
 from runner.design.experiment import Experiment
-from runner.instruments.traffic.ladder import ROOM
 from runner.sweep.coming_in import Rest, bring_in, carry_on, chooses, is_settled
 from runner.sweep.request import Request
 from runner.sweep.settings import Stage
 
 LINE_ROOM = 1.5  # times the line is the WAN's rate: what carries 1.25 of the demand fits
-# One of the VPNs that are named first is watched at this share of the line, or of what it carries. It is known from
-# before where it was watched at nearly that rate.
-WATCHED_SHARE, NEARLY, STEADY_BPS = 0.8, 0.9, "steady_bps"
+STEADY_BPS = "steady_bps"
 WATCH_S, ALONE_S = 45.0, 34.0  # that it takes, with plain IP's stretch and two tunnels, and without
 LEFT, LATE_S = 0.4, 12.0  # of a deadline's time, at most, is left for that; a round may end so late
 LOSSY_S, LOSSY_MOST_S = 8, 25.0  # for CUBIC to find its rate; with the tunnel and the probe of its WAN
@@ -91,23 +89,24 @@ def _watch(rest: Rest) -> None:
 
 
 def unwatched(run: Run, trials: Sequence[Trial], limit_bps: float = math.inf) -> dict[str, float]:
-    """The VPNs that are named first for an asked line and that nobody has watched at such a rate, each with the rate,
-    bit/s of payload: WATCHED_SHARE of the highest line, or of what it carries, at most ``limit_bps``. Those of the most
-    lines first. VPNs that carry TCP only cannot be watched."""
+    """The VPNs that are named for an asked line and that nobody has watched at such a rate, each with the rate, bit/s
+    of payload: for the highest line that it fits, at most ``limit_bps``, because what is clean there is so below. Those
+    that are first for the most lines come first. VPNs that carry TCP only cannot be watched."""
     made, words = devices(run, trials), words_of(states(run, trials, shipped_runs()))
-    rates, lines = dict[str, float](), Counter[str]()
+    rates, first, others = dict[str, tuple[bool, float]](), Counter[str](), Counter[str]()
     for line_bps in [run.needs.line_bps] if run.needs.line_bps else RATES_BPS:
-        said = answer(made, words, run.needs.model_copy(update={"line_bps": line_bps}))
-        for vpn in said.named[:1]:
-            most_bps = made[vpn].udp_bps
-            if run.vpns[vpn].carries != "tcp" and most_bps is not None:
-                rate_bps = WATCHED_SHARE * min(ROOM * line_bps, float(np.median(most_bps)))
-                rates[vpn] = max(min(rate_bps, limit_bps), rates.get(vpn, 0.0))
-                lines[vpn] += 1
+        needs = run.needs.model_copy(update={"line_bps": line_bps})
+        for place, vpn in enumerate(answer(made, words, needs).named):
+            one = graded(made[vpn], needs, USUAL)
+            if run.vpns[vpn].carries != "tcp" and math.isfinite(one.datagrams_bps):
+                fits = bool(np.median(one.grade) == Grade.FITS)
+                rates[vpn] = max((fits, min(one.datagrams_bps, limit_bps)), rates.get(vpn, (False, 0.0)))
+                (others if place else first)[vpn] += 1
     tried = dict[str, float]()
     for trial in trials:
         tried[trial.vpn] = max(tried.get(trial.vpn, 0.0), real(trial.params.get(STEADY_BPS, "0")))
-    return {vpn: rates[vpn] for vpn, _ in lines.most_common() if tried.get(vpn, 0.0) < NEARLY * rates[vpn]}
+    order = [vpn for counts in (first, others) for vpn, _ in counts.most_common()]
+    return {vpn: rates[vpn][1] for vpn in order if tried.get(vpn, 0.0) < WATCHED * rates[vpn][1]}
 
 
 def _show(rest: Rest) -> None:

@@ -142,7 +142,8 @@ def put(data: Any, way: tuple[Any, ...], value: Any) -> None:
 
 def kind_of(way: tuple[Any, ...]) -> str:
     """The field that a way leads to: the same in each element of a list."""
-    return ".".join("[]" if isinstance(step, int) else str(step) for step in way)
+    steps = (*way[:-2], "KEY") if way[-1:] == (None,) else way
+    return ".".join("[]" if isinstance(step, int) else str(step) for step in steps)
 
 
 class FieldCase(CommandCase):

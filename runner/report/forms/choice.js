@@ -173,6 +173,12 @@ function choosing(data, devices) {
       share - other + Math.hypot(high - share, other - controlLow)];
   }
 
+  // runner/choice/grade.py, tells.
+  function tells({watched}, rate) {
+    if (!watched || !(watched.rate_bps >= rule.watched * rate)) return null;
+    return (!watched.bad_windows && !watched.broke_down) || watched.rate_bps <= rate / rule.watched ? watched : null;
+  }
+
   // runner/choice/grade.py, counted.
   function counted(device, needs, thresholds, tcpBps, datagramsBps, all) {
     const own = [device.failed, device.failed], control = [0, 0];
@@ -189,10 +195,11 @@ function choosing(data, devices) {
         control[1] += othersBad + calls * othersLate;
       });
     }
-    const {watched} = device;
-    if (watched && watched.rate_bps >= rule.watched * datagramsBps) {
-      own[0] += watched.windows - watched.limited_windows;
-      own[1] += watched.bad_windows;
+    const watched = tells(device, datagramsBps);
+    for (const [counts, seen] of watched ? [[own, watched], [control, device.plain_watched]] : []) {
+      if (!seen) continue;
+      counts[0] += seen.windows - seen.limited_windows;
+      counts[1] += seen.bad_windows;
     }
     return [own, control];
   }
@@ -239,9 +246,10 @@ function choosing(data, devices) {
     const failures = 2 * device.failed >= device.trials && device.trials > 0 ? UNKNOWN
       : least > 0 && beyond > step.fits ? (beyond <= step.little ? LITTLE : USELESS) : FITS;
     [codes.failures, values.failures] = [filled(failures), filled(shareOf(attempts))];
-    if (device.watched) {
+    const watched = tells(device, judged);
+    if (watched) {
       const longest = needs.traffic === "calls" ? thresholds.call_gap_s : thresholds.gap_s;
-      [codes.gap, values.gap] = [filled(device.watched.longest_gap_s <= longest ? FITS : LITTLE), filled(device.watched.longest_gap_s)];
+      [codes.gap, values.gap] = [filled(watched.longest_gap_s <= longest ? FITS : LITTLE), filled(watched.longest_gap_s)];
     }
     const cores = costOf(device, reached / small, share);
     codes.cost = cores.map((value) => (Number.isNaN(value) ? UNKNOWN : FITS));
@@ -369,6 +377,9 @@ function choosing(data, devices) {
       musts: Object.fromEntries(needs.must.map((must) => [must, wordOf(one.vpn, must)])),
       trials: one.device.trials, failed: one.device.failed,
       attempts: Math.round(one.attempts[0]), bad_attempts: Math.round(one.attempts[1]),
+      watched_s: one.device.watched?.seconds ?? null, watched_bps: one.device.watched?.rate_bps ?? null,
+      longest_gap_s: one.device.watched?.longest_gap_s ?? null,
+      worst_second_loss_ratio: one.device.watched?.worst_second_loss_ratio ?? null,
     };
   }
 

@@ -159,6 +159,7 @@ def _device(device: Device, packer: Packer) -> dict[str, Any]:
             for kind, rungs in device.attempts.items()
         },
         "watched": asdict(device.watched) if device.watched else None,
+        "plain_watched": asdict(device.plain_watched) if device.plain_watched else None,
         "curves": {kind: _curve(curve, packer) for kind, curve in device.curves.items()},
     }
 

@@ -9,10 +9,11 @@ import pytest
 
 from runner.choice.answer import answer
 from runner.choice.devices import devices
-from runner.choice.grade import Grade
+from runner.choice.grade import Grade, graded
 from runner.choice.model import Answer
 from runner.choice.musts import states, words_of
 from runner.choice.reliability import Counts, excess
+from runner.choice.thresholds import USUAL
 from runner.data.needs import Needs
 from tests.unit.choice.made_up import watched as watch
 from tests.unit.choice.runs import TRUTHS, chosen_run, with_bad
@@ -69,9 +70,10 @@ def test_what_cannot_be_carried_anyway_is_no_failure() -> None:
 def test_a_long_watch_decides_what_slices_cannot() -> None:
     run, trials = chosen_run(needs=Needs(line_bps=5e7))
     made, words = devices(run, trials), words_of(states(run, trials))
+    rate_bps = graded(made["wireguard_go"], run.needs, USUAL).datagrams_bps
 
     def watched(bad_windows: int, gap_s: float = 0.02) -> Answer:
-        seen = watch(4e7, bad=bad_windows, gap_s=gap_s)
+        seen = watch(rate_bps, bad=bad_windows, gap_s=gap_s)
         return answer(made | {"wireguard_go": replace(made["wireguard_go"], watched=seen)}, words, run.needs)
 
     def first(found: Answer) -> str:
@@ -79,6 +81,9 @@ def test_a_long_watch_decides_what_slices_cannot() -> None:
 
     assert (watched(0).named[0], first(watched(0))) == ("wireguard_go", "sure")
     assert "wireguard_go" not in watched(90).named, "a policer that lets two seconds through"
+    fast = watch(4 * rate_bps, bad=90)
+    slower = answer(made | {"wireguard_go": replace(made["wireguard_go"], watched=fast)}, words, run.needs)
+    assert "wireguard_go" in slower.named, "what fails at four times the rate tells nothing of this one"
     assert watched(0, gap_s=3.0).of("wireguard_go").reservations == ["gap"]
     slow = watch(1e6)
     unknown = answer(made | {"wireguard_go": replace(made["wireguard_go"], watched=slow)}, words, run.needs)

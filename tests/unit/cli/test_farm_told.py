@@ -1,6 +1,7 @@
 """What a farm's run folder says of machines without blocks, and what a call does with a folder that is there."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -182,6 +183,7 @@ def test_what_is_measured_once_more_is_no_answer_of_before(tmp_path: Path, monke
     lines = [
         line.replace('"status":"ok"', '"status":"lab_error"') if '"repetition":2' in line else line for line in trials
     ]
+    lines = [re.sub(',"crc32":"[0-9a-f]{8}"', "", line) for line in lines]  # who edits a line has none
     (folder / "trials.jsonl").write_text("".join(f"{line}\n" for line in lines))
     workers = measuring(asked, "m1")
     called(monkeypatch, workers, asked)

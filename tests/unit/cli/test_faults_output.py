@@ -54,7 +54,7 @@ def runs(tmp_path: Path) -> tuple[str, str]:
     for name in ("a", "b"):
         with open_store(tmp_path / name) as store:
             store.save_run(RUN)
-            store.append(trial(f"of {name}"))
+            store.append(trial(f"of-{name}"))
     run, trials = realistic_run()
     call = Invocation(command_line=["vpneval"], started_at="2026-01-01", ended_at="2026-01-02")
     with open_store(tmp_path / "c") as store:
@@ -212,8 +212,8 @@ def test_control_characters_are_shown_as_text(tmp_path: Path, capsys: CapSys) ->
     hostile = "\x1b]0;owned\x07\x9b31m\r\x08\u202e"
     for name in ("a", "b"):
         with open_store(tmp_path / name) as store:
-            store.save_run(RUN.model_copy(update={"run_id": hostile, "profile_note": hostile}))
-            failed = trial("t", hostile).model_copy(update={"status": "failed", "warnings": [hostile]})
+            store.save_run(RUN.model_copy(update={"profile_note": hostile}))
+            failed = trial("t").model_copy(update={"status": "failed", "reason": hostile, "warnings": [hostile]})
             store.append(failed)
     a, b = str(tmp_path / "a"), str(tmp_path / "b")
     for form in ("term", "md", "json", "csv", "latex", "html", "findings"):

@@ -59,12 +59,12 @@ def test_fragments_no_tunnel_and_a_tunnel_without_a_name_are_said() -> None:
 
 def test_a_run_of_these_gateways_says_what_another_vpn_would_change() -> None:
     first, own, kernels = instead(look(), CHOICE)
-    assert "Take wireguard_go" in first
+    assert "Take probably wireguard_go" in first
     assert "100 Mbit/s" in first
     assert own == "wireguard_go: suits it"
     assert "wireguard speaks the protocol of wireguard_go" in kernels
     unknown = instead(look(max_rate_bps=1.1e8), CHOICE)
-    assert "depends on your line" in unknown[0], "where --max-rate held it, the path's rate is not known"
+    assert "By the speed of your line" in unknown[0], "where --max-rate held it, the path's rate is not known"
     assert instead(look(), None) == []
     assert "results/ has no run of these gateways" in " ".join(" ".join(shown(look(), [])).split())
 

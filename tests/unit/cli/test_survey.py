@@ -74,7 +74,7 @@ def test_what_lacks_is_said_with_where_it_runs_and_what_would_run_the_rest(
     (minutes,) = re.findall(rf"vpneval {command} --deadline (\d+)m\.", said)
     assert f"This takes at most {minutes} minutes" in said
     assert 5 < int(minutes) < 120
-    assert said.endswith("at most 6 min on this machine's kernel, and at most 90 s more under User Mode Linux.")
+    assert said.endswith("at most 6 min on this machine's kernel, and at most 2 min more under User Mode Linux.")
 
 
 def test_only_what_is_missing_is_installed_and_only_where_that_is_allowed(
@@ -145,7 +145,7 @@ def test_a_kernel_that_does_not_start_gives_its_place_to_one_that_does(
         "vpneval takes Debian 13 in QEMU in its place.\n"
     ) in said
     assert "Debian 13 in QEMU runs: ipsec, wireguard." in said
-    assert said.endswith("and at most 90 s more under Debian 13 in QEMU.")
+    assert said.endswith("and at most 2 min more under Debian 13 in QEMU.")
 
 
 def test_a_kernel_keeps_its_place_where_the_other_lacks_packages_or_it_does_itself(

@@ -119,7 +119,7 @@ def test_a_recipe_is_of_a_vpn_of_the_catalogue(capsys: CapSys, tmp_path: Path, m
         named = ("evil.py",)
 
     class Made:
-        answer = Said
+        answer, kin = Said, ()
 
     monkeypatch.setattr(choosing, "choice", lambda *_: Made)
     monkeypatch.setattr("runner.report.choice_words.headline", lambda _: "Take evil.py")

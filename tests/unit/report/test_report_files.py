@@ -90,11 +90,16 @@ class Tags(HTMLParser):
 
 
 def test_every_field_is_text_never_markup() -> None:
-    cell = {**CBC, **TCP, "cipher": HOSTILE}
     trials = [
-        make_trial(HOSTILE, cell, block, {"tcp_throughput": 1e8 + block}, warnings=(HOSTILE,)) for block in (0, 1)
+        make_trial("x", {**CBC, **TCP}, block, {"tcp_throughput": 1e8 + block}, warnings=(HOSTILE,)) for block in (0, 1)
     ]
-    trials += [make_trial(HOSTILE, CBC | UDP, 0, status="failed", reason=HOSTILE)]
+    trials += [make_trial("x", CBC | UDP, 0, status="failed", reason=HOSTILE)]
+    # No file can hold these; forms escape them all the same.
+    ciphers = [HOSTILE, HOSTILE, CBC["cipher"]]
+    trials = [
+        trial.model_copy(update={"vpn": HOSTILE, "params": trial.params | {"cipher": cipher}})
+        for trial, cipher in zip(trials, ciphers, strict=True)
+    ]
     run = one_experiment(trials)
     vpn = record("openvpn").model_copy(update={"configurations": {HOSTILE: {"cipher": HOSTILE}}, "reference": False})
     reference = vpn.model_copy(update={"reference": True})
@@ -132,9 +137,14 @@ FORMULAS = ["=1+1", "+1+1", "-1+1", "@SUM(1)", " =1+1", "\t=1+1", "-", "-x", "=c
 NUMBERS = ["-5", "+5", "-0.5", "-1e-9", "5", "-inf"]
 
 
+def with_payload(trial: Trial, word: str) -> Trial:
+    """The trial with a level that no file can hold."""
+    return trial.model_copy(update={"params": trial.params | {"payload": word}})
+
+
 def test_no_cell_is_a_formula_and_a_negative_number_is_one() -> None:
     trials = [
-        make_trial(f"vpn{number}", CBC | TCP | {"payload": word}, 1, {"tcp_throughput": 1e8}, warnings=())
+        with_payload(make_trial(f"vpn{number}", CBC | TCP, 1, {"tcp_throughput": 1e8}, warnings=()), word)
         for number, word in enumerate([*FORMULAS, *NUMBERS, "fast", "a=b"])
     ]
     failed = [make_trial(f"vpn{at}", CBC | UDP, 1, status="failed", reason=word) for at, word in enumerate(FORMULAS)]

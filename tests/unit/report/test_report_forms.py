@@ -28,7 +28,8 @@ from tests.unit.synthetic import CBC, PLAIN, TCP, make_trial, realistic_run
 def test_latex_escapes_what_is_special_and_has_every_row() -> None:
     evil = r"a_b & 50% #1 {x} \input{/etc/passwd} $^~ <y>"
     trials = [make_trial("openvpn", CBC | TCP, block, {"tcp_throughput": 1e8 + block}) for block in range(3)]
-    trials += [make_trial("openvpn", CBC | TCP | {"payload": evil}, 0, status="failed", reason="no")]
+    failed = make_trial("openvpn", CBC | TCP, 0, status="failed", reason="no")
+    trials.append(failed.model_copy(update={"params": failed.params | {"payload": evil}}))  # what no file can hold
     text = latex_text(build(one_experiment(trials), trials))
     assert r"\input" not in text
     escaped = r"a\_b \& 50\% \#1 \{x\} \textbackslash{}input\{/etc/passwd\} "

@@ -219,7 +219,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
 
 
 @pytest.mark.parametrize("settled", [True, False])
-def test_what_is_named_first_is_watched_once(
+def test_what_is_named_is_watched_once_the_first_one_first(
     settled: bool,
     store: Store,
     rest: Callable[..., Rest],
@@ -230,13 +230,14 @@ def test_what_is_named_first_is_watched_once(
         monkeypatch.setattr(coming_in, "look_at", lambda *_: SimpleNamespace(doubts=["50 Mbit/s"]))
     stated = rest(needs(), left_s=3600)
     use(stated)
-    assert watched == [(named(store)[0], round(0.8 * ROOM * 5e7))]
+    assert [vpn for vpn, _ in watched] == named(store)
+    assert all(0.1 * 5e7 < rate_bps <= 0.8 * ROOM * 5e7 for _, rate_bps in watched)
     found = devices(*load_run(store.folder))[named(store)[0]].watched
     assert found
     assert found.rate_bps == watched[0][1]
     assert not unwatched(*load_run(store.folder))
     use(stated)  # and once more, as `more` does
-    assert len(watched) == 1
+    assert len(watched) == len(named(store))
 
 
 def test_of_many_lines_each_first_one_is_watched_at_what_it_has_to_carry(
