@@ -293,7 +293,7 @@ def _reason(reason: Reason, candidate: Candidate) -> str:
     if reason.criterion == "cost" and reason.value is not None:
         return _costs_more(candidate)
     if reason.criterion is None:
-        return f"may be as good ({candidate.chance:.0%})"
+        return f"may be as good ({int(100 * candidate.chance)}%)"
     if candidate.grade == Grade.UNKNOWN:
         return f"{WHAT[reason.criterion]} not measured"
     return REASONS[reason.criterion](reason.value or 0.0, candidate)

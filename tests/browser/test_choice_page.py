@@ -205,7 +205,7 @@ def stated_by(command: str, report: Report) -> Needs:
     line, path_rtt, path_loss, traffic, must = (
         given.get(f"--{name}", "") for name in ("line", "path-rtt", "path-loss", "traffic", "must")
     )
-    return stated(Given(None, line, path_rtt, path_loss, traffic, must), report.choice.needs)
+    return stated(Given(None, line, path_rtt, path_loss, traffic, "", must), report.choice.needs)
 
 
 @pytest.mark.parametrize(

@@ -545,7 +545,7 @@ function saying(data) {
 
   function because(reason, candidate) {
     if (reason.musts.length) return `${reason.unknown ? "it is not known whether it has" : "no"} ${reason.musts.join(", ")}`;
-    if (reason.criterion === null) return `may be as good (${Math.round(100 * candidate.chance)}%)`;
+    if (reason.criterion === null) return `may be as good (${Math.floor(100 * candidate.chance)}%)`;
     if (reason.criterion === "cost" && reason.value !== null) return costsMore(candidate);
     if (candidate.grade === UNKNOWN) return `${data.say.what[reason.criterion]} not measured`;
     return REASONS[reason.criterion](reason.value || 0, candidate);
