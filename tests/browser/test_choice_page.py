@@ -25,6 +25,7 @@ from runner.report.forms.choice_page import PATHS_MS, SHARES
 from runner.report.forms.html import html_text
 from runner.report.model import Report, build
 from tests.browser.conftest import Open
+from tests.unit.choice.made_up import watched
 from tests.unit.choice.runs import TRUTHS, Truth, chosen_run
 
 LINES = (2e7, 1e8, 5e8, 1e9, 3e9, 1e10)
@@ -54,6 +55,8 @@ def with_states(choice: Choice) -> Choice:
     made["boringtun"] = replace(made["boringtun"], failed=3, growth={})
     made["openvpn_tcp"] = replace(made["openvpn_tcp"], at_least=frozenset({"tcp"}), tcp_in_tcp=True, on_path=ON_PATH)
     made["ipsec_user"] = replace(made["ipsec_user"], rtt_added_ms=None)
+    made["wireguard_go"] = replace(made["wireguard_go"], watched=watched(), plain_watched=watched(seconds=8, bad=1))
+    made["openvpn"] = replace(made["openvpn"], watched=watched(8e7, bad=40, gap_s=3.0))
     return choice.model_copy(update={"devices": made, "states": states, "kin": KIN})
 
 
