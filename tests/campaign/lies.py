@@ -37,6 +37,12 @@ SLOW = (
     'sleep 1; echo 1234; sleep 1; echo \'{"id": 1, "out": "\'; exit 0',
     "(sleep 1; echo late) & exit 0",
     'read -r line; sleep 1; echo "$line"; exit 0',
+    # What no machine says: a line without an end, 64 MiB of it, one that is deeper than it is long, wrong types.
+    "head -c 67108864 /dev/zero | tr '\\0' x; exit 0",
+    'printf \'{"id": 1, "out": \'; head -c 8388608 /dev/zero | tr "\\0" "["; exit 0',
+    'yes \'{"id": [], "code": "x", "out": {"../../x": "$(touch OWNED)"}}\' | head -n 5000; exit 0',
+    "echo null; echo 7; echo '[[]]'; sleep 1; exit 0",
+    "echo ready; printf '{\"id\": 1'; sleep 3; exit 0",
 )
 
 
