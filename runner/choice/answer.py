@@ -86,7 +86,7 @@ def _judge(
             equal=min((equal, *map(_steady, (every[vpn] for vpn in named))), key=WEAKEST.index),
             steady=_steady(first),
         )
-    if state.disturbed:
+    if state.is_disturbed:
         certainties = certainties.at_most("probably")
     return _Judged(every, chances, named, certainties, able)
 
@@ -213,7 +213,7 @@ def _settled(said: Answer, own_cores: bool) -> bool:
     """``own_cores``: what gateways with cores of their own carry at most is no measurement that more of the same makes
     surer, and only who is best on them counts."""
     words = said.certainties
-    sure = words.best == "sure" if own_cores else words.measured == "sure"
+    sure = words.best == "sure" if own_cores else words.of_slices == "sure"
     unsure = [candidate for candidate in said.candidates if 1 - SURE < candidate.chance < SURE]
     unsure += [said.of(vpn) for vpn in said.named[:1] if words.carries != "sure"]
     nobody = all(any(reason.musts for reason in candidate.reasons) for candidate in said.candidates)

@@ -17,7 +17,7 @@ import numpy as np
 import scipy
 
 from runner.choice.reliability import CARRIED, LOST, RungAttempts, rung_attempts
-from runner.choice.watched import Watched, watched
+from runner.choice.watched import Watched, long_watch
 from runner.data.levels import BASELINE, outside_of_tunnel
 from runner.data.numbers import MOST_LOG
 from runner.data.own_cores import on_own_cores
@@ -187,8 +187,8 @@ def _device(
         trials=len(asked),
         failed=len(asked - {where(trial) for trial in own}),
         curves={kind: made for kind in KINDS if (made := _curve(kind, own, plain, bare))},
-        watched=watched(own),
-        plain_watched=watched(plain),
+        watched=long_watch(own),
+        plain_watched=long_watch(plain),
     )
 
 

@@ -138,7 +138,7 @@ def graded(device: Device, needs: Needs, thresholds: Thresholds, *, own_cores: b
         broke = device.breakdown_bps <= needs.line_bps
         codes["breakdown"] = _all(Grade.USELESS if broke else Grade.FITS)
         values["breakdown"] = np.full(DRAWS, device.breakdown_bps)
-    attempts, control = counted(device, needs, thresholds, reached_bps, judged_bps)
+    attempts, control = count_attempts(device, needs, thresholds, reached_bps, judged_bps)
     past = _of_past(device, needs, thresholds, attempts, control, judged_bps)
     codes |= {criterion: _all(grade) for criterion, (grade, _) in past.items()}
     values |= {criterion: np.full(DRAWS, value) for criterion, (_, value) in past.items()}
@@ -149,7 +149,7 @@ def graded(device: Device, needs: Needs, thresholds: Thresholds, *, own_cores: b
     return Graded(device, codes, here_bps, most_bps, cores, reached_bps, values, attempts, proven, judged_bps)
 
 
-def counted(
+def count_attempts(
     device: Device, needs: Needs, thresholds: Thresholds, tcp_bps: float, datagrams_bps: float
 ) -> tuple[Counts, Counts]:
     """The attempts that tell whether the VPN always does what the line asks of it, and those of plain IP and the other
@@ -166,14 +166,14 @@ def counted(
             if at <= max(top, LOWEST - 1) and (rung.rate_bps <= with_room_bps or at == 0):
                 mine, others = rung.counts(of_calls=needs.traffic == "calls")
                 own, control = own.plus(mine), control.plus(others)
-    if watched := tells(device, datagrams_bps):
+    if watched := relevant_watch(device, datagrams_bps):
         own = own.plus(_windows(watched))
         if device.plain_watched:
             control = control.plus(_windows(device.plain_watched))
     return own, control
 
 
-def tells(device: Device, rate_bps: float) -> Watched | None:
+def relevant_watch(device: Device, rate_bps: float) -> Watched | None:
     """The long watch of the VPN, where it tells of this rate: one at a rate that is no lower, and, where it was not
     clean, not higher either, because what fails there may do well here."""
     watched = device.watched
@@ -205,7 +205,7 @@ def _of_past(
     elif low > 0 and beyond > step.fits:
         failures = Grade.LITTLE if beyond <= step.little else Grade.USELESS
     found: dict[Criterion, tuple[Grade, float]] = {"failures": (failures, attempts.share)}
-    if watched := tells(device, rate_bps):
+    if watched := relevant_watch(device, rate_bps):
         longest = thresholds.call_gap_s if needs.traffic == "calls" else thresholds.gap_s
         gap_s = watched.longest_gap_s
         found["gap"] = (Grade.FITS if gap_s <= longest else Grade.LITTLE, gap_s)

@@ -37,7 +37,7 @@ class MachineState(Strict):
     real: bool = True
 
     @property
-    def taken(self) -> float:
+    def taken_share(self) -> float:
         """The share of the CPU time that the lab could not have."""
         return self.stolen + self.foreign
 
@@ -47,14 +47,14 @@ class MachineState(Strict):
         return max(self.stolen, self.foreign) <= CALM and self.real
 
     @property
-    def disturbed(self) -> bool:
+    def is_disturbed(self) -> bool:
         """Was so much taken that the lab's own CPU time and rates are doubtful?"""
-        return self.taken > DISTURBED
+        return self.taken_share > DISTURBED
 
     @property
     def forbids(self) -> Forbids | None:
         """Why the run allows no answer; None where it does."""
-        return "busy" if self.taken > BUSY else "few" if self.rounds < FEWEST_ROUNDS else None
+        return "busy" if self.taken_share > BUSY else "few" if self.rounds < FEWEST_ROUNDS else None
 
 
 def machine_state(trials: Sequence[Trial], vpns: Sequence[str], *, real: bool = True) -> MachineState:

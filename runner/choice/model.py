@@ -69,7 +69,7 @@ class Certainties(Strict):
     steady: Certainty = "probably"
 
     @property
-    def measured(self) -> Certainty:
+    def of_slices(self) -> Certainty:
         """The weakest of those about the first VPN that more slices of the same kind make surer."""
         return min((self.best, self.carries), key=WEAKEST.index)
 
@@ -82,7 +82,7 @@ class Certainties(Strict):
     def word(self) -> Certainty:
         """The weakest of all about the first VPN: the word of a sentence on it. That others are as good has a word of
         its own."""
-        return min((self.measured, self.steady), key=WEAKEST.index)
+        return min((self.of_slices, self.steady), key=WEAKEST.index)
 
 
 class Answer(Strict):

@@ -32,12 +32,12 @@ class Watched:
     trial: str = ""
 
     @property
-    def limited(self) -> bool:
+    def mostly_limited(self) -> bool:
         """Did the sender fall short for so long that the stretch tells little?"""
         return 2 * self.limited_windows > self.windows
 
 
-def watched(own: Sequence[Trial]) -> Watched | None:
+def long_watch(own: Sequence[Trial]) -> Watched | None:
     """The stretch at the highest rate, of these trials; of several at that rate the last one. None where there is
     none."""
     stretches = [one for trial in own if trial.status == "ok" if (one := _stretch(trial))]

@@ -74,7 +74,7 @@ def choice(made: Choice, where: str = "") -> list[Block]:
     change it. ``where``: the run folder, for the command that states a line; empty: without that command."""
     said = made.answer
     notes = [choice_words.seen(made.needs), *(choice_words.why_not(said) if said else [])]
-    notes += [state_words.disturbed(made.machine), state_words.steadiness(made), choice_words.about_musts(made)]
+    notes += [state_words.disturbance(made.machine), state_words.steadiness(made), choice_words.about_musts(made)]
     notes += [choice_words.what_changes(made), choice_words.kin(made), *choice_words.failed(made)]
     notes += [choice_words.not_measured(made)]
     if where and (command := choice_words.measures_others(made, where)):

@@ -20,17 +20,17 @@ def no_answer(machine: MachineState) -> str:
     named = ", ".join(f"{program.name} {program.cores:.2f} of a core" for program in machine.programs)
     which = f" ({named})" if named and who == "other programs" else ""
     return (
-        f"No answer yet: {who} took {machine.taken:.0%} of this machine's CPU{which}. "
+        f"No answer yet: {who} took {machine.taken_share:.0%} of this machine's CPU{which}. "
         "What a VPN carries and costs cannot be told on such a machine. Run it again when that has ended."
     )
 
 
-def disturbed(machine: MachineState) -> str:
+def disturbance(machine: MachineState) -> str:
     """That the machine was disturbed, where that weakens the answer; empty where it was calm or forbids one."""
-    if machine.forbids or not machine.disturbed:
+    if machine.forbids or not machine.is_disturbed:
         return ""
     who = "the hypervisor" if machine.stolen > machine.foreign else "other programs"
-    return f"Nothing is sure here: {who} took {machine.taken:.0%} of this machine's CPU."
+    return f"Nothing is sure here: {who} took {machine.taken_share:.0%} of this machine's CPU."
 
 
 def steadiness(choice: Choice) -> str:

@@ -106,7 +106,7 @@ class Halving:
         return self.failed[-1] - self.passed_bps <= width_bps
 
     @property
-    def decided(self) -> bool:
+    def is_decided(self) -> bool:
         """Has the lowest rate that failed done so often enough? Nothing lower can pass, or what does is near."""
         if not self.failed or not (self.near or self.failed[-1] <= self.goal.min_rate_bps):
             return False
@@ -118,7 +118,7 @@ class Halving:
         return self.goal.loss_ratio + 2 * self.goal.relative_width
 
     @property
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Did a rate lose what no excess explains, and pass later, or a higher one?"""
         passed_bps = self.passed_bps or 0.0
         below = [loss for rate_bps, losses in self.losses.items() if rate_bps <= passed_bps for loss in losses]
@@ -150,7 +150,7 @@ def bisect(account: Account, goal: Goal, trials: int, duration_s: float) -> Sear
     rate_bps = goal.max_rate_bps if goal.first_rate_bps is None else goal.first_rate_bps
     flags: frozenset[Flag] = frozenset()
     try:
-        while not halving.decided:
+        while not halving.is_decided:
             verdict = judge(account, rate_bps, trials, duration_s, goal.loss_ratio)
             passed = verdict.mean_loss_ratio <= goal.loss_ratio
             if passed and (verdict.sender_short or rate_bps >= goal.max_rate_bps):
@@ -162,5 +162,5 @@ def bisect(account: Account, goal: Goal, trials: int, duration_s: float) -> Sear
     if halving.passed_bps is None or not halving.failed:
         return account.result(None, flags=flags or frozenset({"no_throughput"}))
     passed_bps, failed_bps = (halving.offered[one] for one in (halving.passed_bps, halving.failed[-1]))
-    flags |= {"unstable"} if halving.changed else set()
+    flags |= {"unstable"} if halving.has_changed else set()
     return account.result(passed_bps, (passed_bps, max(passed_bps, failed_bps)), passed_bps, flags)

@@ -73,7 +73,7 @@ def _watch(rest: Rest) -> None:
         run, trials = load_run(before.store.folder)
         known = {vpn.name: vpn for vpn in [*request.vpns, *request.later]}
         most_bps = min(request.profile.udp.max_rate_bps, limit_bps or math.inf)
-        rates = {vpn: rate_bps for vpn, rate_bps in unwatched(run, trials, most_bps).items() if vpn in known}
+        rates = {vpn: rate_bps for vpn, rate_bps in watch_list(run, trials, most_bps).items() if vpn in known}
         left_s = before.stage.deadline - time.monotonic()
         if not rates or left_s < ALONE_S:
             return
@@ -88,7 +88,7 @@ def _watch(rest: Rest) -> None:
             return
 
 
-def unwatched(run: Run, trials: Sequence[Trial], limit_bps: float = math.inf) -> dict[str, float]:
+def watch_list(run: Run, trials: Sequence[Trial], limit_bps: float = math.inf) -> dict[str, float]:
     """The VPNs that are named for an asked line and that nobody has watched at such a rate, each with the rate, bit/s
     of payload: for the highest line that it fits, at most ``limit_bps``, because what is clean there is so below. Those
     that are first for the most lines come first. VPNs that carry TCP only cannot be watched."""

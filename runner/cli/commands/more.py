@@ -95,13 +95,13 @@ def _time_s(folder: Path, weights: str, quiet: bool) -> float:
     from runner.cli.reading import report_of
     from runner.data.store import load_run
     from runner.report.answer import answers, minutes_more, sure
-    from runner.sweep.showing import unwatched
+    from runner.sweep.showing import watch_list
 
     report: Report = report_of([folder], weights)
     if report.choice and not weights:
         if report.choice.unsettled:
             return max(LEAST_S, round(report.elapsed_s))
-        if unwatched(*load_run(folder)):
+        if watch_list(*load_run(folder)):
             return LEAST_S
         options.tell(f"{folder}: every line that was asked for has its answer. Nothing was measured.")
         raise typer.Exit

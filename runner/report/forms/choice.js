@@ -173,14 +173,14 @@ function choosing(data, devices) {
       share - other + Math.hypot(high - share, other - controlLow)];
   }
 
-  // runner/choice/grade.py, tells.
-  function tells({watched}, rate) {
+  // runner/choice/grade.py, relevant_watch.
+  function relevantWatch({watched}, rate) {
     if (!watched || !(watched.rate_bps >= rule.watched * rate)) return null;
     return (!watched.bad_windows && !watched.broke_down) || watched.rate_bps <= rate / rule.watched ? watched : null;
   }
 
-  // runner/choice/grade.py, counted.
-  function counted(device, needs, thresholds, tcpBps, datagramsBps, all) {
+  // runner/choice/grade.py, count_attempts.
+  function countAttempts(device, needs, thresholds, tcpBps, datagramsBps, all) {
     const own = [device.failed, device.failed], control = [0, 0];
     const asked = [["tcp", thresholds.load * tcpBps, all.tcp], ["datagrams", datagramsBps, all.udp]];
     for (const [kind, rate, capacity] of asked) {
@@ -195,7 +195,7 @@ function choosing(data, devices) {
         control[1] += othersBad + calls * othersLate;
       });
     }
-    const watched = tells(device, datagramsBps);
+    const watched = relevantWatch(device, datagramsBps);
     for (const [counts, seen] of watched ? [[own, watched], [control, device.plain_watched]] : []) {
       if (!seen) continue;
       counts[0] += seen.windows - seen.limited_windows;
@@ -240,13 +240,13 @@ function choosing(data, devices) {
       codes.breakdown = filled(device.breakdown_bps <= needs.line_bps ? USELESS : FITS);
       values.breakdown = filled(device.breakdown_bps);
     }
-    const [attempts, control] = counted(device, needs, thresholds, reached, judged, all);
+    const [attempts, control] = countAttempts(device, needs, thresholds, reached, judged, all);
     const [least, beyond] = excess(attempts, control, rule.z[0]), step = thresholds.bad_share;
     const proven = excess(attempts, control, rule.z[1])[2] <= step.fits;
     const failures = 2 * device.failed >= device.trials && device.trials > 0 ? UNKNOWN
       : least > 0 && beyond > step.fits ? (beyond <= step.little ? LITTLE : USELESS) : FITS;
     [codes.failures, values.failures] = [filled(failures), filled(shareOf(attempts))];
-    const watched = tells(device, judged);
+    const watched = relevantWatch(device, judged);
     if (watched) {
       const longest = needs.traffic === "calls" ? thresholds.call_gap_s : thresholds.gap_s;
       [codes.gap, values.gap] = [filled(watched.longest_gap_s <= longest ? FITS : LITTLE), filled(watched.longest_gap_s)];

@@ -74,7 +74,7 @@ def _data(report: Report, choice: Choice, where: str) -> dict[str, Any]:
         "devices": packed,
         "needs": choice.needs.model_dump(mode="json"),
         "calm": choice.machine.calm,
-        "disturbed": choice.machine.disturbed,
+        "disturbed": choice.machine.is_disturbed,
         "thresholds": asdict(USUAL),
         "rule": {name: getattr(rule, name) for name in ("SURE", "PROBABLE", "POSSIBLE", "HALF")}
         | {"reservations": RESERVATIONS, "lasting": LASTING, "watched": WATCHED, "lowest": LOWEST}

@@ -37,7 +37,7 @@ def render_choice(choice: Choice, console: Console, *, tall: bool) -> None:
                 console.print(Text(sentence))
     if tall:
         print_beside(choice, console)
-    for sentence in filter(None, [state_words.disturbed(choice.machine), words.kin(choice), *words.failed(choice)]):
+    for sentence in filter(None, [state_words.disturbance(choice.machine), words.kin(choice), *words.failed(choice)]):
         console.print(Text(sentence))
     if sentence := words.not_measured(choice):
         console.print(Text(sentence, "yellow"))

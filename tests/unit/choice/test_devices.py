@@ -109,7 +109,7 @@ def test_what_was_watched_is_known_of_the_device_and_nothing_of_older_folders() 
     assert found
     assert (found.rate_bps, found.windows, found.bad_windows, found.longest_gap_s) == (4e7, 120, 12, 0.7)
     assert found.worst_second_loss_ratio == found.loss_by_second[0] == 0.25
-    assert (found.trial, found.limited) == (high.id, False)
+    assert (found.trial, found.mostly_limited) == (high.id, False)
 
 
 def test_a_stretch_that_somebody_wrote_otherwise_is_none() -> None:

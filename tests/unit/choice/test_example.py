@@ -29,7 +29,7 @@ def said(**needs: object) -> Answer:
 
 def test_two_offices_may_take_any_that_costs_little() -> None:
     found = said(line_bps=1e8, path_rtt_ms=20)
-    assert (found.named[0], found.certainties.measured, found.grade) == ("wireguard_go", "sure", Grade.FITS)
+    assert (found.named[0], found.certainties.of_slices, found.grade) == ("wireguard_go", "sure", Grade.FITS)
     assert found.certainty == "probably", "nothing was watched for long then"
     assert "openvpn" in found.named
     assert [reason.criterion for reason in found.of("ssh_tun").reasons] == ["tcp_in_tcp"]
@@ -53,7 +53,7 @@ def test_calls_take_what_costs_little_for_each_packet() -> None:
 
 def test_a_backup_over_a_gigabit_takes_what_carries_it() -> None:
     found = said(line_bps=1e9, path_rtt_ms=20, traffic="files")
-    assert (found.named, found.certainties.measured) == (["wireguard_go"], "sure")
+    assert (found.named, found.certainties.of_slices) == (["wireguard_go"], "sure")
     assert found.of("openvpn").carries == "depends"
     without = next(c for c in chosen(line_bps=1e9, path_rtt_ms=20, traffic="files").changes if c.without == "networks")
     assert without.named[:1] == ["ssh_forward"]

@@ -47,7 +47,7 @@ def test_the_share_that_others_took(
 ) -> None:
     run, trials = chosen_run()
     state = machine_state(beside(trials, foreign, stolen), [*run.vpns])
-    assert (state.calm, state.disturbed, state.forbids) == (calm, disturbed, forbids)
+    assert (state.calm, state.is_disturbed, state.forbids) == (calm, disturbed, forbids)
     assert state.programs[0].name == "cc1plus"
 
 
@@ -66,7 +66,7 @@ def test_nothing_is_sure_where_a_good_part_of_the_machine_was_taken() -> None:
     quiet, busy = made(run, trials).answer, made(run, beside(trials, 0.2)).answer
     assert quiet
     assert busy
-    assert (quiet.certainties.measured, busy.certainties.measured) == ("sure", "probably")
+    assert (quiet.certainties.of_slices, busy.certainties.of_slices) == ("sure", "probably")
 
 
 @pytest.mark.parametrize(("passes", "forbids"), [(2, "few"), (3, "few"), (4, None)])

@@ -23,7 +23,7 @@ from runner.sweep import coming_in, showing
 from runner.sweep.coming_in import Rest
 from runner.sweep.request import Request
 from runner.sweep.settings import Outcome
-from runner.sweep.showing import ALONE_S, LATE_S, STEADY_BPS, WATCH_S, before_watching, unwatched
+from runner.sweep.showing import ALONE_S, LATE_S, STEADY_BPS, WATCH_S, before_watching, watch_list
 from tests.unit.asking import request
 from tests.unit.choice.runs import TRUTHS, chosen_run, stretch
 from tests.unit.instruments.test_own_instrument import Watcher
@@ -235,7 +235,7 @@ def test_what_is_named_is_watched_once_the_first_one_first(
     found = devices(*load_run(store.folder))[named(store)[0]].watched
     assert found
     assert found.rate_bps == watched[0][1]
-    assert not unwatched(*load_run(store.folder))
+    assert not watch_list(*load_run(store.folder))
     use(stated)  # and once more, as `more` does
     assert len(watched) == len(named(store))
 
