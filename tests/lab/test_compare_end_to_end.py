@@ -83,8 +83,8 @@ def test_the_report_answers_and_explains(compared: tuple[Path, str]) -> None:
     assert states["ssh_forward"]["networks"]["word"] == "no"
     for suffix in ("html", "md", "csv"):
         assert (folder / f"report.{suffix}").stat().st_size > 1000
-    for words in ("depends on your line", "--line 100M", "smallest profile", "report.html"):
-        assert words in shown, words
+    for words in ("No answer yet", "vpneval more", "smallest profile", "report.html"):
+        assert words in shown, words  # the smallest profile has too few rounds for an answer, and says so first
     assert "is the best" not in shown
 
 
