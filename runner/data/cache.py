@@ -23,10 +23,9 @@ def cache_dir() -> Path:
     return Path("/var/cache/vpneval") if os.geteuid() == 0 else users_cache()
 
 
-def own_folder(name: str) -> Path:
-    """A folder of the cache for its owner alone, made where it is missing: images have setuid programs, and whoever may
-    open a lock may hold it. Raises OSError where it cannot be made."""
-    folder = cache_dir() / name
+def own_folder(folder: Path) -> Path:
+    """This folder of the cache for its owner alone, made where it is missing: images have setuid programs, and whoever
+    may open a lock may hold it. Raises OSError where it cannot be made."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.stat()
     if found.st_uid == os.geteuid() and found.st_mode & 0o077:  # of an older vpneval

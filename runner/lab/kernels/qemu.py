@@ -102,7 +102,7 @@ class Qemu:
         """Get the suite's kernel packages with apt-get(8), from where the lab image's packages come, and unpack them.
         Raises CannotRunHere."""
         open_image(self.image_suite, say=say)
-        own_folder(self.folder.parent.name)
+        own_folder(self.folder.parent)
         with self.folder.with_suffix(".lock").open("w") as lock:
             await_lock(lock, say)
             if not self.folder.exists():  # else somebody else fetched it while we waited

@@ -96,7 +96,7 @@ def open_image(name: str = DEFAULT, *, say: Callable[[str], None] | None = None,
         raise UsageError(f"unknown image {name!r}; valid: {', '.join(image_names())}")
     root = locate(name)
     with suppress(OSError):  # it cannot be made: whoever builds the image says why
-        own_folder(IMAGES)
+        own_folder(cache_dir() / IMAGES)
     if not is_there(root.with_suffix(".json")):
         if say is None:
             raise CannotRunHere(f"the lab image {name!r} is not built yet. Build it with: vpneval image {name}")
@@ -224,7 +224,7 @@ def build(name: str, root: Path, say: Callable[[str], None], mirror: str = "") -
     if shutil.which("mmdebstrap") is None:
         raise CannotRunHere("mmdebstrap is missing; get it with: apt-get install mmdebstrap")
     try:
-        own_folder(IMAGES)
+        own_folder(cache_dir() / IMAGES)
     except OSError as error:
         why = f"{error.strerror}; VPNEVAL_CACHE names another folder for it"
         raise CannotRunHere(f"the lab image cannot be stored in {root.parent}: {why}") from None

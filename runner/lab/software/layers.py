@@ -95,7 +95,7 @@ def build(name: str, suite: str, say: Callable[[str], None]) -> Path:
     say(f"vpneval builds the layer {name} for {suite} ({SUITES[suite]}){_takes(name)}")
     started, log = time.monotonic(), layer.with_suffix(".log")
     partial = layer.with_suffix(f".{os.getpid()}.partial")
-    own_folder(layer.parent.name)
+    own_folder(layer.parent)
     try:
         if _run(name, {"image": str(image.root), "name": name, "out": str(partial)}, log, say) != 0:
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-8:])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.data.cache import own_folder
+from runner.data.cache import cache_dir, own_folder
 from runner.data.files import await_lock, hold_lock, holder_of
 from runner.lab.probes import receive
 from runner.lab.software.image import open_image
@@ -20,7 +20,7 @@ def mode(path: Path) -> int:
 
 def test_the_folder_of_images_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VPNEVAL_CACHE", str(tmp_path / "cache"))
-    assert mode(own_folder("layers")) == 0o700
+    assert mode(own_folder(cache_dir() / "layers")) == 0o700
     (tmp_path / "cache" / "images").mkdir(mode=0o755)
     with pytest.raises(Exception, match="not built yet"):
         open_image("trixie")
