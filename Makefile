@@ -174,7 +174,8 @@ bench-truth: image setup-dev
 bench-engines: image setup-dev
 	.venv/bin/python -m tests.bench.engines
 
-# Is the choice right where it is sure? Exit code 1 where not in 95 %. Then coverage, false verdicts and power of the
+# Does each word of a choice hold at its rate, with VPNs that misbehave, on quiet and on noisy machines? Exit code 1 where
+# not. Then coverage, false verdicts and power of the
 # verdicts on pairs, of 2,000 simulated runs each. Some twelve minutes.
 bench-decide: setup-dev
 	.venv/bin/python -m tests.bench.choose

@@ -18,6 +18,7 @@ import numpy as np
 
 from runner.choice.answer import answer
 from runner.choice.devices import Device, devices
+from runner.choice.grade import graded
 from runner.choice.model import Answer
 from runner.choice.musts import states, words_of
 from runner.choice.thresholds import USUAL
@@ -123,7 +124,6 @@ def answered(world: World, needs: Needs, passes: int, seed: int) -> Answer:
     run, trials = world.measured(needs, passes, seed)
     made: dict[str, Device] = devices(run, trials)
     words, rng = words_of(states(run, trials)), np.random.default_rng(seed)
-    small = USUAL.call_bytes / 1300 if needs.traffic == "calls" else 1.0
     assert needs.line_bps
     while True:
         said = answer(made, words, needs)
@@ -131,8 +131,8 @@ def answered(world: World, needs: Needs, passes: int, seed: int) -> Answer:
         if not fresh or said.grade > 1:
             return said
         for vpn in fresh:
-            rate_bps = USUAL.load * min(USUAL.demand_bps(needs.line_bps), said.of(vpn).here_bps or 0.0)
-            made[vpn] = replace(made[vpn], watched=world.watch(vpn, rate_bps / small, rng))
+            rate_bps = graded(made[vpn], needs, USUAL).datagrams_bps
+            made[vpn] = replace(made[vpn], watched=world.watch(vpn, rate_bps, rng))
 
 
 def tally(
