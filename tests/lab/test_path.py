@@ -68,7 +68,7 @@ WHOLE = {
 
 
 @pytest.mark.smoke
-@pytest.mark.alone  # 2,000 packets/s through socat: beside others, its socket may lose some
+@pytest.mark.alone
 def test_a_toy_that_bears_a_path(image: Image, tmp_path: Path) -> None:
     with bench_of(image, toy(), tmp_path) as bench:
         assert {probe: kinds(probed(bench, toy(), probe)) for probe in WHOLE} == WHOLE

@@ -19,6 +19,7 @@ from runner.tunnel.bring_up import Bench
 PORT = TCP_PORTS[2]
 BYTES = 400
 LEAST = 400  # bytes of a packet that the relay counts: those with a number, and none of the far end's answers
+WINDOW = 48  # as many of the longest fit the default socket buffer of a VPN (socket(7), rmem_default)
 SLOWEST_PER_S = 300  # closed loop, on a machine that is busy
 LOST = 0  # in a plan: never sent on
 
@@ -48,15 +49,15 @@ class Path:
         """Send ``count`` numbers in a closed loop, while the relay holds or loses those of ``plan``."""
         self.far.say()
         self.relay.say(do="plan", least=LEAST, plan={str(number): depth for number, depth in plan.items()})
-        self.near.say(20 + count / SLOWEST_PER_S, count=count, bytes=BYTES, absent=sorted(plan))
+        self.near.say(20 + count / SLOWEST_PER_S, count=count, bytes=BYTES, window=WINDOW, absent=sorted(plan))
         planned = self.relay.say(do="pass")["planned"]
         return self._heard(count, planned)
 
-    def repeat(self, count: int, per_s: float) -> NumbersHeard:
-        """Send ``count`` numbers at this rate, while the relay sends each twice."""
+    def repeat(self, count: int) -> NumbersHeard:
+        """Send ``count`` numbers in a closed loop, while the relay sends each twice."""
         self.far.say()
         self.relay.say(do="repeat", least=LEAST)
-        self.near.say(20 + count / per_s, count=count, bytes=BYTES, per_s=per_s)
+        self.near.say(20 + count / SLOWEST_PER_S, count=count, bytes=BYTES, window=WINDOW // 2, absent=[])
         return self._heard(count, len(self.relay.say(do="pass")["sent"]))
 
     def _heard(self, count: int, planned: int) -> NumbersHeard:

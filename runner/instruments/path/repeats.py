@@ -14,7 +14,7 @@ from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 
-REPEATED, PER_S = 200, 2000.0
+REPEATED = 200
 PACKETS = 2000
 TO_BAD, TO_GOOD = 0.01, 0.15  # of each packet: the loss is 6 % on average, in bursts of 7
 
@@ -84,5 +84,5 @@ class Repeats(PathProbe):
         plan = dict.fromkeys(lost, LOST)
         with paths(bench) as (tunnel, bare):
             losing = of_bursts(tunnel.follow(plan, PACKETS), bare.follow(plan, PACKETS), lost)
-            repeating = of_repeats(tunnel.repeat(REPEATED, PER_S), bare.repeat(REPEATED, PER_S))
+            repeating = of_repeats(tunnel.repeat(REPEATED), bare.repeat(REPEATED))
         return {"burst_loss_borne": losing, "duplicates_borne": repeating}

@@ -5,8 +5,8 @@ usage: numbered.py hear PORT              prints "hearing"
 Each line of standard input, a JSON object, is answered by one.
 hear: "got", different numbers since the last line; "twice", those that came more than once; "late", each number that
 others had overtaken, with how far below the highest it was when it came; "missing", below the highest.
-say {"count": N, "bytes": LENGTH, "absent": [NUMBER, …], "per_s": RATE}: sends N numbers of so many bytes. Without a
-rate it has WINDOW on their way at most, without those of "absent", which a relay holds.
+say {"count": N, "bytes": LENGTH, "window": PACKETS, "absent": [NUMBER, …]}: sends N numbers of so many bytes. It has
+"window" of them on their way at most, without those of "absent", which a relay holds.
 """
 
 import json
@@ -16,7 +16,6 @@ import sys
 import time
 from contextlib import suppress
 
-WINDOW = 48  # as many of the longest fit the default socket buffer (socket(7), rmem_default)
 GIVE_UP_S = 1.5  # what has not come by then is lost
 QUIET_S = 0.25  # nothing comes any more
 REPEAT_S = 0.02  # the far end says again what it has when nothing comes for so long
@@ -116,23 +115,14 @@ def say(address: str, port: int) -> None:
     for text in sys.stdin:
         asked = json.loads(text)
         line = NearEnd(address, port)
-        told = paced(line, **asked) if "per_s" in asked else looped(line, **asked)
+        told = looped(line, **asked)
         line.settle()
         line.end.close()
         print(json.dumps(told), flush=True)
 
 
-def paced(line: NearEnd, count: int, bytes: int, per_s: float) -> dict[str, float]:
-    """Send at a rate, and wait for nothing."""
-    began = time.monotonic()
-    for number in range(count):
-        time.sleep(max(0.0, began + number / per_s - time.monotonic()))
-        line.send(number, bytes)
-    return {"sent": count, "seconds": time.monotonic() - began}
-
-
-def looped(line: NearEnd, count: int, bytes: int, absent: list[int]) -> dict[str, float]:
-    """Send no more than WINDOW beyond what the far end has."""
+def looped(line: NearEnd, count: int, bytes: int, window: int, absent: list[int]) -> dict[str, float]:
+    """Send no more than ``window`` beyond what the far end has."""
     began, lost, away = time.monotonic(), 0, {*absent}
     passed = 0  # of those that are away
     for number in range(count):
@@ -140,11 +130,13 @@ def looped(line: NearEnd, count: int, bytes: int, absent: list[int]) -> dict[str
         passed += number in away
         line.look()
         until = time.monotonic() + GIVE_UP_S
-        wanted = number + 1 - passed - WINDOW
+        wanted = number + 1 - passed - window
         while line.there < wanted - lost:
             line.look(REPEAT_S)
             if time.monotonic() > until:
-                lost = wanted - line.there
+                if not line.there:  # nothing has ever arrived
+                    return {"sent": number + 1, "seconds": time.monotonic() - began, "lost": number + 1}
+                lost = number + 1 - passed - line.there  # all that were on their way
     return {"sent": count, "seconds": time.monotonic() - began, "lost": lost}
 
 
