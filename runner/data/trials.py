@@ -99,9 +99,15 @@ class Value(Strict):
     @property
     def pooled_error(self) -> float | None:
         """The standard error of the value's logarithm, where the value is about all repetitions so far: a search that
-        was continued from one to the next says so (``pooled``), and its interval is a 95 % one. None for any other."""
+        was continued from one to the next says so (``pooled``). None for any other."""
+        return self.search_error if self.detail.get("pooled") else None
+
+    @property
+    def search_error(self) -> float | None:
+        """The standard error of a logarithm by all trials of a search so far, whose interval is a 95 % one. None for
+        what no search found."""
         match self.detail:
-            case {"pooled": True, "interval_bps": [float() | int() as low, float() | int() as high]} if 0 < low <= high:
+            case {"interval_bps": [float() | int() as low, float() | int() as high]} if 0 < low <= high:
                 return (math.log(high) - math.log(low)) / (2 * NORMAL_95)
         return None
 

@@ -275,7 +275,8 @@ def settled(values: dict[int, float]) -> dict[int, float]:
     for instance in dict.fromkeys(values.instances[block] for block in values):
         mine = [block for block in sorted(values) if values.instances[block] == instance]
         kept |= {block: values[block] for block in mine[FIRST_ROUNDS if len(mine) > 2 * FIRST_ROUNDS else 0 :]}
-    return RoundValues(kept, {block: values.instances[block] for block in kept}, values.machines)
+    instances = {block: values.instances[block] for block in kept}
+    return RoundValues(kept, instances, values.machines, values.search_error)
 
 
 def by_repetition(values: Blocks) -> Blocks:

@@ -16,6 +16,10 @@ ratios of a pair, round by round:
   all pairs of the metric, where those that scatter less tell more, and shrunken towards what was measured elsewhere
   (INSTANCE_PRIOR), because a run has two or three instances of each tunnel, and an estimate from so few is zero half of
   the time.
+
+The slices of a search are no independent readings: each rate is offered where the trials before it say, and a trial
+that passes is read by them. So the error that the search itself finds, by leaving out one trial after another, comes on
+top (decision 0104).
 """
 
 from __future__ import annotations
@@ -48,11 +52,14 @@ EQUAL = 1e-12  # a standard error below it is that of equal values
 class RoundValues(dict[int, float]):
     """Round -> value, of cells that took turns. ``instances``: round -> the number of the VPN's tunnel that it was
     measured in. On a farm it is the number of the machine, because tunnels of one machine are not independent of each
-    other; ``machines`` has their names."""
+    other; ``machines`` has their names. ``search_error``: the standard error of the logarithm that a search finds by
+    all of its trials, of which these are the readings."""
 
-    def __init__(self, values: Blocks, instances: Mapping[int, int], machines: Sequence[str] = ()) -> None:
+    def __init__(
+        self, values: Blocks, instances: Mapping[int, int], machines: Sequence[str] = (), search_error: float = 0.0
+    ) -> None:
         super().__init__(values)
-        self.instances, self.machines = dict(instances), tuple(machines)
+        self.instances, self.machines, self.search_error = dict(instances), tuple(machines), search_error
 
 
 class Pooled(dict[int, float]):
@@ -125,7 +132,10 @@ def estimate_pairs(values: Mapping[str, Blocks]) -> dict[tuple[str, str], Estima
     series = {pair: _paired(values[pair[0]], values[pair[1]]) for pair in pairs}
     turns = {pair: paired for pair, paired in series.items() if paired is not None}
     vpns = len({vpn for pair in turns for vpn in pair})
-    rounds = dict(zip(turns, _with_all(list(turns.values()), vpns), strict=True))
+    rounds = {
+        (a, b): _with_search(estimate, values[a], values[b])
+        for (a, b), estimate in zip(turns, _with_all(list(turns.values()), vpns), strict=True)
+    }
     estimates = {}
     for a, b in pairs:
         estimate = rounds.get((a, b)) or _without_rounds(values[a], values[b])
@@ -150,7 +160,7 @@ def alone(blocks: Blocks) -> Estimate | None:
     logs = np.log(settled(list(blocks.values())))
     if isinstance(blocks, RoundValues):
         instances = np.array([blocks.instances[block] for block in blocks])
-        return _with_all([_series(logs, instances, machines=bool(blocks.machines))], 1)[0]
+        return _with_search(_with_all([_series(logs, instances, machines=bool(blocks.machines))], 1)[0], blocks)
     return Estimate(float(logs.mean()), float(standard_errors(logs)), len(logs) - 1, len(logs))
 
 
@@ -223,6 +233,13 @@ def _without_rounds(a: Blocks, b: Blocks) -> Estimate | None:
         return None
     logs = np.log(settled([a[block] / b[block] for block in shared]))
     return Estimate(float(logs.mean()), float(standard_errors(logs)), len(logs) - 1, len(logs))
+
+
+def _with_search(estimate: Estimate, *searched: Blocks) -> Estimate:
+    """The estimate, with the errors that the searches find whose readings it is made from. On a farm each machine has a
+    search of its own, and their spread says all."""
+    own = [blocks.search_error for blocks in searched if isinstance(blocks, RoundValues) and not blocks.machines]
+    return estimate._replace(error=math.hypot(estimate.error, *own))
 
 
 def _series(logs: Array, instances: Numbers, *, machines: bool = False) -> _Series:

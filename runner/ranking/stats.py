@@ -88,7 +88,9 @@ def block_values(trials: Sequence[Trial], metric: str) -> dict[int, float]:
         for block, value in measurement.blocks or [(repetition, measurement.value)]:
             by_block.setdefault(block, []).append(value)
     values = {block: values[0] if len(values) == 1 else _gmean(values) for block, values in sorted(by_block.items())}
-    return RoundValues(values, instances, [*place]) if values and instances.keys() >= values.keys() else values
+    if not values or not instances.keys() >= values.keys():
+        return values
+    return RoundValues(values, instances, [*place], measured[-1][2].search_error or 0.0)
 
 
 def summarise(values: Sequence[float]) -> Summary:

@@ -209,7 +209,7 @@ class _Side:
             block: value / baseline[block] for block, value in blocks.items() if usable and block in baseline
         }
         if isinstance(blocks, RoundValues):
-            self.block_shares = RoundValues(self.block_shares, blocks.instances)
+            self.block_shares = RoundValues(self.block_shares, blocks.instances, (), blocks.search_error)
         self.shares = list(self.block_shares.values())
 
 

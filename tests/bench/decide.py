@@ -22,6 +22,7 @@ from runner.ranking.verdicts import LEVEL, Decision, Tested, decide, level_of, p
 from runner.sweep.conductor import LOOKS_AT
 from runner.sweep.stopping import going
 from tests.bench.simulated_rounds import TRAFFIC, Machine, play, run_of
+from tests.bench.simulated_search import told_apart
 from tests.unit.synthetic import CBC, METRICS
 
 TCP = METRICS["tcp_throughput"]
@@ -42,6 +43,7 @@ MACHINES = {
     "beyond the assumption: instances of 5 %": Machine(instance=0.05),
 }
 SHAPES = ((5, 2, 20), (3, 3, 20), (5, 3, 7), (2, 2, 30))  # VPNs, instances of each, rounds of each
+SEARCHED = ((2, 2), (2, 3), (2, 10))  # instances of each, rounds of each
 FIVE = (0.0, 0.05, 0.1, 0.3, 0.6)  # logarithms of five VPNs: what pairs are decided by is from 5 to 80 %
 
 
@@ -221,6 +223,10 @@ def main() -> None:
     for name, machine in MACHINES.items():
         found = [f"{coverage(machine, shape, runs, rng)!s:>16}" for shape in SHAPES]
         print(f"{name:42}" + "".join(found))
+    print("\nPairs of five equal VPNs, found by searches in turns, that are told apart, wanted at most 5 %:")
+    for name, machine in (("quiet", QUIET), ("usual", Machine()), ("noisy", Machine(slice=0.3, stolen=0.1))):
+        shares = [Share(*told_apart(machine, *shape, max(1, runs // 40), 1)) for shape in SEARCHED]
+        print(f"{name:42}" + "".join(f"{share!s:>16}" for share in shares))
     print("\nRuns with any false verdict, wanted at most 5 %:")
     for name, truths, metrics in (
         ("three copies of one VPN, one metric", [0.0] * 3, 1),
