@@ -57,6 +57,12 @@ class _Judged:
         ]
 
     @property
+    def certainty(self) -> Certainty:
+        """The word of a sentence on the first that is named. Where none carries the line, that is what is said, and
+        which comes nearest is beside it."""
+        return self.certainties.carries if self.grade == Grade.SHORT else self.certainties.word
+
+    @property
     def reservations(self) -> list[Criterion]:
         """About the first that is named."""
         return _reservations(self.every[self.named[0]]) if self.named else []
@@ -114,7 +120,7 @@ def answer(
         needs=needs,
         named=named,
         certainties=judged.certainties,
-        certainty=judged.certainties.word,
+        certainty=judged.certainty,
         grade=judged.grade,
         candidates=sorted(candidates, key=lambda candidate: (*_place(named, candidate.vpn), -candidate.chance)),
         unknown=judged.unknown,
@@ -134,9 +140,11 @@ def bands(
     found: list[Band] = []
     for line_bps in RATES_BPS:
         judged = _judge(devices, words, _on(needs, line_bps), thresholds, state)
-        word, last = judged.certainties.word, found[-1] if found else None
-        if last and (set(last.named), last.grade, last.certainty) == (set(judged.named), judged.grade, word):
-            found[-1] = last.model_copy(update={"high_bps": line_bps, "reservations": judged.reservations})
+        last, now = found[-1] if found else None, (set(judged.named), judged.grade, judged.certainty)
+        if last and (set(last.named), last.grade, last.certainty) == now:
+            equal = min(last.equal, judged.certainties.equal, key=WEAKEST.index)
+            more = {"high_bps": line_bps, "reservations": judged.reservations, "equal": equal}
+            found[-1] = last.model_copy(update=more)
             continue
         first = judged.every[judged.named[0]] if judged.named else None
         found.append(
@@ -145,7 +153,8 @@ def bands(
                 high_bps=line_bps,
                 named=judged.named,
                 grade=judged.grade,
-                certainty=word,
+                certainty=judged.certainty,
+                equal=judged.certainties.equal,
                 reservations=judged.reservations,
                 here_bps=_known(first.capacity_bps) if first else None,
                 most_bps=_known(first.most_bps) if first else None,
@@ -196,9 +205,9 @@ def _changed(
 
 def unsettled(devices: Mapping[str, Device], words: Words, needs: Needs, *, state: MachineState = QUIET) -> list[float]:
     """The lines, of those that an answer is for, that more of the same measurements would settle: here, or on gateways
-    with cores of their own, no VPN is named for sure, and that is not because none has the musts, or because it depends
-    on the gateways whether one of them carries the line. ``needs`` without a line: RATES_BPS. Whether a VPN is steady
-    is no such doubt: only a long watch tells."""
+    with cores of their own, no VPN is named for sure, and that is not because none has the musts, or surely none
+    carries the line, or because it depends on the gateways whether one of them does. ``needs`` without a line:
+    RATES_BPS. Whether a VPN is steady is no such doubt: only a long watch tells."""
     asked = [needs.line_bps] if needs.line_bps else RATES_BPS
     return [
         line
@@ -217,6 +226,7 @@ def _settled(said: Answer, own_cores: bool) -> bool:
     unsure = [candidate for candidate in said.candidates if 1 - SURE < candidate.chance < SURE]
     unsure += [said.of(vpn) for vpn in said.named[:1] if words.carries != "sure"]
     nobody = all(any(reason.musts for reason in candidate.reasons) for candidate in said.candidates)
+    nobody |= said.grade == Grade.SHORT and words.carries == "sure"
     return nobody or (sure and words.steady != "open") or any(_by_gateways(candidate) for candidate in unsure)
 
 
@@ -257,8 +267,8 @@ def _name(
 ) -> tuple[list[str], Certainty, Certainty]:
     """Those that are named, and how sure it is that the first belongs to the best, and that all do. First is the most
     likely, and of those that are sure the one whose musts were shown, then what carries most. Beside it stand those
-    that are chosen together with it in as many draws as its word asks for. Where no VPN is probable, all that are
-    possible are named. What is useless in half of the draws is never named."""
+    that are probably chosen together with it. Where no VPN is probable, all that are possible are named. What is
+    useless in half of the draws is never named."""
     columns = {vpn: drawn[:, at] for at, vpn in enumerate(able)}
     chances = {vpn: float(column.mean()) for vpn, column in columns.items()}
     good = [vpn for vpn in able if chances[vpn] >= POSSIBLE and _middle(every[vpn]) <= Grade.SHORT]
@@ -274,10 +284,9 @@ def _name(
     best = _word(chances[good[0]])
     if best == "open":
         return good, "open", "open"
-    least, together = (SURE if best == "sure" else PROBABLE), columns[good[0]]
-    named = good[:1]
+    together, named = columns[good[0]], good[:1]
     for vpn in good[1:]:
-        if (both := together & columns[vpn]).mean() >= least:
+        if (both := together & columns[vpn]).mean() >= PROBABLE:
             together, named = both, [*named, vpn]
     return named, best, _word(float(together.mean()))
 

@@ -88,9 +88,9 @@ class Certainties(Strict):
 class Answer(Strict):
     """The answer for ``needs``. ``named``: the VPNs that are equally good, the first one to take, or, where the best is
     open, those between which it is not decided; empty where no VPN fulfils the musts and was measured. ``chance``: that
-    of the first. ``certainty``: the weakest of the ``certainties``. ``grade``: of the first; SHORT: it comes nearest,
-    and does not carry the line. ``unknown``: the VPNs that have the musts, and of which what counts was not
-    measured."""
+    of the first. ``certainty``: the weakest of the ``certainties`` about the first; where it does not carry the line,
+    that it does not. ``grade``: of the first; SHORT: it comes nearest, and does not carry the line. ``unknown``: the
+    VPNs that have the musts, and of which what counts was not measured."""
 
     needs: Needs
     named: list[str]
@@ -107,7 +107,8 @@ class Answer(Strict):
 
 class Band(Strict):
     """The lines of RATES_BPS, from ``low_bps`` to ``high_bps``, for which the same VPNs are named, at the same grade
-    and with the same word, ``certainty``. ``reservations``: about the first, on the highest of these lines;
+    and with the same word, ``certainty``. ``equal``: that these are equally good, on each of these lines.
+    ``reservations``: about the first, on the highest of these lines;
     ``here_bps``, ``most_bps``: what it carries (see Candidate); ``unknown``: see Answer, of the lowest of these
     lines."""
 
@@ -116,6 +117,7 @@ class Band(Strict):
     named: list[str]
     grade: int
     certainty: Certainty = "open"
+    equal: Certainty = "open"
     reservations: list[Criterion] = []
     here_bps: float | None = None
     most_bps: float | None = None

@@ -27,7 +27,7 @@ ONCE = 3  # of them that a command measures
 LEAST_TOLD = 0.005  # of a core
 TRIED = 2  # commands that show what is not known
 RESERVED: Mapping[Criterion, str] = {
-    "capacity": "with little room",
+    "capacity": "less than a quarter in reserve",
     "loss": "it loses more than 0.1 % of the datagrams",
     "delay": "it adds more than 10 ms to a packet",
     "mouth_to_ear": "a call takes more than 150 ms from end to end",
@@ -282,7 +282,8 @@ def _band(band: Band) -> str:
         nearest = f"{band.named[0]} comes nearest, {_up_to(band.here_bps, band.most_bps)}"
         return f"{BAND[band.certainty]}nothing here suits it; {nearest}"
     kept = f" ({', '.join(RESERVED[name] for name in band.reservations)})" if band.reservations else ""
-    equal = ": equally good" if len(band.named) > 1 and band.certainty != "open" else ""
+    probably = "probably " * (band.certainty == "sure" and band.equal != "sure")
+    equal = f": {probably}equally good" if len(band.named) > 1 and band.certainty != "open" else ""
     return f"{BAND[band.certainty]}{_either(band.named)}{equal}{kept}"
 
 
@@ -301,7 +302,7 @@ def _reason(reason: Reason, candidate: Candidate) -> str:
 
 def _carries(value: float, candidate: Candidate) -> str:
     if candidate.grade < Grade.SHORT:
-        return f"carries it with little room: {text.quantity(value, 'bit/s')}"
+        return f"carries it, with less than a quarter in reserve: {text.quantity(value, 'bit/s')}"
     if candidate.carries == "no":
         return f"does not carry it: {text.quantity(value, 'bit/s')}"
     return f"depends: {_up_to(candidate.here_bps, candidate.most_bps)}"

@@ -16,11 +16,10 @@ from runner.lab.software.image import Image
 from runner.sweep.conductor import Conductor
 from runner.sweep.request import Request
 from runner.sweep.run_record import describe, measured_vpns, membership, wanted
-from runner.sweep.stopping import Going, choosing, going
+from runner.sweep.stopping import CHOICE_LOOKS_AT, LADDER, Going, choosing, going
 from runner.tunnel.bring_up import unsupported
 from runner.vpn.plugin import Vpn
 
-LADDER = "ladder"  # the instrument that a choice needs
 EACH_S = 20.0  # that the passes of one VPN's ladders take, with its tunnels, before anything is sure of it
 
 
@@ -111,6 +110,7 @@ def carry_on(rest: Rest, request: Request) -> None:
         before.watcher,
         membership(more),
         look=partial(look_at, store.folder, request) if chooses(request) else None,
+        looks_at=CHOICE_LOOKS_AT,
         outcome=before.outcome,
         come_in=come_in,
     )

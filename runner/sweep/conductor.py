@@ -35,7 +35,7 @@ from runner.sweep.rounds import Rounds, StandingTunnel, most_standing, shared_le
 from runner.sweep.running_trial import RunningTrial
 from runner.sweep.settings import Outcome, Stage, Watcher
 from runner.sweep.shares import Shares, parts, side_share
-from runner.sweep.stopping import FEWEST_INSTANCES, MOST_REPETITIONS, Going, instances, next_look
+from runner.sweep.stopping import FEWEST_INSTANCES, FIRST_ROUNDS, MOST_REPETITIONS, Going, instances, next_look
 from runner.sweep.supported import refusals
 from runner.sweep.tunnels import RunContext
 from runner.tunnel.bring_up import Bench
@@ -47,6 +47,7 @@ LOOKS_AT = (0.35, 0.5, 0.65, 0.8, 0.9)  # of a deadline's time; the report is th
 # Such trials in a ranked tunnel have a turn in every fifth round, and in every tenth under a deadline: in the first one
 # of an instance.
 SIDE_EVERY, SIDE_EVERY_HURRIED = 5, 10
+WAITS = 2  # times as seldom have those their turns without which something can be said
 ROUNDS_OF_A_BLOCK = 100_000  # at most, of one that is measured apart from the others
 KEPT_EVERY_S = 5.0  # the samples of a trial that is measured by itself, where a killed run would lose more
 
@@ -66,6 +67,7 @@ class Conductor:
     until_significant: bool = False  # then block after block as long as something is in doubt
     before_s: float = 0.0  # what earlier calls on the same folder took
     come_in: bool = False  # the cells are of VPNs that come in later: in tunnels after those that the run has
+    looks_at: Sequence[float] = LOOKS_AT
     outcome: Outcome = field(default_factory=Outcome)
     _rest: list[PlannedTunnel] = field(default_factory=list)  # of this block, and not begun
     _later: Sums = field(default_factory=Sums)  # of the blocks after it
@@ -73,6 +75,8 @@ class Conductor:
     _until: float = 0.0  # when the rounds that are being played will end, by time.monotonic()
     _looks: list[float] = field(default_factory=list)  # when to look next, by time.monotonic()
     _going: set[str] | None = None  # the ranked cells that still have turns; None: all
+    _first: set[str] = field(default_factory=set)  # those that have a turn in each round, while the others wait
+    _said: str = ""  # at the last look
     _twice: set[str] = field(default_factory=set)  # those that have twice as many
     _without_number: set[str] = field(default_factory=set)  # ranked cells that earlier calls left out
 
@@ -95,7 +99,7 @@ class Conductor:
             now, total_s = time.monotonic(), stage.deadline - time.monotonic()
             side = side_share(self.cells, self._ranked, self.experiments_of, SIDE_SHARE)
             self._shares.side_left_s, self._total_s = side * total_s, total_s
-            self._looks = [now + share * total_s for share in LOOKS_AT] if self.look else []
+            self._looks = [now + share * total_s for share in self.looks_at] if self.look else []
         try:
             hopeless |= self.probe({trial.cell for trial in seen if trial.status in ("ok", "unsupported")})
             if self._looks and self.until_significant and any(trial.status == "ok" for trial in seen):
@@ -315,6 +319,8 @@ class Conductor:
                 most = self.stage.profile.rounds if took_s / 2 < self.stage.hours.left_s() else 1
                 return played < most
             self._until = min(until, self.stage.deadline)
+            if self._first:
+                return played < FIRST_ROUNDS and now < self.stage.deadline
             return played == 0 or now + took_s / 2 < min(until, self.stage.deadline)
 
         self._give_turns(stands)
@@ -327,6 +333,8 @@ class Conductor:
             for trial in stand.trials:
                 key, other = trial.planned.cell.key, side_every if self._is_ranked(stand.tunnel) else 1
                 trial.every = trial.planned.instrument.every * self._ranked.get(key, other)
+                if self._first:
+                    trial.every = 1 if key in self._first else WAITS * trial.every
                 trial.times = 2 if key in self._twice else 1
 
     def _take_a_look(self) -> None:
@@ -334,11 +342,14 @@ class Conductor:
         assert self.look is not None
         assert self.stage.deadline is not None
         going = self.look(self.stage.deadline - time.monotonic(), self._share())
-        self._twice = going.twice
+        self._twice, self._first = going.twice, going.first
         self._going = {cell.key for cell in going.cells} | self._without_number
-        self.outcome.looks += 1
+        self.outcome.looks += going.tests_pairs
         open_ones = f"{len(going.doubts)} {'answer is' if len(going.doubts) == 1 else 'answers are'} still undecided"
-        self.watcher.say(f"{open_ones}: {len(self._going)} of {len(self._ranked)} trials go on.")
+        said = f"{open_ones}: {len(self._going)} of {len(self._ranked)} trials go on."
+        if said != self._said and not going.first:
+            self.watcher.say(said)
+        self._said = said
 
     def _has_turns(self, trial: RunningTrial) -> bool:
         return not self._is_ended(trial.planned.cell.key)

@@ -1,7 +1,8 @@
 """Decides at each look which cells go on, so that the time that is left decides the most pairs and measures the quoted
 ratios well enough; and decides when to look.
 
-Each look makes every verdict stricter, so that a call has six looks at most, with O'Brien and Fleming's bounds.
+Each look at pairs makes every verdict stricter, so that a call has six of these at most, with O'Brien and Fleming's
+bounds. A choice tests no pairs, and is looked at after each round.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from runner.data.trials import MOST_LOOKS, Cell, Run, Trial
 from runner.ranking.doubts import Doubt, cells_in_doubt, doubts, look
 from runner.ranking.weights import Weights
 
+CHOICE_LOOKS_AT = tuple(share / 50 for share in range(50))  # of its time: before each round
 INITIAL_REPETITIONS = 3  # with --until-significant: before them, little is known of the spread
 MOST_REPETITIONS = 30  # with --until-significant, where no deadline is given
 GROWTH = 1.6  # from one look to the next, in repetitions: 3, 5, 8, 13, 21, 30
@@ -30,6 +32,8 @@ LEAST_SHARE = 0.05  # of a run, before which nothing is decided
 WIDTHS = {"tcp_throughput": 1.075}
 INSTANCE_S = 180.0  # of a long deadline, to each tunnel of a VPN: more rounds in the same ones would tell little more
 FEWEST_INSTANCES = 2  # of the tunnels of each VPN
+FIRST_ROUNDS = -(-FEWEST_ROUNDS // FEWEST_INSTANCES)  # in each of these, before a choice says anything
+LADDER = "ladder"  # the instrument that a choice needs
 TWICE = 0.5  # of a VPN's pairs in such a metric: where more are undecided or too wide, it has two slices in a round
 
 
@@ -40,6 +44,8 @@ class Going(NamedTuple):
     cells: list[Cell]
     doubts: list[str]
     twice: set[str]
+    tests_pairs: bool = True  # a look that tests none costs the verdicts on them nothing
+    first: set[str] = set()  # the keys of those that nothing is said without: they have a turn in each round now
 
 
 def going(
@@ -70,7 +76,13 @@ def choosing(run: Run, trials: Sequence[Trial], cells: Sequence[Cell]) -> Going:
     few = state.rounds < FEWEST_ROUNDS or _too_few(trials, made)
     asked = [run.needs.line_bps] if run.needs.line_bps else list(RATES_BPS)
     lines = asked if few else unsettled(made, words, run.needs, state=state)
-    return Going(list(cells) if lines else [], [f"{line / 1e6:g} Mbit/s" for line in lines], set())
+    return Going(
+        list(cells) if lines else [],
+        [f"{line / 1e6:g} Mbit/s" for line in lines],
+        twice=set(),
+        tests_pairs=False,
+        first={cell.key for cell in cells if cell.params["measure"] == LADDER} if few else set(),
+    )
 
 
 def _too_few(trials: Sequence[Trial], vpns: Container[str]) -> bool:

@@ -12,7 +12,7 @@ from runner.choice.devices import devices
 from runner.cli.main import main
 from runner.data.store import load_run
 from runner.data.trials import Cell, Run, Trial
-from runner.sweep import coming_in, conductor
+from runner.sweep import coming_in
 from runner.sweep.stopping import Going
 
 
@@ -24,7 +24,6 @@ def test_candidates_come_in_when_the_first_ones_are_settled(
         return Going([], [], set()) if climbed else Going(list(cells), ["all lines"], set())
 
     monkeypatch.setattr(coming_in, "choosing", settled)
-    monkeypatch.setattr(conductor, "LOOKS_AT", (0.2, 0.3, 0.4, 0.6))
     object.__setattr__(experiments.choose.EXPERIMENT, "first", ("wireguard_go",))
     folder = tmp_path / "run"
     argv = ["run", "choose", "--deadline", "90s", "--out", str(folder), "--quiet"]

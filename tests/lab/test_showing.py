@@ -12,7 +12,7 @@ from runner.choice.musts import states
 from runner.cli.main import main
 from runner.data.store import load_run
 from runner.data.trials import Cell, Run, Trial
-from runner.sweep import coming_in, conductor, showing
+from runner.sweep import coming_in, showing
 from runner.sweep.stopping import Going
 
 LADDERS = [f"{carried} of {vpn}" for carried in ("tcp", "datagrams") for vpn in ("none", "openvpn_tcp")]
@@ -27,7 +27,6 @@ def test_a_must_and_the_loss_of_the_path_are_shown(
         return Going([], [], set()) if len(climbed) == len(LADDERS) else Going(list(cells), ["20 Mbit/s"], set())
 
     monkeypatch.setattr(coming_in, "choosing", settled)
-    monkeypatch.setattr(conductor, "LOOKS_AT", (0.2, 0.3, 0.4, 0.6))
     monkeypatch.setattr(showing, "shipped_runs", list)  # nothing is known from before
     folder = tmp_path / "run"
     argv = ["run", "choose", "--vpn", "openvpn_tcp", *ASKED.split()]

@@ -312,7 +312,8 @@ function choosing(data, devices) {
     }
     if (data.disturbed) for (const name of Object.keys(certainties)) certainties[name] = weakest(certainties[name], "probably");
     const unknown = able.filter((one) => one.middle === UNKNOWN || (one.middle > SHORT && one.chance >= rule.POSSIBLE)).map((one) => one.vpn);
-    const certainty = weakest(certainties.best, certainties.carries, certainties.steady);
+    const ofFirst = weakest(certainties.best, certainties.carries, certainties.steady);
+    const certainty = first && first.middle === SHORT ? certainties.carries : ofFirst;
     return {every, named, unknown, certainties, certainty};
   }
 
@@ -323,11 +324,11 @@ function choosing(data, devices) {
     good.sort((a, b) => a.key.reduce((order, value, index) => order || value - b.key[index], 0) || (a.one.vpn < b.one.vpn ? -1 : 1));
     const all = good.map(({one}) => one), best = all.length ? wordFor(all[0].chance) : "open";
     if (best === "open") return [all, "open", "open"];
+    const named = [all[0]];
     let together = all[0].drawn;
-    const named = [all[0]], least = best === "sure" ? rule.SURE : rule.PROBABLE;
     for (const one of all.slice(1)) {
       const both = together.map((value, draw) => value & one.drawn[draw]);
-      if (meanOf(both) >= least) [together] = [both, named.push(one)];
+      if (meanOf(both) >= rule.PROBABLE) [together] = [both, named.push(one)];
     }
     return [named, best, wordFor(meanOf(together))];
   }
@@ -405,14 +406,14 @@ function choosing(data, devices) {
   function bands(needs) {
     const found = [];
     for (const line of rule.rates) {
-      const {named, unknown, certainty} = judge({...needs, line_bps: line}), first = named[0], last = found.at(-1);
+      const {named, unknown, certainties, certainty} = judge({...needs, line_bps: line}), first = named[0], last = found.at(-1);
       const now = {
         named: named.map((one) => one.vpn), grade: first ? first.middle : UNKNOWN, certainty,
-        reservations: first ? reservationsOf(first) : [], unknown,
+        equal: certainties.equal, reservations: first ? reservationsOf(first) : [], unknown,
       };
       const same = last && last.grade === now.grade && last.certainty === certainty && last.named.length === now.named.length &&
         now.named.every((vpn) => last.named.includes(vpn));
-      if (same) Object.assign(last, {high_bps: line, reservations: now.reservations});
+      if (same) Object.assign(last, {high_bps: line, reservations: now.reservations, equal: weakest(last.equal, now.equal)});
       else found.push({low_bps: line, high_bps: line, ...now, here_bps: first ? known(first.here) : null, most_bps: first ? known(first.most) : null});
     }
     return found;
@@ -501,7 +502,8 @@ function saying(data) {
     const word = data.say.band[band.certainty];
     if (band.grade === SHORT) return `${word}nothing here suits it; ${band.named[0]} comes nearest, ${upTo(band.here_bps, band.most_bps)}`;
     const kept = band.reservations.length ? ` (${reserved(band.reservations).join(", ")})` : "";
-    const equal = band.named.length > 1 && band.certainty !== "open" ? ": equally good" : "";
+    const probably = band.certainty === "sure" && band.equal !== "sure" ? "probably " : "";
+    const equal = band.named.length > 1 && band.certainty !== "open" ? `: ${probably}equally good` : "";
     return `${word}${listed(band.named, "or")}${equal}${kept}`;
   }
 
@@ -524,7 +526,7 @@ function saying(data) {
 
   const REASONS = {
     capacity: (value, candidate) => (
-      candidate.grade < SHORT ? `carries it with little room: ${quantity(value)}`
+      candidate.grade < SHORT ? `carries it, with less than a quarter in reserve: ${quantity(value)}`
         : candidate.carries === "no" ? `does not carry it: ${quantity(value)}`
           : `depends: ${upTo(candidate.here_bps, candidate.most_bps)}`),
     loss: (value, candidate) => `loses ${(100 * value).toFixed(1)} % of the datagrams at ${Math.round(100 * data.thresholds.load)}% of ${candidate.carries === "yes" ? "the line" : "what it carries"}`,

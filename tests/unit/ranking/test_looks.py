@@ -37,12 +37,12 @@ EVEN = dict.fromkeys(VPNS, 0.05)
 
 
 def test_what_is_decided_and_known_gets_no_more_of_the_time() -> None:
-    assert at_a_look(*run_of({"tcp_throughput": rounds(EVEN)})) == ([], [], set())
+    assert at_a_look(*run_of({"tcp_throughput": rounds(EVEN)})) == Going([], [], set())
 
 
 def test_a_ratio_of_tcp_that_is_decided_and_wide_goes_on_until_it_is_known() -> None:
     wide = {"tcp_throughput": rounds(dict.fromkeys(VPNS, 0.4))}
-    cells, undecided, _ = at_a_look(*run_of(wide))
+    cells, undecided, _, *_ = at_a_look(*run_of(wide))
     assert {cell.vpn for cell in cells} == {*VPNS, BASELINE}
     assert {cell.params["measure"] for cell in cells} == {"tcp"}
     assert undecided == []
@@ -54,15 +54,15 @@ def test_a_ratio_of_tcp_that_is_decided_and_wide_goes_on_until_it_is_known() -> 
 
 def test_only_a_deadline_has_time_for_what_is_decided() -> None:
     """Who measures block after block until all is decided has asked for no more."""
-    assert at_a_look(*run_of({"tcp_throughput": rounds(dict.fromkeys(VPNS, 0.4))}), math.inf) == ([], [], set())
+    assert at_a_look(*run_of({"tcp_throughput": rounds(dict.fromkeys(VPNS, 0.4))}), math.inf) == Going([], [], set())
 
 
 def test_other_metrics_end_with_their_verdicts() -> None:
-    assert at_a_look(*run_of({"rtt": rounds(dict.fromkeys(VPNS, 0.4))})) == ([], [], set())
+    assert at_a_look(*run_of({"rtt": rounds(dict.fromkeys(VPNS, 0.4))})) == Going([], [], set())
 
 
 def test_the_vpn_whose_slices_scatter_has_two_in_a_round() -> None:
-    cells, _, twice = at_a_look(*run_of({"tcp_throughput": rounds(EVEN | {"c": 0.5})}))
+    cells, _, twice, *_ = at_a_look(*run_of({"tcp_throughput": rounds(EVEN | {"c": 0.5})}))
     assert {cell.vpn for cell in cells} == {*VPNS, BASELINE}, "it is compared with all"
     assert twice == {Cell(vpn="c", params=CBC | TCP).key}
 
@@ -73,7 +73,7 @@ def test_what_is_recommended_has_no_width_to_reach() -> None:
     recommended = run_of({"tcp_throughput": rounds(dict.fromkeys(VPNS, 0.4))})[1]
     trials += [trial.model_copy(update={"params": GCM | TCP, "id": f"{trial.id}-gcm"}) for trial in recommended]
     cells = [*CELLS, *(Cell(vpn=vpn, params=GCM | TCP) for vpn in VPNS)]
-    assert going(run, trials, cells, None, 100.0, 0.9) == ([], [], set())
+    assert going(run, trials, cells, None, 100.0, 0.9) == Going([], [], set())
 
 
 def test_who_stops_when_a_ratio_is_narrow_covers_the_truth_all_the_same() -> None:

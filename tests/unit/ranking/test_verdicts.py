@@ -19,7 +19,7 @@ from runner.ranking.looks import nominal
 from runner.ranking.stats import block_values
 from runner.ranking.verdicts import Verdict, decide, held, level_of, probabilities, seconds_to_decide, turned
 from runner.ranking.weights import Weights
-from runner.sweep.stopping import going
+from runner.sweep.stopping import Going, going
 from tests.bench.decide import QUIET, decided, decided_by_blocks, false_runs, false_with_looks
 from tests.bench.simulated_rounds import Machine, play, run_of
 from tests.unit.reports import rank, trials_of
@@ -213,7 +213,7 @@ def test_a_run_without_pairs_goes_on_after_a_look() -> None:
     played = play(QUIET, [0.0], 1, 8, rng())
     run, trials = run_of({"tcp_throughput": {"none": played[0]}})
     cells = [Cell(vpn=trial.vpn, params=trial.params) for trial in trials]
-    assert going(run, trials, cells, None, 10.0, 40.0) == (cells, [], set())
+    assert going(run, trials, cells, None, 10.0, 40.0) == Going(cells, [], set())
 
 
 def test_more_looks_leave_more_in_doubt() -> None:

@@ -61,7 +61,7 @@ APART = {"none": 9000.0, "openvpn": 300.0, "ssh_tun": 200.0, "ipsec_user": 100.0
 
 
 def test_the_next_block_has_the_pair_in_doubt_and_the_baseline_only() -> None:
-    cells, doubts, _ = going(RUN, first_blocks(CLOSE), CELLS, TCP_ONLY, math.inf, 1.0)
+    cells, doubts, *_ = going(RUN, first_blocks(CLOSE), CELLS, TCP_ONLY, math.inf, 1.0)
     assert {(cell.vpn, *cell.params.values()) for cell in cells} == {
         ("none", *(PLAIN | TCP).values()),
         ("openvpn", *(CBC | TCP).values()),
@@ -74,7 +74,7 @@ def test_the_next_block_has_the_pair_in_doubt_and_the_baseline_only() -> None:
 
 
 def test_separated_neighbours_end_it() -> None:
-    assert going(RUN, first_blocks(APART), CELLS, TCP_ONLY, math.inf, 1.0) == ([], [], set())
+    assert going(RUN, first_blocks(APART), CELLS, TCP_ONLY, math.inf, 1.0) == Going([], [], set())
 
 
 def test_only_the_metric_in_doubt_is_measured() -> None:
@@ -89,7 +89,7 @@ def test_only_the_metric_in_doubt_is_measured() -> None:
 
 
 def test_what_is_not_asked_for_is_not_measured_and_stays_in_doubt() -> None:
-    cells, doubts, _ = going(
+    cells, doubts, *_ = going(
         RUN, first_blocks(CLOSE), [c for c in CELLS if c.vpn in ("none", "ipsec_user")], TCP_ONLY, math.inf, 1.0
     )
     assert cells == []
@@ -97,7 +97,7 @@ def test_what_is_not_asked_for_is_not_measured_and_stays_in_doubt() -> None:
 
 
 def test_nothing_is_known_before_the_second_block() -> None:
-    cells, doubts, _ = going(RUN, measured(CELLS, 1, APART), CELLS, TCP_ONLY, math.inf, 1.0)
+    cells, doubts, *_ = going(RUN, measured(CELLS, 1, APART), CELLS, TCP_ONLY, math.inf, 1.0)
     assert {cell.vpn for cell in cells} == set(VPNS)
     assert doubts
     assert not any("%" in doubt for doubt in doubts)
@@ -108,7 +108,7 @@ def test_repeating_what_is_in_doubt_separates_it() -> None:
     truth = CLOSE
     trials = first_blocks(truth)
     for block in range(4, 40):
-        cells, doubts, _ = going(RUN, trials, CELLS, TCP_ONLY, math.inf, 1.0)
+        cells, doubts, *_ = going(RUN, trials, CELLS, TCP_ONLY, math.inf, 1.0)
         if not doubts:
             break
         trials += measured(cells, block, truth)
