@@ -135,7 +135,7 @@ class PlainProgress:
         """Print what this machine cannot run, how many trials are ahead, and for how long (s)."""
         self.total = self.done + trials
         if self.lacking:
-            self.say(f"Not supported here, at all or at some levels: {', '.join(self.lacking)} (why: vpneval doctor)")
+            self.say(f"This machine cannot run, or not at every level: {', '.join(self.lacking)}. Why: vpneval doctor")
             self.lacking.clear()
         self.say(f"{trials} trials will be measured, in about {clock(expected_s)} min")
 

@@ -103,9 +103,9 @@ def sentence(metric: Metric, verdict: Verdict) -> str:
         return f"{has}: for a user the same, as it is surely less than a factor of {verdict.margin:.3g} away."
     if verdict.decision == "undecided":
         more = (
-            f"about {verdict.seconds / 60:.0f} more minutes of these two would tell"
+            f"about {verdict.seconds / 60:.0f} more minutes of these two would decide it"
             if verdict.seconds and (verdict.seconds >= 90)
-            else "a minute more of these two would tell"
+            else "a minute more of these two would decide it"
         )
         return f"{has}: not decided yet; {verdict.reason or more}."
     return f"{has}: {verdict.decision}."

@@ -271,7 +271,7 @@ def _afterwards(
     near, far = sites[0].host_address, sites[-1].host_address
     if vpn.carries == "ip":
         yield (
-            "Run it on both gateways. It sends a packet as a host does, and says what lets it not through, or past the "
+            "Run it on both gateways. It sends a packet like a host's, and reports what blocks it, or leaks around the "
             f"tunnel. Then hosts reach each other: `ping {far}` on {near}, or with two others of both networks.\n"
         )
     else:

@@ -128,7 +128,7 @@ def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = 15.
     end = time.monotonic() + deadline_s
     while not condition():
         if time.monotonic() > end:
-            raise TimeoutError(f"{what} did not happen within {deadline_s:g} s")
+            raise TimeoutError(f"gave up after {deadline_s:g} s: no sign of {what}")
         time.sleep(pause_s)
 
 
