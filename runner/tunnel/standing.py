@@ -202,7 +202,7 @@ class _Examining:
 
     def whole(self, to: str, own: str, mtu: int) -> tuple[int | None, bool | None]:
         """The longest packet that goes to ``to`` without a fragment on the path, and whether one of ``mtu`` bytes is
-        cut. None where a packet of that length is not answered."""
+        cut. None where it is not known: no packet of that length is answered."""
         headers = HEADERS_BYTES[ip_version(to)]
 
         def cut(length: int) -> bool | None:
@@ -215,11 +215,11 @@ class _Examining:
         if not longest:
             return (None if longest is None else mtu), longest
         near = mtu - NEAR_BYTES
-        low, high = (SHORTEST, near) if cut(near) else (near, mtu)
-        while high - low > 1:
+        low, high = (near, mtu) if cut(near) is False else (SHORTEST, near)
+        while high - low > 1:  # what is not answered may be cut, and its pieces lost
             middle = (low + high) // 2
-            low, high = (low, middle) if cut(middle) else (middle, high)
-        return low, True
+            low, high = (middle, high) if cut(middle) is False else (low, middle)
+        return (low if cut(low) is False else None), True
 
     def rates(self, to: str, own: str, max_bps: float, watch: list[MachineLoad]) -> list[float]:
         """The rates of TCP both ways, with the loads of the slower one in ``watch``. Empty where no port is open."""

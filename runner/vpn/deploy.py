@@ -3,6 +3,7 @@
 ``recipe --write`` makes it; the page that ``recipe`` prints makes the same with here-documents (runner/vpn/page.py).
 up.sh, check.sh, down.sh, the functions and the units are in runner/vpn/gateway/ as they are on the gateway. What
 differs from VPN to VPN: its own files, ``tunnel`` (the plugin's commands), ``undo``, and the values in ``gateway.sh``.
+A gateway may have several tunnels: each has a name, and by it a folder below ``HOME``, units and nftables tables.
 """
 
 from __future__ import annotations
@@ -19,78 +20,83 @@ from pathlib import Path
 from runner.data.errors import UsageError
 from runner.data.levels import Params
 from runner.lab.shape.site import ENCAPSULATION_BYTES, TCP_PORTS, Site, higher_numbered, lower_numbered, peers_of
+from runner.vpn.closing import rules
 from runner.vpn.plugin import Secrets, Vpn
 from runner.vpn.recipe import KeyMaker, RecipeScript, check_offered, script_of
 
 HOME = "/etc/vpneval"
-TABLE = "vpneval_tunnel"
+UNITS = "/etc/systemd/system"
 # Of every tunnel: command -> Debian package.
 TOOLS = {"nft": "nftables", "ping": "iputils-ping", "ip": "iproute2", "sysctl": "procps"}
 WAN_PORT = "vpneval-wan"  # in the place of the gateway's own name for it, which may be any word
 PING_HEADER_BYTES = {4: 28, 6: 48}
 GATEWAY = Path(__file__).with_name("gateway")
-GATEWAY_SH = f"files{HOME}/gateway.sh"
 IN_IPV6 = ("network_ipv6", "address_ipv6")
 NOT_CARRIED = "the tunnel does not carry them, packets to them are dropped"
 Files = Mapping[str, tuple[str, int]]  # path in the directory -> text, mode
 
 
-def common() -> Files:
-    """The files that are the same in the directory of every gateway and VPN."""
-    scripts = {name: ((GATEWAY / name).read_text(encoding="utf-8"), 0o700) for name in ("up.sh", "check.sh", "down.sh")}
+def common(name: str) -> Files:
+    """The files of the tunnel ``name`` whose texts are the same for every gateway and VPN."""
     places = {
-        "functions.sh": HOME,
-        "vpneval-tunnel.service": "/etc/systemd/system",
-        "vpneval-closed.service": "/etc/systemd/system",
+        **{script: (script, 0o700) for script in ("up.sh", "check.sh", "down.sh")},
+        "functions.sh": (f"files{HOME}/{name}/functions.sh", 0o644),
+        "vpneval-tunnel@.service": (f"files{UNITS}/vpneval-tunnel@{name}.service", 0o644),
+        "vpneval-closed@.service": (f"files{UNITS}/vpneval-closed@{name}.service", 0o644),
     }
-    installed = {
-        f"files{place}/{name}": ((GATEWAY / name).read_text(encoding="utf-8"), 0o644) for name, place in places.items()
-    }
-    return {**scripts, **installed}
+    return {path: ((GATEWAY / source).read_text(encoding="utf-8"), mode) for source, (path, mode) in places.items()}
 
 
 def gateway_files(
     vpn: Vpn, params: Params, me: Site, sites: Sequence[Site], secrets: Secrets, path_mtu: int | None
 ) -> Files:
-    """The files of the directory that only gateway ``me`` has, but for the recipe's name (``named``).
+    """The files of the directory that only gateway ``me`` has, but for the tunnel's name (``named``).
 
-    Raises UsageError for what is no address or network."""
+    Raises UsageError for what is no address or network, and for a network that would cut a gateway off."""
     check_addresses(sites)
+    if vpn.carries == "ip":
+        check_networks(me, sites)
     me = replace(me, wan_interface=WAN_PORT)
     script, peers = script_of(vpn, params, me, sites, secrets), peers_of(me, sites)
     head = f"# {vpn.title} on {me.name}, to {', '.join(peer.name for peer in peers)}\n"
     files = {f"files{path}": file for path, file in script.files.items()}
     lines, undone = (with_wan_port(lines, peers) for lines in (script.lines, script.undo))
     start = "\n".join(["begin", *lines, "end\n"])
-    functions = f". {HOME}/functions.sh\n"
-    files[f"files{HOME}/tunnel"] = f"#!/bin/bash\n{head}{functions}{start}", 0o700
-    needs = functions if undone != script.undo else ""
+    undo = "\n".join(["unclamp", *undone, "true\n"])
+    for name, text in (("tunnel", start), ("undo", undo)):
+        files[f"files{HOME}/{name}"] = f"#!/bin/bash\n{head}. {HOME}/functions.sh\n{text}", 0o700
     inner = "inner" in params
-    tables = [f"nft delete table {family} {TABLE} 2> /dev/null || true" for family in ("ip", *["ip6"] * inner)]
-    undo = "\n".join([*tables, *undone, "true\n"])
-    files[f"files{HOME}/undo"] = f"#!/bin/bash\n{head}{needs}{undo}", 0o700
     of_gateway = values_of(vpn, me, peers, script) | (of_ipv6(me, peers) if inner else {})
     values = "".join(f"{name}={shlex.quote(value)}\n" for name, value in of_gateway.items())
     mtu = f"mtu={shlex.quote(str(path_mtu)) if path_mtu else ''} # of the path, bytes; empty: found by pings\n"
     said = "packets to them leave in the tunnel, or are dropped" if inner else NOT_CARRIED
-    networks = " ".join(peer.lan_ipv6 for peer in peers if inner or (peer.network_ipv6 and vpn.carries == "ip"))
-    closed6 = f"closed6={shlex.quote(networks) if networks else ''} # IPv6 networks of the other site: {said}\n"
-    files[GATEWAY_SH] = f"{head}{values}{mtu}{closed6}", 0o644
+    networks = [peer.lan_ipv6 for peer in peers if inner or (peer.network_ipv6 and vpn.carries == "ip")]
+    closed6 = (
+        f"closed6={shlex.quote(' '.join(networks)) if networks else ''} # IPv6 networks of the other site: {said}\n"
+    )
+    files[f"files{HOME}/gateway.sh"] = f"{head}{values}{mtu}{closed6}", 0o644
+    closing: dict[str, str] = {}
+    if closed := of_gateway["closed"].split():
+        closing |= rules("ip", me.lan, closed, of_gateway["tunnel"].split())
+    if networks:
+        closing |= rules("ip6", me.lan_ipv6, networks, of_gateway["tunnel"].split(), carried=inner)
+    files |= {f"files{HOME}/{name}": (text, 0o644) for name, text in closing.items()}
     return files
 
 
 def named(vpn: Vpn, gateways: Mapping[str, Files]) -> tuple[str, dict[str, Files]]:
-    """A name for the recipe that no other one has, and each gateway's files with it: so that no directory is taken for
-    another recipe's, here or on the gateway."""
+    """A name for the tunnel that no other one has, and each gateway's files with it: what is below ``HOME`` is in a
+    folder of that name."""
     said = repr(sorted((name, sorted(files.items())) for name, files in gateways.items()))
     name = f"{re.sub(r'[^A-Za-z0-9_]+', '-', vpn.name)}-{hashlib.sha256(said.encode()).hexdigest()[:6]}"
 
-    def with_name(files: Files) -> Files:
-        text, mode = files[GATEWAY_SH]
-        head, _, values = text.partition("\n")
-        return {**files, GATEWAY_SH: (f"{head}\nrecipe={name}\n{values}", mode)}
+    def with_name(text: str) -> str:
+        return text.replace(f"{HOME}/", f"{HOME}/{name}/")
 
-    return name, {gateway: with_name(files) for gateway, files in gateways.items()}
+    return name, {
+        gateway: {with_name(path): (with_name(text), mode) for path, (text, mode) in files.items()}
+        for gateway, files in gateways.items()
+    }
 
 
 def check_addresses(sites: Sequence[Site]) -> None:
@@ -106,6 +112,22 @@ def check_addresses(sites: Sequence[Site]) -> None:
                 right = ""
             if "%" in right or (value and not right):
                 raise UsageError(f"{site.name}: {name} is {value!r:.60}, which is no address that a recipe can have")
+
+
+def check_networks(me: Site, sites: Sequence[Site]) -> None:
+    """Raise UsageError where a network that only the tunnel may lead to has in it what gateway ``me`` needs beside it.
+    What only the gateway knows, its router and whoever is logged in, up.sh asks there."""
+    for peer in peers_of(me, sites):
+        network = ip_network(peer.lan)
+        needed = {f"the WAN address of {me.name}": me.wan_address, f"the address of {peer.name}": peer.wan_address}
+        inside = [f"{what}, {address}" for what, address in needed.items() if ip_address(address) in network]
+        if network.overlaps(ip_network(me.lan)):
+            inside.append(f"a part of the network of {me.name}, {me.lan}")
+        if inside:
+            raise UsageError(
+                f"{peer.name}: its network {peer.lan} has in it {inside[0]}. Only the tunnel may lead to that network, "
+                f"so {me.name} would be cut off. Name a smaller network of {peer.name}"
+            )
 
 
 def with_wan_port(lines: Sequence[str], peers: Sequence[Site]) -> list[str]:
@@ -201,7 +223,7 @@ def write(
         raise UsageError(f"--write {folder}: the directory is not empty. Name a new one")
     name, gateways = named(vpn, {me.name: gateway_files(vpn, params, me, sites, secrets, path_mtu) for me in sites})
     for gateway, files in gateways.items():
-        for path, (text, mode) in {**common(), **files}.items():
+        for path, (text, mode) in {**common(name), **files}.items():
             put(folder / f"{name}-{gateway}" / path, text, mode)
     return name
 

@@ -90,7 +90,7 @@ def page(
         parts += [
             "## Every gateway\n",
             "These scripts and units are the same on every gateway. Paste this as root, in root's home directory.\n",
-            _block(f"set -eu; umask 077; mkdir -p {name}; cd {name}", PUT.rstrip(), *_puts(common())),
+            _block(f"set -eu; umask 077; mkdir -p {name}; cd {name}", PUT.rstrip(), *_puts(common(name))),
         ]
     for me in reversed(sites):
         parts += [f"## Gateway {me.name}\n"]
@@ -278,29 +278,30 @@ def _afterwards(
         yield f"Then {near} reaches those ports of {far} at {entry(vpn, sites)}.\n"
     yield "## Afterwards\n"
     yield (
-        "- **A reboot, or a daemon that ends**: the unit vpneval-tunnel starts the tunnel at every boot, and anew 5 s "
-        "after one of its daemons has ended; the other gateway may take a minute to notice. `journalctl -u "
-        "vpneval-tunnel` has their messages. Without systemd, run up.sh at each boot, and look into "
-        "/var/log/vpneval-tunnel.log."
+        f"- **A reboot, or a daemon that ends**: the unit vpneval-tunnel@{name} starts the tunnel at every boot, "
+        "and anew 5 s after one of its daemons has ended; the other gateway may take a minute to notice. `journalctl "
+        f"-u vpneval-tunnel@{name}` has their messages. Without systemd, run up.sh at each boot, and look into "
+        f"/var/log/vpneval-tunnel@{name}.log."
     )
     if vpn.carries == "ip":
         families = (
-            "`ip6 vpneval_closed` does the same for IPv6, which the tunnel carries, too. A gateway that forwards IPv6 "
-            "hears no router's advertisements any more; where a port took its routes from them, up.sh sets accept_ra=2."
+            "A table of the same name for `ip6` does it for IPv6, which the tunnel carries, too. A gateway that "
+            "forwards IPv6 hears no router's advertisements any more; where a port took its routes from them, up.sh "
+            "sets accept_ra=2."
             if ipv6
             else "The tunnel carries IPv4 alone; check.sh says if the sites have IPv6, and what to do."
         )
         yield (
-            "- **Nothing leaves past the tunnel**, whether it is up or not: the unit vpneval-closed holds the nftables "
-            "table `ip vpneval_closed`, which drops what is for the other site and not in the tunnel, after every NAT, "
-            "and keeps what is between the sites out of the gateway's NAT. Nobody else can change or flush it. Leave "
-            f"it out where you save the output of `nft list ruleset`. {families}"
+            f"- **Nothing leaves past the tunnel**, whether it is up or not: the unit vpneval-closed@{name} holds the "
+            f"nftables table `ip vpneval_closed_{name}`, which drops what is for the other site and not in the tunnel, "
+            "after every NAT, and keeps what is between the sites out of the gateway's NAT. Nobody else can change or "
+            f"flush it. Leave it out where you save the output of `nft list ruleset`. {families}"
         )
         yield (
             "- **Packet sizes**: `tunnel` looks for the longest packet that the path carries, by pings, and takes 1400 "
             "bytes where none comes through. The tunnel's device and TCP between the sites get sizes that fit; nothing "
-            "is fragmented. Where you know better, write the path's mtu=BYTES into files/etc/vpneval/gateway.sh of the "
-            "directory on every gateway, and run up.sh there."
+            "is fragmented. Where you know better, write the path's mtu=BYTES into "
+            f"files/etc/vpneval/{name}/gateway.sh of the directory on every gateway, and run up.sh there."
         )
         if mtu_to_set:
             yield (
@@ -309,7 +310,16 @@ def _afterwards(
             ).format_map(mtu_to_set)
     yield "- **To change something**: edit the files in the directory and run up.sh again."
     yield (
+        f"- **Other tunnels**: this one is named {name}. A gateway may have several, each to networks of its own, with "
+        "a device and a port of its own; the scripts touch theirs only. To put this one in the place of one that leads "
+        "to the same networks, run `up.sh --replace NAME` on every gateway. It first closes the way past this one, and "
+        "then takes the other one down: hosts wait until both gateways have it, and nothing leaves in the clear."
+    )
+    yield (
         f"- **To undo it**: {directory}/down.sh stops the tunnel, removes what up.sh put in place and brings back what "
-        "was there before. Packages stay. Then remove the directory" + (" and `keys`" if not written else "") + " on "
+        f"was there before. /etc/vpneval/{name}/down.sh does the same without the directory. From then on, packets to "
+        "the other site take the gateway's other routes, in the clear. Packages stay. Then remove the directory"
+        + (" and `keys`" if not written else "")
+        + " on "
         "every gateway, since private keys are in there.\n"
     )

@@ -82,7 +82,7 @@ def test_a_policy_closes_it_without_nftables(image: Image, tmp_path: Path, name:
             assert bare_packets(lab) == seen, f"{event}: in the clear"
         near.run("sh", "-c", BACK)
         stop(near)
-        near.run("bash", "-ec", "kill -KILL -- -$(cat /run/vpneval-closed.pid); ip route del unreachable 10.2.0.0/24")
+        near.run("bash", "-ec", "kill -KILL -- -$(cat /run/vpneval-closed@*.pid); ip route del unreachable 10.2.0.0/24")
         time.sleep(2)
         assert bare_packets(lab) == seen, "in the clear"
         near.run("/root/tunnel/down.sh")

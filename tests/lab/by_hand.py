@@ -58,25 +58,30 @@ def two_gateways(image: Image, logs: Path, gateways: Image | None = None) -> Ite
         yield lab
 
 
-def write_and_run(lab: Lab, name: str, folder: Path, *options: str) -> None:
-    """``recipe --write``, the directories copied, and up.sh as a script."""
-    wrote = vpneval("recipe", name, "--write", folder / "out", *options)
-    assert wrote.returncode == 0, wrote.stderr
+def write_and_run(lab: Lab, name: str, folder: Path, *options: str, directory: str = "tunnel", args: str = "") -> None:
+    """``recipe --write``, the directories copied, and up.sh as a script, with these arguments."""
+    written(name, folder, *options)
     for gateway in ("gw2", "gw1"):
         node = lab.nodes[gateway]
-        copied(folder / "out", node)
-        up(node)
+        copied(folder / "out", node, directory)
+        up(node, directory, args)
 
 
-def copied(out: Path, node: LabNode) -> None:
-    """Copy the directory of this gateway to it, as "tunnel"."""
-    (directory,) = out.glob(f"*-{node.name}")
-    shutil.copytree(directory, f"/proc/{node.pid}/root/root/tunnel")
+def written(name: str, folder: Path, *options: str) -> None:
+    """``recipe --write``."""
+    wrote = vpneval("recipe", name, "--write", folder / "out", *options)
+    assert wrote.returncode == 0, wrote.stderr
 
 
-def up(node: LabNode) -> str:
+def copied(out: Path, node: LabNode, directory: str = "tunnel") -> None:
+    """Copy the directory of this gateway to it, under another name."""
+    (source,) = out.glob(f"*-{node.name}")
+    shutil.copytree(source, f"/proc/{node.pid}/root/root/{directory}")
+
+
+def up(node: LabNode, directory: str = "tunnel", args: str = "") -> str:
     """Run up.sh, and return what it says. What it starts must not keep the descriptors of a node's command."""
-    closing = 'for fd in 3 4 5 6 7 8 9; do eval "exec $fd>&-"; done; exec /root/tunnel/up.sh'
+    closing = f'for fd in 3 4 5 6 7 8 9; do eval "exec $fd>&-"; done; exec /root/{directory}/up.sh {args}'
     return node.run("bash", "-c", closing, timeout=200).stdout
 
 
@@ -147,9 +152,9 @@ def state(node: LabNode) -> list[str]:
     return [re.sub("^[DRS] ", "", line) for line in lines if not PASSING.match(line)]
 
 
-def is_up(node: LabNode) -> bool:
+def is_up(node: LabNode, directory: str = "tunnel") -> bool:
     """What the reader's check says."""
-    return node.run("/root/tunnel/check.sh", check=False, timeout=60).code == 0
+    return node.run(f"/root/{directory}/check.sh", check=False, timeout=60).code == 0
 
 
 def answers(lab: Lab) -> bool:
@@ -174,9 +179,19 @@ def bare_packets(lab: Lab) -> int:
     return sum(map(int, re.findall(r"counter packets (\d+)", shown)))
 
 
+def name_of(node: LabNode, directory: str = "tunnel") -> str:
+    """The name of the tunnel whose directory was copied to a gateway."""
+    return node.run("ls", f"/root/{directory}/files/etc/vpneval").stdout.strip()
+
+
+def closing(node: LabNode, directory: str = "tunnel") -> str:
+    """The nftables table that closes the way past that tunnel."""
+    return f"vpneval_closed_{name_of(node, directory)}"
+
+
 def script(node: LabNode) -> str:
-    """PID of the tunnel's script on a gateway without systemd; empty between two starts."""
-    return (node.run("pgrep", "-f", "^/bin/bash /etc/vpneval/tunnel", check=False).stdout.split() or [""])[0]
+    """PID of the first tunnel's script on a gateway without systemd; empty between two starts."""
+    return (node.run("pgrep", "-f", "^/bin/bash /etc/vpneval/[^/]*/tunnel", check=False).stdout.split() or [""])[0]
 
 
 def daemons(node: LabNode) -> set[str]:

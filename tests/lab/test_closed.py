@@ -18,7 +18,7 @@ from runner.lab.node import PATIENCE, LabNode, wait_until
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import Image, open_image
 from tests.contract import OLDER
-from tests.lab.by_hand import answers, bare_packets, daemons, script, two_gateways, up, write_and_run
+from tests.lab.by_hand import answers, bare_packets, closing, daemons, script, two_gateways, up, write_and_run
 from tests.lab.test_recipe_by_hand import NAMES, Tunnel
 
 CARRYING = [name for name in NAMES if load_vpn(name).carries == "ip"]
@@ -57,7 +57,7 @@ EVENTS = {
     """,
     "daemons killed": "true",  # below
     "device deleted": """
-        . /etc/vpneval/gateway.sh
+        . /etc/vpneval/*/gateway.sh
         cd /sys/class/net
         for device in $tunnel; do ip link del $device; done
     """,
@@ -69,7 +69,7 @@ EVENTS = {
     "closing killed": "kill -KILL $(pgrep -x nft)",
     "rebooted": "true",  # below
 }
-# What a machine has forgotten when it boots. The network comes after vpneval-closed, as its unit says; the old rules
+# What a machine has forgotten when it boots. The network comes after the closing, as its unit says; the old rules
 # and a sysctl of the gateway's own are there before.
 FORGOTTEN = """
     for port in wan0 lan0; do
@@ -80,7 +80,7 @@ FORGOTTEN = """
     done
     kill -KILL -1
     rm -f /run/vpneval*
-    . /etc/vpneval/gateway.sh
+    . /etc/vpneval/*/gateway.sh
     for device in $(cd /sys/class/net; echo $tunnel); do ip link del $device || true; done
     nft flush ruleset || true
     ip xfrm state flush || true
@@ -129,7 +129,7 @@ def reboots(near: LabNode) -> None:
     tunnel."""
     near.run("bash", "-ec", f"exec < /dev/null; {IPTABLES}{FORGOTTEN}", timeout=60)
     up(near)
-    closed = ("nft list chain ip vpneval_closed past", "ip route show exact 10.2.0.0/24 type unreachable")
+    closed = (f"nft list chain ip {closing(near)} past", "ip route show exact 10.2.0.0/24 type unreachable")
     wait_until(lambda: any(near.run(*line.split(), check=False).stdout for line in closed), "the closing", 30)
     near.run("sh", "-ec", f"ip link set lan0 up; ip link set wan0 up; {DEFAULT_ROUTE}")
 
@@ -141,7 +141,10 @@ def stays_closed(lab: Lab, near: LabNode, name: str, event: str) -> None:
     happens(near, event)
     time.sleep(1)
     try:
-        if event == "policy routing" and near.run("sh", "-c", ". /etc/vpneval/gateway.sh; echo $tunnel").stdout.strip():
+        if (
+            event == "policy routing"
+            and near.run("sh", "-c", ". /etc/vpneval/*/gateway.sh; echo $tunnel").stdout.strip()
+        ):
             said = near.run("/root/tunnel/check.sh", check=False, timeout=60)
             assert "iif lan0 lookup 100" in said.stderr, said
             near.run("sh", "-ec", "\n".join(line for line in said.stderr.splitlines() if line.startswith("    ")))
@@ -163,7 +166,7 @@ def holds(lab: Lab, near: LabNode, name: str, events: Sequence[str] = tuple(EVEN
 
 def stop(near: LabNode) -> None:
     """Stop the tunnel, as systemctl does, and not the closing."""
-    near.run("bash", "-ec", "kill -TERM -- -$(cat /run/vpneval-tunnel.pid); /etc/vpneval/undo")
+    near.run("bash", "-ec", "kill -TERM -- -$(cat /run/vpneval-tunnel@*.pid); /etc/vpneval/*/undo")
     wait_until(lambda: not script(near), "the tunnel's end", 20)
 
 
@@ -198,8 +201,8 @@ def test_without_the_table_it_leaves(image: Image, tmp_path: Path, event: str) -
     with in_use(image, tmp_path, "wireguard_go") as (lab, near):
         Tunnel(lab, "wireguard_go").works()
         stop(near)
-        near.run("bash", "-ec", "kill -KILL -- -$(cat /run/vpneval-closed.pid)")
-        gone = ("nft", "delete", "table", "ip", "vpneval_closed")
+        near.run("bash", "-ec", "kill -KILL -- -$(cat /run/vpneval-closed@*.pid)")
+        gone = ("nft", "delete", "table", "ip", closing(near))
         wait_until(lambda: near.run(*gone, check=False).code == 0, "an owner's end", 10, 0.1)
         seen = bare_packets(lab)
         time.sleep(1)

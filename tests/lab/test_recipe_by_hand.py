@@ -64,7 +64,7 @@ class Tunnel:
             except TimeoutError as late:
                 raise AssertionError(
                     f"{late}: {node.run('/root/tunnel/check.sh', check=False)}\n"
-                    f"{node.run('cat', '/var/log/vpneval-tunnel.log').stdout[-3000:]}"
+                    f"{node.run('sh', '-c', 'cat /var/log/vpneval-tunnel@*.log').stdout[-3000:]}"
                 ) from late
         if self.ports_only:
             carries(self.lab, both=False, entry="10.1.0.1", port=5201)

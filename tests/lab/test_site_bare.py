@@ -12,7 +12,7 @@ from runner.lab.node import LabNode, wait_until
 from runner.lab.places import open_rig
 from runner.lab.software.image import Image
 from tests.lab.bare import bare_root
-from tests.lab.by_hand import copied, up
+from tests.lab.by_hand import closing, copied, up
 from tests.lab.commands import vpneval
 from tests.lab.sites import BOXES, TwoSites, two_sites
 from tests.lab.test_checked import checked, lines
@@ -234,14 +234,14 @@ def test_check_says_the_line_that_lets_hosts_through(bare: TwoSites, tmp_path: P
     if manager != "NetworkManager":
         assert not reached()
         said = checked(near)
-        assert said.code == 1, said
+        assert said.code == 9, said
         near.run("sh", "-ec", "\n".join(lines(said.stderr)))
         wait_until(reached, said.stderr, 10, 0.5)
     if manager == "firewalld":
         to_gateway = (*connects[:-1], ": < /dev/tcp/10.20.0.1/7777")
         assert "No route to host" in near.run(*to_gateway, check=False).stderr, "the gateway is shut as before"
     near.run("sh", "-ec", reload, timeout=60)
-    assert "flags owner" in near.run("nft", "list", "table", "ip", "vpneval_closed").stdout
+    assert "flags owner" in near.run("nft", "list", "table", "ip", closing(near)).stdout
     if manager == "NetworkManager":
         assert "10.77.0.0" not in near.run("ip", "route").stdout, "the control: it removes what it does not know"
     if manager == "Docker":  # it has made its chains anew

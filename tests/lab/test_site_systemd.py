@@ -11,12 +11,11 @@ import pytest
 
 from runner.lab.node import Completed, LabNode, wait_until
 from runner.lab.software.image import Image
-from tests.lab.by_hand import copied
+from tests.lab.by_hand import closing, copied, name_of
 from tests.lab.commands import vpneval
 from tests.lab.sites import BOXES, OWN_FIREWALL, TwoSites, two_sites
 from tests.lab.test_ssh_lab import settled
 
-UNIT = "vpneval-tunnel.service"
 LANS = {"gw1": "10.20.0.1", "gw2": "10.30.0.1"}
 DAEMONS = {"wireguard_go": "wireguard-go", "openvpn": "openvpn", "ipsec_user": "charon-systemd"}
 # A systemd that manages this box's processes and nothing else: in a control group of its own, and with the machine's
@@ -81,9 +80,13 @@ class Booted:
             "bash", "-c", f"find /run/groups/{self.group} -depth -type d -exec rmdir {{}} +; umount /run/groups"
         )
 
+    def unit(self, kind: str = "tunnel") -> str:
+        """The tunnel's unit, or that of its closing."""
+        return f"vpneval-{kind}@{name_of(self.node)}.service"
+
     def says(self) -> str:
         """What the unit has said, for a failure's text."""
-        return self.run("systemctl", "status", "--no-pager", "--lines=30", UNIT).stdout
+        return self.run("systemctl", "status", "--no-pager", "--lines=30", self.unit()).stdout
 
 
 @contextmanager
@@ -129,13 +132,13 @@ def test_the_unit_of_a_written_recipe(image: Image, tmp_path: Path, name: str) -
             for box in (near, far):
                 done = box.run("/root/tunnel/up.sh")
                 assert done.code == 0, done.stderr
-                judged = box.run("systemd-analyze", "verify", UNIT, "vpneval-closed.service")
+                judged = box.run("systemd-analyze", "verify", box.unit(), box.unit("closed"))
                 assert (judged.code, judged.stderr) == (0, ""), judged.stderr
             up("the tunnel, now")
-            assert near.run("systemctl", "is-enabled", UNIT).stdout.strip() == "enabled"
+            assert near.run("systemctl", "is-enabled", near.unit()).stdout.strip() == "enabled"
 
             near.node.run("pkill", "-KILL", "-x", DAEMONS[name])
-            restarts = ("systemctl", "show", "--property=NRestarts", "--value", UNIT)
+            restarts = ("systemctl", "show", "--property=NRestarts", "--value", near.unit())
             wait_until(lambda: near.run(*restarts).stdout.strip() not in ("", "0"), near.says(), 30, 0.2)
             up("the tunnel, after its daemon was killed")
 
@@ -144,13 +147,13 @@ def test_the_unit_of_a_written_recipe(image: Image, tmp_path: Path, name: str) -
                 box.boot()
             up("the tunnel, after a start of both machines")
             near.node.run("nft", "-f", "-", input=f"flush ruleset\n{OWN_FIREWALL}")
-            assert "flags owner" in near.node.run("nft", "list", "table", "ip", "vpneval_closed").stdout
-            assert near.run("systemctl", "kill", "--signal=KILL", "vpneval-closed").code == 0
-            held = ("nft", "list", "table", "ip", "vpneval_closed")
+            assert "flags owner" in near.node.run("nft", "list", "table", "ip", closing(near.node)).stdout
+            assert near.run("systemctl", "kill", "--signal=KILL", near.unit("closed")).code == 0
+            held = ("nft", "list", "table", "ip", closing(near.node))
             wait_until(lambda: "flags owner" in near.node.run(*held, check=False).stdout, "its closing, anew", 20, 0.2)
 
             for box in (near, far):
-                assert box.run("systemctl", "stop", UNIT).code == 0, box.says()
+                assert box.run("systemctl", "stop", box.unit()).code == 0, box.says()
             assert not answered()
             assert "unreachable 10.30.0.0/24" in near.node.run("ip", "route").stdout, "stopped means closed"
             for box in (near, far):

@@ -1,14 +1,17 @@
-# What /etc/vpneval/tunnel, the units and check.sh call. It is the same for every VPN; gateway.sh has what differs.
+# What the tunnel, its units and the scripts call. It is the same for every VPN; gateway.sh has what differs. Each tunnel
+# of a gateway has a folder in /etc/vpneval, whose name is that of its units and nftables tables.
+# shellcheck disable=SC1090,SC1091,SC2046,SC2086,SC2034,SC2053,SC2154 # gateway.sh has values and lists, which are split into words
 set -euf
-lan6= lans6= here6= there6= own6= routes6= closed6= # IPv6 between the sites, where the tunnel carries it
-. /etc/vpneval/gateway.sh
+home=$(dirname "${BASH_SOURCE[0]}")
+name=${home##*/} closing=vpneval_closed_${home##*/} clamping=vpneval_tunnel_${home##*/}
+lan6='' lans6='' here6='' there6='' own6='' routes6='' closed6='' # IPv6 between the sites, where the tunnel carries it
+. "$home/gateway.sh"
 daemons=
 
 begin() {
     trap stop EXIT
     refuse
-    sysctl -qw net.ipv4.ip_forward=1 # at every start: what was set at boot may say otherwise
-    [ -z "$lans6" ] || forward6
+    forward
     [ -n "$mtu" ] || mtu=$(path_mtu)
     inner=$((mtu - encapsulation))
     # A device has no IPv6 below that (RFC 8200, 5); the tunnel's own packets may then travel in fragments.
@@ -19,12 +22,14 @@ begin() {
     lost=0
 }
 
-forward6() { # who forwards hears no router's advertisements any more, unless it is told to (accept_ra, ip-sysctl.rst)
+forwards() { [ "$(cat /proc/sys/net/ipv4/ip_forward)" = 1 ]; }
+
+forward() { # what was set at boot, or later, may say otherwise
     local port all=/proc/sys/net/ipv6/conf
-    if [ "$(cat $all/all/forwarding)" != 0 ]; then return 0; fi
-    for port in $(ls $all); do
-        if [ "$(cat "$all/$port/accept_ra")" = 1 ]; then echo 2 > "$all/$port/accept_ra"; fi
-    done
+    forwards || echo 1 > /proc/sys/net/ipv4/ip_forward
+    if [ -z "$lans6" ] || [ "$(cat $all/all/forwarding)" != 0 ]; then return 0; fi
+    # Who forwards hears no router's advertisements any more, unless it is told to (accept_ra, ip-sysctl.rst).
+    grep -rlsx 1 $all --include=accept_ra | while read -r port; do echo 2 > "$port"; done
     echo 1 > $all/all/forwarding
 }
 
@@ -53,57 +58,37 @@ in_tunnel() { # nft's words for what leaves in the tunnel, a line each
     [ -n "$tunnel" ] || echo "rt ipsec exists $1"
 }
 
-closing() { # FLAGS: nft's commands, a transaction a line, which take the place of what was there
-    closing_of ip "$1" "$lan" "$lans" "$closed" "$(in_tunnel accept)"
-    if [ -n "$closed6" ]; then
-        closing_of ip6 "$1" "$lan6" "$lans6" "$closed6" "$([ -z "$lans6" ] || in_tunnel accept)"
-    fi
-}
-
-closing_of() { # FAMILY FLAGS LAN LANS CLOSED RULES
-    local chain table="$1 vpneval_closed"
-    local from="$1 saddr { $3 } $1 daddr { ${4// /, } }" to="$1 saddr { ${4// /, } } $1 daddr { $3 }"
-    anew "$table" "$2" "$1 daddr != { ${5// /, } } accept" "$6"
-    if [ -z "$4" ]; then return 0; fi # nothing of this family is between the sites
-    # No NAT of the gateway changes what is between the sites: the first NAT of a connection decides, and this one
-    # leaves it as it is. A connection that an earlier NAT has changed begins anew, in a zone of its own.
-    echo "add chain $table whole { type nat hook postrouting priority 90; }"
-    echo "add rule $table whole $from snat to $1 saddr; add rule $table whole $to snat to $1 saddr"
-    for chain in prerouting output; do
-        echo "add chain $table $chain { type filter hook $chain priority -300; }"
-        echo "add rule $table $chain $from ct zone set 9999; add rule $table $chain $to ct zone set 9999"
+rules() { # TABLE FLAGS FILE…: write the tunnel's rules for it, and print their names
+    local file table=$1 flags=$2
+    shift 2
+    for file; do
+        if [ ! -e "$home/$file.nft" ]; then continue; fi
+        sed "s/TABLE/$table/; s/FLAGS/$flags/" "$home/$file.nft" > "/run/$table-$file.nft"
+        echo "/run/$table-$file.nft"
     done
 }
 
-anew() { # TABLE FLAGS RULE…: priority 200 is after every NAT, so that the packet is what leaves
-    local rule table=$1 flags=${2:+flags $2;}
-    shift 2
-    echo -n "add table $table { $flags }; flush table $table; "
-    echo -n "add chain $table past { type filter hook postrouting priority 200; }; "
-    while read -r rule; do [ -z "$rule" ] || echo -n "add rule $table past $rule; "; done < <(printf '%s\n' "$@")
-    echo "add rule $table past counter drop"
-}
-
-hold() { # for as long as this runs, the way past the tunnel is closed: vpneval-closed.service
-    local flags probe="table ip vpneval_probe"
+hold() { # for as long as this runs, the way past the tunnel is closed: vpneval-closed@NAME.service
+    local flags file files
     refuse
     if [ -z "$closed" ] || ! has_nftables; then
         [ -z "$closed" ] || echo "$without_nftables" >&2
         ready
         while sleep 1; do refuse; done
     fi
-    [ -n "$closed6" ] || nft delete table ip6 vpneval_closed 2> /dev/null || true
     within_5_s not_held # what has held it until now is on its way out
     # Nobody else can change or flush a table that has an owner (Linux 5.12): this nft, which lives until its input ends.
     # One that persists outlives it (Linux 6.9), until the next one owns it.
-    for flags in owner,persist owner; do
-        if nft -c "$probe { flags $flags; }" 2> /dev/null; then
-            ( (within_5_s is_held; ready) &)
-            exec nft -i < <(closing "$flags"; while sleep 1; do refuse >&2; done) > /dev/null
-        fi
+    for flags in "flags owner, persist;" "flags owner;" ""; do
+        if nft -c "table ip vpneval_probe { $flags }" 2> /dev/null; then break; fi
     done
+    files=$(rules "$closing" "$flags" closed-ip whole-ip closed-ip6 whole-ip6)
+    if [ -n "$flags" ]; then
+        ( (within_5_s is_held; ready) &)
+        exec nft -i < <(printf 'include "%s"\n' $files; while sleep 1; do refuse >&2; done) > /dev/null
+    fi
     while true; do
-        is_closed || closing "" | while read -r line; do nft "$line" || true; done
+        is_closed ip || for file in $files; do nft -f "$file" || true; done
         ready
         refuse
         sleep 1
@@ -118,9 +103,11 @@ within_5_s() {
     echo "this did not happen within 5 s: $*" >&2
 }
 
-is_closed() { nft list chain ip vpneval_closed past > /dev/null 2>&1; }
+is_closed() { # ip or ip6
+    nft list chain "$1" "$closing" past 2> /dev/null | grep -q drop
+}
 
-is_held() { is_closed && nft list table ip vpneval_closed | grep -q "flags owner"; }
+is_held() { is_closed ip && nft list table ip "$closing" | grep -q "flags owner"; }
 
 not_held() { ! is_held; }
 
@@ -142,7 +129,7 @@ path_mtu() { # the longest packet to the other gateway, bytes; 1400 where no pin
     local peer=${wan%% *} bytes
     if ping "-$version" -c 2 -i 0.2 -W 1 "$peer" > /dev/null 2>&1; then
         for bytes in 1500 1492 1480 1472 1460 1454 1450 1440 1430 1420 1400 1380 1360 1340 1320 1300 1280; do
-            if ping "-$version" -c 2 -i 0.2 -W 1 -M do -s $((bytes - ping_header)) "$peer" > /dev/null 2>&1; then
+            if ping "-$version" -c 2 -i 0.2 -W 1 -M "do" -s $((bytes - ping_header)) "$peer" > /dev/null 2>&1; then
                 echo "$bytes"
                 return
             fi
@@ -158,9 +145,9 @@ clamp() { # TCP between the sites sends segments that fit into the tunnel
 
 clamp_of() { # FAMILY LANS HEADERS
     cat << END
-table $1 vpneval_tunnel
-delete table $1 vpneval_tunnel
-table $1 vpneval_tunnel {
+table $1 $clamping
+delete table $1 $clamping
+table $1 $clamping {
     chain forward {
         type filter hook forward priority mangle; policy accept;
         $1 daddr { ${2// /, } } tcp flags & (syn | rst) == syn tcp option maxseg size set $((inner - $3))
@@ -169,6 +156,8 @@ table $1 vpneval_tunnel {
 }
 END
 }
+
+unclamp() { for family in ip ip6; do nft delete table $family "$clamping" 2> /dev/null || true; done; }
 
 daemon() { # start it; when one of them ends, the tunnel does, and is started anew
     "$@" &
@@ -187,9 +176,9 @@ alive() { # do all daemons run?
 }
 
 until_there() { # wait until a command succeeds, and ss says something; 10 s
-    local said attempt
-    for attempt in {1..100}; do
-        if said=$("$@" 2> /dev/null) && [ "$1" != ss -o -n "$said" ]; then return 0; fi
+    local said
+    for _ in {1..100}; do
+        if said=$("$@" 2> /dev/null) && { [ "$1" != ss ] || [ -n "$said" ]; }; then return 0; fi
         alive || break
         sleep 0.1
     done
@@ -210,7 +199,8 @@ unused() { # remove a file that a killed daemon left behind, but never the socke
 
 look() { # the device takes no packet that would travel in fragments; what others have flushed is put back
     local address device leads=yes
-    if [ -n "$clamped" ] && ! nft list table ip vpneval_tunnel > /dev/null 2>&1; then clamp || true; fi
+    forward
+    if [ -n "$clamped" ] && ! nft list table ip "$clamping" > /dev/null 2>&1; then clamp || true; fi
     for address in $there; do
         device=$(leads_to "$address")
         if [ -z "$tunnel" ]; then # policies of IPsec hold for every route, and for none that leads nowhere
@@ -250,4 +240,28 @@ end() { # until a daemon ends
     done
     echo "a daemon of the tunnel has ended; the tunnel is started anew" >&2
     return 1
+}
+
+# --- without systemd ---
+
+# shellcheck disable=SC2016
+supervise() { # UNIT SECONDS COMMAND: what its unit does; for as long as the group of processes in its file lives
+    setsid bash -c 'echo $$ > "/run/$0.pid"; while true; do bash -c "$2" || true; sleep "$1"; done' "$1" "$2" "$3" \
+        < /dev/null > "/var/log/$1.log" 2>&1 &
+    within_5_s test -s "/run/$1.pid"
+}
+
+end_unit() { # UNIT: and what it has started
+    local group
+    if [ ! -e "/run/$1.pid" ]; then return 0; fi
+    group=$(cat "/run/$1.pid")
+    kill -TERM -- "-$group" 2> /dev/null || true
+    for _ in {1..50}; do kill -0 -- "-$group" 2> /dev/null || break; sleep 0.1; done
+    kill -KILL -- "-$group" 2> /dev/null || true
+    rm -f "/run/$1.pid"
+}
+
+is_running() { # UNIT
+    if [ -d /run/systemd/system ]; then [[ $(systemctl is-active "$1") =~ ^(active|activating)$ ]]
+    else kill -0 "$(cat "/run/$1.pid" 2> /dev/null)" 2> /dev/null; fi
 }

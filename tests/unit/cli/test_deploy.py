@@ -43,6 +43,12 @@ def written(tmp_path: Path, name: str) -> Path:
     return tmp_path / "out"
 
 
+def own(out: Path, name: str, gateway: str = "gw1") -> str:
+    """A file of the tunnel's own folder on a gateway."""
+    (path,) = (out / gateway).glob(f"files/etc/vpneval/*/{name}")
+    return path.read_text()
+
+
 def test_the_real_networks_take_the_place_of_the_test_hosts(tmp_path: Path) -> None:
     out = written(tmp_path, "tinc")
     assert "Subnet = 10.20.0.0/24\n" in (out / "gw2/files/etc/tinc/vpneval/hosts/gw1").read_text()
@@ -87,13 +93,13 @@ def test_the_readers_ssh_gets_the_inventorys_port_key_and_options(tmp_path: Path
 
 
 def test_a_script_waits_where_the_plugin_waits_and_takes_no_running_daemons_socket(tmp_path: Path) -> None:
-    lines = (written(tmp_path, "ipsec_user") / "gw1/files/etc/vpneval/tunnel").read_text().splitlines()
+    lines = own(written(tmp_path, "ipsec_user"), "tunnel").splitlines()
     daemon = lines.index("daemon /usr/sbin/charon-systemd")
     assert lines[daemon - 1] == "unused /run/charon.pid /run/charon.vici"
     assert lines[daemon + 1] == "until_there test -S /run/charon.vici"
     assert lines[-2].startswith("until swanctl --initiate --child to-gw2 --timeout 10 || swanctl --list-sas")
     assert lines[-1] == "end"
-    assert "ip -4 rule del table 220" in (tmp_path / "out/gw1/files/etc/vpneval/undo").read_text()
+    assert "ip -4 rule del table 220" in own(tmp_path / "out", "undo")
 
 
 def test_what_dials_once_only_is_repeated_because_its_plugin_says_so(tmp_path: Path) -> None:
@@ -114,7 +120,7 @@ def test_what_dials_once_only_is_repeated_because_its_plugin_says_so(tmp_path: P
 
 
 def test_a_process_of_the_gateways_own_is_not_ended_by_its_name(tmp_path: Path) -> None:
-    assert "pkill" not in (written(tmp_path, "ppp_ssh") / "gw1/files/etc/vpneval/undo").read_text()
+    assert "pkill" not in own(written(tmp_path, "ppp_ssh"), "undo")
 
 
 @pytest.mark.parametrize("name", vpn_names())
@@ -123,11 +129,11 @@ def test_no_port_has_its_name_in_the_lab(tmp_path: Path, name: str) -> None:
         assert not path.is_file() or not re.search(r"\b(wan|lan|eth)0\b", path.read_text()), path
         assert not path.is_file() or deploy.WAN_PORT not in path.read_text(), path
     if name == "macsec":
-        assert 'ip link add link "$wan_port" macsec0 ' in (tmp_path / "out/gw1/files/etc/vpneval/tunnel").read_text()
+        assert 'ip link add link "$wan_port" macsec0 ' in own(tmp_path / "out", "tunnel")
 
 
 def test_only_the_tunnel_leads_to_the_other_site(tmp_path: Path) -> None:
-    assert "closed=10.20.0.0/24\n" in (written(tmp_path, "tinc") / "gw2/files/etc/vpneval/gateway.sh").read_text()
+    assert "closed=10.20.0.0/24\n" in own(written(tmp_path, "tinc"), "gateway.sh", "gw2")
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in deploy.GATEWAY.glob("*.sh")))
@@ -136,8 +142,9 @@ def test_a_script_is_one(name: str) -> None:
 
 
 def test_the_core_knows_no_command_of_a_single_vpn() -> None:
-    """openssl(1) apart, which says how fast this machine encrypts, and ssh(1), by which a reader reaches a gateway."""
-    tools = {tool for name in vpn_names() for tool in load_vpn(name).software.tools} - {"openssl", "ssh"}
+    """openssl(1) apart, which says how fast this machine encrypts, ssh(1), by which a reader reaches a gateway, and
+    ipsec(8), which is a word of nft(8), too."""
+    tools = {tool for name in vpn_names() for tool in load_vpn(name).software.tools} - {"openssl", "ssh", "ipsec"}
     found = []
     for path in (file for room in ("vpn", "tunnel", "sweep") for file in (ROOT / "runner" / room).glob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -157,6 +164,7 @@ def ran_up(out: Path, commands: Path, **stand_ins: str) -> subprocess.CompletedP
     commands.mkdir()
     noted = f'#!/bin/sh\necho "${{0##*/}} $*" >> {commands}/ran\n'
     usual = {"dpkg-query": "exit 1", "dpkg": "", "apt-get": "", "systemctl": "exit 1", "id": "echo 0"}
+    usual["flock"] = 'shift 2; exec bash "$@"'
     for name, text in {**usual, "ip": "", **stand_ins}.items():
         if text == "missing":
             continue
@@ -255,6 +263,29 @@ def test_what_is_no_address_is_in_no_script(name: str, text: str, field: str) ->
     first, last = TEST_SITES
     vpn, sites = load_vpn(name), (first, replace(last, **{field: text}))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=f"gw2: {field} is "):
+        page(vpn, vpn.comparable, sites)
+
+
+@pytest.mark.parametrize(
+    ("lan", "wan", "named"),
+    [
+        ("10.0.0.0/8", "10.0.0.2", "the WAN address of gw1, 10.0.0.2"),
+        ("192.168.0.0/30", "192.168.0.1", "the WAN address of gw1"),
+        ("198.51.100.0/24", "192.168.0.1", "the address of gw2"),
+        ("10.1.0.0/16", "192.168.0.1", "the network of gw1, 10.1.0.0/24"),
+        ("10.1.0.128/25", "192.168.0.1", "the network of gw1"),
+        ("10.2.0.0/15", "192.168.0.1", ""),
+    ],
+)
+def test_a_network_that_would_cut_a_gateway_off_is_refused(lan: str, wan: str, named: str) -> None:
+    """The control: beside all of these, there is a recipe."""
+    first, last = TEST_SITES
+    sites = (replace(first, wan_address=wan), replace(last, lan=lan, wan_address="198.51.100.7"))
+    vpn = load_vpn("wireguard")
+    if not named:
+        assert page(vpn, vpn.comparable, sites)
+        return
+    with pytest.raises(UsageError, match=f"gw2: its network {lan} has in it .*{named}"):
         page(vpn, vpn.comparable, sites)
 
 
