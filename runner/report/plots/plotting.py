@@ -78,7 +78,7 @@ def logarithmic(report: Report) -> set[str]:
     for seen in report.observations:
         if seen.value is not None:
             values.setdefault(seen.metric, []).append(seen.value)
-        if report.metrics[seen.metric].plot == "distribution" and len(seen.samples) > 1:
+        if len(seen.samples) > 1 and report.metrics[seen.metric].plot == "distribution":
             drawn.setdefault(seen.metric, []).extend((min(seen.samples), max(seen.samples)))
     together = {metric for metric in SHARED if drawn.get(metric)}
     log = {metric for metric, medians in drawn.items() if wide(medians)}
