@@ -119,8 +119,10 @@ def tunnel_levels(params: Mapping[str, str]) -> dict[str, str]:
 
 
 def traffic_factors(named: Collection[str]) -> list[str]:
-    """The factors among ``named`` that describe what is measured: ``measure`` first, the others in their order."""
-    return sorted((factor for factor in named if factor not in TUNNEL_FACTORS), key=lambda factor: factor != "measure")
+    """The factors among ``named`` that describe what is measured: ``measure`` first, then as they are named, the
+    variants last."""
+    own = (factor for factor in named if factor not in TUNNEL_FACTORS)
+    return sorted(own, key=lambda factor: (factor != "measure", factor in VARIANTS))
 
 
 def outside_of_tunnel(params: Mapping[str, str]) -> dict[str, str]:
