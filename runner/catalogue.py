@@ -17,12 +17,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from runner.data import irregular, store
 from runner.data.errors import UsageError, require_known
 from runner.data.foreign import caught
 from runner.data.levels import LEVELS, SHARES, UPLINK, VERSION, Levels
 from runner.data.metric import Metric
 from runner.data.numbers import number, real
-from runner.data.trials import VpnRecord
+from runner.data.trials import Run, Trial, VpnRecord
 from runner.data.wan import FACTORS as WAN_RANGES
 from runner.data.wan import in_range
 from runner.design.experiment import Experiment
@@ -147,6 +148,27 @@ def metrics() -> dict[str, Metric]:
         for instrument in instruments().values()
         for metric in instrument.metrics
     }
+
+
+def read_run(path: Path) -> Run:
+    """run.json as data, as ``runner.data.store`` reads it; what an older run does not tell of its metrics is as it is
+    now."""
+    return store.read_run(path, _metrics_ever)
+
+
+def load_run(folder: Path) -> tuple[Run, list[Trial]]:
+    """A run folder as data, as ``runner.data.store`` reads it, with its metrics as in ``read_run``."""
+    return store.load_run(folder, today=_metrics_ever)
+
+
+def load_told(folder: Path) -> tuple[Run, list[Trial], list[str]]:
+    """The same, with sentences on what its files lack and what they have twice."""
+    return irregular.load_told(folder, _metrics_ever)
+
+
+def _metrics_ever() -> dict[str, Metric]:
+    retired = (metric for instrument in instruments().values() for metric in instrument.retired)
+    return metrics() | {metric.name: metric for metric in retired}
 
 
 def factors() -> dict[str, Levels]:

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from runner.catalogue import digest_of
+from runner.catalogue import digest_of, load_run, read_run
 from runner.cli.options import tell
 from runner.data.errors import UsageError, require_known
 from runner.data.files import short
 from runner.data.levels import UPLINK, Params, tunnel_levels
-from runner.data.store import load_run, read_run
 from runner.lab.names import DEFAULT_IMAGE
 from runner.lab.node import LabNode
 from runner.lab.places import NamespaceRig, rootless

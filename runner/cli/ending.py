@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from runner.catalogue import load_run
 from runner.cli import reading
 from runner.cli.compared import code_of, show
 from runner.cli.live import levels_of, watching
@@ -14,7 +15,6 @@ from runner.cli.output import err, out
 from runner.data.errors import UsageError
 from runner.data.files import word
 from runner.data.levels import BASELINE
-from runner.data.store import load_run
 from runner.data.streams import document
 from runner.data.trials import Trial
 from runner.report.text import counted

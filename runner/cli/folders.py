@@ -85,8 +85,8 @@ def _held(folder: Path, deepest: int = DEEPEST) -> list[Path]:
 def latest(a: str, b: str) -> Path:
     """The run folder in results/ that was written to last. Of runs under several kernels it is that of the machine's
     own kernel, unless only another has numbers of both VPNs. Raises UsageError where there is none."""
+    from runner.catalogue import load_run
     from runner.data.parent import indexed
-    from runner.data.store import load_run
 
     own = [run for run in _held(Path("results")) if not is_shipped(run)]
     if not own:

@@ -16,10 +16,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from runner.catalogue import factors
+from runner.catalogue import factors, load_run
 from runner.data.levels import VARIANTS, Levels, traffic_factors
 from runner.data.metric import Metric
-from runner.data.store import load_run
 from runner.data.streams import shown as shown_text
 from runner.data.streams import standard_error
 from runner.data.trials import Run, Trial
@@ -31,11 +30,6 @@ from runner.search.settings import LOSS_RATIO
 from runner.sweep.plan import Planned
 from runner.sweep.settings import Watch, Watcher
 
-# Measured by the way, in nearly every trial: the report has them.
-ASIDE = {
-    *("cpu_per_gigabyte", "throughput_per_core", "context_switches_per_packet", "memory_bytes"),
-    *("udp_goodput", "wire_bytes_per_payload_byte"),
-}
 HEAD = 4  # lines over the rankings: what runs, how a search goes, what is done, the bar
 KEPT = 60  # results, of which the last that fit are shown
 COLOURS = {"ok": "green", "failed": "red", "unsupported": "yellow", "lab_error": "bold red"}
@@ -82,14 +76,13 @@ def result_of(trial: Trial, metrics: Mapping[str, Metric]) -> str:
         return f"{trial.status}: {trial.reason.splitlines()[0] if trial.reason else ''}"
     parts = []
     for measurement in trial.measurements:
-        if measurement.metric in ASIDE:
+        known = metrics.get(measurement.metric)
+        if known and known.secondary:
             continue
         value = rate(measurement.value)
         if measurement.unit != "bit/s":
             value = in_unit(short(measurement.value), measurement.unit)
-        parts.append(
-            f"{metrics[measurement.metric].title if measurement.metric in metrics else measurement.metric} {value}"
-        )
+        parts.append(f"{known.title if known else measurement.metric} {value}")
     return ", ".join(parts)
 
 

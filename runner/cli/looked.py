@@ -7,11 +7,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from runner.catalogue import load_vpn, vpn_names
+from runner.catalogue import load_run, load_vpn, vpn_names
 from runner.cli.folders import is_shipped, one_run, runs_in
 from runner.data.errors import CannotRunHere, UsageError, VpnevalError, require_known
 from runner.data.files import is_folder, short
-from runner.data.store import load_run
 from runner.lab.places.ends import usual_end
 from runner.lab.places.hours import Hours
 from runner.lab.places.looked import looked_at

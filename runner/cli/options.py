@@ -312,9 +312,9 @@ def asked_for(context: typer.Context) -> AskedRun:
 
 def _needs_before(folder: Path | None) -> Needs:
     """What the earlier calls on this folder stated."""
+    from runner.catalogue import read_run
     from runner.data.files import is_there
     from runner.data.needs import Needs
-    from runner.data.store import read_run
 
     with suppress(UsageError):  # whoever opens the folder says what is wrong with it
         if folder and is_there(folder / "run.json"):

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
+from runner.catalogue import load_run
 from runner.choice.musts import SHOWN_BY
 from runner.choice.thresholds import USUAL
 from runner.cli.output import out
@@ -16,7 +17,6 @@ from runner.data.errors import VpnevalError
 from runner.data.files import is_there
 from runner.data.levels import TUNNEL_FACTORS, UPLINK
 from runner.data.numbers import roughly
-from runner.data.store import load_run
 from runner.data.streams import document
 from runner.data.trials import Trial
 from runner.instruments.traffic.udp import search_of

@@ -43,8 +43,8 @@ def reports_of(
 ) -> Iterator[Report]:
     """A report for each kind of machine of runs that belong together. ``needs``: makes the run's needs what this
     command states. Raises as `report_of` does."""
+    from runner.catalogue import load_told
     from runner.data.errors import UsageError
-    from runner.data.irregular import load_told
     from runner.data.merge import distinct, merge_runs
     from runner.ranking.basis import measured_metrics
     from runner.ranking.margins import with_margins

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from runner.catalogue import load_run
 from runner.cli.ending import NOTHING_MEASURED, Shown, measure_and_report, together
 from runner.cli.options import tell
 from runner.data.errors import CannotRunHere, VpnevalError
@@ -18,7 +19,6 @@ from runner.data.files import from_json, is_there, no_link, read_bytes, word
 from runner.data.levels import UPLINK
 from runner.data.named import HOST
 from runner.data.parent import add_to_index, check_parent, folder_of, indexed
-from runner.data.store import load_run
 from runner.data.streams import document, output_to, standard_output
 from runner.lab.kernels.boot import Kernel
 from runner.lab.shape.site_to_site import check_machine

@@ -11,11 +11,12 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from runner.catalogue import load_run
 from runner.cli.live import HEAD, clock, last_results, levels_of, rankings_that_fit, result_of
 from runner.data.checksum import checked, without_checksum
 from runner.data.files import open_to_read
 from runner.data.invocation import asked_of
-from runner.data.store import check_run_folder, load_run
+from runner.data.store import check_run_folder
 from runner.data.streams import printable
 from runner.data.trials import Invocation, Run, Slice, Trial, trial_id
 from runner.ranking.weights import Weights

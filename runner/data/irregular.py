@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from runner.data.files import is_there, lines_of, open_to_read
+from runner.data.metric import Metric
 from runner.data.rows import line_checked
 from runner.data.store import last_round, load_run
 from runner.data.trials import Run, Trial
@@ -16,14 +17,14 @@ ROW = re.compile(rb'"trial":"([^"]+)","number":(\d+),"round":(\d+)')  # as pydan
 MOST_TOLD = 3  # sentences of one kind about a file
 
 
-def load_told(folder: Path) -> tuple[Run, list[Trial], list[str]]:
+def load_told(folder: Path, today: Callable[[], Mapping[str, Metric]] = dict) -> tuple[Run, list[Trial], list[str]]:
     """A run folder as data, as ``load_run`` has it, with sentences on what its files lack and what they have twice.
 
     slices.jsonl tells what trials.jsonl should have. A trial whose line was taken out or cut counts as failed, and what
     is there twice counts once: nobody gains from an edited file.
     """
     told: list[str] = []
-    run, trials = load_run(folder, told)
+    run, trials = load_run(folder, told, today)
     lacks = incomplete(folder, trials)
     trials, cut = _restored(folder, run, trials)
     trials, twice = _once(folder, trials)

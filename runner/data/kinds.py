@@ -34,6 +34,10 @@ Moment = Annotated[str, StringConstraints(pattern=r"^[0-9T:.+Z -]*$", max_length
 Unit = Annotated[str, StringConstraints(pattern=f"^[^{NO_CONTROL}]*$", max_length=40)]
 Line = Annotated[str, StringConstraints(pattern=f"^[^{NO_CONTROL}]*$", max_length=LONGEST_LINE)]
 Text = Annotated[str, StringConstraints(max_length=LONGEST_TEXT)]
+# Where a daemon listens, "udp/500 udp/4500"; empty where nobody says.
+PORTS = r"^((udp|tcp)/[1-9][0-9]{0,4}( (udp|tcp)/[1-9][0-9]{0,4})*)?$"
+Ports = Annotated[str, StringConstraints(pattern=PORTS)]
+Word = Annotated[str, StringConstraints(pattern="^[a-z]{0,15}$")]  # in a sentence, and in a node's name
 # The name of a folder: a run is called as its folder is.
 FolderName = Annotated[str, StringConstraints(pattern=f"^[^/{NO_CONTROL}]*$", max_length=255)]
 
@@ -68,6 +72,8 @@ SAID = {
     r"^[A-Za-z0-9.+:~_ -]*$": "is no version: letters, digits and . + : ~ _ - are in one",
     r"^[A-Za-z0-9:._-]*$": "is no digest: letters, digits and : . _ - are in one",
     r"^[0-9a-f]*[+]?$": "is no commit: hexadecimal digits, and + where files differ",
+    PORTS: "is no list of ports: udp/500 udp/4500 is one",
+    "^[a-z]{0,15}$": "is no word of at most 15 small letters",
     r"^[0-9T:.+Z -]*$": "is no time: 2026-11-30T12:00:00+00:00 is one",
     f"^[^{NO_CONTROL}]*$": "has control characters, or several lines; one line of text is valid here",
     f"^[^/{NO_CONTROL}]*$": "is no folder's name: it has / or control characters",

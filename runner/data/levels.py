@@ -56,16 +56,6 @@ UPLINK = "uplink"  # of a site lab: the line between the gateways, one of those 
 # Of a VPN's software, one of those that its plugin names, or the image's own. Each is a VPN of the run, VPN@LEVEL.
 VERSION, OWN_VERSION = "version", "debian"
 TUNNEL_FACTORS = ("cipher", "integrity", "compression", "image", UPLINK, *WAN_FACTORS)
-# The order in which reports name what is measured, and the first columns of a CSV, which programs may count. It stays
-# as it is: a factor that is not in it follows by name, so that a new instrument has nothing to add here.
-TRAFFIC_ORDER = (
-    *("measure", "payload", "streams", "clients", "direction", "payload_bytes", "load", "file_bytes"),
-    *("packet_bytes", "fragmentation", "flows", "burst_packets", "lengths", "dscp", "rekey", "device_cipher"),
-    *("tunnel_load", "socket_buffer_bytes"),
-    *("failure", "redundancy", "gateway_failure", "detection", "endpoint", "link_failure"),
-    *("driver", "ike", "gw2_cpu"),
-    *("download_bytes", "download_limit", "cpus", "handovers", "labs", "heartbeat_ms"),
-)
 # Of the tunnel, too: by what its gateways agree on keys, where a trial asks. ``ike``: the proposal of an IKE SA;
 # ``key_exchange``: the group of TLS, the method of SSH, by the names of IANA's registries.
 EXCHANGES = ("ike", "key_exchange")
@@ -129,9 +119,10 @@ def tunnel_levels(params: Mapping[str, str]) -> dict[str, str]:
 
 
 def traffic_factors(named: Collection[str]) -> list[str]:
-    """The factors among ``named`` that describe what is measured, in the order in which reports show them."""
-    own = {*named} - {*TUNNEL_FACTORS}
-    return [factor for factor in TRAFFIC_ORDER if factor in own] + sorted(own - {*TRAFFIC_ORDER})
+    """The factors among ``named`` that describe what is measured: ``measure`` first, then as they are named, the
+    variants last."""
+    own = (factor for factor in named if factor not in TUNNEL_FACTORS)
+    return sorted(own, key=lambda factor: (factor != "measure", factor in VARIANTS))
 
 
 def outside_of_tunnel(params: Mapping[str, str]) -> dict[str, str]:

@@ -2,47 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from runner.data.kinds import LARGEST, Line, MetricName, Real, Text, Unit
 
-# Where a metric does not say: what runs were measured with before metrics had margins, too.
-MARGINS = {"rtt": 1.15, "udp_rtt": 1.15, "rtt_loaded": 1.15, "setup_time": 1.2, "jitter": 1.5}
 MARGIN = 1.1
-
-# What a value of the unit 1 cannot leave, which tells nothing by itself: shares of all, verdicts, points and counts.
-_NO_MORE_THAN_ALL = (
-    *("fairness", "clients_fairness", "forwarded_share", "confidentiality", "data_integrity", "anti_replay"),
-    *("peer_authentication", "key_authentication", "fail_closed", "diversion_resistance", "length_hiding"),
-    *("content_hiding", "dns_unanswered_loaded", "overlap_reach", "functions_apart"),
-    *("dscp_copied", "congestion_heard", "duplicates_borne", "burst_loss_borne", "passes_without_udp"),
-    *("passes_https_only", "handshake_passes", "expiry_borne", "expiry_refused", "steady_loss"),
-    "steady_worst_second_loss",
-)
-_COUNTS = (
-    *("setup_files", "setup_lines", "setup_commands", "setup_secrets", "manual_routes", "cipher_choice"),
-    *("scaling_effort", "scaling_lines"),
-)
-BOUNDS: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(_NO_MORE_THAN_ALL, (0.0, 1.0)),
-    **dict.fromkeys(_COUNTS, (0.0, math.inf)),
-    "policed_share": (0.0, math.inf),  # of what plain IP got, a moment before
-    "rekey_loss": (-math.inf, 1.0),  # more may come after a rekey than before, but not less than nothing
-    "declared_strength": (-math.inf, 10.0),
-    "soak_descriptors": (-math.inf, math.inf),  # a daemon may also close some
-}
+ROUNDED = 1e-9  # by how much sums of shares may be off
 
 
 class Metric(BaseModel):
-    """One quantity that a trial can measure.
+    """One quantity that a trial can measure, and all that a report knows of it.
 
     ``unit`` is SI; ``better`` says which way a VPN wins; ``measure`` is the name of its instrument, which the catalogue
     adds. ``exact``: a count on paper, or a verdict that had its control: one repetition settles what does not vary.
     ``margin``: two VPNs of which one has up to this many times the other's value are the same for a user.
+    A run that does not tell the fields from ``short`` on is an older one: runner/catalogue.py has them.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -56,13 +34,29 @@ class Metric(BaseModel):
     measure: Line = ""
     exact: bool = False
     margin: Annotated[Real, Field(gt=1)] = MARGIN
+    short: Line = Field(default="", description="what a narrow column calls it; empty: it has no shorter name")
+    bounds: tuple[Real, Real] = Field(
+        default=(-LARGEST, LARGEST), description="the least and the most that a value can be; a time is never negative"
+    )
+    plot: Literal["values", "distribution", "boxes", "timelines"] = Field(
+        default="values",
+        description="what is drawn beside the values: their samples in two ways, or what each failure did",
+    )
+    absolute: bool = Field(default=False, description="does plain IP beside a VPN say nothing of it in a comparison?")
+    aside: Line = Field(default="", description="why a comparison of two runs does not judge it; empty: it does")
+    limited: bool = Field(default=False, description="is it the highest that something, a core or a queue, lets pass?")
+    secondary: bool = Field(default=False, description="measured beside another; a line about a trial leaves it out")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _margin(cls, given: Any) -> Any:
-        if isinstance(given, dict) and "margin" not in given:
-            return given | {"margin": MARGINS.get(str(given.get("name")), MARGIN)}
-        return given
+    def refusal(self, value: float) -> str:
+        """Why this cannot be its value, or ""."""
+        least, most = self.bounds
+        return "" if least - ROUNDED <= value <= most + ROUNDED else f"{value:g}; it is from {least:g} to {most:g}"
+
+
+# What has the unit 1, which tells nothing by itself.
+share = partial(Metric, unit="1", bounds=(0.0, 1.0))  # of all
+verdict = partial(share, better="higher", exact=True)  # 1 or 0, or a share that does not vary
+count = partial(Metric, unit="1", better="lower", exact=True, bounds=(0.0, LARGEST))
 
 
 # Of these, nothing can be less than none. (An overhead in byte/packet can: compression.)

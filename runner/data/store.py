@@ -6,7 +6,7 @@ import errno
 import gc
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -236,13 +236,15 @@ def _size(path: Path) -> int:
     return path.stat().st_size if is_there(path) else 0
 
 
-def load_run(folder: Path, told: list[str] | None = None) -> tuple[Run, list[Trial]]:
-    """A run folder as data, read only. ``told`` gets what ``read_trials`` tells. Raises UsageError that says what is
-    wrong, and where."""
+def load_run(
+    folder: Path, told: list[str] | None = None, today: Callable[[], Mapping[str, Metric]] = dict
+) -> tuple[Run, list[Trial]]:
+    """A run folder as data, read only. ``told`` gets what ``read_trials`` tells; ``today``: see ``read_run``. Raises
+    UsageError that says what is wrong, and where."""
     check_run_folder(folder)
-    run = read_run(folder / "run.json")
+    run = read_run(folder / "run.json", today)
     path = folder / "trials.jsonl"
-    return run, completed(folder, read_trials(path, told), run) if is_there(path) else []
+    return run, completed(folder, read_trials(path, told, run.metrics), run) if is_there(path) else []
 
 
 def completed(folder: Path, trials: Sequence[Trial], run: Run) -> list[Trial]:
@@ -288,8 +290,9 @@ def check_run_folder(folder: Path) -> None:
     raise UsageError(f"{short(folder)} is not a run folder: {why}. {near}")
 
 
-def read_run(path: Path) -> Run:
-    """run.json as data. Raises UsageError for invalid data, or another schema version."""
+def read_run(path: Path, today: Callable[[], Mapping[str, Metric]] = dict) -> Run:
+    """run.json as data. ``today``: the metrics as they are now, of which an older run takes what it does not tell of
+    its own. Raises UsageError for invalid data, or another schema version."""
     text = read_bytes(path)
     try:
         run = Run.model_validate_json(text, strict=True)
@@ -297,7 +300,12 @@ def read_run(path: Path) -> Run:
         raise UsageError(other_version(str(path), text) or f"{path}: {first_of(wrong)}") from None
     if run.schema_version != SCHEMA_VERSION:
         raise UsageError(other_version(str(path), text))
-    return run
+    if all(metric.model_fields_set == Metric.model_fields.keys() for metric in run.metrics.values()):
+        return run
+    now = today()
+    told = {name: metric.model_dump(exclude_unset=True) for name, metric in run.metrics.items()}
+    whole = {name: now[name].model_copy(update=told[name]) for name in run.metrics.keys() & now}
+    return run.model_copy(update={"metrics": run.metrics | whole})
 
 
 def _with_remarks(trial: Trial) -> Trial:
@@ -308,9 +316,10 @@ def _with_remarks(trial: Trial) -> Trial:
     return trial.model_copy(update={"warnings": warnings, "remarks": remarks}) if remarks else trial
 
 
-def read_trials(path: Path, told: list[str] | None = None) -> list[Trial]:
+def read_trials(path: Path, told: list[str] | None = None, metrics: Mapping[str, Metric] | None = None) -> list[Trial]:
     """All whole lines of trials.jsonl; of lines with the same id (a trial measured again) the last. ``told`` gets
-    sentences on lines of trials that were well before: nothing measures those again."""
+    sentences on lines of trials that were well before: nothing measures those again. Raises UsageError for an invalid
+    line, and for values beyond the bounds of ``metrics``."""
     trials: dict[str, Trial] = {}
     failures: dict[str, list[str]] = {}
     with uncollected():
@@ -320,6 +329,8 @@ def read_trials(path: Path, told: list[str] | None = None) -> list[Trial]:
             trial = read_line(Trial, path, number, line)
             if trial.schema_version != SCHEMA_VERSION:
                 raise UsageError(other_version(f"{path}, line {number}", line))
+            if why := _beyond(trial, metrics or {}):
+                raise UsageError(f"{path}, line {number}: {why}")
             for model in (trial, trial.evidence, trial.proof, trial.noise, *trial.measurements):
                 if model is not None:  # nobody asks which fields were given: of 100,000 trials that is 400 MB
                     model.model_fields_set.clear()
@@ -357,6 +368,14 @@ def read_slices(folder: Path, metrics: Mapping[str, Metric] | None = None) -> di
             slices[slice_.trial] = []
         slices.setdefault(slice_.trial, []).append(slice_)
     return slices
+
+
+def _beyond(trial: Trial, metrics: Mapping[str, Metric]) -> str:
+    """Which value of this trial is beyond the bounds of its metric, or ""."""
+    for one in trial.measurements:
+        if one.metric in metrics and (why := metrics[one.metric].refusal(one.value)):
+            return f"{one.metric} is {why}"
+    return ""
 
 
 def _unit(name: str, metrics: Mapping[str, Metric]) -> str:

@@ -34,13 +34,12 @@ from runner.data.kinds import (
 )
 from runner.data.lab_facts import ImageFacts, LabFacts
 from runner.data.loads import Limit, MachineLoad
-from runner.data.metric import BOUNDS, Metric, impossible
+from runner.data.metric import Metric, impossible
 from runner.data.needs import Needs
 from runner.data.remarks import Remark
 
 SCHEMA_VERSION = 2
 CPU = "cpu_s"  # the end of the names of a rung's CPU seconds
-ROUNDED = 1e-9  # by how much sums of shares may be off
 NORMAL_95 = 1.959964  # standard errors on each side of a 95 % interval
 MOST_REPETITIONS = 1_000_000  # of a run of several calls
 MOST_LOOKS = 6  # of one call at what has been measured, to decide whether to go on: each look costs certainty
@@ -140,9 +139,6 @@ class Measurement(Value):
     def _possible(self) -> Self:
         if why := impossible([self.value, *self.samples], self.unit):
             raise ValueError(f"{self.metric} is {why}")
-        least, most = BOUNDS.get(self.metric, (-math.inf, math.inf))
-        if not least - ROUNDED <= self.value <= most + ROUNDED:
-            raise ValueError(f"{self.metric} is {self.value:g}; it is from {least:g} to {most:g}")
         return self
 
 

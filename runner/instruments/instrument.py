@@ -68,6 +68,7 @@ class Instrument(ABC):
     name: ClassVar[str]  # its level of the factor ``measure``
     factors: ClassVar[Mapping[str, Levels]] = {}  # its own factors
     metrics: ClassVar[tuple[Metric, ...]]  # what it may give; a trial need not have all of them
+    retired: ClassVar[tuple[Metric, ...]] = ()  # what it gave in older runs, of which reports must know all the same
     inner_ipv6: ClassVar[bool] = False  # can it send between the sites' IPv6 addresses?
     datagrams: ClassVar[bool] = False  # does it send datagrams, which a VPN that carries TCP only cannot take?
     every: ClassVar[int] = 1  # in rounds: it has a turn in every round, or in every third, say

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import scipy
+from pydantic import Field
 
 from runner.data.checks import check
 from runner.data.levels import UPLINK, beside_plain_ip, outside_of_tunnel
@@ -36,8 +37,6 @@ COUNTED: tuple[Verdict, ...] = ("no difference", "not separable", "not judged") 
 SIGNIFICANCE = 0.05
 LARGEST = 50.0  # of a logarithm: beyond, it is only known to be huge
 SEEN = 0.8  # of the runs in which a difference as large as ``visible`` would be found
-ABSOLUTE = ("setup_time",)  # plain IP has no tunnel to set up: its value is the probe's own time, and mostly noise
-ASIDE = ("memory_bytes",)  # a shared page's part of it (PSS) depends on who else maps it
 MACHINE = ("lab cpu", "lab cores", "lab guest", "lab kind")  # where one differs, absolute values do, too
 
 
@@ -52,6 +51,7 @@ class MetricChange(Strict):
     levels: str
     metric: str
     title: str
+    short: str = Field(default="", exclude=True)
     unit: str
     better: Literal["higher", "lower"]
     reference: bool
@@ -136,7 +136,7 @@ def compare_runs(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence
     for key, old in cells_a.items():
         for metric in metrics.values():
             if key in cells_b and block_values(old, metric.name):
-                sides = _Side(old, trials_a, metric.name), _Side(cells_b[key], trials_b, metric.name)
+                sides = _Side(old, trials_a, metric), _Side(cells_b[key], trials_b, metric)
                 tests.append(_Test(metric, *_change(run_b, old[0], metric, *sides)))
     ours, theirs = identity(run_a), identity(run_b)
     differences = {name: f"{name}: {value} → {theirs[name]}" for name, value in ours.items() if theirs[name] != value}
@@ -191,19 +191,19 @@ class _Test:
 class _Side:
     """One metric of one cell in one run: its values, and their shares of that run's baseline by block."""
 
-    def __init__(self, trials: Sequence[Trial], run: Sequence[Trial], metric: str) -> None:
-        blocks = block_values(trials, metric)
+    def __init__(self, trials: Sequence[Trial], run: Sequence[Trial], metric: Metric) -> None:
+        blocks = block_values(trials, metric.name)
         plain = [
             trial
             for trial in run
             if trial.vpn == BASELINE and outside_of_tunnel(trial.params) == beside_plain_ip(trials[0].params)
         ]
-        baseline = block_values(plain, metric)
-        usable = metric not in ABSOLUTE and trials[0].vpn != BASELINE
-        usable = usable and not lower_bounds(plain, metric) and min(baseline.values(), default=0) > 0
+        baseline = block_values(plain, metric.name)
+        usable = not metric.absolute and trials[0].vpn != BASELINE
+        usable = usable and not lower_bounds(plain, metric.name) and min(baseline.values(), default=0) > 0
         self.trials = trials
         self.values = list(blocks.values())
-        self.bounded = bool(lower_bounds(trials, metric))
+        self.bounded = bool(lower_bounds(trials, metric.name))
         self.blocks = blocks
         self.block_shares: Blocks = {
             block: value / baseline[block] for block, value in blocks.items() if usable and block in baseline
@@ -234,6 +234,7 @@ def _change(
         levels=_levels(cell),
         metric=metric.name,
         title=metric.title,
+        short=metric.short,
         unit=metric.unit,
         better=metric.better,
         reference=cell.vpn in run.vpns and run.vpns[cell.vpn].reference,
@@ -270,15 +271,15 @@ def _judged(tests: Sequence[_Test], *, other_machine: bool) -> list[MetricChange
     references = _verdicts([test for test in tests if test.change.reference])
     moved = any(change.verdict in ("regression", "improvement") for change in references)
 
-    def why_not(change: MetricChange) -> str:
-        if change.metric in ASIDE:
-            return "memory depends on what else runs"
+    def why_not(metric: Metric, change: MetricChange) -> str:
+        if metric.aside:
+            return metric.aside
         if (other_machine or moved) and not change.of_baseline and change.verdict != "now failing":
             return "an absolute value, and the machine is another" if other_machine else "the machine has changed"
         return ""
 
     ours = [test for test in tests if not test.change.reference]
-    left_out = {id(test): why_not(test.change) for test in ours}
+    left_out = {id(test): why_not(test.metric, test.change) for test in ours}
     judged = iter(_verdicts([test for test in ours if not left_out[id(test)]]))
     by_reference = iter(references)
     return [

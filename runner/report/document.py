@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from runner.data.metric import Metric
 from runner.ranking.ranking import Ranking
 from runner.ranking.words import chance
 from runner.report import choice_words, proofs, side_by_side_words, state_words, text, verdicts
@@ -34,8 +35,8 @@ def whole(report: Report, plots: Mapping[str, Sequence[Plot]], where: str = "") 
         blocks += answer(report, answer_, where or report.run_id)
     blocks += [Paragraph(caveat, "caveat") for caveat in report.caveats]
     for ranking_ in report.rankings:
-        blocks += ranking(ranking_) if report.ranks_count else []
-        blocks += verdicts.section(report.verdicts, report.spreads, ranking_)
+        blocks += ranking(ranking_, report.metrics) if report.ranks_count else []
+        blocks += verdicts.section(report.verdicts, report.spreads, ranking_, report.metrics)
     if not report.rankings:
         blocks.append(Paragraph("Nothing to rank: no VPN measured anything in a named configuration."))
     if report.references:
@@ -56,7 +57,7 @@ def for_a_paper(report: Report) -> list[Block]:
         for answer_ in answers(report):
             blocks += answer(report, answer_)
         for ranking_ in report.rankings:
-            blocks += ranking(ranking_)
+            blocks += ranking(ranking_, report.metrics)
     blocks += _left_out(report)
     for experiment in report.experiments:
         blocks += [Heading(experiment.name), *measurements(shown(report, experiment))]
@@ -114,16 +115,16 @@ def answer(report: Report, answer_: RankingAnswer, where: str = "") -> list[Bloc
     ]
 
 
-def ranking(ranking_: Ranking) -> list[Block]:
+def ranking(ranking_: Ranking, metrics: Mapping[str, Metric]) -> list[Block]:
     """The ranking as ranks: place, average rank and the rank in each metric of every ranked VPN; then the pairs whose
     order is not sure, and the VPNs that are not ranked."""
     rows = ranked(ranking_)
     head = ["place", "VPN", "configuration", "average rank", "place (95 %)", "ranks first"]
-    head += [f"{text.SHORT.get(metric, metric)} ×{weight:g}" for metric, weight in ranking_.weights.counted.items()]
+    head += [f"{text.short(metric, metrics)} ×{weight:g}" for metric, weight in ranking_.weights.counted.items()]
     notes = [Note(words) for words in (text.doubts(ranking_), change(ranking_, most=None)) if words]
     notes += [Note(f"not ranked: {why}", lead=f"{vpns}:") for vpns, why, _ in text.unranked(ranking_)]
     title = Heading(f"Ranking: {ranking_.configuration}" + (f", {ranking_.image}" if ranking_.image else ""))
-    weights = f"Weights: {text.weights(ranking_)}"
+    weights = f"Weights: {text.weights(ranking_, metrics)}"
     if not rows:
         return [title, Paragraph(weights), Paragraph("No VPN could be ranked."), notes]
     return [title, Table("", head, rows, weights, notes, numbers=[0, *range(3, len(head))])]
@@ -218,7 +219,7 @@ def _values(report: Report, answer: RankingAnswer) -> list[Block]:
     for metric in counted:
         known = report.metrics[metric]
         scale, unit = unit_of(numbers[metric], known.unit)
-        head.append(f"{text.SHORT.get(metric, known.title)} ({unit}) {ARROWS[known.better]}")
+        head.append(f"{known.short or known.title} ({unit}) {ARROWS[known.better]}")
         for row, standing in zip(rows, measured, strict=True):
             row.append(_value(numbers[metric], standing.vpn, scale))
     return [Table("", head, rows, numbers=[0, *range(3, len(head))])] if rows else []

@@ -336,7 +336,7 @@ def _cells(vpn: str, levels: set[Levels], every: set[Levels]) -> str:
 
 def _split(cells: Sequence[Cell]) -> tuple[set[str], dict[str, str]]:
     """The factors that vary over the cells, and the levels of the other factors."""
-    factors = {factor for cell in cells for factor in cell.params}
+    factors = dict.fromkeys(factor for cell in cells for factor in cell.params)
     levels = {factor: {cell.params.get(factor, "") for cell in cells} for factor in factors}
     varying = {factor for factor, values in levels.items() if len(values) > 1}
     return varying, {factor: next(iter(values)) for factor, values in levels.items() if len(values) == 1}

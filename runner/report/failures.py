@@ -3,12 +3,13 @@ middle outage."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from runner.data.levels import traffic_factors
+from runner.data.metric import Metric
 from runner.data.trials import Measurement, Strict, Timeline, Trial
 from runner.report.blocks import Block, Heading, Hyperlink, Paragraph, Table, TableCell
 
@@ -18,7 +19,6 @@ ABOUT = (
     "is that of the failure whose outage is in the middle; ≥: given up before it had recovered. The timers: those of "
     "the gateways' configuration."
 )
-METRICS = ("outage_ms", "convergence_ms", "failover_outage_ms")
 MOST_GAPS = 6  # of a timeline that are shown
 DRAWN = 5  # failures of a cell that a plot shows
 SURVIVES_MS = 400.0  # a call does not notice a shorter outage after an overload: the planning bound of ITU-T G.114
@@ -76,23 +76,24 @@ class FailureRow(Strict):
         return self.vpn, failure, self.outage, _ms(self.resolution_ms), TableCell(self.story + timers, link=link)
 
 
-def failures(trials: Sequence[Trial]) -> list[FailureRow]:
+def failures(trials: Sequence[Trial], metrics: Mapping[str, Metric]) -> list[FailureRow]:
     """A row for each cell whose trials broke something and measured an outage."""
-    cells: dict[str, list[Trial]] = {}
+    cells: dict[str, list[tuple[Trial, Measurement]]] = {}
     for trial in trials:
-        if trial.status == "ok" and trial.timelines and any(m.metric in METRICS for m in trial.measurements):
-            cells.setdefault(trial.cell, []).append(trial)
-    return [_row(own) for own in cells.values()]
+        outages = [one for one in trial.measurements if metrics[one.metric].plot == "timelines"]
+        if trial.status == "ok" and trial.timelines and outages:
+            cells.setdefault(trial.cell, []).append((trial, outages[0]))
+    return [_row(*zip(*own, strict=True)) for own in cells.values()]
 
 
-def _row(trials: Sequence[Trial]) -> FailureRow:
+def _row(trials: Sequence[Trial], measured: Sequence[Measurement]) -> FailureRow:
     outages = [
         (ms, line, trial.log)
-        for trial in trials
-        for ms, line in zip(_outage(trial).samples, trial.timelines, strict=False)
+        for trial, outage in zip(trials, measured, strict=True)
+        for ms, line in zip(outage.samples, trial.timelines, strict=False)
     ]
     outages.sort(key=lambda each: each[0])
-    details = [_outage(trial).detail for trial in trials]
+    details = [outage.detail for outage in measured]
     levels = ", ".join(trials[0].params[factor] for factor in traffic_factors(trials[0].params)[1:])
     before, after = ({path for detail in details for path in detail.get(key, [])} for key in PATHS)
     return FailureRow(
@@ -118,10 +119,6 @@ def spread(number: int) -> list[int]:
 
 
 PATHS = ("path_before", "path_after")
-
-
-def _outage(trial: Trial) -> Measurement:
-    return next(m for m in trial.measurements if m.metric in METRICS)
 
 
 def _timers(detail: dict[str, Any]) -> Iterator[str]:

@@ -6,7 +6,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from runner.data.levels import outside_of_tunnel, tunnel_levels
+from runner.data.levels import outside_of_tunnel, traffic_factors, tunnel_levels
 from runner.data.limits import evidence
 from runner.data.loads import Limit, MachineLoad
 from runner.data.own_cores import Apart, on_own_cores, overtakings
@@ -18,8 +18,6 @@ from runner.ranking.stats import block_values
 from runner.report import text
 from runner.report.blocks import Block, Heading, Note, Paragraph, Table
 
-# The metrics that something limits, by the ends of their names.
-LIMITED = ("_throughput", "packet_rate", "packet_rate_both_ways", "download_time")
 HELD = ("quota", "path")  # limits other than the CPU time of the programs
 ABOUT = (
     "While it measured a throughput, vpneval watched every machine of the lab: cores, threads, queues, quotas. Where "
@@ -34,7 +32,6 @@ ABOUT_APART = (
     "reached between 0.9 and 2.9 times the lower end. Neither end is below what was measured here. Real network cards "
     "take additional CPU time."
 )
-SIZES = {"packet/s": "packet_bytes", "s": "file_bytes"}  # unit -> the level that says how long a packet or file is
 HEAD = ("VPN", "levels", "median", "what limits it", "on separate gateways")
 
 
@@ -124,7 +121,7 @@ def limits(run: Run, trials: Sequence[Trial], bases: Sequence[Basis]) -> LimitsS
     for trial in trials:
         every.setdefault(trial.cell, []).append(trial)
         for measurement in trial.measurements if trial.limit else ():
-            if measurement.metric.endswith(LIMITED):
+            if run.metrics[measurement.metric].limited:
                 by_cell.setdefault((measurement.metric, trial.cell), []).append(trial)
     rows = [
         _row(run, metric, own, blocks)
@@ -164,16 +161,16 @@ def changed_order(limited: LimitsSection, ranking: Ranking, title: str) -> str:
     return next((one.says for one in orders_of(limited, ranking) if one.title == title and not one.stands), "")
 
 
-def _bits(unit: str, params: Mapping[str, str]) -> int:
-    """The length in bits of a packet, or of a file, at these levels; 0 where the levels do not have it."""
-    return 8 * int(params.get(SIZES.get(unit, ""), 0))
+def _bits(params: Mapping[str, str]) -> int:
+    """The length in bits of a packet, or of a file: what is measured at these levels has one length; 0 where none."""
+    return 8 * next((int(params[factor]) for factor in traffic_factors(params) if factor.endswith("_bytes")), 0)
 
 
 def _bps(value: float, unit: str, params: Mapping[str, str]) -> float:
     """A value as a rate in bit/s: of payload, or of whole packets for a packet rate."""
     if unit == "bit/s":
         return value
-    bits = _bits(unit, params)
+    bits = _bits(params)
     return bits * value if unit == "packet/s" else bits / value
 
 
@@ -181,7 +178,7 @@ def _in_unit(bps: float, unit: str, params: Mapping[str, str]) -> float:
     """A rate in bit/s as a value in ``unit``: the reverse of ``_bps``."""
     if unit == "bit/s":
         return bps
-    bits = _bits(unit, params)
+    bits = _bits(params)
     return bps / bits if unit == "packet/s" else bits / bps
 
 

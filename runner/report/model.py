@@ -178,7 +178,7 @@ def build(
         experiments=experiments,
         findings=judged(run, trials),
         breakdowns=breakdowns(trials),
-        failures=broken(trials),
+        failures=broken(trials, run.metrics),
         behaviour=behaviours(trials),
         paper_tables=paper_tables(run, trials),
         mesh=mesh_points(trials),

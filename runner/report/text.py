@@ -7,36 +7,21 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from runner.data.levels import WAN_FACTORS, traffic_factors
+from runner.data.metric import Metric
 from runner.ranking.intervals import ALL_EQUAL
 from runner.ranking.ranking import Pair, Ranking, Standing
 from runner.ranking.stats import Ratio, Summary
 from runner.ranking.words import chance
 
-SHORT = {
-    "tcp_throughput": "TCP",
-    "udp_throughput": "UDP",
-    "rtt": "RTT",
-    "jitter": "Jitter",
-    "setup_time": "Set-up",
-    "gateway_cpu_per_gigabyte": "CPU",
-    "cpu_per_gigabyte": "CPU",
-    "paced_cpu": "CPU at a rate",
-    "confidentiality": "Leak",
-    "data_integrity": "Tamp.",
-    "anti_replay": "Repl.",
-    "peer_authentication": "Peer",
-    "key_authentication": "Key",
-    "fail_closed": "Down",
-    "declared_strength": "Decl.",
-    "setup_lines": "Lines",
-    "setup_commands": "Cmds",
-    "setup_secrets": "Keys",
-    "cipher_choice": "Ciph.",
-    "scaling_effort": "Mesh",
-}
 HUGE = 1000  # a wider interval is only said to be wider than this factor
 NONE = "–"
 PROBABLY = 0.75  # share of the draws from which on an order that is not sure is called probable
+
+
+def short(metric: str, metrics: Mapping[str, Metric]) -> str:
+    """What a narrow column calls the metric: its short name, else its name."""
+    known = metrics.get(metric)
+    return (known and known.short) or metric
 
 
 def lower(title: str) -> str:
@@ -303,9 +288,9 @@ def _doubt(pair: Pair) -> str:
     return f"{pair.first} and {pair.second} cannot be told apart."
 
 
-def weights(ranking: Ranking) -> str:
+def weights(ranking: Ranking, metrics: Mapping[str, Metric]) -> str:
     """``balanced: TCP ×1, UDP ×1``."""
-    counted_ones = [f"{SHORT.get(metric, metric)} ×{weight:g}" for metric, weight in ranking.weights.counted.items()]
+    counted_ones = [f"{short(metric, metrics)} ×{weight:g}" for metric, weight in ranking.weights.counted.items()]
     return f"{ranking.weights.name}: {', '.join(counted_ones)}" if counted_ones else "no metric to weight"
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from runner.data.metric import Metric
 from runner.data.trials import Strict
 from runner.ranking.basis import Basis
 from runner.ranking.estimates import Components, components
@@ -142,7 +143,7 @@ def table(verdicts: Sequence[Verdict], titles: dict[str, str]) -> Table:
     return Table(TITLE, ["pair", *(titles[metric] for metric in metrics)], rows, named=True)
 
 
-def spread_words(spread: Sequence[Spread], ranking: Ranking) -> str:
+def spread_words(spread: Sequence[Spread], ranking: Ranking, metrics: Mapping[str, Metric]) -> str:
     """Where the spread of each metric that counts comes from, in a sentence; empty where none was measured by
     rounds."""
     phrases = []
@@ -151,25 +152,27 @@ def spread_words(spread: Sequence[Spread], ranking: Ranking) -> str:
         if (row.configuration, row.image) == (ranking.configuration, ranking.image) and row.metric in counts:
             parts = row.components
             instance = "" if parts.instance is None else f", {row.between} {100 * parts.instance:.1f} %"
-            name = text.SHORT.get(row.metric, row.metric)
+            name = text.short(row.metric, metrics)
             phrases.append(f"{name} slices {100 * parts.slice:.0f} %, rounds {100 * parts.round:.0f} %{instance}")
     return f"Where the spread comes from (standard deviations): {'; '.join(phrases)}." if phrases else ""
 
 
-def section(verdicts: Sequence[Verdict], spread: Sequence[Spread], ranking: Ranking) -> list[Block]:
+def section(
+    verdicts: Sequence[Verdict], spread: Sequence[Spread], ranking: Ranking, metrics: Mapping[str, Metric]
+) -> list[Block]:
     """The section below a ranking; empty where the ranking has no pairs."""
     mine = of_ranking(verdicts, ranking)
     if not mine:
         return []
     return [
         Heading("Verdicts", "verdicts", level=3, fold="The verdict on each pair"),
-        Paragraph(f"{about(mine, ranking.titles)} {spread_words(spread, ranking)}".rstrip()),
+        Paragraph(f"{about(mine, ranking.titles)} {spread_words(spread, ranking, metrics)}".rstrip()),
         Paragraph(counted(mine), "strong"),
         table(mine, ranking.titles),
     ]
 
 
-def not_decided(mine: Sequence[Verdict]) -> list[tuple[str, str]]:
+def not_decided(mine: Sequence[Verdict], metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
     """For each metric its short name, and in words the pairs that are the same and those that are undecided. ``mine``:
     the verdicts of one ranking."""
     lines = []
@@ -185,7 +188,7 @@ def not_decided(mine: Sequence[Verdict]) -> list[tuple[str, str]]:
             left = f" and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else ""
             phrases.append(f"undecided{f' ({reason})' if reason else ''}: {', '.join(pairs[:SHOWN])}{left}")
         if phrases:
-            lines.append((text.SHORT.get(metric, metric), "; ".join(phrases)))
+            lines.append((text.short(metric, metrics), "; ".join(phrases)))
     return lines
 
 

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from runner.catalogue import read_run
 from runner.data.asked import AskedRun
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError
 from runner.data.files import from_json, is_there, no_link, read_bytes, word, write_text
 from runner.data.invocation import begun, ended
 from runner.data.named import HOST
 from runner.data.numbers import seconds
-from runner.data.store import Store, open_store, read_run
+from runner.data.store import Store, open_store
 from runner.data.trials import Invocation, Machine, Run
 from runner.farm import block
 from runner.farm.coordinator import Coordinator

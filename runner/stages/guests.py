@@ -8,11 +8,12 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from runner.catalogue import read_run
 from runner.data.errors import LabError, VpnevalError
 from runner.data.files import word
 from runner.data.invocation import ended
 from runner.data.own_program import again
-from runner.data.store import Store, open_store, read_run
+from runner.data.store import Store, open_store
 from runner.data.streams import output_to
 from runner.lab.kernels.boot import Kernel, Say, run_in
 from runner.lab.node.answers import not_understood

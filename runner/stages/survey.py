@@ -20,14 +20,13 @@ from typing import Required
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
-from runner.catalogue import load_vpn
+from runner.catalogue import load_run, load_vpn
 from runner.data.asked import AskedRun
 from runner.data.errors import CannotRunHere, VpnevalError
 from runner.data.invocation import command
 from runner.data.levels import BASELINE
 from runner.data.numbers import roughly
 from runner.data.own_program import again
-from runner.data.store import load_run
 from runner.data.streams import output_to
 from runner.lab import kernels
 from runner.lab.kernels.boot import Kernel, Say, run_in

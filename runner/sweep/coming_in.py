@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from runner.catalogue import load_run
 from runner.data.errors import LabError, PluginError
 from runner.data.levels import BASELINE
-from runner.data.store import Store, load_run
+from runner.data.store import Store
 from runner.data.trials import Run
 from runner.lab.software.image import Image
 from runner.sweep.conductor import Conductor

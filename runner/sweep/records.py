@@ -162,7 +162,7 @@ def _generator_limited(measured: Measured) -> bool:
 
 def stored(measured: Measured, instrument: Instrument) -> list[Measurement]:
     """The values of a measurement with their metrics' units. Raises MeasurementError for a metric that the instrument
-    does not define, and for a value that is no number."""
+    does not define, and for a value that it cannot have."""
     known, measurements = {metric.name: metric for metric in instrument.metrics}, []
     for value in measured.measurements:
         if value.metric not in known:
@@ -172,6 +172,8 @@ def stored(measured: Measured, instrument: Instrument) -> list[Measurement]:
         if not math.isfinite(value.value):
             raise MeasurementError(f"the instrument {instrument.name} returned {value.value} as {value.metric}")
         metric = known[value.metric]
+        if why := metric.refusal(value.value):
+            raise MeasurementError(f"the instrument {instrument.name} returned a {metric.name} of {why}")
         fields = dict(value) | {"detail": KNOWN.data(value.detail)}
         measurements.append(Measurement(unit=metric.unit, better=metric.better, **fields))
     return measurements

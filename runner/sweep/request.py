@@ -10,6 +10,7 @@ from runner.catalogue import (
     add_instrument,
     expand,
     load_experiment,
+    load_run,
     load_vpn,
     metrics,
     parse_levels,
@@ -24,7 +25,6 @@ from runner.data.files import is_there
 from runner.data.levels import BASELINE, UPLINK, VERSION
 from runner.data.needs import Needs
 from runner.data.numbers import rate_bps
-from runner.data.store import load_run
 from runner.data.trials import Cell, ExperimentRecord, Trial
 from runner.design.experiment import Experiment
 from runner.design.profile import PROFILES, Profile, between_rates, changed, in_turns

@@ -10,14 +10,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from runner.catalogue import load_vpn
+from runner.catalogue import load_vpn, read_run
 from runner.data.asked import AskedRun
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError, unfinished
 from runner.data.files import is_there, word
 from runner.data.invocation import begun, ended
 from runner.data.lab_facts import generator_limits
 from runner.data.levels import BASELINE, UPLINK
-from runner.data.store import Store, open_store, read_run
+from runner.data.store import Store, open_store
 from runner.data.trials import Run
 from runner.data.wan import conditions
 from runner.design.profile import Profile

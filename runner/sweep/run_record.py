@@ -10,12 +10,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from runner.catalogue import metrics, record_of
+from runner.catalogue import metrics, read_run, record_of
 from runner.data.errors import UsageError
 from runner.data.files import from_json, is_there, no_link, read_bytes, write_text
 from runner.data.levels import UPLINK
 from runner.data.metric import Metric
-from runner.data.store import Store, read_run
+from runner.data.store import Store
 from runner.data.trials import Run, VpnRecord
 from runner.lab.software import layers
 from runner.lab.software.image import Image

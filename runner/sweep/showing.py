@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from runner.catalogue import load_experiment
+from runner.catalogue import load_experiment, load_run
 from runner.choice.answer import RATES_BPS, answer
 from runner.choice.devices import LOSSY, Device, devices
 from runner.choice.grade import WATCHED, Grade, graded
@@ -23,7 +23,6 @@ from runner.data.named import Must
 from runner.data.needs import Needs
 from runner.data.numbers import real
 from runner.data.shipped import shipped_runs
-from runner.data.store import load_run
 from runner.data.trials import Run, Trial
 from runner.data.wan import in_range
 from runner.design.experiment import Experiment

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, ValidationError, create_model
+from pydantic_core import ErrorDetails
 
 from runner.data.errors import (
     CommandError,
@@ -26,12 +27,12 @@ from runner.data.errors import (
     UsageError,
 )
 from runner.data.foreign import caught
+from runner.data.kinds import SAID
 from runner.data.store import DISK
 from runner.data.trials import Evidence
 from runner.lab.node import PATIENCE
-from runner.vpn.declared import Declared
 from runner.vpn.lifecycle import HandOver, Lifecycle, Rekeying, Standby, Timer
-from runner.vpn.plugin import Offers, Software, Version, Vpn
+from runner.vpn.plugin import Vpn
 
 # How a VPN may fail where it is set up and asked: these say it themselves. Elsewhere they are a plugin's mistakes.
 ORDINARY = (CommandError, MeasurementError, ProofError, TimeoutError)
@@ -41,35 +42,17 @@ MOST_CHARACTERS = 1000  # of what an exception says
 LONG_S = 10.0  # a method that was ended by Ctrl-C after this time, times PATIENCE, is named
 
 
-class _Attributes(BaseModel):
-    """The class attributes of a plugin, by their types."""
-
-    model_config = ConfigDict(strict=True, revalidate_instances="always", arbitrary_types_allowed=True)
-
-    title: str
-    dataplane: Literal["kernel", "userspace"]
-    transport: str
-    carries: Literal["ip", "tcp"]
-    reference: bool
-    note: str
-    ports: str
-    outer_ipv6: bool
-    inner_ipv6: bool
-    devices: str
-    one_end_first: bool
-    beside: str
-    modules: str
-    software: Software
-    versions: Mapping[str, Version]
-    offers: Offers
-    comparable: Mapping[str, str]
-    recommended: Mapping[str, str]
-    declared: Declared
+# The class attributes of a plugin, by their annotations.
+_ATTRIBUTES: dict[str, Any] = {
+    name: (get_args(kind)[0], ...) for name, kind in get_type_hints(Vpn, include_extras=True).items()
+}
+_CONFIG = ConfigDict(strict=True, revalidate_instances="always")
+_Attributes = create_model("_Attributes", __config__=_CONFIG, **_ATTRIBUTES)
 
 
 def guarded(vpn: Vpn) -> Vpn:
-    """The same plugin, its methods under guard. Raises UsageError for a class attribute of a wrong type, and for a
-    method that is none."""
+    """The same plugin, its methods under guard. Raises UsageError for class attributes that their annotations do not
+    allow, and for a method that is none."""
     _check_attributes(vpn)
     for method, checked in RETURNS.items():
         if not callable(bound := getattr(vpn, method)):
@@ -102,14 +85,18 @@ def files_of(plugin: type[Vpn]) -> list[Path]:
 
 def _check_attributes(vpn: Vpn) -> None:
     try:
-        _Attributes.model_validate({name: getattr(vpn, name) for name in _Attributes.model_fields})
+        _Attributes.model_validate({name: getattr(vpn, name) for name in _ATTRIBUTES})
     except ValidationError as wrong:
-        first = wrong.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"plugin {vpn.name}: {where} is {first['input']!r:.60}: {first['msg']}") from None
-    for name in ("comparable", "recommended"):
-        if lacks := {"cipher", "integrity", "compression"} - getattr(vpn, name).keys():
-            raise UsageError(f"plugin {vpn.name}: {name} lacks a level of {', '.join(sorted(lacks))}")
+        raise UsageError(f"plugin {vpn.name}: {'; '.join(map(_mistake, wrong.errors(include_url=False)))}") from None
+
+
+def _mistake(error: ErrorDetails) -> str:
+    """``dataplane is 'cloud', where 'kernel' or 'userspace' is valid``."""
+    given = f"{'.'.join(map(str, error['loc']))} is {error['input']!r:.60}"
+    if said := SAID.get(error.get("ctx", {}).get("pattern", "")):
+        return f"{given}, which {said}"
+    valid = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ").replace("a valid ", "a ")
+    return f"{given}, where {valid} is valid"
 
 
 def _watched(

@@ -5,10 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator
 
 from runner.data.errors import Unsupported
-from runner.data.levels import AEAD, EXCHANGES, UNENCRYPTED, Params
+from runner.data.kinds import Line, Ports, Text, Word
+from runner.data.levels import AEAD, EXCHANGES, TUNNEL, UNENCRYPTED, Params
 from runner.data.packet import Layers
 from runner.data.trials import Evidence
 from runner.lab.node import Node
@@ -82,8 +85,29 @@ class Version:
     changes: Mapping[str, Any] = field(default_factory=dict)
 
 
+def _one_of(*words: str) -> AfterValidator:
+    """Checks a word. A Literal would keep a plugin's subclass from having another word than the plugin."""
+
+    def check(word: str) -> str:
+        if word not in words:
+            raise ValueError(f"{', '.join(map(repr, words[:-1]))} or {words[-1]!r}")
+        return word
+
+    return AfterValidator(check)
+
+
+def _whole(levels: Params) -> Params:
+    if lacks := sorted({*TUNNEL} - levels.keys()):
+        raise ValueError(f"a level of each of {', '.join(TUNNEL)} (it lacks {', '.join(lacks)})")
+    return levels
+
+
+Configuration = Annotated[Params, AfterValidator(_whole)]
+
+
 class Vpn(ABC):
-    """One VPN. Subclass it in ``vpns/NAME.py``; the file's name is the VPN's name.
+    """One VPN. Subclass it in ``vpns/NAME.py``; the file's name is the VPN's name. Its attributes are checked by their
+    annotations (runner/vpn/guard.py).
 
     The runner calls, for every tunnel: ``supports`` (a live probe on a gateway), ``secrets`` (once a run),
     then on each gateway, the highest-numbered first: write the files of ``render``, and ``start``. Gateways
@@ -102,35 +126,35 @@ class Vpn(ABC):
     """
 
     name: ClassVar[str]
-    title: ClassVar[str]
-    family: ClassVar[str] = ""  # "IPsec": the VPNs of one protocol, of which one may do what another cannot
-    dataplane: ClassVar[str]  # "kernel" or "userspace"
-    transport: ClassVar[str]  # what it travels in on the WAN: esp, udp, tcp, gre, ipip, ip, ethernet
-    carries: ClassVar[str] = "ip"  # "ip", or "tcp" where it forwards ports only
+    title: ClassVar[Line]
+    family: ClassVar[Line] = ""  # "IPsec": the VPNs of one protocol, of which one may do what another cannot
+    dataplane: ClassVar[Annotated[str, _one_of("kernel", "userspace")]]
+    # What it travels in on the WAN.
+    transport: ClassVar[Annotated[str, _one_of("esp", "udp", "tcp", "gre", "ipip", "ip", "ethernet")]]
+    carries: ClassVar[Annotated[str, _one_of("ip", "tcp")]] = "ip"  # "tcp" where it forwards ports only
     reference: ClassVar[bool] = False  # shown in reports, never ranked
-    note: ClassVar[str] = ""  # what a reader of the ranking must know
-    speaks: ClassVar[str] = ""  # the protocol on the WAN, where several plugins speak it
+    note: ClassVar[Text] = ""  # what a reader of the ranking must know
+    speaks: ClassVar[Line] = ""  # the protocol on the WAN, where several plugins speak it
     # Where the answering gateway listens on the WAN, "udp/500 udp/4500": nothing else may listen there, and a NAT in
     # front of it has to forward them. Empty: not declared.
-    ports: ClassVar[str] = ""
+    ports: ClassVar[Ports] = ""
     outer_ipv6: ClassVar[bool] = False  # do its files and commands take IPv6 addresses of the gateways?
     # Does its tunnel carry IPv6 between the sites, once that is routed through its device? ``params`` says ``inner``.
     inner_ipv6: ClassVar[bool] = False
     copies_marks: ClassVar[bool] = False  # does an option copy DSCP and ECN to the outside? ``params`` says ``marks``
     # The tunnel's network devices that daemons make and no command of ``start`` names, for a recipe, which lets what is
     # for the other sites leave by nothing else: "tun{peer.number}", "oc*". "*": it leaves by any, unprotected.
-    devices: ClassVar[str] = ""
+    devices: ClassVar[Line] = ""
     # Does a tunnel fail whose two ends begin at the same moment? Then the second is started when the first's packets
     # have arrived.
     one_end_first: ClassVar[bool] = False
-    # What it needs on the WAN beside its gateways, in one word of at most 15 letters: "coordinator". Empty: nothing.
-    beside: ClassVar[str] = ""
-    modules: ClassVar[str] = ""  # the kernel's, as modprobe(8) calls them: of its data path
+    beside: ClassVar[Word] = ""  # what it needs on the WAN beside its gateways: "coordinator"
+    modules: ClassVar[Line] = ""  # the kernel's, as modprobe(8) calls them: of its data path
     software: ClassVar[Software] = Software()
     versions: ClassVar[Mapping[str, Version]] = {}  # beside the image's own, by their levels of the factor `version`
     offers: ClassVar[Offers] = Offers()
-    comparable: ClassVar[Params]  # AES-128-CBC and HMAC-SHA-256, or the nearest there is
-    recommended: ClassVar[Params]  # as its makers advise today
+    comparable: ClassVar[Configuration]  # AES-128-CBC and HMAC-SHA-256, or the nearest there is
+    recommended: ClassVar[Configuration]  # as its makers advise today
     declared: ClassVar[Declared] = UNDECLARED  # its security and abilities; set below the class
     build: ClassVar[Build | None] = None  # what takes the place of the image's software; never set in a plugin
     sign: ClassVar[Sign] = Sign()  # by what `vpneval look` recognises a tunnel of it that somebody has set up

@@ -26,8 +26,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from runner.catalogue import load_run
 from runner.data.levels import BASELINE
-from runner.data.store import load_run
 from runner.data.trials import Trial
 from runner.ranking.doubts import look
 from runner.ranking.stats import Ratio, block_values, compare_blocks

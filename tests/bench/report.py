@@ -19,7 +19,7 @@ from shutil import which
 
 import numpy as np
 
-from runner.data.store import load_run
+from runner.catalogue import load_run
 from runner.data.trials import Cell, ExperimentRecord, Run, Trial
 from runner.report.forms.html import html_text
 from runner.report.model import build

@@ -12,8 +12,8 @@ from urllib.parse import unquote
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
+from runner.catalogue import load_run
 from runner.cli.main import main
-from runner.data.store import load_run
 from runner.data.trials import Run, Trial
 from runner.ranking.ranking import Ranking
 from runner.ranking.words import chance
@@ -23,7 +23,7 @@ from runner.report.forms.html import html_text
 from runner.report.forms.pdf import pdf_bytes
 from runner.report.model import Report, build
 from tests.browser.conftest import Open
-from tests.unit.synthetic import CBC, IDLE, TCP, make_run, make_trial, realistic_run
+from tests.unit.synthetic import CBC, IDLE, METRICS, TCP, make_run, make_trial, realistic_run
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "results" / "examples" / "two-cores-quick"
 CHOICE = EXAMPLE.parents[1] / "choice" / "two-cores" / "report.html"
@@ -121,7 +121,8 @@ def test_the_page_ranks_as_the_command_line_does(
         notes = page.locator(f"#ranking-{number} .unranked li").all_text_contents()
         assert notes == [f"{vpns}: not ranked: {why}" for vpns, why, _ in text.unranked(ranking)]
         assert page.locator(f"#ranking-{number} .doubts").text_content() == text.doubts(ranking)
-        assert page.locator(f"#ranking-{number} caption").first.text_content() == f"Weights: {text.weights(ranking)}"
+        caption = page.locator(f"#ranking-{number} caption").first.text_content()
+        assert caption == f"Weights: {text.weights(ranking, METRICS)}"
 
 
 def test_a_value_in_the_matrix_is_the_runs(report_page: Path, open_page: Open) -> None:

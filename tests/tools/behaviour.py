@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from textwrap import wrap
 
+from runner.catalogue import load_run
 from runner.data.levels import BASELINE
-from runner.data.store import load_run
 from runner.report.behaviour import WORDS, behaviours, row_of, words
 from runner.report.forms.markdown import table_lines
 

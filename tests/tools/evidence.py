@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from runner.catalogue import load_vpn, record_of, vpn_names
-from runner.data.store import load_run
+from runner.catalogue import load_run, load_vpn, record_of, vpn_names
 from runner.data.trials import Measurement, Run, Trial
 
 LAB = ("kind", "kernel", "guest", "wan_ip_version")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
 from runner.catalogue import load_experiment, load_vpn, record_of
-from runner.data.metric import BOUNDS
 from runner.data.trials import Run, Trial
 from runner.design.profile import PROFILES
 from runner.papers.findings import Finding
@@ -71,7 +69,7 @@ def world(name: str, values: Values, noise: float = 0.0, blocks: int = 3) -> tup
 
 def most(metric: str) -> float:
     """A share, of which there is no more than all, does not drift beyond that."""
-    return BOUNDS[metric][1] if metric in BOUNDS else math.inf
+    return METRICS[metric].bounds[1]
 
 
 THESIS = {"none": 939.7, "ipip": 927.9, "ipsec": 165.0, "ipsec_user": 163.0, "openvpn": 83.3, "ssh_forward": 167.6}

@@ -47,7 +47,7 @@ def compare(
 
 
 def _runs(before: Path, after: Path, margin: str) -> list[Comparison]:
-    from runner.data.irregular import load_told
+    from runner.catalogue import load_told
     from runner.data.merge import distinct
     from runner.ranking.margins import with_margins
     from runner.report.compare import compare_kinds
@@ -64,7 +64,7 @@ def _runs(before: Path, after: Path, margin: str) -> list[Comparison]:
 
 
 def _builds(folder: Path, margin: str) -> list[Comparison]:
-    from runner.data.irregular import load_told
+    from runner.catalogue import load_told
     from runner.ranking.margins import with_margins
     from runner.report.builds import compare_builds
 

@@ -23,8 +23,8 @@ def history(
     of a farm.
     """
     begin("vpneval reads the runs.")
+    from runner.catalogue import load_run
     from runner.data.merge import distinct
-    from runner.data.store import load_run
     from runner.report.forms.comparison import history_html, trends
     from runner.report.kinds import by_kind
 

@@ -45,11 +45,12 @@ def more(
     where you have measured with them before.
     """
     options.begin("vpneval reads the run.")
+    from runner.catalogue import load_run
     from runner.cli.ending import Shown
     from runner.cli.measuring import measure
     from runner.data.invocation import asked_of
     from runner.data.numbers import seconds
-    from runner.data.store import is_being_written, load_run
+    from runner.data.store import is_being_written
     from runner.data.trust import note, require_trusted
     from runner.lab.places import rootless
 
@@ -92,8 +93,8 @@ def _twice(run: Run, folder: Path, deadline: str) -> int:
 def _time_s(folder: Path, weights: str, quiet: bool) -> float:
     """For how long to go on. Where nothing is undecided, says so and ends the command. Raises UsageError where nothing
     tells yet."""
+    from runner.catalogue import load_run
     from runner.cli.reading import report_of
-    from runner.data.store import load_run
     from runner.report.answer import answers, minutes_more, sure
     from runner.sweep.showing import watch_list
 

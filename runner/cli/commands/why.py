@@ -34,8 +34,8 @@ def why(
     --line it says first how each of them suits that line.
     """
     options.begin("vpneval reads the run.")
+    from runner.catalogue import load_told
     from runner.cli.output import out
-    from runner.data.irregular import load_told
     from runner.data.scale import no_scale
     from runner.report.choice import choice
     from runner.report.choice_words import suits

@@ -12,7 +12,7 @@ from functools import partial
 
 from runner.data.errors import CommandError, MeasurementError, Unsupported
 from runner.data.levels import Params, tunnel_levels
-from runner.data.metric import Metric
+from runner.data.metric import verdict
 from runner.instruments.failures.breaks import clear, end_all
 from runner.instruments.instrument import Asked
 from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
@@ -97,26 +97,20 @@ class Expiry(PathProbe):
 
     name = "expiry"
     metrics = (
-        Metric(
+        verdict(
             name="expiry_borne",
             title="Tunnel outlives its certificates",
-            unit="1",
-            better="higher",
             definition="Both gateways' certificates expire while the tunnel runs. The value is 1 if it still carries "
             f"payload {AFTER_S:.0f} s later, while it is asked for new keys by command, or by a clock of "
             f"{REKEY_EVERY_S} s, else 0.",
             source="RFC 5280 §4.1.2.5 (validity), RFC 4478 (repeated authentication in IKEv2)",
-            exact=True,
         ),
-        Metric(
+        verdict(
             name="expiry_refused",
             title="Expired certificates are refused",
-            unit="1",
-            better="higher",
             definition="Then the daemons of both gateways are restarted. The value is 1 if no payload comes through "
             "the tunnel, else 0.",
             source="RFC 5280 §6.1.3 (a)(2)",
-            exact=True,
         ),
     )
     takes_s = 170.0

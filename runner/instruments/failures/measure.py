@@ -132,6 +132,7 @@ class Recovery(Breaking):
             "rate. The value is the number that are lost, or more than 400 ms late, divided by the rate, in the worse "
             "direction. If the traffic does not recover in time, the value is a lower bound.",
             source="RFC 6412, RFC 6413 (loss-derived method, forwarding delay threshold)",
+            plot="timelines",
         ),
     )
     one_failure_s = 12.0
@@ -165,6 +166,7 @@ class Reroute(Breaking):
             "directions at a fixed rate. The value is the number that are lost, or more than 400 ms late, divided by "
             "the rate, in the worse direction. If the traffic does not recover in time, the value is a lower bound.",
             source="RFC 6412, RFC 6413 (loss-derived method, forwarding delay threshold)",
+            plot="timelines",
         ),
     )
 

@@ -254,6 +254,7 @@ class Failover(Breaking):
             "the gateway that takes over. Only packets as long as those of the probe stream count, so that the "
             "negotiation of a tunnel does not.",
             source="ClusterIP paper, Fig. 1b and Section VI; draft-ietf-bmwg-ipsec-term (tunnel failover time)",
+            plot="boxes",
         ),
         Metric(
             name="failover_outage_ms",
@@ -265,6 +266,7 @@ class Failover(Breaking):
             "divided by the rate, in the worse direction. If the traffic does not recover in time, the value is a "
             "lower bound.",
             source="RFC 6412, RFC 6413 (loss-derived method, forwarding delay threshold), RFC 6414 (protection)",
+            plot="timelines",
         ),
         *COSTS,
         Metric(

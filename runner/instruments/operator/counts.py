@@ -18,7 +18,7 @@ from hashlib import sha256
 
 from runner.data.errors import UsageError
 from runner.data.levels import Params, tunnel_levels
-from runner.data.metric import Metric
+from runner.data.metric import count
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
@@ -245,84 +245,66 @@ class Operations(Whole):
 
     name = "operations"
     metrics = (
-        Metric(
+        count(
             name="setup_files",
             title="Files of a tunnel",
-            unit="1",
-            better="lower",
             definition="The number of files that the two gateways of a tunnel need, including keys and certificates, "
             "and those of what the VPN needs beside them.",
             source="OSLV paper, Table 1 (set-up complexity), counted; docs/operations.md",
-            exact=True,
         ),
-        Metric(
+        count(
             name="setup_lines",
             title="Lines of a tunnel",
-            unit="1",
-            better="lower",
+            short="Lines",
             definition="The number of lines in those files that are not empty. A key or certificate counts as one "
             "line.",
             source="OSLV paper, Table 1 (set-up complexity), counted; docs/operations.md",
-            exact=True,
         ),
-        Metric(
+        count(
             name="setup_commands",
             title="Commands of a tunnel",
-            unit="1",
-            better="lower",
+            short="Cmds",
             definition="The number of commands that set up a tunnel between two sites: those on both gateways, on what "
             "the VPN needs beside them, and where the keys are made. Files are not counted.",
             source="OSLV paper, Table 1 (set-up complexity), counted; docs/operations.md",
-            exact=True,
         ),
-        Metric(
+        count(
             name="setup_secrets",
             title="Secrets of a tunnel",
-            unit="1",
-            better="lower",
+            short="Keys",
             definition="The number of private keys, shared keys and passwords of a tunnel between two sites.",
             source="OSLV paper, Table 1 (set-up complexity), counted; docs/operations.md",
-            exact=True,
         ),
-        Metric(
+        count(
             name="manual_routes",
             title="Routes set by hand",
-            unit="1",
-            better="lower",
             definition="The number of commands that set a route while a tunnel between two sites is set up. A route "
             "in a configuration file is not counted.",
             source="OSLV paper, Table 3 (routing), counted; docs/operations.md",
-            exact=True,
         ),
-        Metric(
+        count(
             name="cipher_choice",
             title="Ciphers by configuration",
-            unit="1",
+            short="Ciph.",
             better="higher",
             definition="The number of ciphers of the sweep that the operator can choose by changing words in a file "
             "or a command, without another program.",
             source="OSLV paper, Table 2 (modularity), counted; docs/operations.md",
-            exact=True,
         ),
-        Metric(
+        count(
             name="scaling_effort",
             title="Effort for a mesh of ten",
-            unit="1",
-            better="lower",
+            short="Mesh",
             definition="The effort when the N-th site joins a full mesh, for N = 10: N times (files touched + routes "
             "set + keys carried).",
             source="OSLV paper, Table 5 (scalability), rendered and counted; docs/operations.md",
-            exact=True,
         ),
-        Metric(
+        count(
             name="scaling_lines",
             title="Lines for the tenth site",
-            unit="1",
-            better="lower",
             definition="The number of lines that are added, changed or removed at all sites when the tenth site joins "
             "a full mesh.",
             source="OSLV paper, Table 5 (scalability), rendered and counted; docs/operations.md",
-            exact=True,
         ),
     )
     needs_tunnel = False

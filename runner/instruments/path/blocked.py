@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from runner.data.errors import CommandError, MeasurementError, Unsupported
 from runner.data.levels import tunnel_levels
-from runner.data.metric import Metric
+from runner.data.metric import verdict
 from runner.instruments.instrument import Asked
 from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
 from runner.instruments.tools.between import talking
@@ -93,24 +93,18 @@ class Blocked(PathProbe):
 
     name = "blocked"
     metrics = (
-        Metric(
+        verdict(
             name="passes_without_udp",
             title="Comes up where UDP is blocked",
-            unit="1",
-            better="higher",
             definition="The WAN drops UDP. The value is 1 if the tunnel comes up and carries payload, else 0.",
             source="RFC 8229 §1 (networks that block UDP), RFC 9329",
-            exact=True,
         ),
-        Metric(
+        verdict(
             name="passes_https_only",
             title="Comes up where only TCP 443 passes",
-            unit="1",
-            better="higher",
             definition="The WAN drops everything but TCP to and from port 443. The value is 1 if the tunnel, as it is "
             "set up here, comes up and carries payload, else 0.",
             source="RFC 8229 §1, RFC 9329",
-            exact=True,
         ),
     )
     takes_s = 25.0

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from runner.data.errors import Unsupported
 from runner.data.levels import Levels
-from runner.data.metric import Metric
+from runner.data.metric import verdict
 from runner.instruments.instrument import Asked
 from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
 from runner.instruments.tools.between import Talker, relayed, talking
@@ -124,25 +124,19 @@ class Marks(PathProbe):
 
     name = "marks"
     metrics = (
-        Metric(
+        verdict(
             name="dscp_copied",
             title="DSCP on the WAN",
-            unit="1",
-            better="higher",
             definition="The value is 1 if the tunnel's packets bear the DSCP of the packets inside, else 0: then the "
             "WAN cannot tell voice from bulk.",
             source="RFC 2983 §3 (uniform and pipe model), RFC 4301 §5.1.2",
-            exact=True,
         ),
-        Metric(
+        verdict(
             name="congestion_heard",
             title="Congestion is heard",
-            unit="1",
-            better="higher",
             definition="The value is 0 if the tunnel's packets say that they can be marked, and the mark of a router "
             "(CE) does not arrive inside: the router then drops nothing and nobody slows down. Else it is 1.",
             source="RFC 6040 §4 (copying at ingress, Figure 4 at egress), RFC 3168 §9.1",
-            exact=True,
         ),
     )
     factors = {"marks": Levels(("copied",), before=True, told="marks {}".format)}

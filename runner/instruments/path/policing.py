@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from runner.data.errors import MeasurementError, Unsupported
+from runner.data.kinds import LARGEST
 from runner.data.metric import Metric
 from runner.instruments.instrument import Asked
 from runner.instruments.path.router import routed, slow
@@ -72,6 +73,7 @@ class Policing(PathProbe):
             f"{BUCKET_BYTES} bytes, no queue. The value is the rate of one TCP connection (CUBIC) through the tunnel, "
             "as a share of the rate of one without a tunnel.",
             source="RFC 2475 §2.3.3.4 (policers), RFC 9438 (CUBIC), tc-tbf(8)",
+            bounds=(0.0, LARGEST),  # of what plain IP got, a moment before
         ),
     )
     takes_s = 5.0

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping
 
 from runner.data.errors import Unsupported
-from runner.data.metric import Metric
+from runner.data.metric import share
 from runner.instruments.instrument import Asked
 from runner.instruments.path.numbers import LOST, NumbersHeard, paths
 from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
@@ -55,18 +55,16 @@ class Repeats(PathProbe):
 
     name = "repeats"
     metrics = (
-        Metric(
+        share(
             name="duplicates_borne",
             title="Bears duplicates",
-            unit="1",
             better="higher",
             definition=f"The WAN brings each of {REPEATED} packets twice. The value is the share of them that arrives.",
             source="RFC 5560 (duplication), RFC 4303 §3.4.3",
         ),
-        Metric(
+        share(
             name="burst_loss_borne",
             title="Bears loss in bursts",
-            unit="1",
             better="higher",
             definition=f"The WAN loses some of {PACKETS} packets in bursts. The value is the share of the others that "
             "arrives.",

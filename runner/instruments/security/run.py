@@ -8,8 +8,9 @@ from contextlib import ExitStack
 
 from runner.data import strength
 from runner.data.errors import CommandError, MeasurementError, ProofError
+from runner.data.kinds import LARGEST
 from runner.data.levels import Params, tunnel_levels
-from runner.data.metric import Metric
+from runner.data.metric import Metric, verdict
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
@@ -149,100 +150,80 @@ class SecurityProbes(Whole):
 
     name = "security"
     metrics = (
-        Metric(
+        verdict(
             name="confidentiality",
             title="Confidentiality",
-            unit="1",
-            better="higher",
+            short="Leak",
             definition="A random marker goes through the tunnel in both directions. The value is 1 if no part of it "
             "is readable on the WAN, else 0.",
             source="RFC 3552 §3.2.1 (confidentiality violations); OSLV paper, Table 4; docs/security.md",
-            exact=True,
         ),
-        Metric(
+        verdict(
             name="data_integrity",
             title="Data integrity",
-            unit="1",
-            better="higher",
+            short="Tamp.",
             definition="The probe flips bits of outer packets on their way. The value is 1 if nothing altered is "
             "delivered, else 0.",
             source="RFC 3552 §3.3.3 (message modification); OSLV paper, Table 4; docs/security.md",
-            exact=True,
         ),
-        Metric(
+        verdict(
             name="anti_replay",
             title="Anti-replay",
-            unit="1",
-            better="higher",
+            short="Repl.",
             definition="The probe sends packets of the tunnel again, at once and later. The value is 1 if every "
             "message is delivered only once, else 0.",
             source="RFC 3552 §3.3.1 (replay attacks), RFC 4303 §3.4.3; OSLV paper, Table 4; docs/security.md",
-            exact=True,
         ),
-        Metric(
+        verdict(
             name="peer_authentication",
             title="Refuses packets of strangers",
-            unit="1",
-            better="higher",
+            short="Peer",
             definition="A stranger without a key sends packets on the WAN. The value is 1 if none of them is "
             "delivered to the far host, else 0.",
             source="RFC 3552 §3.3.2 (message insertion); OSLV paper, Table 4; docs/security.md",
-            exact=True,
         ),
-        Metric(
+        verdict(
             name="key_authentication",
             title="Refuses peers with other keys",
-            unit="1",
-            better="higher",
+            short="Key",
             definition="At each end in turn, a peer runs the same VPN with private keys of its own. The value is 1 if "
             "no payload comes through with it, else 0.",
             source="RFC 3552 §3.3.5 (man-in-the-middle); OSLV paper, Table 4; docs/security.md",
-            exact=True,
         ),
-        Metric(
+        verdict(
             name="fail_closed",
             title="Fails closed",
-            unit="1",
-            better="higher",
+            short="Down",
             definition="The probe cuts off the peer, and later kills the VPN's processes on the near gateway, which "
             "has a default route to the WAN. The value is 1 if no packet between the sites is readable on the WAN, "
             "else 0.",
             source="RFC 4301 §5.1 (what matches no policy is discarded); docs/security.md",
-            exact=True,
         ),
-        Metric(
+        verdict(
             name="diversion_resistance",
             title="Cannot be diverted",
-            unit="1",
-            better="higher",
             definition="A stranger without a key sends the far gateway packets from a third address: captured ones "
             "unchanged, and altered ones. The value is 1 if the gateway sends no payload to that address, else 0.",
             source="RFC 9146 §6 (when a peer's address may be updated), RFC 9000 §9.3.1; docs/security.md",
-            exact=True,
         ),
-        Metric(
+        verdict(
             name="length_hiding",
             title="Hides lengths",
-            unit="1",
-            better="higher",
             definition="The value is 1 if the lengths of the packets on the WAN do not follow those of the packets "
             "inside the tunnel (correlation below 0.5), else 0.",
             source="RFC 4303 §2.7 (traffic flow confidentiality padding), RFC 3552 §3.2.1; docs/security.md",
-            exact=True,
         ),
-        Metric(
+        verdict(
             name="content_hiding",
             title="Lengths do not tell content",
-            unit="1",
-            better="higher",
             definition="The value is 1 if repetitive content is as long on the WAN as random content (within 5 %), "
             "else 0.",
             source="RFC 7457 §2.6 (CRIME); docs/security.md",
-            exact=True,
         ),
         Metric(
             name="declared_strength",
             title="Declared strength",
+            short="Decl.",
             unit="1",
             better="higher",
             definition="Points from 0 to 10 for the security that the plugin declares at these levels, by the scale "
@@ -250,6 +231,7 @@ class SecurityProbes(Whole):
             "closed takes away 11 points.",
             source="docs/security.md; runner/vpn/declared.py, with its sources",
             exact=True,
+            bounds=(-LARGEST, 10.0),
         ),
     )
     inner_ipv6 = True

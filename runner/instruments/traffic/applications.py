@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.levels import Levels
-from runner.data.metric import Metric
+from runner.data.metric import verdict
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
@@ -53,16 +53,13 @@ class Applications(Whole):
     name = "applications"
     factors = {"apart_port": Levels((str(APART),), default=str(APART), before=True)}
     metrics = (
-        Metric(
+        verdict(
             name="functions_apart",
             title="Functions by application",
-            unit="1",
-            better="higher",
             definition="The tunnel is to encrypt the packets to one TCP port, and to give those to another integrity "
             "alone. The value is 1 if a marker to the second port is seen on the WAN, in a packet between the "
             "gateways, and one to the first is not, else 0.",
             source="OSLV paper, Conclusions and Future Work; RFC 4301 §4.4.1.1 (selectors)",
-            exact=True,
         ),
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from runner.data.errors import InstrumentError, MeasurementError
 from runner.data.levels import Levels
-from runner.data.metric import Metric
+from runner.data.metric import Metric, share
 from runner.data.trials import Value
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
@@ -103,11 +103,11 @@ class Clients(Whole):
             "address in the near LAN. The value is what they received together, divided by the time of the slowest "
             "client. Connection set-up is included.",
             source="curl(1) --parallel, --interface; thesis §6.2 (loading the gateways with multiple requests)",
+            limited=True,
         ),
-        Metric(
+        share(
             name="clients_fairness",
             title="Fairness between clients",
-            unit="1",
             better="higher",
             definition="Jain's fairness index of the clients' rates. It is 1 if all clients have the same rate, and "
             "1/n if one of n clients has everything.",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.levels import Levels
-from runner.data.metric import Metric
+from runner.data.metric import verdict
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
@@ -106,15 +106,12 @@ class Domains(Whole):
     name = "domains"
     factors = {"translator": Levels(("gateway", "vpn"), default="gateway", before=True)}
     metrics = (
-        Metric(
+        verdict(
             name="overlap_reach",
             title="Sites with the same addresses",
-            unit="1",
-            better="higher",
             definition="Both sites have the same network, and addresses are translated one for one. The value is 1 if "
             "a host at each site has an answer from the host at the other, else 0.",
             source="OSLV paper, section Routing and Table 3; RFC 3022 (NAT)",
-            exact=True,
         ),
     )
     spends_tunnel = True

@@ -140,6 +140,7 @@ class Download(Whole):
             definition="curl on the near host fetches an incompressible file by HTTP from nginx on the far host. The "
             "value is the time from the start of curl to the last byte. Connection set-up is included.",
             source="curl(1) --write-out, time_total; RFC 9110 §9.3.1 (GET)",
+            limited=True,
         ),
     )
 

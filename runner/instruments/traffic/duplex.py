@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from runner.data.errors import CommandError, MeasurementError
-from runner.data.metric import Metric
+from runner.data.metric import Metric, share
 from runner.data.remarks import breakdown
 from runner.data.trials import Trial, Value
 from runner.design.profile import Profile
@@ -175,11 +175,11 @@ class Duplex(Instrument):
             "highest offered rate, both directions added, at which the mean loss ratio stays below 1 %. A short "
             "search finds it.",
             source="the paper on the Quagga and strongSwan router, §VI (figure 6); RFC 2544 §26.1",
+            limited=True,
         ),
-        Metric(
+        share(
             name="forwarded_share",
             title="Share forwarded under overload",
-            unit="1",
             better="higher",
             definition="The hosts offer more packets in both directions than the tunnel can carry: the line rate of 1 "
             "Gbit/s each way, or as much as the generator can send. The value is the number of packets that arrive, "

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from runner.data.errors import MeasurementError
-from runner.data.metric import Metric
+from runner.data.metric import Metric, share
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
@@ -66,11 +66,11 @@ class Flows(Whole):
             better="higher",
             definition="Payload bits per second that the receiver gets from all parallel TCP streams together.",
             source="RFC 6349 §2.3; thesis §6.2 (loading the gateways with multiple requests)",
+            limited=True,
         ),
-        Metric(
+        share(
             name="fairness",
             title="Fairness between flows",
-            unit="1",
             better="higher",
             definition="Jain's fairness index of the parallel streams' rates. It is 1 if all streams have the same "
             "rate, and 1/n if one of n streams has everything.",

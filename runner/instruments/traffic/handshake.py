@@ -16,7 +16,7 @@ from statistics import fmean
 
 from runner.data.errors import CommandError, MeasurementError, Unsupported
 from runner.data.levels import Levels, Params, tunnel_levels
-from runner.data.metric import Metric
+from runner.data.metric import Metric, share
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked
 from runner.instruments.path import narrow, router
@@ -273,10 +273,9 @@ class Handshake(PathProbe):
     datagrams = False
     factors = {"path": Levels(tuple(PATHS), default="clear")}
     metrics = (
-        Metric(
+        share(
             name="handshake_passes",
             title="Handshakes that come to an end",
-            unit="1",
             better="higher",
             definition="The share of handshakes after which both gateways say that the tunnel is up and a payload is "
             "answered through it, each within 15 s. The factor path says what is in their way: a router whose MTU is "

@@ -95,21 +95,27 @@ class Idle(Instrument):
         Metric(
             name="rtt",
             title="Round-trip time",
+            short="RTT",
             unit="ms",
             better="lower",
             definition="One host sends one byte, the other answers with one byte, over one open TCP connection with "
             "TCP_NODELAY. The value is the median time from request to answer. The tunnel carries nothing else. The "
             "exchange is the same for every VPN, so that VPNs which carry TCP only can be compared.",
             source="RFC 2681 (round-trip delay), with a TCP exchange as the Type-P",
+            margin=1.15,
+            plot="distribution",
         ),
         Metric(
             name="setup_time",
             title="Tunnel set-up time",
+            short="Set-up",
             unit="s",
             better="lower",
             definition="The time from the first command on a gateway until the far host has answered the first "
             "payload. Both gateways start cold: no daemon is running; keys and files are in place.",
             source="after draft-ietf-bmwg-ipsec-term (tunnel set-up rate), seen by the hosts",
+            margin=1.2,
+            absolute=True,  # plain IP has no tunnel to set up: its value is the probe's own time, and mostly noise
         ),
     )
     inner_ipv6 = True

@@ -212,6 +212,8 @@ class Loaded(Whole):
             "host to the far host fills the tunnel, or half of it (factor load). How long the queues are then is the "
             "choice of the stream's congestion control (factor congestion).",
             source="RFC 2681 under working conditions, after draft-ietf-ippm-responsiveness",
+            margin=1.15,
+            plot="distribution",
         ),
         Metric(
             name="udp_rtt",
@@ -222,6 +224,8 @@ class Loaded(Whole):
             "median round-trip time. The detail has the delay variation and the loss. This is a second instrument "
             "beside the TCP exchange.",
             source="RFC 2681 (round-trip delay), RFC 3393 (variation, of round trips); irtt-client(1)",
+            margin=1.15,
+            plot="distribution",
         ),
         Metric(
             name="syscalls_per_packet",

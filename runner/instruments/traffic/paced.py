@@ -68,12 +68,25 @@ class Paced(Instrument):
         Metric(
             name="paced_cpu",
             title="CPU cost at a rate",
+            short="CPU at a rate",
             unit="s/GB",
             better="lower",
             definition="CPU seconds of both gateways' processes per 10^9 payload bytes, while one TCP stream is paced "
             "at a rate (factor paced_bps, by default 100 Mbit/s). The kernel's work counts as far as a process of a "
             "gateway does it, so that a tunnel in the kernel costs nearly nothing. On machines of their own, all CPU "
             "time of the gateways. The trial warns where less than 95 % of the rate comes through.",
+            source="cgroups(7), proc_stat(5); after RFC 8219 §5 (fixed loads)",
+        ),
+    )
+
+    retired = (
+        Metric(
+            name="gateway_cpu_per_gigabyte",
+            title="CPU cost of the gateways",
+            short="CPU",
+            unit="s/GB",
+            better="lower",
+            definition="As paced_cpu, at a rate that every VPN carries (factor cost_rate_bps).",
             source="cgroups(7), proc_stat(5); after RFC 8219 §5 (fixed loads)",
         ),
     )

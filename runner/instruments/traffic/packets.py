@@ -203,6 +203,7 @@ class Packets(Instrument):
             "below 1 %. The far host's interface counts the packets, so that no receiving program limits the rate. A "
             "packet that comes out of a queue after the sender has stopped is not counted.",
             source="RFC 2544 §26.1 with the thesis' loss bound; RFC 2285 §3.6.1 (forwarding rate)",
+            limited=True,
         ),
         Metric(
             name="packets_per_cpu_second",

@@ -15,6 +15,7 @@ from statistics import fmean, median
 from typing import Any
 
 from runner.data.errors import MeasurementError, Unsupported
+from runner.data.kinds import LARGEST
 from runner.data.levels import Levels
 from runner.data.metric import Metric
 from runner.design.profile import Profile
@@ -214,6 +215,7 @@ class Rekey(Whole):
             "after the start of the rekey, divided by the payload received in the second before. The value is the "
             "median of the trial's rekeys. It is below 0 where noise is larger than the loss.",
             source="RFC 7296 §2.8 (rekeying); swanctl(8) --rekey",
+            bounds=(-LARGEST, 1.0),  # more may come after a rekey than before, but not less than nothing
         ),
         Metric(
             name="rekey_rtt",

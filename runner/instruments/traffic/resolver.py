@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from runner.data.metric import Metric
+from runner.data.metric import Metric, share
 from runner.data.trials import Value
 from runner.instruments.result import measurement
 from runner.instruments.traffic.idle import percentiles
@@ -129,6 +129,7 @@ METRICS = (
         definition="The median of the same, beside a tunnel with a load (factor tunnel_load).",
         source=SOURCE,
         margin=1.15,
+        plot="distribution",
     ),
     Metric(
         name="dns_p95_loaded",
@@ -148,10 +149,9 @@ METRICS = (
         source=SOURCE,
         margin=1.15,
     ),
-    Metric(
+    share(
         name="dns_unanswered_loaded",
         title="Questions to the gateway's DNS without an answer, under load",
-        unit="1",
         better="lower",
         definition="The share of the questions beside a tunnel with a load that had no answer within a second.",
         source="RFC 1035 §4.2.1 (datagrams may be lost)",

@@ -194,6 +194,7 @@ class Service(Whole):
             definition="The median time of the same exchanges beside a tunnel with a load (factor tunnel_load).",
             source="RFC 2681 §4.1 (percentiles of round-trip delay), with an HTTP exchange as the Type-P",
             margin=1.15,
+            plot="distribution",
         ),
         *resolver.METRICS,
     )

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 
 from runner.data.levels import Levels
-from runner.data.metric import Metric
+from runner.data.metric import Metric, share
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
@@ -59,18 +59,16 @@ class Steady(Whole):
             source="after RFC 3393 (delay variation), RFC 7679",
             margin=1.5,
         ),
-        Metric(
+        share(
             name="steady_worst_second_loss",
             title="Loss of the worst second",
-            unit="1",
             better="lower",
             definition=STEADY + "The share of a second's datagrams that never came, of the second that lost most.",
             source=SOURCES,
         ),
-        Metric(
+        share(
             name="steady_loss",
             title="Loss at a steady rate",
-            unit="1",
             better="lower",
             definition=STEADY + "The share that never came.",
             source=SOURCES,

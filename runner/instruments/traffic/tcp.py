@@ -236,6 +236,7 @@ class Tcp(Instrument):
         Metric(
             name="tcp_throughput",
             title="TCP throughput",
+            short="TCP",
             unit="bit/s",
             better="higher",
             definition="Payload bits per second at the receiver. iperf3 takes the mean of a whole test. Where VPNs "
@@ -244,16 +245,19 @@ class Tcp(Instrument):
             "of random bytes, or 136 MB of zeros; iperf3 sees its end within 0.1 s, so the value of a short test "
             "is a lower bound.",
             source="RFC 6349 §2.3 (TCP throughput); thesis §3.4; §3.5.1, parameter 3 (the files)",
+            limited=True,
         ),
         Metric(
             name="cpu_per_gigabyte",
             title="CPU cost",
+            short="CPU",
             unit="s/GB",
             better="lower",
             definition="CPU seconds (user, system, interrupt, softirq) of all machines of the lab per 10^9 payload "
             "bytes received, during the TCP test. Of machines of their own, what they spent before without a test is "
             "taken off.",
             source="proc_stat(5); includes the hosts' generators where the lab's nodes share one kernel",
+            secondary=True,
         ),
         Metric(
             name="throughput_per_core",
@@ -263,6 +267,7 @@ class Tcp(Instrument):
             definition="Payload bits received per CPU second during the TCP test: the rate that one fully busy core "
             "carries.",
             source="proc_stat(5); the inverse of cpu_per_gigabyte, so that a ranking should count one of the two",
+            secondary=True,
         ),
         Metric(
             name="context_switches_per_packet",
@@ -272,6 +277,7 @@ class Tcp(Instrument):
             definition="Context switches of all machines of the lab per 1448 payload bytes received (one full-size "
             "packet), during the TCP test. The detail has those of the VPN's daemons alone.",
             source="proc_stat(5), ctxt; the thesis explains its ranking by them",
+            secondary=True,
         ),
         Metric(
             name="memory_bytes",
@@ -281,6 +287,8 @@ class Tcp(Instrument):
             definition="Proportional set size of the VPN's daemons on both gateways, after the TCP test. The kernel's "
             "own memory is not counted, so that a tunnel in the kernel without a daemon has 0.",
             source="proc_pid_smaps(5), smaps_rollup, Pss",
+            aside="memory depends on what else runs",  # of a shared page, its part (PSS)
+            secondary=True,
         ),
         Metric(
             name="wire_bytes_per_payload_byte",
@@ -291,6 +299,7 @@ class Tcp(Instrument):
             "test gets. It includes headers, encapsulation, acknowledgements and retransmissions. Compression makes "
             "it smaller.",
             source="RFC 2647 §3.17 (goodput) against the WAN port's counters, tc(8) -statistics",
+            secondary=True,
         ),
     )
     inner_ipv6 = True

@@ -257,11 +257,13 @@ class Udp(Instrument):
         Metric(
             name="udp_throughput",
             title="UDP throughput",
+            short="UDP",
             unit="bit/s",
             better="higher",
             definition="The highest offered rate (UDP payload bits per second) at which the loss ratio stays below 1 "
             "%. The profile thesis takes the mean loss of the trials. Where VPNs take turns, the median trial counts.",
             source="RFC 2544 §26.1 with the thesis' loss bound (§3.5.1); the median trial as in MLRsearch",
+            limited=True,
         ),
         Metric(
             name="udp_goodput",
@@ -271,10 +273,12 @@ class Udp(Instrument):
             definition="UDP payload bits per second that come through the tunnel at the UDP throughput: what was "
             "received in the passing trial whose offered rate is nearest to it.",
             source="RFC 2647 §3.17 (goodput), within RFC 2544 §26.1",
+            secondary=True,
         ),
         Metric(
             name="jitter",
             title="Jitter",
+            short="Jitter",
             unit="ms",
             better="lower",
             definition="Interarrival jitter of a stream of 1 Mbit/s in datagrams of 200 B. In the profile thesis, "
@@ -282,6 +286,7 @@ class Udp(Instrument):
             "one datagram to the next in many short streams. The mean is not used, because the moments in which the "
             "machine is busy with something else would dominate it.",
             source="RFC 3550 §6.4.1; RFC 5481 §4.1 (delay variation from packet to packet)",
+            margin=1.5,
         ),
     )
     inner_ipv6 = True

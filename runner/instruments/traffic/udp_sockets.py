@@ -111,6 +111,7 @@ class UdpSockets(Instrument):
             "too; the detail has them apart.",
             source="thesis §3.5.1 (1 % of loss; a buffer of 9 KB at the sender, and of 192 KB at the receiver); "
             "socket(7) SO_SNDBUF, SO_RCVBUF",
+            limited=True,
         ),
     )
     datagrams = True

@@ -45,7 +45,7 @@ def page_data(report: Report, where: str) -> dict[str, Any]:
         "changes": CHANGES,
         "against": AGAINST,
         "metrics": [
-            {"name": name, "title": title, "short": text.SHORT.get(name, name), "lower": text.lower(title)}
+            {"name": name, "title": title, "short": text.short(name, report.metrics), "lower": text.lower(title)}
             for name, title in ((name, report.metrics[name].title) for name in measured)
         ],
         "presets": {

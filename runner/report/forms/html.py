@@ -128,7 +128,7 @@ def _more(report: Report, answer: RankingAnswer) -> Markup:
     tables = tables_of(report, ranking)
     numbers = report.behind[answer.number] if report.behind else []
     rest = [one for one in numbers if not report.ranks_count or one.metric not in tables]
-    pairs = verdicts.section(report.verdicts, report.spreads, ranking)
+    pairs = verdicts.section(report.verdicts, report.spreads, ranking, report.metrics)
     return blocks_html(pairs) + blocks_html(behind.section(rest, answer.number, report.metrics, tables))
 
 

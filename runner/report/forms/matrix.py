@@ -31,7 +31,7 @@ def matrix_of(report: Report, answer: RankingAnswer) -> dict[str, Any]:
         columns.append(
             {
                 "metric": metric,
-                "short": text.SHORT.get(metric, known.title),
+                "short": known.short or known.title,
                 "title": known.title,
                 "unit": unit,
                 "arrow": ARROWS[known.better],
@@ -52,7 +52,7 @@ def matrix_of(report: Report, answer: RankingAnswer) -> dict[str, Any]:
         "name": answer.name,
         "configuration": ranking.configuration,
         "slack": change(ranking, most=None),
-        "weights": text.weights(ranking),
+        "weights": text.weights(ranking, report.metrics),
         "columns": columns,
         "rows": rows,
         "nobody": not places,

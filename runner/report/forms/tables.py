@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from runner.data.levels import TRAFFIC_ORDER, TUNNEL_FACTORS
+from runner.data.levels import TUNNEL_FACTORS, traffic_factors
 from runner.data.streams import shown
 from runner.data.trials import cell_key
 from runner.report.experiments import MetricTable, Row
@@ -49,8 +49,10 @@ def _csv(report: Report, fit: Callable[[str], str]) -> str:
     unscaled; the coefficient of variation is a ratio."""
     # Columns of factors that no trial has a level of would be most of the table.
     used = {name for seen in report.observations for name, level in seen.params.items() if level}
-    order = TUNNEL_FACTORS + TRAFFIC_ORDER
-    factors = [name for name in order if name in used] + sorted(used - {*order})
+    cells = (row.params for experiment in report.experiments for table in experiment.tables for row in table.rows)
+    named = [*dict.fromkeys(name for params in cells for name in params if name in used)]
+    traffic = traffic_factors([*named, *sorted(used - {*named})])
+    factors = [*(name for name in TUNNEL_FACTORS if name in used), *traffic]
     out = io.StringIO()
     writer = _Writer(csv.writer(out), fit)
     about = ["repetition", "position", "status", "reason", "encrypted"]

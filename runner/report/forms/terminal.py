@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich import box
@@ -12,6 +12,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from runner.data.metric import Metric
 from runner.data.streams import printable
 from runner.ranking.ranking import Ranking
 from runner.report import blocks, text, verdicts
@@ -63,7 +64,7 @@ def _tables(report: Report, console: Console) -> None:
     render_experiments(report, console)
     previous: list[text.Unranked] = []
     for ranking in report.rankings:
-        _ranking(ranking, console)
+        _ranking(ranking, report.metrics, console)
         _verdicts(report, ranking, console)
         unranked = text.unranked(ranking)
         if unranked and unranked == previous:
@@ -167,12 +168,12 @@ def _fact(fact: Fact) -> str:
     return text.counted(fact.count, "core") if fact.name == "lab cores" and fact.count is not None else fact.value
 
 
-def _ranking(ranking: Ranking, console: Console) -> None:
+def _ranking(ranking: Ranking, metrics: Mapping[str, Metric], console: Console) -> None:
     name = ranking.configuration + (f", {ranking.image}" if ranking.image else "")
     console.print(
         Text.assemble("\n", (f"Ranking: {name}", "bold cyan"), "  ", (f"weights: {ranking.weights.name}", "dim"))
     )
-    table = ranking_table(ranking, 1 if console.width >= WIDE else 0)
+    table = ranking_table(ranking, metrics, 1 if console.width >= WIDE else 0)
     if table.row_count:
         console.print(table)
     else:
@@ -191,15 +192,15 @@ def _verdicts(report: Report, ranking: Ranking, console: Console) -> None:
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(style="cyan", no_wrap=True)
     grid.add_column(overflow="fold")
-    for metric, words in verdicts.not_decided(mine):
+    for metric, words in verdicts.not_decided(mine, report.metrics):
         grid.add_row("  " + metric, _dim(words))
     if grid.row_count:
         console.print(grid)
-    if spread := verdicts.spread_words(report.spreads, ranking):
+    if spread := verdicts.spread_words(report.spreads, ranking, report.metrics):
         console.print(_dim(spread))
 
 
-def ranking_table(ranking: Ranking, gap: int = 1) -> Table:
+def ranking_table(ranking: Ranking, metrics: Mapping[str, Metric], gap: int = 1) -> Table:
     """The ranked VPNs, a row for each. ``gap``: the blanks between columns."""
     counted = list(ranking.weights.counted)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), show_edge=False, header_style="bold")
@@ -209,7 +210,7 @@ def ranking_table(ranking: Ranking, gap: int = 1) -> Table:
     table.add_column("place\n95 %", justify="right")
     table.add_column("chance\nof best", justify="right")
     for metric in counted:
-        table.add_column(f"{text.SHORT.get(metric, metric)}\n×{ranking.weights.counted[metric]:g}", justify="right")
+        table.add_column(f"{text.short(metric, metrics)}\n×{ranking.weights.counted[metric]:g}", justify="right")
     for place, vpn, configuration, average, *others in ranked(ranking):
         style = "bold green" if place.rstrip("=") == "1" else ""
         name = Text.assemble((vpn, style or "bold"), (f"\n{configuration}", "dim"))

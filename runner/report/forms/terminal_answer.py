@@ -124,7 +124,7 @@ def _whole(report: Report, answer: RankingAnswer, console: Console, tall: bool, 
     console.print(_verdict(answer, tall))
     if pairs := [pair for pair in answer.against if tall or pair.decision != "undecided"]:
         first, second = pairs[0].a, pairs[0].b
-        ratios = "; ".join(f"{_short(pair.metric)} {_ratio(pair)}" for pair in pairs)
+        ratios = "; ".join(f"{text.short(pair.metric, report.metrics)} {_ratio(pair)}" for pair in pairs)
         console.print(Text(f"{first} over {second}: {ratios}."))
     if answer.broke:
         console.print(Text(" ".join(answer.broke), "yellow"))
@@ -155,7 +155,7 @@ def _limits(report: Report, ranking: Ranking, console: Console, *, whole: bool) 
     title = report.metrics[metric].title
     changed = changed_order(report.limits, ranking, title)
     if not whole:
-        sentence = f"{_short(metric)} is limited by {_kinds(rows)}."
+        sentence = f"{text.short(metric, report.metrics)} is limited by {_kinds(rows)}."
         console.print(Text(sentence + (" Separate gateways might change the order." if changed else ""), "dim"))
         return
     console.print(Text(f"What limits {text.lower(title)}", "cyan"))
@@ -208,7 +208,7 @@ def values_table(
     for metric in counted:
         units[metric] = unit_of(numbers[metric], metrics[metric].unit)
         weight = ranking.weights.counted[metric]
-        head = _short(metric) + (f" ×{weight:g}" if weight != 1 else "")
+        head = text.short(metric, metrics) + (f" ×{weight:g}" if weight != 1 else "")
         table.add_column(f"{head}\n{units[metric][1]}", justify="right", no_wrap=wide, overflow="fold")
     best = {metric: _best(numbers[metric], metrics[metric]) for metric in counted}
     places, leaders = place_of(ranking), next(iter(groups(ranking)), [])
@@ -307,7 +307,3 @@ def _next(
 
 def _trials(report: Report) -> str:
     return f"{text.trials(report.trials) or 'no trials'} in {text.duration(report.elapsed_s)}"
-
-
-def _short(metric: str) -> str:
-    return text.SHORT.get(metric, metric)

@@ -119,7 +119,7 @@ def _table(changes: Sequence[MetricChange], *, turns: bool) -> Table:
         name = Text.assemble((change.vpn, "bold"), "\n", (change.levels, "dim"))
         table.add_row(
             *([] if turns else [name]),
-            text.SHORT.get(change.metric, change.metric),
+            change.short or change.metric,
             Text(f"{text.with_interval(change.before, change.unit, 'before' in change.bounded)}\n{after}"),
             moved + (" a" if change.ratio and not change.of_baseline and not turns else ""),
             Text(change.verdict, "dim" if change.reference else style),

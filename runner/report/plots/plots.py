@@ -11,17 +11,15 @@ from runner.report import text
 from runner.report.blocks import Plot
 from runner.report.experiments import ExperimentReport, MetricTable
 from runner.report.facts import BASELINE
-from runner.report.failures import METRICS as OUTAGES
 from runner.report.model import Report
 from runner.report.observations import Observation
 from runner.report.plots.plots_between import cost, groups
-from runner.report.plots.plots_boxes import BOXED, boxes
+from runner.report.plots.plots_boxes import boxes
 from runner.report.plots.plots_failures import timelines
 from runner.report.plots.plots_layers import layers
 from runner.report.plots.plots_matrix import encryption_by_integrity, matrix
 from runner.report.plots.plots_mesh import mesh_plots
 from runner.report.plots.plotting import (
-    DELAYS,
     LINES,
     STEP,
     STEP_OF_TWO,
@@ -62,13 +60,14 @@ def _of_metric(
     """The plots that every metric has, then those of this one."""
     yield _intervals(experiment, table, samples)
     yield _searches(experiment, table, samples)
-    if table.metric in DELAYS:
+    drawn = report.metrics[table.metric].plot
+    if drawn == "distribution":
         yield _distribution(experiment, table, samples)
-    if table.metric in BOXED:
+    if drawn == "boxes":
         yield boxes(experiment, table, samples)
     if any(row.params.get("packet_bytes", "").isdecimal() for row in table.measured):
         yield _by_length(experiment, table, samples)
-    if table.metric in OUTAGES:
+    if drawn == "timelines":
         yield timelines(experiment, table, report.failures)
     if table.metric == "packet_rate_both_ways":
         yield from encryption_by_integrity(experiment, table)

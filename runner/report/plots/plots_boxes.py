@@ -9,7 +9,6 @@ from runner.report.blocks import Plot
 from runner.report.experiments import ExperimentReport, MetricTable
 from runner.report.plots.plotting import STEP_OF_TWO, Samples, Value, key_of, label_of, spec_of
 
-BOXED = ("handover_ms",)
 ENOUGH = 20  # samples of a cell, for quartiles
 ENDS = ("least", "low", "median", "high", "greatest")
 

@@ -22,13 +22,6 @@ WIDTH = 620
 STEP = 22
 STEP_OF_TWO = 34  # where labels have a second line
 LINES = "split(datum.label, ' · ')"  # the label's levels on a line of their own
-DELAYS = (
-    "rtt",
-    "udp_rtt",
-    "rtt_loaded",
-    "service_delay_loaded",
-    "dns_delay_loaded",
-)  # metrics whose exchanges have a distribution
 SHARED = ("tcp_throughput", "udp_throughput")  # metrics that share an axis
 # Colours that readers with any colour vision tell apart (Okabe and Ito, 2008), yellow last: it is pale on paper.
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#8c6d31", "#f0e442")
@@ -85,7 +78,7 @@ def logarithmic(report: Report) -> set[str]:
     for seen in report.observations:
         if seen.value is not None:
             values.setdefault(seen.metric, []).append(seen.value)
-        if seen.metric in DELAYS and len(seen.samples) > 1:
+        if len(seen.samples) > 1 and report.metrics[seen.metric].plot == "distribution":
             drawn.setdefault(seen.metric, []).extend((min(seen.samples), max(seen.samples)))
     together = {metric for metric in SHARED if drawn.get(metric)}
     log = {metric for metric, medians in drawn.items() if wide(medians)}

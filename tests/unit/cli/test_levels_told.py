@@ -14,9 +14,9 @@ from runner.data.levels import Levels
         ({"measure": "tcp", "payload": "random", "streams": "1", "direction": "forward"}, "tcp"),
         (
             {"measure": "tcp", "direction": "reverse", "streams": "4", "payload": "zeros"},
-            "tcp · zeros · 4 streams · reverse",
+            "tcp · reverse · 4 streams · zeros",
         ),
-        ({"measure": "udp", "payload_bytes": "1300", "dscp": "46", "flows": "16"}, "udp · flows 16 · dscp 46"),
+        ({"measure": "udp", "payload_bytes": "1300", "dscp": "46", "flows": "16"}, "udp · dscp 46 · flows 16"),
         ({"measure": "download", "file_bytes": "20000000"}, "download · 20 MB"),
         ({"measure": "packets", "fragmentation": "allow", "packet_bytes": "64"}, "packets · 64 B"),
         ({"measure": "loaded", "load": "full"}, "loaded"),

@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
-from runner.data.store import load_run
+from runner.catalogue import load_run
 from runner.data.trials import Run, Slice, Trial
 from runner.report.forms.tables import json_text
 from runner.report.model import Report, build

@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 
-from runner.catalogue import instruments, load_vpn
+from runner.catalogue import instruments, load_vpn, metrics
 from runner.data.trials import Event, Timeline, Trial
 from runner.instruments.failures import prepare, redundancy, reroute
 from runner.instruments.failures.loss import Gap, OneWay, gaps, one_way
@@ -345,7 +345,7 @@ def a_trial(repetition: int, outage_s: float) -> Trial:
 
 
 def test_the_report_tells_the_story_of_the_failure_in_the_middle() -> None:
-    (row,) = failures([a_trial(1, 3.0), a_trial(2, 9.0), a_trial(3, 1.0)])
+    (row,) = failures([a_trial(1, 3.0), a_trial(2, 9.0), a_trial(3, 1.0)], metrics())
     assert row.levels == "wan_cut"
     assert row.outage == "3 s (1 s–9 s), 3"
     assert row.steps == ["+0.00 the WAN is cut", "+0.10 to +1.10 nothing forward (1000 lost)"]
@@ -368,20 +368,20 @@ def test_an_overload_has_a_verdict(outages_s: list[float], verdict: str) -> None
         found = reported("outage_ms", [whole], 60.0).measurements
         changes = {"measurements": found, "params": CELL | {"failure": "overload"}}
         trials.append(a_trial(repetition, outage_s).model_copy(update=changes))
-    (row,) = failures(trials)
+    (row,) = failures(trials, metrics())
     assert row.cells[1] == verdict
 
 
 def test_the_report_says_at_least() -> None:
     measured = reported("outage_ms", [an_outage(60, 60, None)], 60.0)
     trial = a_trial(1, 60).model_copy(update={"measurements": measured.measurements})
-    (row,) = failures([trial])
+    (row,) = failures([trial], metrics())
     assert row.outage == "≥ 60 s (60 s–60 s), 1, 1 without recovery"
 
 
 def test_a_run_in_which_nothing_was_broken_has_no_section() -> None:
     trial = a_trial(1, 1).model_copy(update={"timelines": []})
-    assert failures([trial]) == []
+    assert failures([trial], metrics()) == []
 
 
 def test_a_file_is_served_as_fast_as_it_goes_where_nothing_limits_it() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from runner.catalogue import load_run
 from runner.cli.planned import expected
 from runner.data.invocation import command
-from runner.data.store import load_run
 from runner.papers import judges
 from runner.papers.judges import findings_of
 from runner.papers.published import names, paper

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from runner.catalogue import load_run
 from runner.data.asked import AskedRun
 from runner.data.needs import Needs
-from runner.data.store import load_run
 from runner.ranking.verdicts import Verdict
 from runner.ranking.weights import Weights
 from runner.report import answer as answers_of

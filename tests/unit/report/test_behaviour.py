@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from runner.catalogue import instruments
-from runner.data.store import load_run
+from runner.catalogue import instruments, load_run
 from runner.data.trials import Trial
 from runner.instruments.path.verdict import Judging
 from runner.report.behaviour import WORDS, Behaviour, behaviours, section, words

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from runner.catalogue import load_run, load_told
 from runner.cli.reading import report_of
-from runner.data.irregular import load_told
-from runner.data.store import load_run
 from runner.data.trials import Trial
 from runner.report.answer import answers
 from runner.report.forms.registry import FORMS

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runner.data.store import load_run
+from runner.catalogue import load_run
 from runner.report.blocks import Plot
 from runner.report.model import Report, build
 from runner.report.plots.plots import axis_ends, clipped, plots_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.data.store import load_run
+from runner.catalogue import load_run
 from runner.data.trials import Noise, Trial
 from runner.lab.readings import noise
 from runner.ranking.ranking import Pair

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from runner.data.store import load_run
+from runner.catalogue import load_run
 from runner.data.trials import Cell, ExperimentRecord
 from runner.report.experiments import ExperimentReport
 from runner.report.model import build

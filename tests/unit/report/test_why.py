@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from runner.catalogue import load_run
 from runner.cli.folders import latest
 from runner.data.errors import UsageError
 from runner.data.parent import add_to_index
-from runner.data.store import load_run
 from runner.ranking.verdicts import Verdict, turned
 from runner.report.headings import machine
 from runner.report.model import build

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.catalogue import load_vpn
+from runner.catalogue import load_run, load_vpn
 from runner.data.errors import PluginError, UsageError
-from runner.data.store import load_run
 from tests.campaign.commands import CommandCase
 from tests.campaign.fields import OWNED, fields, hostile, kind_of, prepare_fields, put
 from tests.campaign.folders import state
