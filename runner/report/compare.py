@@ -15,10 +15,10 @@ from runner.data.merge import identity, merge_metrics, same_estimands
 from runner.data.metric import Metric
 from runner.data.numbers import exp
 from runner.data.trials import Run, Strict, Trial, cell_key
+from runner.evidence.estimates import Blocks, Estimate, RoundValues, alone, independent
+from runner.evidence.stats import Ratio, Summary, block_values, compare_independent, lower_bounds, summarise
+from runner.evidence.ties import excludes_zero
 from runner.ranking.agreement import Agreement, agreement
-from runner.ranking.estimates import Blocks, Estimate, RoundValues, alone, independent
-from runner.ranking.stats import Ratio, Summary, block_values, compare_independent, lower_bounds, summarise
-from runner.ranking.ties import excludes_zero
 from runner.ranking.verdicts import Decision, Tested, held, level_of, probabilities
 from runner.report import text
 from runner.report.facts import BASELINE

@@ -12,9 +12,9 @@ from runner.data.loads import Limit, MachineLoad
 from runner.data.own_cores import Apart, on_own_cores, overtakings
 from runner.data.scale import no_scale
 from runner.data.trials import Run, Strict, Trial, cell_key
+from runner.evidence.stats import block_values
 from runner.ranking.basis import Basis
 from runner.ranking.ranking import Ranking
-from runner.ranking.stats import block_values
 from runner.report import text
 from runner.report.blocks import Block, Heading, Note, Paragraph, Table
 

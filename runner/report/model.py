@@ -15,10 +15,10 @@ from runner.data.metric import Metric
 from runner.data.scale import NoScale, no_scale
 from runner.data.store import uncollected
 from runner.data.trials import Run, Strict, Trial, cell_key
+from runner.evidence.stats import Drift, Summary
 from runner.ranking.basis import Basis, bases, measured_metrics
 from runner.ranking.machines import OnMachines, on_machines
 from runner.ranking.ranking import Ranking, weigh
-from runner.ranking.stats import Drift, Summary
 from runner.ranking.verdicts import Verdict, verdicts
 from runner.ranking.weights import Weights, default_weights
 from runner.report import facts

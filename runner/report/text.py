@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from runner.data.levels import WAN_FACTORS, traffic_factors
-from runner.ranking.intervals import ALL_EQUAL
+from runner.evidence.intervals import ALL_EQUAL
+from runner.evidence.stats import Ratio, Summary
 from runner.ranking.ranking import Pair, Ranking, Standing
-from runner.ranking.stats import Ratio, Summary
 from runner.ranking.words import chance
 
 SHORT = {

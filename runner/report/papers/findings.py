@@ -11,12 +11,12 @@ from pydantic import Field
 
 from runner.data.scale import costs_beside_host, no_scale
 from runner.data.trials import Run, Strict, Trial
+from runner.evidence.stats import block_values
 from runner.papers.claims import BASELINE
 from runner.papers.findings import DECIDED, Finding, Judgement, judge, trials_of
 from runner.papers.judges import findings_of
 from runner.papers.published import DeviceRow, device_row
 from runner.papers.scales import Basis
-from runner.ranking.stats import block_values
 from runner.report.blocks import Block, Heading, Hyperlink, Paragraph, Table
 from runner.report.text import NONE, counted, roughly
 

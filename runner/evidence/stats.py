@@ -1,4 +1,4 @@
-"""Summaries and comparisons of repeated measurements; their intervals are runner/ranking/intervals.py's.
+"""Summaries and comparisons of repeated measurements; their intervals are runner/evidence/intervals.py's.
 
 Rates, times and costs are positive and vary in proportion, so intervals are made on logarithms: a ratio
 is a difference there, and an interval never reaches below zero. A *block* is a round, in which every cell had its
@@ -16,8 +16,8 @@ import scipy  # its parts load at their first use; scipy.stats would take half a
 
 from runner.data.numbers import SAME, exp, same
 from runner.data.trials import Strict, Trial
-from runner.ranking.estimates import Blocks, Estimate, Pooled, RoundValues, estimate_pair, independent
-from runner.ranking.intervals import (
+from runner.evidence.estimates import Blocks, Estimate, Pooled, RoundValues, estimate_pair, independent
+from runner.evidence.intervals import (
     ALL_EQUAL,
     CONFIDENCE,
     Array,
@@ -27,7 +27,7 @@ from runner.ranking.intervals import (
     same_length,
     standard_errors,
 )
-from runner.ranking.ties import excludes_zero, settled
+from runner.evidence.ties import excludes_zero, settled
 
 
 class Summary(Strict):
@@ -147,7 +147,7 @@ def compare_blocks(a: Blocks, b: Blocks) -> Ratio:
 
 
 def compare_all(pairs: Sequence[tuple[Blocks, Blocks]]) -> list[Ratio]:
-    """The ratio of each pair, much faster than one after the other. Rounds and searches: see ranking.estimates."""
+    """The ratio of each pair, much faster than one after the other. Rounds and searches: see evidence.estimates."""
     by_rounds = [_by_rounds(a, b) for a, b in pairs]
     logs = [None if ratio else _log_ratios(a, b) for (a, b), ratio in zip(pairs, by_rounds, strict=True)]
     intervals = of_means([np.array([]) if log_ratios is None else log_ratios for log_ratios in logs])
