@@ -9,7 +9,7 @@ slow changes of the machine cancel out.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import scipy  # its parts load at their first use; scipy.stats would take half a second
@@ -60,6 +60,14 @@ class Ratio(Strict):
     high: float | None
     significant: bool
     method: str
+
+
+def trials_by_cell(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
+    """The trials of each cell, by its key, in the order of the cells' first trials."""
+    cells: dict[str, list[Trial]] = {}
+    for trial in trials:
+        cells.setdefault(trial.cell, []).append(trial)
+    return cells
 
 
 def block_values(trials: Sequence[Trial], metric: str) -> dict[int, float]:
@@ -165,6 +173,11 @@ def _by_rounds(a: Blocks, b: Blocks) -> Ratio | None:
     estimate = estimate_pair(a, b) if both or searched else None
     if estimate is None:
         return None
+    return ratio_of(estimate, "trimmed mean of the log ratios by round" if both else "two independent log-normals")
+
+
+def ratio_of(estimate: Estimate, method: str) -> Ratio:
+    """The ratio that an estimate of its logarithm says, which was made by this method."""
     low, high = estimate.interval()
     return Ratio(
         blocks=estimate.blocks,
@@ -172,7 +185,7 @@ def _by_rounds(a: Blocks, b: Blocks) -> Ratio | None:
         low=exp(low),
         high=exp(high),
         significant=excludes_zero(low, high),
-        method="trimmed mean of the log ratios by round" if both else "two independent log-normals",
+        method=method,
     )
 
 

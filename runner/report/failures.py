@@ -10,6 +10,7 @@ import numpy as np
 
 from runner.data.levels import traffic_factors
 from runner.data.trials import Measurement, Strict, Timeline, Trial
+from runner.evidence.stats import trials_by_cell
 from runner.report.blocks import Block, Heading, Hyperlink, Paragraph, Table, TableCell
 
 HEAD = ("VPN", "failure", "outage: median (least–most), n", "resolution", "what happened, seconds after the failure")
@@ -78,11 +79,12 @@ class FailureRow(Strict):
 
 def failures(trials: Sequence[Trial]) -> list[FailureRow]:
     """A row for each cell whose trials broke something and measured an outage."""
-    cells: dict[str, list[Trial]] = {}
-    for trial in trials:
-        if trial.status == "ok" and trial.timelines and any(m.metric in METRICS for m in trial.measurements):
-            cells.setdefault(trial.cell, []).append(trial)
-    return [_row(own) for own in cells.values()]
+    broken = [
+        trial
+        for trial in trials
+        if trial.status == "ok" and trial.timelines and any(m.metric in METRICS for m in trial.measurements)
+    ]
+    return [_row(own) for own in trials_by_cell(broken).values()]
 
 
 def _row(trials: Sequence[Trial]) -> FailureRow:

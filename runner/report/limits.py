@@ -12,7 +12,7 @@ from runner.data.loads import Limit, MachineLoad
 from runner.data.own_cores import Apart, on_own_cores, overtakings
 from runner.data.scale import no_scale
 from runner.data.trials import Run, Strict, Trial, cell_key
-from runner.evidence.stats import block_values
+from runner.evidence.stats import block_values, trials_by_cell
 from runner.ranking.basis import Basis
 from runner.ranking.ranking import Ranking
 from runner.report import text
@@ -120,9 +120,8 @@ class LimitsSection(Strict):
 def limits(run: Run, trials: Sequence[Trial], bases: Sequence[Basis]) -> LimitsSection:
     """The section, from all trials whose machines were watched."""
     by_cell: dict[tuple[str, str], list[Trial]] = {}
-    every: dict[str, list[Trial]] = {}
+    every = trials_by_cell(trials)
     for trial in trials:
-        every.setdefault(trial.cell, []).append(trial)
         for measurement in trial.measurements if trial.limit else ():
             if measurement.metric.endswith(LIMITED):
                 by_cell.setdefault((measurement.metric, trial.cell), []).append(trial)
