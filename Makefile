@@ -78,7 +78,7 @@ coverage: setup-dev
 	.venv/bin/coverage combine --quiet
 	.venv/bin/coverage report
 
-# Small changes in the code of runner/ranking and runner/search: which of them does no unit test notice?
+# Small changes in the code of evidence, ranking and search (runner/): which of them does no unit test notice?
 mutants: setup-dev
 	.venv/bin/python -m tests.tools.mutants $(ARGS)
 

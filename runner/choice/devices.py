@@ -24,10 +24,10 @@ from runner.data.own_cores import on_own_cores
 from runner.data.scale import no_scale
 from runner.data.trials import Run, Rung, Trial
 from runner.data.wan import conditions
+from runner.evidence.estimates import Blocks, alone
+from runner.evidence.intervals import Array
+from runner.evidence.stats import block_values
 from runner.ranking.basis import Basis, basis_of, unusual
-from runner.ranking.estimates import Blocks, alone
-from runner.ranking.intervals import Array
-from runner.ranking.stats import block_values
 
 DRAWS = 400
 LARGEST = 3e38  # in single precision

@@ -17,7 +17,7 @@ from runner.choice.thresholds import Step, Thresholds
 from runner.choice.watched import Watched
 from runner.data.needs import Needs
 from runner.data.numbers import same
-from runner.ranking.intervals import Array
+from runner.evidence.intervals import Array
 
 Criterion = Literal[
     "capacity", "loss", "delay", "mouth_to_ear", "rtt", "setup", "tcp_in_tcp", "breakdown", "failures", "gap", "cost"

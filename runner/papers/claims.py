@@ -13,9 +13,9 @@ import scipy  # loads scipy.stats at its first use
 
 from runner.data.levels import TUNNEL
 from runner.data.numbers import SAME, lead
+from runner.evidence.estimates import Pooled, RoundValues
+from runner.evidence.stats import compare_blocks, compare_independent, summarise
 from runner.papers.findings import BOUNDS, Blocks, Data, Ends, Judgement, NotMeasured, Open, Verdict, open_ends
-from runner.ranking.estimates import Pooled, RoundValues
-from runner.ranking.stats import compare_blocks, compare_independent, summarise
 
 KERNEL_ESP, USERSPACE_ESP = "ipsec", "ipsec_user"
 USERSPACE = f"userspace ESP ({USERSPACE_ESP})"

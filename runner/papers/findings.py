@@ -19,10 +19,10 @@ from runner.data.asked import AskedRun
 from runner.data.levels import VARIANTS, WAN_FACTORS
 from runner.data.numbers import lead
 from runner.data.trials import Run, Strict, Trial
+from runner.evidence.estimates import RoundValues
+from runner.evidence.stats import block_values, lower_bounds
 from runner.papers.published import paper
 from runner.papers.scales import COSTS, NO_SCALE, Basis, one_scale
-from runner.ranking.estimates import RoundValues
-from runner.ranking.stats import block_values, lower_bounds
 
 # Undecided: measured, and the interval, or a bound from one side, reaches across the claim's bound. Unmeasured: the run
 # lacks what the claim needs. Incomparable: measured, but the two studies cannot be compared in this.

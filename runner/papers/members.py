@@ -9,9 +9,9 @@ from statistics import fmean, geometric_mean
 import numpy as np
 import scipy  # loads scipy.stats at its first use
 
+from runner.evidence.stats import compare_independent
 from runner.papers.claims import decide
 from runner.papers.findings import Blocks, Data, Ends, Judgement, NotMeasured, open_ends
-from runner.ranking.stats import compare_independent
 
 ALONE = "a group of one VPN has no interval over its members"
 Group = Mapping[str, Blocks]  # VPN -> block -> value

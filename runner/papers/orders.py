@@ -9,10 +9,10 @@ from functools import partial
 from itertools import combinations
 from types import MappingProxyType
 
+from runner.evidence.stats import compare_blocks
 from runner.papers.claims import MORE, At, all_of, measured_of, ratio_of
 from runner.papers.findings import Blocks, Data, Ends, Judgement, NotMeasured
 from runner.papers.shares import share_of
-from runner.ranking.stats import compare_blocks
 
 
 @dataclass(frozen=True)

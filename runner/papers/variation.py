@@ -10,9 +10,9 @@ import numpy as np
 import scipy  # loads scipy.stats at its first use
 
 from runner.data.trials import Trial
+from runner.evidence.stats import block_values
 from runner.papers.claims import decide
 from runner.papers.findings import Data, Judgement, NotMeasured
-from runner.ranking.stats import block_values
 
 FEWEST = 3  # values of a cell, for its variation to be known
 

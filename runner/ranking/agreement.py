@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence, Set
 import scipy
 
 from runner.data.trials import Run, Strict, Trial
+from runner.evidence.ties import settled
 from runner.ranking.basis import Basis, bases
 from runner.ranking.draws import CONFIDENCE
 from runner.ranking.ranking import Ranking, weigh
 from runner.ranking.ranks import ranks_of
-from runner.ranking.ties import settled
 from runner.ranking.weights import default_weights
 
 

@@ -14,10 +14,10 @@ from runner.data.metric import Metric
 from runner.data.remarks import Kind
 from runner.data.scale import no_scale
 from runner.data.trials import Run, Trial
+from runner.evidence.estimates import Blocks, Estimate, estimate_pairs
+from runner.evidence.stats import block_values, lower_bounds
 from runner.ranking.draws import DrawnRanks, Order, draw_ranks, order_of
-from runner.ranking.estimates import Blocks, Estimate, estimate_pairs
 from runner.ranking.ranks import separated_pairs
-from runner.ranking.stats import block_values, lower_bounds
 from runner.ranking.weights import Weights
 
 TCP_ONLY = "carries TCP only"

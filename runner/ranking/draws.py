@@ -17,9 +17,9 @@ import scipy
 
 from runner.data.metric import Metric
 from runner.data.numbers import SAME, same
-from runner.ranking.estimates import EQUAL, Blocks, Estimate, Pooled, RoundValues, alone, estimate_pairs, independent
-from runner.ranking.intervals import Array
-from runner.ranking.ties import ranks
+from runner.evidence.estimates import EQUAL, Blocks, Estimate, Pooled, RoundValues, alone, estimate_pairs, independent
+from runner.evidence.intervals import Array
+from runner.evidence.ties import ranks
 
 DRAWS = 20_000
 CONFIDENCE = 0.95

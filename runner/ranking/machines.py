@@ -1,6 +1,6 @@
 """What each machine of a farm says of a ranking by itself: who leads there, by how much, and which machine stands out.
 
-The ranking's own intervals have the differences between machines in them (ranking.estimates). Here the machines are
+The ranking's own intervals have the differences between machines in them (evidence.estimates). Here the machines are
 looked at one by one: the log ratio of a VPN to the leader, round by round, is free of how fast the machine is, so that
 what is left is how well the two suit it.
 """
@@ -15,10 +15,10 @@ import scipy
 
 from runner.data.numbers import exp, lead
 from runner.data.trials import Strict
+from runner.evidence.estimates import Blocks, Estimate, RoundValues, estimate_pair
+from runner.evidence.ties import in_order
 from runner.ranking.basis import Basis
-from runner.ranking.estimates import Blocks, Estimate, RoundValues, estimate_pair
 from runner.ranking.ranking import Ranking
-from runner.ranking.ties import in_order
 
 LEVEL = 0.05  # of naming one machine or more where all are alike
 FEWEST = 4  # machines, from which on one can stand out

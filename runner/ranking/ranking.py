@@ -16,9 +16,9 @@ from itertools import combinations, pairwise
 
 from runner.data.numbers import SAME
 from runner.data.trials import Strict
+from runner.evidence.estimates import Pooled, RoundValues
 from runner.ranking.basis import Basis
 from runner.ranking.draws import CONFIDENCE, DRAWS, Order
-from runner.ranking.estimates import Pooled, RoundValues
 from runner.ranking.weights import Slack, Weights, slack
 from runner.ranking.words import chance
 

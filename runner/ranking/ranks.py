@@ -9,8 +9,8 @@ from itertools import combinations
 
 from runner.data.metric import Metric
 from runner.data.numbers import lead
-from runner.ranking.estimates import Blocks
-from runner.ranking.stats import compare_all, lead_of_differences
+from runner.evidence.estimates import Blocks
+from runner.evidence.stats import compare_all, lead_of_differences
 
 
 def ranks_of(vpns: Collection[str], better: Set[tuple[str, str]]) -> dict[str, int]:

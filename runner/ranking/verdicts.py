@@ -23,10 +23,10 @@ import scipy
 from runner.data.metric import Metric
 from runner.data.numbers import exp, lead
 from runner.data.trials import MOST_LOOKS, Strict
+from runner.evidence.estimates import EQUAL, Estimate
+from runner.evidence.stats import lead_of_differences
 from runner.ranking.basis import Basis
-from runner.ranking.estimates import EQUAL, Estimate
 from runner.ranking.looks import nominal
-from runner.ranking.stats import lead_of_differences
 from runner.ranking.weights import COST_AT_FULL_SPEED
 
 Decision = Literal["better", "worse", "same", "undecided"]

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from runner.data.checks import check
 from runner.data.errors import UsageError
 from runner.data.trials import Run, Trial
+from runner.evidence.stats import Ratio, summarise
 from runner.ranking.basis import Basis, bases
-from runner.ranking.stats import Ratio, summarise
 from runner.ranking.verdicts import Verdict, turned, verdicts
 from runner.report.compare import VERDICTS, Comparison, MetricChange, comparison_of, visible
 

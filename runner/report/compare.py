@@ -16,10 +16,9 @@ from runner.data.merge import identity, merge_metrics, same_estimands
 from runner.data.metric import Metric
 from runner.data.numbers import exp
 from runner.data.trials import Run, Strict, Trial, cell_key
+from runner.evidence.estimates import Blocks, Estimate, RoundValues, alone, independent
+from runner.evidence.stats import Ratio, Summary, block_values, compare_independent, lower_bounds, ratio_of, summarise
 from runner.ranking.agreement import Agreement, agreement
-from runner.ranking.estimates import Blocks, Estimate, RoundValues, alone, independent
-from runner.ranking.stats import Ratio, Summary, block_values, compare_independent, lower_bounds, summarise
-from runner.ranking.ties import excludes_zero
 from runner.ranking.verdicts import Decision, Tested, held, level_of, probabilities
 from runner.report import text
 from runner.report.facts import BASELINE
@@ -253,15 +252,7 @@ def _change(
 def _by_rounds(metric: Metric, estimate: Estimate) -> tuple[Ratio, float | None]:
     """The ratio of after over before for two runs that were measured by rounds, and the p-value of no change. The error
     is that of either run, with that of the instances in it."""
-    low, high = estimate.interval()
-    ratio = Ratio(
-        blocks=estimate.blocks,
-        ratio=exp(estimate.centre),
-        low=exp(low),
-        high=exp(high),
-        significant=excludes_zero(low, high),
-        method="Welch's t interval on trimmed means of rounds",
-    )
+    ratio = ratio_of(estimate, "Welch's t interval on trimmed means of rounds")
     return ratio, probabilities(metric, "after", "before", estimate).differ
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from runner.data.trials import Cell, ExperimentRecord, Strict, Trial
-from runner.ranking.stats import Ratio, Summary, block_values, compare_all, compare_independent, summarise_all
+from runner.evidence.stats import Ratio, Summary, block_values, compare_all, compare_independent, summarise_all
 from runner.report.facts import BASELINE
 from runner.report.text import configuration, traffic, wan
 

@@ -8,9 +8,9 @@ from typing import Literal
 
 from runner.data.levels import BASELINE, beside_plain_ip
 from runner.data.trials import Rung, Strict, Trial
+from runner.evidence.stats import Summary, summarise
+from runner.evidence.ties import in_order
 from runner.ranking.basis import Basis
-from runner.ranking.stats import Summary, summarise
-from runner.ranking.ties import in_order
 from runner.report import text
 
 CARRIED = 0.95  # of a rung, as the instrument says it

@@ -12,9 +12,9 @@ from runner.data.loads import Limit, MachineLoad
 from runner.data.own_cores import Apart, on_own_cores, overtakings
 from runner.data.scale import no_scale
 from runner.data.trials import Run, Strict, Trial, cell_key
+from runner.evidence.stats import block_values, trials_by_cell
 from runner.ranking.basis import Basis
 from runner.ranking.ranking import Ranking
-from runner.ranking.stats import block_values
 from runner.report import text
 from runner.report.blocks import Block, Heading, Note, Paragraph, Table
 
@@ -117,9 +117,8 @@ class LimitsSection(Strict):
 def limits(run: Run, trials: Sequence[Trial], bases: Sequence[Basis]) -> LimitsSection:
     """The section, from all trials whose machines were watched."""
     by_cell: dict[tuple[str, str], list[Trial]] = {}
-    every: dict[str, list[Trial]] = {}
+    every = trials_by_cell(trials)
     for trial in trials:
-        every.setdefault(trial.cell, []).append(trial)
         for measurement in trial.measurements if trial.limit else ():
             if run.metrics[measurement.metric].limited:
                 by_cell.setdefault((measurement.metric, trial.cell), []).append(trial)

@@ -15,10 +15,10 @@ from runner.data.metric import Metric
 from runner.data.scale import NoScale, no_scale
 from runner.data.store import uncollected
 from runner.data.trials import Run, Strict, Trial, cell_key
+from runner.evidence.stats import Drift, Summary, trials_by_cell
 from runner.ranking.basis import Basis, bases, measured_metrics
 from runner.ranking.machines import OnMachines, on_machines
 from runner.ranking.ranking import Ranking, weigh
-from runner.ranking.stats import Drift, Summary
 from runner.ranking.verdicts import Verdict, verdicts
 from runner.ranking.weights import Weights, default_weights
 from runner.report import facts
@@ -152,7 +152,7 @@ def build(
     metrics = measured_metrics(trials) | set(weights.counted if weights else ())
     all_bases = bases(run, trials, metrics, configurations)
     rankings = [weigh(basis, weights or default_weights(basis.values)) for basis in all_bases]
-    by_cell = _by_cell(trials)
+    by_cell = trials_by_cell(trials)
     limited = limits(run, trials, all_bases)
     experiments = [experiment_report(run, trials, by_cell, record, limited.beside) for record in run.experiments]
     proofs, proof_of = proofs_of(trials)
@@ -218,14 +218,6 @@ def _measuring_share(run: Run) -> float | None:
     """The share of its time in which the run measured something."""
     elapsed_s = sum(call.elapsed_s for call in run.invocations)
     return sum(call.measuring_s for call in run.invocations) / elapsed_s if elapsed_s else None
-
-
-def _by_cell(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
-    """The trials of each cell, by its key."""
-    cells: dict[str, list[Trial]] = {}
-    for trial in trials:
-        cells.setdefault(trial.cell, []).append(trial)
-    return cells
 
 
 def _summaries(experiments: Sequence[ExperimentReport]) -> dict[tuple[str, str], Summary]:

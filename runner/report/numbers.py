@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from runner.data.levels import beside_plain_ip, outside_of_tunnel
 from runner.data.trials import Cell, Trial, cell_key
-from runner.ranking.stats import Ratio, Summary, block_values, compare_all, lower_bounds, summarise_all
+from runner.evidence.stats import Ratio, Summary, block_values, compare_all, lower_bounds, summarise_all
 from runner.report.facts import BASELINE
 
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from runner.data.metric import Metric
 from runner.data.trials import Run, Strict, Trial
+from runner.evidence.stats import Summary, block_values, summarise, summarise_all
 from runner.ranking.basis import Basis, bases
 from runner.ranking.ranking import Ranking, weigh
-from runner.ranking.stats import Summary, block_values, summarise, summarise_all
 from runner.ranking.weights import Weights, default_weights
 from runner.report import text
 from runner.report.blocks import Block, Heading, Hyperlink, Table, TableCell

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runner.data.numbers import lead
-from runner.ranking.ties import in_order
+from runner.evidence.ties import in_order
 from runner.report import text
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_share
 from runner.report.facts import BASELINE

@@ -8,8 +8,8 @@ from typing import Literal
 
 from runner.data.metric import Metric
 from runner.data.trials import Strict
+from runner.evidence.estimates import Components, components
 from runner.ranking.basis import Basis
-from runner.ranking.estimates import Components, components
 from runner.ranking.machines import machines_of
 from runner.ranking.ranking import Ranking
 from runner.ranking.verdicts import NO_INTERVAL, Verdict, turned

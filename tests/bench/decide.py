@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from runner.data.trials import Cell
-from runner.ranking.estimates import Estimate, RoundValues, estimate_pairs
+from runner.evidence.estimates import Estimate, RoundValues, estimate_pairs
 from runner.ranking.looks import nominal
 from runner.ranking.verdicts import LEVEL, Decision, Tested, decide, level_of, probabilities
 from runner.sweep.conductor import LOOKS_AT

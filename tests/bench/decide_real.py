@@ -29,8 +29,8 @@ from pathlib import Path
 from runner.catalogue import load_run
 from runner.data.levels import BASELINE
 from runner.data.trials import Trial
+from runner.evidence.stats import Ratio, block_values, compare_blocks
 from runner.ranking.doubts import look
-from runner.ranking.stats import Ratio, block_values, compare_blocks
 from runner.ranking.verdicts import Verdict
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from runner.data.trials import Measurement, Run, Trial
-from runner.ranking.estimates import RoundValues
-from runner.ranking.intervals import Array
+from runner.evidence.estimates import RoundValues
+from runner.evidence.intervals import Array
 from tests.unit.synthetic import CBC, IDLE, METRICS, TCP, UDP, make_run, make_trial
 
 TRAFFIC = {"tcp_throughput": TCP, "cpu_per_gigabyte": TCP, "udp_throughput": UDP, "jitter": UDP}

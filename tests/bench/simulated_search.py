@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from runner.ranking.estimates import RoundValues, estimate_pairs
+from runner.evidence.estimates import RoundValues, estimate_pairs
 from runner.search import SearchTrial
 from runner.search.rounds import StepwiseSearch
 from tests.bench.simulated_rounds import STOLEN, Machine

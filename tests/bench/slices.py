@@ -20,12 +20,12 @@ from rich.table import Table
 
 from runner.catalogue import load_vpn, vpn_names
 from runner.data.errors import MeasurementError, VpnevalError
+from runner.evidence.stats import compare_blocks
 from runner.instruments.tools.visits import visits
 from runner.instruments.traffic.tcp import tcp
 from runner.lab.places import NamespaceRig
 from runner.lab.shape.site_to_site import Lab, check_machine
 from runner.lab.software.image import open_image
-from runner.ranking.stats import compare_blocks
 from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services, unsupported
 
 SLICES_S = (0.15, 0.2, 0.6)  # the second is that of the profile quick

@@ -18,8 +18,8 @@ from pathlib import Path
 from runner.data.levels import BASELINE
 from runner.data.store import load_run, read_slices
 from runner.data.trials import Trial
-from runner.ranking.estimates import Blocks, RoundValues, estimate_pairs
-from runner.ranking.stats import block_values
+from runner.evidence.estimates import Blocks, RoundValues, estimate_pairs
+from runner.evidence.stats import block_values
 from runner.report.plots.vega import SCHEMA, svg
 from tests.bench.decide_real import ONE_STREAM
 

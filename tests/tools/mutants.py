@@ -35,7 +35,7 @@ import coverage
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("runner/ranking", "runner/search")
+ROOMS = ("runner/evidence", "runner/ranking", "runner/search")
 # Unit tests of them that try no mutant: whole populations, good to some per cent, and whole commands, which look at
 # what the rooms' numbers look like.
 TRY_NONE = ("test_cli", "test_faults_files", "test_report", "test_search_population", "test_watch")
@@ -188,7 +188,8 @@ def know(copies: Copies, pool: ThreadPoolExecutor) -> Known:
     files = [
         path
         for path in sorted((ROOT / "tests/unit").rglob("test_*.py"))
-        if path.stem not in TRY_NONE and re.search(r"^from runner\.(ranking|search)\b", path.read_text(), re.MULTILINE)
+        if path.stem not in TRY_NONE
+        and re.search(r"^from runner\.(evidence|ranking|search)\b", path.read_text(), re.MULTILINE)
     ]
     for of_file in pool.map(lambda path: watched_apart(copies, str(path.relative_to(ROOT))), files):
         took_s |= of_file["took_s"]

@@ -9,8 +9,8 @@ from rich.console import Console
 
 from runner.data.metric import Metric
 from runner.data.trials import Cell, ExperimentRecord, Run, Trial
+from runner.evidence.estimates import Blocks
 from runner.ranking.basis import bases, basis_of
-from runner.ranking.estimates import Blocks
 from runner.ranking.ranking import Ranking, weigh
 from runner.ranking.ranks import ranks_of, separated_pairs
 from runner.ranking.weights import Weights, default_weights

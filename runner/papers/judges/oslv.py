@@ -9,6 +9,7 @@ from typing import Any
 
 from runner.data.asked import AskedRun
 from runner.data.levels import TCP
+from runner.evidence.ties import in_order, ranks
 from runner.papers import claims
 from runner.papers.claims import LESS, MORE, close
 from runner.papers.conditions import unlike
@@ -17,7 +18,6 @@ from runner.papers.members import group_mean, group_ratio
 from runner.papers.published import paper
 from runner.papers.scales import Basis
 from runner.papers.tables import HEIRS
-from runner.ranking.ties import in_order, ranks
 from runner.vpn import closed_form
 
 STATED = paper("oslv")

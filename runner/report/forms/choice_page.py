@@ -21,7 +21,7 @@ from runner.choice.musts import WORDS
 from runner.choice.reliability import FEWEST_ATTEMPTS, Z_ONE_SIDED, Z
 from runner.choice.thresholds import USUAL
 from runner.data import named
-from runner.ranking.intervals import Array
+from runner.evidence.intervals import Array
 from runner.report import choice_words, musts, state_words, text
 from runner.report.choice import Choice
 from runner.report.forms.terminal_choice import next_steps

@@ -14,10 +14,10 @@ import numpy as np
 from runner.data.files import word
 from runner.data.numbers import lead
 from runner.data.streams import printable
+from runner.evidence.ties import in_order
 from runner.ranking.basis import Basis
 from runner.ranking.draws import CONFIDENCE, DRAWS, TAIL, DrawnRanks
 from runner.ranking.ranking import Ranking
-from runner.ranking.ties import in_order
 from runner.ranking.verdicts import turned
 from runner.ranking.weights import PRESETS, of_run
 from runner.report import text

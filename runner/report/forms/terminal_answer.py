@@ -16,8 +16,8 @@ from runner.data.files import word
 from runner.data.metric import Metric
 from runner.data.numbers import same
 from runner.data.streams import shown
+from runner.evidence.stats import Summary
 from runner.ranking.ranking import Ranking, Standing
-from runner.ranking.stats import Summary
 from runner.ranking.verdicts import Verdict
 from runner.ranking.words import chance
 from runner.report import text

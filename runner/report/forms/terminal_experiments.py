@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from runner.ranking.intervals import ALL_EQUAL
-from runner.ranking.stats import Summary
+from runner.evidence.intervals import ALL_EQUAL
+from runner.evidence.stats import Summary
 from runner.report import text
 from runner.report.effects import Effect
 from runner.report.experiments import ExperimentReport, MetricTable, Problem, Row

@@ -11,12 +11,12 @@ from pydantic import Field
 
 from runner.data.scale import costs_beside_host, no_scale
 from runner.data.trials import Run, Strict, Trial
+from runner.evidence.stats import block_values, trials_by_cell
 from runner.papers.claims import BASELINE
 from runner.papers.findings import DECIDED, Finding, Judgement, judge, trials_of
 from runner.papers.judges import findings_of
 from runner.papers.published import DeviceRow, device_row
 from runner.papers.scales import Basis
-from runner.ranking.stats import block_values
 from runner.report.blocks import Block, Heading, Hyperlink, Paragraph, Table
 from runner.report.text import NONE, counted, roughly
 
@@ -195,10 +195,8 @@ def repetitions_made(trials: Sequence[Trial], vpns: Collection[str] = ()) -> int
     """How many repetitions of a cell were measured, as the upper median over the cells (of these ``vpns``, if they have
     any). A deadline leaves out some of those that were asked for."""
     ok = [trial for trial in trials if trial.status == "ok"]
-    by_cell: dict[str, set[int]] = {}
-    for trial in [trial for trial in ok if trial.vpn in vpns] or ok:
-        by_cell.setdefault(trial.cell, set()).add(trial.repetition)
-    return median_high([len(repetitions) for repetitions in by_cell.values()] or [0])
+    by_cell = trials_by_cell([trial for trial in ok if trial.vpn in vpns] or ok)
+    return median_high([len({trial.repetition for trial in own}) for own in by_cell.values()] or [0])
 
 
 def needs(judgement: Judgement, run: Run, made: int) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from runner.data.trials import Run, Trial
+from runner.evidence.stats import compare_blocks, summarise
+from runner.evidence.ties import ranks
 from runner.papers.findings import Data, NotMeasured, trials_of
 from runner.papers.judges.oslv import LEAST_OVERHEAD_BYTES, LINK_BPS, metric_of
-from runner.ranking.stats import compare_blocks, summarise
-from runner.ranking.ties import ranks
 from runner.report import text
 from runner.report.facts import BASELINE
 

@@ -13,6 +13,7 @@ from typing import Any
 from runner.data.metric import Metric
 from runner.data.strength import MOST, PER_FAILURE, SCALE, WITH_A_BREAK
 from runner.data.trials import Measurement, Run, Strict, Trial
+from runner.evidence.stats import trials_by_cell
 from runner.papers.tables import AT, SIZES, paper_security, tables
 from runner.report import mesh
 from runner.report.blocks import Block, Heading, Note, Paragraph, Table
@@ -95,10 +96,7 @@ def _varied(run: Run, trials: Sequence[Trial]) -> Iterator[PaperTable]:
 
 def _cells(trials: Sequence[Trial], measure: str) -> list[list[Trial]]:
     """The ok trials of this measurement, in a list for each cell: the baseline's first, then VPN by VPN."""
-    cells: dict[str, list[Trial]] = {}
-    for trial in trials:
-        if trial.status == "ok" and trial.params.get("measure") == measure:
-            cells.setdefault(trial.cell, []).append(trial)
+    cells = trials_by_cell(t for t in trials if t.status == "ok" and t.params.get("measure") == measure)
     return sorted(cells.values(), key=lambda own: (own[0].vpn != BASELINE, own[0].vpn, own[0].cell))
 
 

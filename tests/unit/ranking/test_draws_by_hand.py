@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from runner.evidence.estimates import Estimate, Pooled, RoundValues
+from runner.evidence.intervals import Array
 from runner.ranking.draws import DRAWS, DrawnRanks, Order, draw_from_pairs, draw_means, draw_ranks, order_of
-from runner.ranking.estimates import Estimate, Pooled, RoundValues
-from runner.ranking.intervals import Array
 from tests.unit.synthetic import METRICS
 
 VPNS = ("a", "b", "c")

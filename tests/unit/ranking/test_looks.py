@@ -7,8 +7,8 @@ import numpy as np
 
 from runner.data.levels import BASELINE
 from runner.data.trials import Cell, Run, Trial
+from runner.evidence.estimates import RoundValues
 from runner.ranking.doubts import doubts
-from runner.ranking.estimates import RoundValues
 from runner.sweep.stopping import WIDTHS, Going, going
 from tests.bench.decide import FIVE, MACHINES, until_known
 from tests.bench.simulated_rounds import run_of

@@ -10,9 +10,9 @@ from scipy import stats as scipy_stats
 from runner.data.errors import UsageError
 from runner.data.merge import merge_runs
 from runner.data.trials import Measurement, Run, Status, Trial
+from runner.evidence.estimates import RoundValues
 from runner.ranking.basis import bases
 from runner.ranking.draws import draw_means, draw_ranks, order_of
-from runner.ranking.estimates import RoundValues
 from runner.ranking.ranking import weighted_average
 from runner.ranking.weights import Weights, default_weights
 from runner.report.compare import compare_runs

@@ -12,12 +12,12 @@ import pytest
 from runner.data.limits import judge
 from runner.data.loads import MachineLoad, PortLoad, QuotaLoad
 from runner.data.own_cores import on_own_cores
+from runner.evidence.estimates import RoundValues, components, estimate_pairs
+from runner.evidence.stats import summarise
 from runner.ranking.basis import Basis, bases
 from runner.ranking.draws import draw_means
-from runner.ranking.estimates import RoundValues, components, estimate_pairs
 from runner.ranking.looks import nominal
 from runner.ranking.machines import on_machines
-from runner.ranking.stats import summarise
 from runner.ranking.verdicts import LEVEL, probabilities, seconds_to_decide, verdicts
 from runner.ranking.weights import Weights
 from tests.unit.data.test_limits import TUNNEL, cores, machine, process

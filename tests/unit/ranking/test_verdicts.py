@@ -12,11 +12,11 @@ import scipy
 
 from runner.data.metric import Metric
 from runner.data.trials import Cell, Measurement, Run, Trial
+from runner.evidence.estimates import Estimate, RoundValues
+from runner.evidence.stats import block_values
 from runner.ranking.basis import bases
 from runner.ranking.doubts import cells_in_doubt, doubts, look
-from runner.ranking.estimates import Estimate, RoundValues
 from runner.ranking.looks import nominal
-from runner.ranking.stats import block_values
 from runner.ranking.verdicts import Verdict, decide, held, level_of, probabilities, seconds_to_decide, turned
 from runner.ranking.weights import Weights
 from runner.sweep.stopping import Going, going

@@ -3,7 +3,7 @@
 import re
 
 from runner.data.trials import Trial
-from runner.ranking.stats import summarise
+from runner.evidence.stats import summarise
 from runner.report.forms.html import html_text
 from runner.report.forms.latex import latex_text
 from runner.report.forms.markdown import markdown_text

@@ -8,9 +8,9 @@ import pytest
 
 from runner.catalogue import load_run
 from runner.data.trials import Noise, Trial
+from runner.evidence.stats import Ratio, Summary, summarise
 from runner.lab.readings import noise
 from runner.ranking.ranking import Pair
-from runner.ranking.stats import Ratio, Summary, summarise
 from runner.ranking.weights import Slack
 from runner.report.answer import change
 from runner.report.forms.html import html_text

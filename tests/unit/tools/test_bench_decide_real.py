@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from runner.data.trials import Trial, Value
-from runner.ranking.stats import Ratio
+from runner.evidence.stats import Ratio
 from runner.ranking.verdicts import Verdict
 from tests.bench import decide_real as bench_decide_real
 from tests.bench.decide_real import (

@@ -35,8 +35,8 @@ import scipy
 
 from runner.data.numbers import SAME
 from runner.data.trials import Strict
-from runner.ranking.intervals import CONFIDENCE, Array, standard_errors
-from runner.ranking.ties import settled
+from runner.evidence.intervals import CONFIDENCE, Array, standard_errors
+from runner.evidence.ties import settled
 
 Blocks = Mapping[int, float]  # block -> value
 Numbers = np.ndarray[Any, np.dtype[np.integer[Any]]]

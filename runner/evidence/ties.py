@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from runner.data.numbers import SAME
-from runner.ranking.intervals import Array
+from runner.evidence.intervals import Array
 
 Item = TypeVar("Item")
 

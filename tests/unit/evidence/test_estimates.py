@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from runner.data.trials import Trial
-from runner.ranking.estimates import (
+from runner.evidence.estimates import (
     Estimate,
     Pooled,
     RoundValues,
@@ -17,7 +17,7 @@ from runner.ranking.estimates import (
     estimate_pairs,
     independent,
 )
-from runner.ranking.stats import block_values, compare_blocks
+from runner.evidence.stats import block_values, compare_blocks
 from tests.bench.decide import MACHINES, coverage
 from tests.bench.simulated_rounds import Machine, play
 from tests.unit.synthetic import CBC, UDP, make_trial

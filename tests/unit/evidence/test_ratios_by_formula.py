@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from scipy.stats import mstats
 
-from runner.ranking.estimates import (
+from runner.evidence.estimates import (
     INSTANCE_PRIOR,
     WINSORISED,
     Estimate,
@@ -20,8 +20,8 @@ from runner.ranking.estimates import (
     components,
     independent,
 )
-from runner.ranking.estimates import estimate_pair as pair_of
-from runner.ranking.stats import block_values, compare_blocks, compare_independent, lead_of_differences
+from runner.evidence.estimates import estimate_pair as pair_of
+from runner.evidence.stats import block_values, compare_blocks, compare_independent, lead_of_differences
 from tests.unit.synthetic import make_trial
 
 # Twenty log ratios that turn their sign from round to round, so that no round is like the one before it.

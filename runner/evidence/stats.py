@@ -1,4 +1,4 @@
-"""Summaries and comparisons of repeated measurements; their intervals are runner/ranking/intervals.py's.
+"""Summaries and comparisons of repeated measurements; their intervals are runner/evidence/intervals.py's.
 
 Rates, times and costs are positive and vary in proportion, so intervals are made on logarithms: a ratio
 is a difference there, and an interval never reaches below zero. A *block* is a round, in which every cell had its
@@ -9,15 +9,15 @@ slow changes of the machine cancel out.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import scipy  # its parts load at their first use; scipy.stats would take half a second
 
 from runner.data.numbers import SAME, exp, same
 from runner.data.trials import Strict, Trial
-from runner.ranking.estimates import Blocks, Estimate, Pooled, RoundValues, estimate_pair, independent
-from runner.ranking.intervals import (
+from runner.evidence.estimates import Blocks, Estimate, Pooled, RoundValues, estimate_pair, independent
+from runner.evidence.intervals import (
     ALL_EQUAL,
     CONFIDENCE,
     Array,
@@ -27,7 +27,7 @@ from runner.ranking.intervals import (
     same_length,
     standard_errors,
 )
-from runner.ranking.ties import excludes_zero, settled
+from runner.evidence.ties import excludes_zero, settled
 
 
 class Summary(Strict):
@@ -60,6 +60,14 @@ class Ratio(Strict):
     high: float | None
     significant: bool
     method: str
+
+
+def trials_by_cell(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
+    """The trials of each cell, by its key, in the order of the cells' first trials."""
+    cells: dict[str, list[Trial]] = {}
+    for trial in trials:
+        cells.setdefault(trial.cell, []).append(trial)
+    return cells
 
 
 def block_values(trials: Sequence[Trial], metric: str) -> dict[int, float]:
@@ -149,7 +157,7 @@ def compare_blocks(a: Blocks, b: Blocks) -> Ratio:
 
 
 def compare_all(pairs: Sequence[tuple[Blocks, Blocks]]) -> list[Ratio]:
-    """The ratio of each pair, much faster than one after the other. Rounds and searches: see ranking.estimates."""
+    """The ratio of each pair, much faster than one after the other. Rounds and searches: see evidence.estimates."""
     by_rounds = [_by_rounds(a, b) for a, b in pairs]
     logs = [None if ratio else _log_ratios(a, b) for (a, b), ratio in zip(pairs, by_rounds, strict=True)]
     intervals = of_means([np.array([]) if log_ratios is None else log_ratios for log_ratios in logs])
@@ -167,6 +175,11 @@ def _by_rounds(a: Blocks, b: Blocks) -> Ratio | None:
     estimate = estimate_pair(a, b) if both or searched else None
     if estimate is None:
         return None
+    return ratio_of(estimate, "trimmed mean of the log ratios by round" if both else "two independent log-normals")
+
+
+def ratio_of(estimate: Estimate, method: str) -> Ratio:
+    """The ratio that an estimate of its logarithm says, which was made by this method."""
     low, high = estimate.interval()
     return Ratio(
         blocks=estimate.blocks,
@@ -174,7 +187,7 @@ def _by_rounds(a: Blocks, b: Blocks) -> Ratio | None:
         low=exp(low),
         high=exp(high),
         significant=excludes_zero(low, high),
-        method="trimmed mean of the log ratios by round" if both else "two independent log-normals",
+        method=method,
     )
 
 

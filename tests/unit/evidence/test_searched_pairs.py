@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.ranking.estimates import RoundValues, alone, estimate_pair
+from runner.evidence.estimates import RoundValues, alone, estimate_pair
 from tests.bench.simulated_rounds import Machine
 from tests.bench.simulated_search import told_apart
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from runner.data.numbers import SAME, lead, same
+from runner.evidence.intervals import ALL_EQUAL
+from runner.evidence.stats import compare_blocks, compare_independent, lead_of_differences, summarise
+from runner.evidence.ties import excludes_zero, in_order, ranks, settled
 from runner.papers.claims import LESS, MORE, compare, decide
 from runner.papers.findings import ahead
-from runner.ranking.intervals import ALL_EQUAL
-from runner.ranking.stats import compare_blocks, compare_independent, lead_of_differences, summarise
-from runner.ranking.ties import excludes_zero, in_order, ranks, settled
 
 ROUNDED = 1 + 4e-16
 

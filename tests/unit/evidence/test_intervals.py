@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from runner.ranking import intervals
-from runner.ranking.intervals import ALL_EQUAL, RESAMPLES, of_means, of_medians
-from runner.ranking.stats import compare_all, compare_blocks, summarise, summarise_all
+from runner.evidence import intervals
+from runner.evidence.intervals import ALL_EQUAL, RESAMPLES, of_means, of_medians
+from runner.evidence.stats import compare_all, compare_blocks, summarise, summarise_all
 
 
 def scipys_own(sample: np.ndarray) -> tuple[float, float]:

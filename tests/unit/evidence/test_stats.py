@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from runner.ranking.intervals import ALL_EQUAL
-from runner.ranking.stats import block_values, compare_blocks, compare_independent, drift, lower_bounds, summarise
+from runner.evidence.intervals import ALL_EQUAL
+from runner.evidence.stats import block_values, compare_blocks, compare_independent, drift, lower_bounds, summarise
 from tests.unit.synthetic import CBC, IDLE, PLAIN, UDP, make_trial
 
 T_2 = 4.302653  # Student's t, two-sided 95 %, 2 degrees of freedom

@@ -1,0 +1,1 @@
+"""Reads a run by cell, metric and round; estimates and intervals."""
