@@ -14,6 +14,7 @@ import pickle
 import queue
 import struct
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -111,8 +112,9 @@ class DaskWorkers:
         return future
 
     def _fetch(self, future: Any) -> None:
-        """Fetch an answer in Dask's own thread, so that the coordinator stores a block while the next one arrives."""
-        self._answers.put(_answer(future))
+        """Fetch an answer beside all others: the coordinator stores a block while the next one arrives, and no machine
+        waits for another one's answer (Dask has one thread for what is done)."""
+        threading.Thread(target=lambda: self._answers.put(_answer(future)), daemon=True).start()
 
     def answers(self, within_s: float) -> list[JobResult]:
         """The answers that have come. Where there is none, wait for one for up to ``within_s`` seconds."""

@@ -1,6 +1,7 @@
 """A farm that lies: a worker and a scheduler send pickles that would write a file. Those who trust them run these, the
 coordinator does not; and on this machine nobody else reaches ``local:N``."""
 
+import asyncio
 import os
 import pickle
 import socket
@@ -84,6 +85,16 @@ def in_pieces(place: str) -> list[bytes]:
     return [bytes(1 << 20) for _ in range(3 * MOST_MESSAGE >> 20)]
 
 
+def stalls(place: str) -> str:
+    """It announces an answer, and never gives it."""
+
+    async def get_data(*_: object, **__: object) -> None:
+        await asyncio.sleep(1000)
+
+    get_worker().handlers["get_data"] = get_data
+    return "soon"
+
+
 def honest(place: str) -> dict[str, Any]:
     """What a good worker says."""
     return {"name": "m1", "bytes": place.encode(), "numbers": [1, 2]}
@@ -159,6 +170,27 @@ def test_an_answer_that_is_too_long_is_not_read(workers: DaskWorkers, place: Pat
             assert "at most" in answer.error
     assert ask(workers, honest, place, bare=False).result["name"] == "m1"
     assert getrusage(RUSAGE_SELF).ru_maxrss - before_kb < 2 * MOST_MESSAGE >> 10
+
+
+@pytest.mark.timeout(120)
+def test_an_answer_that_does_not_come_holds_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Path
+) -> None:
+    monkeypatch.setattr(farm, "FETCH_S", 20)
+    monkeypatch.setenv("VPNEVAL_SPOOL", str(tmp_path / "spool"))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    with connected("local:2") as workers:
+        wait_until(lambda: len(workers.addresses()) == 2, "the workers come", 60)
+        liar, good = sorted(workers.addresses())
+        late = workers.start(liar, stalls, str(place), lab=True)
+        assert workers.answers(3) == []
+        for _ in range(3):
+            workers.start(good, honest, str(place), lab=True)
+            (answer,) = workers.answers(10)
+            assert answer.result["name"] == "m1"
+        (answer,) = workers.answers(40)
+        assert (answer.job, answer.result, answer.lost) == (late, None, False)
+        assert "did not come" in answer.error
 
 
 def speaker(says: bytes) -> tuple[str, threading.Thread]:
