@@ -7,13 +7,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from runner.data.files import is_there, lines_of, open_to_read
+from runner.data.files import is_there, open_to_read
 from runner.data.metric import Metric
-from runner.data.rows import line_checked
-from runner.data.store import last_round, load_run
+from runner.data.store import each_slice, last_round, load_run
 from runner.data.trials import Run, Trial
 
-ROW = re.compile(rb'"trial":"([^"]+)","number":(\d+),"round":(\d+)')  # as pydantic writes a slice
 MOST_TOLD = 3  # sentences of one kind about a file
 
 
@@ -35,7 +33,7 @@ def _restored(folder: Path, run: Run, trials: list[Trial]) -> tuple[list[Trial],
     """The trials with those whose line is missing or cut, as failed ones; and a sentence on each of these."""
     if not run.invocations or run.invocations[-1].outcome != "complete":  # killed between a slice and its trial's line
         return trials, []
-    whole, rounds, told = list(trials), _rounds_of(folder / "slices.jsonl"), list[str]()
+    whole, rounds, told = list(trials), _rounds_of(folder), list[str]()
     at = {trial.id: number for number, trial in enumerate(trials)}
     alike = {_cell_of(trial.id): trial for trial in trials}
     for id_, played in rounds.items():
@@ -45,7 +43,7 @@ def _restored(folder: Path, run: Run, trials: list[Trial]) -> tuple[list[Trial],
                 why = f"its line has {len(kept)} of its {len(played)} rounds"
                 whole[own] = _edited(trials[own], why)
                 told.append(f"{folder}/trials.jsonl: the trial {id_} counts as failed: {why}, so the file was edited.")
-        elif (other := alike.get(_cell_of(id_))) and (number := re.search(r"-r(\d+)(?:-\w+)?$", id_)):
+        elif (other := alike.get(_cell_of(id_))) and (number := re.search(r"-r(\d{1,9})(?:-\w+)?$", id_)):
             whole.append(
                 _edited(other, "its line is missing").model_copy(update={"id": id_, "repetition": int(number[1])})
             )
@@ -65,16 +63,14 @@ def _cell_of(id_: str) -> str:
     return id_.rpartition("-r")[0]
 
 
-def _rounds_of(path: Path) -> dict[str, set[int]]:
+def _rounds_of(folder: Path) -> dict[str, set[int]]:
     """The rounds of each trial in slices.jsonl, of its last attempt; without those that belong to none."""
     found: dict[str, set[int]] = {}
-    for number, line in enumerate(lines_of(path) if is_there(path) else (), 1):
-        if row := ROW.search(line_checked(path, number, line)):
-            name = row[1].decode(errors="replace")
-            if row[2] == b"1":
-                found[name] = set()
-            found.setdefault(name, set()).add(int(row[3]))
-    return {name: rounds for name, rounds in found.items() if any(rounds)}
+    for row in each_slice(folder):
+        if row.number == 1:
+            found[row.trial] = set()
+        found.setdefault(row.trial, set()).add(row.round)
+    return {trial: rounds for trial, rounds in found.items() if any(rounds)}
 
 
 def _once(folder: Path, trials: Sequence[Trial]) -> tuple[list[Trial], list[str]]:

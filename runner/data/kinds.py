@@ -80,4 +80,3 @@ SAID = {
 }
 HUGE = f"a whole number is beyond {LARGEST:g}"
 Json = Annotated[Any, AfterValidator(in_range)]
-Details = Annotated[dict[str, Any], AfterValidator(in_range)]

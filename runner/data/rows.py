@@ -17,18 +17,13 @@ MOST_SAID = 1e300  # of a number that is too large
 Row = TypeVar("Row", bound=BaseModel)
 
 
-def line_checked(path: Path, number: int, line: bytes) -> bytes:
-    """The JSON object of a line, without its checksum. Raises UsageError where it is not as it was written."""
-    try:
-        return checked(line)
-    except ValueError as changed:
-        raise UsageError(f"{path}, line {number}: {changed}. {how_to_mend(path, number)}") from None
-
-
 def read_line(model: type[Row], path: Path, number: int, line: bytes) -> Row:
     """A whole line of a file as data. Raises UsageError, with the line's number, where it is not as it was written, or
     does not fit the schema."""
-    body = line_checked(path, number, line)
+    try:
+        body = checked(line)
+    except ValueError as changed:
+        raise UsageError(f"{path}, line {number}: {changed}. {how_to_mend(path, number)}") from None
     try:
         return model.model_validate_json(body, strict=True)
     except ValidationError as wrong:

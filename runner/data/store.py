@@ -355,19 +355,24 @@ def read_slices(folder: Path, metrics: Mapping[str, Metric] | None = None) -> di
 
     Raises UsageError for an invalid row, and for impossible values of ``metrics``.
     """
-    path, slices = folder / "slices.jsonl", dict[str, list[Slice]]()
-    if not is_there(path):
-        return slices
-    for number, row in enumerate(lines_of(path), start=1):
+    slices = dict[str, list[Slice]]()
+    for slice_ in each_slice(folder, metrics):
+        if slice_.number == 1:
+            slices[slice_.trial] = []
+        slices.setdefault(slice_.trial, []).append(slice_)
+    return slices
+
+
+def each_slice(folder: Path, metrics: Mapping[str, Metric] | None = None) -> Iterator[Slice]:
+    """The whole rows of slices.jsonl in their order. Raises as ``read_slices`` does."""
+    path = folder / "slices.jsonl"
+    for number, row in enumerate(lines_of(path) if is_there(path) else (), start=1):
         if not row.endswith(b"\n"):
             break
         slice_ = read_line(Slice, path, number, row)
         if why := _impossible(slice_, metrics or {}):
             raise UsageError(f"{path}, line {number}: {why}")
-        if slice_.number == 1:
-            slices[slice_.trial] = []
-        slices.setdefault(slice_.trial, []).append(slice_)
-    return slices
+        yield slice_
 
 
 def _beyond(trial: Trial, metrics: Mapping[str, Metric]) -> str:

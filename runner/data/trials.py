@@ -13,10 +13,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 
 from runner.data.asked import AskedRun
 from runner.data.declaration import Declaration
+from runner.data.details import Details
 from runner.data.kinds import (
     Commit,
     Count,
-    Details,
     Digest,
     FolderName,
     Level,

@@ -5,6 +5,7 @@ All of this runs on a worker. A worker's machine has one lab at a time: a lock f
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -12,30 +13,33 @@ import re
 import shutil
 import signal
 import subprocess
-import tarfile
 import time
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import StringConstraints
+from pydantic import StringConstraints, TypeAdapter
 from typing_extensions import TypedDict
 
 from runner.data.cache import cache_dir
 from runner.data.errors import VpnevalError
-from runner.data.files import from_json, hold_lock, open_file, write_text
+from runner.data.files import from_json, hold_lock, open_file, read_bytes, write_text
+from runner.data.kinds import Count
 from runner.data.own_program import again
 from runner.data.trials import Machine, Strict
 from runner.farm import machine
 
-PACKED = ".tar.gz"
+PACKED = ".block.gz"
 FILES = ("run.json", "trials.jsonl", "slices.jsonl")
 GRACE_S = 20  # in which a block that is ended may take its lab down
 SAID = 2000  # characters of what a broken block said
-
-
-MOST_UNPACKED = 1 << 30  # bytes of a block's files; a block of all VPNs has some 10 MB
+# Bytes; a block of all VPNs has some 10 MB of files.
+MOST_PACKED = 32 << 20
+MOST_UNPACKED = 256 << 20
+MOST_HEAD = 4 << 20  # of the files' names and sizes
+HEAD = TypeAdapter(dict[str, Count])
 
 
 class BlockError(VpnevalError):
@@ -100,7 +104,7 @@ def play(run: str, block: int, request: Mapping[str, Any], timeout_s: float, sto
             write_text(asked, json.dumps({**request, "repetition": block, "out": str(folder / "run")}))
             try:
                 _measure(run, asked, timeout_s)
-                _pack(folder / "run", packed)
+                _write(pack(_files_of(folder / "run")), packed)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
         return packed.read_bytes()
@@ -209,17 +213,29 @@ def _end(child: subprocess.Popen[bytes]) -> None:
                 continue
 
 
-def _pack(folder: Path, packed: Path) -> None:
-    """Pack the run folder's data and logs into one file, which is either whole or not there."""
+def _files_of(folder: Path) -> dict[str, bytes]:
+    """The data and the logs of a run folder."""
+    paths = [folder / name for name in FILES] + sorted((folder / "logs").rglob("*"))
+    there = [path for path in paths if path.is_file() and not path.is_symlink()]
+    return {str(path.relative_to(folder)): read_bytes(path) for path in there}
+
+
+def _write(content: bytes, packed: Path) -> None:
+    """Write a file that is either whole or not there. Raises BlockError for what no coordinator takes."""
+    if len(content) > MOST_PACKED:
+        raise BlockError(f"it has {len(content) >> 20} MiB of data and logs; at most {MOST_PACKED >> 20} are sent")
     partial = packed.with_suffix(".partial")
     with open_file(partial, "wb") as file:
-        with tarfile.open(fileobj=file, mode="w:gz", compresslevel=3) as tar:
-            for name in (*FILES, "logs"):
-                if (folder / name).exists():
-                    tar.add(folder / name, name)
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
     partial.rename(packed)
+
+
+def pack(files: Mapping[str, bytes]) -> bytes:
+    """The files as one piece for ``unpack``: their names and sizes, a line of JSON, and behind it their bytes."""
+    head = json.dumps({name: len(content) for name, content in files.items()})
+    return gzip.compress(b"".join([head.encode(), b"\n", *files.values()]), compresslevel=3)
 
 
 LOG = re.compile(r"logs/[\w.,:+=-]+(/[\w.,:+=-]+)*")  # what a block may bring besides FILES; no hidden way up
@@ -230,22 +246,24 @@ def unpack(packed: object) -> dict[str, bytes]:
     what is no packed block, and for a file that no block has."""
     if not isinstance(packed, bytes):
         raise BlockError(f"its answer is no packed block, but {packed!r:.80}")
-    files, left = {}, MOST_UNPACKED
     try:
-        with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as tar:
-            for member in tar:
-                if member.isdir():
-                    continue
-                file = tar.extractfile(member) if member.isreg() else None
-                if file is None or not (member.name in FILES or _is_log(member.name)):
-                    raise BlockError(f"its answer has {member.name!r:.100}, which is no file of a run")
-                if (left := left - member.size) < 0:
-                    raise BlockError(f"its answer has more than {MOST_UNPACKED >> 20} MiB of files")
-                files[member.name] = file.read()
-    except (tarfile.TarError, EOFError, OSError) as wrong:
-        raise BlockError(f"its answer cannot be unpacked: {wrong}") from None
-    if missing := [name for name in FILES[:2] if name not in files]:
+        with gzip.open(io.BytesIO(packed)) as file:
+            sizes = HEAD.validate_json(file.readline(MOST_HEAD), strict=True)
+            content = file.read(MOST_UNPACKED + 1)
+    except (OSError, EOFError, zlib.error, ValueError) as wrong:
+        raise BlockError(f"its answer cannot be unpacked: {wrong!s:.200}") from None
+    if len(content) > MOST_UNPACKED:
+        raise BlockError(f"its answer has more than {MOST_UNPACKED >> 20} MiB of files")
+    if sum(sizes.values()) != len(content):
+        raise BlockError(f"its answer has {len(content)} bytes of files, and says that it has {sum(sizes.values())}")
+    if odd := [name for name in sizes if name not in FILES and not _is_log(name)]:
+        raise BlockError(f"its answer has {odd[0]!r:.100}, which is no file of a run")
+    if missing := [name for name in FILES[:2] if name not in sizes]:
         raise BlockError(f"its answer has no {missing[0]}")
+    files, begin = dict[str, bytes](), 0
+    for name, size in sizes.items():
+        files[name] = content[begin : begin + size]
+        begin += size
     return files
 
 

@@ -12,10 +12,13 @@ import logging
 import os
 import pickle
 import queue
+import struct
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,6 +37,7 @@ from runner.farm.coordinator import JobResult, SchedulerLost
 
 CONNECT_S = 20
 FETCH_S = 60  # an answer that has been announced may take
+MOST_MESSAGE = block.MOST_PACKED + (1 << 20)  # bytes; Python's objects for the worst take some 60 times as much
 EVERYWHERE_S = 30  # all workers may take for something short
 BACK_S = 600  # a scheduler that was lost may take to come back
 MOST_LOCAL = 64
@@ -66,6 +70,7 @@ class DaskWorkers:
     def _connect(self) -> None:
         logging.disable(logging.CRITICAL)  # what Dask says of a lost scheduler is a traceback
         _unpickle_nothing()
+        _bound_messages()
         self._client = _distributed().Client(
             self.address,
             timeout=CONNECT_S,
@@ -107,8 +112,9 @@ class DaskWorkers:
         return future
 
     def _fetch(self, future: Any) -> None:
-        """Fetch an answer in Dask's own thread, so that the coordinator stores a block while the next one arrives."""
-        self._answers.put(_answer(future))
+        """Fetch an answer beside all others: the coordinator stores a block while the next one arrives, and no machine
+        waits for another one's answer (Dask has one thread for what is done)."""
+        threading.Thread(target=lambda: self._answers.put(_answer(future)), daemon=True).start()
 
     def answers(self, within_s: float) -> list[JobResult]:
         """The answers that have come. Where there is none, wait for one for up to ``within_s`` seconds."""
@@ -183,6 +189,47 @@ def _unpickle_nothing() -> None:
     for reader in (import_module(f"distributed.{name}") for name in ("core", "client")):
         setattr(reader, "clean_exception", lambda *_, **__: (NotReadError, NotReadError(), None))  # noqa: B010
     _distributed().Client._default_event_handlers = {}  # they print and warn what a worker says
+
+
+class MessageTooLongError(OSError):
+    """A worker or a scheduler sends, or says that it sends, more than MOST_MESSAGE bytes."""
+
+    def __init__(self, n_bytes: int) -> None:
+        super().__init__(f"it has {n_bytes} bytes; at most {MOST_MESSAGE} are read")
+
+
+@cache
+def _bound_messages() -> None:
+    """From now on Dask reads no message in this process that is longer than MOST_MESSAGE, and none that is compressed,
+    which may become a thousand times as long: Dask itself makes room for what the other end says that it sends."""
+    tcp, compression = (import_module(f"distributed.{name}") for name in ("comm.tcp", "protocol.compression"))
+    make_room, split = tcp.host_array, tcp.unpack_frames
+
+    def room(n_bytes: int) -> Any:
+        return make_room(_bounded(n_bytes))
+
+    def frames_of(message: Any, **how: Any) -> Any:
+        try:
+            found = split(message, **how)
+        except (struct.error, AssertionError):
+            raise OSError("it is no message of Dask's") from None
+        _bounded(len(message) + sum(found[1]))  # with what is still to come
+        return found
+
+    def refuse(_: object) -> Any:
+        raise OSError("it is compressed, and nobody asked for that")
+
+    vars(tcp).update(host_array=room, unpack_frames=frames_of)
+    import_module("dask").config.set({"distributed.comm.compression": None})
+    for name, known in list(compression.compressions.items()):
+        if known.name:
+            compression.compressions[name] = known._replace(decompress=refuse)
+
+
+def _bounded(n_bytes: int) -> int:
+    if n_bytes > MOST_MESSAGE:
+        raise MessageTooLongError(n_bytes)
+    return n_bytes
 
 
 def _answer(future: Any) -> JobResult:

@@ -61,7 +61,9 @@ def recovered(trials: Sequence[Trial], metric: str) -> tuple[int, int]:
         measurement.detail
         for trial in trials
         for measurement in trial.measurements
-        if trial.status == "ok" and measurement.metric == metric and "unrecovered" in measurement.detail
+        if trial.status == "ok"
+        and measurement.metric == metric
+        and measurement.detail.keys() >= {"failures", "unrecovered"}
     ]
     failures = sum(int(detail["failures"]) for detail in details)
     return failures - sum(int(detail["unrecovered"]) for detail in details), failures

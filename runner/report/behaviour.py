@@ -123,7 +123,8 @@ def behaviours(trials: Sequence[Trial]) -> list[Behaviour]:
         of_trial = {"vpn": trial.vpn, "levels": levels, "repetition": trial.repetition, "log": trial.log}
         for value in trial.measurements:
             if value.metric in WORDS and "kind" in value.detail:
-                what = {name: value.detail.get(name, {}) for name in ("numbers", "control")}
+                said = {name: value.detail.get(name) for name in ("numbers", "control")}
+                what = {name: told if isinstance(told, dict) else {} for name, told in said.items()}
                 found.append(Behaviour(metric=value.metric, kind=value.detail["kind"], **what, **of_trial))
         for metric, told in trial.attempt.get("inconclusive", {}).items():
             if metric in WORDS:
@@ -164,9 +165,13 @@ def words(each: Behaviour) -> str:
     """A verdict in words."""
     if not each.kind:
         return INCONCLUSIVE.get(each.why, INCONCLUSIVE["no_answer"])
-    said = _known(each)[0].format_map(each.numbers)
-    if to_set := each.numbers.get("mtu_to_set"):
-        said += f", MTU to set: {to_set['inside']}"
+    try:
+        said = _known(each)[0].format_map(each.numbers)
+    except (KeyError, ValueError, TypeError):  # a run of another version, or of somebody, has other numbers
+        said = each.kind
+    match each.numbers:
+        case {"mtu_to_set": {"inside": inside}}:
+            said += f", MTU to set: {inside}"
     return said
 
 

@@ -36,8 +36,10 @@ def mesh_points(trials: Sequence[Trial]) -> list[MeshPoint]:
         detail = next((m.detail for m in trial.measurements if m.metric == "mesh_time"), trial.attempt)
         if trial.status != "ok" or "sizes" not in detail:
             continue
-        for predicted, sizes in ((False, detail["sizes"]), (True, detail["predicted"])):
+        for predicted, sizes in ((False, detail["sizes"]), (True, detail.get("predicted", {}))):
             for count, figures in sizes.items():
+                if not figures.keys() >= {"up_s", "memory_bytes", "cpu_s"}:
+                    continue  # it did not come up
                 points.setdefault((trial.vpn, int(count)), []).append(
                     _point(trial.vpn, int(count), predicted, figures, detail)
                 )

@@ -24,13 +24,14 @@ import dask
 from distributed import LocalCluster, get_worker
 
 from runner.data.store import load_run, open_store
+from runner.farm.block import pack
 from runner.farm.coordinator import Coordinator
 from runner.farm.dask import DaskWorkers
 from runner.farm.keep import Keeper
 from runner.report.forms.html import html_text
 from runner.report.model import build
 from runner.sweep.settings import Outcome
-from tests.bench.made_up_farm import MACHINE, VPNS, block_of, files_of, run_of, tar_of
+from tests.bench.made_up_farm import MACHINE, VPNS, block_of, files_of, run_of
 
 PATTERNS = 50  # of values: to make 1,000,000 of them up anew would take longer than to store them
 ROUNDS = 25  # of four cells: 100 slices a block
@@ -56,7 +57,7 @@ def play(run: str, number: int, request: Any, timeout_s: float, stored: list[int
     for name in ("trials.jsonl", "slices.jsonl"):
         rounds = files[name].replace(b"7654320000", b"%d000" % (number - 1))
         files[name] = rounds.replace(b"7654321", b"%d" % number)
-    return tar_of(files)
+    return pack(files)
 
 
 @cache

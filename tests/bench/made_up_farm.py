@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from runner.data.trials import Cell, ExperimentRecord, Machine, Run, Slice, Trial
+from runner.farm.block import pack
 from runner.farm.coordinator import JobResult, SchedulerLost
 from runner.sweep.conductor import ROUNDS_OF_A_BLOCK
 from tests.unit.synthetic import CBC, METRICS, PLAIN, TCP, make_run, make_trial
@@ -74,7 +73,7 @@ def packed(
     run: Run, trials: Sequence[Trial], slices: Sequence[Slice], more: Mapping[str, bytes] | None = None
 ) -> bytes:
     """An answer with these."""
-    return tar_of({**files_of(run, trials, slices), **(more or {})})
+    return pack({**files_of(run, trials, slices), **(more or {})})
 
 
 def files_of(run: Run, trials: Sequence[Trial], slices: Sequence[Slice]) -> dict[str, bytes]:
@@ -85,17 +84,6 @@ def files_of(run: Run, trials: Sequence[Trial], slices: Sequence[Slice]) -> dict
         "slices.jsonl": "".join(one.model_dump_json() + "\n" for one in slices).encode(),
         **{f"{trial.log}/commands.log": b"[gw1] ip link add\n" for trial in trials if trial.log},
     }
-
-
-def tar_of(files: Mapping[str, bytes]) -> bytes:
-    """As a worker packs them."""
-    into = io.BytesIO()
-    with tarfile.open(fileobj=into, mode="w:gz", compresslevel=1) as tar:
-        for name, text in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(text)
-            tar.addfile(member, io.BytesIO(text))
-    return into.getvalue()
 
 
 @dataclass

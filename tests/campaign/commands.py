@@ -271,6 +271,7 @@ class CommandCase:
             {"COLUMNS": rng.choice(("80", "80", "200", "0", "1", "x", "40"))} if rng.random() < 0.5 else {}
         )
         self.mutations = rng.choice((0, 1, 1, 1, 2, 5)) if self.reads else rng.choice((0, 0, 1))
+        self.peak_kb = 0  # of memory
         self.lies, self.odd = rng.random() < 0.6, rng.random() < 0.5
         self.said: list[str] = []
 
@@ -294,7 +295,7 @@ class CommandCase:
                 self.said.append(answer)
             before = state(folder)
             code, out, err = self._process(Path(scratch), folder)
-            wrong = judged(self.argv, code, out, err, whole=self.to == "file")
+            wrong = judged(self.argv, code, out, err, whole=self.to == "file", peak_kb=self.peak_kb)
             if self.argv[0] in READERS and "--write" not in self.argv and state(folder) != before:
                 wrong.append("it changed what it read")
             if owned := [*Path(scratch).rglob("OWNED")]:
@@ -313,8 +314,9 @@ class CommandCase:
         limit_s = PICTURES_S if "--write" in self.argv else LIMIT_S
         started, asked = time.monotonic(), False
         while True:
-            ended, status = os.waitpid(child, os.WNOHANG)
+            ended, status, used = os.wait4(child, os.WNOHANG)
             if ended:
+                self.peak_kb = used.ru_maxrss
                 break
             spent_s = time.monotonic() - started
             if spent_s > patience_s(limit_s):

@@ -1,7 +1,8 @@
-"""Run folders that somebody sent: one field of run.json or trials.jsonl has a hostile value, and a command reads it.
+"""Run folders that somebody sent: one field of a file has a hostile value, or a link stands where a file is written;
+and a command reads the folder, writes into it or goes on with it.
 
 Beside what every command must keep to: nothing of the folder is executed (each value that is code makes a file OWNED),
-nothing outside of the folder is changed, and no line of a page or script is a line of the value.
+nothing is changed but what the command line says, and no line of a page or script is a line of the value.
 """
 
 from __future__ import annotations
@@ -9,13 +10,19 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from runner.cli import measuring
+from runner.cli.ending import Shown, report_on
+from runner.data.store import open_store
 from runner.lab.places import rootless
+from runner.stages.play import folder_of
+from runner.sweep.request import Request
+from runner.sweep.settings import Outcome
 from tests.campaign.commands import CommandCase, no_lab
 from tests.campaign.folders import state
 from tests.campaign.judge import judged
@@ -28,10 +35,13 @@ SOURCES = {
     "security": "papers/security-ranked",
     "thesis": "papers/thesis",
     "handover": "papers/handovers-ha_sync",
+    "loss": "loss",
 }
 LINES = 3  # of each VPN and metric
 VPNS = ("none", "openvpn", "wireguard_go", "ipsec_user", "ipsec", "ssh_tun")
-RUN = "a"
+PARENT = "p"
+RUN = f"{PARENT}/a"
+OUTSIDE = "@outside"  # stands for a folder beside all that is named
 OWNED = "touch OWNED"
 EVIL_PY = 'import pathlib\npathlib.Path("OWNED").touch()\n'
 EVIL_TOML = """
@@ -58,29 +68,50 @@ SITE = {
         **{"answers_pings": False, "links": {"gw1": ["tun0"]}},
     },
 }
-COMMANDS = (
+READS = (
     *(f"report {RUN} --format {form}" for form in ("term", "html", "md", "latex", "json", "csv", "findings")),
+    *(f"report {PARENT}", f"report {RUN} whole", f"report {RUN} --across machines --format md"),
     f"report {RUN} --full",
     f"report {RUN} --line 100M",
     f"report {RUN} --format html --line 100M",
     f"why openvpn wireguard_go {RUN}",
-    f"more {RUN}",
-    f"more {RUN} --deadline 10m",
-    f"more {RUN} --line 100M",
     f"compare {RUN} whole",
     f"compare whole {RUN} --format html",
-    f"compare {RUN}",
-    f"history {RUN} whole",
-    f"watch {RUN}",
+    *(f"compare {RUN}", f"compare {RUN} --format junit", f"compare builds {RUN} --json"),
+    *(f"history {RUN} whole", f"history {PARENT}", f"watch {RUN}", f"watch {PARENT} --weights w.toml"),
     f"recipe openvpn --run {RUN}",
     f"recipe wireguard_go --run {RUN}",
     f"recipe wireguard_go --run {RUN} --site sites.toml",
     f"recipe --run {RUN} --line 100M",
+    f"plan transport --out {RUN}",
+    f"plan transport --out {RUN} --until-significant",
+)
+# What a command may change: a folder, or in it what begins with this.
+WRITES = {
+    f"report {RUN} --write": f"{RUN}/report",
+    f"report {PARENT} --write": f"{RUN}/report",
+    f"recipe openvpn --run {RUN} --write tunnel": "tunnel/",
+    f"recipe wireguard_go --run {RUN} --write tunnel --site sites.toml": "tunnel/",
+    f"recipe --run {RUN} --line 100M --write tunnel": "tunnel/",
+    f"more {RUN}": f"{RUN}/",
+    f"more {RUN} --deadline 10m": f"{RUN}/",
+    f"more {RUN} --line 100M": f"{RUN}/",
+    f"more {RUN} --deadline 10m --trust evil.toml": f"{RUN}/",
+    f"run transport --vpn openvpn --profile smallest --out {RUN}": f"{RUN}/",
+    f"run builds --build wireguard_go@new=tool --out {RUN}": f"{RUN}/",
+    f"bisect wireguard_go=tool --good HEAD~1 --bad HEAD --build true --out {RUN}": f"{RUN}/",
+}
+COMMANDS = (*READS, *WRITES)
+# What vpneval writes in a run folder: a link in its place leads outside.
+WRITTEN = (
+    *("run.json", "run.json.partial", "trials.jsonl", "slices.jsonl", ".lock", ".block", "logs", "report.html"),
+    *("report.md", "report.json", "report.csv", "report.parquet", "report-plots", "bisect.json", "good"),
 )
 VALUES: tuple[Any, ...] = (
     *("x/evil.py", "evil.py", "evil.py@1", "./evil.py@1@2", f"{RUN}/evil.py", "site:evil.toml", "ssh:evil.toml"),
     *(f"$({OWNED})", f"`{OWNED}`", f"'; {OWNED} #", f"1400; {OWNED} #", f"\n```\n{OWNED}\n```\n", f"x\r\n{OWNED}\n"),
     *("../../OWNED", "/etc/passwd", "..", ".", "", " ", "evil.toml", "tcp://127.0.0.1:1", "a\0b", "\x1b]0;x\x07"),
+    *(f"{OUTSIDE}/file", f"{OUTSIDE}/evil.py", f"{OUTSIDE}/file@1", f"-o{OUTSIDE}/file", f"file://{OUTSIDE}/file"),
     *("</script><script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "javascript:alert(1)", "| [x](http://y)"),
     *(10**30, -(10**30), -1, 0, 1, 0.5, 1e308, -1e308, 5e-324, 2**53, 10**9, float("nan"), float("inf")),
     *(True, None, [], {}, [None], {"x": 1}, "x" * 100_000, "9" * 5000, "nan", "1e999", "-1", "٣", "\u202e", "%s{0}"),
@@ -89,23 +120,36 @@ HOSTILE_LINES = (OWNED, "</script><script>", "<img src=x")
 
 
 def prepare_fields(folder: Path) -> None:
-    """A folder of each source with few lines of each kind, and what the hostile values name."""
+    """A folder of each source with few lines of each kind, one with two builds, and what the hostile values name."""
     for name, source in SOURCES.items():
         run, lines = json.loads((RESULTS / source / "run.json").read_text()), list[str]()
         seen: dict[str, int] = {}
-        for text in (RESULTS / source / "trials.jsonl").read_text().splitlines():
-            line = json.loads(text)
+        for line in rows_of(RESULTS / source / "trials.jsonl"):
             kinds = [f"{line['vpn']} {found['metric']}" for found in line["measurements"]] or [
                 f"{line['vpn']} {line['status']}"
             ]
             if line["vpn"] in VPNS and any(seen.get(kind, 0) < LINES for kind in kinds):
                 seen |= {kind: seen.get(kind, 0) + 1 for kind in kinds}
-                lines.append(text)
+                lines.append(json.dumps(line))
         run["lab"] |= SITE if name == "quick" else {}
         (folder / name).mkdir(parents=True)
         (folder / name / "run.json").write_text(json.dumps(run))
         (folder / name / "trials.jsonl").write_text("\n".join(lines) + "\n")
+        if (RESULTS / source / "slices.jsonl").exists():
+            kept = {json.loads(line)["id"] for line in lines}
+            texts = [json.dumps(row) for row in rows_of(RESULTS / source / "slices.jsonl") if row["trial"] in kept]
+            (folder / name / "slices.jsonl").write_text("\n".join(texts) + "\n")
         (folder / name / "evil.py").write_text(EVIL_PY)
+    with_builds(folder)
+    (folder / PARENT).mkdir()
+    index = {"schema_version": 1, "runs": [{"kernel": "host", "folder": Path(RUN).name, "outcome": "complete"}]}
+    (folder / PARENT / "index.json").write_text(json.dumps(index))
+    (folder / "tool").write_text("a build\n")
+    (folder / "w.toml").write_text("rtt = 2\n")
+    git = ("git", "-c", "user.name=x", "-c", "user.email=x", "-C", str(folder))
+    for words in (("init", "--quiet"), ("add", "tool"), ("commit", "--quiet", "-m", "1")):
+        subprocess.run([*git, *words], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", "2"], check=True)
     for name in ("x/evil.py", "evil.py"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(EVIL_PY)
@@ -115,6 +159,27 @@ def prepare_fields(folder: Path) -> None:
         '[gw2]\naddress = "192.0.2.9"\nwan_address = "192.0.2.9"\nnetwork = "10.2.0.0/16"\n'
         "[uplink.dsl]\n"
     )
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file without their checksums: who edits has none, and it is the field that is looked at."""
+    lines = [json.loads(text) for text in path.read_text().splitlines()]
+    return [{name: value for name, value in line.items() if name != "crc32"} for line in lines]
+
+
+def with_builds(folder: Path) -> None:
+    """A run of two builds of a VPN, and one that was interrupted, so that its slices are its numbers."""
+    shutil.copytree(folder / "quick", folder / "builds")
+    for file in ("run.json", "trials.jsonl", "slices.jsonl"):
+        path = folder / "builds" / file
+        path.write_text(path.read_text().replace('"wireguard_go"', '"openvpn@new"'))
+    shutil.copytree(folder / "quick", folder / "cut")
+    lines = rows_of(folder / "cut" / "trials.jsonl")
+    with_slices = {row["trial"] for row in rows_of(folder / "cut" / "slices.jsonl")}
+    for line in lines:
+        if line["id"] in with_slices:
+            line |= {"status": "interrupted", "measurements": []}
+    (folder / "cut" / "trials.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
 
 
 def fields(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -152,31 +217,56 @@ class FieldCase(CommandCase):
     def __init__(self, seed: int, number: int, base: Path) -> None:
         super().__init__(seed, number, base)
         rng = self.rng = random.Random(f"{seed}/{number}/fields")
-        self.argv, self.to, self.encoding, self.environment = rng.choice(COMMANDS).split(), "file", "utf-8", {}
-        self.source, self.value = rng.choice([*SOURCES]), rng.choice(VALUES)
+        self.command = rng.choice(COMMANDS)
+        self.argv, self.to, self.encoding, self.environment = self.command.split(), "file", "utf-8", {}
+        self.source, self.value = rng.choice([*SOURCES, "builds", "cut"]), rng.choice(VALUES)
 
     def run(self) -> list[str]:
         """Do it in a folder of its own, in a process of its own."""
         with tempfile.TemporaryDirectory(prefix="campaign-") as scratch:
-            folder = Path(scratch) / "work"
+            folder, outside = Path(scratch) / "work", Path(scratch) / "outside"
             shutil.copytree(self.base / "fields", folder)
             shutil.copytree(folder / "quick", folder / "whole")
             (folder / self.source).rename(folder / RUN)
-            self.said.append(f"{self.source}: {self._spoil(folder / RUN)}")
-            before = state(folder)
+            outside.mkdir()
+            (outside / "file").write_text("not of any run\n")
+            (outside / "evil.py").write_text(EVIL_PY)
+            if isinstance(self.value, str):
+                self.value = self.value.replace(OUTSIDE, str(outside))
+            spoil = self._link if self.rng.random() < 0.1 else self._spoil
+            self.said.append(f"{self.source}: {spoil(folder / RUN, outside)}")
+            before, there = files(folder), state(outside)
             code, out, err = self._process(Path(scratch), folder)
-            wrong = judged(self.argv, code, out, err)
-            if state(folder) != before:
-                wrong.append("it changed what it read")
+            wrong = judged(self.argv, code, out, err, peak_kb=self.peak_kb)
+            if changed := [name for name in changes(before, files(folder)) if not self._may_change(name)]:
+                wrong.append(f"it changed {changed}")
+            if state(outside) != there:
+                wrong.append("it changed what is outside of the folder")
             if owned := [*Path(scratch).rglob("*OWNED*")]:
                 wrong.append(f"the folder was run: {owned}")
-            if self.argv[0] == "recipe" or "md" in self.argv or "html" in self.argv:
-                wrong += [f"{line!r:.200} is in the page" for line in out.splitlines() if hostile(line)]
+            texts = [out] if self.argv[0] == "recipe" or {"md", "html"} & {*self.argv} else []
+            texts += [path.read_text() for path in written(folder)]
+            wrong += [f"{line!r:.200} is in the page" for text in texts for line in text.splitlines() if hostile(line)]
         return wrong
 
-    def _spoil(self, folder: Path) -> str:
-        name = self.rng.choice(("run.json", "run.json", "trials.jsonl"))
-        lines = [json.loads(line) for line in (folder / name).read_text().splitlines()]
+    def _may_change(self, name: str) -> bool:
+        """May this command write this file of the folder?"""
+        if self.argv[0] == "bisect" and name.startswith(".git/"):
+            return True
+        named = WRITES.get(self.command)
+        return named is not None and name.startswith(named)
+
+    def _link(self, folder: Path, outside: Path) -> str:
+        """A link to what is outside, in the place of something that vpneval writes."""
+        path = folder / self.rng.choice(WRITTEN)
+        path.unlink(missing_ok=True)
+        path.symlink_to(self.rng.choice((outside / "file", outside / "file", outside, outside / "new")))
+        return f"{path.name} is a link to {path.readlink()}"
+
+    def _spoil(self, folder: Path, outside: Path) -> str:
+        names = ("run.json", "run.json", "trials.jsonl", "slices.jsonl", "../index.json")
+        path = folder / self.rng.choice([name for name in names if (folder / name).exists()])
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
         kinds: dict[str, list[tuple[Any, ...]]] = {}
         for number, line in enumerate(lines):
             for way in fields(line):
@@ -186,14 +276,52 @@ class FieldCase(CommandCase):
         ways = kinds[kind] if self.rng.random() < 0.3 else [self.rng.choice(kinds[kind])]
         for way in ways:
             put(lines[way[0]], way[1:], self.value)
-        (folder / name).write_text("\n".join(map(json.dumps, lines)) + "\n")
-        return f"{name}, {kind} {len(ways)} times: {str(self.value)[:60]!r}"
+        if path.suffix == ".jsonl" and self.rng.random() < 0.5:  # as pydantic writes it
+            texts = [json.dumps(line, separators=(",", ":")) for line in lines]
+        else:
+            texts = [*map(json.dumps, lines)]
+        path.write_text("\n".join(texts) + "\n")
+        return f"{path.name}, {kind} {len(ways)} times: {str(self.value)[:60]!r}"
 
     def _child(self, scratch: Path, folder: Path) -> None:
         rootless.enter = lambda lab: None
-        for name in ("measure_and_report", "prepare"):  # so that all before that is real
-            setattr(measuring, name, no_lab)
+        measuring.measure_and_report = unmeasured  # so that all before that is real, and all behind it
+        measuring.prepare = no_lab
         super()._child(scratch, folder)
+
+
+def unmeasured(request: Request, shown: Shown) -> int:
+    """In the place of ``measure_and_report``: the folder is opened to be written, nothing is measured, and the report
+    of what is there is written."""
+    folder = folder_of(request)
+    with open_store(folder):
+        pass
+    return report_on(request, folder, Outcome(), shown)
+
+
+def files(folder: Path) -> dict[str, bytes | str | int]:
+    """All that is in the folder: the content of files, where links lead, and the mode of what is neither."""
+    return {
+        str(path.relative_to(folder)): str(path.readlink())
+        if path.is_symlink()
+        else path.read_bytes()
+        if path.is_file()
+        else path.lstat().st_mode
+        for path in folder.rglob("*")
+    }
+
+
+def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """The names of what is there, gone or different; a folder has a slash at its end."""
+    names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    return [f"{name}/" if isinstance(after.get(name, before.get(name)), int) else name for name in names]
+
+
+def written(folder: Path) -> list[Path]:
+    """The pages and scripts that a command has written: reports and gateways' directories."""
+    pages = [*(folder / RUN).glob("report.html"), *(folder / RUN).glob("report.md")]
+    tunnel = [path for path in (folder / "tunnel").rglob("*") if path.is_file() and path.suffix not in (".key", ".crt")]
+    return [path for path in (*pages, *tunnel) if not path.is_symlink()]
 
 
 def hostile(line: str) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from runner.data.streams import CONTROL
 
 LIMIT_S = 30.0  # on a machine that does nothing else
+MOST_KB = 1_500_000  # of memory; what a user names may have runner.data.files.MOST_BYTES
 CODES = (0, 1, 2, 3, 4, 5, 6, 130, 141)
 
 
@@ -17,10 +18,14 @@ def patience_s(limit_s: float) -> float:
     return limit_s * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
-def judged(argv: Sequence[str], code: int | None, out: str, err: str, *, whole: bool = True) -> list[str]:
+def judged(
+    argv: Sequence[str], code: int | None, out: str, err: str, *, whole: bool = True, peak_kb: int = 0
+) -> list[str]:
     """What is wrong with how a command ended, or nothing. ``code`` is None where it had to be killed. ``whole``: could
-    it write all that it had to say?"""
+    it write all that it had to say? ``peak_kb``: the most memory that it had."""
     wrong = []
+    if peak_kb > MOST_KB:
+        wrong.append(f"it took {peak_kb} kB of memory")
     if code is None:
         wrong.append("it had not ended in time")
     elif code not in CODES:

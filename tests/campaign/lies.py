@@ -75,7 +75,7 @@ class LyingCase(CommandCase):
                 self.said += [lie(self.rng, folder, names) for _ in range(self.lies_told)]
             before, read = state(outside), state(folder)
             code, out, err = self._process(Path(scratch), folder)
-            wrong = judged(self.argv, code, out, err, whole=self.to == "file")
+            wrong = judged(self.argv, code, out, err, whole=self.to == "file", peak_kb=self.peak_kb)
             wrong += ["it changed what is outside of the folder"] * (state(outside) != before)
             if self.argv[0] in OF_FOLDERS[:5] and "--write" not in self.argv and state(folder) != read:
                 wrong.append("it changed what it read")

@@ -80,6 +80,17 @@ def test_a_failing_command_names_node_argv_code_and_stderr(lab: Lab) -> None:
     assert (failed.value.node, failed.value.code) == ("wan", 2)
 
 
+@pytest.mark.parametrize(
+    "argv", [("true", "a\0b"), ("a\0b",), (), ("",), ("no such command",), ("true", "x" * 200_000)]
+)
+def test_words_that_are_no_command_leave_the_node_as_it_is(lab: Lab, argv: tuple[str, ...]) -> None:
+    with pytest.raises(CommandError):
+        lab.gateway(lab.sites[0]).run(*argv)
+    with pytest.raises(CommandError):
+        lab.gateway(lab.sites[0]).write("/tmp/a\0b", "x")
+    assert lab.gateway(lab.sites[0]).run("echo", "there").stdout == "there\n"
+
+
 def test_every_command_is_logged_and_no_content(image: Image) -> None:
     lines: list[str] = []
     with namespace_lab(image, log=lines.append) as lab:

@@ -337,14 +337,16 @@ def show_parts(root: str) -> None:
 
 
 def start(argv: list[str], streams: list[int], env: Mapping[str, str] = os.environ) -> int:
-    """Start a command with these as its standard streams. Returns its process number, or 0 where it does not start; the
-    reason is then in its standard error."""
+    """Start a command with these as its standard streams. Returns its process number, or 0 where it does not start,
+    whatever its words are: a node outlives them. The reason is then in its standard error."""
     actions = [(os.POSIX_SPAWN_DUP2, end, to) for to, end in enumerate(streams)]
     try:
         return os.posix_spawnp(argv[0], argv, env, file_actions=actions, setsid=True, setsigdef=IGNORED)
     except OSError as error:
-        os.write(streams[2], f"{argv[0]}: {error.strerror}\n".encode())
-        return 0
+        os.write(streams[2], f"{argv[0]}: {error.strerror}\n".encode(errors="backslashreplace"))
+    except (ValueError, TypeError, IndexError) as error:  # a zero byte or half a character in a word, or no word
+        os.write(streams[2], f"{argv} is no command: {error}\n".encode(errors="backslashreplace"))
+    return 0
 
 
 class Job:
@@ -506,8 +508,9 @@ def write(content: int, complaints: int, path: str, mode: int) -> int:
             os.fchmod(file, mode)
         finally:
             os.close(file)
-    except OSError as error:
-        os.write(complaints, f"cannot write {path}: {error.strerror}\n".encode())
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", error)
+        os.write(complaints, f"cannot write {path}: {why}\n".encode(errors="backslashreplace"))
         return 1
     return 0
 

@@ -41,7 +41,7 @@ def _at(data: Data, vpn: str, sites: str) -> Blocks:
         trial.repetition: float(measurement.detail["joining"][sites]["effort"])
         for trial in data.matching(vpn, {})
         for measurement in trial.measurements
-        if trial.status == "ok" and measurement.metric == EFFORT
+        if trial.status == "ok" and measurement.metric == EFFORT and sites in measurement.detail.get("joining", {})
     }
 
 

@@ -61,7 +61,7 @@ def _failed(vpn: str, data: Data) -> str:
     """The probes that took points from a VPN."""
     found = [m for trial in data.matching(vpn, {"compression": "off"}) for m in trial.measurements]
     probes = dict.fromkeys(probe for m in found for probe in m.detail.get("outranked_by", ()))
-    titles = [data.run.metrics[probe].title for probe in probes]
+    titles = [data.run.metrics[probe].title for probe in probes if probe in data.run.metrics]
     return f" (not passed: {', '.join(titles)})" * bool(titles)
 
 

@@ -21,6 +21,7 @@ ABOUT = (
     "counter FragCreates), packets on the WAN, and how many of these were fragments of another packet. The datagrams "
     "may be fragmented (DF is not set), and come slowly through an idle tunnel."
 )
+READ = {"fragments_per_packet", "outer_packets_per_packet", "captured_fragments", "captured_lengths"}
 
 
 def rows(run: Run, trials: Sequence[Trial]) -> list[list[str]]:
@@ -29,7 +30,7 @@ def rows(run: Run, trials: Sequence[Trial]) -> list[list[str]]:
     for trial in trials_of(run, trials, "thesis"):
         datagrams = trial.params.get("packet_bytes") == DATAGRAM_BYTES and trial.params.get("fragmentation") == "allow"
         for measured in trial.measurements if datagrams and trial.status == "ok" else ():
-            if "fragments_per_packet" in measured.detail:
+            if measured.detail.keys() >= READ and sum(measured.detail["captured_lengths"].values()):
                 cells[trial.vpn, trial.params["cipher"]].append(measured)
     return [[vpn, cipher, *_numbers(measured)] for (vpn, cipher), measured in cells.items()]
 

@@ -159,8 +159,9 @@ def _scalability(by_vpn: Mapping[str, Mapping[str, Measurement]], trials: Mappin
             why = trials[vpn].attempt.get("inconclusive", {}).get("scaling_effort", {}).get("reason")
             notes += [f"{vpn}: {why}"] if why else []
             continue
-        joins, paper = detail["joining"], detail.get("paper", {})
-        at = joins[str(AT)]
+        joins, paper = detail.get("joining", {}), detail.get("paper")
+        if (at := joins.get(str(AT))) is None:
+            continue
         of_paper = (
             [" + ".join(paper[what] or "0" for what in ("files", "routes", "keys")), paper["total"]] if paper else []
         )
@@ -172,7 +173,7 @@ def _scalability(by_vpn: Mapping[str, Mapping[str, Measurement]], trials: Mappin
                 _number(by_metric.get("scaling_lines")),
                 str(detail.get("paper_system", NONE)).replace("_", " "),
                 *(of_paper or [NONE, NONE]),
-                f"{paper['printed_at_10']}; {paper['recomputed'][str(AT)]}" if paper else NONE,
+                f"{paper['printed_at_10']}; {paper['recomputed'].get(str(AT), NONE)}" if paper else NONE,
             ]
         )
     return PaperTable(
@@ -237,7 +238,7 @@ def _probed(cells: Sequence[Sequence[Trial]], metrics: Mapping[str, Metric]) -> 
 def _verdict(own: Sequence[Trial], probe: str) -> str:
     """The verdict over the repetitions: ``pass``, or ``FAIL 1, pass 2`` where they differ; a dash where the cell has no
     such probe."""
-    verdicts = [WORDS[m.value] for trial in own for m in trial.measurements if m.metric == probe]
+    verdicts = [WORDS.get(m.value, f"{m.value:g}") for trial in own for m in trial.measurements if m.metric == probe]
     verdicts += ["?" for trial in own if probe in trial.attempt.get("inconclusive", {})]
     if len(set(verdicts)) < 2:
         return verdicts[0] if verdicts else NONE
@@ -251,7 +252,8 @@ def _reasons(own: Sequence[Trial], metrics: Mapping[str, Metric]) -> Iterator[st
             if m.metric in PROBES and m.value == 0:
                 yield f"{metrics[m.metric].title}: {m.detail.get('reason', '')}"
         for probe, inconclusive in trial.attempt.get("inconclusive", {}).items():
-            yield f"{metrics[probe].title}: inconclusive: {inconclusive.get('reason', '')}"
+            if probe in metrics:
+                yield f"{metrics[probe].title}: inconclusive: {inconclusive['reason']}"
 
 
 def _paper_row(vpn: str) -> str:

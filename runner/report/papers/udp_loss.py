@@ -67,7 +67,8 @@ def _spread(losses: Sequence[float]) -> str:
 def _trials_at(measured: Measurement) -> list[dict[str, Any]]:
     """The search's trials that offered the rate which the search found."""
     trials = measured.detail.get("trials", [])
-    return [trial for trial in trials if abs(trial["offered_rate_bps"] / measured.value - 1) <= AT_IT]
+    searched = trials if isinstance(trials, list) else []  # of some instruments it is their number
+    return [trial for trial in searched if abs(trial["offered_rate_bps"] - measured.value) <= AT_IT * measured.value]
 
 
 def _printed(vpn: str) -> str:

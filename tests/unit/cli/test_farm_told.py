@@ -193,7 +193,9 @@ def test_what_is_measured_once_more_is_no_answer_of_before(tmp_path: Path, monke
     monkeypatch.setattr(machine, "describe", lambda images: (MACHINE, {}))
     (tmp_path / "spool" / "key").mkdir(parents=True)
     for number in (1, 2):
-        (tmp_path / "spool" / "key" / f"{number}.tar.gz").write_bytes(workers.machines["tcp://m1"].answers(number))
+        (tmp_path / "spool" / "key" / f"{number}{block.PACKED}").write_bytes(
+            workers.machines["tcp://m1"].answers(number)
+        )
     assert block.introduce("key", [], {2: "another time", 1: "another time"})["has"] == [1, 2]
     assert block.introduce("key", [], {2: began})["has"] == [1]
 
@@ -203,8 +205,8 @@ def test_a_block_that_is_stored_is_not_kept(tmp_path: Path, monkeypatch: pytest.
     home = tmp_path / "key"
     home.mkdir()
     for number in (1, 2):
-        (home / f"{number}.tar.gz").write_bytes(b"")
+        (home / f"{number}{block.PACKED}").write_bytes(b"")
     block.drop("key", [1])
-    assert [path.name for path in home.iterdir()] == ["2.tar.gz"]
+    assert [path.name for path in home.iterdir()] == [f"2{block.PACKED}"]
     block.drop("key", [2, 3])
     assert not home.exists()

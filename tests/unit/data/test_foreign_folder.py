@@ -16,7 +16,7 @@ from runner.data.errors import UsageError
 from runner.data.irregular import load_told
 from runner.data.parent import add_to_index, indexed
 from runner.data.store import load_run, open_store, read_slices, read_trials
-from runner.data.trials import Run, Slice, Trial
+from runner.data.trials import Invocation, Run, Slice, Trial
 from tests.unit.data.test_store import EXAMPLE, RUN, trial
 
 SAMPLE = 400  # lines of the example
@@ -162,6 +162,30 @@ def test_a_field_of_a_run_that_is_not_of_its_kind_is_refused_with_its_name(
     (folder / "run.json").write_text(json.dumps(run | {field: value}))
     with pytest.raises(UsageError, match=rf"run\.json: {field}"):
         load_run(folder)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("round", "9" * 5000),
+        ("round", "-1"),
+        ("number", "1e400"),
+        ("trial", json.dumps("a-r\x1b[2J1")),
+        ("trial", json.dumps("../a")),
+        ("duration_s", '"$(id)"'),
+        ("values", '{"rtt": NaN}'),
+    ],
+)
+def test_a_slice_that_is_not_of_its_kind_is_refused(folder: Path, field: str, value: str) -> None:
+    """A report reads them, too, to find what is missing in trials.jsonl."""
+    call = Invocation(command_line=[], started_at="", outcome="complete")
+    run = load_run(folder)[0].model_copy(update={"invocations": [call]})
+    (folder / "run.json").write_text(run.model_dump_json())
+    row = {"trial": '"a"', "number": "3", "round": "1", "at_s": "0", "duration_s": "1", "values": "{}"} | {field: value}
+    with (folder / "slices.jsonl").open("a") as file:
+        file.write("{" + ",".join(f'"{name}":{text}' for name, text in row.items()) + "}\n")
+    with pytest.raises(UsageError, match=r"slices\.jsonl, line 3"):
+        load_told(folder)
 
 
 def test_every_bit_of_a_line_that_flips_is_found(folder: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from runner.data.store import BLOCK_NOTE, Store, load_run, open_store
 from runner.data.trials import Machine
 from runner.farm import coordinator
-from runner.farm.block import BlockError, unpack
+from runner.farm.block import BlockError
 from runner.farm.coordinator import Coordinator
 from runner.farm.keep import Keeper
 from runner.farm.machine import differences, most_frequent
@@ -423,19 +423,6 @@ def test_another_plugin_of_the_same_name(tmp_path: Path) -> None:
     )
     with open_store(tmp_path / "run") as store, pytest.raises(BlockError, match="plugin openvpn is another file"):
         keeper_of(store).keep(1, "m1", packed(other, *block_of(1)))
-
-
-def test_links_are_not_unpacked() -> None:
-    import io
-    import tarfile
-
-    into = io.BytesIO()
-    with tarfile.open(fileobj=into, mode="w:gz") as tar:
-        member = tarfile.TarInfo("run.json")
-        member.type, member.linkname = tarfile.SYMTYPE, "/etc/shadow"
-        tar.addfile(member)
-    with pytest.raises(BlockError, match="no file of a run"):
-        unpack(into.getvalue())
 
 
 def test_a_machine_that_differs_is_refused(tmp_path: Path) -> None:

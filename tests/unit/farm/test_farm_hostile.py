@@ -2,8 +2,7 @@
 of the run folder."""
 
 import gzip
-import io
-import tarfile
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ import pytest
 
 from runner.data.store import load_run
 from runner.farm import block
-from runner.farm.block import BlockError, unpack
+from runner.farm.block import BlockError, pack, unpack
 from runner.farm.coordinator import JobResult
-from tests.bench.made_up_farm import MACHINE, Fake, PaperWorkers, block_of, packed, run_of, tar_of
+from tests.bench.made_up_farm import MACHINE, Fake, PaperWorkers, block_of, packed, run_of
 from tests.unit.farm.test_farm import farm, impatient, spread, whole
 
 __all__ = ["impatient"]
@@ -80,13 +79,9 @@ def with_log(log: str) -> bytes:
     return packed(run_of(1), [trial.model_copy(update={"log": log}) for trial in trials], slices)
 
 
-def links() -> bytes:
-    into = io.BytesIO()
-    with tarfile.open(fileobj=into, mode="w:gz") as tar:
-        link = tarfile.TarInfo("logs/x")
-        link.type, link.linkname = tarfile.SYMTYPE, "/etc"
-        tar.addfile(link)
-    return into.getvalue()
+def told(head: Any, content: bytes = b"") -> bytes:
+    """An answer that says this of its files."""
+    return gzip.compress(json.dumps(head).encode() + b"\n" + content)
 
 
 ANSWERS: dict[str, Callable[[], Any]] = {
@@ -97,12 +92,18 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "an empty archive": lambda: gzip.compress(b""),
     "a log above the folder": lambda: with_log("logs/../../evil"),
     "a log elsewhere": lambda: with_log("/evil"),
-    "a file above the folder": lambda: tar_of({"../evil": b"x"}),
-    "a log file above the folder": lambda: tar_of({"logs/../../evil": b"x"}),
-    "a file elsewhere": lambda: tar_of({"/evil": b"x"}),
-    "a link": links,
-    "no JSON": lambda: tar_of({"run.json": b"x", "trials.jsonl": b""}),
-    "nested too deep": lambda: tar_of({"run.json": b"[" * 100_000, "trials.jsonl": b""}),
+    "a file above the folder": lambda: pack({"../evil": b"x"}),
+    "a log file above the folder": lambda: pack({"logs/../../evil": b"x"}),
+    "a file elsewhere": lambda: pack({"/evil": b"x"}),
+    "another number of bytes": lambda: told({"run.json": 2, "trials.jsonl": 0}, b"{"),
+    "fewer than none": lambda: told({"run.json": 3, "trials.jsonl": -1}, b"{}"),
+    "half a byte": lambda: told({"run.json": 1.5, "trials.jsonl": 0.5}, b"{}"),
+    "names of many files": lambda: told({f"logs/{number}": 0 for number in range(400_000)}),
+    "a list": lambda: told([["run.json", 2], ["trials.jsonl", 0]], b"{}"),
+    "half of it": lambda: pack({"run.json": bytes(range(256)) * 99, "trials.jsonl": b""})[:-90],
+    "another half": lambda: (whole := pack({"run.json": bytes(range(256)) * 99}))[:200] + b"\xff" * (len(whole) - 200),
+    "no JSON": lambda: pack({"run.json": b"x", "trials.jsonl": b""}),
+    "nested too deep": lambda: pack({"run.json": b"[" * 100_000, "trials.jsonl": b""}),
 }
 
 
@@ -120,6 +121,6 @@ def test_a_strange_answer_is_another_machines_block(what: str, tmp_path: Path) -
 def test_a_small_answer_that_unpacks_to_a_large_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block, "MOST_UNPACKED", 1 << 20)
     files = {"run.json": b"{}", "trials.jsonl": b"", "logs/t/a.log": bytes(600_000)}
-    assert set(unpack(tar_of(files))) == set(files)
+    assert set(unpack(pack(files))) == set(files)
     with pytest.raises(BlockError, match="more than 1 MiB"):
-        unpack(tar_of({**files, "logs/t/b.log": bytes(600_000)}))
+        unpack(pack({**files, "logs/t/b.log": bytes(600_000)}))

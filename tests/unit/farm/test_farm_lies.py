@@ -1,22 +1,30 @@
 """A farm that lies: a worker and a scheduler send pickles that would write a file. Those who trust them run these, the
 coordinator does not; and on this machine nobody else reaches ``local:N``."""
 
+import asyncio
 import os
 import pickle
 import socket
 import ssl
+import struct
 import sys
+import threading
+import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 import pytest
 from distributed import Client, Security, get_worker
+from distributed.protocol.compression import decompress
+from distributed.protocol.serialize import serialize
 
 from runner.data.errors import CannotRunHere
 from runner.farm import dask as farm
 from runner.farm.coordinator import JobResult
-from runner.farm.dask import DaskWorkers, connected
+from runner.farm.dask import MOST_MESSAGE, DaskWorkers, connected
 from runner.lab.node import wait_until
 
 # The scheduler itself lies: what it was asked to fetch from a worker is a pickle of its own.
@@ -65,6 +73,26 @@ def warns(place: str) -> str:
     get_worker().log_event("warn", {"message": evil, "category": evil})
     get_worker().log_event("print", {"args": ["\x1b[2Jowned"]})
     return "told"
+
+
+def endless(place: str) -> bytes:
+    """It has more than any block."""
+    return bytes(3 * MOST_MESSAGE)
+
+
+def in_pieces(place: str) -> list[bytes]:
+    """So it has, and none of its pieces is long."""
+    return [bytes(1 << 20) for _ in range(3 * MOST_MESSAGE >> 20)]
+
+
+def stalls(place: str) -> str:
+    """It announces an answer, and never gives it."""
+
+    async def get_data(*_: object, **__: object) -> None:
+        await asyncio.sleep(1000)
+
+    get_worker().handlers["get_data"] = get_data
+    return "soon"
 
 
 def honest(place: str) -> dict[str, Any]:
@@ -130,6 +158,85 @@ def test_a_worker_that_lies(workers: DaskWorkers, place: Path, capfd: pytest.Cap
     assert ran(place)  # the worker itself checks what it pickles
     assert os.getpid() not in ran(place)
     assert "owned" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.timeout(120)
+def test_an_answer_that_is_too_long_is_not_read(workers: DaskWorkers, place: Path) -> None:
+    before_kb = getrusage(RUSAGE_SELF).ru_maxrss
+    for work in (endless, in_pieces):
+        for bare in (False, True):
+            answer = ask(workers, work, place, bare=bare)
+            assert (answer.result, answer.lost) == (None, False)
+            assert "at most" in answer.error
+    assert ask(workers, honest, place, bare=False).result["name"] == "m1"
+    assert getrusage(RUSAGE_SELF).ru_maxrss - before_kb < 2 * MOST_MESSAGE >> 10
+
+
+@pytest.mark.timeout(120)
+def test_an_answer_that_does_not_come_holds_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Path
+) -> None:
+    monkeypatch.setattr(farm, "FETCH_S", 20)
+    monkeypatch.setenv("VPNEVAL_SPOOL", str(tmp_path / "spool"))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    with connected("local:2") as workers:
+        wait_until(lambda: len(workers.addresses()) == 2, "the workers come", 60)
+        liar, good = sorted(workers.addresses())
+        late = workers.start(liar, stalls, str(place), lab=True)
+        assert workers.answers(3) == []
+        for _ in range(3):
+            workers.start(good, honest, str(place), lab=True)
+            (answer,) = workers.answers(10)
+            assert answer.result["name"] == "m1"
+        (answer,) = workers.answers(40)
+        assert (answer.job, answer.result, answer.lost) == (late, None, False)
+        assert "did not come" in answer.error
+
+
+def speaker(says: bytes) -> tuple[str, threading.Thread]:
+    """The address of one that takes whoever comes for a client of its own, and says this; and who speaks."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def speak() -> None:
+        with listening, listening.accept()[0] as line:
+            line.sendall(says)
+            line.settimeout(10)
+            with suppress(OSError):
+                while line.recv(1 << 16):
+                    pass
+
+    thread = threading.Thread(target=speak, daemon=True)
+    thread.start()
+    return f"tcp://127.0.0.1:{listening.getsockname()[1]}", thread
+
+
+@pytest.mark.parametrize(
+    "says",
+    {
+        "more than there is": struct.pack("<Q", 1 << 62),
+        "a number of pieces": struct.pack("<QQ", 8, 1 << 60),
+        "pieces to come": struct.pack("<QQQQ", 24, 2, 0, 1 << 50),
+    }.items(),
+    ids=lambda item: item[0],
+)
+@pytest.mark.timeout(60)
+def test_room_is_not_made_for_what_is_only_said(says: tuple[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask makes room for as many bytes as the other end names, before they come."""
+    monkeypatch.setattr(farm, "CONNECT_S", 2)
+    before_kb = getrusage(RUSAGE_SELF).ru_maxrss
+    address, speaking = speaker(says[1])
+    with pytest.raises(CannotRunHere, match="no Dask scheduler answers"):
+        DaskWorkers(address)
+    speaking.join(10)
+    assert getrusage(RUSAGE_SELF).ru_maxrss - before_kb < 1 << 16
+
+
+def test_what_is_compressed_is_not_unpacked() -> None:
+    farm._bound_messages()
+    header, frames = serialize(bytes(10 << 20))
+    small = zlib.compress(b"".join(map(bytes, frames)))
+    with pytest.raises(OSError, match="nobody asked"):
+        decompress({**header, "compression": ["zlib"]}, [small])
 
 
 @pytest.mark.timeout(120)
