@@ -285,8 +285,8 @@ class FieldCase(CommandCase):
 
     def _child(self, scratch: Path, folder: Path) -> None:
         rootless.enter = lambda lab: None
-        measuring.measure_and_report = unmeasured  # so that all before that is real, and all behind it
-        measuring.prepare = no_lab
+        # So that all before these is real, and all behind them.
+        vars(measuring).update(measure_and_report=unmeasured, prepare=no_lab)
         super()._child(scratch, folder)
 
 
