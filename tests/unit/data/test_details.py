@@ -79,3 +79,9 @@ def test_a_report_needs_no_detail(source: str, tmp_path: Path) -> None:
 
 def halved(detail: dict[str, Any], which: int) -> dict[str, Any]:
     return {name: value for number, (name, value) in enumerate(sorted(detail.items())) if number % 2 == which}
+
+
+def test_a_detail_is_checked_as_it_will_stand_in_the_file() -> None:
+    """An instrument may count by numbers and hand over tuples, of which JSON makes texts and lists."""
+    value = Value(metric="overhead", value=1.0, detail={"captured_lengths": {608: 3}, "flags": ("unconfirmed",)})
+    assert value.detail["captured_lengths"] == {608: 3}
