@@ -153,20 +153,21 @@ def metrics() -> dict[str, Metric]:
 def read_run(path: Path) -> Run:
     """run.json as data, as ``runner.data.store`` reads it; what an older run does not tell of its metrics is as it is
     now."""
-    return store.read_run(path, _metrics_ever)
+    return store.read_run(path, metrics_ever)
 
 
 def load_run(folder: Path) -> tuple[Run, list[Trial]]:
     """A run folder as data, as ``runner.data.store`` reads it, with its metrics as in ``read_run``."""
-    return store.load_run(folder, today=_metrics_ever)
+    return store.load_run(folder, today=metrics_ever)
 
 
 def load_told(folder: Path) -> tuple[Run, list[Trial], list[str]]:
     """The same, with sentences on what its files lack and what they have twice."""
-    return irregular.load_told(folder, _metrics_ever)
+    return irregular.load_told(folder, metrics_ever)
 
 
-def _metrics_ever() -> dict[str, Metric]:
+def metrics_ever() -> dict[str, Metric]:
+    """The metrics that there are, and those that older runs have beside them."""
     retired = (metric for instrument in instruments().values() for metric in instrument.retired)
     return metrics() | {metric.name: metric for metric in retired}
 

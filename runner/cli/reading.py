@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from runner.cli.options import tell
 
 if TYPE_CHECKING:
+    from runner.data.metric import Metric
     from runner.data.needs import Needs
     from runner.data.trials import Run
     from runner.ranking.weights import Weights as GivenWeights
@@ -38,20 +39,27 @@ def report_of(
     return next(reports_of(folders, weights, configuration, margin, needs))
 
 
+def _metrics_ever() -> Mapping[str, Metric]:
+    """What an older run does not tell of its metrics; only then the instruments are loaded."""
+    from runner.catalogue import metrics_ever
+
+    return metrics_ever()
+
+
 def reports_of(
     folders: list[Path], weights: str, configuration: str, margin: str = "", needs: Stating | None = None
 ) -> Iterator[Report]:
     """A report for each kind of machine of runs that belong together. ``needs``: makes the run's needs what this
     command states. Raises as `report_of` does."""
-    from runner.catalogue import load_told
     from runner.data.errors import UsageError
+    from runner.data.irregular import load_told
     from runner.data.merge import distinct, merge_runs
     from runner.ranking.basis import measured_metrics
     from runner.ranking.margins import with_margins
     from runner.report.kinds import by_kind
     from runner.report.model import build
 
-    read = [load_told(folder) for folder in folders]
+    read = [load_told(folder, _metrics_ever) for folder in folders]
     lacks = [sentence for _, _, told in read for sentence in told]
     for (a, (_, ours, _)), (b, (_, theirs, _)) in combinations(zip(folders, read, strict=True), 2):
         if ours and ours == theirs:

@@ -248,8 +248,8 @@ def unpack(packed: object) -> dict[str, bytes]:
         raise BlockError(f"its answer is no packed block, but {packed!r:.80}")
     try:
         with gzip.open(io.BytesIO(packed)) as file:
-            sizes = HEAD.validate_json(file.readline(MOST_HEAD), strict=True)
-            content = file.read(MOST_UNPACKED + 1)
+            head, _, content = file.read(MOST_HEAD + MOST_UNPACKED + 1).partition(b"\n")
+        sizes = HEAD.validate_json(head[:MOST_HEAD], strict=True)
     except (OSError, EOFError, zlib.error, ValueError) as wrong:
         raise BlockError(f"its answer cannot be unpacked: {wrong!s:.200}") from None
     if len(content) > MOST_UNPACKED:

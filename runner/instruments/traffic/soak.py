@@ -16,7 +16,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from scipy.stats import theilslopes
+import scipy  # loads scipy.stats at its first use
 
 from runner.data.errors import InstrumentError, MeasurementError, Unsupported
 from runner.data.levels import BASELINE, Levels
@@ -86,7 +86,7 @@ def trend(looks: Sequence[Held]) -> tuple[float, float, float]:
     """Bytes of private memory an hour, with its 95 % interval: Theil and Sen's slope over the last two thirds, in which
     a heap has its size."""
     late = looks[len(looks) // 3 :]
-    slope = theilslopes([look.private_bytes for look in late], [look.at_s / 3600 for look in late], 0.95)
+    slope = scipy.stats.theilslopes([look.private_bytes for look in late], [look.at_s / 3600 for look in late], 0.95)
     return float(slope[0]), float(slope[2]), float(slope[3])
 
 
