@@ -85,8 +85,10 @@ def waits(lab: Lab, directory: str) -> None:
         wait_until(lambda node=node: is_up(node, directory), f"check.sh of {directory}", 60, 0.5)  # type: ignore[misc]
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize(("first", "second", "third"), [("wireguard_go", "openvpn", "tinc"), ("fastd", "tinc", "n2n")])
+@pytest.mark.parametrize(
+    ("first", "second", "third"),
+    [pytest.param("wireguard_go", "openvpn", "tinc", marks=pytest.mark.smoke), ("fastd", "tinc", "n2n")],
+)
 def test_a_tunnel_feels_nothing_of_another_one(
     image: Image, tmp_path: Path, first: str, second: str, third: str
 ) -> None:
