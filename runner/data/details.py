@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Any, NotRequired
 
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, with_config
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json
 from typing_extensions import TypedDict
 
 from runner.data.kinds import Count, Line, MetricName, NotNegative, Real, Text, in_range
@@ -130,7 +130,11 @@ EFFORT, MESH = TypeAdapter(_Effort), TypeAdapter(_Mesh)
 def known(given: dict[str, Any]) -> dict[str, Any]:
     """Details as they were given. Raises ValueError for one that a report reads and that is of another kind."""
     try:
-        (MESH if "sizes" in given else EFFORT).validate_json(to_json(given))  # as it will stand in a file
+        text = to_json(given)  # as it will stand in a file
+    except PydanticSerializationError:  # it cannot stand in one: whoever writes it says so
+        return given
+    try:
+        (MESH if "sizes" in given else EFFORT).validate_json(text)
     except ValidationError as wrong:
         first = wrong.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
