@@ -108,9 +108,8 @@ class Answer(Strict):
 class Band(Strict):
     """The lines of RATES_BPS, from ``low_bps`` to ``high_bps``, for which the same VPNs are named, at the same grade
     and with the same word, ``certainty``. ``equal``: that these are equally good, on each of these lines.
-    ``reservations``: about the first, on the highest of these lines;
-    ``here_bps``, ``most_bps``: what it carries (see Candidate); ``unknown``: see Answer, of the lowest of these
-    lines."""
+    ``reservations``: about the first, on the highest of these lines; ``here_bps``, ``most_bps``: what it carries (see
+    Candidate); ``unknown``: see Answer, of the lowest of these lines."""
 
     low_bps: float
     high_bps: float

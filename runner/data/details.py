@@ -127,7 +127,7 @@ class _Mesh(_Known, total=False):
 EFFORT, MESH = TypeAdapter(_Effort), TypeAdapter(_Mesh)
 
 
-def known(given: dict[str, Any]) -> dict[str, Any]:
+def require_kinds(given: dict[str, Any]) -> dict[str, Any]:
     """Details as they were given. Raises ValueError for one that a report reads and that is of another kind."""
     try:
         text = to_json(given)  # as it will stand in a file
@@ -142,4 +142,4 @@ def known(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-Details = Annotated[dict[str, Any], AfterValidator(in_range), AfterValidator(known)]
+Details = Annotated[dict[str, Any], AfterValidator(in_range), AfterValidator(require_kinds)]

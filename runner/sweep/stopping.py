@@ -74,6 +74,8 @@ def choosing(run: Run, trials: Sequence[Trial], cells: Sequence[Cell]) -> Going:
     }
     state = machine_state(trials, [*made], real=not no_scale(run))
     few = state.rounds < FEWEST_ROUNDS or _too_few(trials, made)
+    # A VPN whose ladder fails is few for ever: in later tunnels all else has its turns again.
+    early = few and len({trial.repetition for trial in trials if trial.curve}) <= FEWEST_INSTANCES
     asked = [run.needs.line_bps] if run.needs.line_bps else list(RATES_BPS)
     lines = asked if few else unsettled(made, words, run.needs, state=state)
     return Going(
@@ -81,7 +83,7 @@ def choosing(run: Run, trials: Sequence[Trial], cells: Sequence[Cell]) -> Going:
         [f"{line / 1e6:g} Mbit/s" for line in lines],
         twice=set(),
         tests_pairs=False,
-        first={cell.key for cell in cells if cell.params["measure"] == LADDER} if few else set(),
+        first={cell.key for cell in cells if cell.params["measure"] == LADDER} if early else set(),
     )
 
 

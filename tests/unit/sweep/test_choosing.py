@@ -1,0 +1,27 @@
+"""Which trials of a choice have their turns first, until something can be said."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.data.trials import Cell
+from runner.sweep.stopping import LADDER, choosing
+from tests.unit.choice.runs import chosen_run
+
+
+@pytest.mark.parametrize(("passes", "instances", "early"), [(1, 1, True), (3, 2, True), (3, 3, False), (8, 2, False)])
+def test_ladders_come_first_in_the_first_tunnels_alone(passes: int, instances: int, early: bool) -> None:
+    """Three passes are too few to say anything, in however many tunnels: a VPN may fail in all later ones."""
+    run, trials = chosen_run(passes=passes, instances=instances)
+    cells = list({trial.cell: Cell(vpn=trial.vpn, params=trial.params) for trial in trials}.values())
+    going = choosing(run, trials, cells)
+    ladders = {cell.key for cell in cells if cell.params["measure"] == LADDER}
+    assert ladders
+    assert going.first == (ladders if early else set())
+    assert not going.tests_pairs
+
+
+def test_a_run_without_a_trial_begins_with_its_ladders() -> None:
+    run, trials = chosen_run(passes=4)
+    cells = list({trial.cell: Cell(vpn=trial.vpn, params=trial.params) for trial in trials}.values())
+    assert choosing(run, [], cells).first
