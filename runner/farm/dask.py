@@ -6,6 +6,7 @@ back is msgpack; see `_unpickle_nothing`.
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import json
 import logging
@@ -137,12 +138,11 @@ class DaskWorkers:
         until = time.monotonic() + BACK_S
         self._client.close(timeout=5)
         while time.monotonic() < until:
-            try:
+            with suppress(OSError, TimeoutError, ValueError):
                 self._connect()
-            except (OSError, TimeoutError, ValueError):
-                time.sleep(1)
-            else:
                 return
+            gc.collect()  # a client that did not connect closes now: in the next one's thread it would lock that out
+            time.sleep(1)
         raise LabError(f"the scheduler at {self.address} did not come back within {BACK_S} s")
 
     def everywhere(self, work: Callable[..., Any], *args: Any) -> None:

@@ -38,16 +38,15 @@ def of_repeats(heard: NumbersHeard, bare: NumbersHeard) -> PathVerdict:
     return PathVerdict(kind, heard.got / heard.sent, {"sent": bare.sent, "delivered_twice": bare.twice}, numbers)
 
 
-def of_bursts(heard: NumbersHeard, bare: NumbersHeard, lost: list[int]) -> PathVerdict:
-    """The verdict on loss in bursts. Raises NoControl where anything else is lost without a tunnel."""
-    if [*bare.missing] != lost or bare.planned != len(lost):
-        raise NoControl(f"without a tunnel {len(bare.missing)} packets are missing, and {len(lost)} were to be lost")
-    passed = heard.sent - len(lost)
+def of_bursts(heard: NumbersHeard, bare: NumbersHeard) -> PathVerdict:
+    """The verdict on loss in bursts, by how many arrive: where a busy machine hands packets on in another order, the
+    relay loses another one. Raises NoControl where more are lost without a tunnel."""
+    passed, bare_passed = (one.sent - one.planned for one in (heard, bare))
+    if bare.got < bare_passed:
+        raise NoControl(f"without a tunnel {bare.got} of {bare_passed} packets arrive that the WAN passes on")
     numbers = {"sent": heard.sent, "lost_on_the_wan": heard.planned, "passed": passed, "delivered": heard.got}
-    control = {"passed": passed, "delivered": bare.got}
-    return PathVerdict(
-        "exact" if [*heard.missing] == lost else "more_lost", min(1.0, heard.got / passed), control, numbers
-    )
+    control = {"passed": bare_passed, "delivered": bare.got}
+    return PathVerdict("exact" if heard.got >= passed else "more_lost", min(1.0, heard.got / passed), control, numbers)
 
 
 class Repeats(PathProbe):
@@ -78,9 +77,8 @@ class Repeats(PathProbe):
         return super().refuses(lab, vpn, params)
 
     def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:
-        lost = bursts(asked.seed)
-        plan = dict.fromkeys(lost, LOST)
+        plan = dict.fromkeys(bursts(asked.seed), LOST)
         with paths(bench) as (tunnel, bare):
-            losing = of_bursts(tunnel.follow(plan, PACKETS), bare.follow(plan, PACKETS), lost)
+            losing = of_bursts(tunnel.follow(plan, PACKETS), bare.follow(plan, PACKETS))
             repeating = of_repeats(tunnel.repeat(REPEATED), bare.repeat(REPEATED))
         return {"burst_loss_borne": losing, "duplicates_borne": repeating}

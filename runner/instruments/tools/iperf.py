@@ -17,6 +17,8 @@ IPERF_PORT = str(TCP_PORTS[0])
 NEEDED = (3, 2)  # --connect-timeout
 THREADS_SINCE = (3, 16)  # before, all parallel streams share one thread
 FREE_WITHIN_S = 5.0  # of the test before, after whose end here the server has something left to do
+# What the client says while the server has that to do: it is at the test before, or opens its port anew.
+NOT_YET = re.compile(r"the server is busy|unable to connect to server.*Connection (reset by peer|refused)")
 OVERHEAD_S = 0.1  # what a one-second iperf3 costs beyond its second: process, connection, exchange of results
 
 
@@ -30,10 +32,10 @@ def iperf3(lab: Lab, address: str, duration_s: int, *options: str) -> dict[str, 
     argv += [] if "--bytes" in options else ["--time", str(duration_s)]
     end = time.monotonic() + FREE_WITHIN_S * PATIENCE
     try:
-        while "the server is busy" in (done := lab.host1.run(*argv, check=False, timeout=2 * duration_s + 4)).stdout:
+        while NOT_YET.search((done := lab.host1.run(*argv, check=False, timeout=2 * duration_s + 4)).stdout):
             if time.monotonic() > end:
                 break
-            time.sleep(0.1)  # the test before ended here, and not there yet
+            time.sleep(0.1)
     except CommandError as late:
         restart_server(lab)
         raise MeasurementError(f"iperf3 hung: {late}") from late

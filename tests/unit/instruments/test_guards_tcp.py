@@ -126,19 +126,33 @@ class BusyAtFirst(Iperf):
 
     asked = 0
 
+    def __init__(self, error: str, output: str = "") -> None:
+        super().__init__(output)
+        self.error = error
+
     def run(self, *argv: str, **options: Any) -> Completed:
         self.asked += 1
-        busy = '{"error": "the server is busy running a test. try again later"}'
-        return Completed(1, busy, "") if self.asked < 4 else super().run(*argv, **options)
+        return Completed(1, json.dumps({"error": self.error}), "") if self.asked < 4 else super().run(*argv, **options)
 
 
-def test_iperf3_waits_for_a_server_that_is_still_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    host1 = BusyAtFirst(json.dumps(report("tcp")))
+NO_CONNECTION = "unable to connect to server - server may have stopped running, firewall issue, etc.: "
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        "the server is busy running a test. try again later",
+        NO_CONNECTION + "Connection reset by peer",
+        NO_CONNECTION + "Connection refused",
+    ],
+)
+def test_iperf3_waits_for_a_server_that_is_at_the_test_before(says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    host1 = BusyAtFirst(says, json.dumps(report("tcp")))
     assert iperf.iperf3(lab_with(host1), "10.2.0.2", 1)["end"]["sum_received"]["bytes"] > 0
     assert host1.asked == 4
     monkeypatch.setattr(iperf, "FREE_WITHIN_S", 0.0)
-    with pytest.raises(MeasurementError, match="the server is busy"):
-        iperf.iperf3(lab_with(BusyAtFirst("")), "10.2.0.2", 1)
+    with pytest.raises(MeasurementError, match=says[:10]):
+        iperf.iperf3(lab_with(BusyAtFirst(says)), "10.2.0.2", 1)
 
 
 # --- the payload's source ------------------------------------------------------------------------------------
