@@ -46,15 +46,15 @@ def test_an_ipv6_path_is_described_as_it_is(unchanged: TwoSites, tmp_path: Path)
         assert isinstance(rig, SiteRig)
         path = rig.measure_path(lab)
         assert lab.host1.run("cat", "/sys/class/net/eth0/mtu").stdout.strip() == "1260"
-        reasons = {name: unsupported(lab, load_vpn(name), load_vpn(name).comparable) for name in ("nebula", "n2n")}
+        reasons = {name: unsupported(lab, load_vpn(name), load_vpn(name).comparable) for name in ("stunnel_forward", "n2n")}
     assert (path.mtu_bytes, path.on_link, path.nat, path.seen_as) == (1400, False, "", OWN_IPV6["gw1"])
     assert path.open == path.tried
     assert path.dscp_kept == path.ecn_kept == (True, True)
     assert len(path.rates_bps) == 2
-    assert reasons["nebula"]
-    assert "this path is IPv6, and Nebula can, but vpneval's plugin cannot travel over IPv6" in reasons["nebula"].reason
+    assert reasons["stunnel_forward"]
+    assert "can, but vpneval's plugin cannot travel over IPv6" in reasons["stunnel_forward"].reason
     assert reasons["n2n"]
-    assert "travel over IPv6" in reasons["n2n"].reason
+    assert "cannot travel over IPv6" in reasons["n2n"].reason
 
 
 @pytest.mark.parametrize("name", ["wireguard_go", "openvpn", "openvpn_tcp", "ssh_tun", "ipsec_user", "openconnect"])

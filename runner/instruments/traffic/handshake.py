@@ -7,8 +7,9 @@ host1 ──── gw1 ════ tap │ router │ tap ════ gw2 ─�
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import dropwhile
 from math import sqrt
@@ -96,26 +97,39 @@ class WanPacket:
     protocol: int
 
 
-def packets(taps: Mapping[str, Talker]) -> list[WanPacket]:
-    """What has passed the router's ports since the last look, in the order of time. ``taps``: port -> its tap."""
-    found = []
-    for port, tap in taps.items():
-        said = tap.say()
-        if said["lost"]:
-            raise MeasurementError(f"the tap on the WAN lost {said['lost']} frames")
-        for at_s, way, data in said["frames"]:
-            frame = bytes.fromhex(data)
-            kind, packet = frame[12:ETHERNET], frame[ETHERNET:]
-            if kind == b"\x86\xdd":
-                length, fragment = IPV6_BYTES + int.from_bytes(packet[4:6], "big"), packet[6] == FRAGMENT
-                protocol = packet[IPV6_BYTES] if fragment else packet[6]
-            elif kind == b"\x08\x00":
-                length, protocol = int.from_bytes(packet[2:4], "big"), packet[9]
-                fragment = bool(int.from_bytes(packet[6:8], "big") & 0x3FFF)
-            else:
-                continue
-            found.append(WanPacket(at_s, port, way == "in", length, fragment, protocol))
-    return sorted(found, key=lambda packet: packet.at_s)
+@dataclass
+class Taps:
+    """A tap on each of the router's ports, by the port's name."""
+
+    by_port: Mapping[str, Talker]
+    _later: list[WanPacket] = field(default_factory=list)  # than the moment of the last look
+
+    def packets(self) -> list[WanPacket]:
+        """What has passed the ports since the last look, in the order of time. One moment ends a look at all of them:
+        a packet that comes in by one port has left by the other one then, in fragments or whole."""
+        until = time.time()
+        found = self._later + [packet for port, tap in self.by_port.items() for packet in wan_packets(port, tap)]
+        self._later = [packet for packet in found if packet.at_s > until]
+        return sorted((packet for packet in found if packet.at_s <= until), key=lambda packet: packet.at_s)
+
+
+def wan_packets(port: str, tap: Talker) -> Iterator[WanPacket]:
+    """The IP packets that a tap has seen since it was last asked."""
+    said = tap.say()
+    if said["lost"]:
+        raise MeasurementError(f"the tap on the WAN lost {said['lost']} frames")
+    for at_s, way, data in said["frames"]:
+        frame = bytes.fromhex(data)
+        kind, packet = frame[12:ETHERNET], frame[ETHERNET:]
+        if kind == b"\x86\xdd":
+            length, fragment = IPV6_BYTES + int.from_bytes(packet[4:6], "big"), packet[6] == FRAGMENT
+            protocol = packet[IPV6_BYTES] if fragment else packet[6]
+        elif kind == b"\x08\x00":
+            length, protocol = int.from_bytes(packet[2:4], "big"), packet[9]
+            fragment = bool(int.from_bytes(packet[6:8], "big") & 0x3FFF)
+        else:
+            continue
+        yield WanPacket(at_s, port, way == "in", length, fragment, protocol)
 
 
 def counted(node: LabNode) -> dict[str, int]:
@@ -134,11 +148,11 @@ def ping(lab: Lab, packet_bytes: int, *options: str) -> bool:
     return near.run("ping", "-q", "-W1", size, *options, address, check=False).code == 0
 
 
-def tapped(lab: Lab, taps: Mapping[str, Talker]) -> dict[str, int]:
+def tapped(lab: Lab, taps: Taps) -> dict[str, int]:
     """Control: the taps see each echo and each answer once, and their lengths."""
-    packets(taps)
+    taps.packets()
     ping(lab, PING_BYTES, f"-c{PINGS}", "-i0.2")
-    seen = sum(packet.sent and packet.length == PING_BYTES for packet in packets(taps))
+    seen = sum(packet.sent and packet.length == PING_BYTES for packet in taps.packets())
     if seen != 2 * PINGS:
         raise NoControl(f"the taps on the WAN saw {seen} of {2 * PINGS} packets of {PING_BYTES} bytes")
     return {"echoes_tapped": seen}
@@ -235,17 +249,17 @@ def handshake(
             talking(lab.wan, "tap", near, ready="tapping") as left,
             talking(lab.wan, "tap", far, ready="tapping") as right,
         ):
-            taps = {near: left, far: right}
+            taps = Taps({near: left, far: right})
             control = {**tapped(lab, taps), **obstruct(lab, obstacles)}
-            packets(taps)
+            taps.packets()
             if not started(lab, vpn, params, secrets):
                 return control, {"up": False}
             up = is_up(lab, vpn, SILENT_S)
-            seen = of_handshake(packets(taps), near)
+            seen = of_handshake(taps.packets(), near)
             if not seen:  # it dials when the first payload comes
                 carries(lab, vpn)
             up = up or is_up(lab, vpn, UP_WITHIN_S)
-            seen = of_handshake(seen + packets(taps), near)
+            seen = of_handshake(seen + taps.packets(), near)
             if not up or not seen or not carries(lab, vpn):
                 return control, {"up": False}
     sent = [packet for packet in seen if packet.sent]
@@ -259,10 +273,10 @@ def handshake(
     }
 
 
-def of_handshake(passed: Sequence[WanPacket], dialing: str) -> list[WanPacket]:
+def of_handshake(found: Sequence[WanPacket], dialing: str) -> list[WanPacket]:
     """What has passed without the network's own, from the first packet on that came in by the port ``dialing``: what
     the other gateway had sent before found nobody."""
-    seen = [packet for packet in passed if packet.protocol not in OF_THE_NETWORK]
+    seen = [packet for packet in found if packet.protocol not in OF_THE_NETWORK]
     return list(dropwhile(lambda packet: (packet.port, packet.sent) != (dialing, True), seen))
 
 
