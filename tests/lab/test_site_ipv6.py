@@ -46,7 +46,8 @@ def test_an_ipv6_path_is_described_as_it_is(unchanged: TwoSites, tmp_path: Path)
         assert isinstance(rig, SiteRig)
         path = rig.measure_path(lab)
         assert lab.host1.run("cat", "/sys/class/net/eth0/mtu").stdout.strip() == "1260"
-        reasons = {name: unsupported(lab, load_vpn(name), load_vpn(name).comparable) for name in ("stunnel_forward", "n2n")}
+        vpns = {name: load_vpn(name) for name in ("stunnel_forward", "n2n")}
+        reasons = {name: unsupported(lab, vpn, vpn.comparable) for name, vpn in vpns.items()}
     assert (path.mtu_bytes, path.on_link, path.nat, path.seen_as) == (1400, False, "", OWN_IPV6["gw1"])
     assert path.open == path.tried
     assert path.dscp_kept == path.ecn_kept == (True, True)
