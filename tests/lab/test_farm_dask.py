@@ -19,6 +19,7 @@ from runner.farm.dask import DaskWorkers
 from tests.bench.made_up_farm import MACHINE, block_of, packed, run_of
 from tests.unit.farm.test_farm import keeper_of, whole
 
+pytestmark = pytest.mark.smoke
 BLOCKS = 8
 CLUSTER = """
 import sys
@@ -47,7 +48,7 @@ def cluster(port: int) -> Iterator[subprocess.Popen[str]]:
     """A scheduler and two workers."""
     argv = [sys.executable, "-c", CLUSTER, str(port)]
     found = subprocess.Popen(
-        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3]
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
     )
     try:
         assert found.stdout

@@ -28,11 +28,13 @@ from runner.farm.coordinator import JobResult
 from runner.farm.dask import MOST_MESSAGE, DaskWorkers, connected
 from runner.lab.node import wait_until
 
+pytestmark = pytest.mark.smoke
+
 # The scheduler itself lies: what it was asked to fetch from a worker is a pickle of its own.
 LIAR = """
 from distributed import Scheduler
 from distributed.protocol.serialize import ToPickle
-from tests.unit.farm.test_farm_lies import Evil
+from tests.lab.test_farm_lies import Evil
 
 async def gather(self, keys, serializers=None):
     return {"status": "OK", "data": {key: ToPickle(Evil(PLACE)) for key in keys}}
@@ -139,7 +141,7 @@ def ran(place: Path) -> set[int]:
 @pytest.fixture
 def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DaskWorkers]:
     monkeypatch.setenv("VPNEVAL_SPOOL", str(tmp_path / "spool"))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     with connected("local:1") as made:
         wait_until(lambda: bool(made.addresses()), "the worker comes", 60)
         yield made
@@ -186,7 +188,7 @@ def test_an_answer_that_does_not_come_holds_up_nobody(
 ) -> None:
     monkeypatch.setattr(farm, "FETCH_S", 20)
     monkeypatch.setenv("VPNEVAL_SPOOL", str(tmp_path / "spool"))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     with connected("local:2") as workers:
         wait_until(lambda: len(workers.addresses()) == 2, "the workers come", 60)
         liar, good = sorted(workers.addresses())
