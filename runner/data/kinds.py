@@ -6,6 +6,8 @@ number is finite and in range, a name is no path, and what is one line has no se
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StringConstraints
@@ -31,8 +33,9 @@ Digest = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9:._-]*$", max_len
 Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]*[+]?$", max_length=LONGEST_NAME)]
 # ISO 8601; empty where something has not happened.
 Moment = Annotated[str, StringConstraints(pattern=r"^[0-9T:.+Z -]*$", max_length=40)]
-Unit = Annotated[str, StringConstraints(pattern=f"^[^{NO_CONTROL}]*$", max_length=40)]
-Line = Annotated[str, StringConstraints(pattern=f"^[^{NO_CONTROL}]*$", max_length=LONGEST_LINE)]
+LINE = f"^[^{NO_CONTROL}]*$"
+Unit = Annotated[str, StringConstraints(pattern=LINE, max_length=40)]
+Line = Annotated[str, StringConstraints(pattern=LINE, max_length=LONGEST_LINE)]
 Text = Annotated[str, StringConstraints(max_length=LONGEST_TEXT)]
 # Where a daemon listens, "udp/500 udp/4500"; empty where nobody says.
 PORTS = r"^((udp|tcp)/[1-9][0-9]{0,4}( (udp|tcp)/[1-9][0-9]{0,4})*)?$"
@@ -47,8 +50,8 @@ Count = Annotated[int, Field(ge=0, le=MOST)]
 Whole = Annotated[int, Field(ge=-MOST, le=MOST)]
 
 
-def in_range(given: Any) -> Any:
-    """JSON as it was given. Raises ValueError for a number that is none, or out of range, and for a very long text."""
+def values(given: Any) -> Iterator[Any]:
+    """What JSON consists of: numbers, texts, keys, true, false and null."""
     pending = [given]
     while pending:
         match pending.pop():
@@ -57,10 +60,26 @@ def in_range(given: Any) -> Any:
                 pending += inner
             case list() | tuple() as inner:
                 pending += inner
+            case value:
+                yield value
+
+
+def in_range(given: Any) -> Any:
+    """JSON as it was given. Raises ValueError for a number that is none, or out of range, and for a very long text."""
+    for value in values(given):
+        match value:
             case float() | int() as number if not -LARGEST <= number <= LARGEST:  # a NaN, too
                 raise ValueError(f"{number:g} is no number that can be measured" if isinstance(number, float) else HUGE)
             case str() as text if len(text) > LONGEST_TEXT:
                 raise ValueError(f"a text has {len(text)} characters; at most {LONGEST_TEXT} are read")
+    return given
+
+
+def in_lines(given: Any) -> Any:
+    """JSON as it was given. Raises ValueError as in_range, and for a text that is not one line."""
+    for value in values(in_range(given)):
+        if isinstance(value, str) and (len(value) > LONGEST_LINE or re.search(f"[{NO_CONTROL}]", value)):
+            raise ValueError(f"{value[:60]!r} {SAID[LINE]}")
     return given
 
 
@@ -75,7 +94,7 @@ SAID = {
     PORTS: "is no list of ports: udp/500 udp/4500 is one",
     "^[a-z]{0,15}$": "is no word of at most 15 small letters",
     r"^[0-9T:.+Z -]*$": "is no time: 2026-11-30T12:00:00+00:00 is one",
-    f"^[^{NO_CONTROL}]*$": "has control characters, or several lines; one line of text is valid here",
+    LINE: "has control characters, or several lines; one line of text is valid here",
     f"^[^/{NO_CONTROL}]*$": "is no folder's name: it has / or control characters",
 }
 HUGE = f"a whole number is beyond {LARGEST:g}"

@@ -1,6 +1,6 @@
 """What run.json says of the lab and its image: facts, what the CPU encrypts, what the packet generator offers.
 
-A lab may have facts that are not named here: they are shown, and no code goes by them.
+A lab may have facts that are not named here: they are shown, each text as one line, and no code goes by them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
-from runner.data.kinds import Count, Digest, Json, Line, Name, NotNegative, Real, Version, Whole, in_range
+from runner.data.kinds import Count, Digest, Json, Line, Name, NotNegative, Real, Version, Whole, in_lines
 
 Positive = Annotated[Real, Field(gt=0)]
 Mtu = Annotated[int, Field(ge=68, le=65535)]  # of IPv4: RFC 791
@@ -118,5 +118,5 @@ if TYPE_CHECKING:  # code adds facts to both
     LabFacts = dict[str, Any]
     ImageFacts = dict[str, Any]
 else:
-    LabFacts = Annotated[Facts, AfterValidator(in_range)]
-    ImageFacts = Annotated[Image, AfterValidator(in_range)]
+    LabFacts = Annotated[Facts, AfterValidator(in_lines)]
+    ImageFacts = Annotated[Image, AfterValidator(in_lines)]
