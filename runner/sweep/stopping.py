@@ -34,7 +34,6 @@ INSTANCE_S = 180.0  # of a long deadline, to each tunnel of a VPN: more rounds i
 FEWEST_INSTANCES = 2  # of the tunnels of each VPN
 FIRST_ROUNDS = -(-FEWEST_ROUNDS // FEWEST_INSTANCES)  # in each of these, before a choice says anything
 LADDER = "ladder"  # the instrument that a choice needs
-QUICK = "idle"  # that of round-trip and set-up times, which a choice reads and which takes a tenth of a second
 TWICE = 0.5  # of a VPN's pairs in such a metric: where more are undecided or too wide, it has two slices in a round
 
 
@@ -67,8 +66,7 @@ def going(
 
 def choosing(run: Run, trials: Sequence[Trial], cells: Sequence[Cell]) -> Going:
     """All cells as long as a line that was asked for has no sure answer; none when every line has one, or depends on
-    the gateways. Nothing is sure before FEWEST_ROUNDS slices of each ladder, in FEWEST_INSTANCES tunnels, and in the
-    first of these what a choice does not read waits for the second."""
+    the gateways. Nothing is sure before FEWEST_ROUNDS slices of each ladder, in FEWEST_INSTANCES tunnels."""
     made = devices(run, trials)
     words = {
         vpn: {must: state.word for must, state in own.items()}
@@ -77,14 +75,11 @@ def choosing(run: Run, trials: Sequence[Trial], cells: Sequence[Cell]) -> Going:
     state = machine_state(trials, [*made], real=not no_scale(run))
     few = state.rounds < FEWEST_ROUNDS or _too_few(trials, made)
     # A VPN whose ladder fails is few for ever: in later tunnels all else has its turns again.
-    tunnels = len({trial.repetition for trial in trials if trial.curve})
-    early = few and tunnels <= FEWEST_INSTANCES
+    early = few and len({trial.repetition for trial in trials if trial.curve}) <= FEWEST_INSTANCES
     asked = [run.needs.line_bps] if run.needs.line_bps else list(RATES_BPS)
     lines = asked if few else unsettled(made, words, run.needs, state=state)
-    waits = early and tunnels < FEWEST_INSTANCES and state.rounds < FIRST_ROUNDS
-    going_on = [cell for cell in cells if not waits or cell.params["measure"] in (LADDER, QUICK)]
     return Going(
-        going_on if lines else [],
+        list(cells) if lines else [],
         [f"{line / 1e6:g} Mbit/s" for line in lines],
         twice=set(),
         tests_pairs=False,

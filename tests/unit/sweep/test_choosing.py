@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runner.data.trials import Cell
-from runner.sweep.stopping import LADDER, QUICK, choosing
+from runner.sweep.stopping import LADDER, choosing
 from tests.unit.choice.runs import chosen_run
 
 
@@ -25,12 +25,3 @@ def test_a_run_without_a_trial_begins_with_its_ladders() -> None:
     run, trials = chosen_run(passes=4)
     cells = list({trial.cell: Cell(vpn=trial.vpn, params=trial.params) for trial in trials}.values())
     assert choosing(run, [], cells).first
-
-
-@pytest.mark.parametrize(("passes", "instances", "waits"), [(0, 1, True), (1, 1, True), (2, 1, False), (3, 2, False)])
-def test_what_a_choice_does_not_read_waits_for_the_second_tunnel(passes: int, instances: int, waits: bool) -> None:
-    run, trials = chosen_run(passes=max(1, passes), instances=instances)
-    cells = list({trial.cell: Cell(vpn=trial.vpn, params=trial.params) for trial in trials}.values())
-    read = [cell for cell in cells if cell.params["measure"] in (LADDER, QUICK)]
-    assert len(read) < len(cells)
-    assert choosing(run, trials if passes else [], cells).cells == (read if waits else cells)
