@@ -34,7 +34,7 @@ RESERVATIONS: tuple[tuple[Criterion, ...], ...] = (
 LASTING = 3  # reservations from this one on are no less where nothing carries the line
 WORST = 100  # standing of what is of no use
 LOWEST = 3  # rungs, whose attempts count for any line
-WATCHED = 0.9  # of the judged rate: a watch at less tells nothing of it, and a bad one at more than its inverse
+WATCHED = 0.9  # of the judged rate: a clean watch at less tells nothing of it, and a bad one at more than its inverse
 FULL = 0.8  # of a WAN's rate, in payload: a tunnel's headers take the rest
 
 
@@ -135,7 +135,7 @@ def graded(device: Device, needs: Needs, thresholds: Thresholds, *, own_cores: b
     if device.tcp_in_tcp and lossy and (share or not _on_path(device, needs)):  # a lost packet delays all datagrams
         codes["tcp_in_tcp"] = _all(Grade.LITTLE)
     if share and device.breakdown_bps is not None:
-        broke = device.breakdown_bps <= needs.line_bps
+        broke = small * device.breakdown_bps <= needs.line_bps
         codes["breakdown"] = _all(Grade.USELESS if broke else Grade.FITS)
         values["breakdown"] = np.full(DRAWS, device.breakdown_bps)
     attempts, control = count_attempts(device, needs, thresholds, reached_bps, judged_bps)
@@ -153,17 +153,19 @@ def count_attempts(
     device: Device, needs: Needs, thresholds: Thresholds, tcp_bps: float, datagrams_bps: float
 ) -> tuple[Counts, Counts]:
     """The attempts that tell whether the VPN always does what the line asks of it, and those of plain IP and the other
-    VPNs beside it: at the rungs up to the one above the judged rates, ``tcp_bps`` and ``datagrams_bps``, as far as the
-    VPN carries them with room, at least the three lowest; each trial without a number is a bad one; and each quarter of
-    a second of the watch. TCP and datagrams both count, whatever the traffic: both show whether the tunnel is there."""
+    VPNs beside it: at the rungs up to the first that is not below the judged rates, ``tcp_bps`` and ``datagrams_bps``,
+    and at least at the three lowest, as far as lines of their rates would fit the VPN; each trial without a number is a
+    bad one; and each quarter of a second of the watch. TCP and datagrams both count, whatever the traffic: both show
+    whether the tunnel is there."""
     own, control = Counts(device.failed, device.failed), Counts()
     asked = {"tcp": (thresholds.load * tcp_bps, device.tcp_bps), "datagrams": (datagrams_bps, device.udp_bps)}
     for kind, (rate_bps, capacity) in asked.items():
         rungs = device.attempts.get(kind, ())
-        with_room_bps = thresholds.load * _median(_or_unknown(capacity))
+        capacity_bps = _median(_or_unknown(capacity))
         top = sum(rung.rate_bps < rate_bps for rung in rungs)  # the first that is not below
         for at, rung in enumerate(rungs):
-            if at <= max(top, LOWEST - 1) and (rung.rate_bps <= with_room_bps or at == 0):
+            fits = thresholds.headroom * thresholds.demand_bps(rung.rate_bps) <= capacity_bps
+            if at <= max(top, LOWEST - 1) and (fits or at == 0):
                 mine, others = rung.counts(of_calls=needs.traffic == "calls")
                 own, control = own.plus(mine), control.plus(others)
     if watched := relevant_watch(device, datagrams_bps):
@@ -174,13 +176,14 @@ def count_attempts(
 
 
 def relevant_watch(device: Device, rate_bps: float) -> Watched | None:
-    """The long watch of the VPN, where it tells of this rate: one at a rate that is no lower, and, where it was not
-    clean, not higher either, because what fails there may do well here."""
+    """The long watch of the VPN, where it tells of this rate: a clean one at a rate that is no lower, and any other at
+    one that is not higher. What does well at more does so here, and what fails at less does, too."""
     watched = device.watched
-    if watched is None or not watched.rate_bps >= WATCHED * rate_bps:
+    if watched is None:
         return None
     clean = not watched.bad_windows and not watched.broke_down
-    return watched if clean or watched.rate_bps <= rate_bps / WATCHED else None
+    tells = watched.rate_bps >= WATCHED * rate_bps if clean else watched.rate_bps <= rate_bps / WATCHED
+    return watched if tells else None
 
 
 def _smaller(device: Device, needs: Needs, thresholds: Thresholds) -> float:

@@ -175,8 +175,9 @@ function choosing(data, devices) {
 
   // runner/choice/grade.py, relevant_watch.
   function relevantWatch({watched}, rate) {
-    if (!watched || !(watched.rate_bps >= rule.watched * rate)) return null;
-    return (!watched.bad_windows && !watched.broke_down) || watched.rate_bps <= rate / rule.watched ? watched : null;
+    if (!watched) return null;
+    const clean = !watched.bad_windows && !watched.broke_down;
+    return (clean ? watched.rate_bps >= rule.watched * rate : watched.rate_bps <= rate / rule.watched) ? watched : null;
   }
 
   // runner/choice/grade.py, count_attempts.
@@ -184,10 +185,11 @@ function choosing(data, devices) {
     const own = [device.failed, device.failed], control = [0, 0];
     const asked = [["tcp", thresholds.load * tcpBps, all.tcp], ["datagrams", datagramsBps, all.udp]];
     for (const [kind, rate, capacity] of asked) {
-      const rungs = device.attempts[kind] || [], room = thresholds.load * capacity;
+      const rungs = device.attempts[kind] || [];
       const top = Math.max(rungs.filter(([bps]) => bps < rate).length, rule.lowest - 1);
       rungs.forEach(([bps, count, bad, late, others, othersBad, othersLate], index) => {
-        if (index > top || !(bps <= room || index === 0)) return;
+        const fits = thresholds.headroom * thresholds.payload_share * bps <= capacity;
+        if (index > top || !(fits || index === 0)) return;
         const calls = needs.traffic === "calls" ? 1 : 0;
         own[0] += count;
         own[1] += bad + calls * late;
@@ -237,7 +239,7 @@ function choosing(data, devices) {
     const lossy = needs.path_loss_ratio === null || needs.path_loss_ratio >= thresholds.tcp_in_tcp_loss_ratio;
     if (device.tcp_in_tcp && lossy && (share || !onPath(device, needs))) codes.tcp_in_tcp = filled(LITTLE);
     if (share && device.breakdown_bps !== null) {
-      codes.breakdown = filled(device.breakdown_bps <= needs.line_bps ? USELESS : FITS);
+      codes.breakdown = filled(small * device.breakdown_bps <= needs.line_bps ? USELESS : FITS);
       values.breakdown = filled(device.breakdown_bps);
     }
     const [attempts, control] = countAttempts(device, needs, thresholds, reached, judged, all);

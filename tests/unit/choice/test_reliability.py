@@ -12,15 +12,16 @@ from runner.choice.devices import devices
 from runner.choice.grade import Grade, graded
 from runner.choice.model import Answer
 from runner.choice.musts import states, words_of
-from runner.choice.reliability import Counts, excess
+from runner.choice.reliability import Counts, RungAttempts, excess
 from runner.choice.thresholds import USUAL
 from runner.data.needs import Needs
+from tests.unit.choice.made_up import RUNGS_BPS, device, needs, words
 from tests.unit.choice.made_up import watched as watch
 from tests.unit.choice.runs import TRUTHS, chosen_run, with_bad
 
 
-def said(share_of: Callable[[str], float], seed: int = 1, passes: int = 8, **needs: object) -> Answer:
-    run, trials = chosen_run(needs=Needs.model_validate({"line_bps": 5e7} | needs), passes=passes, seed=seed)
+def said(share_of: Callable[[str], float], seed: int = 1, passes: int = 8, **stated: object) -> Answer:
+    run, trials = chosen_run(needs=Needs.model_validate({"line_bps": 5e7} | stated), passes=passes, seed=seed)
     spoilt = with_bad(trials, share_of, seed)
     return answer(devices(run, spoilt), words_of(states(run, spoilt)), run.needs)
 
@@ -67,14 +68,29 @@ def test_what_cannot_be_carried_anyway_is_no_failure() -> None:
     assert (found.bad_attempts, found.grade) == (0, Grade.FITS)
 
 
+@pytest.mark.parametrize("tcp_bps", [4e8, 1.3e8, 1.245e8, 1.17e8])
+def test_who_carries_less_does_not_lose_its_bad_attempts(tcp_bps: float) -> None:
+    """All at 100 Mbit/s are bad: a VPN that fits a line of that rate is judged by them, with however little room."""
+    rungs = tuple(
+        RungAttempts(rate_bps, Counts(8, 8 * (rate_bps == 1e8)), 0, Counts(24, 0), 0)
+        for rate_bps in RUNGS_BPS
+        if rate_bps <= 1e8
+    )
+    vpn = replace(device("vpn", tcp_bps, watched=None), attempts={"tcp": rungs})
+    found = answer({"vpn": vpn}, words("vpn"), needs(1e8, traffic="files"))
+    assert [reason.criterion for reason in found.of("vpn").reasons] == ["failures"]
+    fine = answer({"vpn": replace(vpn, attempts={"tcp": rungs[:2]})}, words("vpn"), needs(1e8, traffic="files"))
+    assert fine.named == ["vpn"], "the positive control"
+
+
 def test_a_long_watch_decides_what_slices_cannot() -> None:
     run, trials = chosen_run(needs=Needs(line_bps=5e7))
-    made, words = devices(run, trials), words_of(states(run, trials))
+    made, states_of = devices(run, trials), words_of(states(run, trials))
     rate_bps = graded(made["wireguard_go"], run.needs, USUAL).datagrams_bps
 
     def watched(bad_windows: int, gap_s: float = 0.02) -> Answer:
         seen = watch(rate_bps, bad=bad_windows, gap_s=gap_s)
-        return answer(made | {"wireguard_go": replace(made["wireguard_go"], watched=seen)}, words, run.needs)
+        return answer(made | {"wireguard_go": replace(made["wireguard_go"], watched=seen)}, states_of, run.needs)
 
     def first(found: Answer) -> str:
         return found.certainties.steady
@@ -82,11 +98,14 @@ def test_a_long_watch_decides_what_slices_cannot() -> None:
     assert (watched(0).named[0], first(watched(0))) == ("wireguard_go", "sure")
     assert "wireguard_go" not in watched(90).named, "a policer that lets two seconds through"
     fast = watch(4 * rate_bps, bad=90)
-    slower = answer(made | {"wireguard_go": replace(made["wireguard_go"], watched=fast)}, words, run.needs)
+    slower = answer(made | {"wireguard_go": replace(made["wireguard_go"], watched=fast)}, states_of, run.needs)
     assert "wireguard_go" in slower.named, "what fails at four times the rate tells nothing of this one"
+    less = watch(rate_bps / 4, bad=90)
+    faster = answer(made | {"wireguard_go": replace(made["wireguard_go"], watched=less)}, states_of, run.needs)
+    assert "wireguard_go" not in faster.named, "what fails at a quarter of the rate fails here"
     assert watched(0, gap_s=3.0).of("wireguard_go").reservations == ["gap"]
     slow = watch(1e6)
-    unknown = answer(made | {"wireguard_go": replace(made["wireguard_go"], watched=slow)}, words, run.needs)
+    unknown = answer(made | {"wireguard_go": replace(made["wireguard_go"], watched=slow)}, states_of, run.needs)
     assert first(unknown) == "probably", "a watch at a far lower rate shows nothing of this one"
 
 
@@ -111,9 +130,9 @@ def test_the_interval_of_a_difference_is_newcombes(
 def test_a_copy_of_a_vpn_changes_nothing_and_loses_nobody() -> None:
     """Byte for byte: draws come from the values and not from the names."""
     for line_bps in (1e7, 1e8, 4.5e8, 6.3e8, 1e9):
-        needs = Needs(line_bps=line_bps)
-        run, trials = chosen_run({**TRUTHS}, needs=needs, noise=0.2)
-        before = answer(devices(run, trials), words_of(states(run, trials)), needs)
+        line = Needs(line_bps=line_bps)
+        run, trials = chosen_run({**TRUTHS}, needs=line, noise=0.2)
+        before = answer(devices(run, trials), words_of(states(run, trials)), line)
         copies = [
             trial.model_copy(update={"vpn": "twin", "id": f"twin-{trial.id}"})
             for trial in trials
@@ -121,6 +140,6 @@ def test_a_copy_of_a_vpn_changes_nothing_and_loses_nobody() -> None:
         ]
         twins = run.model_copy(update={"vpns": run.vpns | {"twin": run.vpns["openvpn"]}})
         every = [*trials, *copies]
-        after = answer(devices(twins, every), words_of(states(twins, every)), needs)
+        after = answer(devices(twins, every), words_of(states(twins, every)), line)
         assert set(after.named) - {"twin"} == set(before.named), line_bps
         assert ("twin" in after.named) == ("openvpn" in before.named)

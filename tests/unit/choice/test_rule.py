@@ -112,6 +112,8 @@ def test_what_breaks_down_at_80_megabits_is_out_at_100_and_named_at_50() -> None
     assert (at_50.named, at_100.named) == (["fragile"], [])
     assert [reason.criterion for reason in at_100.of("fragile").reasons] == ["breakdown"]
     assert answer(alone, words("fragile"), needs(1e8, traffic="files")).named == ["fragile"]  # no datagrams
+    at_10, at_15 = (answer(alone, words("fragile"), needs(line, traffic="calls")) for line in (1e7, 1.5e7))
+    assert (at_10.named, at_15.named) == (["fragile"], []), "80 Mbit/s of packets six times as long as those of calls"
 
 
 def test_where_nothing_carries_the_line_what_carries_more_and_loses_is_told_to_lose() -> None:
