@@ -111,7 +111,8 @@ def graded(device: Device, needs: Needs, thresholds: Thresholds, *, own_cores: b
     capacity_bps = _median(here_bps)
     reached_bps = min(demand_bps, capacity_bps) if math.isfinite(capacity_bps) else demand_bps
     # Datagrams of a mixture meet a tunnel that is as busy as datagrams alone make it at the same share of the capacity.
-    judged_bps = thresholds.load * reached_bps / capacity_bps * _median(_or_unknown(device.udp_bps))
+    busy = reached_bps / capacity_bps if capacity_bps else 1.0
+    judged_bps = thresholds.load * busy * _median(_or_unknown(device.udp_bps))
     if share:
         loss = _at(device.curves.get("datagrams"), "loss_ratio", judged_bps, device.udp_bps, thresholds.load)
         codes["loss"] = _step(loss, thresholds.loss_ratio)
@@ -240,7 +241,8 @@ def _or_unknown(draws: Array | None) -> Array:
 
 
 def _scaled(draws: Array | None, factor: float) -> Array | None:
-    return None if draws is None else draws * factor
+    with np.errstate(invalid="ignore"):  # nobody knows how often nothing
+        return None if draws is None else draws * factor
 
 
 def _median(draws: Array) -> float:
@@ -250,10 +252,10 @@ def _median(draws: Array) -> float:
 def _mixed(tcp_bps: Array | None, udp_bps: Array | None, share: float) -> Array:
     """The rate of a mixture whose ``share`` of bytes is datagrams: its time is that of both parts."""
     time: Array = np.zeros(DRAWS)
-    for part, bps in ((1 - share, tcp_bps), (share, udp_bps)):
-        if part:
-            time = time + part / _or_unknown(bps)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore"):  # what carries nothing takes for ever
+        for part, bps in ((1 - share, tcp_bps), (share, udp_bps)):
+            if part:
+                time = time + part / _or_unknown(bps)
         return np.asarray(1 / time)
 
 

@@ -216,7 +216,7 @@ function choosing(data, devices) {
     const capacity = Math.min(all.capacity, one), {udp} = all;
     const codes = {capacity: capacityCodes(device, here, demand, share, thresholds)}, values = {capacity: here};
     const reached = Number.isFinite(capacity) ? Math.min(demand, capacity) : demand;
-    const judged = thresholds.load * reached / capacity * udp;
+    const judged = thresholds.load * (capacity === 0 ? 1 : reached / capacity) * udp;
     if (share) {
       values.loss = at(device.curves.datagrams, "loss_ratio", judged, device.udp_bps, thresholds.load);
       codes.loss = stepped(values.loss, thresholds.loss_ratio);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import replace
 from itertools import pairwise
 
@@ -308,3 +309,10 @@ def test_draws_do_not_depend_on_who_else_is_there() -> None:
         alone, together = answer({"fast": FAST}, ALL, needs(line_bps)), said(line_bps)
         assert alone.of("fast").here_bps == together.of("fast").here_bps
         assert math.isclose(float(np.median(FAST.tcp_bps)), 3.5e9, rel_tol=0.05)  # type: ignore[arg-type]
+
+
+def test_what_carries_nothing_is_short_of_every_line_without_a_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = answer({"dead": device("dead", 0.0)}, words("dead"), needs(1e7))
+    assert not found.named or found.grade >= Grade.SHORT
