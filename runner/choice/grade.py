@@ -136,8 +136,7 @@ def graded(device: Device, needs: Needs, thresholds: Thresholds, *, own_cores: b
     if device.tcp_in_tcp and lossy and (share or not _on_path(device, needs)):  # a lost packet delays all datagrams
         codes["tcp_in_tcp"] = _all(Grade.LITTLE)
     if share and device.breakdown_bps is not None:
-        broke = small * device.breakdown_bps <= needs.line_bps
-        codes["breakdown"] = _all(Grade.USELESS if broke else Grade.FITS)
+        codes["breakdown"] = _all(Grade.USELESS if small * device.breakdown_bps <= needs.line_bps else Grade.FITS)
         values["breakdown"] = np.full(DRAWS, device.breakdown_bps)
     attempts, control = count_attempts(device, needs, thresholds, reached_bps, judged_bps)
     past = _of_past(device, needs, thresholds, attempts, control, judged_bps)
