@@ -263,7 +263,7 @@ def test_a_table_that_is_wider_than_the_page_says_so(width: int, report_page: Pa
     assert any(wider for wider, _ in seen) is (width < 1000)
 
 
-@pytest.mark.parametrize("example", [False, True])
+@pytest.mark.parametrize("example", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_pdf_has_the_answer_on_two_pages(example: bool, chromium: BrowserContext) -> None:
     """The verdict and the ranking; the appendix begins with what limits each VPN. ``chromium`` skips where there is
     none."""

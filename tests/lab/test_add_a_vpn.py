@@ -35,7 +35,6 @@ def test_the_page_adds_a_vpn_in_less_than_sixty_lines(image: Image, tmp_path: Pa
     assert_proofs(tmp_path / "run", "toy", TOY)
 
 
-@pytest.mark.smoke
 def test_the_page_adds_a_vpn_with_tls_and_secrets(image: Image, tmp_path: Path) -> None:
     plugin("tlstun", tmp_path)
     given = [command for command in commands(TLS) if " security " not in command]

@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from runner.data.store import load_run, read_slices
 from runner.lab.node import PATIENCE
 from runner.lab.software.image import Image
@@ -18,7 +16,6 @@ ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "add-an-instrument.md").read_text()
 
 
-@pytest.mark.smoke
 def test_the_page_adds_an_instrument_and_an_experiment(image: Image, tmp_path: Path) -> None:
     for file in re.findall(r"^    cp (\S+) \.$", DOCUMENT, re.MULTILINE):
         shutil.copy(ROOT / file, tmp_path)

@@ -33,7 +33,6 @@ def tree(folder: Path, before: str = "") -> Path:
     return folder
 
 
-@pytest.mark.smoke
 def test_a_build_that_does_not_start_fails_now_and_the_image_s_own_does_not(image: Image, tmp_path: Path) -> None:
     broken = tmp_path / "wireguard-go"
     broken.write_text("#!/bin/sh\necho broken >&2; exit 7\n")

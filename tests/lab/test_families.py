@@ -94,7 +94,6 @@ def within_the_wan(lab: Lab, dropped: str) -> None:
     lab.wan.run("nft", "-f", "-", input=table % dropped)
 
 
-@pytest.mark.smoke
 def test_a_run_takes_both_as_factors(tmp_path: Path) -> None:
     """Overhead is 20 bytes more over IPv6, and the same inside it; who cannot is unsupported; the must is shown."""
     levels = ("measure=overhead", "packet_bytes=1024", "underlay=4", "underlay=6", "inner=4", "inner=6")

@@ -11,7 +11,6 @@ from tests.tools.installed import done
 pytestmark = pytest.mark.usefixtures("image")
 
 
-@pytest.mark.smoke
 def test_doctor_looks_at_the_lab(installed: Path, tmp_path: Path) -> None:
     said = " ".join(done(str(installed), "doctor", folder=tmp_path).stdout.split())
     works, _, _ = said.partition("unsupported VPNs")
@@ -19,7 +18,6 @@ def test_doctor_looks_at_the_lab(installed: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.smoke
 def test_the_smallest_run_and_its_report(installed: Path, tmp_path: Path) -> None:
     asked = ("run", "transport", "--vpn", "none,wireguard_go", "--profile", "smallest", "--out", "run")
     assert "TCP throughput" in done(str(installed), *asked, folder=tmp_path).stdout

@@ -73,7 +73,6 @@ def test_each_failure_has_one_cause_and_its_exit_code(image: Image, tmp_path: Pa
         assert checked(near).code == 1
 
 
-@pytest.mark.smoke
 def test_no_false_word_beside_reloads_and_other_checks(image: Image, tmp_path: Path) -> None:
     """Five checks at once, while the firewall is loaded anew all the time: while hosts reach each other,
     and while none does."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from runner.search import SearchResult, find_throughput
 from tests.bench.devices import Kind, population
@@ -21,6 +22,7 @@ def outcomes(kind: Kind, count: int) -> list[tuple[float, SearchResult]]:
     ]
 
 
+@pytest.mark.slow
 def test_plain_devices_are_found_within_their_intervals() -> None:
     found = outcomes("plain", 40)
     errors = [abs((result.rate_bps or 0) / truth_bps - 1) for truth_bps, result in found]
@@ -39,6 +41,7 @@ def test_a_device_without_noise_is_found_closely() -> None:
         assert result.interval_bps[0] <= truth_bps <= result.interval_bps[1]
 
 
+@pytest.mark.slow
 def test_devices_that_jitter_are_found_within_their_intervals() -> None:
     found = outcomes("jitter", 10)
     assert np.mean([abs((result.rate_bps or 0) / truth_bps - 1) for truth_bps, result in found]) < 0.01
@@ -46,6 +49,7 @@ def test_devices_that_jitter_are_found_within_their_intervals() -> None:
     assert sum("unstable" in result.flags for _, result in found) <= 4
 
 
+@pytest.mark.slow
 def test_devices_that_change_are_flagged() -> None:
     flagged = ["unstable" in r.flags for kind in ("two_state", "drift") for _, r in outcomes(kind, 4)]
     assert np.mean(flagged) >= 0.75
