@@ -75,7 +75,7 @@ def in_range(given: Any) -> Any:
     return given
 
 
-def in_lines(given: Any) -> Any:
+def require_lines(given: Any) -> Any:
     """JSON as it was given. Raises ValueError as in_range, and for a text that is not one line."""
     for value in values(in_range(given)):
         if isinstance(value, str) and (len(value) > LONGEST_LINE or re.search(f"[{NO_CONTROL}]", value)):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
-from runner.data.kinds import Count, Digest, Json, Line, Name, NotNegative, Real, Version, Whole, in_lines
+from runner.data.kinds import Count, Digest, Json, Line, Name, NotNegative, Real, Version, Whole, require_lines
 
 Positive = Annotated[Real, Field(gt=0)]
 Mtu = Annotated[int, Field(ge=68, le=65535)]  # of IPv4: RFC 791
@@ -118,5 +118,5 @@ if TYPE_CHECKING:  # code adds facts to both
     LabFacts = dict[str, Any]
     ImageFacts = dict[str, Any]
 else:
-    LabFacts = Annotated[Facts, AfterValidator(in_lines)]
-    ImageFacts = Annotated[Image, AfterValidator(in_lines)]
+    LabFacts = Annotated[Facts, AfterValidator(require_lines)]
+    ImageFacts = Annotated[Image, AfterValidator(require_lines)]

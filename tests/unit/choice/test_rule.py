@@ -315,4 +315,4 @@ def test_what_carries_nothing_is_short_of_every_line_without_a_warning() -> None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = answer({"dead": device("dead", 0.0)}, words("dead"), needs(1e7))
-    assert not found.named or found.grade >= Grade.SHORT
+    assert found.grade >= Grade.SHORT
