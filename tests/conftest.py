@@ -25,7 +25,14 @@ from tests.tools.installed import install
 HERE = Path(__file__).parent
 ORDER = ("kernel", "vagrant", "browser", "lab", "unit")  # what lasts longest begins first, so that nothing long is last
 BY_FILE = ("vagrant", "browser", "unit")  # quick tests, or tests that look at one thing that took long
-ONE_THING = ("lab/test_compare_end_to_end.py",)  # one `make compare`
+# One `make compare`; machines that stand for all tests of a file.
+ONE_THING = (
+    "lab/test_compare_end_to_end.py",
+    "lab/test_site.py",
+    "lab/test_site_refusals.py",
+    "lab/test_ssh_keys.py",
+    "lab/test_ssh_lab.py",
+)
 # Files that look at one thing: a wheel, the virtual machines.
 TOGETHER = {
     **dict.fromkeys(("lab/test_installed.py", "unit/cli/test_installed.py"), "one wheel"),

@@ -18,7 +18,9 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.data.errors import CannotRunHere
+from runner.farm.dask import connected
 from runner.lab import kernels
+from runner.lab.node import wait_until
 from runner.lab.places.conflicts import PORTS
 from runner.lab.software.image import Image
 from tests.lab.commands import VPNEVAL
@@ -95,7 +97,7 @@ def loopback(address: str) -> bool:
     return ip_address(address).is_loopback
 
 
-@pytest.mark.parametrize("kind", [pytest.param("a run on a farm of two", marks=pytest.mark.smoke), "a run"])
+@pytest.mark.parametrize("kind", ["a run on a farm of two", pytest.param("a run", marks=pytest.mark.smoke)])
 def test_nothing_listens_beyond_loopback(kind: str, image: Image, tmp_path: Path) -> None:
     found = set[Listener]()
     environment = {**os.environ, "VPNEVAL_SPOOL": str(tmp_path / "spool")}
@@ -113,6 +115,15 @@ def test_nothing_listens_beyond_loopback(kind: str, image: Image, tmp_path: Path
         assert len(here) > 3, "a scheduler, its dashboard and two workers listen"
     else:
         assert not here
+
+
+@pytest.mark.smoke
+def test_a_farm_of_this_machine_listens_on_the_loopback_interface_alone(image: Image) -> None:
+    with connected("local:2") as workers:
+        wait_until(lambda: len(workers.addresses()) == 2, "the workers come", 60)
+        found = listeners({os.getpid(), *descendants(os.getpid())})
+    assert len(found) > 3, "a scheduler, its dashboard and two workers listen"
+    assert not open_to_others(found)
 
 
 def watched(argv: Sequence[str], folder: Path, pids: Callable[[int], Set[int]]) -> set[Listener]:

@@ -314,7 +314,6 @@ def test_a_daemon_that_is_killed_has_its_tunnel_made_anew(image: Image, tmp_path
     assert counts == [ROUNDS - 1, ROUNDS]
 
 
-@pytest.mark.smoke
 def test_kill_9_in_the_middle_loses_at_most_one_round(image: Image, tmp_path: Path) -> None:
     out, before_mounts = tmp_path / "run", mounts()
     with under_way(out, (*THREE, "--rounds", FEW), 2) as process:
