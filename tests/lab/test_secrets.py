@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -158,7 +157,7 @@ class Toy(PlainIp):
         return found
 """
 DAEMON = """node.write("/etc/keys", WORDS)
-        node.spawn("sh", "-c", "cat /etc/keys; exit 3", log="toyd")
+        node.spawn("sh", "-c", "cat /etc/keys; echo toyd: cannot bind to port 7; exit 3", log="toyd")
         return"""
 FAILURES = {
     "daemon": ("STARTING", DAEMON),  # nothing is routed, so that no payload comes
@@ -189,52 +188,6 @@ class Told:
     out: Path
     console: str = ""
     shown: dict[str, set[bytes]] = field(default_factory=lambda: {"cmdline": set(), "environ": set()})
-
-
-@pytest.fixture(scope="module")
-def told(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
-    folder = tmp_path_factory.mktemp("toys")
-    plugins = ",".join(str(toy(folder, name, *change)) for name, change in FAILURES.items())
-    run, end = Told(folder / "run"), time.monotonic() + 500
-    process = start(run.out, "reference", "--profile", "smallest", "--vpn", plugins)
-    try:
-        while process.poll() is None and time.monotonic() < end:
-            for what, texts in shown(process.pid).items():
-                run.shown[what] |= texts
-            time.sleep(0.05)
-        run.console = "".join(process.communicate(timeout=10))
-        yield run
-    finally:
-        process.kill()
-        process.wait()
-
-
-@pytest.mark.smoke
-@pytest.mark.parametrize("name", FAILURES)
-def test_a_plugin_that_tells_its_keys(told: Told, name: str) -> None:
-    (trial,) = [trial for trial in load_run(told.out)[1] if trial.vpn == name]
-    assert trial.status == ("ok" if name == "evidence" else "failed"), trial.reason
-    mine = b"".join([trial.model_dump_json().encode(), *files(told.out / trial.log).values()])
-    assert not leaks(KEYS, {"its line and logs": mine})
-    if name != "making":
-        assert b"<gw1.key>" in mine, "it has told them"
-    assert "Traceback" not in told.console
-
-
-@pytest.mark.smoke
-def test_a_plugin_that_tells_its_keys_tells_them_nowhere(told: Told) -> None:
-    assert "command" in told.console
-    assert not leaks(KEYS, files(told.out) | {"the console": told.console.encode()})
-
-
-@pytest.mark.smoke
-def test_a_plugin_that_tells_its_keys_shows_them_in_no_process(told: Told) -> None:
-    """But for the commands into which two of the toys have put theirs."""
-    others = {words for words in told.shown["cmdline"] if b"echo $0" not in words}
-    seen = {"cmdline": b"\n".join(others), "environ": b"\n".join(told.shown["environ"])}
-    assert b"/run/vpneval/answer.py" in seen["cmdline"], "the nodes' processes were seen"
-    assert b"PATH=" in seen["environ"]
-    assert not leaks(KEYS, seen)
 
 
 CHATTY = """node.write("/etc/keys", WORDS)
