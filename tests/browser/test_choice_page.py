@@ -155,7 +155,9 @@ def test_the_page_answers_as_the_rule_does_in_the_same_words(report: Report, pat
     assert seen >= {"sure", "open", "yes", "depends", "no", 0, 1, 2, 4}  # the grid meets all kinds of answers
 
 
-@pytest.mark.parametrize("traffic", TRAFFICS)
+@pytest.mark.parametrize(
+    "traffic", [pytest.param(one, marks=[pytest.mark.slow] if one != "mixed" else []) for one in TRAFFICS]
+)
 def test_so_it_does_for_every_line_and_for_what_changes_it(
     traffic: Traffic, report: Report, path: Path, open_page: Open
 ) -> None:

@@ -207,7 +207,8 @@ def test_a_bad_link_is_said_and_not_guessed(fragment: str, says: str, report_pag
 
 
 @pytest.mark.parametrize(
-    ("width", "dark", "name"), [(1400, False, "desk"), (390, False, "phone"), (1400, True, "dark")]
+    ("width", "dark", "name"),
+    [(1400, False, "desk"), (390, False, "phone"), pytest.param(1400, True, "dark", marks=pytest.mark.slow)],
 )
 def test_all_plots_are_drawn_and_nothing_overflows(
     width: int, dark: bool, name: str, open_page: Open, tmp_path: Path
