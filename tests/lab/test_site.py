@@ -367,7 +367,7 @@ def test_what_somebody_reverts_is_seen(unchanged: TwoSites) -> None:
 @pytest.mark.parametrize(
     ("routes", "least"),
     [
-        pytest.param(200, 100, marks=pytest.mark.smoke, id="some"),
+        pytest.param(200, 100, id="some"),
         pytest.param(20000, 2000, id="many"),
     ],
 )

@@ -28,10 +28,10 @@ from runner.tunnel.bring_up import Bench, bring_up, make_secrets, start_services
 from tests.lab.commands import start, until, vpneval
 from tests.lab.conftest import descendants, mounts, running
 
-ROUNDS = 8  # of the quick profile
+ROUNDS = 7  # as few as have two of every fifth and three of every third one
 STREAM = ("--set", "measure=tcp,measure=idle,streams=1,direction=forward")
-THREE = ("transport", "--profile", "quick", "--reps", "1", "--vpn", "openvpn,ssh_forward", *STREAM)
-FEW = 4  # rounds, of which two are over when something dies
+TURNS = ("transport", "--profile", "quick", "--reps", "1", "--rounds", ROUNDS, "--vpn", "openvpn,ssh_forward")
+THREE = (*TURNS, *STREAM)
 
 
 def slices(out: Path) -> dict[str, list[Slice]]:
@@ -64,8 +64,7 @@ METRIC = {"tcp": "tcp_throughput", "idle": "rtt"}
 @pytest.fixture(scope="module")
 def taken(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("turns") / "run"
-    argv = ("transport", "--profile", "quick", "--reps", "1", "--vpn", "openvpn,ssh_forward")
-    done = vpneval("run", *argv, "--set", "measure=tcp,measure=idle", "--out", out)
+    done = vpneval("run", *TURNS, "--set", "measure=tcp,measure=idle", "--out", out)
     assert done.returncode == 0, done.stdout + done.stderr
     return out
 
@@ -316,7 +315,7 @@ def test_a_daemon_that_is_killed_has_its_tunnel_made_anew(image: Image, tmp_path
 
 def test_kill_9_in_the_middle_loses_at_most_one_round(image: Image, tmp_path: Path) -> None:
     out, before_mounts = tmp_path / "run", mounts()
-    with under_way(out, (*THREE, "--rounds", FEW), 2) as process:
+    with under_way(out, THREE, 2) as process:
         children = descendants(process.pid)
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -334,7 +333,7 @@ def test_kill_9_in_the_middle_loses_at_most_one_round(image: Image, tmp_path: Pa
     assert report.returncode == 0, report.stderr
     assert (out / "report.html").stat().st_size > 1000
 
-    more = (*THREE[:4], "2", *THREE[5:], "--rounds", FEW)
+    more = (*THREE[:4], "2", *THREE[5:])
     done = vpneval("run", *more, "--out", out)
     assert done.returncode == 0, done.stdout + done.stderr
     after = load_run(out)[1]
@@ -343,7 +342,7 @@ def test_kill_9_in_the_middle_loses_at_most_one_round(image: Image, tmp_path: Pa
     assert len(second) == 6
     for trial in second:
         assert trial.status == "ok", trial.reason
-        assert counted(trial, METRIC[trial.params["measure"]]) == list(range(last + 1, last + 1 + FEW))
+        assert counted(trial, METRIC[trial.params["measure"]]) == list(range(last + 1, last + 1 + ROUNDS))
 
 
 @pytest.mark.smoke
