@@ -19,7 +19,7 @@ from runner.data.trials import Cell
 from runner.data.wan import Conditions, conditions
 from runner.instruments.instrument import Asked, at_once
 from runner.instruments.result import Measured
-from runner.lab.machine import confined
+from runner.lab.machine import apparmor_hint
 from runner.lab.node.logs import tail
 from runner.lab.node.probing import own_fault
 from runner.lab.readings.awake import Awake
@@ -253,7 +253,7 @@ class RunContext:
         what = str(error) or repr(error)
         reason = (what if isinstance(error, VpnevalError | TimeoutError) else repr(error)) + tail(folder)
         said = (f"{' '.join(error.argv[:1])}: {error.stderr}" if isinstance(error, CommandError) else "") + tail(folder)
-        if self.stage.rig.stands != 1 and (why := confined(said)):  # the labs are on this machine
+        if self.stage.rig.stands != 1 and (why := apparmor_hint(said)):  # the labs are on this machine
             reason += f"\n{why}"
         proof = error.proof if isinstance(error, ProofError) else None
         seen = Measured(attempt=error.attempt if isinstance(error, MeasurementError) else {})

@@ -14,7 +14,7 @@ from runner.data.foreign import caught
 from runner.data.levels import Params
 from runner.data.trials import Evidence, Proof
 from runner.lab import probes
-from runner.lab.machine import confined, modules_gone
+from runner.lab.machine import apparmor_hint, modules_gone
 from runner.lab.node import PATIENCE, LabNode, Node, Process, wait_until
 from runner.lab.redaction import KNOWN
 from runner.lab.shape.site import TCP_PORTS, Site, beside, peers_of
@@ -188,7 +188,7 @@ def unsupported(lab: Lab, vpn: Vpn, params: Params) -> Unsupported | None:
             raise
         if no:
             refuse_damage(lab, vpn)
-            why = modules_gone() if no.cause == "no kernel" else confined(no.said)
+            why = modules_gone() if no.cause == "no kernel" else apparmor_hint(no.said)
             return replace(no, reason=f"{no.reason} ({why})") if why and lab.shared_kernel else no
     return None
 

@@ -89,7 +89,7 @@ class Guest:
         """The console's text: the messages of the guest's kernel, and of the program that the kernel is or runs in."""
         return _text(self.console, self.begins)
 
-    def panicked(self) -> bool:
+    def has_panicked(self) -> bool:
         """Has its kernel given up? The process may run on: as PID 1 of its namespace it survives its own SIGABRT."""
         return PANIC in self.said()
 
@@ -141,7 +141,7 @@ def run_in(
             guest = Guest(_start(attempt, theirs, console), ours, console, begins)
             try:
                 if why := _not_ready(guest, attempt.boots_within_s):
-                    if guest.panicked():
+                    if guest.has_panicked():
                         panicked.add(attempt.kind)
                         _raise_known(guest, attempt)
                     refusals.append(f"{attempt.kind}: {why}: {guest.last_words()}")

@@ -13,7 +13,7 @@ from runner.data.errors import CannotRunHere, CommandError
 from runner.instruments.tools.generator import listed
 from runner.lab.kernels import qemu
 from runner.lab.kernels.uml import Uml
-from runner.lab.machine import confined
+from runner.lab.machine import apparmor_hint
 from runner.lab.node import Completed
 from runner.lab.node.iproute import objects, root_discipline
 from runner.lab.readings.hardware import cpu_name, interrupts
@@ -58,14 +58,14 @@ def test_a_profile_that_may_have_denied_it_is_named(said: str, profile: str, tmp
     enabled, profiles = tmp_path / "enabled", tmp_path / "profiles"
     enabled.write_text("Y\n")
     profiles.write_text(PROFILES)
-    told = confined(said, enabled, profiles)
+    told = apparmor_hint(said, enabled, profiles)
     assert bool(told) is bool(profile), told
     if profile:
         assert f"AppArmor's profile {profile} is in force" in told
         assert f"""dmesg | grep -E 'apparmor="DENIED".*profile="({profile})"'""" in told
     enabled.write_text("N\n")
-    assert confined(said, enabled, profiles) == ""
-    assert confined(said, tmp_path / "none", profiles) == ""
+    assert apparmor_hint(said, enabled, profiles) == ""
+    assert apparmor_hint(said, tmp_path / "none", profiles) == ""
 
 
 # --- many cores ------------------------------------------------------------------------------------------------------
