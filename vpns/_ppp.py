@@ -42,7 +42,7 @@ def routes(me: Site, peers: Sequence[Site]) -> dict[str, str]:
 
 
 def prepare(node: Node) -> None:
-    """Make the script executable, and bring pppd's log into the trial's: ``node.logged("pppd")``."""
+    """Make the script executable, and bring pppd's log into the trial's: ``node.read_log("pppd")``."""
     node.defer("pkill", "-x", "pppd")  # one that a daemon has started outlives that daemon
     node.run("rm", "-f", LOG)  # of an earlier tunnel
     node.run("chmod", "700", UP)

@@ -159,17 +159,17 @@ verb 3
             node.spawn("openvpn", "--config", f"/etc/openvpn/{peer.name}.conf", log=f"openvpn-{peer.name}")
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
-        return all("Initialization Sequence Completed" in node.logged(f"openvpn-{peer.name}") for peer in peers)
+        return all("Initialization Sequence Completed" in node.read_log(f"openvpn-{peer.name}") for peer in peers)
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
-        agreed = negotiated(node.logged(f"openvpn-{peers[0].name}"))
+        agreed = negotiated(node.read_log(f"openvpn-{peers[0].name}"))
         if agreed["cipher"] != self.offers.ciphers[params["cipher"]]:
             raise ProofError(f"asked for {params['cipher']}, the data channel has {agreed['cipher'] or 'none'}")
         if params["integrity"] != "aead" and agreed["integrity"] != self.offers.integrities[params["integrity"]]:
             raise ProofError(f"asked for {params['integrity']}, the data channel has {agreed['integrity'] or 'none'}")
         if agreed["compression"] != self.offers.compressions[params["compression"]]:
             raise ProofError(f"asked for compression {params['compression']}, got {agreed['compression'] or 'off'}")
-        if bool(adapts(node.logged(f"openvpn-{peers[0].name}"))) != (params["compression"] == "adaptive"):
+        if bool(adapts(node.read_log(f"openvpn-{peers[0].name}"))) != (params["compression"] == "adaptive"):
             raise ProofError(f"asked for compression {params['compression']}, and the log does not show that it adapts")
         if "dco" in agreed["data_path"] and not self.offloaded:
             raise ProofError("the data channel is offloaded to the kernel, although disable-dco is set")

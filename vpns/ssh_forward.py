@@ -149,7 +149,7 @@ class SshForward(Forward):
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         return all(
             f"Local forwarding listening on {me.lan_address} port {local_port(me, peer, TCP_PORTS[-1])}"
-            in node.logged(f"ssh-{peer.name}")
+            in node.read_log(f"ssh-{peer.name}")
             for peer in higher_numbered(me, peers)
         )
 
@@ -157,7 +157,7 @@ class SshForward(Forward):
         dialed = higher_numbered(me, peers)
         if not dialed:
             return Evidence()  # the dialing side's log has it all
-        agreed = negotiated(node.logged(f"ssh-{dialed[0].name}"))
+        agreed = negotiated(node.read_log(f"ssh-{dialed[0].name}"))
         wanted = {
             "cipher": self.offers.ciphers[params["cipher"]],
             "integrity": "<implicit>"

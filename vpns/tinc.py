@@ -162,7 +162,7 @@ class Tinc(Vpn):
     def dump(self, node: Node) -> str:
         """tincd's log, after it was asked to dump its nodes, edges and subnets there (tincd(8), SIGUSR2)."""
         node.run("tincd", "--net=vpneval", "--kill=USR2", check=False)
-        return node.logged("tincd")
+        return node.read_log("tincd")
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         numbers = nodes(self.dump(node))[peers[0].name]

@@ -120,7 +120,7 @@ extra_params = [{extra}]
 
 def exchanged(node: Node) -> set[str]:
     """The peers that this gateway's Rosenpass says to have agreed on a key with. It says it when it tells WireGuard."""
-    return set(EXCHANGED.findall(node.logged("rosenpass")))
+    return set(EXCHANGED.findall(node.read_log("rosenpass")))
 
 
 WireGuardRosenpass.declared = Declared(

@@ -12,7 +12,7 @@ from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
-from runner.lab.shape.site import Site, bracketed, higher_numbered, pair_number
+from runner.lab.shape.site import Site, bracket_address, higher_numbered, pair_number
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
@@ -66,9 +66,9 @@ class Yggdrasil(Vpn):
         mine = ("[::]" if me.path_version == 6 else "0.0.0.0") if params.get("roaming") == me.name else ""
         config = {
             "PrivateKey": secrets[f"{me.name}.key"],
-            "Listen": [f"tls://{mine or bracketed(me.wan_address)}:443"],
+            "Listen": [f"tls://{mine or bracket_address(me.wan_address)}:443"],
             "Peers": [
-                f"tls://{bracketed(peer.wan_address)}:443?key={secrets[f'{peer.name}.pub']}"
+                f"tls://{bracket_address(peer.wan_address)}:443?key={secrets[f'{peer.name}.pub']}"
                 for peer in higher_numbered(me, peers)
             ],
             "AllowedPublicKeys": [secrets[f"{peer.name}.pub"] for peer in peers],

@@ -15,7 +15,7 @@ from runner.lab.names import DEFAULT_IMAGE
 from runner.lab.node import LabNode
 from runner.lab.places import NamespaceRig, rootless
 from runner.lab.places.site import site_rig
-from runner.lab.places.sites import Sites, described, read_sites, real
+from runner.lab.places.sites import Sites, describe_sites, read_sites, real
 from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import SITES, check_machine
 from runner.tunnel.bring_up import make_secrets
@@ -43,7 +43,7 @@ def real_sites(inventory: Sites) -> tuple[Site, ...]:
     own = {name: str(machine.wan_address) for name, machine in inventory.machines.items() if machine.wan_address}
     if len(own) == len(inventory.machines):
         ports = {name: machine.wan or "eth0" for name, machine in inventory.machines.items()}
-        return real(described(inventory, ports, own), inventory)
+        return real(describe_sites(inventory, ports, own), inventory)
     with site_rig(inventory, only_look=True, say=tell) as rig:
         return real(rig.sites, inventory)
 

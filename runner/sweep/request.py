@@ -33,7 +33,7 @@ from runner.lab.kernels.boot import Kernel
 from runner.lab.machine import LEAST_LABS
 from runner.lab.names import image_names
 from runner.lab.places import check_spec, check_uplinks
-from runner.lab.places.hours import checked
+from runner.lab.places.hours import validate_hours
 from runner.ranking.basis import measured_metrics
 from runner.ranking.weights import Weights, parse_weights
 from runner.sweep.builds import BUILD_INSTANCE_S, builds_of, with_builds
@@ -211,7 +211,7 @@ def site_limits(lab: str, max_rate: str, between: str) -> dict[str, Any]:
     if given and not lab.startswith("site:"):
         raise UsageError(f"{given[0]} protects the path of a site lab: give --lab site:SITES.toml, too")
     try:
-        limits: dict[str, Any] = {"between": checked(between)} if between else {}
+        limits: dict[str, Any] = {"between": validate_hours(between)} if between else {}
     except ValueError as wrong:
         raise UsageError(f"--between {wrong}") from None
     return limits | ({"max_rate_bps": rate_bps(max_rate)} if max_rate else {})

@@ -72,7 +72,7 @@ class _Asking:
             raise no
         on_wan = conditions(cell.params, self.rate_bps)
         if on_wan not in self.wans:
-            self.wans[on_wan] = wan.unsupported(self.lab, on_wan)
+            self.wans[on_wan] = wan.conditions_refusal(self.lab, on_wan)
         no = no or no_underlay(self.lab, vpn, cell.params) or self._no_inner(instrument, vpn, cell)
         no = no or self.wans[on_wan]
         return no or self._refuses(instrument, vpn, cell) or refused(self.lab, vpn, cell.params)

@@ -17,7 +17,7 @@ from runner.lab import probes
 from runner.lab.machine import apparmor_hint, modules_gone
 from runner.lab.node import PATIENCE, LabNode, Node, Process, wait_until
 from runner.lab.redaction import KNOWN
-from runner.lab.shape.site import TCP_PORTS, Site, beside, peers_of
+from runner.lab.shape.site import TCP_PORTS, Site, helper_site, peers_of
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.shape.topologies import Topology
 from runner.lab.software import builds, layers
@@ -280,7 +280,7 @@ def prepare_beside(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> None
     runs is ended. Raises LabError, and MeasurementError where the lab has no place for it."""
     if not vpn.beside:
         return
-    me = beside(lab.sites[0], vpn.beside)
+    me = helper_site(lab.sites[0], vpn.beside)
     if vpn.beside not in lab.nodes:
         if lab.plug_in is None:
             raise MeasurementError(f"this lab has no place for a {vpn.beside}")
@@ -298,7 +298,7 @@ def prepare_beside(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> None
 def start_beside(lab: Lab, vpn: Vpn, params: Params) -> None:
     """Start the node that the VPN needs beside its gateways, if any."""
     if vpn.beside:
-        vpn.start_beside(lab.nodes[vpn.beside], beside(lab.sites[0], vpn.beside), lab.sites, params)
+        vpn.start_beside(lab.nodes[vpn.beside], helper_site(lab.sites[0], vpn.beside), lab.sites, params)
 
 
 def _states(lab: Lab, vpn: Vpn) -> str:
@@ -306,13 +306,13 @@ def _states(lab: Lab, vpn: Vpn) -> str:
     states = [f"{vpn.beside}: {log} has ended with {how}" for log, how in _ended_beside(lab, vpn).items()]
     for site in lab.sites:
         gateway = lab.gateway(site)
-        ended = "".join(f", but {log} has ended with {how}" for log, how in gateway.ended().items())
+        ended = "".join(f", but {log} has ended with {how}" for log, how in gateway.ended_commands().items())
         states.append(f"{site.name}: {_state(vpn, gateway, site, peers_of(site, lab.sites))}{ended}")
     return "; ".join(states)
 
 
 def _ended_beside(lab: Lab, vpn: Vpn) -> dict[str, str]:
-    return lab.nodes[vpn.beside].ended() if vpn.beside else {}
+    return lab.nodes[vpn.beside].ended_commands() if vpn.beside else {}
 
 
 def _state(vpn: Vpn, gateway: Node, site: Site, peers: Sequence[Site]) -> str:

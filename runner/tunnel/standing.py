@@ -20,7 +20,7 @@ from runner.data.limits import judge
 from runner.data.loads import Limit, MachineLoad
 from runner.data.trials import Strict
 from runner.lab.node.answers import understood
-from runner.lab.node.probing import asked, probe
+from runner.lab.node.probing import ask_probe, probe
 from runner.lab.readings.loads import LoadWatch
 from runner.lab.readings.path import HEADERS_BYTES, look, path_mtu, rate
 from runner.lab.readings.seen import Counters, Seen, counters, everything
@@ -171,7 +171,7 @@ class _Examining:
             probe(self.nodes[self.names[-1]], "loads", self.names[-1], ready="ready") as last,
         ):
             running = {self.names[0]: first, self.names[-1]: last}
-            yield lambda: {name: self._roles(name, asked(one, "loads", {}, 10.0)) for name, one in running.items()}
+            yield lambda: {name: self._roles(name, ask_probe(one, "loads", {}, 10.0)) for name, one in running.items()}
 
     def _roles(self, name: str, reading: dict[str, Any]) -> dict[str, Any]:
         with understood(name):
@@ -236,7 +236,7 @@ class _Examining:
                 one = rate(near, far, ends, open_ports[0], PAYLOAD_SHARE * max_bps, send=send) or 0.0
                 loads.add(before, read(), 0.0)
                 if not found or one < found[0]:
-                    watch[:] = loads.found()
+                    watch[:] = loads.machine_loads()
                 found.append(one)
         return found
 
@@ -262,7 +262,7 @@ def examine(
             first = read()
             time.sleep(NOW_S)
             watch.add(first, read())
-        loads = watch.found()
+        loads = watch.machine_loads()
     except (MeasurementError, KeyError, ValueError) as unread:
         loads = []
         at.unmeasured.append(f"what the gateways are busy with: {unread}")

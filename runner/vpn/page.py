@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from runner.data.levels import Params
-from runner.lab.shape.site import TCP_PORTS, Site, bracketed
+from runner.lab.shape.site import TCP_PORTS, Site, bracket_address
 from runner.vpn.deploy import Files, common, gateway_files, named, packages
 from runner.vpn.plugin import Secrets, Vpn, confidential, entry
 from runner.vpn.recipe import KeyMaker, check_offered, script_beside
@@ -245,7 +245,7 @@ def _login(me: Site) -> str:
 def _for_scp(login: str) -> str:
     """The same for scp, to which an address with colons is one in brackets (scp(1))."""
     user, _, address = login.rpartition("@")
-    return f"'{user}@{bracketed(address)}'" if ":" in address else login
+    return f"'{user}@{bracket_address(address)}'" if ":" in address else login
 
 
 def _puts(files: Files) -> Iterator[str]:

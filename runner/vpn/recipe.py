@@ -10,7 +10,7 @@ from pathlib import Path
 from runner.data.errors import UsageError
 from runner.data.levels import Params
 from runner.lab.node import Completed
-from runner.lab.shape.site import Site, beside, peers_of
+from runner.lab.shape.site import Site, helper_site, peers_of
 from runner.vpn.plugin import Secrets, Vpn, offered
 
 # Questions that a plugin asks; a person looks instead of typing them.
@@ -36,7 +36,7 @@ class NotedNode:
         self.lines.append(f"daemon {shlex.join(argv)}")
         return PaperProcess()
 
-    def logged(self, log: str) -> str:
+    def read_log(self, log: str) -> str:
         """Nothing: no daemon ran."""
         return ""
 
@@ -159,7 +159,7 @@ def script_of(vpn: Vpn, params: Params, me: Site, sites: Sequence[Site], secrets
 
 def script_beside(vpn: Vpn, params: Params, sites: Sequence[Site], secrets: Secrets) -> RecipeScript:
     """What the node needs that the VPN needs beside its gateways: files and commands."""
-    me = beside(sites[0], vpn.beside)
+    me = helper_site(sites[0], vpn.beside)
     script = RecipeScript(vpn.beside, vpn.software.dials)
     for path, text in vpn.render_beside(me, sites, params, secrets).items():
         script.write(path, text)

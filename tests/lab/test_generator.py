@@ -58,11 +58,11 @@ def sniffed(lab: Lab, generator: Generator, load: Load) -> dict[str, Any]:
     """What comes in at host2 during a trial, by a packet socket."""
     sniffing = lab.host2.spawn("python3", "-IS", "-c", SNIFF, str(load.seconds + 1.5), log="sniff")
     end = time.monotonic() + 10
-    while "ready" not in lab.host2.logged("sniff") and time.monotonic() < end:
+    while "ready" not in lab.host2.read_log("sniff") and time.monotonic() < end:
         time.sleep(0.02)
     generator.play(load)
     assert sniffing.wait(15) == 0
-    found: dict[str, Any] = json.loads(lab.host2.logged("sniff").splitlines()[-1])
+    found: dict[str, Any] = json.loads(lab.host2.read_log("sniff").splitlines()[-1])
     return found
 
 

@@ -117,7 +117,7 @@ def test_facts_say_what_this_lab_is(lab: Lab) -> None:
 def test_a_dead_node_is_a_lab_error(lab: Lab) -> None:
     check_alive(lab)
     os.kill(lab.nodes["gw2"].pid, signal.SIGKILL)
-    wait_until(lambda: bool(lab.nodes["gw2"].lost()), "the node gone")
+    wait_until(lambda: bool(lab.nodes["gw2"].why_ended()), "the node gone")
     with pytest.raises(LabError, match="gw2"):
         check_alive(lab)
 

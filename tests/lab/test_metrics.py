@@ -31,7 +31,7 @@ from runner.instruments.traffic.udp_sockets import UdpSockets, sending
 from runner.lab.node import wait_until
 from runner.lab.places import NamespaceRig
 from runner.lab.readings.facts import facts, openssl_bps
-from runner.lab.readings.lookups import TRACEFS, lacks, traced
+from runner.lab.readings.lookups import TRACEFS, lacks, trace_lookups
 from runner.lab.shape import wan
 from runner.lab.shape.site_to_site import Lab, namespace_lab
 from runner.lab.software.image import Image
@@ -136,7 +136,7 @@ def test_nobody_else_traces_lookups_meanwhile() -> None:
         pytest.skip(lack)
     folder = os.open(TRACEFS / "instances", os.O_RDONLY)
     try:
-        with traced(44):
+        with trace_lookups(44):
             assert not hold_lock(folder, wait=False)
     finally:
         os.close(folder)

@@ -23,7 +23,7 @@ from runner.instruments.traffic import tcp
 from runner.lab.node import wait_until
 from runner.lab.places import Rig, open_rig
 from runner.lab.places import ssh as ssh_module
-from runner.lab.places.sent import FOLDER, forget, sent
+from runner.lab.places.sent import FOLDER, forget, send_image
 from runner.lab.places.site import SiteRig
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import Image
@@ -168,8 +168,8 @@ def test_an_image_that_cannot_be_put_in_place_is_said(unchanged: TwoSites, tmp_p
     with open_rig(f"site:{unchanged.sites()}", print) as rig:
         assert isinstance(rig, SiteRig)
         with pytest.raises(LabError, match=r"gw1: the image could not be put in place: mv: cannot overwrite"):
-            sent(rig.connections["gw1"], replace(rig.image("host"), root=small), print)
-        assert str(sent(rig.connections["gw2"], replace(rig.image("host"), root=small), print).root) == there
+            send_image(rig.connections["gw1"], replace(rig.image("host"), root=small), print)
+        assert str(send_image(rig.connections["gw2"], replace(rig.image("host"), root=small), print).root) == there
         forget(rig.connections["gw1"])
         forget(rig.connections["gw2"])
 

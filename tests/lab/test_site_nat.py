@@ -84,7 +84,7 @@ def test_a_gateway_that_is_a_nat_leaves_what_is_between_the_hosts_as_it_is(
         to = (lab.sites[1].host_address, 7788)
         lab.host1.run("python3", "-c", f"import socket; socket.create_connection({to}, 3)", check=False)
         hearing.stop()
-        return lab.host2.logged(log).strip()
+        return lab.host2.read_log(log).strip()
 
     gateway.run("sh", "-c", f"iptables -t nat -A POSTROUTING {rule}")
     try:

@@ -221,7 +221,7 @@ def test_ending_a_command_ends_it_there_with_its_children(unchanged: Machines, t
         with pytest.raises(Exception, match=r"\[gw1\] .* did not end within 0.5 s"):
             gateway.run("sh", "-c", "sleep 4711 & sleep 4711", timeout=0.5)
         spawned = gateway.spawn("sh", "-c", "echo started; sleep 4712 & sleep 4712", log="sleeper")
-        wait_until(lambda: "started" in gateway.logged("sleeper"), "its log streamed here")
+        wait_until(lambda: "started" in gateway.read_log("sleeper"), "its log streamed here")
         assert "4712" in gateway.run("ps", "axo", "args").stdout
         spawned.stop()
         wait_until(lambda: "471" not in gateway.run("ps", "axo", "args").stdout, "the children gone")

@@ -121,7 +121,7 @@ def answered(lab: Lab, spokes: Sequence[Site], since_s: float, limit_s: float) -
     while True:
         for spoke in spokes:
             if spoke.name not in found:
-                times = map(float, ANSWER.findall(lab.gateway(spoke).logged("asks")))
+                times = map(float, ANSWER.findall(lab.gateway(spoke).read_log("asks")))
                 if (first := next((at_s for at_s in times if at_s > since_s), None)) is not None:
                     found[spoke.name] = first - since_s
         if len(found) == len(spokes) or time.monotonic() > end_s:

@@ -34,10 +34,12 @@ class Transfer:
 
     def begin(self) -> None:
         """Start it, and wait until the first bytes have come, or it has broken off. Raises TimeoutError."""
-        before = self.node.logged("curl")
+        before = self.node.read_log("curl")
         self.curl: Process = self.node.spawn(*self.argv, log="curl")
         self.started = time.monotonic()
-        wait_until(lambda: self.over or self.node.logged("curl") != before, "the download's beginning", BEGINS_WITHIN_S)
+        wait_until(
+            lambda: self.over or self.node.read_log("curl") != before, "the download's beginning", BEGINS_WITHIN_S
+        )
 
     @property
     def over(self) -> bool:
@@ -48,7 +50,7 @@ class Transfer:
         """Await the end: its time in seconds, or curl's reason why it broke off."""
         code = self.curl.wait((self.longest_s + 10) * PATIENCE)
         self.seconds = time.monotonic() - self.started
-        lines = self.node.logged("curl").split("\n")
+        lines = self.node.read_log("curl").split("\n")
         return float(lines[-2]) if code == 0 else " ".join(lines[-3:]).strip()[-200:]
 
 

@@ -23,7 +23,7 @@ from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.lab.node import Completed
-from runner.lab.shape.site import Site, beside, peers_of
+from runner.lab.shape.site import Site, helper_site, peers_of
 from runner.papers.tables import (
     AT,
     SIZES,
@@ -166,7 +166,7 @@ def on_paper(vpn: Vpn, params: Params, sites: Sequence[Site]) -> Setup:
     ca.lines = [line for line in ca.lines if not line.startswith("cat ")]
     setup = Setup({}, ca, secrets)
     if vpn.beside:
-        me, draft = beside(sites[0], vpn.beside), setup.drafts.setdefault(vpn.beside, Draft(vpn.beside))
+        me, draft = helper_site(sites[0], vpn.beside), setup.drafts.setdefault(vpn.beside, Draft(vpn.beside))
         draft.files.update(vpn.render_beside(me, sites, params, secrets))
         vpn.start_beside(draft, me, sites, params)
     for site in reversed(sites):

@@ -59,7 +59,7 @@ def beside_a_stream(node: LabNode, address: str) -> dict[str, float]:
             )
         found = delays(node, address)
         if not stream.alive():
-            raise MeasurementError(f"the stream beside the small packets ended early: {node.logged('bulk')[-200:]}")
+            raise MeasurementError(f"the stream beside the small packets ended early: {node.read_log('bulk')[-200:]}")
     finally:
         stream.stop()
     p50, p99 = np.percentile(found, (50, 99))

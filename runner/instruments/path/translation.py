@@ -177,7 +177,7 @@ def back_s(benches: Sequence[Bench]) -> list[float | None]:
 
 def first_answer(bench: Bench, since_s: float) -> float | None:
     """How long after ``since_s`` (of the epoch) ping(8) had its first answer."""
-    times = map(float, ANSWER.findall(bench.lab.host1.logged("back")))
+    times = map(float, ANSWER.findall(bench.lab.host1.read_log("back")))
     return next((round(at_s - since_s, 1) for at_s in times if at_s > since_s), None)
 
 

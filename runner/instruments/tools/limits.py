@@ -92,7 +92,7 @@ class Limits:
         near = [entry for entry in carrying if rate_bps and abs(entry[0].rate_bps / rate_bps - 1) <= NEAR]
         for piece, before, after in near or carrying:
             watch.add(before, after, piece.carried_bytes)
-        return watch.found()
+        return watch.machine_loads()
 
 
 def _read(bench: Bench) -> Readings | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from runner.data.errors import InstrumentError, MeasurementError
 from runner.lab.node.commands import Dialogue
-from runner.lab.node.probing import asked, probe, was_killed
+from runner.lab.node.probing import ask_probe, probe, was_killed
 from runner.lab.shape.site import TCP_PORTS
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
@@ -57,7 +57,7 @@ class Visits:
 
     def _ask(self, meanwhile: Callable[[], object], **question: Any) -> dict[str, Any]:
         try:
-            return asked(self._near, "visit", question, PATIENCE_S, meanwhile)
+            return ask_probe(self._near, "visit", question, PATIENCE_S, meanwhile)
         except MeasurementError as error:
             far = self._far.poll()
             self._failed()

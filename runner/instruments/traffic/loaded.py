@@ -25,7 +25,7 @@ from runner.instruments.tools.factors import CONGESTION
 from runner.instruments.tools.iperf import IPERF_PORT, congestion_in_use, iperf3, listens, restart_server
 from runner.instruments.traffic.idle import exchanges, percentiles
 from runner.lab.node import Process, wait_until
-from runner.lab.node.probing import failed, was_killed
+from runner.lab.node.probing import error_class, was_killed
 from runner.lab.shape import congestion
 from runner.lab.shape.congestion import CUBIC
 from runner.lab.shape.site_to_site import Lab
@@ -132,7 +132,7 @@ def check_load(lab: Lab, stream: Process, log: str = "load") -> None:
     client or server was killed."""
     if stream.alive():
         return
-    complaint = lab.host1.logged(log).strip()[-300:]
+    complaint = lab.host1.read_log(log).strip()[-300:]
     if was_killed(stream.wait(0)):
         raise InstrumentError(f"the load's iperf3 was killed on {lab.host1.name}")
     if not listens(lab):
@@ -174,7 +174,7 @@ def udp_rtt(lab: Lab, address: str, duration_s: float = 0.5) -> Value:
     finally:
         server.stop()
     if done.code != 0:
-        raise failed(done.code)(f"irtt: {(done.stderr or done.stdout).strip()[-300:]}")
+        raise error_class(done.code)(f"irtt: {(done.stderr or done.stdout).strip()[-300:]}")
     return read_irtt(json.loads(done.stdout))
 
 
@@ -240,7 +240,7 @@ class Loaded(Whole):
     )
 
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
-        return congestion.refused((lab.host1,), params.get("congestion", CUBIC))
+        return congestion.control_refusal((lab.host1,), params.get("congestion", CUBIC))
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         around_s = 2.0  # the idle tunnel first, the load's start and end, and counting

@@ -23,8 +23,7 @@ from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.cost import daemon, processes
 from runner.lab.node import LabNode, proc, wait_until
 from runner.lab.node.commands import Dialogue
-from runner.lab.node.probing import asked as answer_of
-from runner.lab.node.probing import probe
+from runner.lab.node.probing import ask_probe, probe
 from runner.lab.shape.site_to_site import Lab, mesh_sites
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
@@ -74,13 +73,13 @@ class Watched:
 
     def begin(self) -> None:
         """From now on it counts."""
-        answer_of(self._tap, "tap", {}, 10)
+        ask_probe(self._tap, "tap", {}, 10)
         self._packets = []
         self._cpu_s, self._slept, self._begin_s = self._cpu(), self._sleeps(), time.time()
 
     def look(self) -> None:
         """Take over what the tap has seen. Raises MeasurementError where it could not keep all."""
-        seen = answer_of(self._tap, "tap", {}, 10)
+        seen = ask_probe(self._tap, "tap", {}, 10)
         if seen["lost"]:
             raise MeasurementError(f"{seen['lost']} packets of {self._gateway.name} came too fast to be kept")
         found = ((at_s, bytes.fromhex(text)) for at_s, _, text in seen["frames"])

@@ -311,7 +311,9 @@ class Tcp(Instrument):
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         if "transfer" in params and params["payload"] not in FILE_BYTES:
             return Unsupported(f"the thesis has no file of {params['payload']}, only of {' and '.join(FILE_BYTES)}")
-        no = congestion.refused((lab.host1, lab.host2), params["congestion"]) if "congestion" in params else None
+        no = (
+            congestion.control_refusal((lab.host1, lab.host2), params["congestion"]) if "congestion" in params else None
+        )
         return no or super().refuses(lab, vpn, params)
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:

@@ -364,7 +364,7 @@ class Job:
         for end in self.pipes:
             os.set_blocking(end, False)
 
-    def ended(self, code: int) -> None:
+    def report_end(self, code: int) -> None:
         """Pass on the command's output so far, then its exit code."""
         for end in list(self.pipes):
             drain(self, end)
@@ -377,7 +377,7 @@ class Task:
     def __init__(self, number: int, pid: int, status: int) -> None:
         self.number, self.pid, self.status = number, pid, status
 
-    def ended(self, code: int) -> None:
+    def report_end(self, code: int) -> None:
         """Tell the runner the exit code."""
         with suppress(BrokenPipeError):  # nobody waits for it
             os.write(self.status, str(code).encode())
@@ -424,7 +424,7 @@ def reap() -> None:
         if pid == 0:
             return
         if pid in jobs:  # else an orphan
-            jobs.pop(pid).ended(os.waitstatus_to_exitcode(status))
+            jobs.pop(pid).report_end(os.waitstatus_to_exitcode(status))
 
 
 def kill_all(number: int) -> list[int]:
@@ -462,7 +462,7 @@ def serve(
         if job.pid:
             jobs[job.pid] = job
         else:
-            job.ended(127)
+            job.report_end(127)
     elif kill:
         kill_all(id)
     elif defer:
@@ -489,7 +489,7 @@ def serve_here(
         if task.pid:
             jobs[task.pid] = task
         else:
-            task.ended(127 if argv else write(ends[0], ends[2], path, mode))
+            task.report_end(127 if argv else write(ends[0], ends[2], path, mode))
     for end in ends:
         os.close(end)
 

@@ -115,7 +115,7 @@ def check(name: str, root: Path) -> Image:
         raise CannotRunHere(
             f"the lab image at {root} was changed after it was built. Rebuild it with: vpneval image {name} --rebuild"
         )
-    if damage := damaged(root):
+    if damage := find_damage(root):
         raise CannotRunHere(
             f"the lab image at {root} is damaged: {'; '.join(damage)}. Rebuild it with: vpneval image {name} --rebuild"
         )
@@ -130,7 +130,7 @@ def packages_of(name: str) -> dict[str, str] | None:
         return None
 
 
-def damaged(root: Path) -> list[str]:
+def find_damage(root: Path) -> list[str]:
     """Sentences about the programs that every node needs, and that are missing in a root file system or are not what
     their package brought."""
     sentences, packed = [], _packed_md5(root)

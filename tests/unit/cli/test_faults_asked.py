@@ -241,13 +241,13 @@ def with_tools(root: Path) -> None:
 
 def test_what_every_node_needs_is_looked_at_before_a_lab_is_made(tmp_path: Path) -> None:
     with_tools(tmp_path)
-    assert image.damaged(tmp_path) == []
+    assert image.find_damage(tmp_path) == []
     (tmp_path / "usr/bin/bash").write_text("")
     (tmp_path / "usr/bin/iperf3.real").unlink()
     (tmp_path / "usr/bin/python3").unlink()
     (tmp_path / "usr/bin/python3").symlink_to("python3")
     (tmp_path / "usr/bin/ss").chmod(0o644)
-    assert image.damaged(tmp_path) == [
+    assert image.find_damage(tmp_path) == [
         "bash (package bash) is not the file that was installed",
         "iperf3 (package iperf3) is missing",
         "python3 (package python3) is missing",

@@ -44,7 +44,7 @@ class Node:
     def __init__(self, name: str, open_: Counter[str], printed: str = "1") -> None:
         self.name, self.open, self.run = name, open_, MagicMock(return_value=Completed(0, printed, ""))
         self.write, self.defer, self.log, self.cpu_s = MagicMock(), MagicMock(), MagicMock(), lambda: 1.0
-        self.logged = lambda log: ""
+        self.read_log = lambda log: ""
 
     def spawn(self, *argv: str, log: str) -> Any:
         self.open[argv[0]] += 1
@@ -83,7 +83,7 @@ def open_(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     for module in (visits, generator, beside, udp_sockets):
         monkeypatch.setattr(module, "probe", probe)
-    monkeypatch.setattr(visits, "asked", answer)
+    monkeypatch.setattr(visits, "ask_probe", answer)
     for name, value in {
         "interface": "eth0",
         "cut_by_software": False,

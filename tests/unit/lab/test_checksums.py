@@ -47,7 +47,7 @@ FILES = {
 
 @pytest.fixture
 def image(tmp_path: Path) -> Image:
-    checksums._damaged.cache_clear()
+    checksums._find_damage.cache_clear()
     checksums._of_package.cache_clear()
     info = tmp_path / "var/lib/dpkg/info"
     info.mkdir(parents=True)
@@ -138,7 +138,7 @@ def test_a_vpn_is_not_blamed_for_a_damaged_image(image: Image, how: Unsupported 
     else:
         with pytest.raises(PluginError):
             unsupported(cast(Lab, lab), vpn, vpn.comparable)
-    checksums._damaged.cache_clear()
+    checksums._find_damage.cache_clear()
     checksums._of_package.cache_clear()
     (image.root / "usr/lib/libcrypto.so.3").write_text("")
     with pytest.raises(InstrumentError, match=r"libcrypto.so.3 \(package libssl3t64\) is not the file"):

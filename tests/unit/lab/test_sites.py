@@ -22,7 +22,7 @@ from runner.lab.places import check_spec, hosts, site
 from runner.lab.places.conflicts import PORTS, in_use, listeners
 from runner.lab.places.ends import Looked, Turned, own_end
 from runner.lab.places.machines import own_image
-from runner.lab.places.sites import Gateway, described, read_sites, real
+from runner.lab.places.sites import Gateway, describe_sites, read_sites, real
 from runner.lab.probes import path as path_probe
 from runner.lab.readings.path import nat_in_words, nats_in_words
 from runner.lab.shape.site import BarePath, Site, peers_of
@@ -60,7 +60,7 @@ def written(folder: Path, text: str) -> Path:
 
 def sites_of(folder: Path, text: str = TWO) -> tuple[Site, ...]:
     own = {"gw1": "10.0.0.2", "gw2": "198.51.100.2"}
-    return described(read_sites(written(folder, text)), dict.fromkeys(own, "eth0"), own)
+    return describe_sites(read_sites(written(folder, text)), dict.fromkeys(own, "eth0"), own)
 
 
 # --- the inventory -------------------------------------------------------------------------------------------
@@ -601,9 +601,9 @@ def test_a_rate_that_was_not_measured_is_said() -> None:
 
 def test_a_path_that_loses_what_asks_for_the_nat_says_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [{}, {"from": ["203.0.113.1", 7]}]
-    monkeypatch.setattr(path_probe, "told", lambda *_: answers.pop(0))
+    monkeypatch.setattr(path_probe, "ask_far_end", lambda *_: answers.pop(0))
     assert path_probe.translation("192.0.2.1", [500, 4500])["seen_as"] == "203.0.113.1"
-    monkeypatch.setattr(path_probe, "told", lambda *_: {})
+    monkeypatch.setattr(path_probe, "ask_far_end", lambda *_: {})
     assert path_probe.translation("192.0.2.1", [500, 4500]) == {}
 
 

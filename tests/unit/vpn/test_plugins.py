@@ -11,7 +11,7 @@ from runner.catalogue import factors, load_vpn, vpn_names
 from runner.data.errors import UsageError
 from runner.data.levels import AEAD, LEVELS, UNENCRYPTED, Params
 from runner.lab.node import Node
-from runner.lab.shape.site import Site, beside, pair_number
+from runner.lab.shape.site import Site, helper_site, pair_number
 from runner.lab.shape.site_to_site import SITES, Lab
 from runner.tunnel.bring_up import unsupported
 from runner.vpn.lifecycle import Rekeying
@@ -208,7 +208,7 @@ def test_start_reaches_every_peer_with_interfaces_of_its_own(vpn: Vpn, sites: tu
         vpn.start(paper, me, peers, vpn.comparable)
         said = "\n".join(paper.lines)
         if vpn.beside:
-            assert beside(me, vpn.beside).wan_address in said, "which tells of the peers"
+            assert helper_site(me, vpn.beside).wan_address in said, "which tells of the peers"
             continue
         for peer in peers:
             if vpn.name == "tinc" and abs(peer.number - me.number) > 1:
