@@ -16,9 +16,9 @@ from runner.instruments.failures.breaks import CUT_S, DOWN_S, break_by, end_all,
 from runner.instruments.failures.gateway import break_gateway
 from runner.instruments.failures.outage import Outage, OutageWatch, outage
 from runner.instruments.failures.overload import OVERLOAD_S, Overload
-from runner.instruments.failures.redundancy import PAIR, arm, is_active, settled
+from runner.instruments.failures.redundancy import PAIR, arm, check_preferred, is_active
 from runner.instruments.failures.takeover import Handover, read_handover
-from runner.instruments.security.stranger import GRE, framed, packed
+from runner.instruments.security.stranger import GRE, build_frame, pack_address
 from runner.instruments.security.vantage import speaker_on
 from runner.lab.node import wait_until
 from runner.lab.node.probing import answer, probe
@@ -42,7 +42,7 @@ LONG = OutageWatch(rate=500, limit_s=40.0, look_s=1.0, phase_s=0.1)
 def tunnel(image: Image, tmp_path: Path, name: str, **levels: str) -> Iterator[tuple[Lab, Vpn, str]]:
     """``name`` up in the lab that these levels need: the lab, the VPN, the address of the far host."""
     vpn = load_vpn(name)
-    params = {**vpn.comparable, **prepare.asked(levels), **{k: v for k, v in levels.items() if k == "inner"}}
+    params = {**vpn.comparable, **prepare.plugin_params(levels), **{k: v for k, v in levels.items() if k == "inner"}}
     with ExitStack() as stack:
         lab = stack.enter_context(
             prepare.lab_for(NamespaceRig(), vpn, levels, image, image, lambda line: None, tmp_path)
@@ -190,7 +190,7 @@ def test_two_links_to_one_router(image: Image, tmp_path: Path, name: str, detect
     WireGuard asks the kernel for each packet."""
     levels = {"detection": detection, "endpoint": "link", "uplinks": "one_router"}
     with tunnel(image, tmp_path, name, **levels) as (lab, _, address):
-        topology = prepare.routed(levels)
+        topology = prepare.routed_topology(levels)
         assert reroute.paths(topology, lab) == (reroute.FIRST, reroute.FIRST[::-1])
         found = outage(lab, address, reroute.kill_link(lab, "carrier"), SHORT, random.Random(1))
         there, _ = reroute.paths(topology, lab)
@@ -216,7 +216,7 @@ def taken_over(
         arm(lab, vpn, redundancy)
         breaks = break_gateway(lab, vpn, failure, redundancy)
         with probe(lab.wan, "handover", lab.sites[-1].wan_address, *PAIR, ready="watching") as watcher:
-            before = (lambda: None) if failure == "return" else lambda: settled(lab)
+            before = (lambda: None) if failure == "return" else lambda: check_preferred(lab)
             found = outage(lab, address, breaks, LONG, random.Random(1), ready=before)
             return found, read_handover(answer(watcher, "handover", timeout_s=20)), is_active(lab, PAIR[1])
 
@@ -264,7 +264,9 @@ def test_a_handover_is_told_by_the_stream_and_not_by_the_download_beside_it(imag
         for site in lab.sites:
             with speaker_on(lab.gateway(site)) as speaker:
                 for size in sent.get(site.name, ()):
-                    frame = framed(nobody, GRE, packed(site.wan_address), packed(far), bytes(size - 20))
+                    frame = build_frame(
+                        nobody, GRE, pack_address(site.wan_address), pack_address(far), bytes(size - 20)
+                    )
                     speaker.say(raw=frame.hex(), on=site.wan_interface)
 
     with (

@@ -108,7 +108,7 @@ def timeline(forward: OneWay, reverse: OneWay, rate: float, events: Sequence[Eve
     return Timeline(rate=rate, events=list(events), gaps=kept, gaps_left_off=len(all_gaps) - len(kept))
 
 
-def reported(metric: str, outages: Sequence[Outage], limit_s: float, **detail: Any) -> Measured:
+def report_outages(metric: str, outages: Sequence[Outage], limit_s: float, **detail: Any) -> Measured:
     """The metric (ms) of one or more failures of a kind: the median of the worse direction's outage, all as samples.
 
     An outage that had not ended counts as long as it was watched. Where the median is such an outage, the value is

@@ -27,7 +27,7 @@ class Overload:
         whole = Load((IP_BYTES,), ALL_PER_S, OVERLOAD_S)
         with generating(self.lab, self.address) as generator:
             generator.begin(whole)
-            offered = generator.sent(whole)
+            offered = generator.sender_report(whole)
         if not offered.get("sent"):
             raise MeasurementError(f"the sender could not overload the tunnel: {offered.get('error', 'nothing left')}")
         self.offered_bps = offered["bytes"] * 8 / offered["seconds"]

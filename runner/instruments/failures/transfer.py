@@ -59,7 +59,9 @@ def downloading(lab: Lab, address: str, limit_s: float) -> AbstractContextManage
     return fetching(lab.host2, lab.host1, address, limit_s + 4 * FILE_BYTES / LIMIT, FILE_BYTES, LIMIT)
 
 
-def pushed(lab: Lab, longest_s: float, size: int, limit: int, stall_s: float) -> AbstractContextManager[Transfer]:
+def download_from_pair(
+    lab: Lab, longest_s: float, size: int, limit: int, stall_s: float
+) -> AbstractContextManager[Transfer]:
     """A download from the host behind the two gateways, as in the paper; given up after ``stall_s`` without a byte."""
     stalls = ("--speed-limit", "1", "--speed-time", f"{stall_s:.0f}")
     return fetching(lab.host1, lab.host2, lab.sites[0].host_address, longest_s, size, limit, *stalls)

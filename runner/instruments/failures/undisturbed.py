@@ -12,9 +12,9 @@ from runner.data.metric import Metric
 from runner.data.trials import Value
 from runner.instruments.failures.port_threads import give_threads, thread_s
 from runner.instruments.failures.redundancy import PAIR, arm
-from runner.instruments.failures.transfer import limit_of, pushed
+from runner.instruments.failures.transfer import download_from_pair, limit_of
 from runner.instruments.result import Measured, measurement
-from runner.instruments.tools.cost import counted, snapshot
+from runner.instruments.tools.cost import cpu_scope, snapshot
 from runner.instruments.traffic.download import SLOWEST_BPS
 from runner.lab.node.groups import GroupSpent
 from runner.lab.shape.site_to_site import Lab
@@ -93,7 +93,7 @@ COSTS = (
 )
 
 
-def undisturbed(bench: Bench, vpn: Vpn, params: Mapping[str, str]) -> Measured:
+def measure_undisturbed(bench: Bench, vpn: Vpn, params: Mapping[str, str]) -> Measured:
     """``ha_download_s`` with its CPU time, the whole lab's and by node: what redundancy costs while nothing fails.
 
     The host behind the two gateways sends, as in the paper. Raises MeasurementError where the download breaks off.
@@ -104,7 +104,7 @@ def undisturbed(bench: Bench, vpn: Vpn, params: Mapping[str, str]) -> Measured:
     threads = give_threads(lab, REDUNDANT) if in_kernel and "download_bytes" in params else {}
     limit, started = limit_of(params), time.monotonic()
     longest_s = 10 + file_bytes * max(3 / limit, 8 / SLOWEST_BPS)
-    with pushed(lab, longest_s, file_bytes, limit, STALLS_S) as download:
+    with download_from_pair(lab, longest_s, file_bytes, limit, STALLS_S) as download:
         before, own = snapshot(lab), by_node(lab, threads)
         download.begin()
         took = download.end()
@@ -113,7 +113,7 @@ def undisturbed(bench: Bench, vpn: Vpn, params: Mapping[str, str]) -> Measured:
         raise MeasurementError(f"the download broke off although nothing failed: {took}")
     cpu = {kind: round(after.spent.cpu_s[kind] - before.spent.cpu_s[kind], 3) for kind in after.spent.cpu_s}
     detail: dict[str, Any] = {"file_bytes": file_bytes, "limit_bytes_per_s": params.get("download_limit", "off")}
-    detail |= {"cpu_seconds": cpu, "of": counted(lab), "cpus": params.get("cpus", "all")}
+    detail |= {"cpu_seconds": cpu, "of": cpu_scope(lab), "cpus": params.get("cpus", "all")}
     measured = {"ha_download_s": took}
     if tells := tells_modes_apart():
         measured |= {"ha_user_s": cpu["user"], "ha_system_s": round(cpu["system"] + cpu["irq"] + cpu["softirq"], 3)}

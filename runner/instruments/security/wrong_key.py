@@ -132,8 +132,8 @@ def attempt(
         calls: list[Frame] = []
 
         def heard() -> bool:
-            from_impostor.extend(frame for frame in received(tap) if from_address(frame, impostor))
-            calls.extend(frame for frame in received(strange_tap) if from_address(frame, other))
+            from_impostor.extend(frame for frame in received_frames(tap) if from_address(frame, impostor))
+            calls.extend(frame for frame in received_frames(strange_tap) if from_address(frame, other))
             return bool(from_impostor or to_open_ports(strange, calls))
 
         left_s = max(LEAST_S * PATIENCE, wait_s - (time.monotonic() - started))
@@ -154,7 +154,7 @@ def attempt(
         return accepted, from_impostor, to_open_ports(strange, calls), refused
 
 
-def received(tap: Talker) -> list[Frame]:
+def received_frames(tap: Talker) -> list[Frame]:
     """The frames with a payload that the tap's port has received."""
     seen = [Frame(when, way, bytes.fromhex(data)) for when, way, data in tap.say()["frames"]]
     return [frame for frame in seen if frame.way == "in" and says_something(frame)]

@@ -46,7 +46,7 @@ class DaemonState:
 
 
 class Spent(NamedTuple):
-    """``cpu_s``: CPU seconds since boot by kind, less what the machines that ``counted`` names spend without a test;
+    """``cpu_s``: CPU seconds since boot by kind, less what the machines that ``cpu_scope`` names spend without a test;
     ``switches``: their context switches. ``at_s``: when, by a clock of no meaning. ``cores``: theirs together; 0 where
     nobody has counted them."""
 
@@ -66,7 +66,7 @@ class CostSnapshot:
     wan_frames: int
 
 
-def counted(lab: Lab) -> str:
+def cpu_scope(lab: Lab) -> str:
     """Whose CPU time is counted: nodes that share a kernel share its counters, the generators included."""
     if lab.hosts_on_gateways:
         return "both machines, with their hosts"
@@ -74,8 +74,8 @@ def counted(lab: Lab) -> str:
 
 
 def machines(lab: Lab) -> Spent:
-    """What the machines that ``counted`` names have spent. Of machines that others use, too, it is measured first, for
-    BACKGROUND_S, what they spend without a test."""
+    """What the machines that ``cpu_scope`` names have spent. If others use them, too, what they spend without a test is
+    measured first, for BACKGROUND_S."""
     if lab.shared_kernel:
         return _spent([Path("/proc/stat").read_text()])
     if lab.background is None:
@@ -134,7 +134,7 @@ def costs(lab: Lab, before: CostSnapshot, after: CostSnapshot, received_bytes: i
     cpu = {kind: round(spent.cpu_s[kind] - was.cpu_s[kind], 3) for kind in spent.cpu_s}
     total = sum(cpu.values())  # of machines with other work, less what that usually takes: it may be below 0
     packets = received_bytes / PACKET_BYTES
-    of = counted(lab)
+    of = cpu_scope(lab)
     own = sum(
         process.switches - (before.daemons[key].switches if key in before.daemons else 0)
         for key, process in after.daemons.items()

@@ -34,7 +34,7 @@ class Piece:
     rate_bps: float
     carried_bytes: float = 0.0
 
-    def carried(self, received_bytes: float, sent_bytes: float) -> None:
+    def note_carried(self, received_bytes: float, sent_bytes: float) -> None:
         """Note how much came through of what was sent."""
         self.carried_bytes = received_bytes if received_bytes >= (1 - MOST_LOST) * sent_bytes else 0.0
 
@@ -51,23 +51,23 @@ class Limits:
         """A slice of the trial, offered at ``rate_bps`` if at one: the first, the fourth and so on are watched."""
         self._slices += 1
         if self._slices % EVERY == 1:
-            with self.watched(bench, rate_bps) as piece:
+            with self.watch(bench, rate_bps) as piece:
                 yield piece
         else:
             yield Piece(rate_bps)
 
     @contextmanager
-    def watched(self, bench: Bench, rate_bps: float = 0.0) -> Iterator[Piece]:
+    def watch(self, bench: Bench, rate_bps: float = 0.0) -> Iterator[Piece]:
         """Traffic around which the machines are read. What cannot be read is left out: the measurement stands."""
         lab, before, piece = bench.lab, _read(bench), Piece(rate_bps)
         yield piece
         if before is not None and bench.lab is lab and (after := _read(bench)) is not None:
             self._watched.append((piece, before, after))
 
-    def told(self, bench: Bench, measured: Measured) -> Measured:
+    def add_loads(self, bench: Bench, measured: Measured) -> Measured:
         """``measured`` of TCP with what the machines were busy with; and with a warning where its packets travelled in
         fragments, which names the MTU that fits."""
-        measured.loads = self.found()
+        measured.loads = self.machine_loads()
         packets = sum(piece.carried_bytes for piece, _, _ in self._watched) / PACKET_BYTES
         if self._fragments([site.name for site in bench.lab.sites]) > FEW * packets:
             with suppress(MeasurementError, CommandError):  # what cannot be asked is left out: the measurement stands
@@ -84,7 +84,7 @@ class Limits:
                 made += sum(now[node] - then[node] for node in gateways if node in now)
         return made
 
-    def found(self, rate_bps: float | None = None) -> list[MachineLoad]:
+    def machine_loads(self, rate_bps: float | None = None) -> list[MachineLoad]:
         """The load of each machine so far; empty where it could not be read. Only readings during which most came
         through count, if there are any; with ``rate_bps``, of these only those at about that rate, if there are any."""
         watch = LoadWatch()

@@ -71,14 +71,14 @@ def visits(bench: Bench) -> Visits:
     port, so ask for them before each slice. Raises MeasurementError."""
     shared: Visits = bench.shared(
         "visits",
-        lambda: _begun(bench.lab, bench.address, lambda: bench.forget("visits")),
+        lambda: _open_visits(bench.lab, bench.address, lambda: bench.forget("visits")),
         port=HTTP_SERVER,
     )
     return shared
 
 
 @contextmanager
-def _begun(lab: Lab, address: str, failed: Callable[[], None]) -> Iterator[Visits]:
+def _open_visits(lab: Lab, address: str, failed: Callable[[], None]) -> Iterator[Visits]:
     for host in (lab.host1, lab.host2):  # a connection that rests between its slices keeps its congestion window
         host.run("sysctl", "-qw", "net.ipv4.tcp_slow_start_after_idle=0")
         host.defer("sysctl", "-qw", "net.ipv4.tcp_slow_start_after_idle=1")

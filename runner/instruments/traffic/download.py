@@ -151,5 +151,5 @@ class Download(Whole):
         limits = Limits()
         bench.free(HTTP_SERVER)
         with fitting(bench):
-            measured = download(bench.lab, bench.address, int(asked.params["file_bytes"]), limits.watched(bench))
-        return limits.told(bench, measured)
+            measured = download(bench.lab, bench.address, int(asked.params["file_bytes"]), limits.watch(bench))
+        return limits.add_loads(bench, measured)

@@ -132,7 +132,7 @@ def wan_packets(port: str, tap: Talker) -> Iterator[WanPacket]:
         yield WanPacket(at_s, port, way == "in", length, fragment, protocol)
 
 
-def counted(node: LabNode) -> dict[str, int]:
+def read_counters(node: LabNode) -> dict[str, int]:
     """The packets that a node's counters have seen."""
     shown = json.loads(node.run("nft", "-j", "list", "counters", "table", "inet", "handshake").stdout)
     return {
@@ -148,7 +148,7 @@ def ping(lab: Lab, packet_bytes: int, *options: str) -> bool:
     return near.run("ping", "-q", "-W1", size, *options, address, check=False).code == 0
 
 
-def tapped(lab: Lab, taps: Taps) -> dict[str, int]:
+def check_taps(lab: Lab, taps: Taps) -> dict[str, int]:
     """Control: the taps see each echo and each answer once, and their lengths."""
     taps.packets()
     ping(lab, PING_BYTES, f"-c{PINGS}", "-i0.2")
@@ -171,7 +171,7 @@ def obstruct(lab: Lab, obstacles: Obstacles) -> dict[str, object]:
         for gateway in gateways:
             gateway.run("nft", "-f", "-", input=NO_FRAGMENTS)
         passed = ping(lab, LONG_BYTES, "-c3", "-i0.2", "-Mdont")
-        dropped = sum(counted(gateway)["lost"] for gateway in gateways)
+        dropped = sum(read_counters(gateway)["lost"] for gateway in gateways)
         if passed or not dropped or not ping(lab, obstacles.mtu, "-c2", "-i0.2", "-Mdo"):
             raise NoControl(
                 f"without a tunnel {dropped} fragments were dropped; a packet in fragments passed: {passed}"
@@ -180,7 +180,7 @@ def obstruct(lab: Lab, obstacles: Obstacles) -> dict[str, object]:
     if obstacles.loss_ratio:
         lab.wan.run("nft", "-f", "-", input=LOSSY.format(per_10000=round(1e4 * obstacles.loss_ratio)))
         ping(lab, PING_BYTES, "-f", f"-c{FLOOD}")
-        found |= (seen := counted(lab.wan))
+        found |= (seen := read_counters(lab.wan))
         expected = seen["seen"] * obstacles.loss_ratio
         if seen["seen"] < FLOOD or abs(seen["lost"] - expected) > 5 * sqrt(expected):
             raise NoControl(
@@ -190,7 +190,7 @@ def obstruct(lab: Lab, obstacles: Obstacles) -> dict[str, object]:
     return found
 
 
-def started(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> bool:
+def try_to_start(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> bool:
     """Set the VPN up on every gateway and start it: does that succeed?"""
     for site in lab.sites:
         gateway = lab.gateway(site)
@@ -242,7 +242,7 @@ def handshake(
 ) -> tuple[dict[str, object], dict[str, float]]:
     """The control, and one handshake in a fresh lab: ``up`` or not, and if it is, its ``bytes``, ``packets``,
     ``fragments``, ``longest`` packet and ``time_ms``."""
-    with router.routed(lab) as ports:
+    with router.wan_router(lab) as ports:
         narrow.narrow(lab, ports, obstacles.mtu, silent=False)
         near, far = (ports[site.wan_address] for site in (lab.sites[0], lab.sites[-1]))
         with (
@@ -250,9 +250,9 @@ def handshake(
             talking(lab.wan, "tap", far, ready="tapping") as right,
         ):
             taps = Taps({near: left, far: right})
-            control = {**tapped(lab, taps), **obstruct(lab, obstacles)}
+            control = {**check_taps(lab, taps), **obstruct(lab, obstacles)}
             taps.packets()
-            if not started(lab, vpn, params, secrets):
+            if not try_to_start(lab, vpn, params, secrets):
                 return control, {"up": False}
             up = is_up(lab, vpn, SILENT_S)
             seen = of_handshake(taps.packets(), near)
@@ -356,10 +356,10 @@ class Handshake(PathProbe):
             prepare(bench.lab)
             control, found = handshake(bench.lab, asked.vpn, params, keys, obstacles)
             seen.append(found)
-        return judged(seen, control)
+        return handshake_verdicts(seen, control)
 
 
-def judged(seen: Sequence[Mapping[str, float]], control: Mapping[str, object]) -> dict[str, PathVerdict]:
+def handshake_verdicts(seen: Sequence[Mapping[str, float]], control: Mapping[str, object]) -> dict[str, PathVerdict]:
     """The verdicts on the handshakes that were tried. Where none came to an end, nothing else is known of them."""
     done = [found for found in seen if found["up"]]
     numbers = {"each": [dict(found) for found in seen]}

@@ -41,7 +41,9 @@ FELL_SHORT = 0.8  # a half load that reaches less than this share of itself is a
 DATAGRAM_INTERVAL_MS = 5
 
 
-def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool, control: str = CUBIC) -> Measured:
+def measure_under_load(
+    lab: Lab, address: str, load: str, duration_s: float, datagrams: bool, control: str = CUBIC
+) -> Measured:
     """Round-trip time under load, beside that of the idle tunnel just before; system calls per packet.
 
     ``load``: ``full`` is one TCP stream as fast as it goes, ``half`` one at half of the throughput that a pilot of
@@ -76,12 +78,12 @@ def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool
         share = load_bps / wanted_bps
         measured.warnings.append(f"the load of half the throughput reached only {share:.0%} of that")
 
-    _told(measured, before, times, load_bps, control, calls, packets_per_s)
+    _add_under_load(measured, before, times, load_bps, control, calls, packets_per_s)
     measured.measuring_s = time.monotonic() - started
     return measured
 
 
-def _told(
+def _add_under_load(
     measured: Measured,
     before: list[float],
     times: list[float],
@@ -249,4 +251,6 @@ class Loaded(Whole):
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
         datagrams, control = asked.vpn.carries == "ip", asked.params.get("congestion", CUBIC)
-        return loaded(bench.lab, bench.address, asked.params["load"], asked.profile.loaded_s, datagrams, control)
+        return measure_under_load(
+            bench.lab, bench.address, asked.params["load"], asked.profile.loaded_s, datagrams, control
+        )

@@ -126,7 +126,7 @@ def of_ip(frame: bytes) -> bool:
 
 
 @contextmanager
-def watched(lab: Lab) -> Iterator[dict[str, Watched]]:
+def watch_gateways(lab: Lab) -> Iterator[dict[str, Watched]]:
     """All gateways of the lab, by name."""
     with ExitStack() as stack:
         yield {
@@ -150,7 +150,7 @@ def control(bench: Bench) -> Iterator[dict[str, Watched]]:
         every = str(round(POLLS_PER_S / PACKETS_PER_S))
         argv = ("python3", "-IS", "-c", POLLER, far.wan_address, str(POLLS_PER_S), every)
         lab.gateway(near).spawn(*argv, log="poller")
-        with watched(lab) as gateways:
+        with watch_gateways(lab) as gateways:
             yield gateways
 
 
@@ -158,7 +158,7 @@ def quiet(bench: Bench, quiet_s: float) -> Measured:
     """Leave the tunnel alone for ``quiet_s`` seconds, and the bare gateways beside it. Values are the mean of the two
     gateways. Raises MeasurementError, and InstrumentError where the control shows that it would not have been seen."""
     started = time.monotonic()
-    with control(bench) as bare, watched(bench.lab) as gateways:
+    with control(bench) as bare, watch_gateways(bench.lab) as gateways:
         everyone = [*gateways.values(), *bare.values()]
         time.sleep(SETTLE_S)
         for gateway in everyone:

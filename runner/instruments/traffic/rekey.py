@@ -89,7 +89,7 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
         stream.stop()
         free_server(lab)
     report = read_report(lab.host1.read_log(LOG)[said_before:])
-    losses = [lost(report["intervals"], at) for at in asked_s]
+    losses = [throughput_loss(report["intervals"], at) for at in asked_s]
     spikes = [max(times) for times in after_ms]
     rounded = {"losses": [round(loss, 4) for loss in losses], "rekey_s": [round(rekey_s, 3) for rekey_s in took_s]}
     idle = {"before_max_ms": [max(times) for times in before_ms], "before_median_ms": [*map(median, before_ms)]}
@@ -160,7 +160,7 @@ def _exchanges(bench: Bench, do: Any, took_s: list[float] | None = None) -> list
     return times
 
 
-def lost(intervals: list[dict[str, Any]], at_s: float) -> float:
+def throughput_loss(intervals: list[dict[str, Any]], at_s: float) -> float:
     """The share of the throughput of the LOOKED_S before ``at_s`` that is missing in those after it.
 
     ``intervals``: iperf3's. Raises MeasurementError where the stream did not cover both, or nothing came before.

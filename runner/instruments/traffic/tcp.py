@@ -153,7 +153,7 @@ def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring
     measured.remarks += _no_cost(refused)
     detail = {"retransmits": retransmits, "congestion_control": transfer["congestion_control"]}
     measured.measurements.append(measurement("tcp_throughput", 0.0, **detail))
-    return limits.told(bench, measured)
+    return limits.add_loads(bench, measured)
 
 
 @contextmanager
@@ -330,7 +330,7 @@ class Tcp(Instrument):
             return (yield from slices(bench, params, asked.profile.slice_s))
         how, limits = (int(params["streams"]), params["direction"], params["payload"]), Limits()
         file_bytes = FILE_BYTES[params["payload"]] if "transfer" in params else 0
-        rest = limits.watched(bench), file_bytes, params.get("congestion", "")
+        rest = limits.watch(bench), file_bytes, params.get("congestion", "")
         with fitting(bench):
             measured = tcp(bench.lab, bench.address, asked.profile.duration_s, *how, *rest)
-        return (yield from whole(limits.told(bench, measured)))
+        return (yield from whole(limits.add_loads(bench, measured)))

@@ -18,7 +18,7 @@ from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.fragments import IP_UDP_BYTES, IPV6_UDP_BYTES, headers_bytes
 from runner.instruments.tools.generator import BURST, Arrived, Generator, Load, at_once, generator, imix
 from runner.instruments.tools.limits import Limits
-from runner.instruments.tools.recovery import ECHO_FOR_S, PATIENT, broke_down, emptied
+from runner.instruments.tools.recovery import ECHO_FOR_S, PATIENT, await_empty_queues, broke_down
 from runner.instruments.tools.visits import visits
 from runner.search import SearchTrial
 from runner.search.rounds import StepwiseSearch
@@ -121,7 +121,7 @@ class Offering:
         search = self.so_far.search
         with self.limits.slice(self.bench, load.rate_bps) as piece:
             trial = self.trial(*load)
-            piece.carried(trial.received * self.payload_bytes, trial.sent * self.payload_bytes)
+            piece.note_carried(trial.received * self.payload_bytes, trial.sent * self.payload_bytes)
         search.learn(trial)
         values = {"asked_rate_bps": trial.asked_rate_bps, "sent": trial.sent, "received": trial.received}
         if not search.seeding and not search.limited:
@@ -142,7 +142,7 @@ class Offering:
         would pay for them. A tunnel that this rate broke down for good answers no echo, and is made anew. So is one in
         TCP that has not answered yet: what it carries while it recovers says nothing of its throughput."""
         careful = self.so_far.search.careful
-        answered = emptied(self.bench, self.address, CAREFUL_ECHO_FOR_S if careful else ECHO_FOR_S)
+        answered = await_empty_queues(self.bench, self.address, CAREFUL_ECHO_FOR_S if careful else ECHO_FOR_S)
         if not answered and (careful or self.broke_down()):
             self.anew(rate_bps)
 
@@ -203,7 +203,7 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
     measured = Measured()
     made_of = {"payload_bytes": int(asked.params["payload_bytes"]), "ip_bytes": lengths, "burst_packets": shape.burst}
     measured.measurements += throughput(so_far, first, made_of, measured, turns=turns)
-    measured.loads = offering.limits.found(measured.measurements[0].value)
+    measured.loads = offering.limits.machine_loads(measured.measurements[0].value)
     if so_far.variations_ms:
         spread: dict[str, Any] = {
             "mean_ms": statistics.fmean(so_far.variations_ms),

@@ -78,6 +78,6 @@ def test_downloads_say_how_much_came_through(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_who_does_not_know_says_nothing() -> None:
     limits, watched = Limits(), bench()
-    with limits.watched(watched):
+    with limits.watch(watched):
         pass
-    assert [load.carried_bytes for load in limits.found()] == [0]
+    assert [load.carried_bytes for load in limits.machine_loads()] == [0]

@@ -19,7 +19,7 @@ from runner.data.levels import BASELINE
 from runner.data.store import load_run
 from runner.data.trials import Cell
 from runner.design.profile import PROFILES
-from runner.instruments.tools.generator import Arrived, Load, cores_for, cut_by_software, listed
+from runner.instruments.tools.generator import Arrived, Load, cores_for, cut_by_software, parse_cores
 from runner.instruments.traffic.calibration import lengths_of, limit, most
 from runner.lab.node import LabNode
 from runner.lab.probes import generate
@@ -217,7 +217,7 @@ def test_the_last_half_of_four_cores_and_more_is_the_generators() -> None:
     assert cores("Cpus_allowed_list:\t0-15\n") == [8, 9, 10, 11], "no more than four"
     assert cores("Cpus_allowed_list:\t0-2\n") == []
     assert cores("") == [], "a machine that does not tell"
-    assert listed("Cpus_allowed_list:\t0-1,4,6-7\n") == [0, 1, 4, 6, 7]
+    assert parse_cores("Cpus_allowed_list:\t0-1,4,6-7\n") == [0, 1, 4, 6, 7]
 
 
 class Port(Answers):

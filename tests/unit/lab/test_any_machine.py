@@ -10,7 +10,7 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.data.errors import CannotRunHere, CommandError
-from runner.instruments.tools.generator import listed
+from runner.instruments.tools.generator import parse_cores
 from runner.lab.kernels import qemu
 from runner.lab.kernels.uml import Uml
 from runner.lab.machine import apparmor_hint
@@ -72,7 +72,7 @@ def test_a_profile_that_may_have_denied_it_is_named(said: str, profile: str, tmp
 
 
 def test_lists_of_many_cores_are_read() -> None:
-    assert listed("Cpus_allowed_list:\t0-63,128-191\n") == [*range(64), *range(128, 192)]
+    assert parse_cores("Cpus_allowed_list:\t0-63,128-191\n") == [*range(64), *range(128, 192)]
 
 
 def test_interrupts_belong_to_the_cores_of_the_header_some_of_which_may_be_offline() -> None:
