@@ -28,7 +28,7 @@ from runner.data.wan import FACTORS as WAN_RANGES
 from runner.data.wan import in_range
 from runner.design.experiment import Experiment
 from runner.instruments.instrument import Instrument
-from runner.vpn.guard import files_of, guarded, in_words
+from runner.vpn.guard import files_of, guard, in_words
 from runner.vpn.plugin import Vpn, with_version
 
 Kind = TypeVar("Kind")
@@ -243,7 +243,7 @@ def _finished(name: str, plugin: type[Vpn]) -> Vpn:
     with _blaming(cannot, files_of(plugin)):
         made = plugin()
     with _blaming(cannot, files_of(plugin), UsageError):  # which says itself what is wrong
-        return guarded(made)
+        return guard(made)
 
 
 def digest_of(vpn: Vpn) -> str:
@@ -301,7 +301,9 @@ def load_experiment(name: str) -> Experiment:
     experiment = getattr(module, "EXPERIMENT", None)
     if not isinstance(experiment, Experiment):
         raise UsageError(f"{name} defines no EXPERIMENT (runner.design.experiment.Experiment)")
-    return experiment.settled(factors(), {instrument.name: instrument.factors for instrument in instruments().values()})
+    return experiment.with_defaults(
+        factors(), {instrument.name: instrument.factors for instrument in instruments().values()}
+    )
 
 
 def _is_path(kind: str, name: str) -> bool:

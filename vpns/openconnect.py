@@ -13,7 +13,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site, higher_numbered, lower_numbered
 from runner.vpn.declared import Abilities, Declared, Security
-from runner.vpn.lifecycle import Lifecycle, Rekeying, told
+from runner.vpn.lifecycle import Lifecycle, Rekeying, log_mark
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
 from vpns._certificates import certificates
@@ -179,7 +179,7 @@ route-del-cmd = "ip route del %{{R}} dev %{{D}}"
         )
 
     def lifecycle(self) -> Lifecycle:
-        return Lifecycle(Rekeying(("clock",), mark=told("openconnect-{}", self.connected)))  # ocserv's rekey-time
+        return Lifecycle(Rekeying(("clock",), mark=log_mark("openconnect-{}", self.connected)))  # ocserv's rekey-time
 
 
 OpenConnect.declared = Declared(

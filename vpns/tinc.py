@@ -16,7 +16,7 @@ from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site, higher_numbered, lower_numbered
 from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security
-from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer, told
+from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer, log_mark
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
 from vpns._links import exists
@@ -182,7 +182,7 @@ class Tinc(Vpn):
         )
 
     def lifecycle(self) -> Lifecycle:
-        rekeying = Rekeying(("clock",), mark=told("tincd", "Expiring symmetric keys"))
+        rekeying = Rekeying(("clock",), mark=log_mark("tincd", "Expiring symmetric keys"))
         return Lifecycle(rekeying, (Timer(ping(), "tinc.conf(5)"),))
 
 

@@ -79,14 +79,14 @@ device:
 crypto:
   private-key: {secrets[f"{me.name}.key"]}
   public-key: {secrets[f"{me.name}.pub"]}
-  trusted-keys: {quoted(secrets[f"{peer.name}.pub"] for peer in peers)}
-  algorithms: {quoted([self.offers.ciphers[params["cipher"]]])}
+  trusted-keys: {yaml_list(secrets[f"{peer.name}.pub"] for peer in peers)}
+  algorithms: {yaml_list([self.offers.ciphers[params["cipher"]]])}
 listen: "{port}"
-peers: {quoted(bracket_address(peer.wan_address) for peer in peers)}
+peers: {yaml_list(bracket_address(peer.wan_address) for peer in peers)}
 {TIMEOUT}
 {f"keepalive: {me.keepalive_s}" if me.keepalive_s else "keepalive: ~"}
 mode: router
-claims: {quoted(claims)}
+claims: {yaml_list(claims)}
 auto-claim: false
 port-forwarding: false
 """
@@ -125,7 +125,7 @@ port-forwarding: false
         return Lifecycle(timers=(Timer(TIMEOUT, "vpncloud(1)"),))
 
 
-def quoted(texts: Iterable[str]) -> str:
+def yaml_list(texts: Iterable[str]) -> str:
     """A list of YAML."""
     return "[" + ", ".join(f'"{text}"' for text in texts) + "]"
 

@@ -100,16 +100,16 @@ class Yggdrasil(Vpn):
             node.run("ip", "route", "add", peer.lan, "via", f"10.60.{number}.{peer.number}", "src", me.lan_address)
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
-        return len(self.told(node, "sessions")) >= len(peers)
+        return len(self.ask_daemon(node, "sessions")) >= len(peers)
 
-    def told(self, node: Node, what: str) -> list[dict[str, object]]:
+    def ask_daemon(self, node: Node, what: str) -> list[dict[str, object]]:
         """What the daemon says of its ``peers`` or ``sessions``."""
         ask = ("yggdrasilctl", "-endpoint", f"unix://{SOCKET}", "-json", f"get{what.capitalize()}")
         answer_json = node.run(*ask, check=False).stdout
         return json.loads(answer_json).get(what) or [] if answer_json.startswith("{") else []
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
-        carrying = [session for session in self.told(node, "sessions") if session.get("bytes_sent")]
+        carrying = [session for session in self.ask_daemon(node, "sessions") if session.get("bytes_sent")]
         if not carrying:
             raise ProofError("yggdrasil has no session that has carried anything")
         build = node.run("yggdrasil", "-version").stdout

@@ -20,7 +20,7 @@ from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import SITES, check_machine
 from runner.tunnel.bring_up import make_secrets
 from runner.vpn import deploy as deployment
-from runner.vpn.page import CA, page, unencrypted
+from runner.vpn.page import CA, encryption_warning, page
 from runner.vpn.plugin import Vpn
 from runner.vpn.recipe import check_offered
 
@@ -179,7 +179,7 @@ def deploy(
     check_days(days)
     check_offered(vpn, params)
     refuse_beside(vpn)
-    if warning := unencrypted(vpn, params):
+    if warning := encryption_warning(vpn, params):
         say(warning)
     rootless.enter("netns")
     check_machine()

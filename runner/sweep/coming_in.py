@@ -18,7 +18,7 @@ from runner.sweep.conductor import Conductor
 from runner.sweep.request import Request
 from runner.sweep.run_record import describe, measured_vpns, membership, wanted
 from runner.sweep.stopping import CHOICE_LOOKS_AT, LADDER, Going, choosing, going
-from runner.tunnel.bring_up import unsupported
+from runner.tunnel.bring_up import vpn_refusal
 from runner.vpn.plugin import Vpn
 
 EACH_S = 20.0  # that the passes of one VPN's ladders take, with its tunnels, before anything is sure of it
@@ -125,7 +125,7 @@ def _that_run_here(conductor: Conductor, later: Sequence[Vpn], room: int) -> tup
         while left and len(group) < room:
             vpn = left.pop(0)
             try:
-                no = unsupported(lab, vpn, vpn.recommended)
+                no = vpn_refusal(lab, vpn, vpn.recommended)
             except PluginError as broken:
                 conductor.watcher.say(f"{vpn.name} is left out: {broken}")
                 continue

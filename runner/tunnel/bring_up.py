@@ -24,8 +24,8 @@ from runner.lab.software import builds, layers
 from runner.lab.software.checksums import damage
 from runner.tunnel.contradiction import refuse_contradiction, refuse_other_exchange
 from runner.tunnel.inner import ipv6_through
-from runner.tunnel.path import refused
-from runner.tunnel.proof import ANSWER_PORT, answered, answers, prove, renew_answering, start_answering
+from runner.tunnel.path import path_refusal
+from runner.tunnel.proof import ANSWER_PORT, answers, has_answer, prove, renew_answering, start_answering
 from runner.vpn.plugin import Secrets, Vpn, confidential, entry
 
 UP_WITHIN_S = 15.0 * PATIENCE
@@ -76,7 +76,7 @@ class Bench:
         self.close()
         self.lab, self.tunnel = self.renewal()
 
-    def shared(self, name: str, make: Callable[[], AbstractContextManager[Any]], *, port: str = "") -> Any:
+    def get_shared(self, name: str, make: Callable[[], AbstractContextManager[Any]], *, port: str = "") -> Any:
         """What the measurements in this tunnel share: made at first use, ended with the tunnel, made anew in a new one.
 
         ``port``: the port of a host that it holds. What held it before is ended. Raises what ``make`` raises.
@@ -171,10 +171,10 @@ def missing_tools(node: Node, vpn: Vpn) -> list[str]:
     return [tool for tool in vpn.software.tools if not any(path == tool or path.endswith(f"/{tool}") for path in paths)]
 
 
-def unsupported(lab: Lab, vpn: Vpn, params: Params) -> Unsupported | None:
+def vpn_refusal(lab: Lab, vpn: Vpn, params: Params) -> Unsupported | None:
     """Why the VPN cannot run in this lab, by the path, the tools, or the plugin's live probe on a gateway; else
     None. Raises InstrumentError where the lab's software is damaged."""
-    if no := refused(lab, vpn):
+    if no := path_refusal(lab, vpn):
         return no
     if vpn.software.version and lab.kind != "netns":
         own = vpn.name.partition("@")[0]
@@ -222,7 +222,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     first_payload = lab.host1.spawn(*ask, log="first-payload")
     started = time.monotonic()
     start(lab, vpn, params)
-    if not answered(lab.host1, _ended(first_payload)):
+    if not has_answer(lab.host1, _exit_code(first_payload)):
         if renew_answering(lab):
             raise InstrumentError("the far host's answering probe had died before the tunnel was up")
         raise TimeoutError(f"no payload came through the tunnel within {UP_WITHIN_S:g} s: {_states(lab, vpn)}")
@@ -253,7 +253,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     return Tunnel(address, setup_s, evidence, proof, timers)
 
 
-def _ended(first_payload: Process) -> int:
+def _exit_code(first_payload: Process) -> int:
     """The exit code of the program that asks for the first payload. Raises InstrumentError where it does not end in its
     time, because somebody stopped it."""
     try:

@@ -27,7 +27,7 @@ from runner.lab.readings.seen import Counters, Seen, counters, everything
 from runner.lab.shape.site import ip_version
 from runner.tunnel.bottleneck import PAYLOAD_SHARE, Pieces, fragments_in, limit_of, pieces_in, policed_in
 from runner.vpn.plugin import Vpn
-from runner.vpn.recognised import Recognised, standing, wanted
+from runner.vpn.recognised import Recognised, probe_request, standing
 
 NOW_S = 3.0  # that the gateways are watched without a probe's traffic
 PINGS, EVERY_S = 10, 0.2  # others than root may ping no faster
@@ -90,7 +90,7 @@ class _Examining:
         self.nodes = dict(nodes)
         self.programs = {vpn.name: vpn.sign.programs for vpn in vpns}
         with ThreadPoolExecutor() as threads:
-            every = threads.map(lambda node: everything(node, wanted(vpns)), self.nodes.values())
+            every = threads.map(lambda node: everything(node, probe_request(vpns)), self.nodes.values())
             self.seen = dict(zip(self.nodes, every, strict=True))
         ends = {name: outer(name, seen) for name, seen in self.seen.items()}
         self.public = {name: public for name, (public, _) in ends.items()}
@@ -180,7 +180,7 @@ class _Examining:
                     process["role"] = "vpn" if pid in self.pids[name] else "other"
         return reading
 
-    def counted(self) -> dict[str, Counters]:
+    def read_counters(self) -> dict[str, Counters]:
         """The counters of both gateways."""
         with ThreadPoolExecutor() as threads:
             return dict(zip(self.names, threads.map(counters, self.nodes.values()), strict=True))
@@ -206,10 +206,10 @@ class _Examining:
         headers = HEADERS_BYTES[ip_version(to)]
 
         def cut(length: int) -> bool | None:
-            before = self.counted()
+            before = self.read_counters()
             if not self.ping(to, own=own, size=length - headers, count=3, df=True):
                 return None
-            return fragments_in(before, self.counted()) >= 3
+            return fragments_in(before, self.read_counters()) >= 3
 
         longest = cut(mtu)
         if not longest:
@@ -255,7 +255,7 @@ def examine(
     say("vpneval looks at " + " and ".join(nodes) + ", and changes nothing there.")
     at = _Examining(nodes, outer, vpns)
     at.find()
-    before, watch = at.counted(), LoadWatch()
+    before, watch = at.read_counters(), LoadWatch()
     started = time.monotonic()
     try:
         with at.watching() as read:
@@ -266,7 +266,7 @@ def examine(
     except (MeasurementError, KeyError, ValueError) as unread:
         loads = []
         at.unmeasured.append(f"what the gateways are busy with: {unread}")
-    after, seconds = at.counted(), time.monotonic() - started
+    after, seconds = at.read_counters(), time.monotonic() - started
     pieces = pieces_in(before, after, seconds)
     found = Look(
         gateways={
@@ -291,10 +291,10 @@ def examine(
         max_rate_bps=max_bps,
         unmeasured=at.unmeasured,
     )
-    return _between(at, found, max_bps, say) if len(at.names) == 2 else found
+    return _measure_between(at, found, max_bps, say) if len(at.names) == 2 else found
 
 
-def _between(at: _Examining, found: Look, max_bps: float | None, say: Callable[[str], None]) -> Look:
+def _measure_between(at: _Examining, found: Look, max_bps: float | None, say: Callable[[str], None]) -> Look:
     """What is found with pings, and with TCP up to ``max_bps``, on the path and in the tunnel."""
     near, far = at.names
     outer = at.public[far]
@@ -335,20 +335,20 @@ def _between(at: _Examining, found: Look, max_bps: float | None, say: Callable[[
             "rates: no probe sends more than pings. To measure them: --max-rate 200M, or what your line can spare"
         )
         return found.model_copy(update={"unmeasured": at.unmeasured})
-    return _rated(at, found, max_bps, say)
+    return _measure_rates(at, found, max_bps, say)
 
 
-def _rated(at: _Examining, found: Look, max_bps: float, say: Callable[[str], None]) -> Look:
+def _measure_rates(at: _Examining, found: Look, max_bps: float, say: Callable[[str], None]) -> Look:
     say(f"vpneval sends TCP for 3 s each way, on the path and in the tunnel, at most {max_bps / 1e6:.4g} Mbit/s.")
     of_path = at.rates(at.public[at.names[1]], at.line, max_bps, [])
     if not of_path:
         ports = ", ".join(TRIED)
         at.unmeasured.append(f"the path's rate: no TCP port of {at.names[1]} comes through; let one in: {ports}")
     loads: list[MachineLoad] = []
-    before = at.counted()
+    before = at.read_counters()
     started = time.monotonic()
     of_tunnel = at.rates(at.to, at.own, max_bps, loads) if at.to else []
-    after, seconds = at.counted(), time.monotonic() - started
+    after, seconds = at.read_counters(), time.monotonic() - started
     if at.to and not of_tunnel:
         at.unmeasured.append(
             f"the tunnel's rate: no TCP port of {at.names[1]} at {at.to} comes through; a firewall there"

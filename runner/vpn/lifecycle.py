@@ -36,7 +36,7 @@ class Rekeying:
     mark: Callable[[Node, Sequence[Site]], str] = _no_clock
 
 
-def told(log: str, words: str) -> Callable[[Node, Sequence[Site]], str]:
+def log_mark(log: str, words: str) -> Callable[[Node, Sequence[Site]], str]:
     """A ``mark``: how often ``words`` are in the log (``{}`` is the peer's name), to which each rekey adds them."""
 
     def mark(node: Node, peers: Sequence[Site]) -> str:

@@ -11,7 +11,7 @@ from runner.data.errors import UsageError
 from runner.data.levels import Params
 from runner.lab.node import Completed
 from runner.lab.shape.site import Site, helper_site, peers_of
-from runner.vpn.plugin import Secrets, Vpn, offered
+from runner.vpn.plugin import Secrets, Vpn, level_refusal
 
 # Questions that a plugin asks; a person looks instead of typing them.
 QUESTIONS = ("test", "ss", "find")
@@ -120,14 +120,14 @@ class RecipeScript(NotedNode):
                 self.lines.append(f"until_there {shlex.join(argv)}")
         elif argv[:2] == ("rm", "-f"):
             self.lines.append(f"unused {shlex.join(argv[2:])}")
-        elif there := self._dialed(argv):
+        elif there := self._dial_check(argv):
             self.lines.append(f"until {shlex.join(argv)} || {there}; do alive; sleep 2; done")
         else:
             here = f" <<'END'\n{input.rstrip()}\nEND" if input is not None else ""
             self.lines.append(shlex.join(argv) + ("" if check else " || true") + here)
         return Completed(0, f"<output of {argv[0]}> :2222 ", "")
 
-    def _dialed(self, argv: Sequence[str]) -> str:
+    def _dial_check(self, argv: Sequence[str]) -> str:
         """The command that succeeds once what ``argv`` dials is there; "" where it does not dial."""
         command = shlex.join(argv)
         return next((there for begin, there in self.dials.items() if command.startswith(f"{begin} ")), "")
@@ -169,7 +169,7 @@ def script_beside(vpn: Vpn, params: Params, sites: Sequence[Site], secrets: Secr
 
 def check_offered(vpn: Vpn, params: Params) -> None:
     """Raise UsageError for levels that the VPN does not have, or that today's daemons refuse."""
-    if no := offered(vpn, params):
+    if no := level_refusal(vpn, params):
         raise UsageError(f"{vpn.name}: {no.reason}")
     if "inner" in params and not vpn.inner_ipv6:
         raise UsageError(f"{vpn.title} does not carry IPv6 between the sites here. Leave --set inner out")

@@ -30,7 +30,7 @@ class Preloaded(kernels.Uml):
     def __init__(self, *libraries: Path) -> None:
         self.libraries = libraries
 
-    def preloaded(self) -> list[Path]:
+    def libraries_to_preload(self) -> list[Path]:
         return list(self.libraries)
 
 

@@ -11,7 +11,7 @@ import pytest
 from runner.catalogue import load_vpn
 from runner.lab.node import LabNode, wait_until
 from runner.lab.shape.site_to_site import Lab
-from runner.tunnel.bring_up import unsupported
+from runner.tunnel.bring_up import vpn_refusal
 from runner.vpn.plugin import Vpn
 from tests.lab.test_abilities import LabFor, bring, keys, lab_for, only_by, reworded
 
@@ -120,7 +120,7 @@ def test_ethernet_where_the_plugin_asks_for_ip(lab_for: LabFor, name: str) -> No
     vpn, (near_device, old, new) = load_vpn(name), SWITCHED[name]
     assert "Ethernet" in declared(vpn)
     lab = lab_for(name)
-    if no := unsupported(lab, vpn, vpn.comparable):
+    if no := vpn_refusal(lab, vpn, vpn.comparable):
         pytest.skip(f"{name}: {no.reason}")
     secrets = keys(lab, vpn)
     switched = reworded(vpn, lambda text, me: text.replace(old, new), of_taps)

@@ -27,7 +27,7 @@ from runner.lab.shape.site_to_site import SITES, Lab, namespace_lab
 from runner.lab.shape.topologies import ospf
 from runner.lab.software.image import Image
 from runner.tunnel.bring_up import bring_up, make_secrets, start_services
-from runner.tunnel.inner import kept
+from runner.tunnel.inner import keep_routes
 from runner.vpn.plugin import Vpn
 from tests.contract import this_machine
 from tests.lab.commands import start, until, vpneval
@@ -94,7 +94,7 @@ def test_a_restart(image: Image, tmp_path: Path) -> None:
 )
 def test_ipv6_comes_back(image: Image, tmp_path: Path, name: str, failure: str) -> None:
     levels = {"failure": failure, "inner": "6"}
-    with tunnel(image, tmp_path, name, **levels) as (lab, vpn, address), kept(lab, vpn, levels):
+    with tunnel(image, tmp_path, name, **levels) as (lab, vpn, address), keep_routes(lab, vpn, levels):
         assert address == "fd02::2"
         found = outage(lab, address, break_by(lab, vpn, dict(vpn.comparable), failure), LONG, random.Random(1))
     assert found.recovered_s is not None

@@ -21,7 +21,7 @@ from runner.instruments.failures.prepare import Breaking, routed_topology
 from runner.instruments.instrument import Asked
 from runner.instruments.result import Measured
 from runner.tunnel.bring_up import Bench
-from runner.tunnel.inner import KEPT_S, kept
+from runner.tunnel.inner import KEPT_S, keep_routes
 from runner.vpn.plugin import Vpn
 
 BESIDE_S = 30.0  # that it is watched whether a tunnel lives on without its coordinator
@@ -55,7 +55,7 @@ def recovery(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
         return outage(bench.lab, bench.address, break_by(bench.lab, vpn, tunnel_levels(params), failure), watch, rng)
 
     def kept_once(rng: random.Random) -> Outage:
-        with kept(bench.lab, vpn, params):
+        with keep_routes(bench.lab, vpn, params):
             return once(rng)
 
     started = time.monotonic()

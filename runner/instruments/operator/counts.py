@@ -30,7 +30,7 @@ from runner.papers.tables import (
     printed_tables,
 )
 from runner.tunnel.bring_up import Bench
-from runner.vpn.plugin import Vpn, offered
+from runner.vpn.plugin import Vpn, level_refusal
 from runner.vpn.recipe import NotedNode
 
 PUBLIC = (".crt", ".pub")
@@ -95,7 +95,7 @@ class Setup:
 def operations(vpn: Vpn, params: Params) -> Measured:
     """All counts, at these tunnel levels. Raises UsageError for levels that the VPN does not have."""
     started = time.monotonic()
-    if no := offered(vpn, params):
+    if no := level_refusal(vpn, params):
         raise UsageError(f"{vpn.name}: {no.reason}")
     pair = on_paper(vpn, params, mesh(2))
     drafts = [*pair.drafts.values()]
@@ -228,7 +228,7 @@ def by_configuration(vpn: Vpn, params: Params) -> list[str]:
             continue
         for integrity in (params["integrity"], "aead", *vpn.offers.integrities):
             levels = {**params, "cipher": cipher, "integrity": integrity}
-            if offered(vpn, levels):
+            if level_refusal(vpn, levels):
                 continue
             try:
                 setup = on_paper(vpn, levels, mesh(2))

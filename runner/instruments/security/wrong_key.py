@@ -33,7 +33,7 @@ from runner.lab.node.probing import probe
 from runner.lab.shape.site import Site, peers_of
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench, equip, prepare_beside, start_beside
-from runner.tunnel.proof import ANSWER_PORT, answered
+from runner.tunnel.proof import ANSWER_PORT, has_answer
 from runner.vpn.plugin import Secrets, Vpn, entry
 
 LEAST_S, TIMES = 2.0, 2.0  # how long to wait: at least, and in all, in set-up times of the right key
@@ -148,7 +148,7 @@ def attempt(
                 if since is None and heard():  # from now on it could be accepted
                     since = time.monotonic()
                     end = since + left_s
-        accepted = not first.alive() and answered(lab.host1, first.wait(1))
+        accepted = not first.alive() and has_answer(lab.host1, first.wait(1))
         first.stop()
         heard()
         return accepted, from_impostor, to_open_ports(strange, calls), refused

@@ -127,7 +127,7 @@ def echoing(bench: Bench) -> Echo:
         with probe(bench.lab.host1, "visit", "near", bench.address, str(HTTP_PORT), ready="ready") as near:
             yield Echo(Worker(bench.lab.host1, "visit", near))
 
-    shared: Echo = bench.shared("echo beside", open_echo)
+    shared: Echo = bench.get_shared("echo beside", open_echo)
     return shared
 
 
@@ -140,4 +140,4 @@ def stamping(bench: Bench, counter: Generator) -> StampedSender:
             yield Worker(bench.lab.host1, "generate", sender)
 
     counter.stamps(0)  # what is late of the last time
-    return StampedSender(bench.shared("stamped sender", open_sender), counter)
+    return StampedSender(bench.get_shared("stamped sender", open_sender), counter)

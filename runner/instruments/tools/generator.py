@@ -297,7 +297,7 @@ def generator(bench: Bench, address: str = "", *, reverse: bool = False, fragmen
     """The generator that the measurements in this tunnel share. It begins at first use, and ends with the tunnel or
     when another kind is asked for, so ask for it before each trial. ``address``: another of host2's than the
     tunnel's."""
-    shared: Generator = bench.shared(
+    shared: Generator = bench.get_shared(
         f"generator {address} {reverse} {fragments}",
         lambda: generating(bench.lab, address or bench.address, reverse=reverse, fragments=fragments),
         port=f"{'host1' if reverse else 'host2'}:{STAMPED_PORT}",

@@ -71,7 +71,7 @@ class Limits:
         packets = sum(piece.carried_bytes for piece, _, _ in self._watched) / PACKET_BYTES
         if self._fragments([site.name for site in bench.lab.sites]) > FEW * packets:
             with suppress(MeasurementError, CommandError):  # what cannot be asked is left out: the measurement stands
-                why = bench.shared("fits", lambda: nullcontext(fits(bench)))
+                why = bench.get_shared("fits", lambda: nullcontext(fits(bench)))
                 measured.warnings += [why] if why else []
         return measured
 
@@ -97,7 +97,7 @@ class Limits:
 
 def _read(bench: Bench) -> Readings | None:
     try:
-        read = bench.shared("loads", lambda: reading(bench.lab))
+        read = bench.get_shared("loads", lambda: reading(bench.lab))
         readings: Readings = read()
     except (MeasurementError, CommandError, OSError, ValueError):  # ValueError: a kernel that tells it in other words
         with suppress(MeasurementError, CommandError, OSError):

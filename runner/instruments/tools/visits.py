@@ -69,7 +69,7 @@ class Visits:
 def visits(bench: Bench) -> Visits:
     """The visits of this tunnel. They begin at first use, and end with the tunnel or when a web server takes their
     port, so ask for them before each slice. Raises MeasurementError."""
-    shared: Visits = bench.shared(
+    shared: Visits = bench.get_shared(
         "visits",
         lambda: _open_visits(bench.lab, bench.address, lambda: bench.forget("visits")),
         port=HTTP_SERVER,

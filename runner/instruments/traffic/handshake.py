@@ -30,7 +30,7 @@ from runner.lab.readings.path import HEADERS_BYTES
 from runner.lab.shape.site import ip_version, peers_of
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import UP_WITHIN_S, Bench, equip, start
-from runner.tunnel.proof import ANSWER_PORT, answered
+from runner.tunnel.proof import ANSWER_PORT, has_answer
 from runner.vpn.plugin import Secrets, Vpn, entry
 
 ETHERNET, IPV6_BYTES, FRAGMENT = 14, 40, 44  # RFC 8200 §4.5
@@ -221,7 +221,7 @@ def carries(lab: Lab, vpn: Vpn) -> bool:
     program, address = f"{probes.FOLDER}/ask.py", entry(vpn, lab.sites)
     argv = ("python3", "-IS", program, "marker", address, str(ANSWER_PORT), f"{UP_WITHIN_S:g}")
     done = lab.host1.run(*argv, check=False, input=PAYLOAD, timeout=2 * UP_WITHIN_S)
-    return answered(lab.host1, done.code)
+    return has_answer(lab.host1, done.code)
 
 
 def prepare(lab: Lab) -> None:

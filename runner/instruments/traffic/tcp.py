@@ -131,7 +131,7 @@ def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring
     payload, direction, go, taken = params["payload"], params["direction"], Go.ON, 0
     while go is Go.ON:
         if payload == "text":
-            bench.shared(f"text {direction}", partial(_text, bench.lab, direction))
+            bench.get_shared(f"text {direction}", partial(_text, bench.lab, direction))
         sent = TEXT if payload == "text" else payload
         via = visits(bench)
         wire = wan_bytes(bench.lab) if taken < WIRE_SLICES else None

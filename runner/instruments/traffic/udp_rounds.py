@@ -124,7 +124,7 @@ class Offering:
             piece.note_carried(trial.received * self.payload_bytes, trial.sent * self.payload_bytes)
         search.learn(trial)
         values = {"asked_rate_bps": trial.asked_rate_bps, "sent": trial.sent, "received": trial.received}
-        if not search.seeding and not search.limited:
+        if not search.seeding and not search.generator_limited:
             values["udp_throughput"] = search.reading_bps(trial)
         self.settle(load.rate_bps)
         return values
@@ -149,7 +149,9 @@ class Offering:
     def seed(self) -> None:
         """Trials until something has failed, and something has passed; or until the generator can offer no more."""
         search = self.so_far.search
-        while search.seeding and not search.limited and not search.hopeless and len(search.trials) < MOST_SEEDS:
+        while (
+            search.seeding and not search.generator_limited and not search.hopeless and len(search.trials) < MOST_SEEDS
+        ):
             trial = self.trial(*search.next_load())
             search.learn(trial)
             if trial.loss_ratio > LOSS_RATIO:  # it has filled the queues
@@ -257,9 +259,13 @@ def throughput(
     # Where VPNs take turns, the readings of the slices are the samples: they follow the drift, which a posterior
     # over all of them takes for noise.
     detail = detail_of(so_far, first) | {**made_of, "pooled": not turns, "estimand": "median"}
-    if search.limited or search.seeding:
+    if search.generator_limited or search.seeding:
         highest_bps = statistics.median_high(trial.offered_rate_bps for trial in passed[-3:])
-        why = "the generator could offer no more" if search.limited else "its time ended before a higher rate failed"
+        why = (
+            "the generator could offer no more"
+            if search.generator_limited
+            else "its time ended before a higher rate failed"
+        )
         measured.warnings.append(f"UDP throughput is at least this: {why}")
         return [measurement("udp_throughput", highest_bps, interval_bps=None, **detail)]
     median = search.median()
@@ -275,7 +281,7 @@ def detail_of(so_far: SearchMemory, first: int) -> dict[str, Any]:
     return {
         "criterion": f"the median trial of {search.duration_s:g} s loses 1 %",
         "confirmed_rate_bps": None,
-        "flags": ["generator_limited"] if search.limited else [],
+        "flags": ["generator_limited"] if search.generator_limited else [],
         "trials": [
             {
                 "offered_rate_bps": round(trial.offered_rate_bps),

@@ -140,7 +140,9 @@ class UdpSockets(Instrument):
         drops: list[float] = []  # of what each trial sent, the share that the receiver's socket dropped
 
         def play(load: Load) -> Datagrams:
-            programs: Programs = bench.shared("programs", lambda: sending(bench.lab, bench.address, *buffers.values()))
+            programs: Programs = bench.get_shared(
+                "programs", lambda: sending(bench.lab, bench.address, *buffers.values())
+            )
             return programs.play(load)
 
         def offer(rate_bps: float, duration_s: float) -> Loss:

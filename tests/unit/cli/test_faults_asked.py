@@ -18,7 +18,7 @@ from runner.data.errors import CannotRunHere, UsageError
 from runner.data.merge import merge_runs
 from runner.data.store import Store, open_store
 from runner.data.trials import Measurement
-from runner.design.profile import PROFILES, Profile, changed
+from runner.design.profile import PROFILES, Profile, with_duration
 from runner.lab.node import logs
 from runner.lab.node.logs import LogFile, tail
 from runner.lab.places import rootless
@@ -131,7 +131,7 @@ def test_a_profile_noted_in_earlier_words_goes_on(tmp_path: Path, profile: Profi
     asked = request("reference", vpns="ipip", profile=profile.name, duration_s=duration_s)
     with open_store(tmp_path / "run") as store:
         run = describe(asked, store, {}, Image("trixie", Path("/"), "abc", {}), {}, measured_vpns(store))
-        before = changed(profile, duration_s) if duration_s else profile
+        before = with_duration(profile, duration_s) if duration_s else profile
         assert before.note not in before.noted_before
         for words in (before.note, *before.noted_before):
             store.save_run(run.model_copy(update={"profile_note": words}))
@@ -143,7 +143,7 @@ def test_a_profile_noted_in_earlier_words_goes_on(tmp_path: Path, profile: Profi
 
 def test_a_run_whose_searches_had_trials_of_another_length_does_not_go_on() -> None:
     assert PROFILES["thesis"].noted_before
-    assert not changed(PROFILES["thesis"], 3).noted_before, "its trials were of 10 s, whatever --duration said"
+    assert not with_duration(PROFILES["thesis"], 3).noted_before, "its trials were of 10 s, whatever --duration said"
 
 
 def test_the_digest_is_of_what_a_plugin_is_made_of(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ class Watched:
     def __init__(self) -> None:
         self.lab, self.now_s = object(), 0.0
 
-    def shared(self, name: str, make: Any, *, port: str = "") -> Any:
+    def get_shared(self, name: str, make: Any, *, port: str = "") -> Any:
         return self.read
 
     def read(self) -> dict[str, Any]:

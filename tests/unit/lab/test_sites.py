@@ -31,7 +31,7 @@ from runner.search import Loss
 from runner.stages.examination import path_checks
 from runner.sweep.request import Request, site_limits
 from runner.sweep.seen import for_path, from_path, without_rate
-from runner.tunnel.path import refused
+from runner.tunnel.path import path_refusal
 from tests.unit.asking import request
 from tests.unit.helpers import named_secrets
 
@@ -457,7 +457,7 @@ def test_the_ports_that_a_lab_tries_are_those_of_the_plugins() -> None:
     ],
 )
 def test_what_a_path_allows(vpn: str, path: BarePath, reason: str) -> None:
-    no = refused(Lab({}, path=path), load_vpn(vpn))
+    no = path_refusal(Lab({}, path=path), load_vpn(vpn))
     assert bool(no) == bool(reason)
     if no:
         assert re.search(reason, no.reason)
@@ -467,9 +467,9 @@ def test_a_nat_refuses_what_cannot_pass_it_and_what_it_does_not_forward(tmp_path
     path = BarePath(1500, on_link=False, tried=("udp/4242",), open=("udp/4242",))
     text = TWO.replace("port = 2200", 'public_address = "203.0.113.9"\nforwards = ["udp/4242"]')
     lab = Lab({}, sites_of(tmp_path, text), path=path)
-    assert refused(lab, load_vpn("nebula")) is None
-    assert "does not work through the NAT before gw1 and gw2" in refused(lab, load_vpn("gre")).reason  # type: ignore[union-attr]
-    said = refused(lab, load_vpn("tinc")).reason  # type: ignore[union-attr]
+    assert path_refusal(lab, load_vpn("nebula")) is None
+    assert "does not work through the NAT before gw1 and gw2" in path_refusal(lab, load_vpn("gre")).reason  # type: ignore[union-attr]
+    said = path_refusal(lab, load_vpn("tinc")).reason  # type: ignore[union-attr]
     assert said == "the NAT before gw2 does not forward tcp/655, udp/655: list it in forwards of [gw2]"
 
 
