@@ -66,12 +66,12 @@ def load_vpn(name: str) -> Vpn:
         module, stem = importlib.import_module(f"vpns.{name}"), name
     kind = _the_last(name, _defined_in(module, Vpn), "runner.vpn.plugin.Vpn")
     kind.name = stem
-    return _finished(name, kind)
+    return make_plugin(name, kind)
 
 
 def load_vpn_as(name: str, change: Callable[[type[Vpn]], type[Vpn]]) -> Vpn:
     """The plugin ``name`` as another class of it."""
-    return _finished(name, change(type(load_vpn(name))))
+    return make_plugin(name, change(type(load_vpn(name))))
 
 
 def instruments() -> dict[str, Instrument]:
@@ -89,7 +89,7 @@ def add_instrument(path: str) -> Instrument:
     if not _is_path("instrument", path):
         raise UsageError(f"an instrument from outside the tree is a file whose name ends in .py, not {path}")
     kinds = _defined_in(_from_file("instrument", path), Instrument)
-    made = _made(path, _the_last(path, kinds, "runner.instruments.instrument.Instrument"))
+    made = make_instrument(path, _the_last(path, kinds, "runner.instruments.instrument.Instrument"))
     others = {name: instrument for name, instrument in instruments().items() if _FILES.get(name) != Path(path)}
     if made.name in others:
         raise UsageError(
@@ -111,13 +111,13 @@ _ADDED: dict[str, Instrument] = {}
 _FILES: dict[str, Path] = {}  # of those
 
 
-def blamed(instrument: Instrument, broken: BaseException) -> str:
+def describe_fault(instrument: Instrument, broken: BaseException) -> str:
     """A sentence on an exception that an instrument should not have raised, with the line of its file."""
     file = _FILES.get(instrument.name) or Path(sys.modules[type(instrument).__module__].__file__ or "")
     return f"the instrument {instrument.name} is broken: {file.name}, {in_words(broken, [file])}"
 
 
-def _made(path: str, kind: type[Instrument]) -> Instrument:
+def make_instrument(path: str, kind: type[Instrument]) -> Instrument:
     """The instrument of a file. Raises UsageError for any error that can be seen in it."""
     lacks = [what for what in ("name", "metrics") if not hasattr(kind, what)] + sorted(kind.__abstractmethods__)
     if lacks:
@@ -232,7 +232,7 @@ def _whole_number(factor: str, level: str, between: tuple[int, int]) -> str:
     return str(int(level))
 
 
-def _finished(name: str, plugin: type[Vpn]) -> Vpn:
+def make_plugin(name: str, plugin: type[Vpn]) -> Vpn:
     """An instance of the plugin. Raises UsageError that names what is missing in it."""
     needed = ("title", "dataplane", "transport", "comparable", "recommended")
     missing = [attribute for attribute in needed if not hasattr(plugin, attribute)]

@@ -88,7 +88,7 @@ class Experiment:
         varied = [dict(zip(named, levels, strict=True)) for levels in itertools.product(*named.values())]
         combined = [params | levels for params in combined for levels in varied]
         for factor, measured in self.within.items():
-            combined = [each for params in combined for each in _within(params, factor, measured)]
+            combined = [each for params in combined for each in _with_and_without(params, factor, measured)]
         combined = _once(combined)
         wanted = [params for params in combined if not any(skip.items() <= params.items() for skip in profile.skip)]
         if self.sensible:
@@ -166,7 +166,7 @@ class Experiment:
         return combinations
 
 
-def _within(
+def _with_and_without(
     params: dict[str, str], factor: str, measured: Callable[[Mapping[str, str]], Collection[bool]]
 ) -> list[dict[str, str]]:
     """The combination with the level of ``factor`` that it has, without it, or both."""

@@ -40,7 +40,7 @@ class Orders:
         judged = share_of(held, held + turned, between).model_copy(update={"note": self.note})
         return data.check_scale(judged, *self.vpns)
 
-    def every(self, data: Data) -> Judgement:
+    def every_pair(self, data: Data) -> Judgement:
         """The claim that each pair has the same order in each test."""
         judged = all_of({name: partial(_itself, one) for name, one in self.parts.items()})
         return judged.model_copy(update={"note": self.note})

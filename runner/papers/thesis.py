@@ -111,7 +111,7 @@ def same_order(vpn: str, data: Data) -> Judgement:
 
 def same_in_every(vpn: str, data: Data) -> Judgement:
     """Every test: each pair has its order in each of them."""
-    return order(vpn, data).every(data)
+    return order(vpn, data).every_pair(data)
 
 
 def spread(data: Data) -> Judgement:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from runner.catalogue import blamed, instruments
+from runner.catalogue import describe_fault, instruments
 from runner.data.errors import InstrumentError, PluginError, Unsupported, UsageError, VpnevalError
 from runner.data.foreign import caught
 from runner.data.levels import tunnel_levels
@@ -85,7 +85,7 @@ class _Asking:
 
     def _refuses(self, instrument: Instrument, vpn: Vpn, cell: Cell) -> Unsupported | None:
         def blame(broken: BaseException) -> None:
-            raise UsageError(blamed(instrument, broken)) from broken
+            raise UsageError(describe_fault(instrument, broken)) from broken
 
         with caught(blame, VpnevalError):
             no = instrument.refuses(self.lab, vpn, cell.params)

@@ -77,9 +77,11 @@ class Bench:
         self.lab, self.tunnel = self.renewal()
 
     def get_shared(self, name: str, make: Callable[[], AbstractContextManager[Any]], *, port: str = "") -> Any:
-        """What the measurements in this tunnel share: made at first use, ended with the tunnel, made anew in a new one.
+        """The thing called ``name`` that the measurements in this tunnel share. The first call makes it by ``make``; it
+        ends with the tunnel.
 
-        ``port``: the port of a host that it holds. What held it before is ended. Raises what ``make`` raises.
+        ``port``: the port of a host that it occupies; what occupied that port before is ended. Raises what ``make``
+        raises.
         """
         if name not in self._shared:
             self.free(port)
@@ -88,23 +90,23 @@ class Bench:
         return self._shared[name][0]
 
     def free(self, port: str) -> None:
-        """End what the measurements share and what holds this port of a host."""
+        """End each shared thing that occupies this port of a host."""
         for name in [name for name, (_, _, held) in self._shared.items() if port and held == port]:
             self.forget(name)
 
     def forget(self, name: str) -> None:
-        """End one thing that the measurements share: it is made anew at its next use."""
+        """End one shared thing; its next use makes a new one."""
         if name in self._shared:
             self._shared.pop(name)[1].close()
 
     def close(self) -> None:
-        """End what the measurements share."""
+        """End everything that the measurements share."""
         for name in reversed([*self._shared]):
             self.forget(name)
 
     def carries_payload(self) -> bool:
-        """Does the far host still answer through the tunnel, within a second? Raises InstrumentError where it was not
-        the tunnel's fault that it did not."""
+        """Does the far host still answer through the tunnel, within a second? Raises InstrumentError if it did not only
+        because its probe had died."""
         if answers(self.lab.host1, self.address):
             return True
         if renew_answering(self.lab) and answers(self.lab.host1, self.address):
@@ -254,8 +256,8 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
 
 
 def _exit_code(first_payload: Process) -> int:
-    """The exit code of the program that asks for the first payload. Raises InstrumentError where it does not end in its
-    time, because somebody stopped it."""
+    """The exit code of the program that asks for the first payload. Raises InstrumentError if it has not ended long
+    after its own time limit, which happens only if somebody stopped it."""
     try:
         return first_payload.wait(UP_WITHIN_S + 5)
     except TimeoutError as late:
@@ -264,9 +266,8 @@ def _exit_code(first_payload: Process) -> int:
 
 
 def start(lab: Lab, vpn: Vpn, params: Params) -> None:
-    """Start the VPN on every gateway, the last site's first; before them what it needs beside. Where one end must be
-    first, the next one waits until what the last one has sent is there: a ping comes behind it. Without an answer,
-    2 s."""
+    """Start the helper node, if the VPN needs one, then the VPN on every gateway, the last site's first. If one end must
+    be first, ping its peers (2 s at most) before the next start, so that its first packets have arrived."""
     start_beside(lab, vpn, params)
     for site in reversed(lab.sites):
         gateway, peers = lab.gateway(site), peers_of(site, lab.sites)
@@ -276,8 +277,8 @@ def start(lab: Lab, vpn: Vpn, params: Params) -> None:
 
 
 def prepare_beside(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> None:
-    """Make the node that the VPN needs beside its gateways, if any, with software and files. Of one that is there, what
-    runs is ended. Raises LabError, and MeasurementError where the lab has no place for it."""
+    """Make the node that the VPN needs beside its gateways, if any, with its software and files. If it exists already,
+    end what runs on it. Raises LabError, and MeasurementError if the lab has no place for the node."""
     if not vpn.beside:
         return
     me = helper_site(lab.sites[0], vpn.beside)
@@ -302,7 +303,8 @@ def start_beside(lab: Lab, vpn: Vpn, params: Params) -> None:
 
 
 def _states(lab: Lab, vpn: Vpn) -> str:
-    """What each gateway's plugin says of its tunnel, and which of its daemons have ended: for a failure's reason."""
+    """What each gateway's plugin says about its tunnel, and which daemons have ended. It becomes part of a failure's
+    reason."""
     states = [f"{vpn.beside}: {log} has ended with {how}" for log, how in _ended_beside(lab, vpn).items()]
     for site in lab.sites:
         gateway = lab.gateway(site)

@@ -1,7 +1,7 @@
-"""A tunnel that stands already between two gateways in use: what it is, what it carries, and what limits it.
+"""Looks at a tunnel that runs already between two gateways in use: what it is, what it carries, and what limits it.
 
-Nothing is changed there. Probes run for some seconds each: they read counters, send pings, and, up to a rate that the
-user has named, TCP (decision 0083).
+It changes nothing on the gateways. Its probes run for a few seconds each. They read counters and send pings; they send
+TCP only up to a rate that the user has named (decision 0083).
 """
 
 from __future__ import annotations
@@ -105,14 +105,14 @@ class _Examining:
     # --- which tunnel --------------------------------------------------------------------------------------------
 
     def find(self) -> None:
-        """Which tunnel leads from the first gateway to the second, and the address that it leads to."""
+        """Find the tunnel from the first gateway to the second, and the second one's address in it."""
         near = self.names[0]
         if len(self.names) == 1:
             if len(self.tunnels[near]) == 1:
                 self.tunnel = {near: self.tunnels[near][0]}
             if len(self.tunnels[near]) > 1:
                 self.unmeasured.append(
-                    f"{near} has several tunnels: name both gateways, and the one between them is meant"
+                    f"{near} has several tunnels. Name both gateways, and look takes the tunnel between them"
                 )
             return
         else:
@@ -127,16 +127,19 @@ class _Examining:
         self.pids |= {name: {str(pid) for pid in tunnel.pids} for name, tunnel in self.tunnel.items()}
 
     def _by_ends(self) -> None:
-        """Which tunnel it is by its outer packets' ends, where none leads to an address of the other gateway."""
+        """Find the tunnel by the addresses of its outer packets, if no route through one leads to the other gateway."""
         for name, other in (self.names, self.names[::-1]):
             known = _addresses(self.seen[other]) | {self.public[other]}
             for tunnel in self.tunnels[name]:
-                told = [word for line in tunnel.told for word in line.split()]  # a forward may dial when it is used
+                told = [
+                    word for line in tunnel.told for word in line.split()
+                ]  # a port forward may connect only when it is used
                 if any(end.rpartition(":")[0] in known or end in known for end in [*tunnel.ends, *told]):
                     self.tunnel.setdefault(name, tunnel)
 
     def _one_name(self) -> None:
-        """Both ends have the same VPN: what only the end says that dials, or answers, counts for both."""
+        """Give both ends the same VPN: often only the dialing gateway, or only the other one, shows which product it
+        is."""
         if len(self.tunnel) == 2:
             ends = [*self.tunnel.values()]
             best = max(ends, key=lambda one: (len(one.marks), bool(one.vpn)))
@@ -145,7 +148,8 @@ class _Examining:
                     self.tunnel[name] = replace(one, vpn=best.vpn, title=best.title)
 
     def _leading(self, name: str, other: str) -> Iterator[tuple[Recognised, str, str]]:
-        """The tunnels of ``name`` by which packets to an address of ``other`` go, the address, and that of ``name``."""
+        """Each tunnel through which ``name`` sends packets to an address of ``other``, with that address and the source
+        address that ``name`` uses."""
         mine, theirs = _addresses(self.seen[name]), _addresses(self.seen[other]) - {self.public[other]}
         by_device = {tunnel.device: tunnel for tunnel in self.tunnels[name] if tunnel.device}
         for address in sorted(theirs - mine, key=lambda one: int(ip_address(one))):
@@ -165,7 +169,7 @@ class _Examining:
 
     @contextmanager
     def watching(self) -> Iterator[Watching]:
-        """A function that reads both gateways, whose processes are those of the tunnel or others."""
+        """A function that reads the load of both gateways, and which of their processes belong to the tunnel."""
         with (
             probe(self.nodes[self.names[0]], "loads", self.names[0], ready="ready") as first,
             probe(self.nodes[self.names[-1]], "loads", self.names[-1], ready="ready") as last,
@@ -201,8 +205,8 @@ class _Examining:
         return {"rtt_ms": [float(one) for one in rtts.groups()], "loss_ratio": float(lost[1]) / 100}
 
     def whole(self, to: str, own: str, mtu: int) -> tuple[int | None, bool | None]:
-        """The longest packet that goes to ``to`` without a fragment on the path, and whether one of ``mtu`` bytes is
-        cut. None where it is not known: no packet of that length is answered."""
+        """The longest packet that travels to ``to`` unfragmented, and whether a packet of ``mtu`` bytes is fragmented.
+        None for what is not known, because no packet of that length is answered."""
         headers = HEADERS_BYTES[ip_version(to)]
 
         def cut(length: int) -> bool | None:
@@ -222,7 +226,7 @@ class _Examining:
         return (low if cut(low) is False else None), True
 
     def rates(self, to: str, own: str, max_bps: float, watch: list[MachineLoad]) -> list[float]:
-        """The rates of TCP both ways, with the loads of the slower one in ``watch``. Empty where no port is open."""
+        """The rates of TCP both ways; empty if no port is open. Puts the loads during the slower one into ``watch``."""
         near, far = (self.nodes[name] for name in (self.names[0], self.names[-1]))
         tried = [port for port in TRIED if port not in self.seen[far.name]["listening"]]
         ends = f"{to},{own}" if own else to
@@ -248,10 +252,10 @@ def examine(
     max_bps: float | None,
     say: Callable[[str], None],
 ) -> Look:
-    """Look at one gateway, or two and the tunnel between them. ``outer``: a gateway's address as the other one
-    reaches it, and its own there, where the inventory names one of its lines (else empty).
+    """Look at one gateway, or at two and the tunnel between them. ``outer``: gateway -> the address at which the other
+    one reaches it, and its own address on the line that the inventory names (empty if it names none).
 
-    ``max_bps``: no probe sends faster; without it none sends more than pings. Raises CannotRunHere."""
+    ``max_bps``: no probe sends faster than this; None: pings only. Raises CannotRunHere."""
     say("vpneval looks at " + " and ".join(nodes) + ", and changes nothing there.")
     at = _Examining(nodes, outer, vpns)
     at.find()
@@ -295,7 +299,7 @@ def examine(
 
 
 def _measure_between(at: _Examining, found: Look, max_bps: float | None, say: Callable[[str], None]) -> Look:
-    """What is found with pings, and with TCP up to ``max_bps``, on the path and in the tunnel."""
+    """``found`` with round trips, MTUs and, up to ``max_bps``, TCP rates, on the path and in the tunnel."""
     near, far = at.names
     outer = at.public[far]
     source = ("from", at.line) if at.line else ()
@@ -304,8 +308,8 @@ def _measure_between(at: _Examining, found: Look, max_bps: float | None, say: Ca
     named = {link["ifname"] for link in at.seen[near]["links"] for one in link["addr_info"] if one["local"] == at.line}
     if at.line and port and port[1] not in named:
         at.unmeasured.append(
-            f"the path by {' '.join(named)}, which the inventory names: {near} sends what has its address {at.line} by "
-            f"{port[1]}, and look adds no rule. vpneval doctor does while it measures: run that"
+            f"the path by {' '.join(named)}, which the inventory names: {near} sends packets from {at.line} by "
+            f"{port[1]}, and look adds no routing rule. vpneval doctor adds one while it measures: run that"
         )
         return found.model_copy(update={"unmeasured": at.unmeasured})
     path = at.ping(outer, own=at.line)
@@ -327,12 +331,12 @@ def _measure_between(at: _Examining, found: Look, max_bps: float | None, say: Ca
             pieces = pieces.model_copy(update={"longest": longest})
     elif at.tunnel:
         at.unmeasured.append(
-            f"the tunnel's rate and round trip: no address of {far} is reached through it; a host behind it would be"
+            f"the tunnel's rate and round trip: no route leads through it to {far} itself (to hosts behind it, perhaps)"
         )
     found = found.model_copy(update={"pieces": pieces, "path": Way(mtu_bytes=mtu, **path), "inside": Way(**inside)})
     if not max_bps:
         at.unmeasured.append(
-            "rates: no probe sends more than pings. To measure them: --max-rate 200M, or what your line can spare"
+            "rates: look sent only pings. To measure rates, name what your line can spare: --max-rate 200M"
         )
         return found.model_copy(update={"unmeasured": at.unmeasured})
     return _measure_rates(at, found, max_bps, say)
@@ -343,7 +347,7 @@ def _measure_rates(at: _Examining, found: Look, max_bps: float, say: Callable[[s
     of_path = at.rates(at.public[at.names[1]], at.line, max_bps, [])
     if not of_path:
         ports = ", ".join(TRIED)
-        at.unmeasured.append(f"the path's rate: no TCP port of {at.names[1]} comes through; let one in: {ports}")
+        at.unmeasured.append(f"the path's rate: {at.names[1]} answers on no TCP port. Let one in there: {ports}")
     loads: list[MachineLoad] = []
     before = at.read_counters()
     started = time.monotonic()
@@ -351,7 +355,7 @@ def _measure_rates(at: _Examining, found: Look, max_bps: float, say: Callable[[s
     after, seconds = at.read_counters(), time.monotonic() - started
     if at.to and not of_tunnel:
         at.unmeasured.append(
-            f"the tunnel's rate: no TCP port of {at.names[1]} at {at.to} comes through; a firewall there"
+            f"the tunnel's rate: {at.names[1]} answers on no TCP port at {at.to}; perhaps a firewall there drops them"
         )
     path, inside = (
         found.path.model_copy(update={"rates_bps": of_path}),
@@ -366,7 +370,8 @@ def _measure_rates(at: _Examining, found: Look, max_bps: float, say: Callable[[s
 
 
 def _now(at: _Examining, before: Mapping[str, Counters], after: Mapping[str, Counters], seconds: float) -> list[float]:
-    """What the first gateway's end of the tunnel sent and received, bit/s, before any probe; empty without a port."""
+    """What the first gateway sent and received through the tunnel before any probe, bit/s; empty if the tunnel has no
+    device."""
     name = at.names[0]
     device = at.tunnel[name].device if name in at.tunnel else ""
     then, now = before[name]["packets"].get(device), after[name]["packets"].get(device)

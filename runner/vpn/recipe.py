@@ -1,4 +1,4 @@
-"""A plugin run on paper: the files and commands of a tunnel, from nodes that only write down."""
+"""Writes a recipe: runs a plugin on nodes that only note its files and commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runner.lab.node import Completed
 from runner.lab.shape.site import Site, helper_site, peers_of
 from runner.vpn.plugin import Secrets, Vpn, level_refusal
 
-# Questions that a plugin asks; a person looks instead of typing them.
+# Commands by which a plugin only asks; a recipe leaves them out.
 QUESTIONS = ("test", "ss", "find")
 OUTPUT = re.compile(r"<output (\d+)>")
 
@@ -37,7 +37,7 @@ class NotedNode:
         return PaperProcess()
 
     def read_log(self, log: str) -> str:
-        """Nothing: no daemon ran."""
+        """Always empty: no daemon ran."""
         return ""
 
     def write(self, path: str, text: str, mode: int = 0o600) -> None:
@@ -45,11 +45,11 @@ class NotedNode:
         self.lines.append(f"install -D -m {mode:o} /dev/stdin {shlex.quote(path)} <<'END'\n{text.rstrip()}\nEND")
 
     def defer(self, *argv: str) -> None:
-        """Nothing: what is only counted is not undone."""
+        """Do nothing: nothing was changed here that could be undone."""
 
 
 class PaperProcess:
-    """A background command that was only written down: a ``Process`` that has always just ended well."""
+    """A background command that was only noted. It seems to run, and its exit code is 0."""
 
     log = Path("/dev/null")
 
@@ -58,7 +58,7 @@ class PaperProcess:
         return True
 
     def stop(self) -> None:
-        """Nothing: it never ran."""
+        """Do nothing: it never ran."""
 
     def wait(self, timeout: float) -> int:
         """Its exit code, 0."""
@@ -66,8 +66,8 @@ class PaperProcess:
 
 
 class KeyMaker(NotedNode):
-    """The machine that makes the keys. The output of each command goes into the file of keys/ that has the secret's
-    name. ``days``: how long certificates are to be valid."""
+    """The machine that makes the keys. Each command's output goes into a file of keys/ with the secret's name.
+    ``days``: how long certificates are valid."""
 
     def __init__(self, days: int = 0) -> None:
         super().__init__("a trusted machine")
@@ -75,12 +75,12 @@ class KeyMaker(NotedNode):
         self.commands: list[tuple[tuple[str, ...], str | None]] = []
 
     def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
-        """Note the command; its output is a placeholder that says which command it is of."""
+        """Note the command. Its output is a placeholder with the command's number."""
         self.commands.append((argv, input))
         return Completed(0, f"<output {len(self.commands) - 1}>\n", "")
 
     def written(self, secrets: Secrets) -> list[str]:
-        """The commands, as lines of a shell script, which make a file of keys/ for each of the ``secrets``."""
+        """The lines of a shell script that makes a file in keys/ for each of the ``secrets``."""
         names: dict[int, list[str]] = {}
         for name, value in secrets.items():
             if output := OUTPUT.fullmatch(value.strip()):
@@ -102,9 +102,9 @@ class KeyMaker(NotedNode):
 
 
 class RecipeScript(NotedNode):
-    """A ``NotedNode`` whose lines are a shell script with the functions of gateway/functions.sh: what the plugin waits
-    for, the script waits for. ``files`` are the gateway's: path -> text and mode. ``undo`` are the commands that take
-    it back. ``dials``: the plugin's (``Software.dials``)."""
+    """A ``NotedNode`` whose lines are a shell script. It uses gateway/functions.sh, and waits for what the plugin waits
+    for. ``files``: the gateway's, path -> text and mode. ``undo``: the commands that undo the script. ``dials``: see
+    ``Software.dials``."""
 
     def __init__(self, name: str, dials: Mapping[str, str]) -> None:
         super().__init__(name)
@@ -114,7 +114,7 @@ class RecipeScript(NotedNode):
         self.daemons = 0
 
     def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
-        """Note the command; what it reads comes with it. A question after a daemon has started is a wait."""
+        """Note the command and its ``input``. After a daemon was started, a command that only asks becomes a wait."""
         if argv[0] in QUESTIONS or (argv[:3] == ("ip", "link", "show") and not check):
             if self.daemons:
                 self.lines.append(f"until_there {shlex.join(argv)}")
@@ -128,12 +128,12 @@ class RecipeScript(NotedNode):
         return Completed(0, f"<output of {argv[0]}> :2222 ", "")
 
     def _dial_check(self, argv: Sequence[str]) -> str:
-        """The command that succeeds once what ``argv`` dials is there; "" where it does not dial."""
+        """The command that succeeds once the connection that ``argv`` dials is up; "" if ``argv`` dials none."""
         command = shlex.join(argv)
         return next((there for begin, there in self.dials.items() if command.startswith(f"{begin} ")), "")
 
     def spawn(self, *argv: str, log: str) -> PaperProcess:
-        """Note the command as a daemon, whose messages go to the journal."""
+        """Note the command as a daemon. It will write its messages to the journal."""
         self.daemons += 1
         return super().spawn(*argv, log=log)
 

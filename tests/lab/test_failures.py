@@ -136,7 +136,7 @@ def test_a_peer_that_nobody_asks_whether_it_lives_is_not_recovered(image: Image,
 def test_what_an_overload_loses_is_no_outage_of_a_tunnel_that_survives_it(image: Image, tmp_path: Path) -> None:
     with tunnel(image, tmp_path, "wireguard_go") as (lab, _, address):
         overload = Overload(lab, address)
-        found = outage(lab, address, overload.over, LONG, random.Random(1), ready=overload.load)
+        found = outage(lab, address, overload.note_end, LONG, random.Random(1), ready=overload.load)
     assert overload.offered_bps > 10e6
     assert found.recovered_s is not None
     assert found.worse_s < OVERLOAD_S / 2
@@ -152,7 +152,7 @@ def test_a_tunnel_that_an_overload_kills_is_not_recovered(image: Image, tmp_path
             end_all(lab.gateway(lab.sites[1]), "KILL")
             overload.load()
 
-        found = outage(lab, address, overload.over, SHORT, random.Random(1), ready=kills)
+        found = outage(lab, address, overload.note_end, SHORT, random.Random(1), ready=kills)
     assert found.recovered_s is None
     assert SHORT.limit_s - 1 < found.worse_s < SHORT.limit_s + OVERLOAD_S / 2
 

@@ -196,7 +196,7 @@ def test_a_quota_of_a_machine_of_its_own_is_named(image: Image, tmp_path: Path) 
             watched(bench, 1)
             before = noise.snapshot(lab=lab)
             limit, loads = watched(bench, 3)
-            around = noise.since(before, lab=lab)
+            around = noise.noise_since(before, lab=lab)
             bench.close()
     assert (limit.kind, limit.where) == ("quota", "gw2"), limit
     assert {name for name, own in around.machines.items() if own.throttled} == {"gw2"}

@@ -51,7 +51,7 @@ def watch(bench: Bench, vpn: Vpn, seconds: float) -> WatchedTunnel:
     carried_s, renewed, failed = 0.0, 0, 0
     while (at_s := time.monotonic() - begun) < seconds:
         try:
-            came, fresh = renewals.within(partial(carries, bench))
+            came, fresh = renewals.look_while_renewing(partial(carries, bench))
             renewed += fresh
         except (CommandError, TimeoutError):
             failed, came = failed + 1, bench.carries_payload()

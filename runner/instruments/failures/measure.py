@@ -49,7 +49,7 @@ def recovery(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
     def once(rng: random.Random) -> Outage:
         if failure == "overload":
             overload = Overload(bench.lab, bench.address)
-            result = outage(bench.lab, bench.address, overload.over, watch, rng, ready=overload.load)
+            result = outage(bench.lab, bench.address, overload.note_end, watch, rng, ready=overload.load)
             offered_bps.append(round(overload.offered_bps))
             return result
         return outage(bench.lab, bench.address, break_by(bench.lab, vpn, tunnel_levels(params), failure), watch, rng)

@@ -86,7 +86,7 @@ def outage(
             flowing_s = both.flows_within(watch.limit_s, both.now())
         both.note("the stream flows again" if flowing_s is not None else f"given up after {watch.limit_s:g} s")
         forward, reverse = both.end()
-    seen = [*forward.since(failed_s), *reverse.since(failed_s)]
+    seen = [*forward.gaps_after(failed_s), *reverse.gaps_after(failed_s)]
     last_s = max([gap.end_s for gap in seen], default=failed_s)
     return Outage(
         failed_s,

@@ -154,7 +154,7 @@ def fail(breaks: Break, download: Transfer, over: list[bool], note: Callable[[st
         breaks(note)
     finally:
         os.setpriority(os.PRIO_PROCESS, 0, before)
-    over.append(download.over)
+    over.append(download.has_ended)
 
 
 def interrupt_download(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile, seed: int) -> Measured:
@@ -181,9 +181,9 @@ def interrupt_download(bench: Bench, vpn: Vpn, params: Mapping[str, str], profil
             download.begin()
             readiness(lab, params)()  # some seconds in a guest kernel, and so before the moment
             time.sleep(max(0.0, download.started + after_s - time.monotonic()))
-            if download.over and isinstance(why := download.end(), str):
+            if download.has_ended and isinstance(why := download.end(), str):
                 raise MeasurementError(f"the download broke off before the failure: {why}")
-            if download.over:
+            if download.has_ended:
                 seconds = time.monotonic() - download.started
                 raise MeasurementError(
                     f"{file_bytes} bytes had come before the failure after {seconds:.1f} s: {LARGER}"

@@ -38,11 +38,11 @@ class Transfer:
         self.curl: Process = self.node.spawn(*self.argv, log="curl")
         self.started = time.monotonic()
         wait_until(
-            lambda: self.over or self.node.read_log("curl") != before, "the download's beginning", BEGINS_WITHIN_S
+            lambda: self.has_ended or self.node.read_log("curl") != before, "the download's beginning", BEGINS_WITHIN_S
         )
 
     @property
-    def over(self) -> bool:
+    def has_ended(self) -> bool:
         """Has curl ended, whether whole or broken off?"""
         return not self.curl.alive()
 

@@ -108,7 +108,7 @@ def measure_undisturbed(bench: Bench, vpn: Vpn, params: Mapping[str, str]) -> Me
         before, own = snapshot(lab), by_node(lab, threads)
         download.begin()
         took = download.end()
-    after, own = snapshot(lab), since(own, by_node(lab, threads))
+    after, own = snapshot(lab), spent_between(own, by_node(lab, threads))
     if isinstance(took, str):
         raise MeasurementError(f"the download broke off although nothing failed: {took}")
     cpu = {kind: round(after.spent.cpu_s[kind] - before.spent.cpu_s[kind], 3) for kind in after.spent.cpu_s}
@@ -133,7 +133,7 @@ def tells_modes_apart() -> bool:
 def by_node(lab: Lab, threads: Mapping[str, Sequence[int]]) -> dict[str, GroupSpent]:
     """The CPU time of each node's processes so far, and of a gateway's ``threads``; nodes whose processes are not
     counted are left out. What a host's port receives is no work of the program that downloads."""
-    spent = {name: node.spent() for name, node in lab.nodes.items()}
+    spent = {name: node.cpu_times() for name, node in lab.nodes.items()}
     return {
         name: node_spent + GroupSpent(0.0, thread_s(threads.get(name, ()) if name in REDUNDANT.gateways else ()))
         for name, node_spent in spent.items()
@@ -141,7 +141,7 @@ def by_node(lab: Lab, threads: Mapping[str, Sequence[int]]) -> dict[str, GroupSp
     }
 
 
-def since(before: Mapping[str, GroupSpent], after: Mapping[str, GroupSpent]) -> dict[str, GroupSpent]:
+def spent_between(before: Mapping[str, GroupSpent], after: Mapping[str, GroupSpent]) -> dict[str, GroupSpent]:
     """The CPU time of each node between two readings, of the nodes that are in both."""
     return {name: after[name] - before[name] for name in before.keys() & after.keys()}
 

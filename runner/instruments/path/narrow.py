@@ -109,7 +109,7 @@ def fragment_counts(lab: Lab) -> dict[str, int]:
     return {"fragments": fragments, "too_big": too_big}
 
 
-def inside(vpn: Vpn, params: Mapping[str, str], path_mtu: int, version: int) -> int:
+def inner_mtu(vpn: Vpn, params: Mapping[str, str], path_mtu: int, version: int) -> int:
     """The longest packet inside the tunnel that fits a path's MTU, by the closed form of its encapsulation; where none
     is known, by the longest one here."""
     for length in range(path_mtu, 0, -1):
@@ -125,7 +125,7 @@ def with_mtu(bench: Bench, asked: Asked, ports: Mapping[str, str]) -> dict[str, 
     """The MTU to set on the tunnel's devices so that a transfer passes the narrowest path without ICMP, as was tried;
     empty where it did not pass, or the tunnel has no device."""
     lab, path = bench.lab, MTUS[-1]
-    longest = inside(asked.vpn, asked.params, path, lab.sites[0].path_version)
+    longest = inner_mtu(asked.vpn, asked.params, path, lab.sites[0].path_version)
     narrow(lab, ports, path, silent=True)
     for site in lab.sites:
         gateway, own = lab.gateway(site), own_devices(asked.vpn, site, lab.sites)

@@ -77,14 +77,14 @@ def machines(lab: Lab) -> Spent:
     """What the machines that ``cpu_scope`` names have spent. If others use them, too, what they spend without a test is
     measured first, for BACKGROUND_S."""
     if lab.shared_kernel:
-        return _spent([Path("/proc/stat").read_text()])
+        return _sum_stats([Path("/proc/stat").read_text()])
     if lab.background is None:
-        before = _spent(_stats(lab))
+        before = _sum_stats(_stats(lab))
         time.sleep(BACKGROUND_S)
-        after = _spent(_stats(lab))
+        after = _sum_stats(_stats(lab))
         passed_s = after.at_s - before.at_s
         lab.background = {kind: (after.cpu_s[kind] - before.cpu_s[kind]) / passed_s for kind in after.cpu_s}
-    spent = _spent(_stats(lab))
+    spent = _sum_stats(_stats(lab))
     cpu_s = {kind: seconds - spent.at_s * lab.background[kind] for kind, seconds in spent.cpu_s.items()}
     return spent._replace(cpu_s=cpu_s)
 
@@ -95,7 +95,7 @@ def _stats(lab: Lab) -> list[str]:
     return list({text.split()[-1]: text for text in said}.values())
 
 
-def _spent(stats: Sequence[str]) -> Spent:
+def _sum_stats(stats: Sequence[str]) -> Spent:
     each = [cpu_seconds(stat) for stat in stats]
     cpu_s = {kind: sum(spent[kind] for spent in each) for kind in each[0]}
     cores = len(re.findall(r"^cpu\d", "\n".join(stats), re.MULTILINE))

@@ -90,7 +90,7 @@ def limit(arrived: Arrived) -> GeneratorLimit:
     )
 
 
-def most(known: Iterable[GeneratorLimit], measured: Iterable[GeneratorLimit]) -> list[GeneratorLimit]:
+def highest_limits(known: Iterable[GeneratorLimit], measured: Iterable[GeneratorLimit]) -> list[GeneratorLimit]:
     """The highest limit of each length, because a busy machine lowers it and nothing raises it."""
     best: dict[int, GeneratorLimit] = {}
     for entry in (*known, *measured):

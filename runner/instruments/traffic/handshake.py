@@ -1,4 +1,4 @@
-"""A tunnel's handshake on the WAN: what it sends, how long it takes, and on which paths it comes to an end.
+"""Measures a tunnel's handshake on the WAN: what it sends, how long it takes, and on which paths it succeeds.
 
 host1 ──── gw1 ════ tap │ router │ tap ════ gw2 ──── host2
    drops fragments      MTU, loss        drops fragments
@@ -99,14 +99,14 @@ class WanPacket:
 
 @dataclass
 class Taps:
-    """A tap on each of the router's ports, by the port's name."""
+    """A packet capture on each of the router's ports, by the port's name."""
 
     by_port: Mapping[str, Talker]
     _later: list[WanPacket] = field(default_factory=list)  # than the moment of the last look
 
     def packets(self) -> list[WanPacket]:
-        """What has passed the ports since the last look, in the order of time. One moment ends a look at all of them:
-        a packet that comes in by one port has left by the other one then, in fragments or whole."""
+        """The packets that have passed the ports since the last call, by time. All ports are read up to one moment, so
+        that a packet which came in by one port has also left by the other, whole or in fragments."""
         until = time.time()
         found = self._later + [packet for port, tap in self.by_port.items() for packet in wan_packets(port, tap)]
         self._later = [packet for packet in found if packet.at_s > until]
@@ -141,7 +141,7 @@ def read_counters(node: LabNode) -> dict[str, int]:
 
 
 def ping(lab: Lab, packet_bytes: int, *options: str) -> bool:
-    """Is an echo of a packet of this length from gateway to gateway answered?"""
+    """Does the far gateway answer a ping of this length from the near one?"""
     address = lab.sites[-1].wan_address
     size = f"-s{packet_bytes - HEADERS_BYTES[ip_version(address)]}"
     near = lab.gateway(lab.sites[0])
@@ -149,7 +149,7 @@ def ping(lab: Lab, packet_bytes: int, *options: str) -> bool:
 
 
 def check_taps(lab: Lab, taps: Taps) -> dict[str, int]:
-    """Control: the taps see each echo and each answer once, and their lengths."""
+    """Control: send pings, and check that the taps see each request and each reply once, with the right length."""
     taps.packets()
     ping(lab, PING_BYTES, f"-c{PINGS}", "-i0.2")
     seen = sum(packet.sent and packet.length == PING_BYTES for packet in taps.packets())
@@ -159,7 +159,8 @@ def check_taps(lab: Lab, taps: Taps) -> dict[str, int]:
 
 
 def obstruct(lab: Lab, obstacles: Obstacles) -> dict[str, object]:
-    """Put the obstacles in the way. Control, from gateway to gateway: they do what they should, and no more."""
+    """Set up the path's obstacles. Control: pings from gateway to gateway; raises NoControl unless the obstacles stop
+    what they should and nothing else."""
     gateways = [lab.gateway(site) for site in lab.sites]
     found: dict[str, object] = {}
     if obstacles.mtu < PATHS["clear"].mtu:
@@ -183,15 +184,13 @@ def obstruct(lab: Lab, obstacles: Obstacles) -> dict[str, object]:
         found |= (seen := read_counters(lab.wan))
         expected = seen["seen"] * obstacles.loss_ratio
         if seen["seen"] < FLOOD or abs(seen["lost"] - expected) > 5 * sqrt(expected):
-            raise NoControl(
-                f"the WAN lost {seen['lost']} of {seen['seen']} packets, and {expected:.0f} were to be lost"
-            )
+            raise NoControl(f"the WAN lost {seen['lost']} of {seen['seen']} packets, not about {expected:.0f}")
     router.forget(lab)
     return found
 
 
 def try_to_start(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> bool:
-    """Set the VPN up on every gateway and start it: does that succeed?"""
+    """Write the VPN's files on every gateway and start it. Returns whether that succeeded."""
     for site in lab.sites:
         gateway = lab.gateway(site)
         if vpn.brings_software:
@@ -206,7 +205,7 @@ def try_to_start(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> bool:
 
 
 def is_up(lab: Lab, vpn: Vpn, within_s: float) -> bool:
-    """Do all gateways say within this time that the tunnel is up?"""
+    """Does every gateway report within this time that the tunnel is up?"""
     try:
         for site in lab.sites:
             up = partial(vpn.is_up, lab.gateway(site), site, peers_of(site, lab.sites))

@@ -167,7 +167,7 @@ class Renewals:
     def _mark(self) -> str:
         return self._rekeying.mark(self._gateway, self._peers) if self.by_clock else ""
 
-    def within(self, look: Callable[[Callable[[], object]], float]) -> tuple[float, bool]:
+    def look_while_renewing(self, look: Callable[[Callable[[], object]], float]) -> tuple[float, bool]:
         """What ``look`` finds while it runs what it is given, and whether keys were renewed meanwhile."""
         if self.on_command and time.monotonic() >= self._due_s:
             self._due_s += self._every_s
@@ -246,7 +246,7 @@ class Soak(Instrument):
             go = Go.ON
             while go is Go.ON and time.monotonic() - since < soak_s:
                 check_load(lab, stream, LOG)
-                found_ms, renewed = renewals.within(partial(longest_pause_ms, bench))
+                found_ms, renewed = renewals.look_while_renewing(partial(longest_pause_ms, bench))
                 pauses[renewed].append(found_ms)
                 for name, node in gateways.items():
                     looks[name].append(read_held(node))

@@ -102,7 +102,7 @@ class LabNode(Node, Protocol):
     def cpu_s(self) -> float | None:
         """CPU seconds so far, user and system, of all processes of the node; None where they are not counted."""
 
-    def spent(self) -> GroupSpent | None:
+    def cpu_times(self) -> GroupSpent | None:
         """The same CPU seconds, divided into user mode and kernel."""
 
     def stood_still_s(self, *, ask: bool = True) -> float:

@@ -104,7 +104,7 @@ class GroupSpent:
         return GroupSpent(self.user_s - before.user_s, self.system_s - before.system_s)
 
 
-def spent(group: Path) -> GroupSpent:
+def group_cpu(group: Path) -> GroupSpent:
     """The CPU seconds of the group so far. Raises OSError."""
     if (group / "cpuacct.usage").exists():  # version 1 has the ticks of both, and the exact sum
         ticks = dict(line.split() for line in (group / "cpuacct.stat").read_text().splitlines())

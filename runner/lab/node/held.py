@@ -83,8 +83,7 @@ class HeldNode:
         self._logs = folder
 
     def command_error(self, argv: Sequence[str], done: Completed, timeout_s: float = 0) -> CommandError:
-        """The error of a command that failed, without secrets; with ``timeout_s``: of one that did not end within this
-        time."""
+        """The error of a command that failed, without secrets. With ``timeout_s``: it did not end within this time."""
         code = None if timeout_s else done.code
         if self.makes_keys:
             return CommandError(self.name, argv[:1], code, done.stderr, timeout_s)
@@ -100,11 +99,11 @@ class HeldNode:
         return log_text(self.logs / f"{self.name}-{log}.log")
 
     def stood_still_s(self, *, ask: bool = True) -> float:
-        """None: it is this machine, which is looked at for all its nodes."""
+        """Always 0: the node is on the runner's machine, whose pauses are watched once for all nodes."""
         return 0.0
 
     def defer(self, *argv: str) -> None:
-        """Do nothing: a change in this node goes with the node."""
+        """Do nothing: a change in this node is gone when the node is."""
 
 
 def how_it_ended(code: int) -> str:

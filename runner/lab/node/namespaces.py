@@ -170,17 +170,17 @@ class NamespaceNode(HeldNode):
         None where they are not counted: on another machine, where this user may not make a control group, or where the
         node has been moved to another group.
         """
-        spent = self.spent()
+        spent = self.cpu_times()
         return spent.all_s if spent else None
 
-    def spent(self) -> groups.GroupSpent | None:
+    def cpu_times(self) -> groups.GroupSpent | None:
         """The same CPU seconds, divided into user mode and kernel. Raises InstrumentError where somebody has removed
         the group."""
         if self._group is None:
             return None
         try:
             os.stat(self._group.folder)
-            return groups.spent(self._group.folder) if groups.holds(self._group.folder, self.pid) else None
+            return groups.group_cpu(self._group.folder) if groups.holds(self._group.folder, self.pid) else None
         except OSError as gone:
             raise InstrumentError(
                 f"the control group of the node {self.name} is gone, so its CPU time is unknown: {gone}"

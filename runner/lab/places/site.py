@@ -126,7 +126,7 @@ class SiteRig:
                 there = send_image(connection, image, say or (lambda text: None), self.inventory.max_rate_bps)
             return there
         for machine, connection in self.connections.items():
-            machines.examine(connection, self.inventory.every[machine])
+            machines.examine(connection, self.inventory.all_machines[machine])
         return machines.own_image(self.connections, self.kind, name)
 
     @contextmanager
@@ -315,7 +315,7 @@ def site_rig(
     """Connect to both machines and check all that a lab needs of them, changing nothing. ``only_look``: for a caller
     who wants their addresses only; a machine may be in use then. ``say`` is told which machine is slow to answer.
     Raises CannotRunHere with everything that was found wrong, machine by machine."""
-    wanted = inventory.machines if only_look else inventory.every
+    wanted = inventory.machines if only_look else inventory.all_machines
     with private_folder() as folder:
         connections = {name: Connection(name, machine, folder, say) for name, machine in wanted.items()}
         try:
@@ -348,7 +348,7 @@ def _fit(
     """What the gateway says of itself, or a host's port; or the error that says why the machine cannot be used."""
     try:
         connection.wait_ready()
-        machines.examine(connection, inventory.every[name], LOOKS_WITH if only_look else TOOLS)
+        machines.examine(connection, inventory.all_machines[name], LOOKS_WITH if only_look else TOOLS)
         if name in inventory.hosts:
             return hosts.fit(connection, inventory.hosts[name].lan_port)
         return look_at(connection)

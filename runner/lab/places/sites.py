@@ -189,7 +189,7 @@ class Sites(BaseModel):
         return {name: host for name, host in named.items() if host is not None}
 
     @property
-    def every(self) -> dict[str, MachineEntry]:
+    def all_machines(self) -> dict[str, MachineEntry]:
         """All machines by name."""
         return {**self.machines, **self.hosts}
 
@@ -240,7 +240,7 @@ class Sites(BaseModel):
 
     def _same_machines(self) -> Iterator[Wrong]:
         seen: dict[str, str] = {}
-        for name, machine in self.every.items():
+        for name, machine in self.all_machines.items():
             first = seen.setdefault(f"{machine.address} {machine.port} {sorted(machine.options.items())}", name)
             if first != name:
                 rest = tuple(
@@ -356,7 +356,7 @@ def read_sites(path: Path, uplink: str = "") -> Sites:
     """The inventory in ``path``, for this uplink if one is named. Raises UsageError with every mistake: file, line, and
     what is valid there."""
     sites = read_model(path, Sites, "site")
-    resolve_files(path, sites.every.values())
+    resolve_files(path, sites.all_machines.values())
     return sites.for_uplink(uplink)
 
 

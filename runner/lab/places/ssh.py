@@ -186,7 +186,7 @@ class SshNode(HeldNode):
     def cpu_s(self) -> None:
         """None: CPU time is not counted on another machine."""
 
-    def spent(self) -> None:
+    def cpu_times(self) -> None:
         """None: CPU time is not counted on another machine."""
 
     def spawn(self, *argv: str, log: str) -> AgentProcess:

@@ -238,7 +238,7 @@ class Pace:
         pause_s = max(PAUSE_S, 2 * self.late_s if self.sleeps > LEARNING else 0.0)
         return max(self.burst, ceil(self.per_s * pause_s))
 
-    def most(self, together: int, due: int) -> int:
+    def packets_now(self, together: int, due: int) -> int:
         """How many of the packets that are ``due`` leave now."""
         if self.busy >= HURRY or due > max(together, self.per_s * LATE_S):
             return due
@@ -288,7 +288,7 @@ def send_paced(trial: dict[str, Any], sending: Segments | Messages | Stamped, fl
             time.sleep(wake - now)
             pace.slept(clock() - start - wake)
             continue
-        first, left = sent, pace.most(burst, due)
+        first, left = sent, pace.packets_now(burst, due)
         while left > 0:
             gone = handed_over(sending, flow, sent, min(left, trial["burst"] if flows > 1 else left))
             if gone is None:

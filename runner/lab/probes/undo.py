@@ -101,7 +101,7 @@ class Owned:
     def restore(self) -> list[str]:
         """Give the sysctls back the values that they had, but for those that somebody else has changed since."""
         now = values(each for path in self.was for each in family(path))
-        want = {path: self.before(path, there) for path, there in now.items()}
+        want = {path: self.value_before(path, there) for path, there in now.items()}
         for path in sorted(want, key=urgency):
             if values([path]).get(path) != want[path]:
                 put(path, want[path])
@@ -110,7 +110,7 @@ class Owned:
             f"{path}: should be {want[path]!r}, is {there!r}" for path, there in after.items() if there != want[path]
         ]
 
-    def before(self, path: str, now: str) -> str:
+    def value_before(self, path: str, now: str) -> str:
         """What the sysctl would be without vpneval. A port that came meanwhile has the default that vpneval had set."""
         source, port = path, path.split("/")[-2]
         if path not in self.was and port not in (*self.ports, "all", "default"):

@@ -50,7 +50,7 @@ def snapshot(
     return NoiseSnapshot(ticks, sum(throttled) if throttled else None, _elsewhere(lab, known) if lab else {})
 
 
-def since(before: NoiseSnapshot, root: Path = Path("/"), lab: Lab | None = None) -> Noise:
+def noise_since(before: NoiseSnapshot, root: Path = Path("/"), lab: Lab | None = None) -> Noise:
     """The noise between ``before`` and now."""
     now = snapshot(root, lab, before.machines)
     machines = {

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from runner.data.errors import LabError, VpnevalError
 from runner.lab.software import layers
-from runner.lab.software.image import NODE_TOOLS, Image, inside
+from runner.lab.software.image import NODE_TOOLS, Image, resolve_inside
 
 STATUS = "var/lib/dpkg/status"
 SHOWN = 3  # damaged files in a sentence
@@ -64,7 +64,7 @@ def _of_package(root: Path, package: str, diverted: frozenset[str]) -> tuple[str
     for sums in [*info.glob(f"{package}.md5sums"), *info.glob(f"{package}:*.md5sums")]:
         for line in sums.read_text(errors="replace").splitlines():
             digest, _, name = line.partition("  ")
-            file = inside(root, Path("/", name))
+            file = resolve_inside(root, Path("/", name))
             if f"/{name}" in diverted:
                 continue
             if file is None or not file.is_file():

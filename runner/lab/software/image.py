@@ -135,7 +135,7 @@ def find_damage(root: Path) -> list[str]:
     their package brought."""
     sentences, packed = [], _packed_md5(root)
     for tool, package in NODE_TOOLS.items():
-        places = [inside(root, Path("/", folder, tool)) for folder in ("usr/bin", "usr/sbin", "bin", "sbin")]
+        places = [resolve_inside(root, Path("/", folder, tool)) for folder in ("usr/bin", "usr/sbin", "bin", "sbin")]
         file = next((place for place in places if place and place.is_file()), None)
         if file is None or not file.stat().st_mode & 0o100:
             sentences.append(f"{tool} (package {package}) is missing")
@@ -146,7 +146,7 @@ def find_damage(root: Path) -> list[str]:
     return sentences
 
 
-def inside(root: Path, path: Path) -> Path | None:
+def resolve_inside(root: Path, path: Path) -> Path | None:
     """The real place of ``path`` of a root file system, its links followed as a process in it would; None where there
     is none."""
     here, left, links = root, list(path.parts[1:]), 0

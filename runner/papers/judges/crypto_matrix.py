@@ -40,7 +40,7 @@ def shortest(vpn: str, data: Data) -> str:
     return SHORTEST if SHORTEST in data.levels("packet_bytes", vpn) else "64"
 
 
-def each(
+def ipsec_finding(
     name: str,
     claim: str,
     judge: claims.Judge,
@@ -208,50 +208,50 @@ NEEDS_DRIVER = (
 )
 _FASTER = "the packet rate with {} is {{}} times that with another cipher"
 FINDINGS = (
-    each(
+    ipsec_finding(
         *("gcm-fastest", "AES-GCM is the fastest", with_instructions(fastest)),
         _FASTER.format("AES-128-GCM"),
         no_run=NEEDS_DRIVER,
         elsewhere=(HERE,),
     ),
-    each(
+    ipsec_finding(
         *("aes-fastest", "of the ciphers with a separate integrity, AES is the fastest"),
         *(with_instructions(aes_fastest), _FASTER.format("AES-128-CBC")),
         no_run=NEEDS_DRIVER,
         elsewhere=(HERE,),
     ),
-    each(
+    ipsec_finding(
         *("instructions", "the CPU's AES instructions are why AES is fast", instructions),
         "the packet rate with the CPU's instructions is {} times that without",
         no_run="a kernel takes its fastest driver for everybody, so that no run has both; two runs side by side show "
         "it without a verdict",
         elsewhere=(GENERIC, QEMU),
     ),
-    each(
+    ipsec_finding(
         *("key-length", "the length of the key hardly matters", key_length),
         "the packet rate with a key of 256 bits is {} times that with 128 bits",
     ),
-    each("md5", "MD5 is cheaper than SHA", md5, "the packet rate with MD5 is {} times that with a SHA"),
-    each(
+    ipsec_finding("md5", "MD5 is cheaper than SHA", md5, "the packet rate with MD5 is {} times that with a SHA"),
+    ipsec_finding(
         *("same-order", "the ciphers have the same order under every hash", same_order),
         "a share of {} of all pairs of ciphers has the same order under another hash",
     ),
-    each(
+    ipsec_finding(
         *("versions", "strongSwan's version hardly matters", versions),
         "the packet rate with one version is {} times that with another",
     ),
-    each(
+    ipsec_finding(
         *("chacha-decline", "ChaCha20 falls more slowly with the packet's length than AES", decline),
         "at 1400 bytes, the share of its rate of short packets that ChaCha20 keeps is {} times AES's",
     ),
-    each(
+    ipsec_finding(
         *("chacha-long", "with long packets only the AES AEADs are faster than ChaCha20"),
         with_instructions(chacha_long),
         "at 1400 bytes, the packet rate of the one claimed to be faster is {} times that of the other",
         no_run=NEEDS_DRIVER,
         elsewhere=(HERE,),
     ),
-    each(
+    ipsec_finding(
         *("fragments", "the packet rate on the WAN doubles at 1500 bytes (here: for each packet sent)", step),
         "the WAN carries {} times as many packets for each one sent, at 1500 bytes as at 1400",
         *("count", USERSPACE_STEP),
@@ -261,11 +261,11 @@ FINDINGS = (
         counts="the packet rate in the kernel is {} times that in userspace",
         run=QEMU.changed(vpns="ipsec,ipsec_user", levels="driver=accelerated"),
     ),
-    each(
+    ipsec_finding(
         *("share", "AES-GCM forwards 10.8 % of the load (configuration A)", share),
         *("a share of {} of the offered packets is forwarded", "share"),
     ),
-    each(
+    ipsec_finding(
         *("configurations", "machine B is 3.04 times as fast as A by its CPU (AES-256, MD5)", configurations),
         "the packet rate with 3.04 times the CPU is {} times as high",
         no_run="no quota holds the kernel's ESP back, so that two pairs of machines are needed, with this run on each",

@@ -91,13 +91,15 @@ def udp_over_tcp(metric: str, between: tuple[float, float], published: float | N
         both = {udp: tcp for udp, tcp in BOTH.items() if {udp, tcp} <= values.keys()}
         return _group(data, values, [*both], [*both.values()], between, published)
 
-    def every() -> Judgement:
+    def all_vpns() -> Judgement:
         if values.keys() <= {*OVER_UDP, *OVER_TCP}:
             raise NotMeasured("all of this run are the paper's")
         over_tcp = [vpn for vpn in values if stacked[vpn]]
         return _group(data, values, [vpn for vpn in values if not stacked[vpn]], over_tcp, between, published)
 
-    return claims.judge_beside(papers, {"the same system over UDP and TCP": same_system, "all VPNs of that run": every})
+    return claims.judge_beside(
+        papers, {"the same system over UDP and TCP": same_system, "all VPNs of that run": all_vpns}
+    )
 
 
 def _group(
@@ -166,7 +168,7 @@ def families(data: Data) -> Judgement:
     for name, members in FAMILIES.items():
         first, *others = [vpn for vpn in members if vpn in rates] or [""]
         for other in others:
-            alike = partial(_over, data, rates, other, first, close(0.25))
+            alike = partial(_ratio_between, data, rates, other, first, close(0.25))
             pairs[f"{name}: {other} to {first}"] = alike
     return claims.all_of(pairs)
 
@@ -175,10 +177,10 @@ def lowest(metric: str, data: Data) -> Judgement:
     """Is IPsec in the kernel below every other VPN?"""
     ours, others = metric_of(data, metric, "ipsec"), values_by_vpn(data, metric, lambda vpn: vpn != "ipsec")
     rates = {"ipsec": ours, **others}
-    return claims.all_of({vpn: partial(_over, data, rates, "ipsec", vpn, LESS) for vpn in others})
+    return claims.all_of({vpn: partial(_ratio_between, data, rates, "ipsec", vpn, LESS) for vpn in others})
 
 
-def _over(data: Data, values: Mapping[str, Blocks], a: str, b: str, between: tuple[float, float]) -> Judgement:
+def _ratio_between(data: Data, values: Mapping[str, Blocks], a: str, b: str, between: tuple[float, float]) -> Judgement:
     """The claim that a VPN's ``values`` over another's lie ``between`` two bounds."""
     return data.check_scale(claims.compare(values[a], values[b], between), a, b)
 

@@ -65,7 +65,7 @@ def test_a_known_gap() -> None:
 def test_gaps_before_the_failure_do_not_count_and_one_across_it_does() -> None:
     way = seen(range(100, 150), range(4990, 5200), range(7000, 7010))
     assert way.outage_s(5.0) == pytest.approx(0.220)
-    assert [gap.lost for gap in way.since(5.0)] == [210, 10]
+    assert [gap.lost for gap in way.gaps_after(5.0)] == [210, 10]
 
 
 def test_of_a_gap_that_began_long_before_the_rest_counts() -> None:

@@ -20,7 +20,7 @@ from runner.data.store import load_run
 from runner.data.trials import Cell
 from runner.design.profile import PROFILES
 from runner.instruments.tools.generator import Arrived, Load, cores_for, cut_by_software, parse_cores
-from runner.instruments.traffic.calibration import lengths_of, limit, most
+from runner.instruments.traffic.calibration import highest_limits, lengths_of, limit
 from runner.lab.node import LabNode
 from runner.lab.probes import generate
 from runner.lab.shape.site_to_site import Lab
@@ -288,11 +288,11 @@ def found(ip_bytes: int, packets_per_s: float, processes: int = 1) -> GeneratorL
 
 
 def test_the_best_of_all_calls_counts() -> None:
-    assert most([found(1500, 3e5), found(1328, 2e5)], [found(1500, 2e5), found(1328, 4e5)]) == [
+    assert highest_limits([found(1500, 3e5), found(1328, 2e5)], [found(1500, 2e5), found(1328, 4e5)]) == [
         found(1328, 4e5),
         found(1500, 3e5),
     ]
-    assert most([], [found(64, 1e5)]) == [found(64, 1e5)]
+    assert highest_limits([], [found(64, 1e5)]) == [found(64, 1e5)]
 
 
 def test_the_report_says_from_where_on_a_rate_is_a_lower_bound() -> None:

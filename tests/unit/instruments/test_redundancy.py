@@ -15,7 +15,7 @@ from runner.design.profile import PROFILES
 from runner.instruments.failures import cluster, prepare, redundancy
 from runner.instruments.failures.gateway import kill
 from runner.instruments.failures.takeover import detection
-from runner.instruments.failures.undisturbed import of_processes, since
+from runner.instruments.failures.undisturbed import of_processes, spent_between
 from runner.lab.node import Completed
 from runner.lab.node.groups import GroupSpent
 from runner.lab.shape.site_to_site import Lab
@@ -294,7 +294,7 @@ def test_what_each_nodes_processes_have_spent_is_stored_and_none_of_it_where_nob
         "gw2": GroupSpent(5, 6),
     }
     after = {name: GroupSpent(2 * one.user_s, 2 * one.system_s) for name, one in own.items()}
-    assert since(own, after) == own
+    assert spent_between(own, after) == own
     found = {one.metric: one for one in of_processes(own, "host1", whole=True, tells=True)}
     assert {name: one.value for name, one in found.items()} == {
         "ha_client_user_s": 1,

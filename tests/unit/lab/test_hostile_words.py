@@ -138,7 +138,7 @@ def test_a_field_of_a_site(table: str, key: str, tmp_path: Path) -> None:
         told = [*describe_sites(sites, ports, own), *real(describe_sites(sites, ports, own), sites)]
         # FREE fields are the options for a reader's ssh, which shlex quotes where they are written.
         harmless([str(part) for one in told for part in astuple(one) if not isinstance(part, tuple)])
-        for machine in sites.every.values():
+        for machine in sites.all_machines.values():
             given = machine.model_dump(exclude=FREE, exclude_none=True)
             harmless([str(part) for part in given.values() if not isinstance(part, list)])
             harmless(list(getattr(machine, "forwards", [])))

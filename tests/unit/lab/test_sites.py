@@ -232,8 +232,8 @@ def test_hosts_of_their_own_are_machines_and_no_gateways(tmp_path: Path) -> None
     text = TWO.replace('wan = "eth0"', 'wan = "eth0"\nlan_port = "eth1"') + 'lan_port = "eth2"\n' + HOSTS
     sites = read_sites(written(tmp_path, text))
     assert [*sites.machines] == ["gw1", "gw2"]
-    assert [*sites.every] == ["gw1", "gw2", "host1", "host2"]
-    assert [*read_sites(written(tmp_path, TWO)).every] == ["gw1", "gw2"]
+    assert [*sites.all_machines] == ["gw1", "gw2", "host1", "host2"]
+    assert [*read_sites(written(tmp_path, TWO)).all_machines] == ["gw1", "gw2"]
 
 
 def test_a_missing_inventory_is_named() -> None:
