@@ -266,8 +266,8 @@ def _exit_code(first_payload: Process) -> int:
 
 
 def start(lab: Lab, vpn: Vpn, params: Params) -> None:
-    """Start the helper node, if the VPN needs one, then the VPN on every gateway, the last site's first. If one end must
-    be first, ping its peers (2 s at most) before the next start, so that its first packets have arrived."""
+    """Start the helper node, if the VPN needs one, then the VPN on every gateway, the last site's first. If one end
+    must be first, ping its peers (2 s at most) before the next start, so that its first packets have arrived."""
     start_beside(lab, vpn, params)
     for site in reversed(lab.sites):
         gateway, peers = lab.gateway(site), peers_of(site, lab.sites)

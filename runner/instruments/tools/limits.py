@@ -28,8 +28,8 @@ Readings = Mapping[str, Reading]
 
 @dataclass
 class Piece:
-    """A piece of traffic. ``carried_bytes``: the payload that came through (of a packet rate: whole packets); 0 if that is
-    not known, or if most was lost."""
+    """A piece of traffic. ``carried_bytes``: the payload that came through (of a packet rate: whole packets); 0 if
+    that is not known, or if most was lost."""
 
     rate_bps: float
     carried_bytes: float = 0.0
@@ -58,8 +58,8 @@ class Limits:
 
     @contextmanager
     def watch(self, bench: Bench, rate_bps: float = 0.0) -> Iterator[Piece]:
-        """Read the machines before and after the traffic in this block. If they cannot be read, only the load is missing:
-        the measurement is still good."""
+        """Read the machines before and after the traffic in this block. If they cannot be read, only the load is
+        missing: the measurement is still good."""
         lab, before, piece = bench.lab, _read(bench), Piece(rate_bps)
         yield piece
         if before is not None and bench.lab is lab and (after := _read(bench)) is not None:
