@@ -19,7 +19,7 @@ from runner.lab.node import LabNode, wait_until
 from runner.lab.places import NamespaceRig, Rig
 from runner.lab.probes import undo
 from runner.lab.software.image import DEFAULT
-from runner.tunnel.bring_up import UP_WITHIN_S, Tunnel, bring_up, make_secrets, start_services, unsupported
+from runner.tunnel.bring_up import UP_WITHIN_S, Tunnel, bring_up, make_secrets, start_services, vpn_refusal
 from runner.vpn.plugin import confidential
 from tests.lab.conftest import below, interfaces, mounts, parents, running
 
@@ -39,7 +39,7 @@ def contract(
     params, found = vpn.comparable, rig.image(image)
     before = left()
     with rig.lab(found, log=said.append, logs=logs) as lab:
-        if no := unsupported(lab, vpn, params):
+        if no := vpn_refusal(lab, vpn, params):
             assert no.reason
             pytest.skip(f"{name}: {no.reason}")
         secrets = make_secrets(vpn, rig.alone(found, said.append), lab.sites)

@@ -169,7 +169,7 @@ def carries(lab: Lab, *, both: bool = True, entry: str = "", port: int = 7777) -
         taking = far.spawn("python3", "-c", TAKE.replace("7777", str(port)), log="take")
         wait_until(lambda far=far: f":{port} " in far.run("ss", "-Hltn").stdout, "somebody who takes", 10)  # type: ignore[misc]
         near.run("python3", "-c", GIVE.replace("7777", str(port)), to, timeout=60)
-        wait_until(lambda far=far: "3000000" in far.logged("take"), f"all of it: {far.logged('take')}", 30)  # type: ignore[misc]
+        wait_until(lambda far=far: "3000000" in far.read_log("take"), f"all of it: {far.read_log('take')}", 30)  # type: ignore[misc]
         taking.stop()
 
 

@@ -13,7 +13,7 @@ from runner.instruments.traffic.tcp import tcp
 from runner.lab.places import NamespaceRig
 from runner.lab.shape.site_to_site import Lab, namespace_lab
 from runner.lab.software.image import DEFAULT, Image, open_image
-from runner.tunnel.bring_up import Tunnel, bring_up, equip, start_services, unsupported
+from runner.tunnel.bring_up import Tunnel, bring_up, equip, start_services, vpn_refusal
 from runner.vpn.plugin import confidential
 from tests.contract import OLDER
 from tests.lab.conftest import Supported
@@ -62,7 +62,7 @@ def lab(
 def tunnel_in(lab: Lab, name: str, params: Params, image: Image, commands: list[str]) -> Tunnel:
     """Bring ``name`` up in ``lab``, or skip with the reason that the plugin's own probe gives."""
     vpn = load_vpn(name)
-    if no := unsupported(lab, vpn, params):
+    if no := vpn_refusal(lab, vpn, params):
         assert no.reason
         pytest.skip(f"{name}: {no.reason}")
     with NamespaceRig().alone(image, commands.append) as keys:
