@@ -21,7 +21,7 @@ Supported = Callable[[Vpn, Params, Image], None]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents:
+        if item.path.parent == HERE:
             item.add_marker(pytest.mark.lab)
 
 

@@ -70,11 +70,13 @@ def test_debians_strongswan_says_what_it_lacks(lab: Lab) -> None:
 
 
 @pytest.mark.smoke
-def test_a_toy_whose_packets_are_long(image: Image, tmp_path: Path) -> None:
+def test_a_toy_whose_packets_are_long(image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It sends 1354 bytes for anything, and lets them be fragmented."""
     vpn = toy()
     with bench_of(image, vpn, tmp_path) as bench:
-        clear, narrow, dropped = (values(tried(bench, vpn, path)) for path in list(handshake.PATHS)[:3])
+        clear, narrow = (values(tried(bench, vpn, path)) for path in list(handshake.PATHS)[:2])
+        monkeypatch.setattr(handshake, "UP_WITHIN_S", 3.0)
+        dropped = values(tried(bench, vpn, list(handshake.PATHS)[2]))
     assert clear["passes"] == narrow["passes"] == 1
     assert clear["bytes"] == 1354 * clear["packets"]
     assert (clear["fragments"], narrow["fragments"] >= 2 * narrow["packets"]) == (0, True)

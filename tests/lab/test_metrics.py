@@ -40,7 +40,10 @@ from runner.tunnel.bring_up import Bench, Tunnel, bring_up, start_services
 from tests.lab.tries import unspoiled
 
 SHAPED_BPS, QUEUE_MS = 20e6, 20.0  # the queue's length in ms is runner.lab.shape.site_to_site's QUEUE_S
-EVERY = pytest.mark.parametrize("name", ["none", "openvpn", "wireguard_go", "ssh_forward"])
+GATE = pytest.mark.smoke
+EVERY = pytest.mark.parametrize(
+    "name", [*(pytest.param(name, marks=GATE) for name in ("none", "openvpn", "ssh_forward")), "wireguard_go"]
+)
 
 
 @pytest.fixture
@@ -61,8 +64,7 @@ def values(measured: Measured) -> dict[str, float]:
     return {found.metric: found.value for found in measured.measurements}
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("name", ["none", "openvpn", "ssh_forward"])
+@pytest.mark.parametrize("name", ["none", *(pytest.param(name, marks=GATE) for name in ("openvpn", "ssh_forward"))])
 def test_a_service_of_the_gateway_beside_the_tunnels_load(lab: Lab, image: Image, name: str) -> None:
     up = tunnel(lab, image, name)
     gateway = lab.gateway(lab.sites[0])
@@ -114,8 +116,13 @@ def test_udp_throughput_to_a_program_whose_socket_has_a_small_buffer(lab: Lab, i
     assert all(trial["receiver_drop_ratio"] <= trial["loss_ratio"] for trial in found.detail["trials"])
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize(("name", "each"), [("none", 1), ("openvpn", 2), ("ssh_tun", 1), ("wireguard_go", 2)])
+@pytest.mark.parametrize(
+    ("name", "each"),
+    [
+        *(pytest.param(*case, marks=GATE) for case in (("none", 1), ("openvpn", 2), ("ssh_tun", 1))),
+        ("wireguard_go", 2),
+    ],
+)
 def test_route_lookups_of_the_near_gateway(lab: Lab, image: Image, name: str, each: int) -> None:
     """Of the packet, and of what a daemon sends; sshd's connected socket keeps its route."""
     if lack := lacks():
@@ -170,7 +177,6 @@ def test_a_linear_scan_finds_what_the_default_search_finds_on_a_shaped_wan(lab: 
     assert 0.97 * scanned.value < default.value < scanned.value + 1.05e6
 
 
-@pytest.mark.smoke
 @EVERY
 def test_latency_under_load(lab: Lab, image: Image, name: str) -> None:
     ip = load_vpn(name).carries == "ip"
@@ -222,7 +228,6 @@ def test_a_load_whose_server_has_died_says_nothing_of_the_vpn(lab: Lab, image: I
     )
 
 
-@pytest.mark.smoke
 @EVERY
 def test_download(lab: Lab, image: Image, name: str) -> None:
     up = tunnel(lab, image, name)
@@ -242,7 +247,6 @@ def test_download_time_is_that_of_the_shaped_wan(lab: Lab, image: Image) -> None
     assert found.value == pytest.approx(file_bytes * 8 / SHAPED_BPS, rel=0.25)
 
 
-@pytest.mark.smoke
 @EVERY
 def test_cost_of_a_tcp_test(lab: Lab, image: Image, name: str) -> None:
     up = tunnel(lab, image, name)

@@ -145,7 +145,7 @@ def test_a_tunnel_feels_nothing_of_another_one(
         ("wireguard_go", "wireguard_go"),  # with other keys
         ("openvpn", "tinc"),
         ("ssh_tun", "openvpn"),  # both have a device tun2
-        pytest.param("wireguard_go", "openvpn", marks=pytest.mark.smoke),
+        ("wireguard_go", "openvpn"),
     ],
 )
 def test_one_takes_the_place_of_another_one(image: Image, tmp_path: Path, old: str, new: str) -> None:
