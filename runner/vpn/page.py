@@ -139,7 +139,7 @@ def _warnings(vpn: Vpn, params: Params) -> list[str]:
 def _needs(vpn: Vpn, sites: Sequence[Site], gateways: dict[str, Files], versions: Mapping[str, str]) -> Iterator[str]:
     yield "## What you need\n"
     names = [" or ".join(any_of) for any_of in packages(vpn)]
-    yield f"- Gateways with Debian, and root on them. up.sh installs: {', '.join(names)}."
+    yield f"- Gateways with Debian, its systemd, and root on them. up.sh installs: {', '.join(names)}."
     if versions:
         measured = ", ".join(f"{_flat(name)} {_flat(version)}" for name, version in versions.items())
         yield f"- Measured were {measured}. Another version may be faster or slower."
@@ -280,8 +280,7 @@ def _afterwards(
     yield (
         f"- **A reboot, or a daemon that ends**: the unit vpneval-tunnel@{name} starts the tunnel at every boot, "
         "and anew 5 s after one of its daemons has ended; the other gateway may take a minute to notice. `journalctl "
-        f"-u vpneval-tunnel@{name}` has their messages. Without systemd, run up.sh at each boot, and look into "
-        f"/var/log/vpneval-tunnel@{name}.log."
+        f"-u vpneval-tunnel@{name}` has their messages."
     )
     if vpn.carries == "ip":
         families = (
