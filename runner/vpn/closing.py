@@ -1,6 +1,7 @@
 """What a gateway's scripts load or read as it is: nftables rules and routes.
 
-The functions of gateway/functions.sh load the closing: for TABLE they put the table's name, for FLAGS its owner.
+The functions of gateway/functions.sh load the closing: for TABLE they put the table's name, for FLAGS its owner, and
+for OUTSIDE the ports that lead out of the site.
 """
 
 from __future__ import annotations
@@ -56,6 +57,15 @@ table {family} TABLE {{
     }}
 }}
 """
+# Routers at the border of a site drop these (RFC 4193, 4.3). What others have in IPsec is theirs.
+PRIVATE = """\
+# Hosts' private IPv6 (RFC 4193) does not go by the Internet: not to the other site, and not from there.
+add table ip6 TABLE {{ FLAGS }}
+add chain ip6 TABLE private {{ type filter hook forward priority 0; }}
+flush chain ip6 TABLE private
+add rule ip6 TABLE private oifname {{ OUTSIDE }} {between} rt ipsec missing counter drop
+add rule ip6 TABLE private iifname {{ OUTSIDE }} {between} meta ipsec missing counter drop
+""".format(between="ip6 saddr fc00::/7 ip6 daddr fc00::/7")
 # nft -D segment=BYTES -D segment6=BYTES
 CLAMP = """\
 # TCP between the sites sends segments that fit into the tunnel.

@@ -20,7 +20,7 @@ from pathlib import Path
 from runner.data.errors import UsageError
 from runner.data.levels import Params
 from runner.lab.shape.site import ENCAPSULATION_BYTES, TCP_PORTS, Site, higher_numbered, lower_numbered, peers_of
-from runner.vpn.closing import checks, clamp, inner_routes, routes, rules
+from runner.vpn.closing import PRIVATE, checks, clamp, inner_routes, routes, rules
 from runner.vpn.plugin import Secrets, Vpn
 from runner.vpn.recipe import KeyMaker, RecipeScript, check_offered, script_of
 
@@ -83,6 +83,7 @@ def gateway_files(
     }
     if closed:
         own |= rules("ip", me.lan, closed, devices)
+        own["private-ip6.nft"] = PRIVATE
         own |= checks(values["there"].split()[0], devices)
         own["firewalls"] = (GATEWAY / "firewalls").read_text(encoding="utf-8").format(own=me.lan, other=closed[0])
     if inner:

@@ -256,7 +256,7 @@ if [ -n "$closed" ]; then
     route_of_hosts
     if again has_nftables; then as_a_host; else note "Not tried: packets as from a host. Try one: ping $far"; fi
     for network in $there6; do is_tunnel "$(leads_to "$network")" || verdict ipv6 "$network" "ip -6 route get $network"; done
-    networks=$(ip -6 -o route show dev "$port" proto kernel | grep -oE '^[23f][0-9a-d][0-9a-f:]+/[0-9]+' | tr '\n' ' ') || true
+    networks=$(ip -6 -o route show dev "$port" proto kernel | grep -oE '^[23][0-9a-f][0-9a-f:]+/[0-9]+' | tr '\n' ' ') || true
     if [ -n "$networks" ] && [ -z "$lans6" ] && [ "$(cat /proc/sys/net/ipv6/conf/all/forwarding)" != 0 ]; then
         note "The tunnel carries IPv4 alone, and hosts here have the IPv6 networks ${networks% }: what the other site sends \
 there goes past the tunnel, in the clear. Add network_ipv6 of both sites to sites.toml, make the recipe anew, and replace \

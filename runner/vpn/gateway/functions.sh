@@ -40,13 +40,20 @@ refuse() { # hosts are told that the other site is not there while nothing leads
     ip -force -batch "$home/closed.ip" 2> /dev/null || true
 }
 
-rules() { # TABLE FLAGS: write the rules of the closing with these, and print what nft is to read
-    local file
-    for file in closed-ip whole-ip closed-ip6 whole-ip6; do
+rules() { # TABLE FLAGS FILE…: write these rules of the closing, and print what nft is to read
+    local file table=$1 flags=$2 outside
+    outside=$(cat "$home/outside" 2> /dev/null || echo '"unknown"')
+    shift 2
+    for file; do
         if [ ! -e "$home/$file.nft" ]; then continue; fi
-        sed "s/TABLE/$1/; s/FLAGS/$2/" "$home/$file.nft" > "/run/$1-$file.nft"
-        echo "include \"/run/$1-$file.nft\""
+        sed "s/TABLE/$table/; s/FLAGS/$flags/; s/OUTSIDE/$outside/" "$home/$file.nft" > "/run/$table-$file.nft"
+        echo "include \"/run/$table-$file.nft\""
     done
+}
+all="closed-ip whole-ip closed-ip6 whole-ip6 private-ip6"
+
+outside() { # the ports that lead to the other gateway, and to the Internet by IPv6; it may be learnt after the closing
+    { leads_to "${wan%% *}"; ip -6 route show default | grep -o ' dev [^ ]*' | cut -c6-; } | sort -u | sed 's/.*/"&"/' | paste -sd,
 }
 
 has_nftables() { nft -c "add table ip vpneval_probe" 2> /dev/null; }
@@ -69,10 +76,16 @@ hold() { # for as long as this runs, the way past the tunnel is closed
         if nft -c "table ip vpneval_probe { $flags }" 2> /dev/null; then break; fi
     done
     exec nft -i > /dev/null < <(
-        rules "$closing" "$flags"
-        while sleep 1; do
+        rules "$closing" "$flags" $all
+        while true; do
             refuse
-            [ -n "$flags" ] || is_closed || rules "$closing" ""
+            [ -n "$flags" ] || is_closed || rules "$closing" "" $all
+            ports=$(outside)
+            if [ -n "$ports" ] && [ "$ports" != "$(cat "$home/outside" 2> /dev/null)" ]; then
+                echo "$ports" > "$home/outside" # for the next boot, before there are routes
+                rules "$closing" "$flags" private-ip6
+            fi
+            sleep 1
         done
     )
 }

@@ -118,13 +118,14 @@ put() { # FILE…: sets changed
     done
 }
 mkdir -p "$kept"
+grep -qsxF "$home/outside" "$kept/$name" || echo "$home/outside" >> "$kept/$name"
 changed=
 put $(find "files$home" files/etc/systemd -type f) check.sh down.sh
 systemctl daemon-reload
 systemctl enable --quiet "vpneval-closed@$name" "vpneval-tunnel@$name"
 if [ -n "$changed" ]; then
     systemctl stop "vpneval-tunnel@$name" # while the closing starts anew, no policy of the tunnel is there
-    rules "${closing}_meanwhile" "" | nft -i > /dev/null 2>&1 || true
+    rules "${closing}_meanwhile" "" $all | nft -i > /dev/null 2>&1 || true
     systemctl restart "vpneval-closed@$name"
     for family in ip ip6; do nft delete table "$family" "${closing}_meanwhile" 2> /dev/null || true; done
 fi
