@@ -96,7 +96,7 @@ def gateway_files(
 def named(vpn: Vpn, gateways: Mapping[str, Files]) -> tuple[str, dict[str, Files]]:
     """A name for the tunnel that no other one has, and each gateway's files with it: what is below ``HOME`` is in a
     folder of that name."""
-    said = repr(sorted((name, sorted(files.items())) for name, files in gateways.items()))
+    said = repr(sorted((name, sorted(files.items())) for name, files in {**gateways, "all": common("")}.items()))
     name = f"{re.sub(r'[^A-Za-z0-9_]+', '-', vpn.name)}-{hashlib.sha256(said.encode()).hexdigest()[:6]}"
 
     def with_name(text: str) -> str:
@@ -217,17 +217,26 @@ def needs(vpn: Vpn) -> list[str]:
 
 
 def write(
-    vpn: Vpn, params: Params, sites: Sequence[Site], secrets: Secrets, folder: Path, path_mtu: int | None = None
+    vpn: Vpn,
+    params: Params,
+    sites: Sequence[Site],
+    secrets: Secrets,
+    folder: Path,
+    path_mtu: int | None = None,
+    replaces: str = "",
 ) -> str:
     """Make a directory for each gateway below ``folder``, ``RECIPE-gw1`` and so on, which hold private keys. Return the
     recipe's name.
 
-    Raises UsageError for levels that the VPN does not have, and where the folder is not empty.
+    Raises UsageError for levels that the VPN does not have, where the folder is not empty, and where it would be the
+    same tunnel as that which it ``replaces``.
     """
     check_offered(vpn, params)
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"--write {folder}: the directory is not empty. Name a new one")
     name, gateways = named(vpn, {me.name: gateway_files(vpn, params, me, sites, secrets, path_mtu) for me in sites})
+    if name == replaces:
+        raise UsageError(f"this vpneval makes the same tunnel of it, {name}: there is nothing to put in its place")
     for gateway, files in gateways.items():
         for path, (text, mode) in {**common(name), **files}.items():
             put(folder / f"{name}-{gateway}" / path, text, mode)

@@ -64,13 +64,14 @@ def page(
     versions: Mapping[str, str] | None = None,
     *,
     written: str = "",
+    replaces: str = "",
     example: bool = False,
     mtu_to_set: Mapping[str, int] | None = None,
 ) -> str:
     """How to set the tunnel up, keep it and take it back, in Markdown. ``written``: the name of the recipe for which
-    ``--write`` has made keys and directories. ``versions``: package -> the version that was measured.
-    ``example``: the addresses are the lab's, and are to be replaced. ``mtu_to_set``: the MTU ``inside`` that a run has
-    found the tunnel to need on a narrow ``path`` without ICMP, bytes.
+    ``--write`` has made keys and directories; ``replaces``: that of the tunnel in whose place it comes. ``versions``:
+    package -> the version that was measured. ``example``: the addresses are the lab's, and are to be replaced.
+    ``mtu_to_set``: the MTU ``inside`` that a run has found the tunnel to need on a narrow ``path`` without ICMP, bytes.
 
     Raises UsageError for levels that the VPN does not have.
     """
@@ -92,20 +93,29 @@ def page(
             "These scripts and units are the same on every gateway. Paste this as root, in root's home directory.\n",
             _block(f"set -eu; umask 077; mkdir -p {name}; cd {name}", PUT.rstrip(), *_puts(common(name))),
         ]
+    option = f" --replace {replaces}" if replaces else ""
     for me in reversed(sites):
         parts += [f"## Gateway {me.name}\n"]
         if written:
             directory = f"{written}-{me.name}"
             copies = shlex.join(["scp", "-r", *me.reached_with, directory])
-            parts += [f"    {copies} {_for_scp(_login(me))}:\n    {_runs(me)} {directory}/up.sh\n"]
+            parts += [f"    {copies} {_for_scp(_login(me))}:\n    {_runs(me)} {directory}/up.sh{option}\n"]
         else:
             parts += [
                 "Paste this as root, in the same directory. Each `put` makes a file; up.sh installs the packages, puts "
                 "the files in place and starts the tunnel. At the end it says so.\n",
                 _block(f"set -eu; umask 077; cd {name}", PUT.rstrip(), *_puts(gateways[me.name]), "./up.sh"),
             ]
+    if replaces:
+        parts += ["Run both soon after each other. To bring the earlier tunnel back, whose directories stay there:\n"]
+        parts += [f"    {line}" for line in back(sites, replaces, written)] + [""]
     parts += _afterwards(vpn, sites, written or name, mtu_to_set or {}, written=bool(written), ipv6="inner" in params)
     return "\n".join(parts)
+
+
+def back(sites: Sequence[Site], earlier: str, present: str) -> list[str]:
+    """The commands that put the ``earlier`` tunnel into the place of the ``present`` one."""
+    return [f"{_runs(me)} {earlier}-{me.name}/up.sh --replace {present}" for me in reversed(sites)]
 
 
 def title(vpn: Vpn, params: Params) -> str:
