@@ -1,4 +1,4 @@
-"""Finds VPNs, instruments and experiments by name, in the tree and outside of it.
+"""Finds VPNs, instruments, experiments and questions by name, in the tree and outside of it.
 
 No other module imports ``vpns`` and ``experiments``. A new one of any kind is a file there, or anywhere: ``./mine.py``.
 """
@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from functools import cache, partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from runner.data.trials import Run, Trial, VpnRecord
 from runner.data.wan import FACTORS as WAN_RANGES
 from runner.data.wan import in_range
 from runner.design.experiment import Experiment
+from runner.design.question import Question
 from runner.instruments.instrument import Instrument
 from runner.vpn.guard import files_of, guarded, in_words
 from runner.vpn.plugin import Vpn, with_version
@@ -269,6 +270,41 @@ def record_of(vpn: Vpn) -> VpnRecord:
         family=vpn.family,
         declared=vpn.declared.record,
     )
+
+
+USUAL = "rank"  # what a run is asked that is asked nothing else
+
+
+@cache
+def questions() -> dict[str, Question[Any]]:
+    """Every question of questions/ by its name, that of its file or folder."""
+    import questions as folder
+
+    found = dict[str, Question[Any]]()
+    for module in pkgutil.iter_modules(folder.__path__):
+        kinds: list[type[Question[Any]]] = _defined_in(importlib.import_module(f"questions.{module.name}"), Question)
+        found[module.name] = _the_last(module.name, kinds, "runner.design.question.Question")()
+    return found
+
+
+def load_question(name: str) -> Question[Any]:
+    """The question ``name``: a file or folder of questions/, or a path to a file outside the tree. Raises UsageError
+    with the near matches for an unknown one, and for a file that is no question."""
+    if not _is_path("question", name):
+        require_known("question", name, [*questions()])
+        return questions()[name]
+    kinds: list[type[Question[Any]]] = _defined_in(_from_file("question", name), Question)
+    kind = _the_last(name, kinds, "runner.design.question.Question")
+    lacks = [what for what in ("name", "looks_at") if not hasattr(kind, what)] + sorted(kind.__abstractmethods__)
+    if lacks:
+        raise UsageError(f"question {name} is not finished: {kind.__name__} lacks {', '.join(lacks)}")
+    with _blaming(f"question {name} cannot be made", [Path(name)]):
+        return kind()
+
+
+def question_of(instruments: Collection[str]) -> Question[Any]:
+    """What a run that measures with these instruments is asked."""
+    return next((question for question in questions().values() if question.is_asked(instruments)), questions()[USUAL])
 
 
 def experiment_names() -> list[str]:

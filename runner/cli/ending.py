@@ -60,9 +60,9 @@ def report_on(request: Request, folder: Path, outcome: Outcome, shown: Shown) ->
 
     lacks = False
     try:
-        report = reading.report_of([folder], request.asked.weights)
+        report = reading.report_of([folder], request.asked.weights, question=request.asked.question)
     except UsageError as wrong:  # what the weights count was to be measured, and was not
-        report, lacks = reading.report_of([folder], ""), True
+        report, lacks = reading.report_of([folder], "", question=request.asked.question), True
         tell(f"vpneval: {wrong}; the report uses the default weights instead")
     try:
         write_reports(folder, report)

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from questions.choose.judgement import choice
+from questions.choose.words import headline, suits
 from runner.catalogue import load_run, load_vpn, vpn_names
 from runner.cli.folders import is_shipped, one_run, runs_in
 from runner.data.errors import CannotRunHere, UsageError, VpnevalError, require_known
@@ -17,8 +19,6 @@ from runner.lab.places.looked import looked_at
 from runner.lab.places.sites import Gateway, Sites, read_sites
 from runner.lab.readings.hardware import cpu_name
 from runner.lab.readings.seen import Seen
-from runner.report.choice import choice
-from runner.report.choice_words import headline, suits
 from runner.report.scale import above
 from runner.report.text import counted, quantity
 from runner.sweep.request import site_limits

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from runner.data.needs import Needs
 
 PROFILE_NAMES = "quick, site, thesis, smallest"  # runner.design.profile has them; a test compares
-MOST_REPETITIONS = 30  # runner.sweep.stopping's; a test compares
+MOST_REPETITIONS = 30  # runner.sweep.repeating's; a test compares
 
 Experiments = Annotated[
     list[str],
@@ -44,6 +44,12 @@ AskedVpns = Annotated[
 ]
 Instruments = Annotated[
     list[str] | None, typer.Option("--instrument", metavar="FILE", help="use an instrument of your own: ./mine.py")
+]
+QuestionName = Annotated[
+    str,
+    typer.Option(
+        "--question", metavar="NAME", help="what the run has to answer: choose, rank, or one of your own: ./mine.py"
+    ),
 ]
 Levels = Annotated[
     list[str] | None,

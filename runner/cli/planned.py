@@ -9,8 +9,6 @@ from typing import Any
 from rich.table import Table
 
 from runner.catalogue import load_run
-from runner.choice.musts import SHOWN_BY
-from runner.choice.thresholds import USUAL
 from runner.cli.output import out
 from runner.data.asked import AskedRun
 from runner.data.errors import VpnevalError
@@ -19,17 +17,17 @@ from runner.data.levels import TUNNEL_FACTORS, UPLINK
 from runner.data.numbers import roughly
 from runner.data.streams import document
 from runner.data.trials import Trial
+from runner.design.question import Left
 from runner.instruments.traffic.udp import search_of
 from runner.lab.places.hours import Hours
-from runner.report.answer import answers, minutes_more, sure
+from runner.report.answer import answers, sure
 from runner.report.model import Report, build
 from runner.report.text import wan
 from runner.search.settings import LOSS_RATIO, UdpSearch
-from runner.sweep.coming_in import chooses
 from runner.sweep.plan import any_turns
+from runner.sweep.repeating import MOST_REPETITIONS
 from runner.sweep.request import Request, resolve, shows
-from runner.sweep.showing import LEFT, WATCH_S, lossy, may_watch
-from runner.sweep.stopping import MOST_REPETITIONS
+from runner.sweep.rest import stated
 
 ONE_AT_A_TIME = (
     "One tunnel stands at a time in this lab. The turns of two VPNs are minutes apart, so that what the machines do in "
@@ -48,7 +46,7 @@ def show(request: Request, as_json: bool) -> None:
         if report:
             figures |= {
                 "undecided": sum(answer.open for answer in answers(report)),
-                "minutes_more": minutes_more(report),
+                "minutes_more": round(report.seconds_more / 60) if report.seconds_more else None,
             }
         document(json.dumps(figures | {"cells": [cell.model_dump() for cell in request.cells]}, indent=1) + "\n")
         return
@@ -97,20 +95,6 @@ def so_far(request: Request) -> tuple[Report | None, list[Trial]]:
     return build(run, trials, weights=request.weights) if request.until_significant else None, trials
 
 
-def _in_the_rest(request: Request) -> list[str]:
-    """What a choice uses the time for that its answer leaves."""
-    if not request.asked.deadline_s or not chooses(request):
-        return []
-    found = ["further VPNs that may suit"] if request.later else []
-    if not shows(request.asked):
-        return found
-    if lossy(request.needs):
-        found.insert(0, "a trial of TCP in TCP on a path that loses as yours, if the answer depends on it")
-    if musts := [must for must in SHOWN_BY if must in request.needs.must]:
-        found.insert(0, f"trials of {' and '.join(musts)}, of named VPNs of which nobody has tried it")
-    return found
-
-
 def searches(request: Request) -> list[str]:
     """How the UDP throughput is going to be searched for, a sentence for each search that there is."""
     profile = request.profile
@@ -149,13 +133,8 @@ def limits(request: Request) -> list[str]:
         sentences.append(f"--until-significant then repeats what is undecided: {end}.")
     if deadline_s:
         sentences.append(f"--deadline ends the run after {roughly(deadline_s)}; trials that do not fit are left out.")
-    if may_watch(request):
-        sentences.append(
-            f"At its end what is named carries a load like {USUAL.load:.0%} of the line, or of what it can, for "
-            f"half a minute without a break. That takes {WATCH_S:g} s each, of at most {LEFT:.0%} of the time."
-        )
-    if rest := _in_the_rest(request):
-        sentences.append(f"If every line has its answer before, the time that is left goes to {', then '.join(rest)}.")
+    left = Left([vpn.name for vpn in request.later], own_lab=shows(request.asked))
+    sentences += request.question.plan(stated(request), left)
     sentences += searches(request)
     if rate_bps := request.limits.get("max_rate_bps"):
         sentences.append(f"--max-rate: no test sends faster than {rate_bps / 1e6:g} Mbit/s.")

@@ -32,11 +32,16 @@ def weights_of(text: str, run: Run, measured: Collection[str] | None = None) -> 
 
 
 def report_of(
-    folders: list[Path], weights: str, configuration: str = "", margin: str = "", needs: Stating | None = None
+    folders: list[Path],
+    weights: str,
+    configuration: str = "",
+    margin: str = "",
+    needs: Stating | None = None,
+    question: str = "",
 ) -> Report:
     """One report of runs that belong together; where they have several kinds of machines, that of the kind with most
     trials. Raises UsageError for invalid options."""
-    return next(reports_of(folders, weights, configuration, margin, needs))
+    return next(reports_of(folders, weights, configuration, margin, needs, question))
 
 
 def _metrics_ever() -> Mapping[str, Metric]:
@@ -47,10 +52,16 @@ def _metrics_ever() -> Mapping[str, Metric]:
 
 
 def reports_of(
-    folders: list[Path], weights: str, configuration: str, margin: str = "", needs: Stating | None = None
+    folders: list[Path],
+    weights: str,
+    configuration: str = "",
+    margin: str = "",
+    needs: Stating | None = None,
+    question: str = "",
 ) -> Iterator[Report]:
     """A report for each kind of machine of runs that belong together. ``needs``: makes the run's needs what this
-    command states. Raises as `report_of` does."""
+    command states; ``question``: the only one that is asked. Raises as `report_of` does."""
+    from runner.catalogue import load_question, questions
     from runner.data.errors import UsageError
     from runner.data.irregular import load_told
     from runner.data.merge import distinct, merge_runs
@@ -59,6 +70,7 @@ def reports_of(
     from runner.report.kinds import by_kind
     from runner.report.model import build
 
+    asked = [load_question(question)] if question else [*questions().values()]
     read = [load_told(folder, _metrics_ever) for folder in folders]
     lacks = [sentence for _, _, told in read for sentence in told]
     for (a, (_, ours, _)), (b, (_, theirs, _)) in combinations(zip(folders, read, strict=True), 2):
@@ -76,6 +88,7 @@ def reports_of(
             trials,
             weights=weights_of(weights, run, measured_metrics(trials)),
             configurations=[configuration] if configuration else None,
+            questions=asked,
         )
         yield made.model_copy(update={"caveats": [*lacks, *made.caveats]})
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from runner.catalogue import load_run
 from runner.cli.ending import NOTHING_MEASURED, Shown, measure_and_report, together
 from runner.cli.options import tell
+from runner.cli.reading import report_of
 from runner.data.errors import CannotRunHere, VpnevalError
 from runner.data.files import from_json, is_there, no_link, read_bytes, word
 from runner.data.levels import UPLINK
@@ -23,7 +23,7 @@ from runner.data.streams import document, output_to, standard_output
 from runner.lab.kernels.boot import Kernel
 from runner.lab.shape.site_to_site import check_machine
 from runner.report.closing import by_uplink, closing
-from runner.report.model import Report, build
+from runner.report.model import Report
 from runner.stages import play
 from runner.stages.survey import TITLES, lacks, of_rest, survey
 from runner.sweep.request import Request, resolve
@@ -123,7 +123,7 @@ def _written(parent: Path) -> dict[Path, Report]:
             try:
                 found[run] = Report.model_validate_json(read_bytes(page))
             except ValidationError:
-                found[run] = build(*load_run(run))
+                found[run] = report_of([run], "")
     return found
 
 

@@ -39,7 +39,8 @@ class AskedFarm(BaseModel):
 class AskedRun(BaseModel):
     """What one call of ``vpneval run`` asks for, not checked against the catalogue.
 
-    Experiments, VPNs and instruments are names, or paths of the user's files; ``levels`` are ``factor=level``;
+    Experiments, VPNs, instruments and the question are names, or paths of the user's files; ``question``: empty where
+    what is measured says it; ``levels`` are ``factor=level``;
     ``builds`` (``VPN@NAME=PATH``), ``weights``, ``max_rate``, ``between`` and ``search_rates`` are in the notation of
     their options. ``kernel``: the one that it runs under. ``until_significant``: None leaves it to the profile, unless
     repetitions are given. ``farm``: None where this machine measures it.
@@ -50,6 +51,7 @@ class AskedRun(BaseModel):
     experiments: Listed
     vpns: Listed = ()
     instruments: tuple[Line, ...] = ()
+    question: Line = ""
     levels: Listed = ()
     profile: Line = "quick"
     repetitions: Whole | None = None

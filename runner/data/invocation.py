@@ -22,6 +22,7 @@ OPTIONS: Mapping[str, str] = {  # with a value -> the field that has it
     "--kernel": "kernel",
     "--vpn": "vpns",
     "--instrument": "instruments",
+    "--question": "question",
     "--set": "levels",
     "--profile": "profile",
     "--duration": "duration_s",

@@ -24,7 +24,7 @@ FILES = ("site:", "ssh:")  # labs whose inventory is a file
 def wants(asked: AskedRun) -> list[str]:
     """The files, and the scheduler, that this call names and that are not vpneval's own."""
     builds = [build.partition("=") for build in asked.builds]
-    named = [*asked.experiments, *asked.vpns, *(vpn for vpn, _, _ in builds)]
+    named = [*asked.experiments, *asked.vpns, asked.question, *(vpn for vpn, _, _ in builds)]
     files = [file for name in named for file in _files_in(name)]
     files += [*asked.instruments, *(path for _, _, path in builds)]
     files += [asked.lab.partition(":")[2] for kind in FILES if asked.lab.startswith(kind)]

@@ -50,7 +50,7 @@ def code_digest() -> str:
     """A digest of all Python files of vpneval. Machines with different code do not measure the same."""
     digest = hashlib.sha256()
     root = Path(runner.__path__[0]).parent
-    for package in ("runner", "vpns", "experiments"):
+    for package in ("runner", "vpns", "experiments", "questions"):
         for path in sorted((root / package).rglob("*.py")):
             digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:12]

@@ -152,6 +152,13 @@ def basis_of(run: Run, trials: Sequence[Trial], configuration: str, metrics: Col
     )
 
 
+def absent(run: Run, trials: Sequence[Trial]) -> list[str]:
+    """The VPNs without a number, those of the kernel's data path first."""
+    measured = {trial.vpn for trial in trials if trial.status == "ok"}
+    without = [vpn for vpn in comparable(run) if vpn not in measured]
+    return sorted(without, key=lambda vpn: (run.vpns[vpn].dataplane != "kernel", vpn))
+
+
 def comparable(run: Run) -> list[str]:
     """The VPNs that the run may compare: on machines that are no scale for data planes (runner/data/scale.py), those
     whose packets the kernel carries."""

@@ -20,7 +20,7 @@ from runner.report.breakdowns import of_lost, of_ranked
 from runner.report.facts import FARM
 from runner.report.model import Report
 from runner.report.ranked_numbers import RankedNumber
-from runner.report.verdicts import more, of_ranking
+from runner.report.verdicts import decided_or_not, of_ranking
 
 NAMES = {"recommended": "as recommended", "comparable": "on equal terms"}
 MEANINGS = {
@@ -35,9 +35,6 @@ BY_TCP = "--weights tcp ranks it"
 BY_KERNEL = {"uml": "--kernel qemu has it", "qemu-kvm": "", "qemu-tcg": ""}  # by the guest that the run was in
 BY_ANY_KERNEL = "--kernel uml or qemu has it"
 BY_THEIRS = "the machines' kernels need its modules: vpneval doctor --lab names them"
-ESTIMATED = 0.9  # share of the undecided pairs: those that are decided soonest
-# Of 30 simulated runs that continue for the estimated time, 60 % decide two thirds of their pairs; for 1.4 times: 77 %.
-SAFETY = 1.6
 LONG = 160  # characters of a reason; only the tables have longer ones in full
 
 
@@ -237,28 +234,6 @@ def against(verdicts: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
     return sorted(farthest_first, key=telling)[:AGAINST]
 
 
-def seconds_to_decide(report: Report) -> float | None:
-    """The estimated measuring time in seconds after which most of the undecided pairs of all rankings are decided. None
-    where no pair is undecided, or where no estimate exists. Pairs share the measurements of a VPN's tunnel, metrics
-    share those of one instrument, and all of them share the baseline. The slowest pairs are left out: a ratio near a
-    margin may take hours."""
-    tunnels = {
-        (ranking.configuration, ranking.image, standing.vpn): f"{ranking.image} {sorted(standing.levels.items())}"
-        for ranking in report.rankings
-        for standing in ranking.standings
-    }
-    undecided = [pair for pair in report.verdicts if pair.decision == "undecided" and pair.seconds is not None]
-    undecided.sort(key=lambda pair: pair.seconds or 0.0)
-    needed: dict[str, dict[tuple[str, str], float]] = {}
-    for pair in undecided[: math.ceil(ESTIMATED * len(undecided))]:
-        of_kind = needed.setdefault(report.metrics[pair.metric].measure, {})
-        for vpn in (pair.a, pair.b):
-            key = (vpn, tunnels.get((pair.configuration, pair.image, vpn), ""))
-            of_kind[key] = max(of_kind.get(key, 0.0), (pair.seconds or 0.0) / 2)
-    plain = sum(max(of_kind.values()) for of_kind in needed.values())
-    return plain + sum(sum(of_kind.values()) for of_kind in needed.values()) if needed else None
-
-
 def on_farm(report: Report) -> bool:
     """Whether the run was measured on a farm, where more machines decide what takes more time elsewhere."""
     return any(fact.name == FARM for fact in report.facts)
@@ -267,7 +242,7 @@ def on_farm(report: Report) -> bool:
 def go_on(report: Report, answer: RankingAnswer, where: str) -> str:
     """The command that continues the run in the folder ``where``. Empty where nothing is undecided, and where the time
     that it takes cannot be estimated."""
-    return f"vpneval more {word(where)}" if answer.open and (on_farm(report) or minutes_more(report)) else ""
+    return f"vpneval more {word(where)}" if answer.open and (on_farm(report) or report.seconds_more) else ""
 
 
 def surer(report: Report, answer: RankingAnswer, where: str) -> str:
@@ -276,26 +251,11 @@ def surer(report: Report, answer: RankingAnswer, where: str) -> str:
     return f"{sure(report, answer).rstrip('.')}: {command}" if command else sure(report, answer)
 
 
-def minutes_more(report: Report) -> int | None:
-    """For how many minutes to continue the run, so that two thirds or more of the undecided pairs of all rankings are
-    decided in four of five runs. This is more than the measuring time, because no run measures all the time, and
-    because ratios come out nearer to 1 than they looked. None on a farm, where nothing is undecided, and where the time
-    cannot be estimated."""
-    measuring_s = None if on_farm(report) else seconds_to_decide(report)
-    if measuring_s is None:
-        return None
-    return max(1, math.ceil(SAFETY * measuring_s / max(0.3, report.measuring_share or 1.0) / 60))
-
-
 def sure(report: Report, answer: RankingAnswer) -> str:
     """How many pairs are undecided and what would decide them, in a sentence that is the same in every form."""
-    if not answer.open:
-        return "Every pair of VPNs is decided in every metric that counts."
-    undecided = f"{answer.open} of {text.counted(answer.pairs, 'pair')} are undecided"
-    if on_farm(report):
-        return f"{undecided}. {MORE_MACHINES}."
-    minutes = minutes_more(report)
-    return f"{undecided}; {more(60 * minutes)} would decide most of them." if minutes else f"{undecided}."
+    if answer.open and on_farm(report):
+        return f"{answer.open} of {text.counted(answer.pairs, 'pair')} are undecided. {MORE_MACHINES}."
+    return decided_or_not(answer.open, answer.pairs, report.seconds_more)
 
 
 def numbers_of(report: Report, number: int) -> dict[str, RankedNumber]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from runner.data.levels import BASELINE, outside_of_tunnel
 from runner.data.trials import Strict, Trial
-from runner.report.blocks import Block, Heading, Hyperlink, Note, Paragraph, Table, TableCell
+from runner.design.blocks import Block, Heading, Hyperlink, Note, Paragraph, Table, TableCell
 
 ABOUT = (
     "The WAN did one thing to the tunnel's packets. The control is the same without a tunnel, in the same trial; of "

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from runner.report.answer import answers
-from runner.report.choice_words import in_a_line
 from runner.report.model import Report
 from runner.report.scale import above
 
@@ -13,7 +12,7 @@ from runner.report.scale import above
 def closing(reports: Mapping[str, Report]) -> list[str]:
     """A line for each kernel (empty: the machine's own) that has a report. What no run has measured comes first.
     Another kernel has another scale, so that what was measured under it is told apart."""
-    absent = [set(report.choice.absent) for report in reports.values() if report.choice]
+    absent = [set(report.absent) for report in reports.values() if report.judgements]
     nowhere = sorted(set.intersection(*absent)) if absent else []
     lines = [f"Not measured: {', '.join(nowhere)}, which no kernel here runs."] if nowhere else []
     for kernel, report in reports.items():
@@ -32,7 +31,7 @@ def _said(report: Report) -> str:
 
 
 def _answer(report: Report) -> str:
-    if report.choice:
-        return in_a_line(report.choice)
+    if report.in_a_line:
+        return report.in_a_line
     every = answers(report)
     return f"{every[0].name}: {every[0].verdict}" if every else "nothing could be ranked."

@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from runner.data.metric import Metric
+from runner.design.blocks import Block, Heading, Note, Paragraph, Plot, Table, TableCell
 from runner.ranking.ranking import Ranking
 from runner.ranking.words import chance
-from runner.report import choice_words, proofs, side_by_side_words, state_words, text, verdicts
+from runner.report import proofs, text, verdicts
 from runner.report.answer import RankingAnswer, answers, change, missing, numbers_of, place_of, sure, surer, unit_of
-from runner.report.blocks import Block, Heading, Note, Paragraph, Plot, Table, TableCell
-from runner.report.choice import Choice
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_levels, row_repetitions, row_share
 from runner.report.facts import BASELINE, interval_method
 from runner.report.headings import machine
@@ -29,8 +28,8 @@ def whole(report: Report, plots: Mapping[str, Sequence[Plot]], where: str = "") 
     """All sections of the report. ``plots``: experiment -> the plots to show; ``where``: the run folder, for the
     command that continues the run."""
     blocks: list[Block] = [Heading(f"vpneval: {report.run_id}", level=1), *no_scale(report), Paragraph(machine(report))]
-    if report.choice:
-        blocks += choice(report.choice, where or report.run_id)
+    for answered in report.answered:
+        blocks += answered.say(where or report.run_id).whole
     for answer_ in answers(report) if report.ranks_count else []:
         blocks += answer(report, answer_, where or report.run_id)
     blocks += [Paragraph(caveat, "caveat") for caveat in report.caveats]
@@ -52,7 +51,9 @@ def whole(report: Report, plots: Mapping[str, Sequence[Plot]], where: str = "") 
 def for_a_paper(report: Report) -> list[Block]:
     """The sections for a paper: the answer of each ranking, its ranks, the tables of each experiment, and where they
     come from."""
-    blocks: list[Block] = [*no_scale(report), *(choice(report.choice) if report.choice else [])]
+    blocks: list[Block] = [*no_scale(report)]
+    for answered in report.answered:
+        blocks += answered.say("").whole
     if report.ranks_count:
         for answer_ in answers(report):
             blocks += answer(report, answer_)
@@ -68,27 +69,6 @@ def for_a_paper(report: Report) -> list[Block]:
 def no_scale(report: Report) -> list[Block]:
     """That data planes cannot be compared in this run, and why; empty where they can."""
     return [Paragraph(above(report.scale), "caveat")] if report.scale else []
-
-
-def choice(made: Choice, where: str = "") -> list[Block]:
-    """The choice: the answer in a sentence, the lines with the VPNs for each, why the others are out, and what would
-    change it. ``where``: the run folder, for the command that states a line; empty: without that command."""
-    said = made.answer
-    notes = [choice_words.seen(made.needs), *(choice_words.why_not(said) if said else [])]
-    notes += [state_words.disturbance(made.machine), state_words.steadiness(made), choice_words.about_musts(made)]
-    notes += [choice_words.what_changes(made), choice_words.kin(made), *choice_words.failed(made)]
-    notes += [choice_words.not_measured(made)]
-    if where and (command := choice_words.measures_others(made, where)):
-        notes.append(f"To measure more of them: {command}")
-    notes += [f"Say yours: {choice_words.say_yours(where)}"] if where and said is None else []
-    rows: list[list[str | TableCell]] = [[row.lines, row.vpns] for row in choice_words.lines(made)]
-    return [
-        Heading("Which VPN for your line"),
-        Paragraph(choice_words.headline(made), "strong"),
-        list(map(Note, filter(None, notes))),
-        Table("" if said is None else "For every line", ["your line", "VPN"], rows),
-        *([side_by_side_words.table(made.beside)] if made.beside else []),
-    ]
 
 
 def answer(report: Report, answer_: RankingAnswer, where: str = "") -> list[Block]:

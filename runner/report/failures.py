@@ -11,7 +11,7 @@ import numpy as np
 from runner.data.levels import traffic_factors
 from runner.data.metric import Metric
 from runner.data.trials import Measurement, Strict, Timeline, Trial
-from runner.report.blocks import Block, Heading, Hyperlink, Paragraph, Table, TableCell
+from runner.design.blocks import Block, Heading, Hyperlink, Paragraph, Table, TableCell
 
 HEAD = ("VPN", "failure", "outage: median (least–most), n", "resolution", "what happened, seconds after the failure")
 ABOUT = (

@@ -12,11 +12,11 @@ from runner.data.loads import Limit, MachineLoad
 from runner.data.own_cores import Apart, on_own_cores, overtakings
 from runner.data.scale import no_scale
 from runner.data.trials import Run, Strict, Trial, cell_key
+from runner.design.blocks import Block, Heading, Note, Paragraph, Table
 from runner.evidence.stats import block_values, trials_by_cell
 from runner.ranking.basis import Basis
 from runner.ranking.ranking import Ranking
 from runner.report import text
-from runner.report.blocks import Block, Heading, Note, Paragraph, Table
 
 HELD = ("quota", "path")  # limits other than the CPU time of the programs
 ABOUT = (

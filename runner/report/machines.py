@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from runner.data.trials import Run, Strict, Trial
+from runner.design.blocks import Block, Heading, Note, Paragraph, Table
 from runner.ranking.machines import OneMachine, OnMachines
 from runner.report import text
-from runner.report.blocks import Block, Heading, Note, Paragraph, Table
 from runner.report.facts import plain
 
 ABOUT = (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field, InstanceOf
@@ -15,8 +16,11 @@ from runner.data.metric import Metric
 from runner.data.scale import NoScale, no_scale
 from runner.data.store import uncollected
 from runner.data.trials import Run, Strict, Trial, cell_key
+from runner.design.blocks import Block
+from runner.design.question import Card, Evidence, Question, Said
 from runner.evidence.stats import Drift, Summary, trials_by_cell
-from runner.ranking.basis import Basis, bases, measured_metrics
+from runner.ranking.basis import Basis, absent, bases, measured_metrics
+from runner.ranking.longer import seconds_more
 from runner.ranking.machines import OnMachines, on_machines
 from runner.ranking.ranking import Ranking, weigh
 from runner.ranking.verdicts import Verdict, verdicts
@@ -24,9 +28,7 @@ from runner.ranking.weights import Weights, default_weights
 from runner.report import facts
 from runner.report.behaviour import Behaviour, behaviours
 from runner.report.behaviour import section as behaviour_section
-from runner.report.blocks import Block
 from runner.report.breakdowns import Breakdown, breakdowns
-from runner.report.choice import Choice, choice
 from runner.report.experiments import ExperimentReport, experiment_report, name_of
 from runner.report.facts import Fact
 from runner.report.failures import FailureRow
@@ -50,6 +52,24 @@ from runner.report.verdicts import Spread, spreads
 COUNTED = ("ok", "failed", "unsupported", "lab_error")
 
 
+@dataclass(frozen=True)
+class Answered:
+    """A question, and what the run says of it."""
+
+    question: Question[Any]
+    judgement: Strict
+
+    def say(self, where: str) -> Said:
+        """The answer in words. ``where``: the run folder, as commands name it."""
+        said = self.question.say(self.judgement, where)
+        assert said is not None
+        return said
+
+    def card(self, where: str, logs: Mapping[str, str], colours: Mapping[str, str]) -> Card | None:
+        """The answer for a page, where it is drawn and not told; see ``Question``."""
+        return self.question.card(self.judgement, where, logs, colours)
+
+
 class Report(Strict):
     """Everything that any rendering shows. Times in seconds; ``measuring_share`` is a ratio of 1. ``carriers``: VPN ->
     what carries its packets over the WAN (``udp``, ``tcp``, ``esp``). ``verdicts``: on each pair in each metric that
@@ -58,6 +78,8 @@ class Report(Strict):
     name. ``cores``: of the machine, or of one of them; ``cpu_of``: whose CPU time the CPU cost is. ``bases`` are
     what the rankings were made with, and the page makes them anew from; ``ladders``: of each ranking, the cores that
     each rate takes. ``bases`` and ``ladders`` are not part of report.json.
+    ``answered``: the questions that the run answers, with ``judgements`` as their data; ``in_a_line``: the first of
+    these answers; ``absent``: the VPNs that were asked for and have no number, the kernel's first.
     ``asked``: by the first call; None where nothing says it."""
 
     run_id: str
@@ -80,7 +102,9 @@ class Report(Strict):
     caveats: list[str]
     warnings: list[str]
     drift: list[Drift]
-    choice: Choice | None = None
+    judgements: dict[str, Any] = {}
+    in_a_line: str = ""
+    absent: list[str] = []
     weighed: bool = Field(default=False, description="were weights given, so that the ranks are what was asked for?")
     rankings: list[Ranking]
     verdicts: list[Verdict] = []
@@ -107,13 +131,15 @@ class Report(Strict):
     observations: list[Observation]
     bases: list[InstanceOf[Basis]] = Field(default=[], exclude=True)
     ladders: list[list[CoresLadder]] = Field(default=[], exclude=True)
+    answered: list[InstanceOf[Answered]] = Field(default=[], exclude=True)
+    seconds_more: float | None = Field(default=None, description="for how long to go on to decide most pairs")
 
     @property
     def ranks_count(self) -> bool:
         """Do forms show the rankings? They do where weights were asked for, and where the run allows no choice, unless
         it measured nothing that has a weight."""
         counted = not self.rankings or any(ranking.weights.counted for ranking in self.rankings)
-        return self.weighed or (self.choice is None and counted)
+        return self.weighed or (not self.judgements and counted)
 
     @property
     def sections(self) -> dict[str, list[Block]]:
@@ -144,10 +170,11 @@ def build(
     *,
     weights: Weights | None = None,
     configurations: Sequence[str] | None = None,
+    questions: Sequence[Question[Any]] = (),
 ) -> Report:
-    """The report of a run. Without ``weights``: balanced over the metrics that were measured. Without
-    ``configurations``: all in which something was measured. Raises UsageError for an unknown configuration, and for
-    what ``runner.data.checks`` refuses."""
+    """The report of a run, with the answers to these questions. Without ``weights``: balanced over the metrics that
+    were measured. Without ``configurations``: all in which something was measured. Raises UsageError for an unknown
+    configuration, and for what ``runner.data.checks`` refuses."""
     check(run, trials)
     metrics = measured_metrics(trials) | set(weights.counted if weights else ())
     all_bases = bases(run, trials, metrics, configurations)
@@ -156,6 +183,10 @@ def build(
     limited = limits(run, trials, all_bases)
     experiments = [experiment_report(run, trials, by_cell, record, limited.beside) for record in run.experiments]
     proofs, proof_of = proofs_of(trials)
+    evidence = Evidence(run, trials, weights)
+    judged_by = [Answered(question, question.judge(evidence)) for question in questions]
+    answered = [one for one in judged_by if one.question.say(one.judgement, run.run_id)]
+    pairs = verdicts(all_bases, [ranking.weights.counted.keys() for ranking in rankings], run.looks)
     return Report(
         **_of_run(run),
         trials={status: sum(trial.status == status for trial in trials) for status in COUNTED},
@@ -164,10 +195,14 @@ def build(
         caveats=facts.caveats(run, trials, rankings) + facts.traffic_caveats(all_bases),
         warnings=facts.warnings(trials),
         drift=facts.drifts(trials),
-        choice=choice(run, trials),
+        answered=answered,
+        judgements={one.question.name: one.judgement.model_dump(mode="json") for one in answered},
+        in_a_line=answered[0].say(run.run_id).line if answered else "",
+        absent=absent(run, trials),
         weighed=weights is not None,
         rankings=rankings,
-        verdicts=verdicts(all_bases, [ranking.weights.counted.keys() for ranking in rankings], run.looks),
+        verdicts=pairs,
+        seconds_more=seconds_more(run, pairs, all_bases),
         spreads=spreads(all_bases),
         behind=[ranked_numbers(basis) for basis in all_bases],
         sustained=sustained(run, by_cell, _summaries(experiments)),

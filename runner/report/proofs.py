@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runner.data.trials import Strict, Trial
-from runner.report.blocks import Block, Heading, Paragraph, Table, TableCell
+from runner.design.blocks import Block, Heading, Paragraph, Table, TableCell
 
 HEAD = ["tunnel", "negotiated", "data path and version", "what else was seen", "the marker", "trials"]
 ABOUT = (

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from runner.data.metric import Metric
 from runner.data.trials import Run, Strict, Trial
+from runner.design.blocks import Block, Heading, Hyperlink, Table, TableCell
 from runner.evidence.stats import Summary, block_values, summarise, summarise_all
 from runner.ranking.basis import Basis, bases
 from runner.ranking.ranking import Ranking, weigh
 from runner.ranking.weights import Weights, default_weights
 from runner.report import text
-from runner.report.blocks import Block, Heading, Hyperlink, Table, TableCell
 
 SUSTAINED = ("tcp_throughput", "cpu_per_gigabyte")
 ABOUT = "Each VPN's median and 95 % interval, at the configuration's levels."

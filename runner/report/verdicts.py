@@ -8,13 +8,13 @@ from typing import Literal
 
 from runner.data.metric import Metric
 from runner.data.trials import Strict
+from runner.design.blocks import Block, Heading, Paragraph, Table, TableCell
 from runner.evidence.estimates import Components, components
 from runner.ranking.basis import Basis
 from runner.ranking.machines import machines_of
 from runner.ranking.ranking import Ranking
 from runner.ranking.verdicts import NO_INTERVAL, Verdict, turned
 from runner.report import text
-from runner.report.blocks import Block, Heading, Paragraph, Table, TableCell
 
 SHOWN = 8  # undecided pairs of a metric that a terminal shows
 LONG_S = 2 * 3600  # longer times are written in hours
@@ -105,6 +105,14 @@ def words(verdict: Verdict) -> str:
 
 def _reason(verdict: Verdict) -> str:
     return verdict.reason or NO_INTERVAL
+
+
+def decided_or_not(undecided: int, pairs: int, seconds: float | None) -> str:
+    """How many of the pairs are undecided, and how much longer would decide most of them, in a sentence."""
+    if not undecided:
+        return "Every pair of VPNs is decided in every metric that counts."
+    longer = f"; {more(seconds)} would decide most of them" if seconds else ""
+    return f"{undecided} of {text.counted(pairs, 'pair')} are undecided{longer}."
 
 
 def more(seconds: float) -> str:

@@ -9,9 +9,8 @@ from runner.data.levels import BASELINE
 from runner.data.metric import Metric
 from runner.data.trials import Run, Trial
 from runner.ranking.basis import bases
-from runner.ranking.doubts import look
 from runner.ranking.ranking import weigh
-from runner.ranking.verdicts import Verdict, turned
+from runner.ranking.verdicts import Verdict, turned, verdicts_of
 from runner.ranking.weights import default_weights
 from runner.report import text
 from runner.report.breakdowns import breakdowns, of_lost
@@ -32,7 +31,7 @@ def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
         raise UsageError(f"why takes two VPNs, and both are {a}")
     lines = [machine_of(facts(run, trials))]
     based = {(basis.configuration, basis.image): basis for basis in bases(run, trials)}
-    heading, broken, judged = "", breakdowns(trials), look(run, trials)
+    heading, broken, judged = "", breakdowns(trials), verdicts_of(run, trials)
     for verdict in judged:
         if {verdict.a, verdict.b} != {a, b}:
             continue

@@ -280,8 +280,9 @@ def elsewhere(asked: AskedRun) -> dict[str, Any]:
     """What is asked of each machine, as JSON. Files of the user are named by their whole path, under which every
     machine has them; what is about this folder and its report is left out."""
     whole = {name: [*map(_path, getattr(asked, name))] for name in ("experiments", "instruments", "vpns")}
+    question = {"question": _path(asked.question)}
     here = {"out": None, "weights": "", "retry_failed": False}
-    return asked.changed(**whole | here).model_dump(mode="json")
+    return asked.changed(**whole | question | here).model_dump(mode="json")
 
 
 def _path(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,6 +15,7 @@ from runner.data.foreign import caught
 from runner.data.levels import BASELINE
 from runner.data.store import Store, last_round
 from runner.data.trials import Cell
+from runner.design.question import Going
 from runner.instruments.result import Measured
 from runner.lab.redaction import hide
 from runner.sweep.going_on import after_all, measured, without_number
@@ -31,11 +32,11 @@ from runner.sweep.plan import (
     ranked_cells,
 )
 from runner.sweep.records import Records
+from runner.sweep.repeating import MOST_REPETITIONS, instances, next_look
 from runner.sweep.rounds import Rounds, StandingTunnel, most_standing, shared_levels, standing
 from runner.sweep.running_trial import RunningTrial
 from runner.sweep.settings import Outcome, Stage, Watcher
 from runner.sweep.shares import Shares, parts, side_share
-from runner.sweep.stopping import FEWEST_INSTANCES, FIRST_ROUNDS, MOST_REPETITIONS, Going, instances, next_look
 from runner.sweep.supported import refusals
 from runner.sweep.tunnels import RunContext
 from runner.tunnel.bring_up import Bench
@@ -43,7 +44,6 @@ from runner.vpn.plugin import Vpn
 
 Look = Callable[[float, float], Going]
 SIDE_SHARE = 0.1  # of a deadline's time for what no ranking is made of: ciphers, compression, more streams
-LOOKS_AT = (0.35, 0.5, 0.65, 0.8, 0.9)  # of a deadline's time; the report is the sixth look
 # Such trials in a ranked tunnel have a turn in every fifth round, and in every tenth under a deadline: in the first one
 # of an instance.
 SIDE_EVERY, SIDE_EVERY_HURRIED = 5, 10
@@ -67,7 +67,7 @@ class Conductor:
     until_significant: bool = False  # then block after block as long as something is in doubt
     before_s: float = 0.0  # what earlier calls on the same folder took
     come_in: bool = False  # the cells are of VPNs that come in later: in tunnels after those that the run has
-    looks_at: Sequence[float] = LOOKS_AT
+    looks_at: Sequence[float] = ()  # at which shares of a deadline's time
     outcome: Outcome = field(default_factory=Outcome)
     _rest: list[PlannedTunnel] = field(default_factory=list)  # of this block, and not begun
     _later: Sums = field(default_factory=Sums)  # of the blocks after it
@@ -75,9 +75,10 @@ class Conductor:
     _until: float = 0.0  # when the rounds that are being played will end, by time.monotonic()
     _looks: list[float] = field(default_factory=list)  # when to look next, by time.monotonic()
     _going: set[str] | None = None  # the ranked cells that still have turns; None: all
-    _first: set[str] = field(default_factory=set)  # those that have a turn in each round, while the others wait
+    _first: Collection[str] = ()  # those that have a turn in each round, while the others wait
+    _first_rounds: int = 0  # of each tunnel, for that
     _said: str = ""  # at the last look
-    _twice: set[str] = field(default_factory=set)  # those that have twice as many
+    _twice: Collection[str] = ()  # those that have twice as many
     _without_number: set[str] = field(default_factory=set)  # ranked cells that earlier calls left out
 
     def __post_init__(self) -> None:
@@ -108,7 +109,7 @@ class Conductor:
             every = blocks(self.cells, stage.request.repetitions, stage.seed, done, hopeless, stage.profile)
             plan = every.after(stage.request.first - 1)
             if self.come_in:
-                plan = after_all(seen, self.cells, hopeless, stage.seed, stage.profile, FEWEST_INSTANCES)
+                plan = after_all(seen, self.cells, hopeless, stage.seed, stage.profile, stage.request.question.tunnels)
             if stage.deadline is None or time.monotonic() < stage.deadline:
                 self._expect([], plan.sums)
                 self._work_through(plan)
@@ -196,7 +197,7 @@ class Conductor:
         stage, looked, going = self.stage, 0, look(math.inf, self._share())
         self.outcome.looks += 1
         while True:
-            cells, doubts = going.cells, going.doubts
+            cells, doubts = going.cells, going.undecided
             measured = max((trial.repetition for trial in self.store.trials), default=0)
             after = f"after {measured} block{'s' * (measured != 1)}"
             if not doubts:  # and cells that go on all the same are those of a run without a pair
@@ -320,7 +321,7 @@ class Conductor:
                 return played < most
             self._until = min(until, self.stage.deadline)
             if self._first:
-                return played < FIRST_ROUNDS and now < self.stage.deadline
+                return played < self._first_rounds and now < self.stage.deadline
             return played == 0 or now + took_s / 2 < min(until, self.stage.deadline)
 
         self._give_turns(stands)
@@ -342,10 +343,11 @@ class Conductor:
         assert self.look is not None
         assert self.stage.deadline is not None
         going = self.look(self.stage.deadline - time.monotonic(), self._share())
-        self._twice, self._first = going.twice, going.first
+        self._twice, self._first, self._first_rounds = going.twice, going.first, going.first_rounds
         self._going = {cell.key for cell in going.cells} | self._without_number
         self.outcome.looks += going.tests_pairs
-        open_ones = f"{len(going.doubts)} {'answer is' if len(going.doubts) == 1 else 'answers are'} still undecided"
+        many = len(going.undecided)
+        open_ones = f"{many} {'answer is' if many == 1 else 'answers are'} still undecided"
         said = f"{open_ones}: {len(self._going)} of {len(self._ranked)} trials go on."
         if said != self._said and not going.first:
             self.watcher.say(said)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from runner.catalogue import (
     add_instrument,
     expand,
     load_experiment,
+    load_question,
     load_run,
     load_vpn,
     metrics,
     parse_levels,
+    question_of,
     record_of,
     vpn_names,
 )
-from runner.choice.candidates import candidates
-from runner.choice.musts import SHOWN_BY
 from runner.data.asked import AskedRun
 from runner.data.errors import UsageError, require_known
 from runner.data.files import is_there
@@ -28,6 +29,7 @@ from runner.data.numbers import rate_bps
 from runner.data.trials import Cell, ExperimentRecord, Trial
 from runner.design.experiment import Experiment
 from runner.design.profile import PROFILES, Profile, between_rates, changed, in_turns
+from runner.design.question import Question
 from runner.lab import kernels
 from runner.lab.kernels.boot import Kernel
 from runner.lab.machine import LEAST_LABS
@@ -39,7 +41,7 @@ from runner.ranking.weights import Weights, parse_weights
 from runner.sweep.builds import BUILD_INSTANCE_S, builds_of, with_builds
 from runner.sweep.going_on import measured
 from runner.sweep.plan import TUNNEL_S, Planned, all_cells, all_turn, blocks, expected_trial_s
-from runner.sweep.stopping import INITIAL_REPETITIONS, INSTANCE_S, instances
+from runner.sweep.repeating import INITIAL_REPETITIONS, INSTANCE_S, instances
 from runner.sweep.versions import in_versions
 from runner.vpn.plugin import Vpn
 
@@ -89,6 +91,11 @@ class Request:
         """Every cell of these experiments, VPNs and levels, once."""
         return all_cells(self.experiments, self.vpns, self.profile, self.chosen, self.asked.gateway_images)
 
+    @cached_property
+    def question(self) -> Question[Any]:
+        """What the run is asked."""
+        return _question(self.asked, {cell.params["measure"] for cell in self.cells})
+
     @property
     def records(self) -> list[ExperimentRecord]:
         """The experiments as run.json holds them."""
@@ -121,8 +128,7 @@ def resolve(asked: AskedRun) -> Request:
     """Check everything that a user can get wrong. Raises UsageError; starts nothing."""
     asked = with_builds(asked)
     under = kernels.parse(asked.kernel, asked.lab)
-    for path in asked.instruments:
-        add_instrument(path)
+    _load_own(asked)
     levels = _with_line(asked)
     profile = _profile(asked.profile, asked.duration_s, asked.lab, asked.search_rates)
     if asked.rounds is not None or asked.slice_s is not None:
@@ -178,17 +184,31 @@ def resolve(asked: AskedRun) -> Request:
     return replace(request, repetitions=max(request.repetitions, tunnels), weights=_weights(request))
 
 
+def _load_own(asked: AskedRun) -> None:
+    """Load the user's own instruments and question. Raises UsageError for what is none."""
+    for path in asked.instruments:
+        add_instrument(path)
+    if asked.question:
+        load_question(asked.question)
+
+
+def _question(asked: AskedRun, instruments: Collection[str]) -> Question[Any]:
+    """The question that was named, or that of a run that measures with these instruments."""
+    return load_question(asked.question) if asked.question else question_of(instruments)
+
+
 def _candidates(experiments: Sequence[Experiment], asked: AskedRun) -> tuple[Sequence[str], list[Vpn]]:
-    """The VPNs that are measured where none is named: all; for a choice those that have the musts. Under a deadline
-    its first ones begin, and the others come in later."""
+    """The VPNs that are measured where none is named: all, or the question's candidates. Under a deadline its first
+    ones begin, and the others come in later."""
     first = [name for experiment in experiments for name in experiment.first]
     if not first:
         return vpn_names(), []
     every = {name: load_vpn(name) for name in vpn_names()}
     in_turn = asked.deadline_s is not None and asked.farm is None
-    records, tryable = {name: record_of(vpn) for name, vpn in every.items()}, SHOWN_BY if shows(asked) else ()
-    able = candidates(records, asked.needs, ports=True, tryable=tryable)
-    known = candidates(records, asked.needs, ports=True)
+    question = _question(asked, {each["measure"] for experiment in experiments for each in experiment.traffic})
+    records = {name: record_of(vpn) for name, vpn in every.items()}
+    able = question.candidates(records, asked.needs, tries=shows(asked))
+    known = question.candidates(records, asked.needs)
     begin = [name for name in first if name in known] or able[:FEW]
     return (begin, [every[name] for name in able if name not in begin]) if in_turn else (able, [])
 

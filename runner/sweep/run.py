@@ -33,14 +33,13 @@ from runner.lab.shape import wan
 from runner.lab.shape.site import BarePath
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import Image
-from runner.sweep.coming_in import Rest, chooses, comes_in, look_at
 from runner.sweep.conductor import Conductor
+from runner.sweep.repeating import MOST_REPETITIONS
 from runner.sweep.request import Request
+from runner.sweep.rest import Rest, comes_in, look_at, use, without_kept
 from runner.sweep.run_record import describe, membership, save_packages, wanted
 from runner.sweep.seen import for_path, without_rate
 from runner.sweep.settings import Outcome, Stage, Watch
-from runner.sweep.showing import before_watching, use
-from runner.sweep.stopping import CHOICE_LOOKS_AT, MOST_REPETITIONS
 
 OF_THE_MACHINE = (
     "Warning: the builds run as root of the gateways' machine and can change all of it. Measure builds of others in a "
@@ -95,14 +94,13 @@ def _run_on(rig: Rig, request: Request, folder: Path, say: Callable[[str], None]
         )
         vpns = {vpn.name: vpn for vpn in request.vpns}
         with watch(folder, record) as watcher:
-            conductor = Conductor(store, vpns, request.cells, before_watching(stage), watcher, membership(record))
+            conductor = Conductor(store, vpns, request.cells, without_kept(stage), watcher, membership(record))
             conductor.come_in = comes_in(request, store, record)
             conductor.until_significant = request.until_significant
             conductor.before_s = sum(call.elapsed_s for call in record.invocations)
             if request.until_significant or (request.profile.rounds and asked.deadline_s):
                 conductor.look = partial(look_at, folder, request)
-            if chooses(request):
-                conductor.looks_at = CHOICE_LOOKS_AT
+            conductor.looks_at = request.question.looks_at
             with _written_down(record, asked, conductor, started):
                 conductor.run()
                 use(Rest(conductor, request, record, image, gateway_images), stage)

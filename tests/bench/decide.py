@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from questions.rank import Rank
 from runner.data.trials import Cell
 from runner.evidence.estimates import Estimate, RoundValues, estimate_pairs
 from runner.ranking.looks import nominal
 from runner.ranking.verdicts import LEVEL, Decision, Tested, decide, level_of, probabilities
-from runner.sweep.conductor import LOOKS_AT
-from runner.sweep.stopping import going
 from tests.bench.simulated_rounds import TRAFFIC, Machine, play, run_of
 from tests.bench.simulated_search import told_apart
+from tests.unit.looking import going
 from tests.unit.synthetic import CBC, METRICS
 
 TCP = METRICS["tcp_throughput"]
@@ -186,11 +186,11 @@ def until_known(
     machine: Machine, truths: Sequence[float], rounds: int, runs: int, rng: np.random.Generator, *, looks: bool = True
 ) -> tuple[Share, float]:
     """TCP throughput in three instances of so many rounds, where looks end and double slices as under a deadline
-    (runner/sweep/stopping.py): the share of the 95 % intervals that contain the truth, and the median half-width as a
+    (questions/rank.py): the share of the 95 % intervals that contain the truth, and the median half-width as a
     factor. Without ``looks``, each VPN has one slice in each round."""
     hits, widths = list[bool](), list[float]()
     cells = {str(vpn): Cell(vpn=str(vpn), params=CBC | TRAFFIC["tcp_throughput"]) for vpn in range(len(truths))}
-    at = {int(share * 3 * rounds): share for share in LOOKS_AT} if looks else {}
+    at = {int(share * 3 * rounds): share for share in Rank.looks_at} if looks else {}
     for _ in range(runs):
         first, second = (play(machine, truths, 3, rounds, rng) for _ in range(2))
         seen = {vpn: RoundValues({}, one.instances) for vpn, one in zip(cells, first, strict=True)}
@@ -199,7 +199,7 @@ def until_known(
             if number in at:
                 run, trials = run_of({"tcp_throughput": seen})
                 found = going(run, trials, [*cells.values()], None, 1e6, at[number])
-                on, twice = {cell.vpn for cell in found.cells}, found.twice
+                on, twice = {cell.vpn for cell in found.cells}, {*found.twice}
             for vpn in on:
                 one, other = first[int(vpn)][number], second[int(vpn)][number]
                 seen[vpn][number] = (one + other) / 2 if cells[vpn].key in twice else one

@@ -10,9 +10,9 @@ from runner.data.needs import Needs
 from runner.report.compare import compare_runs
 from runner.report.forms.comparison import comparison_html, history_html, trends
 from runner.report.forms.html import html_text
-from runner.report.model import build
 from tests.browser.conftest import Open
 from tests.unit.choice.runs import chosen_run
+from tests.unit.choice.whole_report import build
 from tests.unit.synthetic import realistic_run
 
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"], "resultTypes": ["violations"]}

@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
+from questions.choose import must_words as musts_words
+from questions.choose import words as choice_words
+from questions.choose.judgement import Choice, Kin
+from questions.choose.page import PATHS_MS, SHARES
 from runner.choice.answer import RATES_BPS, answer, bands, changes
 from runner.choice.devices import Device, OnPath
 from runner.choice.musts import State
@@ -18,15 +22,12 @@ from runner.choice.thresholds import USUAL
 from runner.data.named import MUSTS, TRAFFICS, Must, Traffic
 from runner.data.needs import Needs
 from runner.ranking.weights import PRESETS
-from runner.report import choice_words
-from runner.report import musts as musts_words
-from runner.report.choice import Choice, Kin
-from runner.report.forms.choice_page import PATHS_MS, SHARES
 from runner.report.forms.html import html_text
-from runner.report.model import Report, build
+from runner.report.model import Report
 from tests.browser.conftest import Open
 from tests.unit.choice.made_up import watched
 from tests.unit.choice.runs import TRUTHS, Truth, chosen_run
+from tests.unit.choice.whole_report import build, choice_of
 
 LINES = (2e7, 1e8, 5e8, 1e9, 3e9, 1e10)
 MADE = TRUTHS | {"openvpn_tcp": Truth(7e8, 3e8, 21.0, rtt_ms=1.4, setup_s=3.0), "boringtun": Truth(9e8, 5e8, 45.0)}
@@ -63,8 +64,8 @@ def with_states(choice: Choice) -> Choice:
 @pytest.fixture(scope="module")
 def report() -> Report:
     made = build(*chosen_run(MADE, needs=Needs(line_bps=1e8, path_rtt_ms=20), noise=0.25))
-    assert made.choice
-    return made.model_copy(update={"choice": with_states(made.choice)})
+    (answered,) = made.answered
+    return made.model_copy(update={"answered": [replace(answered, judgement=with_states(choice_of(made)))]})
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +77,7 @@ def path(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def drawn(report: Report) -> dict[str, Device]:
     """The devices from which the terminal's answer is made."""
-    assert report.choice
-    return report.choice.devices
+    return choice_of(report).devices
 
 
 def close(ours: Any, theirs: Any) -> bool:
@@ -91,11 +91,10 @@ def close(ours: Any, theirs: Any) -> bool:
 
 def told(report: Report, devices: dict[str, Device], needs: Needs, share: float | None = None) -> dict[str, Any]:
     """What Python says of these needs, in numbers and in words."""
-    assert report.choice
     thresholds = USUAL if share is None else replace(USUAL, mixed=share)
-    words = {vpn: {must: state.word for must, state in own.items()} for vpn, own in report.choice.states.items()}
-    said = answer(devices, words, needs, state=report.choice.machine, thresholds=thresholds)
-    made = report.choice.model_copy(update={"needs": needs, "answer": said})
+    words = {vpn: {must: state.word for must, state in own.items()} for vpn, own in choice_of(report).states.items()}
+    said = answer(devices, words, needs, state=choice_of(report).machine, thresholds=thresholds)
+    made = choice_of(report).model_copy(update={"needs": needs, "answer": said})
     return {
         "answer": said.model_dump(mode="json", exclude={"needs"}),
         "headline": choice_words.headline(made),
@@ -107,11 +106,10 @@ def told(report: Report, devices: dict[str, Device], needs: Needs, share: float 
 
 def told_of_every_line(report: Report, devices: dict[str, Device], needs: Needs) -> dict[str, Any]:
     """What Python says of all lines, and of what would change the answer."""
-    assert report.choice
-    words = {vpn: {must: state.word for must, state in own.items()} for vpn, own in report.choice.states.items()}
-    every = bands(devices, words, needs, state=report.choice.machine)
+    words = {vpn: {must: state.word for must, state in own.items()} for vpn, own in choice_of(report).states.items()}
+    every = bands(devices, words, needs, state=choice_of(report).machine)
     found = changes(devices, words, answer(devices, words, needs), every)
-    made = report.choice.model_copy(update={"needs": needs, "bands": every, "changes": found})
+    made = choice_of(report).model_copy(update={"needs": needs, "bands": every, "changes": found})
     return {
         "lines": [row._asdict() for row in choice_words.lines(made)],
         "changed": choice_words.changed(made),
@@ -200,7 +198,6 @@ def test_the_address_carries_the_needs(report: Report, path: Path, open_page: Op
 
 def stated_by(command: str, report: Report) -> Needs:
     """The needs that a command of the page states, as vpneval reads it."""
-    assert report.choice
     program, name, folder, *options = shlex.split(command)
     assert (program, name, folder) == ("vpneval", "report", report.run_id)
     words = [word for option in options for word in option.split("=", 1)]
@@ -208,7 +205,7 @@ def stated_by(command: str, report: Report) -> Needs:
     line, path_rtt, path_loss, traffic, must = (
         given.get(f"--{name}", "") for name in ("line", "path-rtt", "path-loss", "traffic", "must")
     )
-    return stated(Given(None, line, path_rtt, path_loss, traffic, "", must), report.choice.needs)
+    return stated(Given(None, line, path_rtt, path_loss, traffic, "", must), choice_of(report).needs)
 
 
 @pytest.mark.parametrize(
@@ -224,12 +221,11 @@ def test_the_command_states_what_the_page_does(fragment: str, report: Report, pa
 
 
 def test_the_run_s_own_needs_are_answered_as_printed(report: Report, path: Path, open_page: Open) -> None:
-    assert report.choice
     page = open_page(path)
-    assert page.locator("#said").inner_text() == choice_words.headline(report.choice)
+    assert page.locator("#said").inner_text() == choice_words.headline(choice_of(report))
     page.get_by_role("button", name="files").click()
     page.get_by_role("button", name="as the run was asked").click()
-    assert page.locator("#said").inner_text() == choice_words.headline(report.choice)
+    assert page.locator("#said").inner_text() == choice_words.headline(choice_of(report))
     assert page.evaluate("location.hash") == ""
 
 
@@ -300,12 +296,11 @@ def test_a_click_on_the_map_states_its_needs(path: Path, open_page: Open) -> Non
 
 
 def test_a_click_on_a_must_says_what_shows_it(report: Report, path: Path, open_page: Open) -> None:
-    assert report.choice
     page = open_page(path)
     vpn = page.locator("[data-fact=musts] button").first.get_attribute("data-vpn") or ""
     page.get_by_role("button", name="networks shown").click()
     said = page.locator("[data-fact=musts] .shows").inner_text()
-    assert musts_words.sentence(vpn, "networks", report.choice.states[vpn]["networks"]) in said
+    assert musts_words.sentence(vpn, "networks", choice_of(report).states[vpn]["networks"]) in said
     page.get_by_role("button", name="networks shown").click()
     assert page.locator("[data-fact=musts] .shows").count() == 0
 
@@ -326,13 +321,13 @@ def test_ranks_are_shown_where_they_count_alone(path: Path, tmp_path: Path, open
 
 
 def test_the_card_reads_without_a_script(report: Report, path: Path, chromium: BrowserContext) -> None:
-    assert report.choice
-    assert report.choice.answer
+    said = choice_of(report).answer
+    assert said
     page = chromium.new_page()
     chromium.new_cdp_session(page).send("Emulation.setScriptExecutionDisabled", {"value": True})
     page.goto(path.as_uri())
-    assert page.locator("#said").inner_text() == choice_words.headline(report.choice)
-    assert page.locator("[data-fact=why-not] li").all_inner_texts() == choice_words.why_not(report.choice.answer)
+    assert page.locator("#said").inner_text() == choice_words.headline(choice_of(report))
+    assert page.locator("[data-fact=why-not] li").all_inner_texts() == choice_words.why_not(said)
     assert page.locator("#needs").is_hidden()
     assert page.locator("#map").is_hidden()
     page.close()

@@ -10,16 +10,16 @@ from playwright.sync_api import Locator, Page
 
 from runner.data.levels import NO_CIPHER
 from runner.data.trials import Measurement, Run, Rung, Trial
-from runner.ranking.doubts import look
 from runner.ranking.verdicts import Verdict, turned
 from runner.ranking.weights import PRESETS, Weights, of_run
 from runner.ranking.words import chance
-from runner.report.answer import minutes_more, verdict
+from runner.report.answer import verdict
 from runner.report.forms.html import html_text
 from runner.report.model import Report, build
 from runner.report.ranked_numbers import RankedNumber
 from runner.report.why import sentence
 from tests.browser.conftest import Open
+from tests.unit.looking import look
 from tests.unit.report.test_report_limits import ONE
 from tests.unit.reports import rank
 from tests.unit.synthetic import CBC, METRICS, TCP, make_trial, realistic_run
@@ -197,7 +197,7 @@ def test_g_how_long_a_sure_answer_takes(reader: Callable[..., Reader], report: R
     undecided = [one for one in report.verdicts if (one.configuration, one.decision) == (SHOWN, "undecided")]
     assert said.startswith(f"{len(undecided)} of ")
     assert f"vpneval more {report.run_id}" in said
-    assert re.findall(r"about (\d+) min", said) == [f"{minutes_more(report)}"]
+    assert re.findall(r"about (\d+) min", said) == [f"{(report.seconds_more or 0) / 60:.0f}"]
 
 
 def test_h_what_limits_it(reader: Callable[..., Reader], report: Report) -> None:

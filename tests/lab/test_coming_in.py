@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 
 import experiments.choose
+import questions.choose
+from questions.choose.judgement import Choice, choice
 from runner.choice.devices import devices
 from runner.cli.main import main
 from runner.data.store import load_run
-from runner.data.trials import Cell, Run, Trial
-from runner.sweep import coming_in
-from runner.sweep.stopping import Going
+from runner.data.trials import Run, Trial
 
 
 def test_candidates_come_in_when_the_first_ones_are_settled(
     image: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def settled(run: Run, trials: Sequence[Trial], cells: Sequence[Cell]) -> Going:
+    def settled(run: Run, trials: Sequence[Trial]) -> Choice:
         climbed = any(trial.curve for trial in trials)
-        return Going([], [], set()) if climbed else Going(list(cells), ["all lines"], set())
+        return choice(run, trials).model_copy(update={"unsettled": [] if climbed else [1e8], "early": False})
 
-    monkeypatch.setattr(coming_in, "choosing", settled)
+    monkeypatch.setattr(questions.choose, "choice", settled)
     object.__setattr__(experiments.choose.EXPERIMENT, "first", ("wireguard_go",))
     folder = tmp_path / "run"
     argv = ["run", "choose", "--deadline", "90s", "--out", str(folder), "--quiet"]

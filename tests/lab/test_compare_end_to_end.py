@@ -77,8 +77,8 @@ def test_it_measures_what_a_choice_needs(compared: tuple[Path, str]) -> None:
 def test_the_report_answers_and_explains(compared: tuple[Path, str]) -> None:
     folder, shown = compared
     report = json.loads((folder / "report.json").read_text())
-    assert report["choice"]["answer"] is None, "no line was stated"
-    states = report["choice"]["states"]
+    assert report["judgements"]["choose"]["answer"] is None, "no line was stated"
+    states = report["judgements"]["choose"]["states"]
     assert states["openvpn"]["networks"]["word"] == "shown"
     assert states["ssh_forward"]["networks"]["word"] == "no"
     for suffix in ("html", "md", "csv"):

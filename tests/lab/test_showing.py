@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+import questions.choose
+from questions.choose.judgement import Choice, choice
 from runner.choice.devices import FEWEST, devices
 from runner.choice.musts import states
 from runner.cli.main import main
 from runner.data.store import load_run
-from runner.data.trials import Cell, Run, Trial
-from runner.sweep import coming_in, showing
-from runner.sweep.stopping import Going
+from runner.data.trials import Run, Trial
 
 LADDERS = [f"{carried} of {vpn}" for carried in ("tcp", "datagrams") for vpn in ("none", "openvpn_tcp")]
 ASKED = "--line 20M --path-rtt 10ms --path-loss 0.1% --traffic files --must udp-blocked,mesh"
@@ -22,12 +22,13 @@ ASKED = "--line 20M --path-rtt 10ms --path-loss 0.1% --traffic files --must udp-
 def test_a_must_and_the_loss_of_the_path_are_shown(
     image: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def settled(run: Run, trials: Sequence[Trial], cells: Sequence[Cell]) -> Going:
+    def settled(run: Run, trials: Sequence[Trial]) -> Choice:
         climbed = [trial for trial in trials if trial.curve and len(trial.curve[0].rounds) >= FEWEST]
-        return Going([], [], set()) if len(climbed) == len(LADDERS) else Going(list(cells), ["20 Mbit/s"], set())
+        lines = [] if len(climbed) == len(LADDERS) else [2e7]
+        return choice(run, trials).model_copy(update={"unsettled": lines, "early": False})
 
-    monkeypatch.setattr(coming_in, "choosing", settled)
-    monkeypatch.setattr(showing, "shipped_runs", list)  # nothing is known from before
+    monkeypatch.setattr(questions.choose, "choice", settled)
+    monkeypatch.setattr("questions.choose.judgement.shipped_runs", list)  # nothing is known from before
     folder = tmp_path / "run"
     argv = ["run", "choose", "--vpn", "openvpn_tcp", *ASKED.split()]
     monkeypatch.setattr("sys.argv", ["vpneval", *argv, "--deadline", "100s", "--out", str(folder), "--quiet"])

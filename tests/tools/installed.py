@@ -15,6 +15,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[2]
 SOURCES = (
     "experiments",
+    "questions",
     "runner",
     "vpns",
     "vagrant/packages",

@@ -24,7 +24,7 @@ import grimp
 
 ROOT = Path(__file__).parents[2]
 PICTURE = ROOT / "docs" / "pictures" / "rooms.svg"
-PACKAGES = ("runner", "vpns", "experiments")
+PACKAGES = ("runner", "vpns", "experiments", "questions")
 BLOCK = 500  # lines that a square stands for, and that sizes are rounded to
 WIDTH, HEIGHT, APART, BETWEEN = 296, 92, 26, 56  # of a box, and between boxes of a floor and of two, in pixels
 LANE = 10  # the width that an arrow takes on a floor that it passes

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import pytest
 
+from questions.rank import Rank
 from runner import catalogue
 from runner.catalogue import load_vpn
 from runner.data.errors import MeasurementError
@@ -192,6 +193,7 @@ class Run:
             found = Conductor(
                 store, vpns, of, given, watcher or Watcher(), experiments_of or {}, look, until_significant
             )
+            found.looks_at = Rank.looks_at
             return found.run()
 
     @property

@@ -14,9 +14,6 @@ from runner.data.files import word
 
 if TYPE_CHECKING:
     from runner.data.trials import Run
-    from runner.report.model import Report
-
-LEAST_S = 180  # that a run goes on for, where a line has no sure answer: else as long as it has taken
 
 
 def more(
@@ -93,31 +90,24 @@ def _twice(run: Run, folder: Path, deadline: str) -> int:
 def _time_s(folder: Path, weights: str, quiet: bool) -> float:
     """For how long to go on. Where nothing is undecided, says so and ends the command. Raises UsageError where nothing
     tells yet."""
-    from runner.catalogue import load_run
-    from runner.cli.reading import report_of
-    from runner.report.answer import answers, minutes_more, sure
-    from runner.sweep.showing import watch_list
+    from runner.catalogue import USUAL, load_run, question_of, questions
+    from runner.cli.reading import weights_of
+    from runner.design.question import Evidence
+    from runner.ranking.basis import measured_metrics
 
-    report: Report = report_of([folder], weights)
-    if report.choice and not weights:
-        if report.choice.unsettled:
-            return max(LEAST_S, round(report.elapsed_s))
-        if watch_list(*load_run(folder)):
-            return LEAST_S
-        options.tell(f"{folder}: every line that was asked for has its answer. Nothing was measured.")
-        raise typer.Exit
-    all_answers = answers(report)
-    minutes = minutes_more(report)
-    if not any(answer.pairs for answer in all_answers) or (
-        minutes is None and any(answer.open for answer in all_answers)
-    ):
+    run, trials = load_run(folder)
+    question = questions()[USUAL] if weights else question_of({trial.params["measure"] for trial in trials})
+    evidence = Evidence(run, trials, weights_of(weights, run, measured_metrics(trials)))
+    judgement = question.judge(evidence)
+    longer_s, told = question.longer_s(evidence, judgement), question.tell_open(evidence, judgement)
+    if longer_s is None:
         raise UsageError(
             f"{folder} does not tell yet how long a sure answer takes. Say how long to measure: vpneval more "
             f"{word(folder)} --deadline 10m"
         )
-    if minutes is None:
-        options.tell(f"{folder}: {sure(report, all_answers[0])} Nothing was measured.")
+    if not longer_s:
+        options.tell(f"{folder}: {told} Nothing was measured.")
         raise typer.Exit
     if not quiet:
-        options.tell(sure(report, next(answer for answer in all_answers if answer.open)))
-    return 60.0 * minutes
+        options.tell(told)
+    return longer_s

@@ -70,10 +70,10 @@ def _named(context: typer.Context, of_run: Path | None) -> str:
     """The VPN that a run names for the stated needs. Raises UsageError where there is none."""
     if of_run is None:
         raise UsageError("name a VPN, or a run that names one: vpneval recipe --run DIR --line 100M")
+    from questions.choose.judgement import choice
+    from questions.choose.words import headline, kin
     from runner.catalogue import load_run
     from runner.data.scale import no_scale
-    from runner.report.choice import choice
-    from runner.report.choice_words import headline, kin
     from runner.report.scale import above
 
     run, trials = load_run(of_run)

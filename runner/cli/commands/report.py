@@ -29,6 +29,7 @@ def report(
         list[Path], typer.Argument(metavar="DIR", help="run folders of one lab, or one folder that holds several runs")
     ],
     weights: options.Weights = "",
+    question: options.QuestionName = "",
     configuration: Annotated[
         str, typer.Option("--configuration", metavar="NAME", help="rank only comparable or recommended; default: both")
     ] = "",
@@ -65,14 +66,16 @@ def report(
 
     one_report = {"pdf", *(name for name, other in FORMS.items() if other.one_report)}
     stating = partial(options.needs_of, context)
-    made_of = partial(report_of, weights=weights, configuration=configuration, margin=margin, needs=stating)
+    made_of = partial(
+        report_of, weights=weights, configuration=configuration, margin=margin, needs=stating, question=question
+    )
     _check_form(form, across, write, [*FORMS])
     runs = runs_in(folders)
     only, together = runs[0] if len(runs) == 1 else None, set(runs) == set(folders)  # named one by one: one report
     if write:
         _write(only, made_of)
     elif across:
-        _print_kinds([*reports_of(runs, weights, configuration, margin, stating)], form, full, runs)
+        _print_kinds([*reports_of(runs, weights, configuration, margin, stating, question)], form, full, runs)
     elif form in FINDINGS:
         _print_findings([made_of([run]) for run in runs], form)
     elif not (only or together) and form in one_report:

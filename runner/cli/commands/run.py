@@ -17,6 +17,7 @@ def run(
     vpns: options.Vpns = None,
     builds: options.Builds = None,
     instruments: options.Instruments = None,
+    question: options.QuestionName = "",
     levels: options.Levels = None,
     profile: options.ProfileName = "quick",
     repetitions: options.Reps = None,

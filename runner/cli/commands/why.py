@@ -34,11 +34,11 @@ def why(
     --line it says first how each of them suits that line.
     """
     options.begin("vpneval reads the run.")
+    from questions.choose.judgement import choice
+    from questions.choose.words import suits
     from runner.catalogue import load_told
     from runner.cli.output import out
     from runner.data.scale import no_scale
-    from runner.report.choice import choice
-    from runner.report.choice_words import suits
     from runner.report.scale import above
     from runner.report.why import why_each
 

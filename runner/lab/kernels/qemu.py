@@ -224,7 +224,12 @@ def unpack(archives: Sequence[Path], root: Path) -> str:
 def cacheable(writable: Sequence[Path]) -> list[Path]:
     """The folders that the guest reads most and may cache: none with a writable folder in it. Without a cache the guest
     reads every file anew each time."""
-    most = [Path("/usr"), Path(sys.prefix), cache_dir(), *(CODE / name for name in ("experiments", "runner", "vpns"))]
+    most = [
+        Path("/usr"),
+        Path(sys.prefix),
+        cache_dir(),
+        *(CODE / name for name in ("experiments", "questions", "runner", "vpns")),
+    ]
     return [path for path in most if not any(folder.is_relative_to(path) for folder in writable)]
 
 

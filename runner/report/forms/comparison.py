@@ -13,10 +13,10 @@ from runner.data.merge import identity, merge_metrics, same_estimands
 from runner.data.metric import Metric
 from runner.data.streams import shown
 from runner.data.trials import Run, Strict, Trial
+from runner.design.blocks import Block, Heading, Paragraph, Plot, Table, TableCell
 from runner.evidence.stats import Summary, block_values, summarise
 from runner.ranking.basis import Basis, bases
 from runner.report import text
-from runner.report.blocks import Block, Heading, Paragraph, Plot, Table, TableCell
 from runner.report.compare import COUNTED, Comparison, MetricChange
 from runner.report.facts import BASELINE
 from runner.report.forms.elements import page

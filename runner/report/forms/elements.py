@@ -11,17 +11,18 @@ import hashlib
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
 from runner.data.streams import shown
-from runner.report.blocks import Block, Heading, Paragraph, cell
+from runner.design.blocks import Block, Heading, Paragraph, cell
 from runner.report.forms.explore import script_json
 from runner.report.plots.vega import script as vega
 
-TEMPLATES = ("base.html.j2", "report.html.j2", "blocks.html.j2", "choice.html.j2")
+TEMPLATES = ("base.html.j2", "report.html.j2", "blocks.html.j2", "parts.html.j2")
 
 
 def page(title: str, *sections: Sequence[Block]) -> str:
@@ -29,15 +30,24 @@ def page(title: str, *sections: Sequence[Block]) -> str:
     return fill("base.html.j2", title, sections=map(blocks_html, sections))
 
 
-def fill(template: str, title: str, *more: str, **context: Any) -> str:
+def fill(template: str, title: str, *more: str | Path, **context: Any) -> str:
     """A page from a template that extends base.html.j2. Every text of ``context`` is escaped in it. The style, Vega,
-    plots.js and the scripts named in ``more`` are part of the page."""
-    scripts = [vega(), *map(resource, ("plots.js", *more))]
+    plots.js and the scripts in ``more`` are part of the page: a path, or the name of one beside this file."""
+    scripts = [vega(), *map(_script, ("plots.js", *more))]
     digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     policy = Markup(f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}")
     frame = {"title": title, "policy": policy, "scripts": map(Script, scripts), "style": resource("page.css")}
     return _environment().get_template(template).render(frame | context)
+
+
+def macros(template: Path) -> Any:
+    """The macros of a question's own template."""
+    return _environment().from_string(template.read_text(encoding="utf-8")).module
+
+
+def _script(script: str | Path) -> str:
+    return resource(script) if isinstance(script, str) else script.read_text(encoding="utf-8")
 
 
 class Script(Markup):

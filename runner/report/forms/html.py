@@ -14,8 +14,10 @@ from markupsafe import Markup
 
 from runner.data.store import uncollected
 from runner.data.trials import cell_key
+from runner.design.blocks import Block, Hyperlink, Note, Paragraph, Plot, Table, TableCell
+from runner.design.question import Card
 from runner.ranking.ranking import Ranking
-from runner.report import document, gateway_cores, proofs, side_by_side_words, text, verdicts
+from runner.report import document, gateway_cores, proofs, text, verdicts
 from runner.report import ranked_numbers as behind
 from runner.report.answer import (
     MEANINGS,
@@ -28,19 +30,16 @@ from runner.report.answer import (
     recipe,
     sure,
 )
-from runner.report.blocks import Block, Hyperlink, Note, Paragraph, Plot, Table, TableCell
 from runner.report.experiments import ExperimentReport, MetricTable, Problem, Row, name_of, row_levels
-from runner.report.forms.choice_page import choice_page
-from runner.report.forms.elements import blocks_html, fill
+from runner.report.forms.elements import blocks_html, fill, macros
 from runner.report.forms.explore import page_data, script_json, table_id, tables_of
 from runner.report.forms.listed import Told, trials_of
 from runner.report.forms.matrix import matrix_of
 from runner.report.headings import machine, title
 from runner.report.limits import ABOUT as ABOUT_LIMITS
 from runner.report.limits import of_ranking, orders_of
-from runner.report.model import Report
+from runner.report.model import Answered, Report
 from runner.report.plots.plots import plots_of
-from runner.report.plots.plots_choice import ladders
 from runner.report.plots.plots_machines import machine_plots
 from runner.report.plots.plotting import Samples
 from runner.report.plots.thinning import RANGE_HEAD, note, ranges, shown
@@ -61,21 +60,19 @@ def html_text(report: Report, folder: Path | None = None) -> str:
     samples, told = Samples(report), Told()
     all_answers = answers(report)
     absent = _absent(report)
-    chosen = choice_page(report, report.choice, samples, where) if report.choice else None
-    if chosen and chosen["vpns"]:  # a report that was read from report.json has no draws, and its page no controls
-        data["choice"] = chosen["data"]
+    logs = {seen.trial: seen.log for seen in report.observations if seen.log}
+    cards = [(one, one.card(where, logs, samples.colours)) for one in report.answered]
+    data |= {one.question.name: card.data for one, card in cards if card}
     return fill(
         "report.html.j2",
         title(report),
-        *(("choice.js", "needs.js", "page.js") if chosen else ("page.js",)),
+        *(card.folder / script for _, card in cards if card for script in card.scripts),
+        "page.js",
         report=report,
         machine=machine(report),
         scale=above(report.scale) if report.scale else "",
-        choice=chosen,
-        beside=blocks_html([side_by_side_words.table(report.choice.beside)])
-        if report.choice and report.choice.beside
-        else "",
-        rates=blocks_html(ladders(report.choice.devices, samples)) if report.choice else "",
+        answered=[_answered(one, card, where) for one, card in cards],
+        rates=blocks_html([block for _, card in cards if card for block in card.costs]),
         pairs=[(answer.number, answer.name, _more(report, answer)) for answer in all_answers],
         cards=[_card(report, answer, where) for answer in all_answers if report.ranks_count],
         matrices=[matrix_of(report, answer) for answer in all_answers if report.ranks_count],
@@ -100,6 +97,15 @@ def html_text(report: Report, folder: Path | None = None) -> str:
         counts=text.trials(report.trials),
         data=Markup(script_json(data)),
     )
+
+
+def _answered(one: Answered, card: Card | None, where: str) -> dict[str, Any]:
+    """The answer to a question: its macros, and what they draw, or its blocks where it has none; the tables beside."""
+    said = one.say(where)
+    if card is None:
+        return {"drawn": None, "blocks": blocks_html([*said.brief, *said.beside])}
+    beside = blocks_html(said.beside)
+    return {"drawn": macros(card.folder / card.macros), "shown": card.context, "beside": beside}
 
 
 def _card(report: Report, answer: RankingAnswer, where: str) -> dict[str, Any]:

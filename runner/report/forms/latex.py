@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runner.data.streams import shown
-from runner.report.blocks import Block, Heading, Note, Paragraph, Table, TableCell, cell
+from runner.design.blocks import Block, Heading, Note, Paragraph, Table, TableCell, cell
 from runner.report.document import for_a_paper
 from runner.report.model import Report
 

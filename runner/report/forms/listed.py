@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from runner.design.blocks import Hyperlink, Note
 from runner.report import proofs, text
-from runner.report.blocks import Hyperlink, Note
 from runner.report.observations import Observation
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from runner.data.streams import shown
-from runner.report.blocks import Block, Heading, Note, Paragraph, Plot, Table, TableCell, cell
+from runner.design.blocks import Block, Heading, Note, Paragraph, Plot, Table, TableCell, cell
 from runner.report.document import whole
 from runner.report.model import Report
 

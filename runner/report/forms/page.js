@@ -610,7 +610,7 @@ async function start() {
   for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
   if (data.rankings.length && document.querySelector("[data-ranking]")) wireRankings();
   if (data.rankings.length && document.getElementById("weights")) wireWeights();
-  if (data.choice) await answering(data.choice, address);
+  for (const answering of globalThis.answering || []) await answering(data, address); // of the questions' own scripts
   const question = document.getElementById("question");
   if (question) {
     question.hidden = false;

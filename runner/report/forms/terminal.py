@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich import box
@@ -14,17 +15,18 @@ from rich.text import Text
 
 from runner.data.metric import Metric
 from runner.data.streams import printable
+from runner.design import blocks
+from runner.design.blocks import Block, Heading, Paragraph, TableCell, cell
 from runner.ranking.ranking import Ranking
-from runner.report import blocks, text, verdicts
+from runner.report import text, verdicts
 from runner.report.answer import change
-from runner.report.blocks import Block, Heading, Paragraph, TableCell, cell
 from runner.report.document import measured, opening, ranked, warnings
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_levels
 from runner.report.facts import Fact, interval_method
 from runner.report.forms.terminal_answer import NOTHING_TO_RANK, is_tall, render_answer
-from runner.report.forms.terminal_choice import print_beside
+from runner.report.forms.terminal_answered import TONES, print_beside
 from runner.report.forms.terminal_experiments import render_experiments
-from runner.report.model import Report
+from runner.report.model import Answered, Report
 from runner.report.scale import above
 
 WIDE = 100
@@ -32,7 +34,6 @@ LONG = 60  # characters of a cell from which on a table is printed as cards
 FACTS_SHOWN = ("lab kind", "lab kernel", "lab guest", "lab cpu", "lab cores", "image name")
 SENTENCES_SHOWN = 12
 REASON_SHOWN = 400
-TONES = {"good": "green", "bad": "bold red", "note": "cyan", "warn": "yellow"}
 COLOUR = {"failed": "bold red", "lab_error": "bold red", "partly": "red", "unsupported": "yellow"}
 
 
@@ -48,14 +49,20 @@ def render(
     """Print the report to ``console``, in its width and colours: the answer, and with ``full`` every table before it.
     ``folder``, ``across``, ``several``:
     see ``render_answer``."""
-    bases = report.bases
+    kept = {"bases": report.bases, "answered": [_printable(one) for one in report.answered]}  # which no dump has
     report = Report.model_validate(printable(report.model_dump(exclude={"observations"})) | {"observations": []})
-    report = report.model_copy(update={"bases": bases})  # the dump has none, and the answer weighs them anew
-    if full or not (report.experiments or report.choice):
+    report = report.model_copy(update=kept)
+    if full or not (report.experiments or report.answered):
         _tables(report, console)
     if full and not is_tall(console):  # else the answer has it
-        print_beside(report.choice, console)
+        for answered in report.answered:
+            print_beside(answered.say(report.run_id).beside, console)
     render_answer(report, console, folder, across=across, several=several)
+
+
+def _printable(answered: Answered) -> Answered:
+    judgement = answered.judgement
+    return replace(answered, judgement=type(judgement).model_validate(printable(judgement.model_dump())))
 
 
 def _tables(report: Report, console: Console) -> None:

@@ -16,6 +16,7 @@ from runner.data.files import word
 from runner.data.metric import Metric
 from runner.data.numbers import same
 from runner.data.streams import shown
+from runner.design.question import Next
 from runner.evidence.stats import Summary
 from runner.ranking.ranking import Ranking, Standing
 from runner.ranking.verdicts import Verdict
@@ -38,7 +39,7 @@ from runner.report.answer import (
     unit_of,
     verdict,
 )
-from runner.report.forms.terminal_choice import render_choice, render_next
+from runner.report.forms.terminal_answered import print_answers, print_steps
 from runner.report.forms.terminal_experiments import answered_by_ranking, render_experiments
 from runner.report.headings import machine
 from runner.report.kinds import OTHERS
@@ -83,14 +84,13 @@ def render_answer(
     console.print(Text(machine(report), "dim"))
     if report.machines:
         console.print(Text(holds(report.machines[0])))
-    if report.choice:
-        render_choice(report.choice, console, tall=tall)
+    print_answers([answered.say(where) for answered in report.answered], console, tall=tall)
     whole = not report.experiments or any(answered_by_ranking(asked, report) for asked in report.experiments)
     all_answers = answers(report) if report.weighed or (whole and report.ranks_count) else []
     ranked = whole and any(answer.groups for answer in all_answers)
-    if not ranked and not report.choice:  # one VPN alone has numbers, too
+    if not ranked and not report.answered:  # one VPN alone has numbers, too
         render_experiments(report, console)
-    if not all_answers and not report.choice and not report.experiments:
+    if not all_answers and not report.answered and not report.experiments:
         console.print(NOTHING_TO_RANK)
     for at, answer in enumerate(all_answers):
         if not answer.groups and any(other.groups for other in all_answers):
@@ -283,8 +283,10 @@ def _next(
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="cyan", no_wrap=True)
     grid.add_column(overflow="fold")
-    if report.choice and not all_answers:
-        return render_next(report.choice, console, where)
+    if report.answered and not all_answers:
+        steps = [step for answered in report.answered for step in answered.say(where).steps]
+        print_steps([*steps, Next("See all", f"vpneval report {word(where)} --full")], console)
+        return
     if not across:  # the page of the run is about one kind of machine
         grid.add_row("Read", f"{where}/report.html")
     leader = next((answer.groups[0][0] for answer in all_answers if answer.groups), "")

@@ -11,13 +11,13 @@ from pydantic import Field
 
 from runner.data.scale import costs_beside_host, no_scale
 from runner.data.trials import Run, Strict, Trial
+from runner.design.blocks import Block, Heading, Hyperlink, Paragraph, Table
 from runner.evidence.stats import block_values, trials_by_cell
 from runner.papers.claims import BASELINE
 from runner.papers.findings import DECIDED, Finding, Judgement, judge, trials_of
 from runner.papers.judges import findings_of
 from runner.papers.published import DeviceRow, device_row
 from runner.papers.scales import Basis
-from runner.report.blocks import Block, Heading, Hyperlink, Paragraph, Table
 from runner.report.text import NONE, counted, roughly
 
 HEAD = ("finding", "published", "measured (95 % interval)", "verdict", "systems", "why")

@@ -13,10 +13,10 @@ from typing import Any
 from runner.data.metric import Metric
 from runner.data.strength import MOST, PER_FAILURE, SCALE, WITH_A_BREAK
 from runner.data.trials import Measurement, Run, Strict, Trial
+from runner.design.blocks import Block, Heading, Note, Paragraph, Table
 from runner.evidence.stats import trials_by_cell
 from runner.papers.tables import AT, SIZES, paper_security, tables
 from runner.report import mesh
-from runner.report.blocks import Block, Heading, Note, Paragraph, Table
 from runner.report.facts import BASELINE
 from runner.report.papers import fragmentation, oslv_performance, udp_loss, variation
 

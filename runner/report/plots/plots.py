@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import numpy as np
 
+from runner.design.blocks import Plot
 from runner.report import text
-from runner.report.blocks import Plot
 from runner.report.experiments import ExperimentReport, MetricTable
 from runner.report.facts import BASELINE
 from runner.report.model import Report

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from runner.data.trials import cell_key
+from runner.design.blocks import Plot
 from runner.ranking.basis import ranked_by
 from runner.report import text
-from runner.report.blocks import Plot
 from runner.report.experiments import ExperimentReport, MetricTable
 from runner.report.facts import BASELINE
 from runner.report.plots.plotting import WIDTH, Samples, Value, key_of, label_of, log_or_linear, spec_of, unit_of

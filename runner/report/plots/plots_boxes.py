@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from runner.design.blocks import Plot
 from runner.report import text
-from runner.report.blocks import Plot
 from runner.report.experiments import ExperimentReport, MetricTable
 from runner.report.plots.plotting import STEP_OF_TWO, Samples, Value, key_of, label_of, spec_of
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from runner.data.trials import LossGap, Timeline
-from runner.report.blocks import Plot
+from runner.design.blocks import Plot
 from runner.report.experiments import ExperimentReport, MetricTable
 from runner.report.failures import DRAWN, FailureRow, spread
 from runner.report.plots.plotting import Value, key_of, spec_of

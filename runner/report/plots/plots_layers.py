@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from runner.data.packet import AGREE_BYTES, HEADER, INNER, INSIDE, IV, OUTER, OUTER_IPV6, PADDING, TAG, overhead_of
+from runner.design.blocks import Plot
 from runner.report import text
-from runner.report.blocks import Plot
 from runner.report.experiments import ExperimentReport, MetricTable
 from runner.report.plots.plotting import (
     STEP,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from runner.design.blocks import Plot
 from runner.ranking.machines import OnMachines
-from runner.report.blocks import Plot
 from runner.report.plots.plotting import STEP, WIDTH, Value, spec_of
 
 LABELS = 160  # px that the machines' names may take

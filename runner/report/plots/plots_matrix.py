@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from runner.design.blocks import Plot
 from runner.ranking.basis import ranked_by
 from runner.report import text
-from runner.report.blocks import Plot
 from runner.report.experiments import ExperimentReport, MetricTable
 from runner.report.facts import BASELINE
 from runner.report.plots.plotting import Value, key_of, spec_of, unit_of

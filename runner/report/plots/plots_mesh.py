@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from runner.design.blocks import Plot
 from runner.report import text
-from runner.report.blocks import Plot
 from runner.report.mesh import WHAT, MeshPoint, shown
 from runner.report.plots.plotting import Value, spec_of
 from runner.report.plots.vega import Spec

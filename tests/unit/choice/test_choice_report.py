@@ -9,20 +9,20 @@ from itertools import product
 import pytest
 from rich.console import Console
 
+from questions.choose.judgement import choice
+from questions.choose.words import headline, kin, lines, suits
 from runner.choice.answer import answer
 from runner.choice.devices import devices
 from runner.choice.model import Answer
 from runner.choice.musts import states, words_of
 from runner.data.needs import Needs
 from runner.data.trials import Run, Trial
-from runner.report.choice import choice
-from runner.report.choice_words import headline, kin, lines, suits
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.terminal import render
-from runner.report.model import build
 from tests.unit.choice.made_up import WELL_WATCHED
 from tests.unit.choice.runs import TRUTHS, Truth, chosen_run
+from tests.unit.choice.whole_report import build, choice_of
 
 SCENARIOS = (
     Needs(),
@@ -181,8 +181,7 @@ def test_in_user_mode_linux_the_kernels_vpns_are_compared_with_each_other_alone(
     }
     run, trials = chosen_run(truths, absent=(), guest="uml")
     report = build(run, trials)
-    assert report.choice is not None
-    assert {vpn for band in report.choice.bands for vpn in band.named} <= {"ipsec", "gre_ipsec"}
+    assert {vpn for band in choice_of(report).bands for vpn in band.named} <= {"ipsec", "gre_ipsec"}
     assert {pair.a for pair in report.verdicts} | {pair.b for pair in report.verdicts} <= {"ipsec", "gre_ipsec"}
     assert any("wireguard_go" in caveat for caveat in report.caveats)
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from questions.choose import words as choice_words
+from questions.choose.judgement import choice
 from runner.data.needs import Needs
 from runner.data.trials import Run, Trial
-from runner.report import choice_words
-from runner.report.choice import choice
 from tests.unit.choice.runs import chosen_run
 
 PATH: dict[str, Any] = {"mtu_bytes": 1400, "rtt_ms": [0.04, 0.05, 0.06], "nat": "a NAT"}

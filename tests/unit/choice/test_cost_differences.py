@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from questions.choose.words import why_not
 from runner.choice.answer import answer
 from runner.choice.devices import DRAWS, Device, devices, normal
 from runner.choice.grade import graded
 from runner.choice.thresholds import USUAL
-from runner.report.choice_words import why_not
 from tests.unit.choice.made_up import by_name, device, needs, words
 from tests.unit.choice.runs import TRUTHS, chosen_run
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from questions.choose.judgement import Choice, choice
 from runner.catalogue import load_run
 from runner.choice.grade import Grade
 from runner.choice.model import Answer
 from runner.data.needs import Needs
-from runner.report.choice import Choice, choice
 
 RUN, TRIALS = load_run(Path(__file__).parents[3] / "results" / "choice" / "two-cores")
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from questions.choose.judgement import Choice, choice
+from questions.choose.words import headline, lines
 from runner.choice.machine import machine_state
 from runner.data.loads import CoreLoad, MachineLoad, ProcessLoad
 from runner.data.needs import Needs
 from runner.data.trials import Noise, Run, Trial
-from runner.report.choice import Choice, choice
-from runner.report.choice_words import headline, lines
 from tests.unit.choice.runs import chosen_run
 
 

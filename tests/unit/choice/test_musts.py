@@ -4,12 +4,12 @@ from typing import Any, get_args
 
 import pytest
 
+from questions.choose.must_words import PHRASES, command, sentence
 from runner.catalogue import load_vpn, record_of, vpn_names
 from runner.choice.musts import DECLARED, TRIED, WORDS, Earlier, State, Word, approved_lists, states, worst
 from runner.data.declaration import Handshake
 from runner.data.named import MUSTS, Must
 from runner.data.trials import Evidence, Measurement, Proof, Run, Trial, VpnRecord
-from runner.report.musts import PHRASES, command, sentence
 from tests.unit.synthetic import CBC, GCM, make_run, make_trial
 
 RECORDS = {

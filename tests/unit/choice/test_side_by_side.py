@@ -10,22 +10,22 @@ from functools import partial
 import pytest
 from rich.console import Console
 
+from questions.choose.judgement import choice
+from questions.choose.side_by_side import ComparedCell, Kind, SideBySide, side_by_side
+from questions.choose.side_by_side_words import table
 from runner.choice.answer import answer
 from runner.choice.musts import State
 from runner.data.needs import Needs
 from runner.data.shipped import shipped_beside
 from runner.data.trials import Measurement, Run, Trial
-from runner.report.choice import choice
 from runner.report.forms.html import html_text
 from runner.report.forms.latex import latex_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.tables import json_text
 from runner.report.forms.terminal import render
-from runner.report.model import build
-from runner.report.side_by_side import ComparedCell, Kind, SideBySide, side_by_side
-from runner.report.side_by_side_words import table
 from tests.unit.choice.made_up import by_name, device, words
 from tests.unit.choice.runs import chosen_run
+from tests.unit.choice.whole_report import build, choice_of
 from tests.unit.synthetic import make_run, make_trial
 
 ROAMING = {"measure": "recovery", "failure": "roaming"}
@@ -154,6 +154,6 @@ def test_every_form_has_the_table() -> None:
     report = build(*chosen_run(needs=Needs(line_bps=1e8)))
     for text in (markdown_text(report), html_text(report), latex_text(report)):
         assert "room over your line" in text
-    said = json.loads(json_text(report))["choice"]["beside"]
-    assert said["vpns"] == report.choice.answer.named  # type: ignore[union-attr]
+    said = json.loads(json_text(report))["judgements"]["choose"]["beside"]
+    assert said["vpns"] == choice_of(report).answer.named  # type: ignore[union-attr]
     assert {row["kind"] for row in said["rows"]} > {"room", "cores", "address", "must"}

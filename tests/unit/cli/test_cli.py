@@ -27,7 +27,7 @@ from runner.lab.names import image_names
 from runner.lab.places import rootless
 from runner.lab.shape import site_to_site as lab
 from runner.ranking.weights import PRESETS
-from runner.sweep.stopping import MOST_REPETITIONS
+from runner.sweep.repeating import MOST_REPETITIONS
 from tests.unit.asking import by_the_command, request
 
 CapSys = pytest.CaptureFixture[str]

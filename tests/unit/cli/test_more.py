@@ -14,7 +14,7 @@ from runner.data.invocation import words
 from runner.data.store import load_run
 from runner.data.trials import Run, Trial
 from runner.lab.places import rootless
-from runner.report.answer import answers, minutes_more, sure
+from runner.report.answer import answers, sure
 from runner.report.model import build
 from runner.sweep.request import Request
 from tests.bench.made_up_farm import MACHINE
@@ -91,7 +91,7 @@ def test_it_takes_the_time_that_the_report_names(
     capsys: CapSys, monkeypatch: pytest.MonkeyPatch, conducted: Conducted
 ) -> None:
     folder = stored(realistic_run(3), "vpneval --no-color run transport cipher --profile quick")
-    minutes = minutes_more(build(*load_run(folder)))
+    minutes = round((build(*load_run(folder)).seconds_more or 0) / 60)
     assert minutes
     code, said = more(capsys, monkeypatch, str(folder))
     assert code == 0
@@ -114,9 +114,9 @@ def test_the_plan_says_the_same(capsys: CapSys, monkeypatch: pytest.MonkeyPatch,
     said = plan("--until-significant")
     for answer in answers(report):
         assert f"{answer.name[1:]}: {sure(report, answer)}" in said
-    assert f"about {minutes_more(report)} min more would decide most of them." in said
+    assert f"about {round((report.seconds_more or 0) / 60)} min more would decide most of them." in said
     found = json.loads(plan("--until-significant", "--json"))
-    assert found["minutes_more"] == minutes_more(report)
+    assert found["minutes_more"] == round((report.seconds_more or 0) / 60)
     assert found["undecided"] == sum(answer.open for answer in answers(report))
     lacks = json.loads(plan("--json"))
     assert "undecided" not in lacks, "without --until-significant the run does not go on for that"

@@ -109,7 +109,7 @@ def test_a_run_of_vpnevals_own_wants_nothing() -> None:
 
 def test_a_recipe_is_of_a_vpn_of_the_catalogue(capsys: CapSys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the run calls the VPN that it names."""
-    from runner.report import choice as choosing
+    import questions.choose.judgement as choosing
 
     monkeypatch.chdir(tmp_path)
     Path("evil.py").write_text(EVIL)
@@ -122,7 +122,7 @@ def test_a_recipe_is_of_a_vpn_of_the_catalogue(capsys: CapSys, tmp_path: Path, m
         answer, kin = Said, ()
 
     monkeypatch.setattr(choosing, "choice", lambda *_: Made)
-    monkeypatch.setattr("runner.report.choice_words.headline", lambda _: "Take evil.py")
+    monkeypatch.setattr("questions.choose.words.headline", lambda _: "Take evil.py")
     code, said = vpneval(capsys, "recipe", "--run", str(folder), "--line", "100M")
     assert code == 2
     assert "names evil.py, which is no VPN of this vpneval" in said

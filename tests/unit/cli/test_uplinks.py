@@ -17,9 +17,9 @@ from runner.lab.places import check_uplinks, rootless
 from runner.lab.places.sites import read_sites
 from runner.report.closing import by_uplink
 from runner.report.compare import compare_runs
-from runner.report.model import build
 from runner.sweep.request import Request, resolve
 from runner.sweep.run_record import describe
+from tests.unit.choice.whole_report import build, choice_of
 from tests.unit.cli.test_cli import vpneval
 
 CHOICE = Path(__file__).parents[3] / "results" / "choice" / "two-cores"
@@ -161,7 +161,7 @@ def test_the_answers_of_all_lines_stand_together_at_the_end() -> None:
     assert by_uplink([alone, alone]) == []
     said = by_uplink(reports)
     assert [line.partition(":")[0] for line in said] == ["Uplink fibre", "Uplink lte"]
-    bands = [report.choice and report.choice.bands for report in (alone, *reports)]
+    bands = [choice_of(report).bands for report in (alone, *reports)]
     assert bands[0]
     assert bands == [bands[0]] * 3, "a line is no other traffic: the choice is made as ever"
 

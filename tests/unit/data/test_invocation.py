@@ -20,6 +20,7 @@ EVERY = AskedRun(
     experiments=["transport", "./mine.py"],
     vpns=["openvpn", "/a b/own.py"],
     instruments=["./one.py", "./two.py"],
+    question="./own.py",
     levels=["cipher=aes-128-cbc", "streams=4"],
     profile="site",
     repetitions=3,

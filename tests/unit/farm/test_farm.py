@@ -11,12 +11,12 @@ import pytest
 
 from runner.data.store import BLOCK_NOTE, Store, load_run, open_store
 from runner.data.trials import Machine
+from runner.design.blocks import Table
 from runner.farm import coordinator
 from runner.farm.block import BlockError
 from runner.farm.coordinator import Coordinator
 from runner.farm.keep import Keeper
 from runner.farm.machine import differences, most_frequent
-from runner.report.blocks import Table
 from runner.report.machines import lacking
 from runner.report.model import build
 from runner.sweep.settings import Outcome

@@ -11,8 +11,8 @@ from rich.console import Console
 from runner.data.errors import UsageError
 from runner.data.merge import merge_runs
 from runner.data.trials import Run, Trial
+from runner.design.blocks import Table
 from runner.evidence.estimates import RoundValues, estimate_pairs
-from runner.report.blocks import Table
 from runner.report.forms.html import html_text
 from runner.report.forms.terminal_answer import render_answer
 from runner.report.kinds import by_kind

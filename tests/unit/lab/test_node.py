@@ -67,5 +67,7 @@ def calls_by_protocol(source: str) -> list[str]:
 def test_no_method_is_called_by_the_protocols_name() -> None:
     assert calls_by_protocol("Node.write(node, 'a', 'b')") == ["Node.write"], "the control"
     root = Path(__file__).resolve().parents[3]
-    for file in [file for room in ("runner", "vpns", "experiments") for file in (root / room).rglob("*.py")]:
+    for file in [
+        file for room in ("runner", "vpns", "experiments", "questions") for file in (root / room).rglob("*.py")
+    ]:
         assert not calls_by_protocol(file.read_text()), file

@@ -5,13 +5,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from questions.rank import WIDTHS
 from runner.data.levels import BASELINE
 from runner.data.trials import Cell, Run, Trial
+from runner.design.question import Going
 from runner.evidence.estimates import RoundValues
-from runner.ranking.doubts import doubts
-from runner.sweep.stopping import WIDTHS, Going, going
 from tests.bench.decide import FIVE, MACHINES, until_known
 from tests.bench.simulated_rounds import run_of
+from tests.unit.looking import doubts, going
 from tests.unit.synthetic import CBC, GCM, IDLE, PLAIN, TCP
 
 VPNS = "abcde"

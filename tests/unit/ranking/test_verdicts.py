@@ -10,18 +10,19 @@ import numpy as np
 import pytest
 import scipy
 
+from questions.rank import cells_in_doubt
 from runner.data.metric import Metric
 from runner.data.trials import Cell, Measurement, Run, Trial
+from runner.design.question import Going
 from runner.evidence.estimates import Estimate, RoundValues
 from runner.evidence.stats import block_values
 from runner.ranking.basis import bases
-from runner.ranking.doubts import cells_in_doubt, doubts, look
 from runner.ranking.looks import nominal
 from runner.ranking.verdicts import Verdict, decide, held, level_of, probabilities, seconds_to_decide, turned
 from runner.ranking.weights import Weights
-from runner.sweep.stopping import Going, going
 from tests.bench.decide import QUIET, decided, decided_by_blocks, false_runs, false_with_looks
 from tests.bench.simulated_rounds import Machine, play, run_of
+from tests.unit.looking import doubts, going, look
 from tests.unit.reports import rank, trials_of
 from tests.unit.synthetic import CBC, IDLE, METRICS, PLAIN, TCP, make_run, make_trial
 
@@ -219,7 +220,8 @@ def test_a_run_without_pairs_goes_on_after_a_look() -> None:
 def test_more_looks_leave_more_in_doubt() -> None:
     run, trials = five(14)
     assert len(doubts(run, trials, looks=6)) >= len(doubts(run, trials))
-    assert len(doubts(run, trials, looks=6, share=0.4)) >= len(doubts(run, trials, looks=6))
+    later, sooner = (going(run, trials, [], None, 1e9, share).undecided for share in (1.0, 0.4))
+    assert len(sooner) >= len(later)
     once, six_times = (look(run.model_copy(update={"looks": looks}), trials)[0].level for looks in (1, 6))
     assert once / 2 < six_times < once
 

@@ -14,10 +14,12 @@ from rich.console import Console
 from runner.catalogue import load_run
 from runner.data.asked import AskedRun
 from runner.data.needs import Needs
+from runner.ranking.basis import bases
+from runner.ranking.longer import seconds_to_measure
 from runner.ranking.verdicts import Verdict
 from runner.ranking.weights import Weights
 from runner.report import answer as answers_of
-from runner.report.answer import answers, groups, missing, seconds_to_decide
+from runner.report.answer import answers, groups, missing
 from runner.report.facts import Fact
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
@@ -187,10 +189,10 @@ def undecided(metric: str, a: str, b: str, seconds: float | None) -> Verdict:
 
 
 def test_pairs_share_what_is_measured_of_a_vpn_and_all_of_an_instrument_the_baseline() -> None:
-    report = realistic(3)
+    run, trials = realistic_run(3)
 
     def seconds(*found: Verdict) -> float | None:
-        return seconds_to_decide(report.model_copy(update={"verdicts": [*found]}))
+        return seconds_to_measure(run, found, bases(run, trials))
 
     two = [undecided("tcp_throughput", "a", "b", 60), undecided("tcp_throughput", "a", "c", 100)]
     assert seconds(*two) == pytest.approx(50 + 30 + 50 + 50)
@@ -204,7 +206,7 @@ def test_pairs_share_what_is_measured_of_a_vpn_and_all_of_an_instrument_the_base
 
 def test_every_form_says_the_same_of_how_long_it_takes() -> None:
     report = realistic(3)
-    minutes = answers_of.minutes_more(report)
+    minutes = round((report.seconds_more or 0) / 60)
     first = next(one for one in answers(report) if one.open)
     said = answers_of.sure(report, first)
     assert f"about {minutes} min more would decide most of them." in said

@@ -7,9 +7,9 @@ import pytest
 
 from runner.catalogue import instruments, load_run
 from runner.data.trials import Trial
+from runner.design.blocks import Table, TableCell
 from runner.instruments.path.verdict import Judging
 from runner.report.behaviour import WORDS, Behaviour, behaviours, section, words
-from runner.report.blocks import Table, TableCell
 from tests.tools.behaviour import BEGIN, END, PAGE, with_table
 from tests.tools.behaviour import table as made_table
 from tests.unit.synthetic import make_run, make_trial

@@ -5,7 +5,7 @@ import re
 
 from rich.console import Console
 
-from runner.report.blocks import Block, Heading, Hyperlink, Note, Paragraph, Plot, Table, TableCell
+from runner.design.blocks import Block, Heading, Hyperlink, Note, Paragraph, Plot, Table, TableCell
 from runner.report.document import for_a_paper, whole
 from runner.report.forms import latex, markdown, terminal
 from runner.report.forms.elements import blocks_html

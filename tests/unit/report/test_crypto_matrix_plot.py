@@ -1,6 +1,6 @@
 """The heat map of the crypto matrix: every combination that was measured, and only these, with its own number."""
 
-from runner.report.blocks import Plot
+from runner.design.blocks import Plot
 from runner.report.model import build
 from runner.report.plots.plots import plots_of
 from runner.report.plots.plotting import Samples

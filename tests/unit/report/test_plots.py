@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from runner.catalogue import load_run
-from runner.report.blocks import Plot
+from runner.design.blocks import Plot
 from runner.report.model import Report, build
 from runner.report.plots.plots import axis_ends, clipped, plots_of
 from runner.report.plots.plotting import Samples, Value

@@ -6,7 +6,7 @@ import pytest
 
 from runner.data.packet import HEADER, INNER, overhead_of
 from runner.data.trials import Evidence, Trial
-from runner.report.blocks import Plot
+from runner.design.blocks import Plot
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.model import build

@@ -9,18 +9,19 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from questions.choose.words import headline
 from runner.data.needs import Needs
 from runner.data.trials import Run, Trial
 from runner.papers.scales import one_scale
-from runner.report.choice_words import headline
 from runner.report.closing import closing
 from runner.report.forms.html import html_text
 from runner.report.forms.latex import latex_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.terminal import render
-from runner.report.model import Report, build
+from runner.report.model import Report
 from runner.report.scale import above
 from tests.unit.choice.runs import TRUTHS, Truth, chosen_run
+from tests.unit.choice.whole_report import build, choice_of
 from tests.unit.data.test_scale import LABS
 
 KERNEL = {"ipsec": Truth(3e8, 2e8), "gre_ipsec": Truth(2.5e8, 1.8e8)}
@@ -42,8 +43,7 @@ def screen(report: Report) -> list[str]:
 def compared(report: Report) -> set[str]:
     placed = {standing.vpn for ranking in report.rankings for standing in ranking.standings if standing.place}
     pairs = {name for pair in report.verdicts for name in (pair.a, pair.b)}
-    assert report.choice is not None
-    return placed | pairs | report.choice.named | {*report.choice.devices}
+    return placed | pairs | choice_of(report).named | {*choice_of(report).devices}
 
 
 @pytest.mark.parametrize("lab", ["--kernel uml", "--kernel qemu without, an older run", "ssh, one emulated"])
@@ -52,8 +52,7 @@ def test_where_data_planes_have_no_scale_the_kernels_vpns_are_compared_alone(lab
     report = build(run, trials)
     assert report.scale == LABS[lab][1]
     assert compared(report) == {*KERNEL}
-    assert report.choice is not None
-    assert report.choice.others == []
+    assert choice_of(report).others == []
     assert any(all(name in caveat for name in USERSPACE) for caveat in report.caveats)
     assert not one_scale(run, ["ipsec", "openvpn"])
     assert one_scale(run, [*KERNEL])
@@ -90,7 +89,7 @@ def test_on_a_scale_nothing_is_said() -> None:
 @pytest.mark.parametrize("lab", ["vagrant emulated", "--kernel qemu without"])
 def test_where_only_programs_were_measured_nothing_is_compared_and_the_cause_is_said(lab: str) -> None:
     report = build(*measured(lab, PLAIN | USERSPACE))
-    assert report.choice is None
+    assert not report.answered
     assert not any(standing.place for ranking in report.rankings for standing in ranking.standings)
     assert report.scale is not None
     assert screen(report)[1].startswith(above(report.scale)[:100])
@@ -109,9 +108,9 @@ def test_what_an_emulated_gateway_does_not_carry_another_may(lab: str) -> None:
         for name in (lab, "ssh"):
             run, trials = measured(name, PLAIN | KERNEL, needs)
             report = build(site(run) if of_site else run, trials)
-            assert report.choice is not None
-            assert report.choice.answer is not None
-            answers[name] = report.choice.answer.of("ipsec").carries
-            assert "Sure" not in headline(report.choice)
+            said = choice_of(report).answer
+            assert said is not None
+            answers[name] = said.of("ipsec").carries
+            assert "Sure" not in headline(choice_of(report))
         assert answers[lab] == "depends"
         assert answers["ssh"] == ("no" if of_site else "depends")

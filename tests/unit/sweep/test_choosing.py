@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from runner.data.trials import Cell
-from runner.sweep.stopping import LADDER, choosing
+from questions.choose import LADDER, Choose
+from runner.data.trials import Cell, Run, Trial
+from runner.design.question import Evidence, Going
 from tests.unit.choice.runs import chosen_run
+
+
+def choosing(run: Run, trials: Sequence[Trial], cells: Sequence[Cell]) -> Going:
+    evidence = Evidence(run, trials, share=0.5)
+    return Choose().going(evidence, Choose().judge(evidence), cells, 60.0)
 
 
 @pytest.mark.parametrize(("passes", "instances", "early"), [(1, 1, True), (3, 2, True), (3, 3, False), (8, 2, False)])
@@ -24,4 +32,7 @@ def test_ladders_come_first_in_the_first_tunnels_alone(passes: int, instances: i
 def test_a_run_without_a_trial_begins_with_its_ladders() -> None:
     run, trials = chosen_run(passes=4)
     cells = list({trial.cell: Cell(vpn=trial.vpn, params=trial.params) for trial in trials}.values())
-    assert choosing(run, [], cells).first
+    going = choosing(run, [], cells)
+    assert going.first
+    assert going.undecided
+    assert going.cells == cells

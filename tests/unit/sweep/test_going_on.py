@@ -9,7 +9,7 @@ import pytest
 
 from runner.data.levels import AES_CBC
 from runner.data.store import load_run
-from runner.sweep.stopping import Going
+from runner.design.question import Going
 from tests.unit.asking import request
 from tests.unit.instruments.test_own_instrument import Watcher
 from tests.unit.on_paper import OTHER_CIPHER, Run, cells, on_paper

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from questions.choose import steps
+from questions.choose.judgement import choice
+from questions.choose.steps import ALONE_S, LATE_S, STEADY_BPS, WATCH_S
 from runner.choice.devices import devices
 from runner.choice.musts import states, words_of
 from runner.cli.planned import limits
@@ -18,12 +21,12 @@ from runner.data.named import Must
 from runner.data.needs import Needs
 from runner.data.store import Store, load_run, open_store
 from runner.data.trials import Measurement
+from runner.design.question import Evidence
 from runner.instruments.traffic.ladder import ROOM
-from runner.sweep import coming_in, showing
-from runner.sweep.coming_in import Rest
+from runner.sweep import rest as resting
 from runner.sweep.request import Request
+from runner.sweep.rest import Rest, without_kept
 from runner.sweep.settings import Outcome
-from runner.sweep.showing import ALONE_S, LATE_S, STEADY_BPS, WATCH_S, before_watching, watch_list
 from tests.unit.asking import request
 from tests.unit.choice.runs import TRUTHS, chosen_run, stretch
 from tests.unit.instruments.test_own_instrument import Watcher
@@ -84,7 +87,7 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
             stage.deadline -= TAKES_S
             seen.append((measure, cell.vpn))
 
-    monkeypatch.setattr(showing, "carry_on", simulate)
+    monkeypatch.setattr(resting, "carry_on", simulate)
     return seen
 
 
@@ -106,12 +109,12 @@ def rest(store: Store) -> Callable[..., Rest]:
 
 
 def use(rest: Rest) -> None:
-    showing.use(rest, rest.before.stage)
+    resting.use(rest, rest.before.stage)
 
 
 def named(store: Store) -> list[str]:
     run, trials = load_run(store.folder)
-    return showing._named(devices(run, trials), words_of(states(run, trials)), run.needs)
+    return steps.named(devices(run, trials), words_of(states(run, trials)), run.needs)
 
 
 def test_musts_that_nobody_tried_are_shown_of_those_who_would_be_named(
@@ -161,7 +164,7 @@ def test_nothing_is_tried_in_a_guest_kernel(rest: Callable[..., Rest], tried: li
 def test_nothing_is_tried_before_the_answer_is_settled(
     rest: Callable[..., Rest], tried: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coming_in, "look_at", lambda *_: SimpleNamespace(doubts=["50 Mbit/s"]))
+    monkeypatch.setattr("questions.choose.judgement.unsettled", lambda *_, **__: [5e7])
     use(rest(needs("fail-closed"), left_s=3600))
     assert tried == []
 
@@ -187,9 +190,9 @@ def test_what_a_lossy_path_carried_is_known_of_the_device(
 
 
 def test_who_states_no_path_has_none_assumed() -> None:
-    assert not showing.lossy(needs())
-    assert not showing.lossy(needs(line_bps=None, path_loss_ratio=0.01))
-    assert not showing.lossy(needs(path_loss_ratio=0.9))  # no WAN of a lab is like that
+    assert not steps.lossy(needs())
+    assert not steps.lossy(needs(line_bps=None, path_loss_ratio=0.01))
+    assert not steps.lossy(needs(path_loss_ratio=0.9))  # no WAN of a lab is like that
 
 
 def test_the_plan_says_it() -> None:
@@ -214,7 +217,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
         seen.extend((cell.vpn, float(cell.params[STEADY_BPS])) for cell in asked.cells if cell.vpn != "none")
         watch(rest, asked)
 
-    monkeypatch.setattr(showing, "carry_on", simulate)
+    monkeypatch.setattr(resting, "carry_on", simulate)
     return seen
 
 
@@ -227,7 +230,7 @@ def test_what_is_named_is_watched_once_the_first_one_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if not settled:
-        monkeypatch.setattr(coming_in, "look_at", lambda *_: SimpleNamespace(doubts=["50 Mbit/s"]))
+        monkeypatch.setattr("questions.choose.judgement.unsettled", lambda *_, **__: [5e7])
     stated = rest(needs(), left_s=3600)
     use(stated)
     assert [vpn for vpn, _ in watched] == named(store)
@@ -235,7 +238,8 @@ def test_what_is_named_is_watched_once_the_first_one_first(
     found = devices(*load_run(store.folder))[named(store)[0]].watched
     assert found
     assert found.rate_bps == watched[0][1]
-    assert not watch_list(*load_run(store.folder))
+    evidence = Evidence(*load_run(store.folder))
+    assert not steps.watch_list(choice(evidence.run, evidence.trials), evidence)
     use(stated)  # and once more, as `more` does
     assert len(watched) == len(named(store))
 
@@ -267,7 +271,7 @@ def test_a_run_leaves_time_to_watch_what_it_names_and_most_of_it_to_measure() ->
     def left_s(deadline_s: float, experiment: str = "choose", **asked: Any) -> float:
         stage: Any = MadeUpStage(None, time.monotonic() + deadline_s)
         stage.request = request(experiment, deadline_s=deadline_s, **asked)
-        return float(stage.deadline - (before_watching(stage).deadline or 0))
+        return float(stage.deadline - (without_kept(stage).deadline or 0))
 
     assert left_s(600, needs=needs()) == pytest.approx(LATE_S + WATCH_S)
     assert left_s(600) == pytest.approx(LATE_S + 2 * WATCH_S)

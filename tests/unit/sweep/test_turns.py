@@ -12,8 +12,8 @@ import pytest
 from runner.data.levels import AES_CBC
 from runner.data.store import load_run, read_slices
 from runner.data.trials import Cell
+from runner.design.question import Going
 from runner.sweep.conductor import SIDE_SHARE
-from runner.sweep.stopping import Going
 from tests.unit.instruments.test_own_instrument import Watcher
 from tests.unit.on_paper import (
     OTHER_CIPHER,

@@ -13,16 +13,18 @@ import pytest
 from runner.data.asked import AskedRun
 from runner.data.errors import UsageError
 from runner.data.store import open_store, read_run
-from runner.data.trials import MOST_LOOKS, Cell, Run, Trial
+from runner.data.trials import MOST_LOOKS, Cell, Trial
 from runner.design.profile import PROFILES
-from runner.ranking.doubts import Doubt
+from runner.design.question import Going
+from runner.ranking.verdicts import Verdict
 from runner.ranking.weights import Weights
 from runner.sweep import run as session
 from runner.sweep.conductor import Conductor
 from runner.sweep.plan import Planned
+from runner.sweep.repeating import next_look
 from runner.sweep.settings import Outcome, Stage
-from runner.sweep.stopping import Going, going, next_look
 from tests.unit.asking import FARM, made_up, request
+from tests.unit.looking import going
 from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, UDP, make_run, make_trial
 
 VPNS = ("none", "openvpn", "ssh_tun", "ipsec_user")
@@ -246,11 +248,11 @@ def test_a_look_of_a_later_call_costs_more_and_comes_later_in_the_run(
 ) -> None:
     seen = []
 
-    def noting(run: Run, trials: object, weights: object, looks: int, *_: object, **__: object) -> list[Doubt]:
+    def noting(made: object, counted: object, looks: int, over: float) -> list[Verdict]:
         seen.append(looks)
         return []
 
-    monkeypatch.setattr("runner.sweep.stopping.doubts", noting)
+    monkeypatch.setattr("questions.rank.verdicts", noting)
     for looks in (1, 6):
         going(RUN.model_copy(update={"looks": looks}), first_blocks(CLOSE), CELLS, TCP_ONLY, 60.0, 0.5)
     assert seen == [6, 11]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from functools import partial
 
 from pydantic import Field, InstanceOf
 
-from runner.choice.answer import Words, answer, bands, changes, unsettled
+from questions.choose.side_by_side import SideBySide, side_by_side
+from runner.choice.answer import RATES_BPS, Words, answer, bands, changes, unsettled
 from runner.choice.candidates import candidates
 from runner.choice.devices import Device, devices
-from runner.choice.machine import MachineState, machine_state
+from runner.choice.machine import FEWEST_ROUNDS, MachineState, machine_state
 from runner.choice.model import Answer, Band, Change
 from runner.choice.musts import State, states, words_of
 from runner.data.named import Must
@@ -18,10 +20,10 @@ from runner.data.needs import Needs
 from runner.data.scale import NoScale, no_scale
 from runner.data.shipped import shipped_beside, shipped_runs
 from runner.data.trials import Run, Strict, Trial, VpnRecord
-from runner.ranking.basis import comparable
-from runner.report.side_by_side import SideBySide, side_by_side
+from runner.ranking.basis import absent
 
 DATAGRAMS = ("udp", "ladder")
+FEWEST_INSTANCES = 2  # of the tunnels of each VPN
 
 
 class Kin(Strict):
@@ -34,29 +36,32 @@ class Kin(Strict):
 
 
 class Choice(Strict):
-    """The choice that a run allows. ``answer``: for the stated line, None where none is stated, or where the machine
-    forbids one, and then no ``bands`` either; ``bands``: for every
-    line; ``unsettled``: the asked lines that more of the same measurements would settle, bit/s; ``states``: VPN -> must
-    -> what is known of it; ``absent``: VPNs that were asked for and not measured here, the kernel's first; ``partly``:
-    those of which datagrams could not be measured -> why; ``others``:
-    VPNs that the run has not come to and that have the musts, as far as shipped runs and declarations tell;
-    ``kin``: of the programs that were measured; ``machine``: what it did beside, which may forbid an answer; ``scale``:
-    why data planes are not compared; ``beside``: what is known of the named VPNs, where they are two or more.
-    ``devices`` are what all of it was made from; they are not part of report.json."""
+    """The choice that a run allows. ``answer``: for the stated line, None where none is stated, or where the
+    machine forbids one, and then no ``bands`` either; ``bands``: for every line; ``unsettled``: the asked lines
+    that more of the same measurements would settle, bit/s; ``early``: nothing can be said yet, and the ladders of
+    the first tunnels tell it soonest; ``states``: VPN -> must -> what is known of it; ``absent``: VPNs that were
+    asked for and not measured here, the kernel's first; ``partly``: those of which datagrams could not be measured
+    -> why; ``others``: VPNs that the run has not come to and that have the musts, as far as shipped runs and
+    declarations tell; ``kin``: of the programs that were measured; ``machine``: what it did beside, which may
+    forbid an answer; ``scale``: why data planes are not compared; ``is_made``: a ladder was measured; ``beside``:
+    what is known of the named VPNs, where they are two or more. ``devices`` are what all of it was made from; they
+    are not part of report.json."""
 
     needs: Needs
-    answer: Answer | None
-    bands: list[Band]
-    changes: list[Change]
+    answer: Answer | None = None
+    bands: list[Band] = []
+    changes: list[Change] = []
     unsettled: list[float]
-    states: dict[str, dict[Must, State]]
-    absent: list[str]
+    early: bool = False
+    states: dict[str, dict[Must, State]] = {}
+    absent: list[str] = []
     partly: dict[str, str] = {}
     others: list[str] = []
-    kin: list[Kin]
+    kin: list[Kin] = []
     machine: MachineState
     scale: NoScale | None = None
     beside: SideBySide | None = None
+    is_made: bool = True
     devices: dict[str, InstanceOf[Device]] = Field(default={}, exclude=True)
 
     @property
@@ -65,14 +70,17 @@ class Choice(Strict):
         return {*self.answer.named} if self.answer else {vpn for band in self.bands for vpn in band.named}
 
 
-def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
-    """The choice for the run's needs. None for a run that has measured no ladder of any VPN."""
+def choice(run: Run, trials: Sequence[Trial]) -> Choice:
+    """The choice for the run's needs; without ``devices`` where the run has measured no ladder of any VPN yet. Nothing
+    is said before FEWEST_ROUNDS passes of each ladder, in FEWEST_INSTANCES tunnels."""
     measured = devices(run, trials)
+    machine = machine_state(trials, [*measured], real=not no_scale(run))
+    few = machine.rounds < FEWEST_ROUNDS or _climbed_too_seldom(trials, measured)
+    asked = [run.needs.line_bps] if run.needs.line_bps else [*RATES_BPS]
     if not measured:
-        return None
+        return Choice(needs=run.needs, unsettled=asked, early=True, machine=machine, is_made=False)
     known = states(run, trials, shipped_runs())
     words = words_of(known)
-    machine = machine_state(trials, [*measured], real=not no_scale(run))
     every = [] if machine.forbids else bands(measured, words, run.needs, state=machine)
     stated = run.needs.line_bps and not machine.forbids
     said = answer(measured, words, run.needs, state=machine) if stated else None
@@ -81,9 +89,11 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
         answer=said,
         bands=every,
         changes=changes(measured, words, said, every) if said else [],
-        unsettled=unsettled(measured, words, run.needs, state=machine),
+        unsettled=asked if few else unsettled(measured, words, run.needs, state=machine),
+        # A VPN whose ladder fails is few for ever: in later tunnels all else has its turns again.
+        early=few and len({trial.repetition for trial in trials if trial.curve}) <= FEWEST_INSTANCES,
         states=known,
-        absent=_absent(run, trials),
+        absent=absent(run, trials),
         partly=_partly(run, trials),
         others=_others(run),
         kin=_kin(run, trials, sorted(measured)),
@@ -92,6 +102,17 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice | None:
         devices=measured,
     )
     return made.model_copy(update={"beside": _beside(made, run, trials, words)})
+
+
+def _climbed_too_seldom(trials: Sequence[Trial], vpns: Container[str]) -> bool:
+    """Has a ladder that carries anything been climbed too seldom, or in too few tunnels?"""
+    known = [trial for trial in trials if trial.curve and trial.vpn in vpns]
+    climbed = Counter[str]()
+    for trial in known:
+        climbed[trial.cell] += len(trial.curve[0].rounds)
+    carrying = {trial.cell for trial in known if any(value.value for value in trial.measurements)}
+    tunnels = {trial.repetition for trial in known}
+    return min((climbed[cell] for cell in carrying), default=0) < FEWEST_ROUNDS or len(tunnels) < FEWEST_INSTANCES
 
 
 def _beside(made: Choice, run: Run, trials: Sequence[Trial], words: Words) -> SideBySide | None:
@@ -108,13 +129,6 @@ def _others(run: Run) -> list[str]:
         return []
     records = {name: record for shipped, _ in reversed(shipped_runs()) for name, record in shipped.vpns.items()}
     return [vpn for vpn in candidates(records, run.needs) if vpn not in run.vpns]
-
-
-def _absent(run: Run, trials: Sequence[Trial]) -> list[str]:
-    """The VPNs without a number, those of the kernel's data path first."""
-    measured = {trial.vpn for trial in trials if trial.status == "ok"}
-    absent = [vpn for vpn in comparable(run) if vpn not in measured]
-    return sorted(absent, key=lambda vpn: (run.vpns[vpn].dataplane != "kernel", vpn))
 
 
 def _partly(run: Run, trials: Sequence[Trial]) -> dict[str, str]:

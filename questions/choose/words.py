@@ -6,15 +6,16 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from questions.choose import must_words
+from questions.choose.judgement import Choice
+from questions.choose.state_words import no_answer
 from runner.choice.grade import Criterion, Grade
 from runner.choice.model import Answer, Band, Candidate, Certainty, Change, Reason
 from runner.choice.thresholds import USUAL
 from runner.data.named import USUAL as USUAL_MUSTS
 from runner.data.named import Must
 from runner.data.needs import Needs
-from runner.report import musts, text
-from runner.report.choice import Choice
-from runner.report.state_words import no_answer
+from runner.report import text
 
 TRAFFIC = {
     "files": "files, all in TCP",
@@ -167,7 +168,7 @@ def to_find_out(choice: Choice) -> list[str]:
     if choice.answer is None:
         return []
     commands = [
-        musts.command(candidate.vpn, must)
+        must_words.command(candidate.vpn, must)
         for candidate in choice.answer.candidates
         for reason in candidate.reasons
         if reason.unknown

@@ -1,10 +1,10 @@
 "use strict";
-// The rule of runner/choice and the sentences of runner/report/choice_words.py once more, for the needs that the reader
+// The rule of runner/choice and the sentences of words.py once more, for the needs that the reader
 // states on the page. tests/browser compares what both say on the same draws.
 
 const FITS = 0, LITTLE = 1, SHORT = 2, USELESS = 3, UNKNOWN = 4; // runner/choice/grade.py, Grade
 
-// runner/report/forms/choice_page.py, Packer: the draws as numbers; null where nothing was measured.
+// page.py, Packer: the draws as numbers; null where nothing was measured.
 async function unpackedDevices(data) {
   const bytes = Uint8Array.from(atob(data.packed), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -441,7 +441,7 @@ function choosing(data, devices) {
   return {answer, bands, changes, glance, wordOf};
 }
 
-// The sentences: runner/report/choice_words.py, with the numbers of runner/report/text.py
+// The sentences: words.py, with the numbers of runner/report/text.py
 function saying(data) {
   const PREFIXES = [[1e9, "Gbit/s"], [1e6, "Mbit/s"], [1e3, "kbit/s"]];
   const prefix = (value) => PREFIXES.find(([scale]) => value >= scale * 0.9995) || [1, "bit/s"];

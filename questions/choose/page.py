@@ -1,5 +1,5 @@
 """The data with which the page answers anew for other needs, as JSON: the draws of each VPN, what is known of its
-musts, and the words. choice.js repeats the rule of runner/choice and the sentences of choice_words.py;
+musts, and the words. choice.js repeats the rule of runner/choice and the sentences of words.py;
 tests/browser compares both on the same draws."""
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from questions.choose import must_words, state_words, words
+from questions.choose.blocks import next_steps
+from questions.choose.judgement import Choice
 from runner.choice import answer as rule
 from runner.choice.devices import DRAWS, DROPPED_BITS, Curve, Device
 from runner.choice.grade import FULL, LASTING, LOWEST, RESERVATIONS, WATCHED
@@ -22,33 +25,29 @@ from runner.choice.reliability import FEWEST_ATTEMPTS, Z_ONE_SIDED, Z
 from runner.choice.thresholds import USUAL
 from runner.data import named
 from runner.evidence.intervals import Array
-from runner.report import choice_words, musts, state_words, text
-from runner.report.choice import Choice
-from runner.report.forms.terminal_choice import next_steps
-from runner.report.model import Report
-from runner.report.plots.plotting import Samples, colours
+from runner.report import text
+from runner.report.plots.plotting import colours as palette
 
 SHARES = (0.0, 0.1, 0.3, 0.6, 1.0)  # of datagrams: the rows of one map
 PATHS_MS = (0.2, 0.5, 1.0, 2.0, 5.0, 20.0, 50.0)  # round trips: the rows of the other
 
 
-def choice_page(report: Report, choice: Choice, samples: Samples, where: str) -> dict[str, Any]:
-    """The card of the choice, for readers without a script, and the ``data`` for the script. ``where``: the run folder,
-    as commands name it."""
+def context(choice: Choice, where: str) -> dict[str, Any]:
+    """What the card shows, for readers without a script. ``where``: the run folder, as commands name it."""
     said = choice.answer
-    steps = dict(next_steps(choice, where))
+    steps = {step.word: step.command for step in next_steps(choice, where)}
     first = said.of(said.named[0]) if said and said.named else None
     return {
-        "headline": choice_words.headline(choice),
-        "seen": choice_words.seen(choice.needs),
-        "lines": choice_words.lines(choice),
+        "headline": words.headline(choice),
+        "seen": words.seen(choice.needs),
+        "lines": words.lines(choice),
         "stated": said is not None,
-        "why_not": choice_words.why_not(said) if said else [],
-        "changed": choice_words.changed(choice),
+        "why_not": words.why_not(said) if said else [],
+        "changed": words.changed(choice),
         "first": first.vpn if first else "",
         "musts": list(first.musts.items()) if first else [],
-        "kin": choice_words.kin(choice),
-        "failed": choice_words.failed(choice),
+        "kin": words.kin(choice),
+        "failed": words.failed(choice),
         "absent": choice.absent,
         "partly": choice.partly,
         "recipe": steps.get("Set it up", ""),
@@ -58,15 +57,14 @@ def choice_page(report: Report, choice: Choice, samples: Samples, where: str) ->
         "traffics": named.TRAFFICS,
         "all_musts": named.MUSTS,
         "map_lines": [_rate(line) for line in rule.RATES_BPS],
-        "data": _data(report, choice, where) | {"colours": colours([*choice.devices]) | samples.colours},
     }
 
 
-def _data(report: Report, choice: Choice, where: str) -> dict[str, Any]:
+def data(choice: Choice, where: str, logs: Mapping[str, str], colours: Mapping[str, str]) -> dict[str, Any]:
+    """The draws and the words, for the script. ``logs``: trial -> its folder of logs; ``colours``: VPN -> its own."""
     packer = Packer()
     packed = {vpn: _device(device, packer) for vpn, device in choice.devices.items()}
     known = {vpn: choice.states.get(vpn, {}) for vpn in choice.devices}
-    logs = {seen.trial: seen.log for seen in report.observations if seen.log}
     return {
         "folder": shlex.quote(where),
         "draws": DRAWS,
@@ -88,8 +86,8 @@ def _data(report: Report, choice: Choice, where: str) -> dict[str, Any]:
         "shows": {
             vpn: {
                 must: [
-                    musts.sentence(vpn, must, state),
-                    musts.command(vpn, must) if state.word == "unknown" else "",
+                    must_words.sentence(vpn, must, state),
+                    must_words.command(vpn, must) if state.word == "unknown" else "",
                     f"./{logs[state.trial]}/commands.log" if state.trial in logs and not state.run else "",
                 ]
                 for must, state in own.items()
@@ -98,18 +96,19 @@ def _data(report: Report, choice: Choice, where: str) -> dict[str, Any]:
         },
         "kin": [[one.vpn, one.kernel, one.lacks] for one in choice.kin],
         "say": {
-            "traffic": choice_words.TRAFFIC,
-            "reserved": choice_words.RESERVED,
-            "must": choice_words.MUST_CHANGED,
-            "what": choice_words.WHAT,
-            "means": choice_words.MUST_MEANS,
-            "take": choice_words.TAKE,
-            "none_suits": choice_words.NONE_SUITS,
-            "band": choice_words.BAND,
+            "traffic": words.TRAFFIC,
+            "reserved": words.RESERVED,
+            "must": words.MUST_CHANGED,
+            "what": words.WHAT,
+            "means": words.MUST_MEANS,
+            "take": words.TAKE,
+            "none_suits": words.NONE_SUITS,
+            "band": words.BAND,
             "forbidden": state_words.no_answer(choice.machine),
         },
         "shares": SHARES,
         "paths": PATHS_MS,
+        "colours": {**palette([*choice.devices]), **colours},
     }
 
 

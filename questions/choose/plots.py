@@ -8,9 +8,10 @@ from typing import Literal
 import numpy as np
 
 from runner.choice.devices import Device
+from runner.design.blocks import Plot
 from runner.report import text
-from runner.report.blocks import Plot
-from runner.report.plots.plotting import Samples, Value, colours, spec_of
+from runner.report.plots.plotting import Value, spec_of
+from runner.report.plots.plotting import colours as palette
 from runner.report.plots.vega import Spec
 
 QUANTILES = (0.025, 0.5, 0.975)
@@ -23,13 +24,13 @@ TITLES: dict[Quantity, str] = {
 }
 
 
-def ladders(devices: Mapping[str, Device], samples: Samples) -> list[Plot]:
+def ladders(devices: Mapping[str, Device], colours: Mapping[str, str]) -> list[Plot]:
     """Cores of a gateway and added delay against the rate, in TCP and in datagrams."""
-    made = [_ladder(devices, samples, kind, quantity) for quantity in TITLES for kind in SAYS]
+    made = [_ladder(devices, colours, kind, quantity) for quantity in TITLES for kind in SAYS]
     return [plot for plot in made if plot]
 
 
-def _ladder(devices: Mapping[str, Device], samples: Samples, kind: str, quantity: Quantity) -> Plot | None:
+def _ladder(devices: Mapping[str, Device], colours: Mapping[str, str], kind: str, quantity: Quantity) -> Plot | None:
     values: list[Value] = []
     for at, (vpn, device) in enumerate(devices.items()):
         curve = device.curves.get(kind)
@@ -61,11 +62,11 @@ def _ladder(devices: Mapping[str, Device], samples: Samples, kind: str, quantity
         title=f"{title} against the rate, in {SAYS[kind]}",
         alt=f"{title}, against the offered rate in {SAYS[kind]}, a line for each of "
         f"{text.counted(len(devices), 'VPN')}, with 95 % intervals.",
-        spec=spec_of({"height": 260, "layer": _layers(values, quantity, samples)}),
+        spec=spec_of({"height": 260, "layer": _layers(values, quantity, colours)}),
     )
 
 
-def _layers(values: list[Value], quantity: Quantity, samples: Samples) -> list[Spec]:
+def _layers(values: list[Value], quantity: Quantity, colours: Mapping[str, str]) -> list[Spec]:
     x = {
         "field": "rate",
         "type": "quantitative",
@@ -84,8 +85,9 @@ def _layers(values: list[Value], quantity: Quantity, samples: Samples) -> list[S
         {"field": "carried", "title": "was it carried?"},
     ]
     vpns = list(dict.fromkeys(str(value["vpn"]) for value in values))
-    known = colours(vpns) | samples.colours
-    colour = samples.colour | {"scale": {"domain": vpns, "range": [known[vpn] for vpn in vpns]}}
+    known = {**palette(vpns), **colours}
+    scale_of: Spec = {"domain": vpns, "range": [known[vpn] for vpn in vpns]}
+    colour: Spec = {"field": "vpn", "type": "nominal", "title": "VPN", "scale": scale_of}
     shared = {"x": x, "color": colour, "tooltip": tooltip}
     fill = {"condition": {"test": "datum.carried == 'carried'", "value": 1}, "value": 0}
     data = {"values": values}

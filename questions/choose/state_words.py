@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from questions.choose.judgement import Choice
 from runner.choice.machine import FEWEST_ROUNDS, MachineState
 from runner.report import text
-from runner.report.choice import Choice
 
 
 def no_answer(machine: MachineState) -> str:

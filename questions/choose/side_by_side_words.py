@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from questions.choose.side_by_side import ComparedCell, ComparedRow, Kind, SideBySide
+from runner.design.blocks import Note, Table, TableCell
 from runner.report import text
-from runner.report.blocks import Note, Table, TableCell
-from runner.report.side_by_side import ComparedCell, ComparedRow, Kind, SideBySide
 
 LEAST_CORES = 0.005  # of a gateway: no run tells less from nothing
 SHORTEST_S = 1.0  # shorter times of one failure are chance

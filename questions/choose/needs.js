@@ -1,8 +1,8 @@
 "use strict";
 // The reader's needs: the controls, the address that carries them, the card that answers them, and the map.
 
-// data: what choice_page.py gives; address: sets parts of the page's address and leaves the others.
-async function answering(data, address) {
+// data: what page.py gives; address: sets parts of the page's address and leaves the others.
+async function answerNeeds(data, address) {
   const rule = choosing(data, await unpackedDevices(data)), say = saying(data);
   const own = {...data.needs, share: data.thresholds.mixed};
   const find = (id) => document.getElementById(id);
@@ -317,3 +317,5 @@ async function answering(data, address) {
   maps();
   window.vpnevalChoice = {rule, say, own, needs: () => needs}; // for the tests, and for the curious
 }
+
+(globalThis.answering ||= []).push((page, address) => page.choose && answerNeeds(page.choose, address));
