@@ -18,7 +18,7 @@ from runner.lab.shape.site import Site, bracket_address
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Version, Vpn, no_tun
 from runner.vpn.sign import Sign
-from vpns._certificates import days_of, seconds_of
+from vpns._certificates import ca_days_of, days_of, has_ca, seconds_of
 
 HOME = "/etc/nebula/vpneval"
 ANY = "    - port: any\n      proto: any\n      host: any\n"  # a rule of the firewall
@@ -63,10 +63,12 @@ class Nebula(Vpn):
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         here = "/root/vpneval-ca/"
         ca.run("mkdir", "-pm", "700", here)
-        lasts = ("-duration", f"{24 * days_of(ca)}h") if days_of(ca) else ()
+        lasts = ("-duration", f"{24 * ca_days_of(ca)}h") if ca_days_of(ca) else ()
         crt, key = ("-ca-crt", here + "ca.crt"), ("-ca-key", here + "ca.key")
-        ca.run("nebula-cert", "ca", "-name", "vpneval", "-out-crt", crt[1], "-out-key", key[1], *lasts)
-        lasts = ("-duration", f"{seconds_of(ca)}s") if seconds_of(ca) else ()
+        if not has_ca(ca):
+            ca.run("nebula-cert", "ca", "-name", "vpneval", "-out-crt", crt[1], "-out-key", key[1], *lasts)
+        lasts_s = seconds_of(ca) or 86400 * days_of(ca)
+        lasts = ("-duration", f"{lasts_s}s") if lasts_s else ()
         secrets = {"ca.crt": ca.run("cat", here + "ca.crt").stdout}
         for site in sites:
             out = ("-out-crt", f"{here}{site.name}.crt", "-out-key", f"{here}{site.name}.key")

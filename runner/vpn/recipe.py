@@ -117,7 +117,7 @@ class RecipeScript(NotedNode):
         """Note the command and its ``input``. After a daemon was started, a command that only asks becomes a wait."""
         if argv[0] in QUESTIONS or (argv[:3] == ("ip", "link", "show") and not check):
             if self.daemons:
-                self.lines.append(f"until_there {shlex.join(argv)}")
+                self.lines.append(f"within 10 {shlex.join(argv)}")
         elif argv[:2] == ("rm", "-f"):
             self.lines.append(f"unused {shlex.join(argv[2:])}")
         elif there := self._dial_check(argv):

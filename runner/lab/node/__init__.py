@@ -77,6 +77,7 @@ class LabNode(Node, Protocol):
     environment: Mapping[str, str]  # of the commands
     days: int  # how long certificates that are made there are valid; 0: as plugins have it
     lasts_s: int  # the same of gateways' certificates that a test wants to expire; 0: as ``days`` says
+    has_ca: bool  # the CA of an earlier time is there, to sign again
     background: list[Process]  # what ``spawn`` has started
     makes_keys: bool  # commands there may print new keys, so errors omit their output
 

@@ -27,6 +27,7 @@ class HeldNode:
     environment: Mapping[str, str] = ENVIRONMENT  # of the commands
     days = 0  # how long certificates that are made there are valid; 0: as plugins have it
     lasts_s = 0  # the same of gateways' certificates that a test wants to expire
+    has_ca = False  # the CA of an earlier time is there, to sign again
     makes_keys = False  # commands here may print new keys, so errors omit their output
 
     def __init__(self, name: str, log: Callable[[str], object], holder: subprocess.Popen[str]) -> None:
