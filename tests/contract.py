@@ -23,7 +23,7 @@ from runner.lab.probes import undo
 from runner.lab.redaction import is_public
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import DEFAULT
-from runner.tunnel.bring_up import UP_WITHIN_S, Tunnel, bring_up, make_secrets, start_services, unsupported
+from runner.tunnel.bring_up import UP_WITHIN_S, Tunnel, bring_up, make_secrets, start_services, vpn_refusal
 from runner.vpn.plugin import Vpn, confidential
 from tests.lab.conftest import below, interfaces, mounts, parents, running
 
@@ -45,7 +45,7 @@ def contract(
     params, found = vpn.comparable, rig.image(image)
     before = left()
     with rig.lab(found, log=said.append, logs=logs) as lab:
-        if no := unsupported(lab, vpn, params):
+        if no := vpn_refusal(lab, vpn, params):
             assert no.reason
             pytest.skip(f"{name}: {no.reason}")
         secrets = make_secrets(vpn, rig.alone(found, said.append), lab.sites)

@@ -8,11 +8,22 @@ from runner.lab.shape.site import Site
 
 NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc")
 DAYS = 30  # of a lab's certificates; `recipe --days` sets others
+LONGER_DAYS = 3650  # the CA of a recipe is valid so much longer than what it signs, for the certificates to come
 
 
 def days_of(ca: Node) -> int:
     """How long what is made on ``ca`` is to be valid; 0: nobody says."""
     return int(getattr(ca, "days", 0))
+
+
+def ca_days_of(ca: Node) -> int:
+    """The same of the CA itself."""
+    return days_of(ca) and days_of(ca) + LONGER_DAYS
+
+
+def has_ca(ca: Node) -> bool:
+    """Is the CA of an earlier time there, to sign again?"""
+    return bool(getattr(ca, "has_ca", False))
 
 
 def seconds_of(ca: Node) -> int:
@@ -24,10 +35,11 @@ def certificates(ca: Node, sites: Sequence[Site]) -> dict[str, str]:
     """``ca.crt``, and for each gateway ``gw1.crt`` and ``gw1.key``, as PEM; ECDSA P-256, subject = gateway."""
     here, key = "/root/vpneval-ca/", (*NEW_KEY, "-days", str(days_of(ca) or DAYS))
     ca.run("mkdir", "-pm", "700", here)
-    ca.run(
-        *("openssl", "req", "-x509", *key, "-subj", "/CN=vpneval CA"),
-        *("-keyout", here + "ca.key", "-out", here + "ca.crt"),
-    )
+    if not has_ca(ca):
+        ca.run(
+            *("openssl", "req", "-x509", *NEW_KEY, "-days", str(ca_days_of(ca) or DAYS), "-subj", "/CN=vpneval CA"),
+            *("-keyout", here + "ca.key", "-out", here + "ca.crt"),
+        )
     secrets = {"ca.crt": ca.run("cat", here + "ca.crt").stdout}
     if seconds_of(ca):  # req(1) of OpenSSL 3.4
         expires = datetime.now(UTC) + timedelta(seconds=seconds_of(ca))

@@ -14,11 +14,11 @@ from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
-from runner.lab.shape.site import Site, bracketed
+from runner.lab.shape.site import Site, bracket_address
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Version, Vpn, no_tun
 from runner.vpn.sign import Sign
-from vpns._certificates import days_of, seconds_of
+from vpns._certificates import ca_days_of, days_of, has_ca, seconds_of
 
 HOME = "/etc/nebula/vpneval"
 ANY = "    - port: any\n      proto: any\n      host: any\n"  # a rule of the firewall
@@ -63,10 +63,12 @@ class Nebula(Vpn):
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         here = "/root/vpneval-ca/"
         ca.run("mkdir", "-pm", "700", here)
-        lasts = ("-duration", f"{24 * days_of(ca)}h") if days_of(ca) else ()
+        lasts = ("-duration", f"{24 * ca_days_of(ca)}h") if ca_days_of(ca) else ()
         crt, key = ("-ca-crt", here + "ca.crt"), ("-ca-key", here + "ca.key")
-        ca.run("nebula-cert", "ca", "-name", "vpneval", "-out-crt", crt[1], "-out-key", key[1], *lasts)
-        lasts = ("-duration", f"{seconds_of(ca)}s") if seconds_of(ca) else ()
+        if not has_ca(ca):
+            ca.run("nebula-cert", "ca", "-name", "vpneval", "-out-crt", crt[1], "-out-key", key[1], *lasts)
+        lasts_s = seconds_of(ca) or 86400 * days_of(ca)
+        lasts = ("-duration", f"{lasts_s}s") if lasts_s else ()
         secrets = {"ca.crt": ca.run("cat", here + "ca.crt").stdout}
         for site in sites:
             out = ("-out-crt", f"{here}{site.name}.crt", "-out-key", f"{here}{site.name}.key")
@@ -83,7 +85,7 @@ class Nebula(Vpn):
         return ("-networks", f"{own},fd57::{site.number}/64", "-unsafe-networks", f"{lan},{site.lan_ipv6}")
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
-        hosts = "".join(f'  "10.57.0.{peer.number}": ["{bracketed(peer.wan_address)}:4242"]\n' for peer in peers)
+        hosts = "".join(f'  "10.57.0.{peer.number}": ["{bracket_address(peer.wan_address)}:4242"]\n' for peer in peers)
         # A NAT forgets a mapping that is idle; a packet every 10 s keeps it, or as often as Nebula looks at a tunnel.
         punchy = "punchy:\n  punch: true\n" if me.public_address or me.keepalive_s else ""
         punchy += f"timers:\n  connection_alive_interval: {me.keepalive_s}\n" if me.keepalive_s else ""
@@ -128,7 +130,7 @@ firewall:
         wait_until(lambda: node.run("test", "-d", "/sys/class/net/nebula0", check=False).code == 0, "nebula0 there")
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
-        return set(handshakes(node.logged("nebula"))) >= {peer.name for peer in peers}
+        return set(handshakes(node.read_log("nebula"))) >= {peer.name for peer in peers}
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         # The name of the cipher goes into the hash of the handshake (Noise §8): with another one at either end there
@@ -138,7 +140,7 @@ firewall:
             raise ProofError(
                 f"asked for {self.offers.ciphers[params['cipher']]}, nebula is configured with {configured}"
             )
-        if peers[0].name not in handshakes(node.logged("nebula")):
+        if peers[0].name not in handshakes(node.read_log("nebula")):
             raise ProofError(f"nebula has had no handshake with {peers[0].name}")
         return Evidence(
             cipher=configured,

@@ -22,6 +22,7 @@ from runner.cli.commands.play import play
 from runner.cli.commands.recipe import recipe
 from runner.cli.commands.report import report
 from runner.cli.commands.run import run
+from runner.cli.commands.tunnel import rekey, renew, rollback, upgrade
 from runner.cli.commands.watch import watch
 from runner.cli.commands.why import why
 from runner.cli.words import Once, Words
@@ -38,6 +39,13 @@ lab_app = typer.Typer(
     help="Start a lab and work in it by hand.", cls=Words, no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(lab_app, name="lab")
+tunnel_app = typer.Typer(
+    help="Renew, rekey, upgrade or roll back a tunnel that `recipe --write` has made.",
+    cls=Words,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(tunnel_app, name="tunnel")
 command = partial(app.command, cls=Once)
 
 
@@ -66,4 +74,6 @@ command("bisect-step", hidden=True)(bisect_step)
 command(hidden=True)(block)
 command(hidden=True)(play)
 command()(recipe)
+for day_two in (renew, rekey, upgrade, rollback):
+    tunnel_app.command(cls=Once)(day_two)
 lab_app.command("shell", cls=Once)(lab_shell)

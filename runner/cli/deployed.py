@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from runner.catalogue import digest_of, load_run, read_run
 from runner.cli.options import tell
+from runner.cli.tunnels import Tunnel, begin, name_to_load, with_keys, write
 from runner.data.errors import UsageError, require_known
 from runner.data.files import short
 from runner.data.levels import UPLINK, Params, tunnel_levels
-from runner.lab.names import DEFAULT_IMAGE
-from runner.lab.node import LabNode
-from runner.lab.places import NamespaceRig, rootless
 from runner.lab.places.site import site_rig
-from runner.lab.places.sites import Sites, described, read_sites, real
+from runner.lab.places.sites import Sites, describe_sites, read_sites, real
 from runner.lab.shape.site import Site
-from runner.lab.shape.site_to_site import SITES, check_machine
-from runner.tunnel.bring_up import make_secrets
+from runner.lab.shape.site_to_site import SITES
 from runner.vpn import deploy as deployment
-from runner.vpn.page import CA, page, unencrypted
+from runner.vpn.page import encryption_warning, page
 from runner.vpn.plugin import Vpn
 from runner.vpn.recipe import check_offered
 
 MOST_DAYS = 36500
-SIGNS = ("ca.crt", "ca.key")  # what signs the next certificates
 
 
 def unnamed(inventory: Sites) -> list[str]:
@@ -43,7 +38,7 @@ def real_sites(inventory: Sites) -> tuple[Site, ...]:
     own = {name: str(machine.wan_address) for name, machine in inventory.machines.items() if machine.wan_address}
     if len(own) == len(inventory.machines):
         ports = {name: machine.wan or "eth0" for name, machine in inventory.machines.items()}
-        return real(described(inventory, ports, own), inventory)
+        return real(describe_sites(inventory, ports, own), inventory)
     with site_rig(inventory, only_look=True, say=tell) as rig:
         return real(rig.sites, inventory)
 
@@ -179,32 +174,14 @@ def deploy(
     check_days(days)
     check_offered(vpn, params)
     refuse_beside(vpn)
-    if warning := unencrypted(vpn, params):
+    if warning := encryption_warning(vpn, params):
         say(warning)
-    rootless.enter("netns")
-    check_machine()
+    begin()
     sites, path_mtu = sites_of(site, say)
     params, path_mtu = carried(vpn, params, sites, say), path_mtu or measured_mtu
     if site is None:
         say("The addresses are the examples of the lab. For your gateways: --site SITES.toml")
-    with _trusted(days, say) as ca:
-        secrets = make_secrets(vpn, nullcontext(ca), sites)
-        name = deployment.write(vpn, params, sites, secrets, folder, path_mtu)
-        for signing in SIGNS:
-            kept = ca.run("cat", f"{CA}/{signing}", check=False)
-            if kept.code == 0:
-                deployment.put(folder / "ca" / signing, kept.stdout, 0o600)
+    tunnel = with_keys(vpn, Tunnel(name_to_load(vpn), dict(params), tuple(sites), days, path_mtu), say)
+    name = write(vpn, tunnel, folder, say)
     text = page(vpn, params, sites, path_mtu, days, versions, written=name, example=site is None, mtu_to_set=to_set)
     deployment.put(folder / "README.md", text, 0o644)
-    for me in sites:
-        say(f"{folder}/{name}-{me.name}: copy this directory to {me.name} and run its up.sh there, as root.")
-    say(f"{folder}/README.md says the rest. The directories hold private keys.")
-
-
-@contextmanager
-def _trusted(days: int, say: Callable[[str], None]) -> Iterator[LabNode]:
-    """A node without a network, on which certificates are made for so many days."""
-    rig = NamespaceRig()
-    with rig.alone(rig.image(DEFAULT_IMAGE, say), lambda line: None) as ca:
-        ca.days = days
-        yield ca

@@ -1,11 +1,14 @@
-"""The nftables rules that close the way past a deployed tunnel, for one family of addresses.
+"""What a gateway's scripts load or read as it is: nftables rules and routes.
 
-The functions of gateway/functions.sh load them: for TABLE they put the table's name, for FLAGS its owner.
+The functions of gateway/functions.sh load the closing: for TABLE they put the table's name, for FLAGS its owner, and
+for OUTSIDE the ports that lead out of the site.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+from runner.lab.shape.site import Site
 
 CLOSED = """\
 # Only the tunnel leads to {others}, and only what is between them and {own} goes into it or comes out of it.
@@ -54,6 +57,64 @@ table {family} TABLE {{
     }}
 }}
 """
+# Routers at the border of a site drop these (RFC 4193, 4.3). What others have in IPsec is theirs.
+PRIVATE = """\
+# Hosts' private IPv6 (RFC 4193) does not go by the Internet: not to the other site, and not from there.
+add table ip6 TABLE {{ FLAGS }}
+add chain ip6 TABLE private {{ type filter hook forward priority 0; }}
+flush chain ip6 TABLE private
+add rule ip6 TABLE private oifname {{ OUTSIDE }} {between} rt ipsec missing counter drop
+add rule ip6 TABLE private iifname {{ OUTSIDE }} {between} meta ipsec missing counter drop
+""".format(between="ip6 saddr fc00::/7 ip6 daddr fc00::/7")
+# nft -D segment=BYTES -D segment6=BYTES
+CLAMP = """\
+# TCP between the sites sends segments that fit into the tunnel.
+add table {family} vpneval_tunnel_@NAME@
+delete table {family} vpneval_tunnel_@NAME@
+table {family} vpneval_tunnel_@NAME@ {{
+    chain forward {{
+        type filter hook forward priority mangle;
+        {family} daddr {others} tcp flags & (syn | rst) == syn tcp option maxseg size set {segment}
+        {family} saddr {others} tcp flags & (syn | rst) == syn tcp option maxseg size set {segment}
+    }}
+}}
+"""
+# What check.sh sends as a host: a ping with a marker of 8 bytes, and the first packet of a connection.
+MARKER = "icmp type echo-request @th,64,64 0xMARKER"
+CHECK = """\
+# Where do the packets of a check come in, leave, and where do their answers come back?
+table ip vpneval_check {{
+    FLAGS
+    counter sent {{}}
+    counter left {{}}
+    counter sent_tcp {{}}
+    counter left_tcp {{}}
+    counter answered {{}}
+    counter answered_bare {{}}
+    chain prerouting {{
+        type filter hook prerouting priority -310;
+        iifname "LAN_PORT" ip daddr {far} {marker} counter name sent meta nftrace set 1
+        iifname "LAN_PORT" ip daddr {far} tcp dport TCP_PORT counter name sent_tcp meta nftrace set 1
+{answered}        ip saddr {far} {answer} counter name answered_bare
+    }}
+    chain postrouting {{
+        type filter hook postrouting priority 190;
+        ip daddr {far} {marker} counter name left
+        ip daddr {far} tcp dport TCP_PORT counter name left_tcp
+    }}
+}}
+"""
+CHECK_BARE = """\
+# Do the packets of a check leave in the clear?
+table netdev vpneval_check {{
+    FLAGS
+    counter bare {{}}
+    chain egress {{
+        type filter hook egress device "WAN_PORT" priority 0;
+        ip daddr {far} {marker} counter name bare
+    }}
+}}
+"""
 ERRORS = {
     "ip": "icmp type { destination-unreachable, time-exceeded, parameter-problem }",
     "ip6": "icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem }",
@@ -89,6 +150,44 @@ def rules(
     if carried:
         found["whole"] = WHOLE.format(**words)
     return {f"{name}-{family}.nft": text for name, text in found.items()}
+
+
+def clamp(others: Mapping[str, Sequence[str]]) -> str:
+    """The rules that shorten TCP's segments. ``others``: the networks of the other sites by their family."""
+    segment = {"ip": "$segment", "ip6": "$segment6"}
+    return "".join(
+        CLAMP.format(family=family, others=f"{{ {', '.join(networks)} }}", segment=segment[family])
+        for family, networks in others.items()
+    )
+
+
+def routes(closed: Sequence[str], closed6: Sequence[str], devices: Sequence[str]) -> str:
+    """For ``ip -batch``: nothing leads to these networks but the tunnel. Without ``devices`` it is IPsec of the kernel:
+    what a NAT has made another packet of asks the policies anew."""
+    lines = [f"route add unreachable {network} metric 9999\n" for network in (*closed, *closed6)]
+    if not devices:
+        blocked = "xfrm policy add src 0.0.0.0/0 dst {} dir out priority 4000000000 action block\n"
+        lines += [blocked.format(network) for network in closed]
+    return "".join(lines)
+
+
+def inner_routes(me: Site, peer: Site) -> str:
+    """For ``ip -batch``: IPv6 to a peer's network by the tunnel's DEVICE. A next hop is for an Ethernet; others ignore
+    it."""
+    hop = f"via fe80::{peer.number} dev DEVICE src {me.lan_address_ipv6}"
+    return f"addr add fe80::{me.number}/64 dev DEVICE nodad\nroute add {peer.lan_ipv6} {hop}\n"
+
+
+def checks(far: str, devices: Sequence[str]) -> dict[str, str]:
+    """The rules by which check.sh sees its own packets to ``far``: name -> text. It puts the marker, the ports and the
+    owner in."""
+    answer = MARKER.replace("request", "reply")
+    out_of = [f'iifname "{device}"' for device in devices] or ["meta ipsec exists"]
+    answered = _lines(f"{way} ip saddr {far} {answer} counter name answered accept" for way in out_of)
+    return {
+        "check-ip.nft": CHECK.format(far=far, marker=MARKER, answer=answer, answered=answered),
+        "check-netdev.nft": CHECK_BARE.format(far=far, marker=MARKER),
+    }
 
 
 def _lines(found: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from runner.data.errors import UsageError
 from runner.data.levels import Params
 from runner.lab.shape.site import ENCAPSULATION_BYTES, TCP_PORTS, Site, higher_numbered, lower_numbered, peers_of
-from runner.vpn.closing import rules
+from runner.vpn.closing import PRIVATE, checks, clamp, inner_routes, routes, rules
 from runner.vpn.plugin import Secrets, Vpn
 from runner.vpn.recipe import KeyMaker, RecipeScript, check_offered, script_of
 
@@ -44,13 +44,14 @@ def common(name: str) -> Files:
         "vpneval-tunnel@.service": (f"files{UNITS}/vpneval-tunnel@{name}.service", 0o644),
         "vpneval-closed@.service": (f"files{UNITS}/vpneval-closed@{name}.service", 0o644),
     }
-    return {path: ((GATEWAY / source).read_text(encoding="utf-8"), mode) for source, (path, mode) in places.items()}
+    texts = {source: (GATEWAY / source).read_text(encoding="utf-8") for source in places}
+    return {path: (texts[source].replace("@NAME@", name), mode) for source, (path, mode) in places.items()}
 
 
 def gateway_files(
     vpn: Vpn, params: Params, me: Site, sites: Sequence[Site], secrets: Secrets, path_mtu: int | None
 ) -> Files:
-    """The files of the directory that only gateway ``me`` has, but for the tunnel's name (``named``).
+    """The files of the directory that only gateway ``me`` has, but for the tunnel's name (``name_tunnel``).
 
     Raises UsageError for what is no address or network, and for a network that would cut a gateway off."""
     check_addresses(sites)
@@ -66,32 +67,40 @@ def gateway_files(
     for name, text in (("tunnel", start), ("undo", undo)):
         files[f"files{HOME}/{name}"] = f"#!/bin/bash\n{head}. {HOME}/functions.sh\n{text}", 0o700
     inner = "inner" in params
-    of_gateway = values_of(vpn, me, peers, script) | (of_ipv6(me, peers) if inner else {})
-    values = "".join(f"{name}={shlex.quote(value)}\n" for name, value in of_gateway.items())
-    mtu = f"mtu={shlex.quote(str(path_mtu)) if path_mtu else ''} # of the path, bytes; empty: found by pings\n"
-    said = "packets to them leave in the tunnel, or are dropped" if inner else NOT_CARRIED
     networks = [peer.lan_ipv6 for peer in peers if inner or (peer.network_ipv6 and vpn.carries == "ip")]
-    closed6 = (
-        f"closed6={shlex.quote(' '.join(networks)) if networks else ''} # IPv6 networks of the other site: {said}\n"
-    )
-    files[f"files{HOME}/gateway.sh"] = f"{head}{values}{mtu}{closed6}", 0o644
-    closing: dict[str, str] = {}
-    if closed := of_gateway["closed"].split():
-        closing |= rules("ip", me.lan, closed, of_gateway["tunnel"].split())
+    values = values_of(vpn, me, peers, script) | of_ipv6(me, peers, carried=inner)
+    devices, closed = values["tunnel"].split(), values["closed"].split()
+    assigned = [f"{name}={shlex.quote(value)}\n" for name, value in values.items()]
+    said = "packets to them leave in the tunnel, or are dropped" if inner else NOT_CARRIED
+    assigned += [
+        f"closed6={shlex.quote(' '.join(networks)) if networks else ''} # IPv6 networks of the other site: {said}\n",
+        f"mtu={shlex.quote(str(path_mtu)) if path_mtu else ''} # of the path, bytes; empty: found by pings\n",
+    ]
+    own = {
+        "gateway.sh": head + "".join(assigned),
+        "closed.ip": routes(closed, networks, devices),
+        "clamp.nft": clamp({"ip": values["lans"].split()} | ({"ip6": values["lans6"].split()} if inner else {})),
+    }
+    if closed:
+        own |= rules("ip", me.lan, closed, devices)
+        own["private-ip6.nft"] = PRIVATE
+        own |= checks(values["there"].split()[0], devices)
+        own["firewalls"] = (GATEWAY / "firewalls").read_text(encoding="utf-8").format(own=me.lan, other=closed[0])
+    if inner:
+        own |= {f"inner-{peer.lan_address}.ip": inner_routes(me, peer) for peer in peers}
     if networks:
-        closing |= rules("ip6", me.lan_ipv6, networks, of_gateway["tunnel"].split(), carried=inner)
-    files |= {f"files{HOME}/{name}": (text, 0o644) for name, text in closing.items()}
-    return files
+        own |= rules("ip6", me.lan_ipv6, networks, devices, carried=inner)
+    return files | {f"files{HOME}/{name}": (text, 0o644) for name, text in own.items()}
 
 
-def named(vpn: Vpn, gateways: Mapping[str, Files]) -> tuple[str, dict[str, Files]]:
+def name_tunnel(vpn: Vpn, gateways: Mapping[str, Files]) -> tuple[str, dict[str, Files]]:
     """A name for the tunnel that no other one has, and each gateway's files with it: what is below ``HOME`` is in a
     folder of that name."""
-    said = repr(sorted((name, sorted(files.items())) for name, files in gateways.items()))
+    said = repr(sorted((name, sorted(files.items())) for name, files in {**gateways, "all": common("")}.items()))
     name = f"{re.sub(r'[^A-Za-z0-9_]+', '-', vpn.name)}-{hashlib.sha256(said.encode()).hexdigest()[:6]}"
 
     def with_name(text: str) -> str:
-        return text.replace(f"{HOME}/", f"{HOME}/{name}/")
+        return text.replace(f"{HOME}/", f"{HOME}/{name}/").replace("@NAME@", name)
 
     return name, {
         gateway: {with_name(path): (with_name(text), mode) for path, (text, mode) in files.items()}
@@ -167,17 +176,14 @@ def values_of(vpn: Vpn, me: Site, peers: Sequence[Site], script: RecipeScript) -
     }
 
 
-def of_ipv6(me: Site, peers: Sequence[Site]) -> dict[str, str]:
-    """The values of a tunnel that carries IPv6, too. ``routes6``: for each peer an address of IPv4, by whose device the
-    network of IPv6 is reached, and the next hop where that device is an Ethernet."""
-    return {
-        "lan6": me.lan_ipv6,
+def of_ipv6(me: Site, peers: Sequence[Site], *, carried: bool) -> dict[str, str]:
+    """The values of IPv6, which are empty where the tunnel does not carry it."""
+    values = {
         "lans6": " ".join(peer.lan_ipv6 for peer in peers),
         "here6": me.lan_address_ipv6,
         "there6": " ".join(peer.lan_address_ipv6 for peer in peers),
-        "own6": f"fe80::{me.number}",
-        "routes6": " ".join(f"{peer.lan_address},{peer.lan_ipv6},fe80::{peer.number}" for peer in peers),
     }
+    return {name: value if carried else "" for name, value in values.items()}
 
 
 def devices_of(vpn: Vpn, peers: Sequence[Site], script: RecipeScript) -> list[str]:
@@ -211,17 +217,28 @@ def needs(vpn: Vpn) -> list[str]:
 
 
 def write(
-    vpn: Vpn, params: Params, sites: Sequence[Site], secrets: Secrets, folder: Path, path_mtu: int | None = None
+    vpn: Vpn,
+    params: Params,
+    sites: Sequence[Site],
+    secrets: Secrets,
+    folder: Path,
+    path_mtu: int | None = None,
+    replaces: str = "",
 ) -> str:
     """Make a directory for each gateway below ``folder``, ``RECIPE-gw1`` and so on, which hold private keys. Return the
     recipe's name.
 
-    Raises UsageError for levels that the VPN does not have, and where the folder is not empty.
+    Raises UsageError for levels that the VPN does not have, where the folder is not empty, and where it would be the
+    same tunnel as that which it ``replaces``.
     """
     check_offered(vpn, params)
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"--write {folder}: the directory is not empty. Name a new one")
-    name, gateways = named(vpn, {me.name: gateway_files(vpn, params, me, sites, secrets, path_mtu) for me in sites})
+    name, gateways = name_tunnel(
+        vpn, {me.name: gateway_files(vpn, params, me, sites, secrets, path_mtu) for me in sites}
+    )
+    if name == replaces:
+        raise UsageError(f"this vpneval makes the same tunnel of it, {name}: there is nothing to put in its place")
     for gateway, files in gateways.items():
         for path, (text, mode) in {**common(name), **files}.items():
             put(folder / f"{name}-{gateway}" / path, text, mode)

@@ -11,8 +11,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from runner.data.levels import Params
-from runner.lab.shape.site import TCP_PORTS, Site, bracketed
-from runner.vpn.deploy import Files, common, gateway_files, named, packages
+from runner.lab.shape.site import TCP_PORTS, Site, bracket_address
+from runner.vpn.deploy import Files, common, gateway_files, name_tunnel, packages
 from runner.vpn.plugin import Secrets, Vpn, confidential, entry
 from runner.vpn.recipe import KeyMaker, check_offered, script_beside
 
@@ -64,18 +64,19 @@ def page(
     versions: Mapping[str, str] | None = None,
     *,
     written: str = "",
+    replaces: str = "",
     example: bool = False,
     mtu_to_set: Mapping[str, int] | None = None,
 ) -> str:
     """How to set the tunnel up, keep it and take it back, in Markdown. ``written``: the name of the recipe for which
-    ``--write`` has made keys and directories. ``versions``: package -> the version that was measured.
-    ``example``: the addresses are the lab's, and are to be replaced. ``mtu_to_set``: the MTU ``inside`` that a run has
-    found the tunnel to need on a narrow ``path`` without ICMP, bytes.
+    ``--write`` has made keys and directories; ``replaces``: that of the tunnel in whose place it comes. ``versions``:
+    package -> the version that was measured. ``example``: the addresses are the lab's, and are to be replaced.
+    ``mtu_to_set``: the MTU ``inside`` that a run has found the tunnel to need on a narrow ``path`` without ICMP, bytes.
 
     Raises UsageError for levels that the VPN does not have.
     """
     keys, secrets, gateways = _on_paper(vpn, params, sites, path_mtu, days)
-    name, gateways = named(vpn, gateways)
+    name, gateways = name_tunnel(vpn, gateways)
     parts = [f"# {title(vpn, params)}\n", *_warnings(vpn, params), *_needs(vpn, sites, gateways, versions or {})]
     parts += _addresses(vpn, sites, example, ipv6="inner" in params)
     if not written:
@@ -92,20 +93,29 @@ def page(
             "These scripts and units are the same on every gateway. Paste this as root, in root's home directory.\n",
             _block(f"set -eu; umask 077; mkdir -p {name}; cd {name}", PUT.rstrip(), *_puts(common(name))),
         ]
+    option = f" --replace {replaces}" if replaces else ""
     for me in reversed(sites):
         parts += [f"## Gateway {me.name}\n"]
         if written:
             directory = f"{written}-{me.name}"
             copies = shlex.join(["scp", "-r", *me.reached_with, directory])
-            parts += [f"    {copies} {_for_scp(_login(me))}:\n    {_runs(me)} {directory}/up.sh\n"]
+            parts += [f"    {copies} {_for_scp(_login(me))}:\n    {_runs(me)} {directory}/up.sh{option}\n"]
         else:
             parts += [
                 "Paste this as root, in the same directory. Each `put` makes a file; up.sh installs the packages, puts "
                 "the files in place and starts the tunnel. At the end it says so.\n",
                 _block(f"set -eu; umask 077; cd {name}", PUT.rstrip(), *_puts(gateways[me.name]), "./up.sh"),
             ]
+    if replaces:
+        parts += ["Run both soon after each other. To bring the earlier tunnel back, whose directories stay there:\n"]
+        parts += [f"    {line}" for line in back(sites, replaces, written)] + [""]
     parts += _afterwards(vpn, sites, written or name, mtu_to_set or {}, written=bool(written), ipv6="inner" in params)
     return "\n".join(parts)
+
+
+def back(sites: Sequence[Site], earlier: str, present: str) -> list[str]:
+    """The commands that put the ``earlier`` tunnel into the place of the ``present`` one."""
+    return [f"{_runs(me)} {earlier}-{me.name}/up.sh --replace {present}" for me in reversed(sites)]
 
 
 def title(vpn: Vpn, params: Params) -> str:
@@ -113,7 +123,7 @@ def title(vpn: Vpn, params: Params) -> str:
     return f"{vpn.title}: {', '.join(f'{name} {level}' for name, level in params.items())}"
 
 
-def unencrypted(vpn: Vpn, params: Params) -> str:
+def encryption_warning(vpn: Vpn, params: Params) -> str:
     """The warning where nothing is encrypted at these levels; else ""."""
     if confidential(params):
         return ""
@@ -132,14 +142,14 @@ def _on_paper(
 
 
 def _warnings(vpn: Vpn, params: Params) -> list[str]:
-    warning = unencrypted(vpn, params)
+    warning = encryption_warning(vpn, params)
     return [f"**{warning}**\n"] * bool(warning) + [f"Note: {vpn.note}.\n"] * bool(vpn.note)
 
 
 def _needs(vpn: Vpn, sites: Sequence[Site], gateways: dict[str, Files], versions: Mapping[str, str]) -> Iterator[str]:
     yield "## What you need\n"
     names = [" or ".join(any_of) for any_of in packages(vpn)]
-    yield f"- Gateways with Debian, and root on them. up.sh installs: {', '.join(names)}."
+    yield f"- Gateways with Debian, its systemd, and root on them. up.sh installs: {', '.join(names)}."
     if versions:
         measured = ", ".join(f"{_flat(name)} {_flat(version)}" for name, version in versions.items())
         yield f"- Measured were {measured}. Another version may be faster or slower."
@@ -245,7 +255,7 @@ def _login(me: Site) -> str:
 def _for_scp(login: str) -> str:
     """The same for scp, to which an address with colons is one in brackets (scp(1))."""
     user, _, address = login.rpartition("@")
-    return f"'{user}@{bracketed(address)}'" if ":" in address else login
+    return f"'{user}@{bracket_address(address)}'" if ":" in address else login
 
 
 def _puts(files: Files) -> Iterator[str]:
@@ -280,8 +290,7 @@ def _afterwards(
     yield (
         f"- **A reboot, or a daemon that ends**: the unit vpneval-tunnel@{name} starts the tunnel at every boot, "
         "and anew 5 s after one of its daemons has ended; the other gateway may take a minute to notice. `journalctl "
-        f"-u vpneval-tunnel@{name}` has their messages. Without systemd, run up.sh at each boot, and look into "
-        f"/var/log/vpneval-tunnel@{name}.log."
+        f"-u vpneval-tunnel@{name}` has their messages."
     )
     if vpn.carries == "ip":
         families = (

@@ -27,7 +27,7 @@ from runner.lab.node.namespaces import NamespaceNode
 from runner.lab.shape.site_to_site import Lab, namespace_lab
 from runner.lab.software.image import open_image
 from runner.tunnel import bring_up as tunnel
-from runner.tunnel.bring_up import bring_up, make_secrets, start_services, unsupported
+from runner.tunnel.bring_up import bring_up, make_secrets, start_services, vpn_refusal
 from runner.tunnel.proof import ANSWER_PORT
 from runner.vpn.plugin import Vpn, entry
 from tests.contract import Deferred, network, tells_no_key, this_machine, works
@@ -152,7 +152,7 @@ def test_contract(
         node.log_to(logs)
     lab.commands.clear()
     try:
-        if no := unsupported(lab, vpn, vpn.comparable):
+        if no := vpn_refusal(lab, vpn, vpn.comparable):
             pytest.skip(f"{name}: {no.reason}")
         before = undoing.state()
         secrets = fresh_secrets(vpn, authority, lab)
@@ -278,7 +278,7 @@ def test_two_of_a_kind_in_two_labs_at_once(
             (logs := tmp_path / str(number)).mkdir()
             for node in each.nodes.values():
                 node.log_to(logs)
-            if no := unsupported(each, vpn, vpn.comparable):
+            if no := vpn_refusal(each, vpn, vpn.comparable):
                 pytest.skip(f"{name}: {no.reason}")
             up = bring_up(each, vpn, vpn.comparable, fresh_secrets(vpn, authority, each))
             assert up.proof.delivered

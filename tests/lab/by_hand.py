@@ -37,6 +37,7 @@ TAKE = "import socket; s = socket.create_server(('', 7777)).accept()[0]; n = 0\n
 TAKE += "while more := s.recv(65536): n += len(more)\nprint(n)"
 GIVE = "import socket, sys; s = socket.create_connection((sys.argv[1], 7777), 10); s.settimeout(None)\n"
 GIVE += "s.sendall(bytes(3000000)); s.close()"
+SYSTEMCTL = Path(__file__).with_name("systemctl")
 PASTED = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LOOKS = (
     *("ip -o -4 addr", "ip -4 route show table all", "ip rule", "ip xfrm policy", "nft list tables"),
@@ -52,10 +53,16 @@ def two_gateways(image: Image, logs: Path, gateways: Image | None = None) -> Ite
     """The lab, without a tunnel. The gateways do not forward yet."""
     with namespace_lab(image, gateways, logs=logs) as lab:
         for mine, other in (("gw1", "192.168.0.2"), ("gw2", "192.168.0.1")):
+            with_systemctl(lab.nodes[mine])
             lab.nodes[mine].run("ip", "route", "add", "default", "via", other)
             lab.nodes[mine].run("sysctl", "-qw", "net.ipv4.ip_forward=0")
         lab.wan.run("nft", "-f", "-", input=BARE)
         yield lab
+
+
+def with_systemctl(node: LabNode) -> None:
+    """Give a gateway without systemd what its scripts ask of systemctl(1)."""
+    node.write("/usr/local/sbin/systemctl", SYSTEMCTL.read_text(), 0o755)
 
 
 def write_and_run(lab: Lab, name: str, folder: Path, *options: str, directory: str = "tunnel", args: str = "") -> None:
@@ -81,6 +88,7 @@ def copied(out: Path, node: LabNode, directory: str = "tunnel") -> None:
 
 def up(node: LabNode, directory: str = "tunnel", args: str = "") -> str:
     """Run up.sh, and return what it says. What it starts must not keep the descriptors of a node's command."""
+    with_systemctl(node)
     closing = f'for fd in 3 4 5 6 7 8 9; do eval "exec $fd>&-"; done; exec /root/{directory}/up.sh {args}'
     return node.run("bash", "-c", closing, timeout=200).stdout
 
@@ -169,7 +177,7 @@ def carries(lab: Lab, *, both: bool = True, entry: str = "", port: int = 7777) -
         taking = far.spawn("python3", "-c", TAKE.replace("7777", str(port)), log="take")
         wait_until(lambda far=far: f":{port} " in far.run("ss", "-Hltn").stdout, "somebody who takes", 10)  # type: ignore[misc]
         near.run("python3", "-c", GIVE.replace("7777", str(port)), to, timeout=60)
-        wait_until(lambda far=far: "3000000" in far.logged("take"), f"all of it: {far.logged('take')}", 30)  # type: ignore[misc]
+        wait_until(lambda far=far: "3000000" in far.read_log("take"), f"all of it: {far.read_log('take')}", 30)  # type: ignore[misc]
         taking.stop()
 
 

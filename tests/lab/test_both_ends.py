@@ -9,25 +9,30 @@ from pathlib import Path
 import pytest
 
 from runner.lab.node import LabNode, wait_until
+from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import Image
+from tests.lab import test_recipe_ipv6 as ipv6
 from tests.lab.by_hand import answers, closing, two_gateways, write_and_run
 from tests.lab.test_recipe_by_hand import Tunnel
 from tests.lab.test_tunnels_by_name import INSIDE, bare_of_second, second_lans
 
 ANSWERS_LEAVE = ("openvpn", "ssh_tun", "n2n", "openvpn_tap")  # in the clear, where nothing closes it
 SEEN = "table ip seen { chain i { type filter hook input priority 0; ip saddr 10.2.0.1 counter; }; }"
+SEEN6 = "table ip6 seen { chain i { type filter hook input priority 0; ip6 saddr { fd02::1, fd02::2 } counter; }; }"
 pytestmark = pytest.mark.timeout(300)
 
 
 def open_up(node: LabNode) -> None:
     """Take the closing of a gateway away, and leave the tunnel."""
     node.run("bash", "-ec", "kill -KILL -- -$(cat /run/vpneval-closed@*.pid)")
-    gone = ("nft", "delete", "table", "ip", closing(node))
-    wait_until(lambda: node.run(*gone, check=False).code == 0, "an owner's end", 10, 0.1)
+    for family in ("ip", "ip6"):
+        if closing(node) in node.run("nft", "list", "tables", family).stdout:
+            gone = ("nft", "delete", "table", family, closing(node))
+            wait_until(lambda gone=gone: node.run(*gone, check=False).code == 0, "an owner's end", 10, 0.1)  # type: ignore[misc]
 
 
-def arrived(node: LabNode) -> int:
-    return int(re.findall(r"packets (\d+)", node.run("nft", "list", "table", "ip", "seen").stdout)[0])
+def arrived(node: LabNode, family: str = "ip") -> int:
+    return int(re.findall(r"packets (\d+)", node.run("nft", "list", "table", family, "seen").stdout)[0])
 
 
 @pytest.mark.parametrize(
@@ -56,3 +61,55 @@ def test_both_ends_are_closed(image: Image, tmp_path: Path, name: str) -> None:
         if name in ANSWERS_LEAVE:
             wait_until(lambda: bare_of_second(lab) > seen, "an answer in the clear: the control", 10)
         assert answers(lab)
+
+
+def forwards_ipv6(lab: Lab) -> None:
+    ipv6.six(lab)
+    lab.host1.run("nft", SEEN6)
+    for name in ("gw1", "gw2"):
+        lab.nodes[name].run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
+    wait_until(lambda: ipv6.answers(lab), "IPv6 in the clear: the control", 10)
+
+
+def comes_in_bare(lab: Lab, source: LabNode, address: str) -> int:
+    """How many of five pings to the near host by the WAN, with an address of the far site, have reached it."""
+    was = arrived(lab.host1, "ip6")
+    for _ in range(5):
+        source.run("ping", "-6", "-c1", "-W0.3", "-I", address, "fd01::2", check=False)
+    return arrived(lab.host1, "ip6") - was
+
+
+@pytest.mark.parametrize("name", [pytest.param("wireguard_go", marks=pytest.mark.smoke), "nebula"])
+def test_ipv6_with_the_other_sites_addresses_comes_in_by_the_tunnel_only(
+    image: Image, tmp_path: Path, name: str
+) -> None:
+    """Of a VPN that carries IPv6, and of one that does not; an attacker on the WAN has the far gateway's address."""
+    with two_gateways(image, tmp_path) as lab:
+        forwards_ipv6(lab)
+        near, far = lab.nodes["gw1"], lab.nodes["gw2"]
+        (tmp_path / "sites.toml").write_text(ipv6.SITES)
+        write_and_run(lab, name, tmp_path, "--site", str(tmp_path / "sites.toml"))
+        Tunnel(lab, name).works()
+        open_up(far)
+        far.run("ip", "-6", "route", "add", "fd01::2/128", "via", "2001:db8::1", "dev", "wan0")
+        assert comes_in_bare(lab, far, "fd02::1") == 0
+        open_up(near)
+        assert comes_in_bare(lab, far, "fd02::1") > 0, "the control"
+
+
+@pytest.mark.parametrize("name", [pytest.param("wireguard_go", marks=pytest.mark.smoke), "openvpn"])
+def test_private_ipv6_that_no_inventory_names_is_closed_both_ways(image: Image, tmp_path: Path, name: str) -> None:
+    with two_gateways(image, tmp_path) as lab:
+        forwards_ipv6(lab)
+        near, far = lab.nodes["gw1"], lab.nodes["gw2"]
+        write_and_run(lab, name, tmp_path)
+        Tunnel(lab, name).works()
+        seen = ipv6.bare(lab)
+        assert not ipv6.answers(lab)
+        assert ipv6.bare(lab) == seen, "out"
+        open_up(far)
+        assert comes_in_bare(lab, lab.host2, "fd02::2") == 0, "in"
+        assert ipv6.bare(lab) > seen, "the control: they were on the WAN"
+        open_up(near)
+        assert comes_in_bare(lab, lab.host2, "fd02::2") > 0, "the control"
+        wait_until(lambda: ipv6.answers(lab), "IPv6 in the clear: the control", 10)

@@ -71,7 +71,6 @@ def names_the_firewall(lab: Lab, near: LabNode, firewall: str) -> None:
     assert not answers(lab)
     said = checked(near)
     assert said.code == 9, said
-    assert "firewall drops what hosts send" in said.stderr
     assert len(lines(said.stderr)) == 2
     assert all(each.startswith(line) for each in lines(said.stderr)), said.stderr
     near.run("bash", "-ec", "\n".join(lines(said.stderr)))
@@ -121,10 +120,10 @@ def takes_no_foreign_directory(lab: Lab, folder: Path) -> None:
     assert vpneval("recipe", "openvpn", "--write", folder / "second").returncode == 0
     (second,) = (folder / "second").glob("*-gw1")
     shutil.copytree(second, root / "tunnel" / second.name)
-    for script in ("up.sh", "check.sh"):
-        said = near.run(f"/root/tunnel/{script}", check=False, timeout=60)
-        assert said.code == 1, said
-        assert second.name in said.stderr
+    said = near.run("/root/tunnel/up.sh", check=False, timeout=60)
+    assert said.code == 1, said
+    assert second.name in said.stderr
+    assert name_of(near) in checked(near).stdout, "which tunnel was checked"
     inner = near.run(f"/root/tunnel/{second.name}/up.sh", check=False)
     assert f"The tunnel {name_of(near)} leads to 10.2.0.0/24 already" in inner.stderr
     assert "not set up here" in near.run(f"/root/tunnel/{second.name}/check.sh", check=False).stderr

@@ -147,4 +147,4 @@ def test_a_peer_that_has_restarted_is_found_again(
         break_by(lab, vpn, vpn.comparable, "restart")(lambda event: None)
         ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", entry(vpn, lab.sites), str(ANSWER_PORT))
         done = lab.host1.run(*ask, str(FOUND_AGAIN_S), check=False, timeout=FOUND_AGAIN_S + 10)
-        assert done.code == 0, f"no payload within {FOUND_AGAIN_S:g} s: {lab.nodes['gw1'].logged('charon')[-2000:]}"
+        assert done.code == 0, f"no payload within {FOUND_AGAIN_S:g} s: {lab.nodes['gw1'].read_log('charon')[-2000:]}"

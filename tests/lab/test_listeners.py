@@ -18,7 +18,7 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.data.errors import CannotRunHere
-from runner.farm.dask import connected
+from runner.farm.dask import connect_farm
 from runner.lab import kernels
 from runner.lab.node import wait_until
 from runner.lab.places.conflicts import PORTS
@@ -119,7 +119,7 @@ def test_nothing_listens_beyond_loopback(kind: str, image: Image, tmp_path: Path
 
 @pytest.mark.smoke
 def test_a_farm_of_this_machine_listens_on_the_loopback_interface_alone(image: Image) -> None:
-    with connected("local:2") as workers:
+    with connect_farm("local:2") as workers:
         wait_until(lambda: len(workers.addresses()) == 2, "the workers come", 60)
         found = listeners({os.getpid(), *descendants(os.getpid())})
     assert len(found) > 3, "a scheduler, its dashboard and two workers listen"

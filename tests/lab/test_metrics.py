@@ -20,7 +20,7 @@ from runner.instruments.tools.cost import processes, snapshot, system_calls
 from runner.instruments.tools.generator import Load
 from runner.instruments.traffic.download import download
 from runner.instruments.traffic.idle import idle
-from runner.instruments.traffic.loaded import loaded, udp_rtt
+from runner.instruments.traffic.loaded import measure_under_load, udp_rtt
 from runner.instruments.traffic.lookups import lookups
 from runner.instruments.traffic.overhead import Overhead
 from runner.instruments.traffic.resolver import PORT, Resolving, answering
@@ -31,7 +31,7 @@ from runner.instruments.traffic.udp_sockets import UdpSockets, sending
 from runner.lab.node import wait_until
 from runner.lab.places import NamespaceRig
 from runner.lab.readings.facts import facts, openssl_bps
-from runner.lab.readings.lookups import TRACEFS, lacks, traced
+from runner.lab.readings.lookups import TRACEFS, lacks, trace_lookups
 from runner.lab.shape import wan
 from runner.lab.shape.site_to_site import Lab, namespace_lab
 from runner.lab.software.image import Image
@@ -143,7 +143,7 @@ def test_nobody_else_traces_lookups_meanwhile() -> None:
         pytest.skip(lack)
     folder = os.open(TRACEFS / "instances", os.O_RDONLY)
     try:
-        with traced(44):
+        with trace_lookups(44):
             assert not hold_lock(folder, wait=False)
     finally:
         os.close(folder)
@@ -181,7 +181,7 @@ def test_a_linear_scan_finds_what_the_default_search_finds_on_a_shaped_wan(lab: 
 def test_latency_under_load(lab: Lab, image: Image, name: str) -> None:
     ip = load_vpn(name).carries == "ip"
     up = tunnel(lab, image, name)
-    measured = loaded(lab, up.address, "full", 0.5, datagrams=ip)
+    measured = measure_under_load(lab, up.address, "full", 0.5, datagrams=ip)
     found = {m.metric: m for m in measured.measurements}
     rtt = found["rtt_loaded"]
     assert rtt.value > 0
@@ -199,12 +199,12 @@ def test_the_queue_of_a_shaped_wan_is_seen_under_load_and_not_on_the_idle_tunnel
     wan.apply(lab, Conditions(rate_bps=SHAPED_BPS))
     up = tunnel(lab, image, "none")
     before = values(idle(lab, up.address, 0.5, up.setup_s))["rtt"]
-    full = loaded(lab, up.address, "full", 1.0, datagrams=False).measurements[0]
+    full = measure_under_load(lab, up.address, "full", 1.0, datagrams=False).measurements[0]
     assert full.detail["load_bps"] == pytest.approx(SHAPED_BPS, rel=0.15)
     # At most the queue's 20 ms, and what the bucket lets through at once.
     assert before < QUEUE_MS / 2 < full.value
     assert full.value < 2 * QUEUE_MS
-    half = loaded(lab, up.address, "half", 1.0, datagrams=False).measurements[0]
+    half = measure_under_load(lab, up.address, "half", 1.0, datagrams=False).measurements[0]
     assert half.detail["load_bps"] == pytest.approx(SHAPED_BPS / 2, rel=0.25)
     assert half.value < full.value
 
@@ -222,8 +222,10 @@ def test_a_load_whose_server_has_died_says_nothing_of_the_vpn(lab: Lab, image: I
     up = tunnel(lab, image, "none")
     lab.host2.run("pkill", "-KILL", "iperf3")
     with pytest.raises(InstrumentError, match=r"the iperf3 server on host2 had died: .*unable to connect"):
-        loaded(lab, up.address, "full", 0.3, datagrams=False)
-    assert loaded(lab, up.address, "full", 0.3, datagrams=False).measurements[0].value > 0, "with a new server"
+        measure_under_load(lab, up.address, "full", 0.3, datagrams=False)
+    assert measure_under_load(lab, up.address, "full", 0.3, datagrams=False).measurements[0].value > 0, (
+        "with a new server"
+    )
 
 
 @EVERY

@@ -12,7 +12,7 @@ from runner.data.levels import AEAD, UNENCRYPTED, Params
 from runner.lab.places import NamespaceRig
 from runner.lab.shape.site_to_site import Lab, namespace_lab
 from runner.lab.software.image import DEFAULT, Image, open_image
-from runner.tunnel.bring_up import Tunnel, bring_up, equip, start_services, unsupported
+from runner.tunnel.bring_up import Tunnel, bring_up, equip, start_services, vpn_refusal
 from tests.contract import OLDER, tells_no_key, works
 from tests.lab.conftest import Supported
 from vpns._esp import RARE  # noqa: PLC2701  (the underscore says: no plugin)
@@ -58,7 +58,7 @@ def lab(
 def tunnel_in(lab: Lab, name: str, params: Params, image: Image, commands: list[str]) -> Tunnel:
     """Bring ``name`` up in ``lab``, or skip with the reason that the plugin's own probe gives."""
     vpn = load_vpn(name)
-    if no := unsupported(lab, vpn, params):
+    if no := vpn_refusal(lab, vpn, params):
         assert no.reason
         pytest.skip(f"{name}: {no.reason}")
     with NamespaceRig().alone(image, commands.append) as keys:

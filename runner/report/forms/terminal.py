@@ -119,9 +119,9 @@ def print_blocks(section: Sequence[Block], console: Console) -> None:
                 wordy = any(len(entry.words) > LONG for row in rows for entry in row)
                 console.print((_cards if wordy else _grid)(block.head, rows))
                 for note in block.notes:
-                    console.print(_dim(f"  {note.said}"))
+                    console.print(_dim(f"  {note.text}"))
             case list():
-                _remarks([note.said for note in block], console)
+                _remarks([note.text for note in block], console)
 
 
 def _grid(heads: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> Table:

@@ -70,8 +70,9 @@ LEVELS = {
 
 
 def recipe(*of: Any) -> str:
-    """The recipe without the rules that close the way past the tunnel: what is in them is in gateway.sh, too."""
-    return re.sub(r"^put 644 \S*[.]nft << 'EOF'\n.*?^EOF\n", "", whole_recipe(*of), flags=re.MULTILINE | re.DOTALL)
+    """The recipe without the rules of nftables and the lines for firewalls: what is in them is in gateway.sh, too."""
+    left_out = re.compile(r"^put 644 \S*(?:[.]nft|/firewalls) << 'EOF'\n.*?^EOF\n", re.MULTILINE | re.DOTALL)
+    return left_out.sub("", whole_recipe(*of))
 
 
 def configurations() -> dict[str, tuple[str, Params]]:
