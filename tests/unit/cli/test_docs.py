@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -73,9 +74,14 @@ def words_of(line: str) -> list[str]:
     return list(takewhile(lambda word: word not in ("|", ">"), words))[1:]
 
 
+@cache
+def every_command() -> Any:
+    return typer.main.get_command(app)
+
+
 def command_of(words: list[str]) -> tuple[Any, list[str]]:
     """The command, and the words behind it. Raises KeyError where there is none of this name."""
-    found: Any = typer.main.get_command(app)
+    found: Any = every_command()
     while hasattr(found, "commands") and words and not words[0].startswith("-"):
         found, words = found.commands[words[0]], words[1:]
     return found, words
