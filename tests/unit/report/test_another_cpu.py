@@ -18,7 +18,7 @@ FORMS = ("md", "term", "json")
 # The plain worlds of the findings are full of equal values, which is where a last digit would make an order.
 WORLDS = """
 from runner.report.forms.markdown import markdown_text
-from runner.report.model import build
+from tests.unit.whole_report import build
 from tests.unit.findings_worlds import WORLDS, made
 for name in WORLDS:
     print(markdown_text(build(*made(name))))
