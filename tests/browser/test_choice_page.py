@@ -27,7 +27,7 @@ from runner.report.model import Report
 from tests.browser.conftest import Open
 from tests.unit.choice.made_up import watched
 from tests.unit.choice.runs import TRUTHS, Truth, chosen_run
-from tests.unit.choice.whole_report import build, choice_of
+from tests.unit.whole_report import build, choice_of
 
 LINES = (2e7, 1e8, 5e8, 1e9, 3e9, 1e10)
 MADE = TRUTHS | {"openvpn_tcp": Truth(7e8, 3e8, 21.0, rtt_ms=1.4, setup_s=3.0), "boringtun": Truth(9e8, 5e8, 45.0)}

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from runner.data.files import word
 from runner.data.store import uncollected
 from runner.data.trials import cell_key
-from runner.design.blocks import Block, Hyperlink, Note, Paragraph, Plot, Table, TableCell
+from runner.design.blocks import Block, Heading, Hyperlink, Note, Paragraph, Plot, Table, TableCell
 from runner.design.question import Card
 from runner.ranking.ranking import Ranking
 from runner.report import document, gateway_cores, proofs, text, verdicts
@@ -92,6 +92,7 @@ def html_text(report: Report, folder: Path | None = None) -> str:
         ],
         absent=_footnotes(absent),
         papers=_papers(report),
+        sections=_links(report, where),
         setups=_setups(report, samples),
         provenance=_provenance(report),
         counts=text.trials(report.trials),
@@ -318,6 +319,12 @@ def _measured(row: Row, metric: MetricTable, name: str, samples: Samples | None,
 
 def _class(status: str) -> str:
     return {"lab_error": "failed"}.get(status, status.replace(" ", "-"))
+
+
+def _links(report: Report, where: str) -> list[tuple[str, str]]:
+    """The names of the sections that questions have, and their headings."""
+    own = (block for one in report.judged for blocks in one.say(where).sections.values() for block in blocks)
+    return [(block.name, block.words) for block in own if isinstance(block, Heading)]
 
 
 def _papers(report: Report) -> Markup:

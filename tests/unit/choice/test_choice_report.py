@@ -22,7 +22,7 @@ from runner.report.forms.markdown import markdown_text
 from runner.report.forms.terminal import render
 from tests.unit.choice.made_up import WELL_WATCHED
 from tests.unit.choice.runs import TRUTHS, Truth, chosen_run
-from tests.unit.choice.whole_report import build, choice_of
+from tests.unit.whole_report import build, choice_of
 
 SCENARIOS = (
     Needs(),

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 from scipy import stats
 
+from questions.papers.findings import findings, needs
 from runner.data.trials import Trial
 from runner.papers.claims import (
     LESS,
@@ -25,7 +26,6 @@ from runner.papers.claims import (
 )
 from runner.papers.findings import Bound, Data, Judgement, NotMeasured, Open, ahead, judge
 from runner.papers.variation import pooled_variation
-from runner.report.papers.findings import findings, needs
 from tests.unit.findings_worlds import finding, made
 from tests.unit.synthetic import make_run, make_trial
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from questions.papers.findings import findings
 from runner.catalogue import experiment_names, load_experiment
 from runner.data.asked import AskedRun
 from runner.data.trials import Trial
@@ -20,7 +21,6 @@ from runner.papers.judges import findings_of
 from runner.papers.orders import orders
 from runner.papers.published import names, paper
 from runner.papers.thesis import PLAIN, SYSTEMS
-from runner.report.papers.findings import findings
 from tests.unit.findings_worlds import ROUNDING, WORLDS, made
 from tests.unit.synthetic import make_trial
 

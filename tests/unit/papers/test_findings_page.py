@@ -10,27 +10,28 @@ from functools import cache
 import pytest
 from rich.console import Console
 
+from questions.papers.conclusions import decidable, outcome, put_to_the_test, sentence
+from questions.papers.deciding import DISAGREE, Runs
+from questions.papers.findings import FindingRow, Findings, findings, needs, repetitions_made
+from questions.papers.page import OLDER, findings_in, findings_text, lettered, rows_of
+from questions.papers.plot import published_against_measured
 from runner.data.invocation import command
 from runner.data.trials import Run, Trial
 from runner.papers.findings import Judgement
 from runner.papers.judges import crypto_matrix, findings_of
 from runner.papers.judges import finding as named
 from runner.papers.published import Conclusion
-from runner.report.forms.findings_page import OLDER, findings_text, lettered, rows_of
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.tables import json_text
 from runner.report.forms.terminal import render
-from runner.report.model import Report, build
-from runner.report.papers.conclusions import decidable, outcome, put_to_the_test, sentence
-from runner.report.papers.deciding import DISAGREE, Runs
-from runner.report.papers.findings import FindingRow, Findings, findings, needs, repetitions_made
-from runner.report.plots.plots_findings import published_against_measured
+from runner.report.model import Report
 from runner.report.plots.vega import svg
 from runner.report.text import roughly
 from tests.unit.asking import by_the_command
 from tests.unit.findings_worlds import made
 from tests.unit.synthetic import make_trial
+from tests.unit.whole_report import build
 
 
 def rendered(run: Run, trials: Sequence[Trial]) -> dict[str, str]:
@@ -180,7 +181,7 @@ def test_an_interval_names_the_repetitions_that_would_decide_it(monkeypatch: pyt
     ]
     argv = "vpneval run crypto_matrix --vpn ipsec --profile smallest --deadline 3m --reps 2 --out some/where --quiet"
     report = build(by_command(run, argv), swaying)
-    (row,) = [row for row in report.findings.rows if row.id == "gcm-fastest"]
+    (row,) = [row for row in findings_in(report).rows if row.id == "gcm-fastest"]
     assert row.repetitions
     assert row.repetitions > 2
     assert row.needed_s
@@ -372,7 +373,7 @@ def test_a_verdict_that_does_not_stand_on_the_runs_machines_decides_no_conclusio
 @pytest.mark.parametrize("name", ["none-excels", "best-three"])
 def test_what_is_made_from_waiting_times_too_stands_on_machines_of_their_own_only(name: str) -> None:
     for report, stands in ((report_of("oslv"), "no"), (on_machines_of_their_own("oslv"), "yes")):
-        (row,) = [row for row in report.findings.rows if row.id == name]
+        (row,) = [row for row in findings_in(report).rows if row.id == name]
         assert (row.basis, row.stands) == ("time", stands)
 
 

@@ -21,8 +21,8 @@ SMALL = ("crypto_matrix", "load")  # in the gate
 PRINT = """
 import sys
 from runner.report.forms.markdown import markdown_text
-from runner.report.model import build
 from tests.unit.findings_worlds import made
+from tests.unit.whole_report import build
 for name in sys.argv[1:]:
     print(markdown_text(build(*made(name))))
 """
