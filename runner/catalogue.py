@@ -1,6 +1,6 @@
-"""Finds VPNs, instruments, experiments and questions by name, in the tree and outside of it.
+"""Finds VPNs, instruments, experiments and questions by name.
 
-No other module imports ``vpns`` and ``experiments``. A new one of any kind is a file there, or anywhere: ``./mine.py``.
+Each is a file of the tree, or anywhere: ``./mine.py``. No other module imports ``vpns`` and ``experiments``.
 """
 
 from __future__ import annotations
