@@ -14,6 +14,7 @@ from runner.choice.candidates import candidates
 from runner.choice.machine import FEWEST_ROUNDS
 from runner.choice.musts import SHOWN_BY
 from runner.data.asked import AskedRun
+from runner.data.levels import BASELINE
 from runner.data.needs import Needs
 from runner.data.trials import Cell, VpnRecord
 from runner.design.question import Card, Evidence, Going, Left, Question, Said, Step
@@ -43,9 +44,12 @@ class Choose(Question[Choice]):
         return choice(evidence.run, evidence.trials)
 
     def going(self, evidence: Evidence, judgement: Choice, cells: Sequence[Cell], left_s: float) -> Going:
-        """All cells as long as a line that was asked for has no sure answer; none when every line has one."""
+        """All cells as long as a line that was asked for has no sure answer; when every line has one, those of VPNs
+        that have just come in."""
+        fresh = [cell for cell in cells if cell.vpn in (BASELINE, *judgement.fresh)]
+        came_in = fresh if any(cell.vpn != BASELINE for cell in fresh) else []
         return Going(
-            cells if judgement.unsettled else [],
+            cells if judgement.unsettled else came_in,
             names_of(judgement.unsettled),
             first={cell.key for cell in cells if cell.params["measure"] == LADDER} if judgement.early else set(),
             first_rounds=-(-FEWEST_ROUNDS // FEWEST_INSTANCES),

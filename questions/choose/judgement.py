@@ -43,9 +43,9 @@ class Choice(Strict):
     asked for and not measured here, the kernel's first; ``partly``: those of which datagrams could not be measured
     -> why; ``others``: VPNs that the run has not come to and that have the musts, as far as shipped runs and
     declarations tell; ``kin``: of the programs that were measured; ``machine``: what it did beside, which may
-    forbid an answer; ``scale``: why data planes are not compared; ``is_made``: a ladder was measured; ``beside``:
-    what is known of the named VPNs, where they are two or more. ``devices`` are what all of it was made from; they
-    are not part of report.json."""
+    forbid an answer; ``scale``: why data planes are not compared; ``fresh``: VPNs that have come in later and have
+    no ladder yet; ``is_made``: a ladder was measured; ``beside``: what is known of the named VPNs, where they are
+    two or more. ``devices`` are what all of it was made from; they are not part of report.json."""
 
     needs: Needs
     answer: Answer | None = None
@@ -61,6 +61,7 @@ class Choice(Strict):
     machine: MachineState
     scale: NoScale | None = None
     beside: SideBySide | None = None
+    fresh: list[str] = []
     is_made: bool = True
     devices: dict[str, InstanceOf[Device]] = Field(default={}, exclude=True)
 
@@ -79,6 +80,7 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice:
     asked = [run.needs.line_bps] if run.needs.line_bps else [*RATES_BPS]
     if not measured:
         return Choice(needs=run.needs, unsettled=asked, early=True, machine=machine, is_made=False)
+    climbers = {trial.vpn for trial in trials if trial.curve}
     known = states(run, trials, shipped_runs())
     words = words_of(known)
     every = [] if machine.forbids else bands(measured, words, run.needs, state=machine)
@@ -99,6 +101,7 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice:
         kin=_kin(run, trials, sorted(measured)),
         machine=machine,
         scale=no_scale(run),
+        fresh=[vpn for vpn, record in run.vpns.items() if record.after and vpn not in climbers],
         devices=measured,
     )
     return made.model_copy(update={"beside": _beside(made, run, trials, words)})

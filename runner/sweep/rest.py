@@ -61,7 +61,8 @@ def stated(request: Request) -> AskedRun:
 @dataclass
 class Rest:
     """What the rest of a run's time is used with: who has measured ``before``, what was asked for, run.json's
-    ``record`` so far, and the images. ``refused``: VPNs that cannot run here."""
+    ``record`` so far, and the images. ``refused``: VPNs that cannot run here; ``given_up``: the keys of cells that
+    a step has asked for, and of which no trial came."""
 
     before: Conductor
     request: Request
@@ -69,6 +70,7 @@ class Rest:
     image: Image
     gateway_images: Mapping[str, Image]
     refused: set[str] = field(default_factory=set)
+    given_up: set[str] = field(default_factory=set)
 
     @property
     def later(self) -> list[Vpn]:
@@ -99,7 +101,7 @@ def use(rest: Rest, stage: Stage) -> None:
         if request.vpns:
             carry_on(rest, request)
             if len(before.store.trials) == tried:
-                return
+                rest.given_up |= {cell.key for cell in request.cells}
 
 
 def _next(rest: Rest, left_s: float, kept_s: float) -> Request | None:
@@ -132,9 +134,11 @@ def _fresh(rest: Rest, step: Step) -> Iterator[Request]:
         request = replace(
             request, experiments=[_experiment(step)], vpns=vpns, profile=profile, chosen=levels, later=[], repetitions=1
         )
-        tried = {trial.cell for trial in rest.before.store.trials}
-        untried = {cell.vpn for cell in request.cells if cell.key not in tried}
-        vpns = [vpn for vpn in vpns if vpn.name in untried]
+        tried = {trial.cell for trial in rest.before.store.trials} | rest.given_up
+    else:
+        tried = rest.given_up
+    untried = {cell.vpn for cell in replace(request, vpns=vpns).cells if cell.key not in tried}
+    vpns = [vpn for vpn in vpns if vpn.name in untried]
     if vpns:
         yield replace(request, vpns=vpns)
 

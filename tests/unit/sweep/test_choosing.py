@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from questions.choose import LADDER, Choose
+from runner.data.needs import Needs
 from runner.data.trials import Cell, Run, Trial
 from runner.design.question import Evidence, Going
 from tests.unit.choice.runs import chosen_run
@@ -36,3 +37,15 @@ def test_a_run_without_a_trial_begins_with_its_ladders() -> None:
     assert going.first
     assert going.undecided
     assert going.cells == cells
+
+
+def test_who_comes_in_later_has_turns_where_the_others_have_settled_it() -> None:
+    run, trials = chosen_run(passes=6, instances=3, noise=0.02, needs=Needs(line_bps=5e7, path_rtt_ms=20))
+    cells = list({trial.cell: Cell(vpn=trial.vpn, params=trial.params) for trial in trials}.values())
+    assert not choosing(run, trials, cells).cells, "the control: it is settled"
+    late = run.vpns["openvpn"].model_copy(update={"after": 3})
+    run = run.model_copy(update={"vpns": run.vpns | {"late": late}})
+    new = [cell.model_copy(update={"vpn": "late"}) for cell in cells if cell.vpn == "openvpn"]
+    going = choosing(run, trials, [*new, *(cell for cell in cells if cell.vpn == "none")])
+    assert {cell.vpn for cell in going.cells} == {"late", "none"}
+    assert not going.undecided
