@@ -93,6 +93,7 @@ lint: setup-dev
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-logo
 	.venv/bin/python -m tests.tools.rooms --check
+	.venv/bin/python -m tests.tools.names --check
 
 # The picture of the rooms in docs/README.md, drawn from the imports.
 rooms: setup-dev

@@ -16,7 +16,7 @@ LENGTHS = (SHORTEST, "128", "256", "512", "1024", "1400", "1500")
 DRIVEN = (*SMALLEST[:2], (CHACHA, "aead"))  # measured with each driver of the cipher
 
 
-def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
+def is_wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
     """All of it takes hours. The quick profile measures a star: a cipher with every integrity, the others with one."""
     cipher, integrity, length = params["cipher"], params["integrity"], params["packet_bytes"]
     if "gw2_cpu" in params:
@@ -49,5 +49,5 @@ EXPERIMENT = Experiment(
     vary_traffic={"packet_bytes": LENGTHS, "driver": ALL},
     only=("none", *IPSEC),
     keep=("cipher", "integrity", "packet_bytes"),
-    wanted=wanted,
+    wanted=is_wanted,
 )

@@ -8,7 +8,7 @@ from runner.papers.judges.devices import LOAD
 from runner.vpn.plugin import Vpn
 
 
-def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
+def is_wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
     """The transfer needs no VPN, and plain IP no forecast. The service stands beside one tunnel, and beside none."""
     if params["measure"] == "service":
         return vpn.name == "none" or (params["cipher"], params["integrity"]) == ("aes-128-cbc", "hmac-sha1")
@@ -49,5 +49,5 @@ EXPERIMENT = Experiment(
     vary_traffic={"device_cipher": ALL, "driver": ALL},
     only=("none", "ipsec", "ipsec_user"),
     keep=("cipher",),
-    wanted=wanted,
+    wanted=is_wanted,
 )

@@ -7,7 +7,7 @@ from runner.design.profile import Profile
 from runner.vpn.plugin import Vpn
 
 
-def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
+def is_wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
     """By the gateways with every VPN, by the VPN itself where it can."""
     return params["translator"] == "gateway" or bool(vpn.declared.abilities.translates)
 
@@ -21,5 +21,5 @@ EXPERIMENT = Experiment(
     source="OSLV paper, section Routing and Table 3; nft(8); openvpn(8), client-nat",
     metrics=("overlap_reach",),
     traffic=(measuring("domains"), measuring("domains", translator="vpn")),
-    wanted=wanted,
+    wanted=is_wanted,
 )

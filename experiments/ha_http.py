@@ -14,7 +14,7 @@ def sensible(params: Mapping[str, str]) -> bool:
     return params["gateway_failure"] == "none" or (params["redundancy"] != "off" and lasts)
 
 
-def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
+def is_wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
     """The paper's tests, each with its file; a file of another size, as in a short profile, stands for all of them."""
     size, null, other = params["download_bytes"], params["cipher"] == "null", params["integrity"] != AES["integrity"]
     if other and (null or params["cpus"] != "1" or size in (SERVICE, CROSSED)):
@@ -52,5 +52,5 @@ EXPERIMENT = Experiment(
     only=("ipsec", "ipsec_user"),
     keep=("redundancy", "gateway_failure"),
     sensible=sensible,
-    wanted=wanted,
+    wanted=is_wanted,
 )

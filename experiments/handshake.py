@@ -14,7 +14,7 @@ KEY_EXCHANGES = (
 )
 
 
-def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
+def is_wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
     """Each VPN's own key exchanges; where it offers no choice, the one that it has."""
     if "ike" in params:
         return params["ike"] in vpn.offers.ike
@@ -41,5 +41,5 @@ EXPERIMENT = Experiment(
     ),
     vary_traffic={"path": tuple(PATHS), "ike": IKE, "key_exchange": KEY_EXCHANGES},
     base="recommended",
-    wanted=wanted,
+    wanted=is_wanted,
 )

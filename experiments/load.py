@@ -7,7 +7,7 @@ from runner.design.profile import Profile
 from runner.vpn.plugin import Vpn
 
 
-def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
+def is_wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
     """The short profiles leave out every second step."""
     return profile.name == "thesis" or (params.get("streams") or params["clients"]) in ("1", "4", "16", "64")
 
@@ -23,5 +23,5 @@ EXPERIMENT = Experiment(
     metrics=("flows_throughput", "fairness", "clients_throughput", "clients_fairness"),
     traffic=(measuring("flows"), measuring("clients")),
     vary_traffic={"streams": ALL, "clients": ALL},
-    wanted=wanted,
+    wanted=is_wanted,
 )

@@ -10,7 +10,7 @@ from runner.vpn.plugin import Vpn
 STREAMS = (measuring("tcp"), measuring("tcp", direction="reverse"))
 
 
-def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
+def is_wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
     """The short profiles: each VPN's own levels; the overhead with and without a cipher of 8-byte blocks; a stream to
     the slow gateway without cryptography, where the VPN can do without."""
     if "gw2_cpu" in params and vpn.reference:
@@ -40,5 +40,5 @@ EXPERIMENT = Experiment(
     },
     own=True,
     keep=("cipher", "packet_bytes"),
-    wanted=wanted,
+    wanted=is_wanted,
 )

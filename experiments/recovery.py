@@ -7,7 +7,7 @@ from runner.design.profile import Profile
 from runner.vpn.plugin import Vpn
 
 
-def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
+def is_wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
     """What a VPN needs beside its gateways is killed where it needs something."""
     return params.get("failure") != "beside" or bool(vpn.beside)
 
@@ -30,6 +30,6 @@ EXPERIMENT = Experiment(
     metrics=("outage_ms", "setup_time", "rtt"),
     traffic=(measuring("recovery"), measuring("idle")),
     vary_traffic={"failure": ("restart", "reboot", "wan_cut", "roaming", "overload", "beside")},
-    wanted=wanted,
+    wanted=is_wanted,
     base="recommended",
 )

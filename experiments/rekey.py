@@ -9,7 +9,7 @@ from runner.vpn.plugin import Vpn
 IKE = "aes128-sha256-modp4096"  # a group that takes the CPU long
 
 
-def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
+def is_wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
     """Each VPN's own ways to renew its keys; where it has none that is short, the command that it lacks.
 
     A rekey by the protocol's clock takes two minutes: who wants that names it (``--set rekey=protocol``).
@@ -38,5 +38,5 @@ EXPERIMENT = Experiment(
         "ike": ("aes256-sha384-ecp384", "aes256gcm16-prfsha384-x25519", IKE),
     },
     in_full=("rekey",),
-    wanted=wanted,
+    wanted=is_wanted,
 )

@@ -12,7 +12,7 @@ DATAGRAM = measuring("overhead", packet_bytes="1498", fragmentation="allow")
 CBC = ("aes-128-cbc", "aes-192-cbc", "aes-256-cbc", "blowfish-128-cbc", "3des-cbc")
 
 
-def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
+def is_wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
     """One parameter at a time is varied, as in §3.5.1."""
     if params["compression"] == "adaptive" and "adaptive" not in vpn.offers.compressions:
         return False  # OpenVPN's alone
@@ -52,5 +52,5 @@ EXPERIMENT = Experiment(
     only=("none", "ipip", *VPNS, *FUTURE),
     keep=("cipher",),
     within={"transfer": sends_files},
-    wanted=wanted,
+    wanted=is_wanted,
 )

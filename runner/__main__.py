@@ -25,7 +25,7 @@ def main() -> None:
     before = {ending: signal.getsignal(ending) for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     for ending, handler in before.items():
         if handler in (signal.default_int_handler, signal.SIG_DFL):  # not where it is ignored, as in the background
-            signal.signal(ending, _ended)  # a KeyboardInterrupt may be swallowed by a module that is being loaded
+            signal.signal(ending, _report_interrupt)  # a module that is being loaded may swallow a KeyboardInterrupt
     _in_utf8()
     _with_descriptors()
     from runner.cli.main import main as command
@@ -83,7 +83,7 @@ def _interrupt(_: int, frame: FrameType | None) -> None:
     _at_once()
 
 
-def _ended(*_: Any) -> None:
+def _report_interrupt(*_: Any) -> None:
     os.write(2, b"vpneval: interrupted before anything began\n")
     os._exit(INTERRUPTED)
 

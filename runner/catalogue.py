@@ -1,6 +1,6 @@
-"""Finds VPNs, instruments, experiments and questions by name, in the tree and outside of it.
+"""Finds VPNs, instruments, experiments and questions by name.
 
-No other module imports ``vpns`` and ``experiments``. A new one of any kind is a file there, or anywhere: ``./mine.py``.
+Each is a file of the tree, or anywhere: ``./mine.py``. No other module imports ``vpns`` and ``experiments``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from runner.data.wan import in_range
 from runner.design.experiment import Experiment
 from runner.design.question import Question
 from runner.instruments.instrument import Instrument
-from runner.vpn.guard import files_of, guarded, in_words
+from runner.vpn.guard import files_of, guard, in_words
 from runner.vpn.plugin import Vpn, with_version
 
 Kind = TypeVar("Kind")
@@ -67,12 +67,12 @@ def load_vpn(name: str) -> Vpn:
         module, stem = importlib.import_module(f"vpns.{name}"), name
     kind = _the_last(name, _defined_in(module, Vpn), "runner.vpn.plugin.Vpn")
     kind.name = stem
-    return _finished(name, kind)
+    return make_plugin(name, kind)
 
 
 def load_vpn_as(name: str, change: Callable[[type[Vpn]], type[Vpn]]) -> Vpn:
     """The plugin ``name`` as another class of it."""
-    return _finished(name, change(type(load_vpn(name))))
+    return make_plugin(name, change(type(load_vpn(name))))
 
 
 def instruments() -> dict[str, Instrument]:
@@ -90,7 +90,7 @@ def add_instrument(path: str) -> Instrument:
     if not _is_path("instrument", path):
         raise UsageError(f"an instrument from outside the tree is a file whose name ends in .py, not {path}")
     kinds = _defined_in(_from_file("instrument", path), Instrument)
-    made = _made(path, _the_last(path, kinds, "runner.instruments.instrument.Instrument"))
+    made = make_instrument(path, _the_last(path, kinds, "runner.instruments.instrument.Instrument"))
     others = {name: instrument for name, instrument in instruments().items() if _FILES.get(name) != Path(path)}
     if made.name in others:
         raise UsageError(
@@ -112,13 +112,13 @@ _ADDED: dict[str, Instrument] = {}
 _FILES: dict[str, Path] = {}  # of those
 
 
-def blamed(instrument: Instrument, broken: BaseException) -> str:
+def describe_fault(instrument: Instrument, broken: BaseException) -> str:
     """A sentence on an exception that an instrument should not have raised, with the line of its file."""
     file = _FILES.get(instrument.name) or Path(sys.modules[type(instrument).__module__].__file__ or "")
     return f"the instrument {instrument.name} is broken: {file.name}, {in_words(broken, [file])}"
 
 
-def _made(path: str, kind: type[Instrument]) -> Instrument:
+def make_instrument(path: str, kind: type[Instrument]) -> Instrument:
     """The instrument of a file. Raises UsageError for any error that can be seen in it."""
     lacks = [what for what in ("name", "metrics") if not hasattr(kind, what)] + sorted(kind.__abstractmethods__)
     if lacks:
@@ -233,7 +233,7 @@ def _whole_number(factor: str, level: str, between: tuple[int, int]) -> str:
     return str(int(level))
 
 
-def _finished(name: str, plugin: type[Vpn]) -> Vpn:
+def make_plugin(name: str, plugin: type[Vpn]) -> Vpn:
     """An instance of the plugin. Raises UsageError that names what is missing in it."""
     needed = ("title", "dataplane", "transport", "comparable", "recommended")
     missing = [attribute for attribute in needed if not hasattr(plugin, attribute)]
@@ -244,7 +244,7 @@ def _finished(name: str, plugin: type[Vpn]) -> Vpn:
     with _blaming(cannot, files_of(plugin)):
         made = plugin()
     with _blaming(cannot, files_of(plugin), UsageError):  # which says itself what is wrong
-        return guarded(made)
+        return guard(made)
 
 
 def digest_of(vpn: Vpn) -> str:
@@ -337,7 +337,9 @@ def load_experiment(name: str) -> Experiment:
     experiment = getattr(module, "EXPERIMENT", None)
     if not isinstance(experiment, Experiment):
         raise UsageError(f"{name} defines no EXPERIMENT (runner.design.experiment.Experiment)")
-    return experiment.settled(factors(), {instrument.name: instrument.factors for instrument in instruments().values()})
+    return experiment.with_defaults(
+        factors(), {instrument.name: instrument.factors for instrument in instruments().values()}
+    )
 
 
 def _is_path(kind: str, name: str) -> bool:

@@ -8,18 +8,31 @@ import fcntl
 import os
 import signal
 from collections.abc import Generator
-from pathlib import Path, PurePath
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
 
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from runner.data.errors import CannotRunHere
+from runner.lab.names import SUITES
+from runner.lab.shape.site_to_site import check_machine
+from runner.lab.software.image import open_image
 from tests.tools.installed import install
 
 HERE = Path(__file__).parent
 ORDER = ("kernel", "vagrant", "browser", "lab", "unit")  # what lasts longest begins first, so that nothing long is last
 BY_FILE = ("vagrant", "browser", "unit")  # quick tests, or tests that look at one thing that took long
-ONE_THING = ("lab/test_compare_end_to_end.py",)  # one `make compare`
+# One `make compare`; machines that stand for all tests of a file.
+ONE_THING = (
+    "lab/test_compare_end_to_end.py",
+    "lab/test_site.py",
+    "lab/test_site_refusals.py",
+    "lab/test_ssh_keys.py",
+    "lab/test_ssh_lab.py",
+)
 # Files that look at one thing: a wheel, the virtual machines.
 TOGETHER = {
     **dict.fromkeys(("lab/test_installed.py", "unit/cli/test_installed.py"), "one wheel"),
@@ -34,8 +47,7 @@ COMPUTE = (
 # Tests that look at what a fixture has measured once: the beginnings of their names.
 LOOK_AT = (
     "lab/test_secrets.py::test_no_secret_leaves_the_process",  # a run of every VPN
-    "lab/test_secrets.py::test_a_plugin_that_tells_its_keys",  # a run of plugins that tell theirs
-    "lab/test_broken_vpns.py::test_a_broken_vpn_fails",  # a run of plugins that are broken
+    "lab/test_broken_vpns.py::test_a_broken_vpn",  # a run of plugins that are broken, some of which tell their keys
     "lab/test_turns.py::test_three_tunnels_stand_together",  # a run of three tunnels
 )
 # Guests take longest, and each has one CPU. Groups of tests with one guest at a time each, by the beginnings of their
@@ -57,19 +69,17 @@ def pytest_configure() -> None:
 
 def group_of(test: str) -> str:
     """The tests that one worker runs, one after the other: those of a guest, those of a file, or this test alone."""
-    file = PurePath(test.partition("::")[0])
-    path = str(file).removeprefix("tests/")
-    folder = PurePath(path).parts[0]
+    path, _, name = test.removeprefix("tests/").partition("::")
+    folder, _, file = path.partition("/")
     if path in COMPUTE:
         return test
     if folder == "kernel":
-        name = test.removeprefix(f"{file.parent}/")
-        return f"guest {[name.startswith(tests) for tests in (*GUESTS, '')].index(True)}"
+        return f"guest {[f'{file}::{name}'.startswith(tests) for tests in (*GUESTS, '')].index(True)}"
     if path in TOGETHER:
         return TOGETHER[path]
     if folder in BY_FILE or path in ONE_THING:
-        return str(file)
-    return next((each for each in LOOK_AT if test.removeprefix("tests/").startswith(each)), test)
+        return path
+    return next((each for each in LOOK_AT if f"{path}::{name}".startswith(each)), test)
 
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc]
@@ -91,23 +101,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def when(item: pytest.Item) -> tuple[int, int]:
     """In the order of the folders, groups before single tests, and what computes before both; then what is alone."""
-    path = item.path.relative_to(HERE)
-    folder = path.parts[0]
+    path = item.nodeid.removeprefix("tests/").partition("::")[0]
+    folder = path.partition("/")[0]
     if item.get_closest_marker("alone"):
         return len(ORDER), 0
-    single = -1 if str(path) in COMPUTE else int(group_of(item.nodeid) == item.nodeid)
+    single = -1 if path in COMPUTE else int(group_of(item.nodeid) == item.nodeid)
     return ORDER.index(folder) if folder in ORDER else 0, single
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """All tests hold a lock together, one that is alone holds it for itself (before its time limit begins)."""
+    """All tests hold a lock together, one that is alone holds it for itself. It waits for that, and for the images of
+    labs, before its time limit begins."""
+    of_labs = item.path.parent in (HERE / "kernel", HERE / "lab")
+    if of_labs and item.path.name.startswith("test_"):  # the others run inside a guest
+        make_images()
     folder = os.open(HERE, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH)
         return (yield)
     finally:
         os.close(folder)
+
+
+@cache
+def make_images() -> None:
+    """Build the images that this machine lacks, or wait for who builds them. Tests skip where it cannot."""
+    with suppress(CannotRunHere):
+        check_machine()
+        for name in SUITES:
+            open_image(name, say=print)
 
 
 @pytest.fixture(scope="session")

@@ -213,10 +213,10 @@ def renew(node: Node, what: str, name: str) -> None:
     before = spis(node.run("swanctl", "--list-sas", "--raw").stdout, what)
     node.run("swanctl", "--rekey", "--child" if what == "esp" else "--ike", name)
 
-    def renewed() -> bool:
+    def is_renewed() -> bool:
         return bool(spis(node.run("swanctl", "--list-sas", "--raw").stdout, what) - before)
 
-    wait_until(renewed, f"new {what} keys on {node.name}")
+    wait_until(is_renewed, f"new {what} keys on {node.name}")
 
 
 def spis(raw: str, what: str) -> set[str]:
@@ -225,28 +225,28 @@ def spis(raw: str, what: str) -> set[str]:
     return set(re.findall(rf"\b(?:{names})=(\w+)", raw))
 
 
-def negotiated(raw: str) -> dict[str, str]:
+def parse_child_sa(raw: str) -> dict[str, str]:
     """What was negotiated for the first child SA in `swanctl --list-sas --raw` that is installed; "" for what is not in
     it. On a busy machine an IKE SA that is being made or deleted may stand before it, or another child."""
     each = [event.partition("child-sas {") for event in raw.split("list-sa event {")]
     children = [(ike, child) for ike, _, rest in each for child in rest.split("}")]
     ike, child = next((pair for pair in children if "state=INSTALLED" in pair[1]), ("", ""))
 
-    def field(name: str, among: str = child) -> str:
+    def sa_value(name: str, among: str = child) -> str:
         match = re.search(rf"\b{name}=(\S+)", among)
         return match[1] if match else ""
 
-    cipher, bits = field("encr-alg"), field("encr-keysize")
+    cipher, bits = sa_value("encr-alg"), sa_value("encr-keysize")
     # RFC 9370: further key exchanges beside the first.
-    exchanges = "+".join(filter(None, [field("dh-group", ike), *re.findall(r"\bake\d=(\S+)", ike)]))
-    proposal = [*(field(name, ike) for name in ("encr-alg", "encr-keysize", "prf-alg")), exchanges]
+    exchanges = "+".join(filter(None, [sa_value("dh-group", ike), *re.findall(r"\bake\d=(\S+)", ike)]))
+    proposal = [*(sa_value(name, ike) for name in ("encr-alg", "encr-keysize", "prf-alg")), exchanges]
     return {
         "key_exchange": exchanges,
         "cipher": f"{cipher}-{bits}" if bits and cipher != "CHACHA20_POLY1305" else cipher,
-        "integrity": field("integ-alg"),
-        "compression": "on" if field("cpi-in") else "off",
-        "mode": field("mode"),
-        "protocol": field("protocol"),
+        "integrity": sa_value("integ-alg"),
+        "compression": "on" if sa_value("cpi-in") else "off",
+        "mode": sa_value("mode"),
+        "protocol": sa_value("protocol"),
         "ike": " ".join(proposal).strip(),
-        "encapsulation": "UDP" if field("encap") == "yes" else "none",
+        "encapsulation": "UDP" if sa_value("encap") == "yes" else "none",
     }

@@ -6,7 +6,7 @@ from runner.data.errors import ProofError, Unsupported
 from runner.lab.node import Node
 from runner.lab.shape.site import Site
 from runner.vpn.plugin import Secrets
-from vpns._keys import shared
+from vpns._keys import shared_key_name
 
 UP = "/etc/ppp/ip-up.d/vpneval"
 LOG = "/run/vpneval-ppp.log"
@@ -42,7 +42,7 @@ def routes(me: Site, peers: Sequence[Site]) -> dict[str, str]:
 
 
 def prepare(node: Node) -> None:
-    """Make the script executable, and bring pppd's log into the trial's: ``node.logged("pppd")``."""
+    """Make the script executable, and bring pppd's log into the trial's: ``node.read_log("pppd")``."""
     node.defer("pkill", "-x", "pppd")  # one that a daemon has started outlives that daemon
     node.run("rm", "-f", LOG)  # of an earlier tunnel
     node.run("chmod", "700", UP)
@@ -61,7 +61,7 @@ def chap_secrets(me: Site, peers: Sequence[Site], secrets: Secrets) -> dict[str,
     lines = ""
     for peer in peers:
         dialer, listener = sorted((me, peer), key=lambda site: site.number)
-        lines += f"{dialer.name} {listener.name} {secrets[shared(me, peer)]} {address(dialer)}\n"
+        lines += f"{dialer.name} {listener.name} {secrets[shared_key_name(me, peer)]} {address(dialer)}\n"
     return {"/etc/ppp/chap-secrets": lines}
 
 
@@ -78,7 +78,7 @@ def check_path(node: Node, peers: Sequence[Site]) -> None:
         raise ProofError(f"the kernel has no PPP interface for each peer: {shown.strip()}")
 
 
-def said(node: Node) -> str:
+def pppd_log(node: Node) -> str:
     """What every pppd with ``LOGGED`` has said so far."""
     return node.run("cat", LOG, check=False).stdout
 

@@ -12,7 +12,7 @@ from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
-from runner.lab.shape.site import Site, bracketed
+from runner.lab.shape.site import Site, bracket_address
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
@@ -71,7 +71,7 @@ class Fastd(Vpn):
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         roams, method = params.get("roaming", ""), self.offers.ciphers[params["cipher"]]
-        mine = "any" if roams == me.name else bracketed(me.wan_address)
+        mine = "any" if roams == me.name else bracket_address(me.wan_address)
         config = (
             f'mode tun;\nmtu 1400;\nbind {mine}:10000;\nmethod "{method}";\n'
             f'secret "{secrets[f"{me.name}.key"]}";\nstatus socket "{STATUS}";\npersist interface yes;\n'
@@ -81,7 +81,7 @@ class Fastd(Vpn):
             floats = "    float yes;\n" if roams not in ("", me.name) or peer.public_address else ""
             config += (
                 f'peer "{peer.name}" {{\n{floats}    key "{secrets[f"{peer.name}.pub"]}";\n'
-                f'    remote {bracketed(peer.wan_address)}:10000;\n    interface "fastd{peer.number}";\n}}\n'
+                f'    remote {bracket_address(peer.wan_address)}:10000;\n    interface "fastd{peer.number}";\n}}\n'
             )
         return {f"{HOME}/fastd.conf": config}
 

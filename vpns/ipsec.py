@@ -31,8 +31,8 @@ from vpns._esp import (
     TABLE,
     WITH_ML_KEM,
     daemon_esp,
-    negotiated,
     no_ml_kem,
+    parse_child_sa,
     renew,
     run_charon,
 )
@@ -132,7 +132,7 @@ class Ipsec(Vpn):
                 start_action = {self.start_action}
                 {self.when_gone(me, peer)}
             }}
-{self.apart(me, peer, params)}\
+{self.separate_child(me, peer, params)}\
         }}
     }}
 """
@@ -162,7 +162,7 @@ class Ipsec(Vpn):
         mine, theirs = (f"{site.lan}, {site.lan_ipv6}" if "inner" in params else site.lan for site in (me, peer))
         return f"mode = tunnel\n                local_ts = {mine}\n                remote_ts = {theirs}"
 
-    def apart(self, me: Site, peer: Site, params: Params) -> str:
+    def separate_child(self, me: Site, peer: Site, params: Params) -> str:
         """One more child SA, where one is asked for: integrity alone, for a port of the higher-numbered site."""
         if "apart" not in params:
             return ""
@@ -205,7 +205,7 @@ class Ipsec(Vpn):
         return node.run("swanctl", "--list-sas", "--raw").stdout.count("state=INSTALLED") >= len(peers)
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
-        agreed = negotiated(node.run("swanctl", "--list-sas", "--raw").stdout)
+        agreed = parse_child_sa(node.run("swanctl", "--list-sas", "--raw").stdout)
         wanted = {
             "ike": IKE[params.get("ike", IKE_PROPOSAL)],
             **{f: NEGOTIATED[params[f]] for f in ("cipher", "integrity")},

@@ -7,7 +7,7 @@ from runner.data.levels import NO_CIPHER, Params
 from runner.lab.node import Node
 from runner.vpn import closed_form
 from runner.vpn.declared import Declared
-from runner.vpn.plugin import offered
+from runner.vpn.plugin import level_refusal
 from vpns._esp import no_ml_kem
 from vpns._xfrm import kernel_xfrm
 from vpns.ipsec import Ipsec
@@ -34,7 +34,7 @@ class IpsecAh(Ipsec):
     protocol = "AH"
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        no = offered(self, params) or no_ml_kem(node, params)
+        no = level_refusal(self, params) or no_ml_kem(node, params)
         return no or kernel_xfrm(node, "ah", [params["integrity"]], params["compression"])
 
     def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers:

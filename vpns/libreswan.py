@@ -17,7 +17,7 @@ from runner.vpn.declared import SWEET32, Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn
 from runner.vpn.sign import Sign
-from vpns._keys import pair_keys, shared
+from vpns._keys import pair_keys, shared_key_name
 from vpns._xfrm import forget_afterwards, kernel_esp, never_bare
 
 PLUTO = "/usr/libexec/ipsec/pluto"
@@ -104,7 +104,7 @@ conn {peer.name}
     {DEAD_PEER[0]}
     {DEAD_PEER[1]}
 """
-            keys += f'@{me.name} @{peer.name} : PSK "{secrets[shared(me, peer)]}"\n'
+            keys += f'@{me.name} @{peer.name} : PSK "{secrets[shared_key_name(me, peer)]}"\n'
         return {"/etc/ipsec.conf": config, "/etc/ipsec.secrets": keys}
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
@@ -160,13 +160,13 @@ conn {peer.name}
 
 def rekey(node: Node, peers: Sequence[Site], what: str) -> None:
     """New keys for the child SAs (``esp``) or IKE SAs (``ike``), by ipsec-whack(8); each has a serial number."""
-    before, command = established(node, what), "--rekey-child" if what == "esp" else "--rekey-ike"
+    before, command = established_sas(node, what), "--rekey-child" if what == "esp" else "--rekey-ike"
     for peer in peers:
         node.run("ipsec", "whack", command, "--name", peer.name, "--asynchronous")
-    wait_until(lambda: len(established(node, what) - before) >= len(peers), f"new {what} keys on {node.name}")
+    wait_until(lambda: len(established_sas(node, what) - before) >= len(peers), f"new {what} keys on {node.name}")
 
 
-def established(node: Node, what: str) -> set[str]:
+def established_sas(node: Node, what: str) -> set[str]:
     """The serial numbers of pluto's child SAs (``esp``) or IKE SAs (``ike``)."""
     kind = "CHILD" if what == "esp" else "IKE"
     states = node.run("ipsec", "whack", "--showstates", check=False).stdout

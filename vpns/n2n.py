@@ -69,7 +69,7 @@ class N2n(Vpn):
                 node.run("ping", "-q", "-c", "1", "-w", "10", f"10.56.0.{peer.number}", check=False)
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
-        return "Registered with supernode" in node.logged("edge") or "REGISTER_ACK" in node.logged("edge")
+        return "Registered with supernode" in node.read_log("edge") or "REGISTER_ACK" in node.read_log("edge")
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         if "tap" not in node.run("ip", "-d", "link", "show", "n2n0").stdout:

@@ -14,7 +14,7 @@ from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
-from runner.lab.shape.site import Site, bracketed
+from runner.lab.shape.site import Site, bracket_address
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Version, Vpn, no_tun
 from runner.vpn.sign import Sign
@@ -85,7 +85,7 @@ class Nebula(Vpn):
         return ("-networks", f"{own},fd57::{site.number}/64", "-unsafe-networks", f"{lan},{site.lan_ipv6}")
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
-        hosts = "".join(f'  "10.57.0.{peer.number}": ["{bracketed(peer.wan_address)}:4242"]\n' for peer in peers)
+        hosts = "".join(f'  "10.57.0.{peer.number}": ["{bracket_address(peer.wan_address)}:4242"]\n' for peer in peers)
         # A NAT forgets a mapping that is idle; a packet every 10 s keeps it, or as often as Nebula looks at a tunnel.
         punchy = "punchy:\n  punch: true\n" if me.public_address or me.keepalive_s else ""
         punchy += f"timers:\n  connection_alive_interval: {me.keepalive_s}\n" if me.keepalive_s else ""
@@ -130,7 +130,7 @@ firewall:
         wait_until(lambda: node.run("test", "-d", "/sys/class/net/nebula0", check=False).code == 0, "nebula0 there")
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
-        return set(handshakes(node.logged("nebula"))) >= {peer.name for peer in peers}
+        return set(handshakes(node.read_log("nebula"))) >= {peer.name for peer in peers}
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         # The name of the cipher goes into the hash of the handshake (Noise §8): with another one at either end there
@@ -140,7 +140,7 @@ firewall:
             raise ProofError(
                 f"asked for {self.offers.ciphers[params['cipher']]}, nebula is configured with {configured}"
             )
-        if peers[0].name not in handshakes(node.logged("nebula")):
+        if peers[0].name not in handshakes(node.read_log("nebula")):
             raise ProofError(f"nebula has had no handshake with {peers[0].name}")
         return Evidence(
             cipher=configured,

@@ -13,7 +13,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site, higher_numbered, lower_numbered
 from runner.vpn.declared import Abilities, Declared, Security
-from runner.vpn.lifecycle import Lifecycle, Rekeying, told
+from runner.vpn.lifecycle import Lifecycle, Rekeying, log_mark
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
 from vpns._certificates import certificates
@@ -153,7 +153,7 @@ route-del-cmd = "ip route del %{{R}} dev %{{D}}"
             )
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
-        dialed = all(self.connected in node.logged(f"openconnect-{peer.name}") for peer in higher_numbered(me, peers))
+        dialed = all(self.connected in node.read_log(f"openconnect-{peer.name}") for peer in higher_numbered(me, peers))
         routes = node.run("ip", "route").stdout
         return dialed and all(peer.lan in routes for peer in peers)
 
@@ -161,7 +161,7 @@ route-del-cmd = "ip route del %{{R}} dev %{{D}}"
         dialed = higher_numbered(me, peers)
         if not dialed:
             return Evidence()  # the dialing side's log has it all
-        log = node.logged(f"openconnect-{dialed[0].name}")
+        log = node.read_log(f"openconnect-{dialed[0].name}")
         suites = re.findall(r"(DTLS|HTTPS) .*ciphersuite (\S+)", log, re.IGNORECASE)
         wanted = self.offers.ciphers[params["cipher"]]
         agreed = [suite.rstrip(".") for kind, suite in suites if (kind == "DTLS") is self.dtls]
@@ -179,7 +179,7 @@ route-del-cmd = "ip route del %{{R}} dev %{{D}}"
         )
 
     def lifecycle(self) -> Lifecycle:
-        return Lifecycle(Rekeying(("clock",), mark=told("openconnect-{}", self.connected)))  # ocserv's rekey-time
+        return Lifecycle(Rekeying(("clock",), mark=log_mark("openconnect-{}", self.connected)))  # ocserv's rekey-time
 
 
 OpenConnect.declared = Declared(

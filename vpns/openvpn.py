@@ -15,7 +15,7 @@ from runner.lab.node import Node
 from runner.lab.shape.site import Site, pair_number
 from runner.vpn import closed_form
 from runner.vpn.declared import SWEET32, Abilities, Declared, Security
-from runner.vpn.lifecycle import Lifecycle, Rekeying, Standby, Timer, told
+from runner.vpn.lifecycle import Lifecycle, Rekeying, Standby, Timer, log_mark
 from runner.vpn.plugin import Offers, Secrets, Software, Version, Vpn, no_tun
 from runner.vpn.sign import Sign
 from vpns._certificates import certificates
@@ -159,17 +159,17 @@ verb 3
             node.spawn("openvpn", "--config", f"/etc/openvpn/{peer.name}.conf", log=f"openvpn-{peer.name}")
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
-        return all("Initialization Sequence Completed" in node.logged(f"openvpn-{peer.name}") for peer in peers)
+        return all("Initialization Sequence Completed" in node.read_log(f"openvpn-{peer.name}") for peer in peers)
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
-        agreed = negotiated(node.logged(f"openvpn-{peers[0].name}"))
+        agreed = parse_log(node.read_log(f"openvpn-{peers[0].name}"))
         if agreed["cipher"] != self.offers.ciphers[params["cipher"]]:
             raise ProofError(f"asked for {params['cipher']}, the data channel has {agreed['cipher'] or 'none'}")
         if params["integrity"] != "aead" and agreed["integrity"] != self.offers.integrities[params["integrity"]]:
             raise ProofError(f"asked for {params['integrity']}, the data channel has {agreed['integrity'] or 'none'}")
         if agreed["compression"] != self.offers.compressions[params["compression"]]:
             raise ProofError(f"asked for compression {params['compression']}, got {agreed['compression'] or 'off'}")
-        if bool(adapts(node.logged(f"openvpn-{peers[0].name}"))) != (params["compression"] == "adaptive"):
+        if bool(adapts(node.read_log(f"openvpn-{peers[0].name}"))) != (params["compression"] == "adaptive"):
             raise ProofError(f"asked for compression {params['compression']}, and the log does not show that it adapts")
         if "dco" in agreed["data_path"] and not self.offloaded:
             raise ProofError("the data channel is offloaded to the kernel, although disable-dco is set")
@@ -178,7 +178,7 @@ verb 3
         return Evidence(**agreed)
 
     def lifecycle(self) -> Lifecycle:
-        rekeying = Rekeying(("clock",), mark=told("openvpn-{}", "Control Channel: TLS"))  # no command asks for it
+        rekeying = Rekeying(("clock",), mark=log_mark("openvpn-{}", "Control Channel: TLS"))  # no command asks for it
         timers = (Timer(keepalive(), "openvpn(8)"),)
         if self.transport == "tcp":  # its second gateway is not made
             return Lifecycle(rekeying, timers)
@@ -196,7 +196,7 @@ def keepalive(seconds: int = 0) -> str:
     return f"keepalive {seconds or 10} {6 * (seconds or 10)}"
 
 
-def negotiated(log: str) -> dict[str, str]:
+def parse_log(log: str) -> dict[str, str]:
     """Key exchange, cipher, integrity, compression, data path and version from an OpenVPN 2.6 log at verb 3."""
     peer_key = re.findall(r"peer temporary key: (?:\d+ bits )?(\S+?),?$", log, re.MULTILINE)
     channel = re.findall(r"Data Channel: cipher '([^'\n]+)'(?:, auth '([^'\n]+)')?(.*)", log)

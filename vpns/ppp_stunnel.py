@@ -66,7 +66,7 @@ class PppStunnel(StunnelForward):
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         _ppp.check_path(node, peers)
-        deflate = _ppp.said(node).count("Deflate (15) compression enabled") >= len(peers)
+        deflate = _ppp.pppd_log(node).count("Deflate (15) compression enabled") >= len(peers)
         if deflate != (params["compression"] == "on"):
             raise ProofError(f"asked for compression {params['compression']}, PPP has it {'on' if deflate else 'off'}")
         if not higher_numbered(me, peers):

@@ -90,7 +90,7 @@ class Pptp(Vpn):
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         _ppp.check_path(node, peers)
-        if _ppp.said(node).count(MPPE) < len(peers):
+        if _ppp.pppd_log(node).count(MPPE) < len(peers):
             raise ProofError(f"asked for MPPE of 128 bits, and pppd's log does not have: {MPPE}")
         return Evidence(
             cipher="MPPE-128 (RC4)",

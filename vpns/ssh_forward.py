@@ -13,7 +13,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import TCP_PORTS, Site, higher_numbered, lower_numbered
 from runner.vpn.declared import Declared, Security
-from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer, told
+from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer, log_mark
 from runner.vpn.plugin import Offers, Secrets, Software
 from runner.vpn.sign import Sign
 from vpns._forward import ABILITIES, Forward, local_port
@@ -149,7 +149,7 @@ class SshForward(Forward):
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         return all(
             f"Local forwarding listening on {me.lan_address} port {local_port(me, peer, TCP_PORTS[-1])}"
-            in node.logged(f"ssh-{peer.name}")
+            in node.read_log(f"ssh-{peer.name}")
             for peer in higher_numbered(me, peers)
         )
 
@@ -157,7 +157,7 @@ class SshForward(Forward):
         dialed = higher_numbered(me, peers)
         if not dialed:
             return Evidence()  # the dialing side's log has it all
-        agreed = negotiated(node.logged(f"ssh-{dialed[0].name}"))
+        agreed = parse_log(node.read_log(f"ssh-{dialed[0].name}"))
         wanted = {
             "cipher": self.offers.ciphers[params["cipher"]],
             "integrity": "<implicit>"
@@ -172,7 +172,7 @@ class SshForward(Forward):
 
     def lifecycle(self) -> Lifecycle:
         source = "ssh_config(5); three in a row unanswered end it, and nothing starts ssh again"
-        mark = told("ssh-{}", "kex: server->client cipher")  # ~R asks for it, but on a terminal
+        mark = log_mark("ssh-{}", "kex: server->client cipher")  # ~R asks for it, but on a terminal
         return Lifecycle(Rekeying(("clock",), mark=mark), (Timer(alive(), source, at="dialing"),))
 
 
@@ -181,7 +181,7 @@ def alive(seconds: int = 0) -> str:
     return f"ServerAliveInterval {seconds or 15}"
 
 
-def negotiated(log: str) -> dict[str, str]:
+def parse_log(log: str) -> dict[str, str]:
     """Key exchange, cipher, MAC, compression and version from `ssh` with LogVerbose for kex.c; a cipher, MAC or
     compression is empty if directions differ."""
     lines = re.findall(r"kex: \S+ cipher: (\S+) MAC: (\S+) compression: (\S+)", log)

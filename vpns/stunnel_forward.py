@@ -102,18 +102,18 @@ class StunnelForward(Forward):
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         """stunnel listens; it dials for each connection that it forwards."""
-        return "Configuration successful" in node.logged("stunnel")
+        return "Configuration successful" in node.read_log("stunnel")
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         if not higher_numbered(me, peers):
             return Evidence()  # the dialing side's log has it all
-        spoken = set(re.findall(r"(TLSv\S+) ciphersuite: (\S+)", node.logged("stunnel")))
+        spoken = set(re.findall(r"(TLSv\S+) ciphersuite: (\S+)", node.read_log("stunnel")))
         suites = {name for _, name in spoken}
         suite = SUITES[params["cipher"], params["integrity"]]
         if suites != {suite}:
             raise ProofError(f"asked for {suite}, stunnel negotiated {', '.join(sorted(suites)) or 'nothing'}")
-        exchanges = re.findall(r"Peer temporary key: ([^,\s]+)", node.logged("stunnel"))
-        version = re.search(r"stunnel \d\S*", node.logged("stunnel"))
+        exchanges = re.findall(r"Peer temporary key: ([^,\s]+)", node.read_log("stunnel"))
+        version = re.search(r"stunnel \d\S*", node.read_log("stunnel"))
         return Evidence(
             cipher=suite,
             integrity=params["integrity"],

@@ -15,7 +15,7 @@ from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
-from runner.lab.shape.site import Site, beside, bracketed
+from runner.lab.shape.site import Site, bracket_address, helper_site
 from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer
@@ -90,7 +90,7 @@ class Tailscale(Vpn):
         relay = region | {"Nodes": [{"Name": "1", "RegionID": 900} | pinned | versions]}
         control = {
             "Listen": ":8080",
-            "URL": f"http://{bracketed(me.wan_address)}:8080",
+            "URL": f"http://{bracket_address(me.wan_address)}:8080",
             "AuthKey": secrets[f"{sites[0].name}.key"],
             "DERPMap": {"OmitDefaultRegions": True, "Regions": {"900": relay}},
         }
@@ -121,10 +121,15 @@ class Tailscale(Vpn):
         node.spawn(*relayed, "tailscaled", "--no-logs-no-support", "--port=41641", log="tailscaled")
         socket = "/run/tailscale/tailscaled.sock"
         wait_until(lambda: node.run("test", "-S", socket, check=False).code == 0, "tailscaled's socket")
-        server = beside(me, self.beside).wan_address
+        server = helper_site(me, self.beside).wan_address
         routes = f"{me.lan},{me.lan_ipv6}" if "inner" in params else me.lan
         node.run(
-            *("tailscale", "up", f"--login-server=http://{bracketed(server)}:8080", f"--auth-key=file:{HOME}/auth.key"),
+            *(
+                "tailscale",
+                "up",
+                f"--login-server=http://{bracket_address(server)}:8080",
+                f"--auth-key=file:{HOME}/auth.key",
+            ),
             *(f"--hostname={me.name}", f"--advertise-routes={routes}", "--accept-routes"),
             *("--snat-subnet-routes=false", "--netfilter-mode=off", "--accept-dns=false", "--timeout=20s"),
         )

@@ -16,7 +16,7 @@ from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site, higher_numbered, lower_numbered
 from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security
-from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer, told
+from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer, log_mark
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
 from vpns._links import exists
@@ -139,7 +139,7 @@ class Tinc(Vpn):
             # The whole digest: the default is 4 bytes of it. No path MTU discovery: until that ends, after seconds,
             # tincd sends long packets over TCP, and the interface's MTU is chosen to fit.
             files[f"{HOME}/hosts/{site.name}"] = (
-                f"Address = {site.wan_address}\nSubnet = {site.lan}\n{within(site, params)}"
+                f"Address = {site.wan_address}\nSubnet = {site.lan}\n{ipv6_subnet(site, params)}"
                 f"Cipher = {cipher}\nDigest = {digest}\n"
                 f"MACLength = {DIGEST_BYTES[params['integrity']]}\nPMTUDiscovery = no\n"
                 f"Compression = {self.offers.compressions[params['compression']]}\n"
@@ -162,7 +162,7 @@ class Tinc(Vpn):
     def dump(self, node: Node) -> str:
         """tincd's log, after it was asked to dump its nodes, edges and subnets there (tincd(8), SIGUSR2)."""
         node.run("tincd", "--net=vpneval", "--kill=USR2", check=False)
-        return node.logged("tincd")
+        return node.read_log("tincd")
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         numbers = nodes(self.dump(node))[peers[0].name]
@@ -182,7 +182,7 @@ class Tinc(Vpn):
         )
 
     def lifecycle(self) -> Lifecycle:
-        rekeying = Rekeying(("clock",), mark=told("tincd", "Expiring symmetric keys"))
+        rekeying = Rekeying(("clock",), mark=log_mark("tincd", "Expiring symmetric keys"))
         return Lifecycle(rekeying, (Timer(ping(), "tinc.conf(5)"),))
 
 
@@ -192,7 +192,7 @@ def next_to(me: Site, peers: Sequence[Site]) -> list[Site]:
     return sorted(before, key=lambda peer: peer.number)[-1:] + sorted(after, key=lambda peer: peer.number)[:1]
 
 
-def within(site: Site, params: Params) -> str:
+def ipv6_subnet(site: Site, params: Params) -> str:
     """The site's network of IPv6 beside the other, where it has to pass, too."""
     return f"Subnet = {site.lan_ipv6}\n" if "inner" in params else ""
 

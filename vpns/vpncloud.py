@@ -11,7 +11,7 @@ from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
-from runner.lab.shape.site import Site, bracketed
+from runner.lab.shape.site import Site, bracket_address
 from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Timer
@@ -67,7 +67,7 @@ class VpnCloud(Vpn):
         return secrets
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
-        port = "3210" if params.get("roaming") == me.name else f"{bracketed(me.wan_address)}:3210"
+        port = "3210" if params.get("roaming") == me.name else f"{bracket_address(me.wan_address)}:3210"
         claims = [me.lan, *([me.lan_ipv6] if "inner" in params else [])]
         # Peers without the port, which it adds to any address of IPv6. Its own option for an address of the tunnel sets
         # a wrong one; none is needed.
@@ -79,14 +79,14 @@ device:
 crypto:
   private-key: {secrets[f"{me.name}.key"]}
   public-key: {secrets[f"{me.name}.pub"]}
-  trusted-keys: {quoted(secrets[f"{peer.name}.pub"] for peer in peers)}
-  algorithms: {quoted([self.offers.ciphers[params["cipher"]]])}
+  trusted-keys: {yaml_list(secrets[f"{peer.name}.pub"] for peer in peers)}
+  algorithms: {yaml_list([self.offers.ciphers[params["cipher"]]])}
 listen: "{port}"
-peers: {quoted(bracketed(peer.wan_address) for peer in peers)}
+peers: {yaml_list(bracket_address(peer.wan_address) for peer in peers)}
 {TIMEOUT}
 {f"keepalive: {me.keepalive_s}" if me.keepalive_s else "keepalive: ~"}
 mode: router
-claims: {quoted(claims)}
+claims: {yaml_list(claims)}
 auto-claim: false
 port-forwarding: false
 """
@@ -104,11 +104,11 @@ port-forwarding: false
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         # By their number: a NAT may have given a peer another address and port than its file says.
-        return len({*re.findall(r"Added peer (\S+)", node.logged("vpncloud"))}) >= len(peers)
+        return len({*re.findall(r"Added peer (\S+)", node.read_log("vpncloud"))}) >= len(peers)
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         # Each end names the algorithms that its file allows, and takes no peer with whom it has none in common.
-        allowed = allowed_in(node.logged("vpncloud"))
+        allowed = allowed_in(node.read_log("vpncloud"))
         wanted = TOLD[params["cipher"]]
         if allowed != [wanted]:
             raise ProofError(f"asked for {wanted}, vpncloud allows {', '.join(allowed) or 'nothing'}")
@@ -125,7 +125,7 @@ port-forwarding: false
         return Lifecycle(timers=(Timer(TIMEOUT, "vpncloud(1)"),))
 
 
-def quoted(texts: Iterable[str]) -> str:
+def yaml_list(texts: Iterable[str]) -> str:
     """A list of YAML."""
     return "[" + ", ".join(f'"{text}"' for text in texts) + "]"
 

@@ -13,7 +13,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.shape.site import Site, pair_number
 from runner.vpn.declared import Declared
-from runner.vpn.plugin import Secrets, offered
+from runner.vpn.plugin import Secrets, level_refusal
 from vpns import _ppp
 from vpns._openssl import LEGACY_PROVIDER
 from vpns.vtun import CONFIG, OPENSSL_CNF, PORT
@@ -32,7 +32,7 @@ class VtunPpp(VtunTcp):
     protocol = "tcp"
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        return offered(self, params) or _ppp.kernel_ppp(node)
+        return level_refusal(self, params) or _ppp.kernel_ppp(node)
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         config = f"options {{\n    port {PORT};\n    timeout 10;\n    ppp /usr/sbin/pppd;\n}}\n"

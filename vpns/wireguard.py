@@ -9,7 +9,7 @@ from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
-from runner.lab.shape.site import Site, bracketed
+from runner.lab.shape.site import Site, bracket_address
 from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Standby, Timer
@@ -78,7 +78,7 @@ class WireGuard(Vpn):
             allowed = f"{peer.lan}, {peer.lan_ipv6}" if "inner" in params else peer.lan
             config += (
                 f"\n[Peer]\nPublicKey = {secrets[f'{peer.name}.pub']}\nAllowedIPs = {allowed}\n"
-                f"Endpoint = {bracketed(peer.wan_address)}:51820\n"
+                f"Endpoint = {bracket_address(peer.wan_address)}:51820\n"
             )
             if me.number < peer.number:
                 config += f"{keepalive(me.keepalive_s)}\n"  # the dialing side also keeps NAT open

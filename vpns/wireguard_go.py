@@ -10,7 +10,7 @@ from runner.data.errors import Unsupported
 from runner.data.levels import Params
 from runner.lab.node import Node, wait_until
 from runner.vpn.declared import Declared
-from runner.vpn.plugin import Version, no_tun, offered
+from runner.vpn.plugin import Version, level_refusal, no_tun
 from vpns.wireguard import WireGuard
 
 
@@ -23,7 +23,7 @@ class WireGuardGo(WireGuard):
     daemon, kind = "wireguard-go", "tun"
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        return offered(self, params) or no_tun(node)
+        return level_refusal(self, params) or no_tun(node)
 
     def create(self, node: Node) -> None:
         node.defer("rm", "-f", "/run/wireguard/wg0.sock")

@@ -100,11 +100,11 @@ extra_params = [{extra}]
             node.run("ip", "route", "add", peer.lan, "dev", "wg0", "src", me.lan_address)
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
-        return len(exchanged(node)) == len(peers) and super().is_up(node, me, peers)
+        return len(peers_with_key(node)) == len(peers) and super().is_up(node, me, peers)
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
-        if len(exchanged(node)) != len(peers):
-            raise ProofError(f"Rosenpass has agreed on keys with {len(exchanged(node))} of {len(peers)} peers")
+        if len(peers_with_key(node)) != len(peers):
+            raise ProofError(f"Rosenpass has agreed on keys with {len(peers_with_key(node))} of {len(peers)} peers")
         if "(none)" in node.run("wg", "show", "wg0", "preshared-keys").stdout:
             raise ProofError("WireGuard runs without a pre-shared key")
         return super().evidence(node, me, peers, params)
@@ -118,9 +118,9 @@ extra_params = [{extra}]
         return replace(super().lifecycle(), timers=(kept, HANDSHAKE), standby=None)
 
 
-def exchanged(node: Node) -> set[str]:
+def peers_with_key(node: Node) -> set[str]:
     """The peers that this gateway's Rosenpass says to have agreed on a key with. It says it when it tells WireGuard."""
-    return set(EXCHANGED.findall(node.logged("rosenpass")))
+    return set(EXCHANGED.findall(node.read_log("rosenpass")))
 
 
 WireGuardRosenpass.declared = Declared(

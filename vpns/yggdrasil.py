@@ -12,7 +12,7 @@ from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
-from runner.lab.shape.site import Site, bracketed, higher_numbered, pair_number
+from runner.lab.shape.site import Site, bracket_address, higher_numbered, pair_number
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
@@ -66,9 +66,9 @@ class Yggdrasil(Vpn):
         mine = ("[::]" if me.path_version == 6 else "0.0.0.0") if params.get("roaming") == me.name else ""
         config = {
             "PrivateKey": secrets[f"{me.name}.key"],
-            "Listen": [f"tls://{mine or bracketed(me.wan_address)}:443"],
+            "Listen": [f"tls://{mine or bracket_address(me.wan_address)}:443"],
             "Peers": [
-                f"tls://{bracketed(peer.wan_address)}:443?key={secrets[f'{peer.name}.pub']}"
+                f"tls://{bracket_address(peer.wan_address)}:443?key={secrets[f'{peer.name}.pub']}"
                 for peer in higher_numbered(me, peers)
             ],
             "AllowedPublicKeys": [secrets[f"{peer.name}.pub"] for peer in peers],
@@ -100,16 +100,16 @@ class Yggdrasil(Vpn):
             node.run("ip", "route", "add", peer.lan, "via", f"10.60.{number}.{peer.number}", "src", me.lan_address)
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
-        return len(self.told(node, "sessions")) >= len(peers)
+        return len(self.ask_daemon(node, "sessions")) >= len(peers)
 
-    def told(self, node: Node, what: str) -> list[dict[str, object]]:
+    def ask_daemon(self, node: Node, what: str) -> list[dict[str, object]]:
         """What the daemon says of its ``peers`` or ``sessions``."""
         ask = ("yggdrasilctl", "-endpoint", f"unix://{SOCKET}", "-json", f"get{what.capitalize()}")
         answer_json = node.run(*ask, check=False).stdout
         return json.loads(answer_json).get(what) or [] if answer_json.startswith("{") else []
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
-        carrying = [session for session in self.told(node, "sessions") if session.get("bytes_sent")]
+        carrying = [session for session in self.ask_daemon(node, "sessions") if session.get("bytes_sent")]
         if not carrying:
             raise ProofError("yggdrasil has no session that has carried anything")
         build = node.run("yggdrasil", "-version").stdout

@@ -62,11 +62,11 @@ class TlsTun(Vpn):
             node.run("ip", "route", "add", peer.lan, "dev", device, "src", me.lan_address)
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
-        return all("SSL connection using" in node.logged(f"socat-{peer.name}") for peer in peers)
+        return all("SSL connection using" in node.read_log(f"socat-{peer.name}") for peer in peers)
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         for peer in peers:
-            said = node.logged(f"socat-{peer.name}")
+            said = node.read_log(f"socat-{peer.name}")
             used = re.findall(r"SSL connection using (\S+)", said)
             if used != [SUITE]:
                 raise ProofError(f"asked for {SUITE}, socat used {', '.join(used) or 'nothing'}")

@@ -16,7 +16,7 @@ from runner.data.asked import AskedRun
 from runner.data.errors import UsageError
 from runner.data.files import read_bytes, word, write_text
 from runner.data.own_program import again
-from runner.lab.software.builds import asked as asked_build
+from runner.lab.software.builds import parse_build
 
 GIT = ("git", "-c", "safe.directory=*")  # root may look into what another user cloned
 FINE, WORSE, CANNOT_TELL = 0, 1, 6  # how a run of two builds ends
@@ -40,7 +40,7 @@ class Bisection(BaseModel):
     @property
     def product(self) -> Path:
         """What the command makes."""
-        return asked_build(self.build)[2]
+        return parse_build(self.build)[2]
 
 
 def bisect(asked: Bisection, good: str, bad: str) -> int:
@@ -94,7 +94,7 @@ def step(asked: Bisection) -> int:
         tell(f"{here}: cannot be built, and is passed over")
         return SKIP
     tell(f"{here}: is measured beside the good one, for {asked.deadline_s:g} s at most")
-    vpn, name, path = asked_build(asked.build)
+    vpn, name, path = parse_build(asked.build)
     folder = asked.folder / here.partition(" ")[0]
     code = measure(
         AskedRun(

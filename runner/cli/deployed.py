@@ -12,11 +12,11 @@ from runner.data.errors import UsageError, require_known
 from runner.data.files import short
 from runner.data.levels import UPLINK, Params, tunnel_levels
 from runner.lab.places.site import site_rig
-from runner.lab.places.sites import Sites, described, read_sites, real
+from runner.lab.places.sites import Sites, describe_sites, read_sites, real
 from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import SITES
 from runner.vpn import deploy as deployment
-from runner.vpn.page import page, unencrypted
+from runner.vpn.page import encryption_warning, page
 from runner.vpn.plugin import Vpn
 from runner.vpn.recipe import check_offered
 
@@ -38,7 +38,7 @@ def real_sites(inventory: Sites) -> tuple[Site, ...]:
     own = {name: str(machine.wan_address) for name, machine in inventory.machines.items() if machine.wan_address}
     if len(own) == len(inventory.machines):
         ports = {name: machine.wan or "eth0" for name, machine in inventory.machines.items()}
-        return real(described(inventory, ports, own), inventory)
+        return real(describe_sites(inventory, ports, own), inventory)
     with site_rig(inventory, only_look=True, say=tell) as rig:
         return real(rig.sites, inventory)
 
@@ -174,7 +174,7 @@ def deploy(
     check_days(days)
     check_offered(vpn, params)
     refuse_beside(vpn)
-    if warning := unencrypted(vpn, params):
+    if warning := encryption_warning(vpn, params):
         say(warning)
     begin()
     sites, path_mtu = sites_of(site, say)

@@ -16,7 +16,7 @@ from runner.data.levels import EXCHANGES, Params
 from runner.design.experiment import matching_integrity
 from runner.lab.node.logs import tail
 from runner.lab.places import check_spec, open_rig
-from runner.tunnel.bring_up import bring_up, make_secrets, start_services, unsupported
+from runner.tunnel.bring_up import bring_up, make_secrets, start_services, vpn_refusal
 from runner.vpn.plugin import Vpn
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -62,7 +62,7 @@ def shell(
         lab = stack.enter_context(rig.lab(root, logs=logs))
         if node not in lab.nodes:
             raise UsageError(f"this lab has no {node}. Its nodes are: {', '.join(lab.nodes)}")
-        if no := unsupported(lab, vpn, params):
+        if no := vpn_refusal(lab, vpn, params):
             raise CannotRunHere(f"{vpn.name} cannot run here: {no.reason}")
         try:
             secrets = make_secrets(vpn, rig.alone(root, lambda line: None), lab.sites)

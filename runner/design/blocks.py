@@ -62,7 +62,7 @@ class Note:
     links: Sequence[Hyperlink] = ()
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """The lead and the words."""
         return f"{self.lead} {self.words}".lstrip()
 

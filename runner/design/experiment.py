@@ -47,13 +47,13 @@ class Experiment:
     keep: tuple[str, ...] = ()  # factors whose levels are the question itself: a profile leaves none of them out
     own: bool = False  # each VPN's own levels beside those that are varied
     sensible: Callable[[Mapping[str, str]], bool] | None = None  # which combinations can be measured at all
-    optional: Mapping[str, Collection[str]] = field(default_factory=dict)  # of each instrument: see ``settled``
+    optional: Mapping[str, Collection[str]] = field(default_factory=dict)  # of each instrument: see ``with_defaults``
     in_full: tuple[str, ...] = ()  # factors: if levels of one are named, ``wanted`` goes by the longest profile
     # Factor -> of a cell with a chosen level of it: is it measured with it, without it, or both?
     within: Mapping[str, Callable[[Mapping[str, str]], Collection[bool]]] = field(default_factory=dict)
     wanted: Wanted | None = None  # which of these it measures, unless tunnels are named; all, where there is none
 
-    def settled(self, known: Mapping[str, Levels], factors_of: Mapping[str, Mapping[str, Levels]]) -> Experiment:
+    def with_defaults(self, known: Mapping[str, Levels], factors_of: Mapping[str, Mapping[str, Levels]]) -> Experiment:
         """The experiment with its defaults filled in: those of its instruments, ALL of a factor written out, and as
         ``optional`` the factors that are absent unless a user sets them.
 
@@ -88,7 +88,7 @@ class Experiment:
         varied = [dict(zip(named, levels, strict=True)) for levels in itertools.product(*named.values())]
         combined = [params | levels for params in combined for levels in varied]
         for factor, measured in self.within.items():
-            combined = [each for params in combined for each in _within(params, factor, measured)]
+            combined = [each for params in combined for each in _with_and_without(params, factor, measured)]
         combined = _once(combined)
         wanted = [params for params in combined if not any(skip.items() <= params.items() for skip in profile.skip)]
         if self.sensible:
@@ -166,7 +166,7 @@ class Experiment:
         return combinations
 
 
-def _within(
+def _with_and_without(
     params: dict[str, str], factor: str, measured: Callable[[Mapping[str, str]], Collection[bool]]
 ) -> list[dict[str, str]]:
     """The combination with the level of ``factor`` that it has, without it, or both."""

@@ -177,7 +177,7 @@ def between_rates(profile: Profile, lowest_bps: float, highest_bps: float) -> Pr
     kept = {
         name: replace(search, min_rate_bps=lowest_bps, max_rate_bps=highest_bps) for name, search in searches.items()
     }
-    return replace(_noted(profile, change), from_path=False, **kept)
+    return replace(_with_note(profile, change), from_path=False, **kept)
 
 
 def in_turns(profile: Profile, rounds: int | None, slice_s: float | None) -> Profile:
@@ -185,19 +185,19 @@ def in_turns(profile: Profile, rounds: int | None, slice_s: float | None) -> Pro
     change = f"; changed: {rounds} round{'s' * (rounds > 1)} in each tunnel" if rounds else ""
     change += f"; changed: slices of TCP of {slice_s:g} s" if slice_s else ""
     rounds, slice_s = rounds or profile.rounds, slice_s or profile.slice_s
-    return replace(_noted(profile, change), rounds=rounds, slice_s=slice_s)
+    return replace(_with_note(profile, change), rounds=rounds, slice_s=slice_s)
 
 
-def changed(profile: Profile, duration_s: int) -> Profile:
+def with_duration(profile: Profile, duration_s: int) -> Profile:
     """The profile with whole tests of ``duration_s`` seconds, one after another, and with UDP searches whose trials are
     as long."""
-    noted = _noted(profile, f"; changed: whole tests of {duration_s} s, one after another")
+    noted = _with_note(profile, f"; changed: whole tests of {duration_s} s, one after another")
     if profile.udp.engine != "rounds":  # in earlier versions, the search's trials were not changed
         noted = replace(noted, noted_before=())
     return replace(noted, duration_s=duration_s, search_trial_s=float(duration_s), rounds=0)
 
 
-def _noted(profile: Profile, change: str) -> Profile:
+def _with_note(profile: Profile, change: str) -> Profile:
     """The profile with this ``change`` in its notes."""
     before = tuple(note + change for note in profile.noted_before)
     return replace(profile, note=profile.note + change, noted_before=before)

@@ -86,12 +86,14 @@ class Next(NamedTuple):
 @dataclass(frozen=True)
 class Said:
     """An answer in words. ``line``: in one line; ``brief``: what a terminal shows, and ``beside`` where it has room;
-    ``whole``: for what is read from the top; ``steps``: what to do next."""
+    ``whole``: for what is read from the top; ``steps``: what to do next; ``sections``: by their names, of a report that
+    the answer does not lead."""
 
     line: str
-    brief: Sequence[Block]
-    whole: Sequence[Block]
+    brief: Sequence[Block] = ()
+    whole: Sequence[Block] = ()
     beside: Sequence[Block] = ()
+    sections: Mapping[str, Sequence[Block]] = field(default_factory=dict)
     steps: Sequence[Next] = ()
 
 
@@ -112,12 +114,14 @@ class Card:
 class Question(ABC, Generic[Judgement]):
     """A question that a run answers. ``name``: of its file; ``looks_at``: at which shares of a deadline's time its
     ``going`` is asked; ``tunnels``: of each VPN, one after another, that it needs at least; ``latecomers``: VPNs may
-    come into a run that has others, and are compared with them."""
+    come into a run that has others, and are compared with them; ``leads``: its answer comes first in a report, in the
+    place of the rankings."""
 
     name: str
     looks_at: Sequence[float]
     tunnels: int = 1
     latecomers: bool = False
+    leads: bool = True
 
     def is_asked(self, instruments: Collection[str]) -> bool:
         """Is a run that measures with these instruments asked this question?"""

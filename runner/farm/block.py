@@ -79,12 +79,14 @@ def introduce(run: str, images: Sequence[str], again: Mapping[int, str]) -> dict
     it. A finished block with that trial is deleted. Raises CannotRunHere where the machine cannot have the lab images.
     """
     described, packages = machine.describe(images)
-    _unlink(run, [number for number in _finished(run) if number in again and again[number] in _begins(run, number)])
+    _unlink(
+        run, [number for number in _finished_blocks(run) if number in again and again[number] in _begins(run, number)]
+    )
     return {
         "name": machine.name(),
         "machine": described.model_dump(),
         "images": packages,
-        "has": sorted({*_finished(run), *_playing(run)}),
+        "has": sorted({*_finished_blocks(run), *_playing(run)}),
     }
 
 
@@ -139,7 +141,7 @@ def _unlink(run: str, stored: Sequence[int]) -> None:
         (spool() / run / f"{number}{PACKED}").unlink(missing_ok=True)
 
 
-def _finished(run: str) -> list[int]:
+def _finished_blocks(run: str) -> list[int]:
     return [int(path.name.removesuffix(PACKED)) for path in (spool() / run).glob(f"*{PACKED}")]
 
 

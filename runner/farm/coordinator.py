@@ -266,11 +266,11 @@ class Coordinator:
                 continue
             if hand.name not in self._broke_on.get(number, ()):
                 return number
-            if again is None and not self._others(hand, number):
+            if again is None and not self._another_can_try(hand, number):
                 again = number
         return again
 
-    def _others(self, hand: _Hand, number: int) -> bool:
+    def _another_can_try(self, hand: _Hand, number: int) -> bool:
         """Can another machine try this block? It must be of the same kind where kinds share the blocks."""
         return any(
             other.admitted and other.name not in self._broke_on[number]
@@ -288,14 +288,14 @@ class Coordinator:
                 self.todo.insert(0, number)
             self._hands.pop(hand.address, None)  # it is asked again
         elif number is None:
-            self._introduced(hand, answer)
+            self._meet(hand, answer)
         elif answer.error:
             hand.block = number
             self._broke(hand, answer.error)
         else:
             self._came(hand, number, answer.result)
 
-    def _introduced(self, hand: _Hand, answer: JobResult) -> None:
+    def _meet(self, hand: _Hand, answer: JobResult) -> None:
         why = answer.error
         try:
             introduction = None if why else Introduction.model_validate(answer.result)

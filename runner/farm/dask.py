@@ -57,7 +57,7 @@ class DaskWorkers:
         self.address = address
         self._answers: queue.SimpleQueue[JobResult] = queue.SimpleQueue()
         try:
-            self._security = security or _distributed().Security()
+            self._security = security or _import_distributed().Security()
             own = self._security.get_connection_args("client")
             if address.startswith("tls:") and own["ssl_context"] is None:
                 raise CannotRunHere(
@@ -72,7 +72,7 @@ class DaskWorkers:
         logging.disable(logging.CRITICAL)  # what Dask says of a lost scheduler is a traceback
         _unpickle_nothing()
         _bound_messages()
-        self._client = _distributed().Client(
+        self._client = _import_distributed().Client(
             self.address,
             timeout=CONNECT_S,
             set_as_default=False,
@@ -158,11 +158,11 @@ def answer_of(work: Callable[..., Any], *args: Any) -> dict[str, Any]:
     """What a worker sends back, made of what msgpack has: the ``result`` of its work, or the ``error`` in words."""
     error = ""
 
-    def said(raised: BaseException) -> None:
+    def note_error(raised: BaseException) -> None:
         nonlocal error
         error = str(raised) or "it raised without a word"
 
-    with caught(said):
+    with caught(note_error):
         return {"result": work(*args)}
     return {"error": error}
 
@@ -188,7 +188,7 @@ def _unpickle_nothing() -> None:
             serialized.register_serialization_family(name, dumps, NotReadError)
     for reader in (import_module(f"distributed.{name}") for name in ("core", "client")):
         setattr(reader, "clean_exception", lambda *_, **__: (NotReadError, NotReadError(), None))  # noqa: B010
-    _distributed().Client._default_event_handlers = {}  # they print and warn what a worker says
+    _import_distributed().Client._default_event_handlers = {}  # they print and warn what a worker says
 
 
 class MessageTooLongError(OSError):
@@ -206,14 +206,14 @@ def _bound_messages() -> None:
     make_room, split = tcp.host_array, tcp.unpack_frames
 
     def room(n_bytes: int) -> Any:
-        return make_room(_bounded(n_bytes))
+        return make_room(_check_size(n_bytes))
 
     def frames_of(message: Any, **how: Any) -> Any:
         try:
             found = split(message, **how)
         except (struct.error, AssertionError):
             raise OSError("it is no message of Dask's") from None
-        _bounded(len(message) + sum(found[1]))  # with what is still to come
+        _check_size(len(message) + sum(found[1]))  # with what is still to come
         return found
 
     def refuse(_: object) -> Any:
@@ -226,7 +226,7 @@ def _bound_messages() -> None:
             compression.compressions[name] = known._replace(decompress=refuse)
 
 
-def _bounded(n_bytes: int) -> int:
+def _check_size(n_bytes: int) -> int:
     if n_bytes > MOST_MESSAGE:
         raise MessageTooLongError(n_bytes)
     return n_bytes
@@ -262,7 +262,7 @@ def _is_loss(error: BaseException) -> bool:
     return bool(names & {"CancelledError", "FutureCancelledError", "CommClosedError"})
 
 
-def _distributed() -> Any:
+def _import_distributed() -> Any:
     try:
         import distributed
     except ImportError:
@@ -272,13 +272,13 @@ def _distributed() -> Any:
 
 
 @contextmanager
-def connected(farm: str, say: Callable[[str], None] = lambda text: None) -> Iterator[DaskWorkers]:
+def connect_farm(farm: str, say: Callable[[str], None] = lambda text: None) -> Iterator[DaskWorkers]:
     """The workers of ``farm``: ``tls://host:port``, ``tcp://host:port``, or ``local:N``, which starts N of them on this
     machine and says where they can be watched.
 
     Raises CannotRunHere.
     """
-    _distributed()
+    _import_distributed()
     with ExitStack() as stack:
         local = farm.startswith("local:")
         address, security = (
@@ -342,7 +342,7 @@ def _local(count: int, say: Callable[[str], None]) -> Iterator[tuple[str, Any]]:
 def _certificate(folder: Path) -> tuple[Any, list[str]]:
     """A certificate of this call's own with its key in ``folder``: for a client, and as options of Dask's programs."""
     try:
-        security = _distributed().Security.temporary()
+        security = _import_distributed().Security.temporary()
     except ImportError:
         raise CannotRunHere(f"--farm local:N needs the package cryptography: {pip_install('cryptography')}") from None
     certificate, key = folder / "certificate.pem", folder / "key.pem"

@@ -103,14 +103,14 @@ class Keeper:
 def _read(files: Mapping[str, bytes]) -> tuple[Run, list[Trial], list[Slice]]:
     try:
         run = Run.model_validate_json(files["run.json"], strict=True)
-        trials = {(trial := _of(Trial, line)).id: trial for line in _lines(files["trials.jsonl"])}
-        slices = [_of(Slice, line) for line in _lines(files.get("slices.jsonl", b""))]
+        trials = {(trial := _parse_row(Trial, line)).id: trial for line in _lines(files["trials.jsonl"])}
+        slices = [_parse_row(Slice, line) for line in _lines(files.get("slices.jsonl", b""))]
     except ValueError as wrong:
         raise BlockError(f"its answer is not that of this vpneval: {wrong}") from None
     return run, [trial for trial in trials.values() if trial.status != "interrupted"], slices
 
 
-def _of(model: type[Row], line: bytes) -> Row:
+def _parse_row(model: type[Row], line: bytes) -> Row:
     return model.model_validate_json(checked(line), strict=True)
 
 

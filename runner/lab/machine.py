@@ -162,7 +162,7 @@ def modules_gone(release: str = os.uname().release, modules: Path = Path("/lib/m
     )
 
 
-def confined(message: str, apparmor: Path = APPARMOR, profiles: Path = PROFILES) -> str:
+def apparmor_hint(message: str, apparmor: Path = APPARMOR, profiles: Path = PROFILES) -> str:
     """The sentence that names the AppArmor profiles that may have caused a failure; empty where none can have.
 
     ``message`` is what tools and daemons said. A profile may be the cause where it has "Permission denied" and the name

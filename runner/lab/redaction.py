@@ -92,7 +92,7 @@ class Redaction:
         """
         heads, names, size = self._heads, self._names, len(data)  # in this order: learn() may be at work
         clean, copied = list[bytes](), 0
-        for at in self._marks.within(data):
+        for at in self._marks.possible_places(data):
             if at < copied or not (forms := heads.get(data[at : at + SHORTEST])):
                 continue
             left = size - at
@@ -118,7 +118,7 @@ class _Marks:
             if len(word) == SHORTEST:
                 self._table[self._hashes(word)] = True
 
-    def within(self, data: bytes) -> list[int]:
+    def possible_places(self, data: bytes) -> list[int]:
         """The places where one of the words may begin, and all that are too near to the end to tell."""
         ends = max(0, len(data) - SHORTEST + 1)
         return [*map(int, np.flatnonzero(self._table[self._hashes(data)])), *range(ends, len(data))]

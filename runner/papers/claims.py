@@ -80,8 +80,8 @@ def chance_of(value: float, low: float, high: float, between: Ends, blocks: int)
     for bound in between:
         if math.isinf(bound) or (bound <= 0 < low):
             continue  # no value lies beyond it
-        reach = _apart(value, low if bound < value else high)
-        away = _apart(value, bound)
+        reach = _distance(value, low if bound < value else high)
+        away = _distance(value, bound)
         chances.append(2 * float(scipy.stats.t.sf(quantile * away / reach, freedom)) if reach > 0 else 0.0)
     return (max if inside else min)(chances, default=0.0)
 
@@ -98,7 +98,7 @@ def times_longer(value: float, low: float, high: float, between: tuple[float, fl
     """
     lower, upper = between
     reach = [  # towards each bound in the interval: how far the interval reaches, and how far the bound is away
-        (_apart(value, end), _apart(value, bound))
+        (_distance(value, end), _distance(value, bound))
         for bound, end in ((lower, low), (lower, high), (upper, low), (upper, high))
         if low <= bound <= high and (bound < value) == (end < value)
     ]
@@ -120,7 +120,7 @@ def _longer(over: float, blocks: int) -> float:
     return longest
 
 
-def _apart(a: float, b: float) -> float:
+def _distance(a: float, b: float) -> float:
     """The distance of two values: in logarithms, as their intervals were made, where both are positive."""
     return abs(math.log(a / b)) if a > 0 and b > 0 else abs(a - b)
 
@@ -145,7 +145,7 @@ def _may(a: Blocks, b: Blocks) -> Open:
     return open_ends([a[block] for block in shared], [b[block] for block in shared])
 
 
-def apart(a: Blocks, b: Blocks, between: tuple[float, float], published: float | None = None) -> Judgement:
+def compare_unpaired(a: Blocks, b: Blocks, between: tuple[float, float], published: float | None = None) -> Judgement:
     """The claim that ``a`` over ``b`` lies ``between`` two bounds, where the two took no turns with each other: one was
     measured in rounds, say, and the other in repetitions, so that their block numbers are unrelated."""
     ratio, _ = compare_independent([*b.values()], [*a.values()])
@@ -161,7 +161,7 @@ def single(values: Blocks, between: tuple[float, float], published: float | None
     return judgement.model_copy(update={"published": published})
 
 
-def timed(values_s: Blocks, between_s: Ends, published_s: Ends | None = None) -> Judgement:
+def time_within(values_s: Blocks, between_s: Ends, published_s: Ends | None = None) -> Judgement:
     """The claim that a time (s), one for each block, lies ``between_s`` two bounds; ``published_s``: the paper's."""
     return single(values_s, between_s).model_copy(update={"unit": "s", "published_range": published_s})
 
@@ -195,7 +195,7 @@ def all_of(parts: Mapping[str, Callable[[], Judgement]]) -> Judgement:
     failed = {name: one for name, one in judged.items() if one.verdict == "not reproduced"}
     if failed:
         decisive = min(failed, key=lambda name: failed[name].chance or 0.0)
-        result = _shared(failed[decisive], len(judged))
+        result = _judge_among(failed[decisive], len(judged))
     else:
         order: tuple[Verdict, ...] = ("undecided", "incomparable", "unmeasured", "reproduced")
         # Of those that are undecided first one that no longer run decides in the same way.
@@ -211,7 +211,7 @@ def all_of(parts: Mapping[str, Callable[[], Judgement]]) -> Judgement:
     if result.verdict == "undecided" and result.kind != "shared":
         update["longer"] = _longest([one for one in judged.values() if one.verdict == "undecided"])
     systems = [system for one in judged.values() for system in one.systems]
-    return result.of(*systems).model_copy(update=update)
+    return result.with_systems(*systems).model_copy(update=update)
 
 
 def _first_of(missing: Iterable[NotMeasured]) -> tuple[str, str]:
@@ -231,7 +231,7 @@ def _longest(undecided: Sequence[Judgement]) -> float | None:
     return max(known, default=None) if known == longer else None
 
 
-def _shared(judgement: Judgement, among: int) -> Judgement:
+def _judge_among(judgement: Judgement, among: int) -> Judgement:
     """A part that is not reproduced, as one of ``among`` parts that share one error."""
     if sure(judgement.chance, among) or judgement.chance is None:
         chance = None if judgement.chance is None else min(1.0, judgement.chance * among)
@@ -262,13 +262,13 @@ def ratio_of(
 ) -> Callable[[Data], Judgement]:
     """Judges the claim that ``metric`` at ``a`` over that at ``b`` lies ``between`` two bounds."""
 
-    def judged(data: Data) -> Judgement:
+    def judge_ratio(data: Data) -> Judgement:
         first, second = data.blocks(metric, a.vpn, **a.levels), data.blocks(metric, b.vpn, **b.levels)
         if first.keys() & second.keys():
-            return data.of(compare(first, second, between, published), a.vpn, b.vpn)
-        return data.of(by_plain_ip(data, metric, (a, b), between, published), a.vpn, b.vpn)
+            return data.check_scale(compare(first, second, between, published), a.vpn, b.vpn)
+        return data.check_scale(by_plain_ip(data, metric, (a, b), between, published), a.vpn, b.vpn)
 
-    return judged
+    return judge_ratio
 
 
 def by_plain_ip(
@@ -286,7 +286,7 @@ def by_plain_ip(
         shares.append({block: mine[block] / plain[block] for block in mine.keys() & plain.keys()})
     if not all(shares):
         raise NotMeasured("the two were measured in different rounds or repetitions, and plain IP beside one of them")
-    judged = apart(shares[0], shares[1], between, published)
+    judged = compare_unpaired(shares[0], shares[1], between, published)
     return judged.model_copy(update={"reason": f"{judged.reason}; each over plain IP in its own rounds"})
 
 
@@ -311,13 +311,15 @@ def on_ipsec(judge: Judge, other: str = "") -> Callable[[Data], Judgement]:
             raise NotMeasured(f"{vpn} was not measured in this")
         return judgement
 
-    def judged(data: Data) -> Judgement:
-        return beside(partial(of_plane, KERNEL_ESP, data), {USERSPACE: partial(of_plane, USERSPACE_ESP, data)}, other)
+    def judge_planes(data: Data) -> Judgement:
+        return judge_beside(
+            partial(of_plane, KERNEL_ESP, data), {USERSPACE: partial(of_plane, USERSPACE_ESP, data)}, other
+        )
 
-    return judged
+    return judge_planes
 
 
-def beside(decisive: Part, others: Mapping[str, Part], note: str = "") -> Judgement:
+def judge_beside(decisive: Part, others: Mapping[str, Part], note: str = "") -> Judgement:
     """The verdict of ``decisive``, the paper's own system, with what the ``others`` measured beside it, and a ``note``.
 
     Raises NotMeasured where none was measured; where the others alone were, the finding is unmeasured.

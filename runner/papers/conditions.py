@@ -35,7 +35,7 @@ def by_one_driver(judge: Callable[[Data], Judgement]) -> Callable[[Data], Judgem
     decide as they are. Systems of two are compared where the run has both with the same level of the factor
     ``driver``; else their number is shown without a verdict."""
 
-    def judged(data: Data) -> Judgement:
+    def judge_alike(data: Data) -> Judgement:
         try:
             natural = judge(data)
         except NotMeasured as missing:
@@ -57,14 +57,14 @@ def by_one_driver(judge: Callable[[Data], Judgement]) -> Callable[[Data], Judgem
             return natural
         return unlike(natural, "drivers", OTHER_DRIVERS)
 
-    return judged
+    return judge_alike
 
 
 def by_any_driver(judge: Callable[[Data], Judgement]) -> Callable[[Data], Judgement]:
     """``judge`` of one VPN against itself at other levels: by the driver that it chose, or, where the run has none of
     these cells, by one that was chosen for it."""
 
-    def judged(data: Data) -> Judgement:
+    def judge_any(data: Data) -> Judgement:
         try:
             return judge(data)
         except NotMeasured as missing:
@@ -74,7 +74,7 @@ def by_any_driver(judge: Callable[[Data], Judgement]) -> Callable[[Data], Judgem
                     return judge(data.with_driver(driver)).model_copy(update={"note": f"with driver={driver}"})
             raise missing from None
 
-    return judged
+    return judge_any
 
 
 def unlike(judgement: Judgement, kind: Kind, reason: str) -> Judgement:
@@ -88,26 +88,26 @@ def with_instructions(judge: Callable[[str, Data], Judgement]) -> Callable[[str,
     """``judge`` of what a paper explains by the CPU's AES instructions: without a verdict in User Mode Linux, whose
     kernel has no driver for them."""
 
-    def judged(vpn: str, data: Data) -> Judgement:
+    def judge_instructions(vpn: str, data: Data) -> Judgement:
         judgement = judge(vpn, data)
         if data.run.lab.get("guest") != "uml":
             return judgement
         return unlike(judgement, "instructions", NO_INSTRUCTIONS)
 
-    return judged
+    return judge_instructions
 
 
 def says_its_driver(judge: Callable[[Data], Judgement]) -> Callable[[Data], Judgement]:
     """``judge`` of what cryptography costs IPsec beside its other work: in User Mode Linux, whose kernel has no driver
     for the CPU's instructions, the judgement says by what code."""
 
-    def judged(data: Data) -> Judgement:
+    def judge_with_note(data: Data) -> Judgement:
         judgement = judge(data)
         if data.run.lab.get("guest") != "uml" or KERNEL_ESP not in judgement.systems or judgement.note:
             return judgement
         return judgement.model_copy(update={"note": ALIKE["generic"]})
 
-    return judged
+    return judge_with_note
 
 
 def _planes(data: Data, judgement: Judgement) -> set[str]:

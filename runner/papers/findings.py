@@ -132,7 +132,7 @@ class Judgement(Strict):
     note: str = ""
     members: bool = False
 
-    def of(self, *systems: str) -> Judgement:
+    def with_systems(self, *systems: str) -> Judgement:
         """The same, made from the measurements of these plugins."""
         return self.model_copy(update={"systems": list(dict.fromkeys(systems))})
 
@@ -201,10 +201,10 @@ class Data:
     trials: Sequence[Trial]
     basis: Basis = "ratio"
 
-    def of(self, judgement: Judgement, *systems: str) -> Judgement:
+    def check_scale(self, judgement: Judgement, *systems: str) -> Judgement:
         """The judgement, made from measurements of these systems, which are set against each other: without a verdict
         where the run's kernel is no scale for them (runner/papers/scales.py)."""
-        judged = judgement.of(*systems)
+        judged = judgement.with_systems(*systems)
         if self.basis not in COSTS or one_scale(self.run, judged.systems):
             return judged
         return judged.model_copy(
@@ -263,10 +263,10 @@ class Data:
             raise NotMeasured(f"{vpn} has {len(cells)} different trials of {metric} at these levels")
         for block in lower_bounds(trials, metric) & values.keys():
             values[block] = Bound(values[block], (False, True))
-        return settled(values)
+        return drop_first_rounds(values)
 
 
-def settled(values: dict[int, float]) -> dict[int, float]:
+def drop_first_rounds(values: dict[int, float]) -> dict[int, float]:
     """The values without the first rounds of each tunnel that was brought up: TCP's window and the daemon's buffers
     are still small, and a few such slices decide a mean. A tunnel with hardly more rounds keeps them all."""
     if not isinstance(values, RoundValues):

@@ -29,7 +29,7 @@ def group_ratio(data: Data, a: Group, b: Group, between: Ends, published: float 
     ratio, _ = compare_independent(second, first)
     open_to = [[value for blocks in group.values() for value in blocks.values()] for group in (a, b)]
     judged = decide(ratio.ratio, ratio.low, ratio.high, between, ratio.blocks, open_ends(*open_to))
-    return data.of(_of_members(judged, f"{', '.join(a)} to {', '.join(b)}", published), *a, *b)
+    return data.check_scale(_of_members(judged, f"{', '.join(a)} to {', '.join(b)}", published), *a, *b)
 
 
 def group_mean(data: Data, a: Group, between: Ends, published: float | None = None) -> Judgement:
@@ -43,7 +43,7 @@ def group_mean(data: Data, a: Group, between: Ends, published: float | None = No
     if len(means) > 1:
         half = float(scipy.stats.t.ppf(0.975, len(means) - 1) * means.std(ddof=1)) / math.sqrt(len(means))
         low, high = mean - half, mean + half
-    return data.of(_of_members(decide(mean, low, high, between, len(means)), ", ".join(a), published), *a)
+    return data.check_scale(_of_members(decide(mean, low, high, between, len(means)), ", ".join(a), published), *a)
 
 
 def _of_members(judged: Judgement, members: str, published: float | None) -> Judgement:

@@ -38,9 +38,9 @@ class Orders:
         ends = [(one.low, one.high) for one in self.parts.values() if one.low is not None and one.high is not None]
         held, turned = sum(low > 1 for low, _ in ends), sum(high < 1 for _, high in ends)
         judged = share_of(held, held + turned, between).model_copy(update={"note": self.note})
-        return data.of(judged, *self.vpns)
+        return data.check_scale(judged, *self.vpns)
 
-    def every(self, data: Data) -> Judgement:
+    def every_pair(self, data: Data) -> Judgement:
         """The claim that each pair has the same order in each test."""
         judged = all_of({name: partial(_itself, one) for name, one in self.parts.items()})
         return judged.model_copy(update={"note": self.note})

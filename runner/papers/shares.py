@@ -55,7 +55,7 @@ def _tries_that_decide(successes: int, tries: int, between: Ends) -> float | Non
     return None
 
 
-def recovered(trials: Sequence[Trial], metric: str) -> tuple[int, int]:
+def recovery_counts(trials: Sequence[Trial], metric: str) -> tuple[int, int]:
     """After how many of the failures of these trials ``metric`` came to its end, and how many failures there were."""
     details = [
         measurement.detail

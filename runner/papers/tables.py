@@ -98,18 +98,18 @@ def value(formula: str, n: int) -> Fraction:
         return Fraction(0)
     explicit = re.sub(r"(?<=[\dN)])(?=[N(])", "*", formula)
 
-    def of(node: ast.expr) -> Fraction:
+    def evaluate(node: ast.expr) -> Fraction:
         match node:
             case ast.Constant(value=int() | float() as number):
                 return Fraction(str(number))
             case ast.Name(id="N"):
                 return Fraction(n)
             case ast.BinOp(left=left, op=ast.Add(), right=right):
-                return of(left) + of(right)
+                return evaluate(left) + evaluate(right)
             case ast.BinOp(left=left, op=ast.Sub(), right=right):
-                return of(left) - of(right)
+                return evaluate(left) - evaluate(right)
             case ast.BinOp(left=left, op=ast.Mult(), right=right):
-                return of(left) * of(right)
+                return evaluate(left) * evaluate(right)
         raise UsageError(f"{formula!r} is not a formula in N")
 
-    return of(ast.parse(explicit, mode="eval").body)
+    return evaluate(ast.parse(explicit, mode="eval").body)

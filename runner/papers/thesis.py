@@ -38,7 +38,7 @@ def compressing(vpn: str, payload: str) -> str:
     return "adaptive" if (vpn, payload) == ("openvpn", "random") else "on"
 
 
-def at(vpn: str, **levels: str) -> At:
+def plain_cell(vpn: str, **levels: str) -> At:
     """The plain cell of a VPN, AES-128-CBC without compression over TCP, with ``levels`` of it changed."""
     return At(vpn, PLAIN | levels)
 
@@ -93,7 +93,7 @@ def left_of(data: Data, rates: Mapping[str, Blocks], vpn: str, published: float 
     shared = set.intersection(*(set(blocks) for blocks in rates.values()))
     encrypted = {block: rates[vpn][block] / rates["ipip"][block] for block in shared}
     encapsulated = {block: rates["ipip"][block] / rates[claims.BASELINE][block] for block in shared}
-    return data.of(claims.compare(encrypted, encapsulated, LESS, published), vpn, "ipip", claims.BASELINE)
+    return data.check_scale(claims.compare(encrypted, encapsulated, LESS, published), vpn, "ipip", claims.BASELINE)
 
 
 def order(vpn: str, data: Data) -> Orders:
@@ -111,7 +111,7 @@ def same_order(vpn: str, data: Data) -> Judgement:
 
 def same_in_every(vpn: str, data: Data) -> Judgement:
     """Every test: each pair has its order in each of them."""
-    return order(vpn, data).every(data)
+    return order(vpn, data).every_pair(data)
 
 
 def spread(data: Data) -> Judgement:
@@ -122,7 +122,7 @@ def spread(data: Data) -> Judgement:
 def alike_but_3des(vpn: str, data: Data) -> Judgement:
     """SSH forwarding over IPsec with each cipher: within 10 % of 1, but not with 3DES (§5.3: a significant difference,
     in a direction that the text does not say)."""
-    pairs = {c: (at(FORWARD, cipher=c), at(vpn, cipher=c)) for c in (*CIPHERS, "3des-cbc")}
+    pairs = {c: (plain_cell(FORWARD, cipher=c), plain_cell(vpn, cipher=c)) for c in (*CIPHERS, "3des-cbc")}
     ratios = {c: claims.ratio_of("tcp_throughput", *pair, close(0.1)) for c, pair in pairs.items()}
 
     unlike = claims.opposite(ratios["3des-cbc"](data))  # without 3DES it would be another claim
@@ -132,16 +132,16 @@ def alike_but_3des(vpn: str, data: Data) -> Judgement:
 
 def effective(vpn: str, data: Data) -> Judgement:
     """IPsec and SSH forwarding, each over OpenVPN and over SSH with a TUN, at AES-128."""
-    pairs = {f"{a} over {b}": (at(a), at(b)) for a in (vpn, FORWARD) for b in ("openvpn", TUN)}
+    pairs = {f"{a} over {b}": (plain_cell(a), plain_cell(b)) for a in (vpn, FORWARD) for b in ("openvpn", TUN)}
     return claims.all_ratios(data, "tcp_throughput", pairs, MORE)
 
 
 def with_compression(vpn: str) -> dict[str, At]:
     """What the thesis measured of a VPN in its test of compression (§3.5.1, parameter 3), each with its words."""
     return {
-        vpn: at(vpn),
+        vpn: plain_cell(vpn),
         **{
-            f"{vpn} compressing {payload}": at(vpn, compression=compressing(vpn, payload), payload=payload)
+            f"{vpn} compressing {payload}": plain_cell(vpn, compression=compressing(vpn, payload), payload=payload)
             for payload in ("zeros", "random")
         },
     }
@@ -180,13 +180,15 @@ def differs(pairs: Mapping[str, tuple[At, At]], data: Data) -> Judgement:
 
 def technologies() -> dict[str, tuple[At, At]]:
     """Each two of the four, at AES-128 without compression."""
-    return {f"{a} to {b}": (at(a), at(b)) for a, b in combinations(SYSTEMS, 2)}
+    return {f"{a} to {b}": (plain_cell(a), plain_cell(b)) for a, b in combinations(SYSTEMS, 2)}
 
 
 def encryptions() -> dict[str, tuple[At, At]]:
     """In each of the four, each other cipher and AES-128."""
     others = [cipher for cipher in (*CIPHERS, "3des-cbc") if cipher != PLAIN["cipher"]]
-    return {f"{vpn}, {cipher}": (at(vpn, cipher=cipher), at(vpn)) for vpn in SYSTEMS for cipher in others}
+    return {
+        f"{vpn}, {cipher}": (plain_cell(vpn, cipher=cipher), plain_cell(vpn)) for vpn in SYSTEMS for cipher in others
+    }
 
 
 def kinds_of_data() -> dict[str, tuple[At, At]]:
@@ -199,7 +201,7 @@ def kinds_of_data() -> dict[str, tuple[At, At]]:
 
 def costliest(vpn: str, data: Data) -> Judgement:
     """IPsec over IPIP, over IPIP over plain IP, whatever limits plain IP."""
-    levels = {"ipip": TCP, claims.BASELINE: TCP, vpn: at(vpn).levels}
+    levels = {"ipip": TCP, claims.BASELINE: TCP, vpn: plain_cell(vpn).levels}
     return left_of(data, {name: data.blocks("tcp_throughput", name, **of_vpn) for name, of_vpn in levels.items()}, vpn)
 
 
@@ -208,15 +210,15 @@ def better(other: str, data: Data) -> Judgement:
     is what GRE or L2TP carries alone, which encrypts nothing."""
     over = partial(claims.ratio_of, "tcp_throughput")
     bare = f"{FUTURE[PROTECTED[other]]} without encryption"
-    return claims.beside(
-        partial(over(at(other), at("ipsec"), MORE), data),
-        {bare: partial(over(at(PROTECTED[other]), at("ipsec"), MORE), data)},
+    return claims.judge_beside(
+        partial(over(plain_cell(other), plain_cell("ipsec"), MORE), data),
+        {bare: partial(over(plain_cell(PROTECTED[other]), plain_cell("ipsec"), MORE), data)},
     )
 
 
 def blind(data: Data) -> Judgement:
     """TCP throughput of random data with compression over that without: not above 1, in each VPN that compresses."""
-    pairs = {vpn: (at(vpn, compression="on"), at(vpn)) for vpn in SYSTEMS}
+    pairs = {vpn: (plain_cell(vpn, compression="on"), plain_cell(vpn)) for vpn in SYSTEMS}
     return claims.all_ratios(data, "tcp_throughput", pairs, (0.0, 1.1))
 
 
@@ -229,7 +231,9 @@ def at_one_integrity(judge: Callable[[Data], Judgement], data: Data) -> Judgemen
 
 def integrity_matters(data: Data) -> Judgement:
     """TCP throughput at HMAC-SHA-1 over that at HMAC-SHA-256, in each of the four: not within 10 % of 1 in all."""
-    pairs = {vpn: (at(vpn, integrity="hmac-sha1"), at(vpn, integrity=USUAL_INTEGRITY)) for vpn in SYSTEMS}
+    pairs = {
+        vpn: (plain_cell(vpn, integrity="hmac-sha1"), plain_cell(vpn, integrity=USUAL_INTEGRITY)) for vpn in SYSTEMS
+    }
     return claims.opposite(claims.all_ratios(data, "tcp_throughput", pairs, close(0.1)))
 
 

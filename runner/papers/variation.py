@@ -63,7 +63,9 @@ def pooled_variation(data: Data, metric: str, vpns: Sequence[str], limit: float,
     cells = [(vpn, values) for vpn, own in tests.items() for values in own if len(values) >= FEWEST]
     if not cells:
         raise NotMeasured("a coefficient of variation needs three repetitions")
-    judgement = decide(*coefficient([values for _, values in cells]), (0.0, limit)).of(*(vpn for vpn, _ in cells))
+    judgement = decide(*coefficient([values for _, values in cells]), (0.0, limit)).with_systems(
+        *(vpn for vpn, _ in cells)
+    )
     return judgement.model_copy(
         update={"published": limit, "reason": f"pooled over {len(cells)} cells: {judgement.reason}"}
     )

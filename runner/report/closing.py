@@ -12,7 +12,7 @@ from runner.report.scale import above
 def closing(reports: Mapping[str, Report]) -> list[str]:
     """A line for each kernel (empty: the machine's own) that has a report. What no run has measured comes first.
     Another kernel has another scale, so that what was measured under it is told apart."""
-    absent = [set(report.absent) for report in reports.values() if report.judgements]
+    absent = [set(report.absent) for report in reports.values() if report.in_a_line]
     nowhere = sorted(set.intersection(*absent)) if absent else []
     lines = [f"Not measured: {', '.join(nowhere)}, which no kernel here runs."] if nowhere else []
     for kernel, report in reports.items():

@@ -29,7 +29,7 @@ from runner.report import facts
 from runner.report.behaviour import Behaviour, behaviours
 from runner.report.behaviour import section as behaviour_section
 from runner.report.breakdowns import Breakdown, breakdowns
-from runner.report.experiments import ExperimentReport, experiment_report, name_of
+from runner.report.experiments import ExperimentReport, experiment_report
 from runner.report.facts import Fact
 from runner.report.failures import FailureRow
 from runner.report.failures import failures as broken
@@ -40,15 +40,11 @@ from runner.report.limits import section as limits_section
 from runner.report.machines import Lack, Unlike, differing, lacking, left_out, machines_section
 from runner.report.mesh import MeshPoint, mesh_points
 from runner.report.observations import Observation, observations_of
-from runner.report.papers.findings import Findings
-from runner.report.papers.findings import findings as judged
-from runner.report.papers.findings import section as findings_section
-from runner.report.papers.tables import PaperTable, paper_tables
-from runner.report.papers.tables import section as papers_section
 from runner.report.proofs import ProofRow, proofs_of
 from runner.report.ranked_numbers import SUSTAINED, RankedNumber, Sustained, ranked_numbers, sustained
 from runner.report.verdicts import Spread, spreads
 
+SECTIONS = ("limits", "machines", "findings", "behaviour", "timelines", "paper-tables")  # in their order
 COUNTED = ("ok", "failed", "unsupported", "lab_error")
 
 
@@ -78,7 +74,7 @@ class Report(Strict):
     name. ``cores``: of the machine, or of one of them; ``cpu_of``: whose CPU time the CPU cost is. ``bases`` are
     what the rankings were made with, and the page makes them anew from; ``ladders``: of each ranking, the cores that
     each rate takes. ``bases`` and ``ladders`` are not part of report.json.
-    ``answered``: the questions that the run answers, with ``judgements`` as their data; ``in_a_line``: the first of
+    ``judged``: the questions that the run answers, with ``judgements`` as their data; ``in_a_line``: the first of
     these answers; ``absent``: the VPNs that were asked for and have no number, the kernel's first.
     ``asked``: by the first call; None where nothing says it."""
 
@@ -116,11 +112,9 @@ class Report(Strict):
     cores: int | None = None
     cpu_of: str = ""
     experiments: list[ExperimentReport]
-    findings: Findings = Findings()
     breakdowns: list[Breakdown] = []
     failures: list[FailureRow] = []
     behaviour: list[Behaviour] = Field(default=[], description="what a path that is not clean did to each VPN")
-    paper_tables: list[PaperTable] = []
     mesh: list[MeshPoint] = []
     limits: LimitsSection = LimitsSection()
     machines: list[OnMachines] = Field(default=[], description="of a farm: of each ranking, what each machine says")
@@ -131,7 +125,7 @@ class Report(Strict):
     observations: list[Observation]
     bases: list[InstanceOf[Basis]] = Field(default=[], exclude=True)
     ladders: list[list[CoresLadder]] = Field(default=[], exclude=True)
-    answered: list[InstanceOf[Answered]] = Field(default=[], exclude=True)
+    judged: list[InstanceOf[Answered]] = Field(default=[], exclude=True)
     seconds_more: float | None = Field(default=None, description="for how long to go on to decide most pairs")
 
     @property
@@ -139,22 +133,27 @@ class Report(Strict):
         """Do forms show the rankings? They do where weights were asked for, and where the run allows no choice, unless
         it measured nothing that has a weight."""
         counted = not self.rankings or any(ranking.weights.counted for ranking in self.rankings)
-        return self.weighed or (not self.judgements and counted)
+        return self.weighed or (not self.answered and counted)
+
+    @property
+    def answered(self) -> list[Answered]:
+        """The answers that lead the report."""
+        return [one for one in self.judged if one.question.leads]
 
     @property
     def sections(self) -> dict[str, list[Block]]:
-        """The sections by their names, without those that are empty: limits, machines, findings, behaviour, failures,
-        and the papers' tables."""
-        names = {experiment.name: name_of(at) for at, experiment in enumerate(self.experiments)}
-        by_name = {
+        """The sections by their names, without those that are empty: the report's own, and those of questions."""
+        by_name: dict[str, Sequence[Block]] = {
             "limits": limits_section(self.limits),
             "machines": machines_section(self.machines, self.machines_differ, self.machines_lack, self.left_out),
-            "findings": findings_section(self.findings, names),
             "behaviour": behaviour_section(self.behaviour),
             "timelines": failures_section(self.failures),
-            "paper-tables": papers_section(self.paper_tables),
         }
-        return {name: blocks for name, blocks in by_name.items() if blocks}
+        for one in self.judged:
+            by_name |= one.say(self.run_id).sections
+        places = {name: place for place, name in enumerate(SECTIONS)}
+        order = sorted(by_name, key=lambda name: places.get(name, len(places)))
+        return {name: [*by_name[name]] for name in order if by_name[name]}
 
     @property
     def summaries(self) -> list[Summary]:
@@ -185,7 +184,8 @@ def build(
     proofs, proof_of = proofs_of(trials)
     evidence = Evidence(run, trials, weights)
     judged_by = [Answered(question, question.judge(evidence)) for question in questions]
-    answered = [one for one in judged_by if one.question.say(one.judgement, run.run_id)]
+    judged = [one for one in judged_by if one.question.say(one.judgement, run.run_id)]
+    line = next((one.say(run.run_id).line for one in judged if one.question.leads), "")
     pairs = verdicts(all_bases, [ranking.weights.counted.keys() for ranking in rankings], run.looks)
     return Report(
         **_of_run(run),
@@ -195,9 +195,9 @@ def build(
         caveats=facts.caveats(run, trials, rankings) + facts.traffic_caveats(all_bases),
         warnings=facts.warnings(trials),
         drift=facts.drifts(trials),
-        answered=answered,
-        judgements={one.question.name: one.judgement.model_dump(mode="json") for one in answered},
-        in_a_line=answered[0].say(run.run_id).line if answered else "",
+        judged=judged,
+        judgements={one.question.name: one.judgement.model_dump(mode="json") for one in judged},
+        in_a_line=line,
         absent=absent(run, trials),
         weighed=weights is not None,
         rankings=rankings,
@@ -211,11 +211,9 @@ def build(
         cores=run.lab["cores"] if isinstance(run.lab.get("cores"), int) else None,
         cpu_of=facts.cpu_of(trials),
         experiments=experiments,
-        findings=judged(run, trials),
         breakdowns=breakdowns(trials),
         failures=broken(trials, run.metrics),
         behaviour=behaviours(trials),
-        paper_tables=paper_tables(run, trials),
         mesh=mesh_points(trials),
         limits=limited,
         machines=[by_machine for pair in zip(all_bases, rankings, strict=True) if (by_machine := on_machines(*pair))],

@@ -77,10 +77,10 @@ def find_throughput(
         first_rate_bps,
     )
     _refuse_nonsense(goal, budget_s, overhead_s)
-    return _by(engine, Account(measure, overhead_s, budget_s), goal)
+    return _search_with(engine, Account(measure, overhead_s, budget_s), goal)
 
 
-def _by(engine: Engine, account: Account, goal: Goal) -> SearchResult:
+def _search_with(engine: Engine, account: Account, goal: Goal) -> SearchResult:
     if engine == "binary":
         return bisection.bisect(account, goal, *(goal.confirm or THESIS_CONFIRM))
     if engine == "rfc2544":

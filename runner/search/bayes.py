@@ -38,10 +38,10 @@ def search(account: Account, goal: Goal) -> SearchResult:
     except NoNumber as end:
         return account.result(None, flags=frozenset({end.flag}))
     except BudgetSpent:
-        return sampler.unfinished()
+        return sampler.unconfirmed_result()
     if sampler.contradicted_again():
-        return sampler.unfinished()
-    return sampler.confirmed() if goal.confirm else sampler.result()
+        return sampler.unconfirmed_result()
+    return sampler.confirm() if goal.confirm else sampler.result()
 
 
 class Sampler:
@@ -84,7 +84,7 @@ class Sampler:
             bracket.learn(trial, loss_ratio)
             if bracket.narrow:
                 return bracket.middle_bps
-            if bracket.baffled and self.startup_s is None:
+            if bracket.only_near_fails and self.startup_s is None:
                 self.look_for_startup(0.7 * trial.offered_rate_bps)
             else:
                 rate_bps = bracket.next_rate_bps(trial, loss_ratio)
@@ -159,7 +159,7 @@ class Sampler:
         """Is the interval as narrow as asked, from enough trials to be believed?"""
         # fewer trials cannot know that there is little noise, nor that the device stays as it is
         wanted = max(3, min(40, int(LEAST_TRIALS * (0.01 / self.goal.relative_width) ** 2)))
-        enough = len(self.posterior.trials) >= wanted and self.posterior.trusted
+        enough = len(self.posterior.trials) >= wanted and self.posterior.is_trustworthy
         return enough and self.estimate.relative_width <= self.goal.relative_width
 
     def learn(self, *trials: SearchTrial) -> None:
@@ -199,7 +199,7 @@ class Sampler:
         """NoNumber for an estimate outside of the range of rates; BudgetSpent where time alone kept it from a trial."""
         trials, goal = self.account.trials, self.goal
         highest = max(trials, key=lambda trial: trial.offered_rate_bps)
-        if self.estimate.rate_bps > highest.offered_rate_bps and not self.contradicted():
+        if self.estimate.rate_bps > highest.offered_rate_bps and not self.is_contradicted():
             if any(t.sender_short for t in trials) or highest.asked_rate_bps >= goal.max_rate_bps:
                 raise NoNumber("generator_limited")
             raise BudgetSpent  # it could have offered more, had there been time
@@ -223,7 +223,7 @@ class Sampler:
 
     def flags(self) -> frozenset[Flag]:
         """``unstable`` where one throughput does not describe the trials, or they never settled on one."""
-        narrow = self.estimate.relative_width <= UNSETTLED * self.goal.relative_width and self.posterior.trusted
+        narrow = self.estimate.relative_width <= UNSETTLED * self.goal.relative_width and self.posterior.is_trustworthy
         settled = narrow or not self.exhausted
         moved = not settled or unstable(
             self.account.trials, self.goal.loss_ratio, self.estimate, self.account.overhead_s
@@ -237,7 +237,7 @@ class Sampler:
             self.estimate.rate_bps, interval_bps, confirmed_rate_bps, self.flags() | frozenset(flags)
         )
 
-    def unfinished(self) -> SearchResult:
+    def unconfirmed_result(self) -> SearchResult:
         """The highest rate that passed, where the trials are too few to estimate from; None where none did."""
         trials, ratio = self.account.trials, self.goal.loss_ratio
         passed_bps = max((t.offered_rate_bps for t in trials if self.loss(t) <= ratio), default=None)
@@ -251,7 +251,7 @@ class Sampler:
         near = [t for t in kept if abs(math.log(t.offered_rate_bps / rate_bps)) < REACH]
         return statistics.median([t.offered_rate_bps / t.asked_rate_bps for t in near] or [1.0])
 
-    def contradicted(self) -> bool:
+    def is_contradicted(self) -> bool:
         """Does the estimate lie above a rate that failed badly, and that nothing at or above it passed?"""
         failed = self.failed_badly()
         return bool(failed) and self.estimate.rate_bps >= min(t.offered_rate_bps for t in failed)
@@ -265,16 +265,16 @@ class Sampler:
     def contradicted_again(self) -> bool:
         """Is the estimate still contradicted after the rate that says so was offered again? A stall passes then."""
         for _ in range(bisection.VISITS):
-            if not self.contradicted():
+            if not self.is_contradicted():
                 return False
             lowest = min(self.failed_badly(), key=lambda trial: trial.offered_rate_bps)
             try:
                 self.learn(self.offer(lowest.asked_rate_bps, "estimate"))
             except BudgetSpent:
                 break
-        return self.contradicted()
+        return self.is_contradicted()
 
-    def confirmed(self) -> SearchResult:
+    def confirm(self) -> SearchResult:
         """The thesis' verdict (§3.5.1) at the interval's lower end, stepping down where it fails."""
         assert self.goal.confirm is not None
         count, duration_s = self.goal.confirm

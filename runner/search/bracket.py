@@ -33,18 +33,18 @@ class Bracket:
         return math.sqrt(self.passed_bps * self.failed_bps)
 
     @property
-    def baffled(self) -> bool:
+    def only_near_fails(self) -> bool:
         """Is a little too much lost at ever lower rates, with no pass? Then the start-up may be what is lost."""
         return not self.passed_bps and self.near_fails >= 2
 
     def learn(self, trial: SearchTrial, loss_ratio: float) -> None:
         """Learn from one trial, judged by ``loss_ratio``. NoNumber where the range of rates ends before a bracket."""
         if loss_ratio <= self.goal.loss_ratio:
-            self._passed(trial)
+            self._note_pass(trial)
         else:
-            self._failed(trial, loss_ratio)
+            self._note_fail(trial, loss_ratio)
 
-    def _passed(self, trial: SearchTrial) -> None:
+    def _note_pass(self, trial: SearchTrial) -> None:
         self.passed_bps = max(self.passed_bps, trial.offered_rate_bps)
         if self.failed_bps <= self.passed_bps:  # it was an accident; what is known is this rate
             self.failed_bps, self.step = math.inf, STEP
@@ -53,7 +53,7 @@ class Bracket:
             if self.at_limit >= 2:
                 raise NoNumber("generator_limited")
 
-    def _failed(self, trial: SearchTrial, loss_ratio: float) -> None:
+    def _note_fail(self, trial: SearchTrial, loss_ratio: float) -> None:
         self.failed_bps = min(self.failed_bps, trial.offered_rate_bps)
         self.passed_bps = self.passed_bps if self.passed_bps < self.failed_bps else 0.0
         self.near_fails += loss_ratio <= NEAR

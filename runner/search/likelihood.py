@@ -119,13 +119,13 @@ class Devices:
         total = np.sqrt(spread**2 + jitter**2)
         return total * inverse_g(mean / total), spread, none
 
-    def left(self, loss_ratio: float) -> Array:
+    def congestion_loss(self, loss_ratio: float) -> Array:
         """The loss ratio that is left to congestion in a trial of ten seconds."""
         return np.asarray(loss_ratio - self.floor - self.startup_s / CRITERION_S - STALL_S * self.stalls_per_s)
 
     def log_throughput(self, loss_ratio: float) -> Array:
         """Logarithm of the rate (bit/s) where the mean loss of ten seconds is the loss ratio."""
-        share = np.maximum(self.left(loss_ratio), 0.02 * loss_ratio) / (1 + self.livelock)
+        share = np.maximum(self.congestion_loss(loss_ratio), 0.02 * loss_ratio) / (1 + self.livelock)
         spread = np.hypot(self.noise, self.jitter)
         over = np.minimum(spread * inverse_g(share / spread), 0.9)
         for _ in range(2):  # at rate R the noise of x is S·C/R

@@ -162,7 +162,7 @@ class Posterior:
             self._refit()
 
     @property
-    def trusted(self) -> bool:
+    def is_trustworthy(self) -> bool:
         """Are enough hypotheses left for an interval to mean something?"""
         return self.effective >= FEWEST_SHARE / 4
 
@@ -189,6 +189,6 @@ class Posterior:
             float(weight @ devices.stalls_per_s),
             float(weight @ devices.startup_s),
             float(weight @ devices.livelock),
-            float(weight[devices.left(self.loss_ratio) <= 0].sum()),
+            float(weight[devices.congestion_loss(self.loss_ratio) <= 0].sum()),
             due_to_startup,
         )

@@ -89,17 +89,17 @@ class StepwiseSearch:
         return "seed" if self.seeding else "estimate"
 
     @property
-    def limited(self) -> bool:
+    def generator_limited(self) -> bool:
         """Could the generator offer no more? Once a trial has failed, more evidence is needed for that."""
         count = LIMITED if self.seeding else 2 * LIMITED
-        short = [trial for trial in self.trials[-count:] if self._passed(trial) and self._at_limit(trial)]
+        short = [trial for trial in self.trials[-count:] if self._passes(trial) and self._at_limit(trial)]
         return len(short) == count
 
     @property
     def hopeless(self) -> bool:
         """Did even the lowest rate fail, several times?"""
         lowest = [trial for trial in self.trials if trial.asked_rate_bps <= self.min_rate_bps]
-        return len(lowest) >= HOPELESS and not any(map(self._passed, self.trials))
+        return len(lowest) >= HOPELESS and not any(map(self._passes, self.trials))
 
     def next_load(self) -> Offer:
         """The rate to offer next, and for how long."""
@@ -107,16 +107,16 @@ class StepwiseSearch:
         if not self.trials:
             rate_bps = self.first_rate_bps or SEED_BPS
         elif self.seeding:
-            step = growth if self._passed(self.trials[-1]) else 1 / growth
+            step = growth if self._passes(self.trials[-1]) else 1 / growth
             rate_bps = self.trials[-1].offered_rate_bps * step
-        elif self.limited:
+        elif self.generator_limited:
             rate_bps = self.max_rate_bps
         else:
             theta, _ = self._mean(self._total())
             offsets = CAREFUL_OFFSETS if self.careful else OFFSETS
             rate_bps = math.exp(theta + offsets[len(self.trials) % len(offsets)])
             if self.careful:
-                passed_bps = max(trial.offered_rate_bps for trial in self.trials if self._passed(trial))
+                passed_bps = max(trial.offered_rate_bps for trial in self.trials if self._passes(trial))
                 rate_bps = min(rate_bps, passed_bps * CAREFUL_STEP)
         duration_s = min(SEED_S, self.duration_s) if self.seeding else self.duration_s
         return Offer(min(max(rate_bps, self.min_rate_bps), self.max_rate_bps), duration_s)
@@ -125,11 +125,11 @@ class StepwiseSearch:
         """Learn the outcome of a trial."""
         self.trials.append(trial)
         if self.seeding:
-            if len({self._passed(past) for past in self.trials}) == 2:
+            if len({self._passes(past) for past in self.trials}) == 2:
                 self._seed, self._seeds = math.log(self._seed_bps()), len(self.trials)
                 self._centre_at(self._seed)
             return
-        self._log_likelihood.append(self._of(trial))
+        self._log_likelihood.append(self._log_likelihood_of(trial))
         theta, _ = self._mean(self._total())
         if abs(theta - self._centre) > 0.5 * STEP * REACH:
             self._centre_at(theta)
@@ -152,14 +152,14 @@ class StepwiseSearch:
     def reading_bps(self, trial: SearchTrial) -> float:
         """The reading of a single trial: the threshold that it is expected to have had, given all trials."""
         theta, spread = self._mean(self._total())
-        if not self._passed(trial) and trial.loss_ratio <= COLLAPSE:
+        if not self._passes(trial) and trial.loss_ratio <= COLLAPSE:
             return trial.forwarded_rate_bps / (1 - self.loss_ratio)
         offered = math.log(trial.offered_rate_bps)
         # Mean of a logistic variable above or below the offered rate
         at = np.clip((offered - theta) / spread, -30, 30)
         above = 1 / (1 + math.exp(at))
         entropy = -(above * math.log(above) + (1 - above) * math.log(1 - above))
-        beyond = entropy / above if self._passed(trial) else -entropy / (1 - above)
+        beyond = entropy / above if self._passes(trial) else -entropy / (1 - above)
         return math.exp(theta + spread * beyond)
 
     def narrow(self, relative_width: float) -> bool:
@@ -167,7 +167,7 @@ class StepwiseSearch:
         median = self.median()
         return median.high_bps - median.low_bps <= 2 * relative_width * median.rate_bps
 
-    def _passed(self, trial: SearchTrial) -> bool:
+    def _passes(self, trial: SearchTrial) -> bool:
         return trial.loss_ratio <= self.loss_ratio
 
     def _at_limit(self, trial: SearchTrial) -> bool:
@@ -175,8 +175,8 @@ class StepwiseSearch:
 
     def _seed_bps(self) -> float:
         """A rate between the highest pass and the lowest fail above it, or near what the first fail forwarded."""
-        passed_bps = max(trial.offered_rate_bps for trial in self.trials if self._passed(trial))
-        failed = min((t for t in self.trials if not self._passed(t)), key=lambda trial: trial.offered_rate_bps)
+        passed_bps = max(trial.offered_rate_bps for trial in self.trials if self._passes(trial))
+        failed = min((t for t in self.trials if not self._passes(t)), key=lambda trial: trial.offered_rate_bps)
         low, high = sorted((passed_bps, failed.offered_rate_bps))
         return min(max(failed.forwarded_rate_bps, math.cbrt(low * low * high)), high)
 
@@ -186,15 +186,15 @@ class StepwiseSearch:
     def _centre_at(self, theta: float) -> None:
         """Make a grid around ``theta``, with the likelihood of all trials."""
         self._centre = theta
-        self._by_seeds = np.sum([self._of(trial) for trial in self.trials[: self._seeds]], axis=0)
-        self._log_likelihood = [self._of(trial) for trial in self.trials[self._seeds :]]
+        self._by_seeds = np.sum([self._log_likelihood_of(trial) for trial in self.trials[: self._seeds]], axis=0)
+        self._log_likelihood = [self._log_likelihood_of(trial) for trial in self.trials[self._seeds :]]
 
-    def _of(self, trial: SearchTrial) -> Array:
+    def _log_likelihood_of(self, trial: SearchTrial) -> Array:
         """Log likelihood of a trial for each rate (first axis), spread, and share of disturbed trials."""
         offered = math.log(trial.offered_rate_bps)
         theta, spread = self._grid()[:, None, None], SPREADS[None, :, None]
         above = 1 / (1 + np.exp(np.clip((offered - theta) / spread, -50, 50)))  # chance that the threshold is above R
-        if self._passed(trial):
+        if self._passes(trial):
             return np.asarray(np.log(LAPSE + (1 - LAPSE) * (1 - DISTURBED) * above))
         if trial.loss_ratio > COLLAPSE:
             return np.asarray(np.log(LAPSE + (1 - LAPSE) * (DISTURBED + (1 - DISTURBED) * (1 - above))))
@@ -229,14 +229,16 @@ def search(account: Account, goal: Goal) -> SearchResult:
     )
     flags: set[Flag] = set()
     try:
-        while len(rounds.trials) < MOST_TRIALS and not (rounds.limited or rounds.hopeless):
+        while len(rounds.trials) < MOST_TRIALS and not (rounds.generator_limited or rounds.hopeless):
             rounds.learn(account.trial(*rounds.next_load(), rounds.purpose))
             if not rounds.seeding and len(rounds.trials) >= FEWEST_TRIALS and rounds.narrow(goal.relative_width):
                 break
     except BudgetSpent:
         flags.add("unconfirmed")
-    if rounds.limited or rounds.hopeless:
-        return account.result(None, flags=frozenset({"generator_limited" if rounds.limited else "no_throughput"}))
+    if rounds.generator_limited or rounds.hopeless:
+        return account.result(
+            None, flags=frozenset({"generator_limited" if rounds.generator_limited else "no_throughput"})
+        )
     if rounds.seeding:
         return account.result(None, flags=frozenset({"unconfirmed"}))
     median = rounds.median()

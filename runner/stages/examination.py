@@ -27,8 +27,8 @@ from runner.lab.readings.path import RATE_S
 from runner.lab.shape.site import ENCAPSULATION_BYTES, BarePath, Site
 from runner.lab.shape.site_to_site import HOST_TOOLS, Lab
 from runner.sweep.request import site_limits
-from runner.tunnel.bring_up import unsupported
-from runner.tunnel.path import refused
+from runner.tunnel.bring_up import vpn_refusal
+from runner.tunnel.path import path_refusal
 from runner.vpn.plugin import Vpn
 
 FULL = 0.75  # share of the rate that a test may send at: a path that carries it may carry more
@@ -102,7 +102,7 @@ def vpn_checks(lab: Lab, plugins: Sequence[Vpn]) -> list[Check]:
         for title, params in (("comparable", vpn.comparable), ("recommended", vpn.recommended)):
             if title == "recommended" and params == vpn.comparable:
                 continue
-            no = unsupported(lab, vpn, params)
+            no = vpn_refusal(lab, vpn, params)
             says = no.reason if no else f"{vpn.title} works with the cipher {params['cipher']}"
             checks.append(Check(f"vpn {vpn.name} ({title})", "warning" if no else "ok", says, vpn.name, title))
     return checks
@@ -113,7 +113,7 @@ def module_checks(rig: SiteRig, lab: Lab, plugins: Sequence[Vpn], of_vpns: Seque
     that runs there uses is there, whatever the kernel tells of its modules."""
     refusals = {check.vpn for check in of_vpns if check.level != "ok"}
     used = {module for vpn in plugins if vpn.name not in refusals for module in vpn.modules.split()}
-    vpns = [vpn for vpn in plugins if vpn.name in refusals and not refused(lab, vpn)]
+    vpns = [vpn for vpn in plugins if vpn.name in refusals and not path_refusal(lab, vpn)]
     modules = sorted({module for vpn in vpns for module in vpn.modules.split()} - used)
     says = {name: lacking(connection, modules) for name, connection in rig.gateways.items()}
     return [Check(f"modules {name}", "warning", text) for name, text in says.items() if text]

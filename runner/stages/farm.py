@@ -23,7 +23,7 @@ from runner.data.store import Store, open_store
 from runner.data.trials import Invocation, Machine, Run
 from runner.farm import block
 from runner.farm.coordinator import Coordinator
-from runner.farm.dask import DaskWorkers, check_farm, connected
+from runner.farm.dask import DaskWorkers, check_farm, connect_farm
 from runner.farm.keep import Keeper
 from runner.farm.machine import differences, most_frequent, parse_equal
 from runner.lab.software.image import Image
@@ -71,10 +71,10 @@ def play(request: Request, folder: Path, say: Callable[[str], None]) -> Outcome:
     farm = FarmAsked(request.asked)
     with ExitStack() as stack:
         # A farm that is not there leaves no empty run folder behind.
-        workers = None if is_there(folder / "run.json") else stack.enter_context(connected(farm.farm, say))
+        workers = None if is_there(folder / "run.json") else stack.enter_context(connect_farm(farm.farm, say))
         store = stack.enter_context(open_store(folder))
         stack.enter_context(on_disk(store))
-        request = _seeded(request, store)
+        request = _with_stored_seed(request, store)
         todo, outcome = missing(request, store), Outcome()
         keeper = Keeper(store, outcome)
         machine_of = {trial.repetition: trial.machine for trial in store.trials if trial.machine}
@@ -83,7 +83,7 @@ def play(request: Request, folder: Path, say: Callable[[str], None]) -> Outcome:
         store.trials = []  # nobody needs them any more, and a farm has many
         call = _Call(farm, request, store, keeper, say, machine_of, began, measured)
         if todo:
-            _spread(workers or stack.enter_context(connected(farm.farm, say)), request, todo, call)
+            _spread(workers or stack.enter_context(connect_farm(farm.farm, say)), request, todo, call)
             if keeper.run is None:
                 raise CannotRunHere(outcome.stopped or "the farm has measured nothing")
         return outcome
@@ -117,12 +117,12 @@ def _spread(workers: DaskWorkers, request: Request, todo: list[int], call: _Call
         else:
             workers.everywhere(block.forget, key)
     except KeyboardInterrupt:
-        call.ended("interrupted", outcome)
+        call.record_end("interrupted", outcome)
         say("vpneval ends what the machines measure.")
         workers.everywhere(block.stop, key, sorted(keeper.kept))
         safe = f"interrupted; what was measured is safe in {store.folder}"
         raise Interrupted(f"{safe}. To continue: the same command with --out {word(store.folder)}") from None
-    call.ended(f"stopped: {outcome.stopped}" if outcome.stopped else "complete", outcome)
+    call.record_end(f"stopped: {outcome.stopped}" if outcome.stopped else "complete", outcome)
 
 
 @dataclass
@@ -202,7 +202,7 @@ class _Call:
         self.before = run.invocations
         self.keeper.begin(run.model_copy(update={"invocations": [*self.before, self.call]}))
 
-    def ended(self, how: str, outcome: Outcome) -> None:
+    def record_end(self, how: str, outcome: Outcome) -> None:
         """Write into run.json how this call ended."""
         if self.keeper.run is None:
             return
@@ -254,7 +254,7 @@ def measure_block(path: Path, watch: Watch) -> None:
         raise LabError(outcome.stopped)
 
 
-def _seeded(request: Request, store: Store) -> Request:
+def _with_stored_seed(request: Request, store: Store) -> Request:
     """The request with the seed of the folder's first call. Raises UsageError where its run.json cannot be read."""
     path = store.folder / "run.json"
     return replace(request, asked=request.asked.changed(seed=read_run(path).seed)) if is_there(path) else request

@@ -33,7 +33,7 @@ from runner.lab.kernels.boot import Kernel, Say, run_in
 from runner.lab.node.lines import Bounded, json_of
 from runner.lab.places import open_rig
 from runner.sweep.request import Request, resolve
-from runner.tunnel.bring_up import unsupported
+from runner.tunnel.bring_up import vpn_refusal
 from runner.vpn.plugin import Vpn
 
 TITLES = {"uml": "User Mode Linux", "qemu:trixie": "Debian 13 in QEMU", "qemu:bookworm": "Debian 12 in QEMU"}
@@ -117,7 +117,7 @@ def ask_here(request: Request) -> Answers:
         lab = stack.enter_context(rig.lab(rig.image(request.asked.image), logs=logs))
         reasons = {}
         for vpn in request.vpns:
-            no = unsupported(lab, vpn, vpn.comparable)
+            no = vpn_refusal(lab, vpn, vpn.comparable)
             reasons[vpn.name] = no.reason if no else ""
         return reasons
 

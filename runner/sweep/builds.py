@@ -42,7 +42,7 @@ def builds_of(asked: AskedRun, named: Set[str]) -> list[Vpn]:
 
 def load_build(text: str) -> tuple[Vpn, Vpn]:
     """What ``--build`` asks for: the plugin, and the same with the build, called VPN@NAME. Raises UsageError."""
-    name, build_name, path = builds.asked(text)
+    name, build_name, path = builds.parse_build(text)
     plugin = load_vpn(name)
     build = builds.read(plugin.name, build_name, path, [*plugin.software.tools], plugin.sign.programs)
     return plugin, load_vpn_as(name, partial(with_build, build=build))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 
-from runner.catalogue import blamed, instruments
+from runner.catalogue import describe_fault, instruments
 from runner.data.errors import UsageError
 from runner.data.foreign import caught
 from runner.data.levels import BASELINE, TUNNEL_FACTORS, UPLINK, VARIANTS
@@ -291,4 +291,4 @@ def expected_trial_s(trial: Planned, profile: Profile) -> float:
 
 
 def _blame(instrument: Instrument, broken: BaseException) -> None:
-    raise UsageError(blamed(instrument, broken)) from broken
+    raise UsageError(describe_fault(instrument, broken)) from broken

@@ -28,14 +28,14 @@ from runner.data.needs import Needs
 from runner.data.numbers import rate_bps
 from runner.data.trials import Cell, ExperimentRecord, Trial
 from runner.design.experiment import Experiment
-from runner.design.profile import PROFILES, Profile, between_rates, changed, in_turns
+from runner.design.profile import PROFILES, Profile, between_rates, in_turns, with_duration
 from runner.design.question import Question
 from runner.lab import kernels
 from runner.lab.kernels.boot import Kernel
 from runner.lab.machine import LEAST_LABS
 from runner.lab.names import image_names
 from runner.lab.places import check_spec, check_uplinks
-from runner.lab.places.hours import checked
+from runner.lab.places.hours import validate_hours
 from runner.ranking.basis import measured_metrics
 from runner.ranking.weights import Weights, parse_weights
 from runner.sweep.builds import BUILD_INSTANCE_S, builds_of, with_builds
@@ -231,7 +231,7 @@ def site_limits(lab: str, max_rate: str, between: str) -> dict[str, Any]:
     if given and not lab.startswith("site:"):
         raise UsageError(f"{given[0]} protects the path of a site lab: give --lab site:SITES.toml, too")
     try:
-        limits: dict[str, Any] = {"between": checked(between)} if between else {}
+        limits: dict[str, Any] = {"between": validate_hours(between)} if between else {}
     except ValueError as wrong:
         raise UsageError(f"--between {wrong}") from None
     return limits | ({"max_rate_bps": rate_bps(max_rate)} if max_rate else {})
@@ -244,13 +244,13 @@ def _profile(name: str, duration_s: int | None, lab: str, search_rates: str) -> 
     if duration_s is not None:
         if not 1 <= duration_s <= LONGEST_S:
             raise UsageError(f"--duration must be a whole number of seconds from 1 to {LONGEST_S}, not {duration_s}")
-        profile = changed(profile, duration_s)
+        profile = with_duration(profile, duration_s)
     return between_rates(profile, *_search_rates(lab, search_rates)) if search_rates else profile
 
 
 def _last_so_long(request: Request, duration_s: int) -> bool:
     """Is any test longer where ``--duration`` is?"""
-    longer = changed(request.profile, duration_s + 1)
+    longer = with_duration(request.profile, duration_s + 1)
     tests = [Planned(cell, 1) for cell in request.cells]
     return any(expected_trial_s(test, longer) != expected_trial_s(test, request.profile) for test in tests)
 

@@ -22,7 +22,7 @@ from runner.sweep.conductor import Conductor
 from runner.sweep.request import Request
 from runner.sweep.run_record import describe, measured_vpns, membership, wanted
 from runner.sweep.settings import Stage
-from runner.tunnel.bring_up import unsupported
+from runner.tunnel.bring_up import vpn_refusal
 from runner.vpn.plugin import Vpn
 
 
@@ -198,7 +198,7 @@ def _that_run_here(rest: Rest, vpns: list[Vpn], room: int) -> list[Vpn]:
             if len(group) == room:
                 break
             try:
-                runs = not unsupported(lab, vpn, vpn.recommended)
+                runs = not vpn_refusal(lab, vpn, vpn.recommended)
             except PluginError as broken:
                 conductor.watcher.say(f"{vpn.name} is left out: {broken}")
                 runs = False

@@ -22,7 +22,7 @@ from runner.data.trials import Run
 from runner.data.wan import conditions
 from runner.design.profile import Profile
 from runner.instruments.tools.iperf import check_version
-from runner.instruments.traffic.calibration import calibrated, lengths_of, most
+from runner.instruments.traffic.calibration import calibrate, highest_limits, lengths_of
 from runner.lab import machine
 from runner.lab.node.namespaces import NamespaceNode
 from runner.lab.places import Rig, open_rig, rootless
@@ -148,7 +148,7 @@ def _calibrate(lab: Lab, request: Request, run: Run) -> None:
         return
     if request.profile.wan_rate_bps:
         wan.clear(lab)
-    limits = most(generator_limits(run.lab), calibrated(lab, load_vpn(BASELINE), lengths))
+    limits = highest_limits(generator_limits(run.lab), calibrate(lab, load_vpn(BASELINE), lengths))
     if limits:
         run.lab["generator"] = [limit.model_dump() for limit in limits]
 

@@ -11,7 +11,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from runner.catalogue import blamed
+from runner.catalogue import describe_fault
 from runner.data.errors import (
     CommandError,
     InstrumentError,
@@ -103,12 +103,12 @@ class RunningTrial:
             self._attempt(Go.END, 0)
         if not self.over and (self.rows or self._failure):
             reason = self._failure or "the run ended in the middle of a slice"
-            self._ended_early(reason, noise.since(self._quiet, lab=self.bench.lab), self._saw)
+            self._ended_early(reason, noise.noise_since(self._quiet, lab=self.bench.lab), self._saw)
 
     def end_without(self, reason: str) -> None:
         """End the trial where nothing can be measured any more. Writes its line where it has slices. Raises OSError."""
         if self.rows and self.turning and not self.over:
-            self._ended_early(reason, noise.since(self._quiet, lab=self.bench.lab))
+            self._ended_early(reason, noise.noise_since(self._quiet, lab=self.bench.lab))
 
     def close(self) -> None:
         """Let the instrument clean up. Where it cannot, the next trial gets another tunnel. Raises LabError."""
@@ -168,7 +168,7 @@ class RunningTrial:
         check_alive(self.bench.lab)
         self._left_behind(error)
         explained = isinstance(error, PluginError)
-        self._write(status="failed", reason=str(error) if explained else blamed(self.planned.instrument, error))
+        self._write(status="failed", reason=str(error) if explained else describe_fault(self.planned.instrument, error))
 
     def _left_behind(self, error: BaseException) -> None:
         """Let the next trial get another tunnel: nobody knows what an instrument left in this one that ended so."""
@@ -207,7 +207,7 @@ class RunningTrial:
         self.records.found(self.planned, self.rows[-1].values)
 
     def _finish(self, measured: Any) -> None:
-        around = noise.since(self._quiet, lab=self.bench.lab)
+        around = noise.noise_since(self._quiet, lab=self.bench.lab)
         if isinstance(measured, Measured) and self.turning:
             metrics = [metric.name for metric in self.planned.instrument.metrics]
             measured.measurements = with_values(measured.measurements, self.rows, metrics)
@@ -220,7 +220,7 @@ class RunningTrial:
     def _failed(self, error: Exception, no_result: bool) -> None:
         """Handle a failed slice: begin the trial again, or end it with the slices that it has, or without a number.
         ``no_result``: the instrument failed to give its result, not a slice."""
-        around = noise.since(self._quiet, lab=self.bench.lab)
+        around = noise.noise_since(self._quiet, lab=self.bench.lab)
         check_alive(self.bench.lab)
         if isinstance(error, InstrumentError):
             raise error
@@ -252,7 +252,7 @@ class RunningTrial:
         if not ending and self._repairs <= REPAIRS:
             self._notes.append(f"begun again after {len(self.rows)} slices: {died}")
         elif self.turning and self.rows:
-            self._ended_early(str(died), noise.since(self._quiet))
+            self._ended_early(str(died), noise.noise_since(self._quiet))
         else:
             self.usable = False  # the next trial gets another lab
             self._write(status="lab_error", reason=str(died))

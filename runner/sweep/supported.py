@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from runner.catalogue import blamed, instruments
+from runner.catalogue import describe_fault, instruments
 from runner.data.errors import InstrumentError, PluginError, Unsupported, UsageError, VpnevalError
 from runner.data.foreign import caught
 from runner.data.levels import tunnel_levels
@@ -18,7 +18,7 @@ from runner.lab.shape.site_to_site import Lab
 from runner.sweep import cpu_quota, crypto_driver
 from runner.sweep.settings import Stage
 from runner.tunnel import inner
-from runner.tunnel.bring_up import unsupported
+from runner.tunnel.bring_up import vpn_refusal
 from runner.tunnel.path import no_underlay
 from runner.vpn.plugin import Vpn
 
@@ -65,14 +65,14 @@ class _Asking:
         key = (cell.vpn, *levels.items())
         if key not in self.tunnels:
             try:
-                self.tunnels[key] = unsupported(self.lab, vpn, levels)
+                self.tunnels[key] = vpn_refusal(self.lab, vpn, levels)
             except (PluginError, InstrumentError) as broken:
                 self.tunnels[key] = broken
         if isinstance(no := self.tunnels[key], PluginError | InstrumentError):
             raise no
         on_wan = conditions(cell.params, self.rate_bps)
         if on_wan not in self.wans:
-            self.wans[on_wan] = wan.unsupported(self.lab, on_wan)
+            self.wans[on_wan] = wan.conditions_refusal(self.lab, on_wan)
         no = no or no_underlay(self.lab, vpn, cell.params) or self._no_inner(instrument, vpn, cell)
         no = no or self.wans[on_wan]
         return no or self._refuses(instrument, vpn, cell) or refused(self.lab, vpn, cell.params)
@@ -81,11 +81,11 @@ class _Asking:
         """Why IPv6 cannot be between the sites, or cannot be measured there; None where it can, or is not asked for."""
         if cell.params.get("inner") == "6" and not instrument.inner_ipv6:
             return Unsupported(f"the instrument {instrument.name} sends IPv4 only: --set inner=both has IPv6 beside it")
-        return inner.refused(self.lab, vpn) if "inner" in cell.params else None
+        return inner.ipv6_refusal(self.lab, vpn) if "inner" in cell.params else None
 
     def _refuses(self, instrument: Instrument, vpn: Vpn, cell: Cell) -> Unsupported | None:
         def blame(broken: BaseException) -> None:
-            raise UsageError(blamed(instrument, broken)) from broken
+            raise UsageError(describe_fault(instrument, broken)) from broken
 
         with caught(blame, VpnevalError):
             no = instrument.refuses(self.lab, vpn, cell.params)

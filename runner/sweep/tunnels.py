@@ -19,14 +19,14 @@ from runner.data.trials import Cell
 from runner.data.wan import Conditions, conditions
 from runner.instruments.instrument import Asked, at_once
 from runner.instruments.result import Measured
-from runner.lab.machine import confined
+from runner.lab.machine import apparmor_hint
 from runner.lab.node.logs import tail
 from runner.lab.node.probing import own_fault
 from runner.lab.readings.awake import Awake
 from runner.lab.readings.wan import verify
 from runner.lab.redaction import hide, is_public
 from runner.lab.shape import wan
-from runner.lab.shape.site import Site, beside, peers_of
+from runner.lab.shape.site import Site, helper_site, peers_of
 from runner.lab.shape.site_to_site import SITES, Lab, check_alive, over_ipv6
 from runner.lab.shape.topologies import Topology, topology_lab
 from runner.lab.software.checksums import damage
@@ -148,7 +148,7 @@ class TunnelBuilder:
         private = {text.strip(): f"<{name}>" for name, text in keys.items() if not is_public(name, text)}
         files = {me.name: self.vpn.render(me, peers_of(me, lab.sites), levels, keys) for me in lab.sites}
         if name := self.vpn.beside:
-            files[name] = self.vpn.render_beside(beside(lab.sites[0], name), lab.sites, levels, keys)
+            files[name] = self.vpn.render_beside(helper_site(lab.sites[0], name), lab.sites, levels, keys)
         with open_file(path, "w") as kept:
             for node, texts in files.items():
                 for name, text in texts.items():
@@ -253,7 +253,7 @@ class RunContext:
         what = str(error) or repr(error)
         reason = (what if isinstance(error, VpnevalError | TimeoutError) else repr(error)) + tail(folder)
         said = (f"{' '.join(error.argv[:1])}: {error.stderr}" if isinstance(error, CommandError) else "") + tail(folder)
-        if self.stage.rig.stands != 1 and (why := confined(said)):  # the labs are on this machine
+        if self.stage.rig.stands != 1 and (why := apparmor_hint(said)):  # the labs are on this machine
             reason += f"\n{why}"
         proof = error.proof if isinstance(error, ProofError) else None
         seen = Measured(attempt=error.attempt if isinstance(error, MeasurementError) else {})

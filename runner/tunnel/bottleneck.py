@@ -84,7 +84,7 @@ def fragments_in(before: Mapping[str, Counters], after: Mapping[str, Counters]) 
 def pieces_in(before: Mapping[str, Counters], after: Mapping[str, Counters], seconds: float) -> Pieces:
     """The fragments of these ``seconds``."""
 
-    def grown(what: str) -> int:
+    def counter_increase(what: str) -> int:
         return sum(after[name]["ip"].get(what, 0) - before[name]["ip"].get(what, 0) for name in after)
 
     sent = sum(
@@ -94,9 +94,9 @@ def pieces_in(before: Mapping[str, Counters], after: Mapping[str, Counters], sec
         if port != "lo"
     )
     return Pieces(
-        made=grown("FragCreates"),
-        arrived=grown("ReasmReqds"),
-        failed=grown("ReasmFails"),
+        made=counter_increase("FragCreates"),
+        arrived=counter_increase("ReasmReqds"),
+        failed=counter_increase("ReasmFails"),
         packets=max(0, sent),
         seconds=round(seconds, 1),
     )

@@ -14,18 +14,18 @@ from runner.data.foreign import caught
 from runner.data.levels import Params
 from runner.data.trials import Evidence, Proof
 from runner.lab import probes
-from runner.lab.machine import confined, modules_gone
+from runner.lab.machine import apparmor_hint, modules_gone
 from runner.lab.node import PATIENCE, LabNode, Node, Process, wait_until
 from runner.lab.redaction import KNOWN
-from runner.lab.shape.site import TCP_PORTS, Site, beside, peers_of
+from runner.lab.shape.site import TCP_PORTS, Site, helper_site, peers_of
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.shape.topologies import Topology
 from runner.lab.software import builds, layers
 from runner.lab.software.checksums import damage
 from runner.tunnel.contradiction import refuse_contradiction, refuse_other_exchange
 from runner.tunnel.inner import ipv6_through
-from runner.tunnel.path import refused
-from runner.tunnel.proof import ANSWER_PORT, answered, answers, prove, renew_answering, start_answering
+from runner.tunnel.path import path_refusal
+from runner.tunnel.proof import ANSWER_PORT, answers, has_answer, prove, renew_answering, start_answering
 from runner.vpn.plugin import Secrets, Vpn, confidential, entry
 
 UP_WITHIN_S = 15.0 * PATIENCE
@@ -76,10 +76,12 @@ class Bench:
         self.close()
         self.lab, self.tunnel = self.renewal()
 
-    def shared(self, name: str, make: Callable[[], AbstractContextManager[Any]], *, port: str = "") -> Any:
-        """What the measurements in this tunnel share: made at first use, ended with the tunnel, made anew in a new one.
+    def get_shared(self, name: str, make: Callable[[], AbstractContextManager[Any]], *, port: str = "") -> Any:
+        """The thing called ``name`` that the measurements in this tunnel share. The first call makes it by ``make``; it
+        ends with the tunnel.
 
-        ``port``: the port of a host that it holds. What held it before is ended. Raises what ``make`` raises.
+        ``port``: the port of a host that it occupies; what occupied that port before is ended. Raises what ``make``
+        raises.
         """
         if name not in self._shared:
             self.free(port)
@@ -88,23 +90,23 @@ class Bench:
         return self._shared[name][0]
 
     def free(self, port: str) -> None:
-        """End what the measurements share and what holds this port of a host."""
+        """End each shared thing that occupies this port of a host."""
         for name in [name for name, (_, _, held) in self._shared.items() if port and held == port]:
             self.forget(name)
 
     def forget(self, name: str) -> None:
-        """End one thing that the measurements share: it is made anew at its next use."""
+        """End one shared thing; its next use makes a new one."""
         if name in self._shared:
             self._shared.pop(name)[1].close()
 
     def close(self) -> None:
-        """End what the measurements share."""
+        """End everything that the measurements share."""
         for name in reversed([*self._shared]):
             self.forget(name)
 
     def carries_payload(self) -> bool:
-        """Does the far host still answer through the tunnel, within a second? Raises InstrumentError where it was not
-        the tunnel's fault that it did not."""
+        """Does the far host still answer through the tunnel, within a second? Raises InstrumentError if it did not only
+        because its probe had died."""
         if answers(self.lab.host1, self.address):
             return True
         if renew_answering(self.lab) and answers(self.lab.host1, self.address):
@@ -171,10 +173,10 @@ def missing_tools(node: Node, vpn: Vpn) -> list[str]:
     return [tool for tool in vpn.software.tools if not any(path == tool or path.endswith(f"/{tool}") for path in paths)]
 
 
-def unsupported(lab: Lab, vpn: Vpn, params: Params) -> Unsupported | None:
+def vpn_refusal(lab: Lab, vpn: Vpn, params: Params) -> Unsupported | None:
     """Why the VPN cannot run in this lab, by the path, the tools, or the plugin's live probe on a gateway; else
     None. Raises InstrumentError where the lab's software is damaged."""
-    if no := refused(lab, vpn):
+    if no := path_refusal(lab, vpn):
         return no
     if vpn.software.version and lab.kind != "netns":
         own = vpn.name.partition("@")[0]
@@ -188,7 +190,7 @@ def unsupported(lab: Lab, vpn: Vpn, params: Params) -> Unsupported | None:
             raise
         if no:
             refuse_damage(lab, vpn)
-            why = modules_gone() if no.cause == "no kernel" else confined(no.said)
+            why = modules_gone() if no.cause == "no kernel" else apparmor_hint(no.said)
             return replace(no, reason=f"{no.reason} ({why})") if why and lab.shared_kernel else no
     return None
 
@@ -222,7 +224,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     first_payload = lab.host1.spawn(*ask, log="first-payload")
     started = time.monotonic()
     start(lab, vpn, params)
-    if not answered(lab.host1, _ended(first_payload)):
+    if not has_answer(lab.host1, _exit_code(first_payload)):
         if renew_answering(lab):
             raise InstrumentError("the far host's answering probe had died before the tunnel was up")
         raise TimeoutError(f"no payload came through the tunnel within {UP_WITHIN_S:g} s: {_states(lab, vpn)}")
@@ -253,9 +255,9 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     return Tunnel(address, setup_s, evidence, proof, timers)
 
 
-def _ended(first_payload: Process) -> int:
-    """The exit code of the program that asks for the first payload. Raises InstrumentError where it does not end in its
-    time, because somebody stopped it."""
+def _exit_code(first_payload: Process) -> int:
+    """The exit code of the program that asks for the first payload. Raises InstrumentError if it has not ended long
+    after its own time limit, which happens only if somebody stopped it."""
     try:
         return first_payload.wait(UP_WITHIN_S + 5)
     except TimeoutError as late:
@@ -264,9 +266,8 @@ def _ended(first_payload: Process) -> int:
 
 
 def start(lab: Lab, vpn: Vpn, params: Params) -> None:
-    """Start the VPN on every gateway, the last site's first; before them what it needs beside. Where one end must be
-    first, the next one waits until what the last one has sent is there: a ping comes behind it. Without an answer,
-    2 s."""
+    """Start the helper node, if the VPN needs one, then the VPN on every gateway, the last site's first. If one end
+    must be first, ping its peers (2 s at most) before the next start, so that its first packets have arrived."""
     start_beside(lab, vpn, params)
     for site in reversed(lab.sites):
         gateway, peers = lab.gateway(site), peers_of(site, lab.sites)
@@ -276,11 +277,11 @@ def start(lab: Lab, vpn: Vpn, params: Params) -> None:
 
 
 def prepare_beside(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> None:
-    """Make the node that the VPN needs beside its gateways, if any, with software and files. Of one that is there, what
-    runs is ended. Raises LabError, and MeasurementError where the lab has no place for it."""
+    """Make the node that the VPN needs beside its gateways, if any, with its software and files. If it exists already,
+    end what runs on it. Raises LabError, and MeasurementError if the lab has no place for the node."""
     if not vpn.beside:
         return
-    me = beside(lab.sites[0], vpn.beside)
+    me = helper_site(lab.sites[0], vpn.beside)
     if vpn.beside not in lab.nodes:
         if lab.plug_in is None:
             raise MeasurementError(f"this lab has no place for a {vpn.beside}")
@@ -298,21 +299,22 @@ def prepare_beside(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> None
 def start_beside(lab: Lab, vpn: Vpn, params: Params) -> None:
     """Start the node that the VPN needs beside its gateways, if any."""
     if vpn.beside:
-        vpn.start_beside(lab.nodes[vpn.beside], beside(lab.sites[0], vpn.beside), lab.sites, params)
+        vpn.start_beside(lab.nodes[vpn.beside], helper_site(lab.sites[0], vpn.beside), lab.sites, params)
 
 
 def _states(lab: Lab, vpn: Vpn) -> str:
-    """What each gateway's plugin says of its tunnel, and which of its daemons have ended: for a failure's reason."""
+    """What each gateway's plugin says about its tunnel, and which daemons have ended. It becomes part of a failure's
+    reason."""
     states = [f"{vpn.beside}: {log} has ended with {how}" for log, how in _ended_beside(lab, vpn).items()]
     for site in lab.sites:
         gateway = lab.gateway(site)
-        ended = "".join(f", but {log} has ended with {how}" for log, how in gateway.ended().items())
+        ended = "".join(f", but {log} has ended with {how}" for log, how in gateway.ended_commands().items())
         states.append(f"{site.name}: {_state(vpn, gateway, site, peers_of(site, lab.sites))}{ended}")
     return "; ".join(states)
 
 
 def _ended_beside(lab: Lab, vpn: Vpn) -> dict[str, str]:
-    return lab.nodes[vpn.beside].ended() if vpn.beside else {}
+    return lab.nodes[vpn.beside].ended_commands() if vpn.beside else {}
 
 
 def _state(vpn: Vpn, gateway: Node, site: Site, peers: Sequence[Site]) -> str:

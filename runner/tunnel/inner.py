@@ -21,7 +21,7 @@ KEPT_S = 0.2
 SHORTEST_MTU = 1280  # RFC 8200 §5
 
 
-def refused(lab: Lab, vpn: Vpn) -> Unsupported | None:
+def ipv6_refusal(lab: Lab, vpn: Vpn) -> Unsupported | None:
     """Why IPv6 cannot be sent through this VPN in this lab; None where it can."""
     if lab.kind not in ("netns", "site"):
         return Unsupported(f"the machines of a {lab.kind} lab keep their own IPv6 addresses and routes")
@@ -33,7 +33,7 @@ def refused(lab: Lab, vpn: Vpn) -> Unsupported | None:
     return None
 
 
-def addressed(lab: Lab, site: Site) -> None:
+def add_addresses(lab: Lab, site: Site) -> None:
     """Give the site's network addresses of IPv6 beside the others, and let its gateway forward."""
     gateway, host, address = lab.gateway(site), lab.nodes[f"host{site.number}"], site.lan_address_ipv6
     prefix = ip_network(site.lan_ipv6).prefixlen
@@ -88,7 +88,7 @@ def route(lab: Lab, me: Site, peer: Site, device: str) -> None:
 
 
 @contextmanager
-def kept(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Iterator[None]:
+def keep_routes(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Iterator[None]:
     """Within this block a route of IPv6 that went with its device is there again KEPT_S after IPv4's is, as
     functions.sh of a recipe does it. Nothing is done unless ``inner`` is asked for."""
     ended = threading.Event()
@@ -128,7 +128,7 @@ def ipv6_through(lab: Lab, vpn: Vpn) -> str:
             raise MeasurementError(
                 f"{me.name} routes the sites' traffic to {me.wan_interface}: IPv6 would pass beside the tunnel"
             )
-        addressed(lab, me)
+        add_addresses(lab, me)
         route(lab, me, peer, device)
     address = lab.sites[-1].host_ipv6
     echo = ("ping", "-6", "-n", "-q", "-c", "1", "-W", "1", address)

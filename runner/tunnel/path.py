@@ -16,7 +16,7 @@ from runner.vpn.plugin import Vpn
 NO_IPV6 = "this kernel has no IPv6, as with ipv6.disable=1 on its command line (/proc/cmdline)"
 
 
-def refused(lab: Lab, vpn: Vpn) -> Unsupported | None:
+def path_refusal(lab: Lab, vpn: Vpn) -> Unsupported | None:
     """Why ``vpn`` cannot be in this lab, or between the gateways of a site lab; None where it can."""
     if vpn.beside and lab.plug_in is None:
         return Unsupported(f"{vpn.title} needs a {vpn.beside} beside its gateways, and this lab has no place for one")
@@ -32,7 +32,7 @@ def refused(lab: Lab, vpn: Vpn) -> Unsupported | None:
     behind = [site.name for site in lab.sites if site.public_address]
     if behind and not vpn.declared.abilities.nat:
         return Unsupported(f"{vpn.title} does not work through the NAT before {' and '.join(behind)}")
-    if taken := _taken(lab, path, vpn):
+    if taken := _conflict(lab, path, vpn):
         return Unsupported(taken)
     if shut := [port for port in vpn.ports.split() if port in path.tried and port not in path.open]:
         return Unsupported(f"{', '.join(shut)} does not come through to {lab.sites[-1].name}: let it in there")
@@ -67,7 +67,7 @@ def _not_over_ipv6(vpn: Vpn) -> Unsupported | None:
     return Unsupported(f"this path is IPv6, and {vpn.title} {can} travel over IPv6")
 
 
-def _taken(lab: Lab, path: BarePath, vpn: Vpn) -> str:
+def _conflict(lab: Lab, path: BarePath, vpn: Vpn) -> str:
     """What others have on a gateway already and the VPN would have, too, a port or a device; else ""."""
     for gateway, taken in path.taken.items():
         if used := [f"{port} ({taken[port]})" for port in vpn.ports.split() if port in taken]:

@@ -68,7 +68,7 @@ def send_marker(
         reports = [answer(watch, "watch", both, timeout_s=15) for watch in watchers]
     proof = Proof(
         confidential_promised=confidential,
-        delivered=answered(lab.host1, sent.code),
+        delivered=has_answer(lab.host1, sent.code),
         marker_on_wan=any(seen for report in reports for seen in report["seen"]),
         sent_bytes=2 * MARKER_BYTES,
         captured_bytes=sum(report["bytes"] for report in reports),
@@ -107,12 +107,12 @@ def answers(host: Node, address: str) -> bool:
     where the program that asks has died."""
     ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", address, str(ANSWER_PORT), "1")
     try:
-        return answered(host, host.run(*ask, check=False, timeout=10).code)
+        return has_answer(host, host.run(*ask, check=False, timeout=10).code)
     except CommandError as stuck:  # it ends by itself, if nobody stops it
         raise InstrumentError(f"the probe ask does not work: {stuck}") from stuck
 
 
-def answered(host: Node, code: int) -> bool:
+def has_answer(host: Node, code: int) -> bool:
     """What ask.py's exit code on ``host`` says: was there an answer? Raises InstrumentError where it has died, which
     says nothing of the path."""
     if code not in (0, NO_ANSWER):
@@ -150,7 +150,7 @@ def judge(proof: Proof, seen: list[bool], complaint: str = "", where: tuple[int,
             f"the WAN capture saw {proof.captured_bytes} of {proof.sent_bytes} sent bytes, so it proves nothing"
         )
     if proof.confidential_promised and proof.marker_on_wan:
-        place = f", {placed(*where)}" if where else ""
+        place = f", {describe_packet(*where)}" if where else ""
         raise ProofError(
             f"plaintext on the WAN: the marker was seen although confidentiality is promised{place}", proof
         )
@@ -158,7 +158,7 @@ def judge(proof: Proof, seen: list[bool], complaint: str = "", where: tuple[int,
         raise MeasurementError("the WAN capture missed a marker that was sent without encryption, so it proves nothing")
 
 
-def placed(offset: int, head: str) -> str:
+def describe_packet(offset: int, head: str) -> str:
     """In which packet the marker was: ``in a packet 10.1.0.2 > 10.2.0.2, UDP 500 > 4500, 42 bytes in``."""
     frame = bytes.fromhex(head)
     if len(frame) < 38 or frame[12:14] != b"\x08\x00":

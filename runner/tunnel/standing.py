@@ -1,7 +1,7 @@
-"""A tunnel that stands already between two gateways in use: what it is, what it carries, and what limits it.
+"""Looks at a tunnel that runs already between two gateways in use: what it is, what it carries, and what limits it.
 
-Nothing is changed there. Probes run for some seconds each: they read counters, send pings, and, up to a rate that the
-user has named, TCP (decision 0083).
+It changes nothing on the gateways. Its probes run for a few seconds each. They read counters and send pings; they send
+TCP only up to a rate that the user has named (decision 0083).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from runner.data.limits import judge
 from runner.data.loads import Limit, MachineLoad
 from runner.data.trials import Strict
 from runner.lab.node.answers import understood
-from runner.lab.node.probing import asked, probe
+from runner.lab.node.probing import ask_probe, probe
 from runner.lab.readings.loads import LoadWatch
 from runner.lab.readings.path import HEADERS_BYTES, look, path_mtu, rate
 from runner.lab.readings.seen import Counters, Seen, counters, everything
 from runner.lab.shape.site import ip_version
 from runner.tunnel.bottleneck import PAYLOAD_SHARE, Pieces, fragments_in, limit_of, pieces_in, policed_in
 from runner.vpn.plugin import Vpn
-from runner.vpn.recognised import Recognised, standing, wanted
+from runner.vpn.recognised import Recognised, probe_request, standing
 
 NOW_S = 3.0  # that the gateways are watched without a probe's traffic
 PINGS, EVERY_S = 10, 0.2  # others than root may ping no faster
@@ -90,7 +90,7 @@ class _Examining:
         self.nodes = dict(nodes)
         self.programs = {vpn.name: vpn.sign.programs for vpn in vpns}
         with ThreadPoolExecutor() as threads:
-            every = threads.map(lambda node: everything(node, wanted(vpns)), self.nodes.values())
+            every = threads.map(lambda node: everything(node, probe_request(vpns)), self.nodes.values())
             self.seen = dict(zip(self.nodes, every, strict=True))
         ends = {name: outer(name, seen) for name, seen in self.seen.items()}
         self.public = {name: public for name, (public, _) in ends.items()}
@@ -105,14 +105,14 @@ class _Examining:
     # --- which tunnel --------------------------------------------------------------------------------------------
 
     def find(self) -> None:
-        """Which tunnel leads from the first gateway to the second, and the address that it leads to."""
+        """Find the tunnel from the first gateway to the second, and the second one's address in it."""
         near = self.names[0]
         if len(self.names) == 1:
             if len(self.tunnels[near]) == 1:
                 self.tunnel = {near: self.tunnels[near][0]}
             if len(self.tunnels[near]) > 1:
                 self.unmeasured.append(
-                    f"{near} has several tunnels: name both gateways, and the one between them is meant"
+                    f"{near} has several tunnels. Name both gateways, and look takes the tunnel between them"
                 )
             return
         else:
@@ -127,16 +127,19 @@ class _Examining:
         self.pids |= {name: {str(pid) for pid in tunnel.pids} for name, tunnel in self.tunnel.items()}
 
     def _by_ends(self) -> None:
-        """Which tunnel it is by its outer packets' ends, where none leads to an address of the other gateway."""
+        """Find the tunnel by the addresses of its outer packets, if no route through one leads to the other gateway."""
         for name, other in (self.names, self.names[::-1]):
             known = _addresses(self.seen[other]) | {self.public[other]}
             for tunnel in self.tunnels[name]:
-                told = [word for line in tunnel.told for word in line.split()]  # a forward may dial when it is used
+                told = [
+                    word for line in tunnel.told for word in line.split()
+                ]  # a port forward may connect only when it is used
                 if any(end.rpartition(":")[0] in known or end in known for end in [*tunnel.ends, *told]):
                     self.tunnel.setdefault(name, tunnel)
 
     def _one_name(self) -> None:
-        """Both ends have the same VPN: what only the end says that dials, or answers, counts for both."""
+        """Give both ends the same VPN: often only the dialing gateway, or only the other one, shows which product it
+        is."""
         if len(self.tunnel) == 2:
             ends = [*self.tunnel.values()]
             best = max(ends, key=lambda one: (len(one.marks), bool(one.vpn)))
@@ -145,7 +148,8 @@ class _Examining:
                     self.tunnel[name] = replace(one, vpn=best.vpn, title=best.title)
 
     def _leading(self, name: str, other: str) -> Iterator[tuple[Recognised, str, str]]:
-        """The tunnels of ``name`` by which packets to an address of ``other`` go, the address, and that of ``name``."""
+        """Each tunnel through which ``name`` sends packets to an address of ``other``, with that address and the source
+        address that ``name`` uses."""
         mine, theirs = _addresses(self.seen[name]), _addresses(self.seen[other]) - {self.public[other]}
         by_device = {tunnel.device: tunnel for tunnel in self.tunnels[name] if tunnel.device}
         for address in sorted(theirs - mine, key=lambda one: int(ip_address(one))):
@@ -165,13 +169,13 @@ class _Examining:
 
     @contextmanager
     def watching(self) -> Iterator[Watching]:
-        """A function that reads both gateways, whose processes are those of the tunnel or others."""
+        """A function that reads the load of both gateways, and which of their processes belong to the tunnel."""
         with (
             probe(self.nodes[self.names[0]], "loads", self.names[0], ready="ready") as first,
             probe(self.nodes[self.names[-1]], "loads", self.names[-1], ready="ready") as last,
         ):
             running = {self.names[0]: first, self.names[-1]: last}
-            yield lambda: {name: self._roles(name, asked(one, "loads", {}, 10.0)) for name, one in running.items()}
+            yield lambda: {name: self._roles(name, ask_probe(one, "loads", {}, 10.0)) for name, one in running.items()}
 
     def _roles(self, name: str, reading: dict[str, Any]) -> dict[str, Any]:
         with understood(name):
@@ -180,7 +184,7 @@ class _Examining:
                     process["role"] = "vpn" if pid in self.pids[name] else "other"
         return reading
 
-    def counted(self) -> dict[str, Counters]:
+    def read_counters(self) -> dict[str, Counters]:
         """The counters of both gateways."""
         with ThreadPoolExecutor() as threads:
             return dict(zip(self.names, threads.map(counters, self.nodes.values()), strict=True))
@@ -201,15 +205,15 @@ class _Examining:
         return {"rtt_ms": [float(one) for one in rtts.groups()], "loss_ratio": float(lost[1]) / 100}
 
     def whole(self, to: str, own: str, mtu: int) -> tuple[int | None, bool | None]:
-        """The longest packet that goes to ``to`` without a fragment on the path, and whether one of ``mtu`` bytes is
-        cut. None where it is not known: no packet of that length is answered."""
+        """The longest packet that travels to ``to`` unfragmented, and whether a packet of ``mtu`` bytes is fragmented.
+        None for what is not known, because no packet of that length is answered."""
         headers = HEADERS_BYTES[ip_version(to)]
 
         def cut(length: int) -> bool | None:
-            before = self.counted()
+            before = self.read_counters()
             if not self.ping(to, own=own, size=length - headers, count=3, df=True):
                 return None
-            return fragments_in(before, self.counted()) >= 3
+            return fragments_in(before, self.read_counters()) >= 3
 
         longest = cut(mtu)
         if not longest:
@@ -222,7 +226,7 @@ class _Examining:
         return (low if cut(low) is False else None), True
 
     def rates(self, to: str, own: str, max_bps: float, watch: list[MachineLoad]) -> list[float]:
-        """The rates of TCP both ways, with the loads of the slower one in ``watch``. Empty where no port is open."""
+        """The rates of TCP both ways; empty if no port is open. Puts the loads during the slower one into ``watch``."""
         near, far = (self.nodes[name] for name in (self.names[0], self.names[-1]))
         tried = [port for port in TRIED if port not in self.seen[far.name]["listening"]]
         ends = f"{to},{own}" if own else to
@@ -236,7 +240,7 @@ class _Examining:
                 one = rate(near, far, ends, open_ports[0], PAYLOAD_SHARE * max_bps, send=send) or 0.0
                 loads.add(before, read(), 0.0)
                 if not found or one < found[0]:
-                    watch[:] = loads.found()
+                    watch[:] = loads.machine_loads()
                 found.append(one)
         return found
 
@@ -248,25 +252,25 @@ def examine(
     max_bps: float | None,
     say: Callable[[str], None],
 ) -> Look:
-    """Look at one gateway, or two and the tunnel between them. ``outer``: a gateway's address as the other one
-    reaches it, and its own there, where the inventory names one of its lines (else empty).
+    """Look at one gateway, or at two and the tunnel between them. ``outer``: gateway -> the address at which the other
+    one reaches it, and its own address on the line that the inventory names (empty if it names none).
 
-    ``max_bps``: no probe sends faster; without it none sends more than pings. Raises CannotRunHere."""
+    ``max_bps``: no probe sends faster than this; None: pings only. Raises CannotRunHere."""
     say("vpneval looks at " + " and ".join(nodes) + ", and changes nothing there.")
     at = _Examining(nodes, outer, vpns)
     at.find()
-    before, watch = at.counted(), LoadWatch()
+    before, watch = at.read_counters(), LoadWatch()
     started = time.monotonic()
     try:
         with at.watching() as read:
             first = read()
             time.sleep(NOW_S)
             watch.add(first, read())
-        loads = watch.found()
+        loads = watch.machine_loads()
     except (MeasurementError, KeyError, ValueError) as unread:
         loads = []
         at.unmeasured.append(f"what the gateways are busy with: {unread}")
-    after, seconds = at.counted(), time.monotonic() - started
+    after, seconds = at.read_counters(), time.monotonic() - started
     pieces = pieces_in(before, after, seconds)
     found = Look(
         gateways={
@@ -291,11 +295,11 @@ def examine(
         max_rate_bps=max_bps,
         unmeasured=at.unmeasured,
     )
-    return _between(at, found, max_bps, say) if len(at.names) == 2 else found
+    return _measure_between(at, found, max_bps, say) if len(at.names) == 2 else found
 
 
-def _between(at: _Examining, found: Look, max_bps: float | None, say: Callable[[str], None]) -> Look:
-    """What is found with pings, and with TCP up to ``max_bps``, on the path and in the tunnel."""
+def _measure_between(at: _Examining, found: Look, max_bps: float | None, say: Callable[[str], None]) -> Look:
+    """``found`` with round trips, MTUs and, up to ``max_bps``, TCP rates, on the path and in the tunnel."""
     near, far = at.names
     outer = at.public[far]
     source = ("from", at.line) if at.line else ()
@@ -304,8 +308,8 @@ def _between(at: _Examining, found: Look, max_bps: float | None, say: Callable[[
     named = {link["ifname"] for link in at.seen[near]["links"] for one in link["addr_info"] if one["local"] == at.line}
     if at.line and port and port[1] not in named:
         at.unmeasured.append(
-            f"the path by {' '.join(named)}, which the inventory names: {near} sends what has its address {at.line} by "
-            f"{port[1]}, and look adds no rule. vpneval doctor does while it measures: run that"
+            f"the path by {' '.join(named)}, which the inventory names: {near} sends packets from {at.line} by "
+            f"{port[1]}, and look adds no routing rule. vpneval doctor adds one while it measures: run that"
         )
         return found.model_copy(update={"unmeasured": at.unmeasured})
     path = at.ping(outer, own=at.line)
@@ -327,31 +331,31 @@ def _between(at: _Examining, found: Look, max_bps: float | None, say: Callable[[
             pieces = pieces.model_copy(update={"longest": longest})
     elif at.tunnel:
         at.unmeasured.append(
-            f"the tunnel's rate and round trip: no address of {far} is reached through it; a host behind it would be"
+            f"the tunnel's rate and round trip: no route leads through it to {far} itself (to hosts behind it, perhaps)"
         )
     found = found.model_copy(update={"pieces": pieces, "path": Way(mtu_bytes=mtu, **path), "inside": Way(**inside)})
     if not max_bps:
         at.unmeasured.append(
-            "rates: no probe sends more than pings. To measure them: --max-rate 200M, or what your line can spare"
+            "rates: look sent only pings. To measure rates, name what your line can spare: --max-rate 200M"
         )
         return found.model_copy(update={"unmeasured": at.unmeasured})
-    return _rated(at, found, max_bps, say)
+    return _measure_rates(at, found, max_bps, say)
 
 
-def _rated(at: _Examining, found: Look, max_bps: float, say: Callable[[str], None]) -> Look:
+def _measure_rates(at: _Examining, found: Look, max_bps: float, say: Callable[[str], None]) -> Look:
     say(f"vpneval sends TCP for 3 s each way, on the path and in the tunnel, at most {max_bps / 1e6:.4g} Mbit/s.")
     of_path = at.rates(at.public[at.names[1]], at.line, max_bps, [])
     if not of_path:
         ports = ", ".join(TRIED)
-        at.unmeasured.append(f"the path's rate: no TCP port of {at.names[1]} comes through; let one in: {ports}")
+        at.unmeasured.append(f"the path's rate: {at.names[1]} answers on no TCP port. Let one in there: {ports}")
     loads: list[MachineLoad] = []
-    before = at.counted()
+    before = at.read_counters()
     started = time.monotonic()
     of_tunnel = at.rates(at.to, at.own, max_bps, loads) if at.to else []
-    after, seconds = at.counted(), time.monotonic() - started
+    after, seconds = at.read_counters(), time.monotonic() - started
     if at.to and not of_tunnel:
         at.unmeasured.append(
-            f"the tunnel's rate: no TCP port of {at.names[1]} at {at.to} comes through; a firewall there"
+            f"the tunnel's rate: {at.names[1]} answers on no TCP port at {at.to}; perhaps a firewall there drops them"
         )
     path, inside = (
         found.path.model_copy(update={"rates_bps": of_path}),
@@ -366,7 +370,8 @@ def _rated(at: _Examining, found: Look, max_bps: float, say: Callable[[str], Non
 
 
 def _now(at: _Examining, before: Mapping[str, Counters], after: Mapping[str, Counters], seconds: float) -> list[float]:
-    """What the first gateway's end of the tunnel sent and received, bit/s, before any probe; empty without a port."""
+    """What the first gateway sent and received through the tunnel before any probe, bit/s; empty if the tunnel has no
+    device."""
     name = at.names[0]
     device = at.tunnel[name].device if name in at.tunnel else ""
     then, now = before[name]["packets"].get(device), after[name]["packets"].get(device)

@@ -73,7 +73,7 @@ def common(name: str) -> Files:
 def gateway_files(
     vpn: Vpn, params: Params, me: Site, sites: Sequence[Site], secrets: Secrets, path_mtu: int | None
 ) -> Files:
-    """The files of the directory that only gateway ``me`` has, but for the tunnel's name (``named``).
+    """The files of the directory that only gateway ``me`` has, but for the tunnel's name (``name_tunnel``).
 
     Raises UsageError for what is no address or network, and for a network that would cut a gateway off."""
     check_addresses(sites)
@@ -115,7 +115,7 @@ def gateway_files(
     return files | {f"files{HOME}/{name}": (text, 0o644) for name, text in own.items()}
 
 
-def named(vpn: Vpn, gateways: Mapping[str, Files]) -> tuple[str, dict[str, Files]]:
+def name_tunnel(vpn: Vpn, gateways: Mapping[str, Files]) -> tuple[str, dict[str, Files]]:
     """A name for the tunnel that no other one has, and each gateway's files with it: what is below ``HOME`` is in a
     folder of that name."""
     said = repr(sorted((name, sorted(files.items())) for name, files in {**gateways, "all": common("")}.items()))
@@ -256,7 +256,9 @@ def write(
     check_offered(vpn, params)
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"--write {folder}: the directory is not empty. Name a new one")
-    name, gateways = named(vpn, {me.name: gateway_files(vpn, params, me, sites, secrets, path_mtu) for me in sites})
+    name, gateways = name_tunnel(
+        vpn, {me.name: gateway_files(vpn, params, me, sites, secrets, path_mtu) for me in sites}
+    )
     if name == replaces:
         raise UsageError(f"this vpneval makes the same tunnel of it, {name}: there is nothing to put in its place")
     for gateway, files in gateways.items():

@@ -50,14 +50,14 @@ _CONFIG = ConfigDict(strict=True, revalidate_instances="always")
 _Attributes = create_model("_Attributes", __config__=_CONFIG, **_ATTRIBUTES)
 
 
-def guarded(vpn: Vpn) -> Vpn:
+def guard(vpn: Vpn) -> Vpn:
     """The same plugin, its methods under guard. Raises UsageError for class attributes that their annotations do not
     allow, and for a method that is none."""
     _check_attributes(vpn)
     for method, checked in RETURNS.items():
         if not callable(bound := getattr(vpn, method)):
             raise UsageError(f"plugin {vpn.name}: {method} is {bound!r:.60}, not a method")
-        setattr(vpn, method, _watched(vpn, method, bound, checked))
+        setattr(vpn, method, _guard_method(vpn, method, bound, checked))
     return vpn
 
 
@@ -99,7 +99,7 @@ def _mistake(error: ErrorDetails) -> str:
     return f"{given}, where {valid} is valid"
 
 
-def _watched(
+def _guard_method(
     vpn: Vpn, method: str, bound: Callable[..., Any], checked: Callable[[Vpn, Any], Any]
 ) -> Callable[..., Any]:
     """``bound`` with its errors and results checked. A default stays: by it the runner knows what a plugin lacks."""
@@ -114,7 +114,7 @@ def _watched(
                 result = bound(*args, **named)
         except KeyboardInterrupt as ended:  # by the user
             if (took_s := time.monotonic() - began) >= LONG_S * PATIENCE:
-                ended.add_note(_unfinished(vpn, method, ended, took_s))
+                ended.add_note(_describe_unfinished(vpn, method, ended, took_s))
             raise
         try:
             return checked(vpn, result)
@@ -128,7 +128,7 @@ def _watched(
 def _blame(vpn: Vpn, method: str, broken: BaseException) -> None:
     if _is_ordinary(broken, vpn, method):
         raise broken
-    raise PluginError(_blamed(vpn, method, broken)) from broken
+    raise PluginError(_describe_broken(vpn, method, broken)) from broken
 
 
 def _is_ordinary(broken: BaseException, vpn: Vpn, method: str) -> bool:
@@ -142,14 +142,14 @@ def _is_ordinary(broken: BaseException, vpn: Vpn, method: str) -> bool:
     return isinstance(broken, ORDINARY) and method in MAY_FAIL
 
 
-def _blamed(vpn: Vpn, method: str, broken: BaseException) -> str:
+def _describe_broken(vpn: Vpn, method: str, broken: BaseException) -> str:
     files = files_of(type(vpn))
     places = _places(broken, files)
     name = places[-1][0].name if places else files[0].name
     return f"the plugin {vpn.name} is broken: {method} in {name}, {in_words(broken, files, silent=method == 'secrets')}"
 
 
-def _unfinished(vpn: Vpn, method: str, ended: KeyboardInterrupt, took_s: float) -> str:
+def _describe_unfinished(vpn: Vpn, method: str, ended: KeyboardInterrupt, took_s: float) -> str:
     places = _places(ended, files_of(type(vpn)))
     where = f" ({places[-1][0].name}, line {places[-1][1]})" if places else ""
     return f"{method} of the plugin {vpn.name} had not returned after {took_s:.0f} s{where}"
@@ -235,19 +235,21 @@ def _lifecycle(vpn: Vpn, result: Any) -> Lifecycle:
     rekeying, standby = lifecycle.rekeying, lifecycle.standby
     rekeying = replace(
         rekeying,
-        renew=_watched(vpn, "rekeying.renew", rekeying.renew, _anything),
-        mark=_watched(vpn, "rekeying.mark", rekeying.mark, _text_only),
+        renew=_guard_method(vpn, "rekeying.renew", rekeying.renew, _anything),
+        mark=_guard_method(vpn, "rekeying.mark", rekeying.mark, _text_only),
     )
     if standby is not None:
         if not isinstance(standby, Standby) or not isinstance(standby.hand_over, HandOver | None):
             raise TypeError(f"a standby that is {standby!r:.60}, not a Standby")
         over = standby.hand_over
         if over is not None:
-            files = _watched(vpn, "hand_over.files", over.files, _texts)
+            files = _guard_method(vpn, "hand_over.files", over.files, _texts)
             over = replace(
-                over, files=files, has_state=_watched(vpn, "hand_over.has_state", over.has_state, _yes_or_no)
+                over, files=files, has_state=_guard_method(vpn, "hand_over.has_state", over.has_state, _yes_or_no)
             )
-        standby = replace(standby, hand_over=over, prepare=_watched(vpn, "standby.prepare", standby.prepare, _anything))
+        standby = replace(
+            standby, hand_over=over, prepare=_guard_method(vpn, "standby.prepare", standby.prepare, _anything)
+        )
     return replace(lifecycle, rekeying=rekeying, standby=standby)
 
 

@@ -36,11 +36,11 @@ class Rekeying:
     mark: Callable[[Node, Sequence[Site]], str] = _no_clock
 
 
-def told(log: str, words: str) -> Callable[[Node, Sequence[Site]], str]:
+def log_mark(log: str, words: str) -> Callable[[Node, Sequence[Site]], str]:
     """A ``mark``: how often ``words`` are in the log (``{}`` is the peer's name), to which each rekey adds them."""
 
     def mark(node: Node, peers: Sequence[Site]) -> str:
-        return str(sum(node.logged(log.format(peer.name)).count(words) for peer in peers))
+        return str(sum(node.read_log(log.format(peer.name)).count(words) for peer in peers))
 
     return mark
 

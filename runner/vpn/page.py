@@ -11,8 +11,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from runner.data.levels import Params
-from runner.lab.shape.site import TCP_PORTS, Site, bracketed
-from runner.vpn.deploy import Files, common, gateway_files, named, packages
+from runner.lab.shape.site import TCP_PORTS, Site, bracket_address
+from runner.vpn.deploy import Files, common, gateway_files, name_tunnel, packages
 from runner.vpn.plugin import Secrets, Vpn, confidential, entry
 from runner.vpn.recipe import KeyMaker, check_offered, script_beside
 
@@ -76,7 +76,7 @@ def page(
     Raises UsageError for levels that the VPN does not have.
     """
     keys, secrets, gateways = _on_paper(vpn, params, sites, path_mtu, days)
-    name, gateways = named(vpn, gateways)
+    name, gateways = name_tunnel(vpn, gateways)
     parts = [f"# {title(vpn, params)}\n", *_warnings(vpn, params), *_needs(vpn, sites, gateways, versions or {})]
     parts += _addresses(vpn, sites, example, ipv6="inner" in params)
     if not written:
@@ -123,7 +123,7 @@ def title(vpn: Vpn, params: Params) -> str:
     return f"{vpn.title}: {', '.join(f'{name} {level}' for name, level in params.items())}"
 
 
-def unencrypted(vpn: Vpn, params: Params) -> str:
+def encryption_warning(vpn: Vpn, params: Params) -> str:
     """The warning where nothing is encrypted at these levels; else ""."""
     if confidential(params):
         return ""
@@ -142,7 +142,7 @@ def _on_paper(
 
 
 def _warnings(vpn: Vpn, params: Params) -> list[str]:
-    warning = unencrypted(vpn, params)
+    warning = encryption_warning(vpn, params)
     return [f"**{warning}**\n"] * bool(warning) + [f"Note: {vpn.note}.\n"] * bool(vpn.note)
 
 
@@ -255,7 +255,7 @@ def _login(me: Site) -> str:
 def _for_scp(login: str) -> str:
     """The same for scp, to which an address with colons is one in brackets (scp(1))."""
     user, _, address = login.rpartition("@")
-    return f"'{user}@{bracketed(address)}'" if ":" in address else login
+    return f"'{user}@{bracket_address(address)}'" if ":" in address else login
 
 
 def _puts(files: Files) -> Iterator[str]:

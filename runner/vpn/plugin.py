@@ -166,7 +166,7 @@ class Vpn(ABC):
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         """Can gateway ``node`` do ``params``? Extend it with live probes; None means yes."""
-        return offered(self, params)
+        return level_refusal(self, params)
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         """Make fresh keys with the real tools on ``ca``, a node without a network. Name -> text."""
@@ -208,7 +208,7 @@ class Vpn(ABC):
         return None
 
 
-def offered(vpn: Vpn, params: Params) -> Unsupported | None:
+def level_refusal(vpn: Vpn, params: Params) -> Unsupported | None:
     """Does ``vpn`` offer these levels at all, whatever the gateway? None means yes."""
     offers = vpn.offers
     levels = {"cipher": offers.ciphers, "integrity": offers.integrities, "compression": offers.compressions}

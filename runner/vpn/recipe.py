@@ -1,4 +1,4 @@
-"""A plugin run on paper: the files and commands of a tunnel, from nodes that only write down."""
+"""Writes a recipe: runs a plugin on nodes that only note its files and commands."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from runner.data.errors import UsageError
 from runner.data.levels import Params
 from runner.lab.node import Completed
-from runner.lab.shape.site import Site, beside, peers_of
-from runner.vpn.plugin import Secrets, Vpn, offered
+from runner.lab.shape.site import Site, helper_site, peers_of
+from runner.vpn.plugin import Secrets, Vpn, level_refusal
 
-# Questions that a plugin asks; a person looks instead of typing them.
+# Commands by which a plugin only asks; a recipe leaves them out.
 QUESTIONS = ("test", "ss", "find")
 OUTPUT = re.compile(r"<output (\d+)>")
 
@@ -36,8 +36,8 @@ class NotedNode:
         self.lines.append(f"daemon {shlex.join(argv)}")
         return PaperProcess()
 
-    def logged(self, log: str) -> str:
-        """Nothing: no daemon ran."""
+    def read_log(self, log: str) -> str:
+        """Always empty: no daemon ran."""
         return ""
 
     def write(self, path: str, text: str, mode: int = 0o600) -> None:
@@ -45,11 +45,11 @@ class NotedNode:
         self.lines.append(f"install -D -m {mode:o} /dev/stdin {shlex.quote(path)} <<'END'\n{text.rstrip()}\nEND")
 
     def defer(self, *argv: str) -> None:
-        """Nothing: what is only counted is not undone."""
+        """Do nothing: nothing was changed here that could be undone."""
 
 
 class PaperProcess:
-    """A background command that was only written down: a ``Process`` that has always just ended well."""
+    """A background command that was only noted. It seems to run, and its exit code is 0."""
 
     log = Path("/dev/null")
 
@@ -58,7 +58,7 @@ class PaperProcess:
         return True
 
     def stop(self) -> None:
-        """Nothing: it never ran."""
+        """Do nothing: it never ran."""
 
     def wait(self, timeout: float) -> int:
         """Its exit code, 0."""
@@ -66,8 +66,8 @@ class PaperProcess:
 
 
 class KeyMaker(NotedNode):
-    """The machine that makes the keys. The output of each command goes into the file of keys/ that has the secret's
-    name. ``days``: how long certificates are to be valid."""
+    """The machine that makes the keys. Each command's output goes into a file of keys/ with the secret's name.
+    ``days``: how long certificates are valid."""
 
     def __init__(self, days: int = 0) -> None:
         super().__init__("a trusted machine")
@@ -75,12 +75,12 @@ class KeyMaker(NotedNode):
         self.commands: list[tuple[tuple[str, ...], str | None]] = []
 
     def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
-        """Note the command; its output is a placeholder that says which command it is of."""
+        """Note the command. Its output is a placeholder with the command's number."""
         self.commands.append((argv, input))
         return Completed(0, f"<output {len(self.commands) - 1}>\n", "")
 
     def written(self, secrets: Secrets) -> list[str]:
-        """The commands, as lines of a shell script, which make a file of keys/ for each of the ``secrets``."""
+        """The lines of a shell script that makes a file in keys/ for each of the ``secrets``."""
         names: dict[int, list[str]] = {}
         for name, value in secrets.items():
             if output := OUTPUT.fullmatch(value.strip()):
@@ -102,9 +102,9 @@ class KeyMaker(NotedNode):
 
 
 class RecipeScript(NotedNode):
-    """A ``NotedNode`` whose lines are a shell script with the functions of gateway/functions.sh: what the plugin waits
-    for, the script waits for. ``files`` are the gateway's: path -> text and mode. ``undo`` are the commands that take
-    it back. ``dials``: the plugin's (``Software.dials``)."""
+    """A ``NotedNode`` whose lines are a shell script. It uses gateway/functions.sh, and waits for what the plugin waits
+    for. ``files``: the gateway's, path -> text and mode. ``undo``: the commands that undo the script. ``dials``: see
+    ``Software.dials``."""
 
     def __init__(self, name: str, dials: Mapping[str, str]) -> None:
         super().__init__(name)
@@ -114,26 +114,26 @@ class RecipeScript(NotedNode):
         self.daemons = 0
 
     def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
-        """Note the command; what it reads comes with it. A question after a daemon has started is a wait."""
+        """Note the command and its ``input``. After a daemon was started, a command that only asks becomes a wait."""
         if argv[0] in QUESTIONS or (argv[:3] == ("ip", "link", "show") and not check):
             if self.daemons:
                 self.lines.append(f"within 10 {shlex.join(argv)}")
         elif argv[:2] == ("rm", "-f"):
             self.lines.append(f"unused {shlex.join(argv[2:])}")
-        elif there := self._dialed(argv):
+        elif there := self._dial_check(argv):
             self.lines.append(f"until {shlex.join(argv)} || {there}; do alive; sleep 2; done")
         else:
             here = f" <<'END'\n{input.rstrip()}\nEND" if input is not None else ""
             self.lines.append(shlex.join(argv) + ("" if check else " || true") + here)
         return Completed(0, f"<output of {argv[0]}> :2222 ", "")
 
-    def _dialed(self, argv: Sequence[str]) -> str:
-        """The command that succeeds once what ``argv`` dials is there; "" where it does not dial."""
+    def _dial_check(self, argv: Sequence[str]) -> str:
+        """The command that succeeds once the connection that ``argv`` dials is up; "" if ``argv`` dials none."""
         command = shlex.join(argv)
         return next((there for begin, there in self.dials.items() if command.startswith(f"{begin} ")), "")
 
     def spawn(self, *argv: str, log: str) -> PaperProcess:
-        """Note the command as a daemon, whose messages go to the journal."""
+        """Note the command as a daemon. It will write its messages to the journal."""
         self.daemons += 1
         return super().spawn(*argv, log=log)
 
@@ -159,7 +159,7 @@ def script_of(vpn: Vpn, params: Params, me: Site, sites: Sequence[Site], secrets
 
 def script_beside(vpn: Vpn, params: Params, sites: Sequence[Site], secrets: Secrets) -> RecipeScript:
     """What the node needs that the VPN needs beside its gateways: files and commands."""
-    me = beside(sites[0], vpn.beside)
+    me = helper_site(sites[0], vpn.beside)
     script = RecipeScript(vpn.beside, vpn.software.dials)
     for path, text in vpn.render_beside(me, sites, params, secrets).items():
         script.write(path, text)
@@ -169,7 +169,7 @@ def script_beside(vpn: Vpn, params: Params, sites: Sequence[Site], secrets: Secr
 
 def check_offered(vpn: Vpn, params: Params) -> None:
     """Raise UsageError for levels that the VPN does not have, or that today's daemons refuse."""
-    if no := offered(vpn, params):
+    if no := level_refusal(vpn, params):
         raise UsageError(f"{vpn.name}: {no.reason}")
     if "inner" in params and not vpn.inner_ipv6:
         raise UsageError(f"{vpn.title} does not carry IPv6 between the sites here. Leave --set inner out")

@@ -37,7 +37,7 @@ class Recognised:
     marks: tuple[str, ...] = ()
 
 
-def wanted(vpns: Sequence[Vpn]) -> dict[str, Any]:
+def probe_request(vpns: Sequence[Vpn]) -> dict[str, Any]:
     """What the probe has to look for."""
     programs: dict[str, tuple[list[str], dict[str, list[str]]]] = {}
     asks: dict[str, list[Any]] = {}
@@ -61,20 +61,20 @@ def standing(seen: Seen, vpns: Sequence[Vpn]) -> list[Recognised]:
     claimed: set[str] = set()
     for device, kind in _devices(seen):
         holders = [one for one in seen["processes"] if device in one["devices"]]
-        found.append(_named(seen, vpns, device, kind, holders))
+        found.append(_best_match(seen, vpns, device, kind, holders))
         claimed |= {one["name"] for one in holders}
     if seen["policies"]:
         keyed = [
             one for one in seen["processes"] if any(one["name"] in vpn.sign.programs for vpn in vpns if vpn.sign.esp)
         ]
-        over = [one for one in found if one.kind not in ("", "tun") and _protected(seen, one)]
+        over = [one for one in found if one.kind not in ("", "tun") and _is_protected(seen, one)]
         if not over:
-            found.append(_named(seen, vpns, "", "", keyed))
+            found.append(_best_match(seen, vpns, "", "", keyed))
     for one in seen["processes"]:  # forwards ports, and has no device
         plain = [vpn for vpn in vpns if one["name"] in vpn.sign.programs and vpn.carries == "tcp" and vpn.sign.marks]
         fitting = [vpn for vpn in plain if _fits(vpn.sign, "", "", [one], seen)]
         if fitting and one["name"] not in claimed and not one["devices"]:
-            found.append(_made(fitting[0], seen, "", "", [one]))
+            found.append(_describe_tunnel(fitting[0], seen, "", "", [one]))
     return found
 
 
@@ -88,18 +88,18 @@ def _devices(seen: Seen) -> Iterator[tuple[str, str]]:
             yield link["ifname"], kind
 
 
-def _protected(seen: Seen, tunnel: Recognised) -> bool:
+def _is_protected(seen: Seen, tunnel: Recognised) -> bool:
     """Do the kernel's policies protect what this device sends, in transport mode?"""
     return any("transport" in line for line in seen["policies"]) and tunnel.kind in ("gre", "ppp", "l2tp", "vxlan")
 
 
-def _named(seen: Seen, vpns: Sequence[Vpn], device: str, kind: str, holders: Sequence[Program]) -> Recognised:
+def _best_match(seen: Seen, vpns: Sequence[Vpn], device: str, kind: str, holders: Sequence[Program]) -> Recognised:
     """The tunnel as the VPN with the most marks that fit."""
     around = [one for one in seen["processes"] if not one["devices"]]  # that key what others or the kernel carry
     fitting = [vpn for vpn in vpns if _fits(vpn.sign, device, kind, [*holders, *around], seen)]
     best = max(fitting, key=lambda vpn: _weight(vpn.sign), default=None)
     of = [one for one in [*holders, *around] if best is not None and one["name"] in best.sign.programs] or list(holders)
-    return _made(best, seen, device, kind, of)
+    return _describe_tunnel(best, seen, device, kind, of)
 
 
 def _weight(sign: Sign) -> tuple[int, bool, bool, bool]:
@@ -135,7 +135,7 @@ def _lines(seen: Seen, device: str, kind: str, mine: Sequence[Program], sign: Si
     return lines + [f"link {link['ifname']} {link.get('linkinfo', {}).get('info_kind', '')}" for link in seen["links"]]
 
 
-def _made(vpn: Vpn | None, seen: Seen, device: str, kind: str, of: Sequence[Program]) -> Recognised:
+def _describe_tunnel(vpn: Vpn | None, seen: Seen, device: str, kind: str, of: Sequence[Program]) -> Recognised:
     link = next((one for one in seen["links"] if one["ifname"] == device), None)
     answers = [
         line

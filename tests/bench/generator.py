@@ -19,7 +19,7 @@ from runner.catalogue import load_vpn
 from runner.data.lab_facts import GeneratorLimit
 from runner.data.levels import BASELINE
 from runner.instruments.tools.generator import Generator, generating
-from runner.instruments.traffic.calibration import at_full_speed, limit, routed
+from runner.instruments.traffic.calibration import at_full_speed, limit, set_up_plain_ip
 from runner.lab.shape.site_to_site import namespace_lab
 from runner.lab.software.image import open_image
 
@@ -34,7 +34,7 @@ def main() -> int:
     options = asked.parse_args()
     found: dict[tuple[str, int], list[GeneratorLimit]] = {}
     with TemporaryDirectory() as logs, namespace_lab(open_image(), logs=Path(logs)) as lab:
-        routed(lab, load_vpn(BASELINE))
+        set_up_plain_ip(lab, load_vpn(BASELINE))
         with generating(lab) as generator:
             for segments in (True, False) if generator.segments else (False,):
                 for length in LENGTHS:

@@ -26,7 +26,7 @@ from runner.instruments.tools.arrivals import GRACE_S, by_then
 from runner.instruments.tools.generator import Arrived, Load, imix
 from runner.instruments.traffic.udp import Udp
 from runner.lab.places import NamespaceRig
-from runner.lab.readings.noise import STEAL_RATIO, since, snapshot
+from runner.lab.readings.noise import STEAL_RATIO, noise_since, snapshot
 from runner.lab.shape.site_to_site import Lab, batch
 from runner.lab.shape.wan import apply, bucket_bytes, queue_bytes
 from runner.lab.software.image import Image
@@ -119,7 +119,7 @@ def found_near(expected: float, within: float, measure: Callable[[], Value]) -> 
         found = measure()
         if abs(found.value / expected - 1) <= within:
             return found
-        stolen = since(before).steal_ratio or 0.0
+        stolen = noise_since(before).steal_ratio or 0.0
         if busy > BUSY or stolen > STEAL_RATIO:
             disturbed.append(f"{busy:.0%} busy before, {stolen:.1%} stolen")
     if len(disturbed) >= ATTEMPTS - 1:

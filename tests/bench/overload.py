@@ -85,9 +85,9 @@ def watched(bench: Bench, slices: int) -> tuple[Limit, list[MachineLoad]]:
     """The limit of a TCP transfer in so many slices, and what it is made of."""
     limits, via = Limits(), visits(bench)
     for _ in range(slices):
-        with limits.watched(bench):
+        with limits.watch(bench):
             via.tcp(SLICE_S)
-    loads = limits.found()
+    loads = limits.machine_loads()
     limit = judge(loads)
     assert limit is not None
     print(limit.sentence, *limit.evidence, sep="\n    ")
@@ -124,11 +124,11 @@ def pieces(bench: Bench, rate_bps: float) -> tuple[list[MachineLoad], Carried]:
     limits, found = Limits(), []
     payload_bytes = PACKET_BYTES - IP_UDP_BYTES
     for _ in range(5):
-        with limits.watched(bench) as piece:
+        with limits.watch(bench) as piece:
             before = outer(bench.lab)
             arrived = generator(bench).play(Load((PACKET_BYTES,), rate_bps / 8 / payload_bytes, 0.7))
             left = outer(bench.lab) - before
             piece.carried_bytes = arrived.kept_up * payload_bytes
         bits_per_packet_s = 8 * payload_bytes / arrived.seconds
         found.append(Carried(left.packets * bits_per_packet_s, arrived.sent * bits_per_packet_s))
-    return limits.found(), max(found, key=lambda one: one.bps)
+    return limits.machine_loads(), max(found, key=lambda one: one.bps)

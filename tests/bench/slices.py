@@ -26,7 +26,7 @@ from runner.instruments.traffic.tcp import tcp
 from runner.lab.places import NamespaceRig
 from runner.lab.shape.site_to_site import Lab, check_machine
 from runner.lab.software.image import open_image
-from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services, unsupported
+from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services, vpn_refusal
 
 SLICES_S = (0.15, 0.2, 0.6)  # the second is that of the profile quick
 NEAR = 0.03  # a slice should be within this of iperf3
@@ -60,7 +60,7 @@ def bench_of(name: str) -> Iterator[Bench]:
     """The VPN up in a lab of its own. Raises MeasurementError where this machine does not support it."""
     vpn, image, rig = load_vpn(name), open_image(), NamespaceRig()
     with TemporaryDirectory() as logs, rig.lab(image, logs=Path(logs)) as lab:
-        if no := unsupported(lab, vpn, vpn.comparable):
+        if no := vpn_refusal(lab, vpn, vpn.comparable):
             raise MeasurementError(no.reason)
         secrets = make_secrets(vpn, rig.alone(image, lambda line: None), lab.sites)
         start_services(lab)

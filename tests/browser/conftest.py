@@ -22,7 +22,7 @@ Open = Callable[..., Page]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents:
+        if item.path.parent == HERE:
             item.add_marker(pytest.mark.browser)
 
 

@@ -12,8 +12,8 @@ from runner.report.forms.comparison import comparison_html, history_html, trends
 from runner.report.forms.html import html_text
 from tests.browser.conftest import Open
 from tests.unit.choice.runs import chosen_run
-from tests.unit.choice.whole_report import build
 from tests.unit.synthetic import realistic_run
+from tests.unit.whole_report import build
 
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"], "resultTypes": ["violations"]}
 

@@ -1,6 +1,4 @@
-"""The ranking as a matrix of values: factors against a chosen VPN, grey where nothing can be told, groups in frames.
-
-It stays in sight while the weights are moved."""
+"""The ranking as a matrix of values: factors against a chosen VPN, grey where nothing can be told, groups in frames."""
 
 from pathlib import Path
 from typing import Any
@@ -8,16 +6,14 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from runner.ranking.ranking import Ranking
 from runner.ranking.verdicts import Verdict, turned
-from runner.ranking.weights import Weights
+from runner.ranking.weights import parse_weights
 from runner.report.answer import answers, groups
 from runner.report.forms.html import html_text
 from runner.report.model import Report, build
 from runner.report.verdicts import of_ranking
 from tests.browser.conftest import Open
-from tests.unit.reports import rank
-from tests.unit.synthetic import realistic_run
+from tests.unit.synthetic import METRICS, realistic_run
 
 CELLS = """number => [...document.querySelectorAll(`#ranking-${number} tr[data-vpn]`)].flatMap(
   (row) => [...row.querySelectorAll("td[data-metric]:not([hidden])")].map((cell) => ({
@@ -29,7 +25,6 @@ FRAMES = """number => [...document.querySelectorAll(`#ranking-${number} .matrix 
   framed: body.classList.contains("group"),
   line: getComputedStyle(body.querySelector("tr").firstElementChild).borderLeftWidth,
 }))"""
-TOP = "selector => document.querySelector(selector).getBoundingClientRect().top"
 
 
 @pytest.fixture(scope="module")
@@ -103,15 +98,13 @@ def test_a_factor_is_grey_where_the_run_cannot_tell_the_two_apart(page: Page, re
 
 
 @pytest.mark.parametrize("weights", ["", "rtt=1,jitter=1", "tcp_throughput=1"])
-def test_vpns_that_cannot_be_told_apart_share_a_frame(
-    weights: str, report: Report, tmp_path: Path, open_page: Open
-) -> None:
+def test_vpns_that_cannot_be_told_apart_share_a_frame(weights: str, tmp_path: Path, open_page: Open) -> None:
+    report = build(*realistic_run(3), weights=parse_weights(weights, METRICS) if weights else None)
     path = tmp_path / "report.html"
     path.write_text(html_text(report))
-    page = open_page(path, f"#weights={weights}" if weights else "")
+    page = open_page(path)
     seen = set()
-    for number, made in enumerate(report.rankings):
-        ranking = weighted(made, weights) if weights else made
+    for number, ranking in enumerate(report.rankings):
         frames = [one for one in page.evaluate(FRAMES, number) if one["vpns"]]
         assert [one["vpns"] for one in frames] == groups(ranking)
         for one in frames:
@@ -119,23 +112,3 @@ def test_vpns_that_cannot_be_told_apart_share_a_frame(
             seen.add((one["framed"], one["line"]))
     assert {framed for framed, _ in seen} == {True, False} or weights
     assert not {line for framed, line in seen if framed} & {line for framed, line in seen if not framed}
-
-
-def weighted(made: Ranking, weights: str) -> Ranking:
-    """The same ranking by other weights."""
-    values = {name: float(value) for name, value in (one.split("=") for one in weights.split(","))}
-    given = Weights(name="test", values=values)
-    return rank(*realistic_run(3), configuration=made.configuration, weights=given)
-
-
-def test_the_ranking_stays_in_sight_while_the_weights_are_moved(page: Page) -> None:
-    """On a desk the ranking, as far as the weights beside it are taller; on a phone the line that says who leads."""
-    page.set_viewport_size({"width": 1400, "height": 500})
-    page.evaluate("document.querySelector('#weights').style.minHeight = '3000px'")
-    page.evaluate("scrollTo(0, document.querySelector('#weights').getBoundingClientRect().top + scrollY + 400)")
-    assert page.evaluate(TOP, "#weights") == pytest.approx(-400, abs=2)
-    assert page.evaluate(TOP, ".sticky") == pytest.approx(0, abs=2)
-    page.set_viewport_size({"width": 390, "height": 700})
-    page.evaluate("document.querySelector('#weights').style.minHeight = ''")
-    page.evaluate("scrollTo(0, document.querySelector('.sticky').getBoundingClientRect().top + scrollY + 400)")
-    assert page.evaluate(TOP, "#leader") == pytest.approx(0, abs=2)

@@ -25,9 +25,10 @@ from runner.data.trials import Trial
 from tests.campaign.judge import LIMIT_S, judged, patience_s
 from tests.campaign.plugins import NEIGHBOUR, misbehaviour, worse
 from tests.campaign.processes import Processes
+from tests.contract import leaks
 from tests.lab.commands import lines, rows, wrong_slices
 from tests.lab.conftest import descendants, mounts
-from tests.lab.test_secrets import KEYS, SPY, files, leaks, shown
+from tests.lab.test_secrets import KEYS, SPY, files, shown
 from tests.lab.test_turns import INSTRUMENTS
 
 WHOLE_S = 120.0  # a run in which nothing goes wrong

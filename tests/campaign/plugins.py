@@ -77,7 +77,7 @@ DOES = (
     "args[0].spawn('sh', '-c', 'yes $0 | head -c 3000000', str(KEYS), log='loud')",
     "args[0].spawn('sh', '-c', 'echo x', log='../../../x')",
     "args[0].spawn('sh', '-c', 'exit 3', log='a/b')",
-    "args[0].logged('never')",
+    "args[0].read_log('never')",
     "args[0].nothing()",
 )
 ATTRIBUTES = (

@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents:
+        if item.path.parent == HERE:
             item.add_marker(pytest.mark.kernel)
 
 

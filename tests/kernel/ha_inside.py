@@ -21,9 +21,9 @@ from runner.instruments.failures.cluster import DEAD_AFTER_S, HEARTBEAT_S
 from runner.instruments.failures.gateway import break_gateway
 from runner.instruments.failures.outage import Outage, OutageWatch, outage
 from runner.instruments.failures.port_threads import give_threads, thread_s
-from runner.instruments.failures.redundancy import PAIR, arm, is_active, settled
+from runner.instruments.failures.redundancy import PAIR, arm, check_preferred, is_active
 from runner.instruments.failures.takeover import Handover, read_handover
-from runner.instruments.failures.transfer import UNLIMITED, pushed
+from runner.instruments.failures.transfer import UNLIMITED, download_from_pair
 from runner.lab.node.probing import answer, probe
 from runner.lab.places import NamespaceRig
 from runner.lab.shape.site import Site
@@ -71,7 +71,7 @@ def redundant(image: Image, logs: Path, redundancy: str) -> Iterator[tuple[Lab, 
 def taken_over(image: Image, logs: Path, redundancy: str, failure: str) -> tuple[Outage, Handover]:
     before = this_machine()
     with redundant(image, logs, redundancy) as (lab, vpn, address):
-        breaks, ready = break_gateway(lab, vpn, failure, redundancy), partial(settled, lab)
+        breaks, ready = break_gateway(lab, vpn, failure, redundancy), partial(check_preferred, lab)
         with probe(lab.wan, "handover", lab.sites[-1].wan_address, *PAIR, ready="watching") as watcher:
             found = outage(lab, address, breaks, SLOWLY, random.Random(1), ready=ready)
             handover = read_handover(answer(watcher, "handover", timeout_s=60))
@@ -108,7 +108,7 @@ def test_the_threads_of_a_gateways_ports_are_charged_with_its_esp(image: Image, 
         idle, began = spent_s(), time.monotonic()
         time.sleep(2.0)
         idle = {name: (after - idle[name]) / (time.monotonic() - began) for name, after in spent_s().items()}
-        with pushed(lab, 300, 50_000_000, UNLIMITED, 60) as download:
+        with download_from_pair(lab, 300, 50_000_000, UNLIMITED, 60) as download:
             before = spent_s()
             download.begin()
             took = download.end()

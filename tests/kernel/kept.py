@@ -39,8 +39,9 @@ class Kept:
         run = make_run((), (asked,)).model_copy(update={"vpns": {vpn.name: record_of(vpn) for vpn in vpns}})
         store.save_run(run)
         self._records = Records(store, PlainProgress(err, run.metrics), membership(run))
-        settings = cast(Any, SimpleNamespace(rig=SimpleNamespace(stands=1)))  # what a failure asks for
-        self._context = RunContext(store, {}, settings, self._records.watcher, self._records)
+        own = SimpleNamespace(root=Path("/"))  # of which a failure does not ask whether it is damaged
+        stage = cast(Any, SimpleNamespace(rig=SimpleNamespace(stands=1), image=own, images={"": own}))
+        self._context = RunContext(store, {vpn.name: vpn for vpn in vpns}, stage, self._records.watcher, self._records)
 
     def secrets(self, name: str, made: Mapping[str, str]) -> None:
         """These are in use."""

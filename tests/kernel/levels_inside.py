@@ -19,7 +19,7 @@ from runner.data.trials import Evidence, Proof
 from runner.design.experiment import matching_integrity
 from runner.lab.node import LabNode, wait_until
 from runner.lab.shape.site_to_site import Lab
-from runner.tunnel.bring_up import bring_up, unsupported
+from runner.tunnel.bring_up import bring_up, vpn_refusal
 from runner.tunnel.proof import prove
 from runner.vpn.plugin import Vpn, confidential, entry
 from tests.kernel.inside import in_guest
@@ -59,7 +59,7 @@ class Standing:
             empty(self.lab)
             for node in self.lab.nodes.values():
                 node.log_to(logs)
-            if no := unsupported(self.lab, plugin, plugin.comparable):
+            if no := vpn_refusal(self.lab, plugin, plugin.comparable):
                 pytest.skip(f"{plugin.name}: {no.reason}")
             self.secrets = fresh_secrets(plugin, self.authority, self.lab)
             assert bring_up(self.lab, plugin, plugin.comparable, self.secrets).proof.delivered

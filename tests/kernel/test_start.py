@@ -30,7 +30,7 @@ class Preloaded(kernels.Uml):
     def __init__(self, *libraries: Path) -> None:
         self.libraries = libraries
 
-    def preloaded(self) -> list[Path]:
+    def libraries_to_preload(self) -> list[Path]:
         return list(self.libraries)
 
 
@@ -39,7 +39,7 @@ def pretend(uml: kernels.Uml, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ptrace(2) as on a CPU with AMX."""
     if xstate.compiler() is None:
         pytest.skip("no C compiler")
-    return xstate.compiled(HERE / "pretend.c", tmp_path_factory.mktemp("pretend"))
+    return xstate.compile_library(HERE / "pretend.c", tmp_path_factory.mktemp("pretend"))
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_without_its_completion_it_panics_and_that_is_said_at_once(
 def test_with_its_completion_it_starts_and_registers_survive(
     pretend: Path, avx: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    completed = xstate.compiled(xstate.SOURCE, tmp_path)
+    completed = xstate.compile_library(xstate.SOURCE, tmp_path)
     assert run_in(Preloaded(completed, pretend), BOTH_HOLD) == 0, capfd.readouterr().err
 
 
@@ -87,7 +87,7 @@ def test_a_completion_that_loses_half_a_register_is_seen(
     kept = "area[XSTATE_BV] &= KEPT;"
     assert kept in xstate.SOURCE.read_text()
     source.write_text(xstate.SOURCE.read_text().replace(kept, f"{kept} area[816 / 8] = area[824 / 8] = 0;"))
-    assert run_in(Preloaded(xstate.compiled(source, tmp_path), pretend), BOTH_HOLD) == 1
+    assert run_in(Preloaded(xstate.compile_library(source, tmp_path), pretend), BOTH_HOLD) == 1
     assert f"{'11' * 32} has become {'11' * 16}{'00' * 16}" in capfd.readouterr().err
 
 

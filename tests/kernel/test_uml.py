@@ -350,7 +350,7 @@ def test_what_the_hosts_kernel_lacks_is_a_second_ranking(both: Work) -> None:
         assert [run["kernel"] for run in index] == ["host"], "nothing is lacking"
         pytest.skip("this machine's kernel has IPIP")
     assert [run["kernel"] for run in index] == ["host", "uml"]
-    assert all(run["outcome"].startswith("complete") for run in index)
+    assert index[-1]["outcome"].startswith("complete"), "on the host there was plain IP alone"
     (found,) = [trial for trial in trials(out / "uml", "ipip") if trial.params["measure"] == "tcp"]
     assert found.status == "ok", found.reason
     assert found.evidence is not None

@@ -3,11 +3,12 @@
 import pytest
 
 from runner.data.store import load_run
+from tests.contract import leaks
 from tests.kernel.inside import WITHIN_S, Work
 from tests.kernel.kept import RUN, told
 from tests.kernel.vpns_inside import AS_IPSEC, KEYLESS, NAMES, OLDER, TWINS
 from tests.lab.commands import vpneval
-from tests.lab.test_secrets import files, leaks
+from tests.lab.test_secrets import files
 
 INSIDE = "tests/kernel/vpns_inside.py"
 EVERY = (*OLDER, *NAMES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 SMALLEST = ("--profile", "smallest", "--kernel", "uml")
-KERNEL_VPNS = {"ipsec": "kernel: ESP", "gre_ipsec": "kernel: GRE in ESP"}
+KERNEL_VPNS = {"ipsec": "kernel: ESP"}  # the others: test_vpns.py
 OLD_CIPHERS = ("3des-cbc", "blowfish-128-cbc", "aes-192-cbc", "null")
 # The abilities of tests/kernel/abilities_inside.py, for two guests.
 CARRIED = ("carried", "ipv6_inside", "ipv6_outside")

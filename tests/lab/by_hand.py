@@ -45,7 +45,7 @@ LOOKS = (
     "find /etc /var/lib /usr/local -xdev -type f -printf %p:%m:%s\\n -o -type d -printf %p\\n",
 )
 # What a tunnel's script runs once a second, and what has ended, where nobody asks how.
-PASSING = re.compile(r"(?:\w (?:sleep|ip|grep|cut|cat)|Z .*)$|.*\b(?:fe80:|ff00:)")
+PASSING = re.compile(r"(?:\w (?:sleep|ip|grep|cut|head|cat)|Z .*)$|.*\b(?:fe80:|ff00:)")
 
 
 @contextmanager
@@ -177,7 +177,7 @@ def carries(lab: Lab, *, both: bool = True, entry: str = "", port: int = 7777) -
         taking = far.spawn("python3", "-c", TAKE.replace("7777", str(port)), log="take")
         wait_until(lambda far=far: f":{port} " in far.run("ss", "-Hltn").stdout, "somebody who takes", 10)  # type: ignore[misc]
         near.run("python3", "-c", GIVE.replace("7777", str(port)), to, timeout=60)
-        wait_until(lambda far=far: "3000000" in far.logged("take"), f"all of it: {far.logged('take')}", 30)  # type: ignore[misc]
+        wait_until(lambda far=far: "3000000" in far.read_log("take"), f"all of it: {far.read_log('take')}", 30)  # type: ignore[misc]
         taking.stop()
 
 

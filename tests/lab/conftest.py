@@ -11,7 +11,7 @@ from runner.data.errors import CannotRunHere
 from runner.data.levels import Params
 from runner.lab.shape.site_to_site import Lab, check_machine, namespace_lab
 from runner.lab.software.image import Image, open_image
-from runner.tunnel.bring_up import unsupported
+from runner.tunnel.bring_up import vpn_refusal
 from runner.vpn.plugin import Vpn
 from tests.lab.sites import TwoSites, two_sites
 
@@ -21,7 +21,7 @@ Supported = Callable[[Vpn, Params, Image], None]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents:
+        if item.path.parent == HERE:
             item.add_marker(pytest.mark.lab)
 
 
@@ -51,7 +51,7 @@ def supported(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             if gateways.root not in labs:
                 logs = tmp_path_factory.mktemp("asked")
                 labs[gateways.root] = standing.enter_context(namespace_lab(image, gateways, logs=logs))
-            if no := unsupported(labs[gateways.root], vpn, params):
+            if no := vpn_refusal(labs[gateways.root], vpn, params):
                 assert no.reason
                 pytest.skip(f"{vpn.name}: {no.reason}")
 

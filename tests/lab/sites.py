@@ -18,7 +18,7 @@ from pathlib import Path
 
 from runner.lab.node import LabNode, wait_until
 from runner.lab.node.namespaces import NamespaceNode
-from runner.lab.shape.site import bracketed
+from runner.lab.shape.site import bracket_address
 from runner.lab.software.image import Image
 from tests.lab.machines import Asked, Machines, state
 
@@ -73,7 +73,9 @@ class TwoSites(Machines):
                 table |= {"lan_port": "ens1" if name in BOXES else "ens0"}
             table |= (changes or {}).get(name, {})
             beside = {**self.between, **self.nodes}[BESIDE[name]].pid
-            proxy = f"nsenter -t {beside} -a socat - TCP:{bracketed(str(table['address']))}:{sshd},connect-timeout=3"
+            proxy = (
+                f"nsenter -t {beside} -a socat - TCP:{bracket_address(str(table['address']))}:{sshd},connect-timeout=3"
+            )
             options = {"ProxyCommand": proxy, "StrictHostKeyChecking": "no", "UserKnownHostsFile": "/dev/null"}
             told = {key: value for key, value in table.items() if value is not None}
             lines.append(f"[{name}]")

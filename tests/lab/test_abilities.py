@@ -22,7 +22,7 @@ from runner.lab.places import NamespaceRig
 from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import Lab, batch, namespace_lab, over_ipv6
 from runner.lab.software.image import DEFAULT, Image, open_image
-from runner.tunnel.bring_up import Tunnel, bring_up, make_secrets, start_services, unsupported
+from runner.tunnel.bring_up import Tunnel, bring_up, make_secrets, start_services, vpn_refusal
 from runner.tunnel.proof import ANSWER_PORT
 from runner.vpn.plugin import Secrets, Vpn
 
@@ -46,7 +46,7 @@ def lab_for(image: Image, tmp_path: Path) -> Iterator[LabFor]:
 
 
 def bring(lab: Lab, vpn: Vpn, **asked: str) -> Tunnel:
-    if no := unsupported(lab, vpn, vpn.comparable):
+    if no := vpn_refusal(lab, vpn, vpn.comparable):
         pytest.skip(f"{vpn.name}: {no.reason}")
     return bring_up(lab, vpn, {**vpn.comparable, **asked}, keys(lab, vpn))
 

@@ -16,7 +16,7 @@ from runner.instruments.failures.outage import OutageWatch, outage
 from runner.instruments.operator.counts import mesh, on_paper
 from runner.lab.shape.site_to_site import namespace_lab, over_ipv6
 from runner.lab.software.image import Image
-from runner.tunnel.bring_up import bring_up, prepare_beside, start_services, unsupported
+from runner.tunnel.bring_up import bring_up, prepare_beside, start_services, vpn_refusal
 from runner.vpn.page import recipe
 from runner.vpn.plugin import Vpn
 
@@ -70,7 +70,7 @@ def toy(tmp_path: Path) -> Vpn:
 def test_it_is_made_counted_in_the_set_up_and_made_again(image: Image, tmp_path: Path, toy: Vpn) -> None:
     (tmp_path / "logs").mkdir()
     with namespace_lab(image, logs=tmp_path / "logs") as lab:
-        assert unsupported(lab, toy, NO_CIPHER) is None
+        assert vpn_refusal(lab, toy, NO_CIPHER) is None
         start_services(lab)
         assert "relay" not in lab.nodes
         assert bring_up(lab, toy, NO_CIPHER, {}).proof.delivered
@@ -106,12 +106,12 @@ def test_it_has_an_address_of_either_version(image: Image, toy: Vpn) -> None:
 def test_a_lab_without_a_place_for_it_refuses(image: Image, toy: Vpn) -> None:
     with namespace_lab(image) as lab:
         lab.plug_in = None
-        no = unsupported(lab, toy, NO_CIPHER)
+        no = vpn_refusal(lab, toy, NO_CIPHER)
         assert no is not None
         assert no.reason == "toy with a relay needs a relay beside its gateways, and this lab has no place for one"
         with pytest.raises(MeasurementError, match="no place for a relay"):
             prepare_beside(lab, toy, NO_CIPHER, {})
-        assert unsupported(lab, load_vpn("none"), NO_CIPHER) is None, "the control"
+        assert vpn_refusal(lab, load_vpn("none"), NO_CIPHER) is None, "the control"
 
 
 def test_its_files_and_commands_are_counted_and_told(toy: Vpn) -> None:

@@ -2,8 +2,8 @@
 
 import re
 import signal
-import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,8 +12,11 @@ from runner.data.store import load_run
 from runner.lab.node import wait_until
 from runner.lab.software.image import Image
 from runner.vpn.guard import LONG_S
+from tests.contract import leaks
 from tests.lab.commands import start, trials_of, until, vpneval
 from tests.lab.conftest import descendants, running
+from tests.lab.test_secrets import FAILURES, KEYS, Told, files, shown
+from tests.lab.test_secrets import toy as telling
 
 HEAD = """
 from runner.data.levels import AES_CBC, NO_CIPHER
@@ -80,7 +83,6 @@ def toy(folder: Path, name: str, text: str) -> Path:
 
 
 BROKEN = {
-    "never_starts": (NEVER_STARTS, "no payload came through the tunnel within"),
     "leaks": (LEAKS, "plaintext on the WAN"),
     "no_evidence": (NO_EVIDENCE, "no evidence of the data path"),
     "admits": (ADMITS, "asked for cipher aes-128-cbc, and the evidence says 'none'"),
@@ -89,30 +91,67 @@ BROKEN = {
 
 
 @pytest.fixture(scope="module")
-def swept(image: Image, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """One sweep over VPNs that are broken, each in its own way, and one that is not: its folder and how it ended."""
+def swept(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    """One sweep over VPNs that are broken, each in its own way, over some that tell their keys as they fail, and one
+    that is well."""
     folder = tmp_path_factory.mktemp("broken")
-    plugins = ",".join(str(toy(folder, name, text)) for name, (text, _) in BROKEN.items())
-    argv = ("run", "reference", "--profile", "smallest", "--vpn", f"{plugins},wireguard_go", "--out", folder / "run")
-    return folder / "run", vpneval(*argv)
+    plugins = [toy(folder, name, text) for name, (text, _) in BROKEN.items()]
+    plugins += [telling(folder, name, *change) for name, change in FAILURES.items()]
+    run, end = Told(folder / "run"), time.monotonic() + 500
+    names = ",".join([*map(str, plugins), "wireguard_go"])
+    process = start(run.out, "reference", "--profile", "smallest", "--vpn", names)
+    try:
+        while process.poll() is None and time.monotonic() < end:
+            for what, texts in shown(process.pid).items():
+                run.shown[what] |= texts
+            time.sleep(0.05)
+        run.console = "".join(process.communicate(timeout=10))
+        assert process.returncode == 1, run.console
+        yield run
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_vpn_fails_and_the_sweep_goes_on(
-    swept: tuple[Path, subprocess.CompletedProcess[str]], name: str
-) -> None:
-    (out, done), (_, reason) = swept, BROKEN[name]
-    assert done.returncode == 1, done.stderr
-    failed = trials_of(out, name)
-    assert [trial.status for trial in failed] == ["failed"]
-    assert reason in failed[0].reason
-    assert not failed[0].measurements
-    assert [trial.status for trial in trials_of(out, "wireguard_go")] == ["ok"]
-    assert "Traceback" not in done.stderr
-    if name == "never_starts":
-        assert "toyd: cannot bind to port 7" in failed[0].reason, "the daemon's last words are in the reason"
-        assert "gw1: the plugin says that the tunnel is up, but toyd has ended with exit status 3" in failed[0].reason
+def test_a_broken_vpn_fails_and_the_sweep_goes_on(swept: Told, name: str) -> None:
+    (trial,) = trials_of(swept.out, name)
+    assert (trial.status, trial.measurements) == ("failed", [])
+    assert BROKEN[name][1] in trial.reason
+    assert [trial.status for trial in trials_of(swept.out, "wireguard_go")] == ["ok"]
+    assert "Traceback" not in swept.console
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_broken_vpn_that_tells_its_keys(swept: Told, name: str) -> None:
+    (trial,) = trials_of(swept.out, name)
+    assert trial.status == ("ok" if name == "evidence" else "failed"), trial.reason
+    mine = b"".join([trial.model_dump_json().encode(), *files(swept.out / trial.log).values()])
+    assert not leaks(KEYS, {"its line and logs": mine})
+    if name != "making":
+        assert b"<gw1.key>" in mine, "it has told them"
+    if name == "daemon":
+        assert "no payload came through the tunnel within" in trial.reason
+        assert "toyd: cannot bind to port 7" in trial.reason, "the daemon's last words are in the reason"
+        assert "gw1: the plugin says that the tunnel is up, but toyd has ended with exit status 3" in trial.reason
+
+
+@pytest.mark.smoke
+def test_a_broken_vpn_that_tells_its_keys_tells_them_nowhere(swept: Told) -> None:
+    assert "command" in swept.console
+    assert not leaks(KEYS, files(swept.out) | {"the console": swept.console.encode()})
+
+
+@pytest.mark.smoke
+def test_a_broken_vpn_that_tells_its_keys_shows_them_in_no_process(swept: Told) -> None:
+    """But for the commands into which two of the toys have put theirs."""
+    others = {words for words in swept.shown["cmdline"] if b"echo $0" not in words}
+    seen = {"cmdline": b"\n".join(others), "environ": b"\n".join(swept.shown["environ"])}
+    assert b"/run/vpneval/answer.py" in seen["cmdline"], "the nodes' processes were seen"
+    assert b"PATH=" in seen["environ"]
+    assert not leaks(KEYS, seen)
 
 
 BREAKS = {

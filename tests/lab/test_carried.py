@@ -11,7 +11,7 @@ import pytest
 from runner.catalogue import load_vpn
 from runner.lab.node import LabNode, wait_until
 from runner.lab.shape.site_to_site import Lab
-from runner.tunnel.bring_up import unsupported
+from runner.tunnel.bring_up import vpn_refusal
 from runner.vpn.plugin import Vpn
 from tests.lab.test_abilities import LabFor, bring, keys, lab_for, only_by, reworded
 
@@ -65,10 +65,10 @@ def carried(lab: Lab, wanted: set[str]) -> set[str]:
     if into == lab.sites[0].wan_interface:  # IPsec without a device of its own: nothing may get by beside it
         only_by(lab, *IPSEC)
     listener = far.spawn("python3", "-c", LISTEN, device_to(far, lab.sites[0].host_address), log="listener")
-    wait_until(lambda: "ready" in far.logged("listener"), "the listener listening")
+    wait_until(lambda: "ready" in far.read_log("listener"), "the listener listening")
 
     def seen() -> set[str]:
-        return set(far.logged("listener").split())
+        return set(far.read_log("listener").split())
 
     def all_there() -> bool:
         near.run("python3", "-c", SEND, into, lab.sites[1].lan_address, MULTICAST)
@@ -120,7 +120,7 @@ def test_ethernet_where_the_plugin_asks_for_ip(lab_for: LabFor, name: str) -> No
     vpn, (near_device, old, new) = load_vpn(name), SWITCHED[name]
     assert "Ethernet" in declared(vpn)
     lab = lab_for(name)
-    if no := unsupported(lab, vpn, vpn.comparable):
+    if no := vpn_refusal(lab, vpn, vpn.comparable):
         pytest.skip(f"{name}: {no.reason}")
     secrets = keys(lab, vpn)
     switched = reworded(vpn, lambda text, me: text.replace(old, new), of_taps)
@@ -133,6 +133,6 @@ def test_ethernet_where_the_plugin_asks_for_ip(lab_for: LabFor, name: str) -> No
 
     def seen() -> bool:
         near.run("python3", "-c", SEND, near_device, lab.sites[1].lan_address, MULTICAST, check=False)  # no route yet
-        return "seen Ethernet" in far.logged("listener")
+        return "seen Ethernet" in far.read_log("listener")
 
     wait_until(seen, "an Ethernet frame at the far end of the tunnel", 20)

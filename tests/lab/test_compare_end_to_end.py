@@ -11,7 +11,7 @@ from runner.data.store import load_run
 from runner.lab.software.image import Image
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-COMPARED = ("ipip", "openvpn", "ssh_forward", "wireguard_go")  # each plugin by itself: test_vpns.py
+COMPARED = ("ipip", "openvpn", "ssh_forward", "wireguard_go")  # each plugin by itself: test_contract.py
 
 pytestmark = pytest.mark.smoke
 

@@ -87,7 +87,7 @@ def measured(bench: Bench, profile: str = "quick", **levels: str) -> Value:
 
 
 def test_the_factor_decides_the_round_trip_under_load(plain: Bench) -> None:
-    if no := congestion.refused((plain.lab.host1,), "bbr"):
+    if no := congestion.control_refusal((plain.lab.host1,), "bbr"):
         pytest.skip(no.reason)
     wan.apply(plain.lab, Conditions(rate_bps=20e6, queue_ms=200))
     cubic, bbr = (measured(plain, "thesis", measure="loaded", congestion=name) for name in ("cubic", "bbr"))
@@ -125,8 +125,8 @@ def test_a_load_with_another_one_is_no_measurement(plain: Bench) -> None:
 
 @pytest.mark.smoke
 def test_what_the_kernel_has_not_is_unsupported(lab: Lab) -> None:
-    assert congestion.refused((lab.host1, lab.host2), "cubic") is None
-    no = congestion.refused((lab.host1, lab.host2), "nonsense")
+    assert congestion.control_refusal((lab.host1, lab.host2), "cubic") is None
+    no = congestion.control_refusal((lab.host1, lab.host2), "nonsense")
     assert no is not None
     assert "host1 has no congestion control nonsense. It has " in no.reason
     assert "cubic" in no.reason

@@ -1,4 +1,5 @@
-"""What every plugin owes beyond a tunnel that works: it goes without a trace, comes again, and lets no stranger in."""
+"""What every plugin owes: a tunnel that works and tells no key, that goes without a trace, comes again, and lets no
+stranger in."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from runner.catalogue import load_vpn, version_names, vpn_names
 from runner.data.errors import CommandError
 from runner.data.levels import Params
 from runner.instruments.failures.breaks import break_by
+from runner.instruments.traffic.tcp import tcp
 from runner.lab import probes
 from runner.lab.node import LabNode, wait_until
 from runner.lab.places import NamespaceRig
@@ -23,7 +25,7 @@ from runner.tunnel import bring_up as tunnel
 from runner.tunnel.bring_up import bring_up, equip, prepare_beside, start_beside, start_services
 from runner.tunnel.proof import ANSWER_PORT
 from runner.vpn.plugin import Vpn, entry
-from tests.contract import OLDER, Deferred, network
+from tests.contract import OLDER, Deferred, network, tells_no_key, works
 from tests.lab.conftest import Supported
 
 NAMES = [*vpn_names(), *version_names()]
@@ -54,7 +56,7 @@ def state(node: LabNode) -> set[str]:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", NAMES)
-def test_goes_without_a_trace_and_comes_again(
+def test_works_goes_without_a_trace_and_comes_again(
     image: Image, older: Image, supported: Supported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     vpn, gateways = load_vpn(name), older if name in OLDER else image
@@ -66,8 +68,13 @@ def test_goes_without_a_trace_and_comes_again(
         for each in deferred:
             monkeypatch.setattr(each.node, "defer", each.add)
         before = {site.name: state(lab.gateway(site)) for site in lab.sites}
-        for _ in ("up", "up again"):
-            assert bring_up(lab, vpn, vpn.comparable, secrets).proof.delivered
+        for time in ("up", "up again"):
+            up = bring_up(lab, vpn, vpn.comparable, secrets)
+            assert up.proof.delivered
+            if time == "up":
+                works(lab, vpn, vpn.comparable, up)
+                tells_no_key(lab, name, secrets, tmp_path, lab.commands)
+                assert tcp(lab, up.address, 1, 1, "forward", "random").measurements[0].value > 1e6
             for each in deferred:
                 each.undo()
             for log in tmp_path.glob("gw*.log"):
@@ -140,4 +147,4 @@ def test_a_peer_that_has_restarted_is_found_again(
         break_by(lab, vpn, vpn.comparable, "restart")(lambda event: None)
         ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", entry(vpn, lab.sites), str(ANSWER_PORT))
         done = lab.host1.run(*ask, str(FOUND_AGAIN_S), check=False, timeout=FOUND_AGAIN_S + 10)
-        assert done.code == 0, f"no payload within {FOUND_AGAIN_S:g} s: {lab.nodes['gw1'].logged('charon')[-2000:]}"
+        assert done.code == 0, f"no payload within {FOUND_AGAIN_S:g} s: {lab.nodes['gw1'].read_log('charon')[-2000:]}"

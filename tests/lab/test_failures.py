@@ -16,9 +16,9 @@ from runner.instruments.failures.breaks import CUT_S, DOWN_S, break_by, end_all,
 from runner.instruments.failures.gateway import break_gateway
 from runner.instruments.failures.outage import Outage, OutageWatch, outage
 from runner.instruments.failures.overload import OVERLOAD_S, Overload
-from runner.instruments.failures.redundancy import PAIR, arm, is_active, settled
+from runner.instruments.failures.redundancy import PAIR, arm, check_preferred, is_active
 from runner.instruments.failures.takeover import Handover, read_handover
-from runner.instruments.security.stranger import GRE, framed, packed
+from runner.instruments.security.stranger import GRE, build_frame, pack_address
 from runner.instruments.security.vantage import speaker_on
 from runner.lab.node import wait_until
 from runner.lab.node.probing import answer, probe
@@ -27,7 +27,7 @@ from runner.lab.shape.site_to_site import SITES, Lab, namespace_lab
 from runner.lab.shape.topologies import ospf
 from runner.lab.software.image import Image
 from runner.tunnel.bring_up import bring_up, make_secrets, start_services
-from runner.tunnel.inner import kept
+from runner.tunnel.inner import keep_routes
 from runner.vpn.plugin import Vpn
 from tests.contract import this_machine
 from tests.lab.commands import start, until, vpneval
@@ -42,7 +42,7 @@ LONG = OutageWatch(rate=500, limit_s=40.0, look_s=1.0, phase_s=0.1)
 def tunnel(image: Image, tmp_path: Path, name: str, **levels: str) -> Iterator[tuple[Lab, Vpn, str]]:
     """``name`` up in the lab that these levels need: the lab, the VPN, the address of the far host."""
     vpn = load_vpn(name)
-    params = {**vpn.comparable, **prepare.asked(levels), **{k: v for k, v in levels.items() if k == "inner"}}
+    params = {**vpn.comparable, **prepare.plugin_params(levels), **{k: v for k, v in levels.items() if k == "inner"}}
     with ExitStack() as stack:
         lab = stack.enter_context(
             prepare.lab_for(NamespaceRig(), vpn, levels, image, image, lambda line: None, tmp_path)
@@ -94,7 +94,7 @@ def test_a_restart(image: Image, tmp_path: Path) -> None:
 )
 def test_ipv6_comes_back(image: Image, tmp_path: Path, name: str, failure: str) -> None:
     levels = {"failure": failure, "inner": "6"}
-    with tunnel(image, tmp_path, name, **levels) as (lab, vpn, address), kept(lab, vpn, levels):
+    with tunnel(image, tmp_path, name, **levels) as (lab, vpn, address), keep_routes(lab, vpn, levels):
         assert address == "fd02::2"
         found = outage(lab, address, break_by(lab, vpn, dict(vpn.comparable), failure), LONG, random.Random(1))
     assert found.recovered_s is not None
@@ -136,7 +136,7 @@ def test_a_peer_that_nobody_asks_whether_it_lives_is_not_recovered(image: Image,
 def test_what_an_overload_loses_is_no_outage_of_a_tunnel_that_survives_it(image: Image, tmp_path: Path) -> None:
     with tunnel(image, tmp_path, "wireguard_go") as (lab, _, address):
         overload = Overload(lab, address)
-        found = outage(lab, address, overload.over, LONG, random.Random(1), ready=overload.load)
+        found = outage(lab, address, overload.note_end, LONG, random.Random(1), ready=overload.load)
     assert overload.offered_bps > 10e6
     assert found.recovered_s is not None
     assert found.worse_s < OVERLOAD_S / 2
@@ -152,7 +152,7 @@ def test_a_tunnel_that_an_overload_kills_is_not_recovered(image: Image, tmp_path
             end_all(lab.gateway(lab.sites[1]), "KILL")
             overload.load()
 
-        found = outage(lab, address, overload.over, SHORT, random.Random(1), ready=kills)
+        found = outage(lab, address, overload.note_end, SHORT, random.Random(1), ready=kills)
     assert found.recovered_s is None
     assert SHORT.limit_s - 1 < found.worse_s < SHORT.limit_s + OVERLOAD_S / 2
 
@@ -190,7 +190,7 @@ def test_two_links_to_one_router(image: Image, tmp_path: Path, name: str, detect
     WireGuard asks the kernel for each packet."""
     levels = {"detection": detection, "endpoint": "link", "uplinks": "one_router"}
     with tunnel(image, tmp_path, name, **levels) as (lab, _, address):
-        topology = prepare.routed(levels)
+        topology = prepare.routed_topology(levels)
         assert reroute.paths(topology, lab) == (reroute.FIRST, reroute.FIRST[::-1])
         found = outage(lab, address, reroute.kill_link(lab, "carrier"), SHORT, random.Random(1))
         there, _ = reroute.paths(topology, lab)
@@ -216,7 +216,7 @@ def taken_over(
         arm(lab, vpn, redundancy)
         breaks = break_gateway(lab, vpn, failure, redundancy)
         with probe(lab.wan, "handover", lab.sites[-1].wan_address, *PAIR, ready="watching") as watcher:
-            before = (lambda: None) if failure == "return" else lambda: settled(lab)
+            before = (lambda: None) if failure == "return" else lambda: check_preferred(lab)
             found = outage(lab, address, breaks, LONG, random.Random(1), ready=before)
             return found, read_handover(answer(watcher, "handover", timeout_s=20)), is_active(lab, PAIR[1])
 
@@ -264,7 +264,9 @@ def test_a_handover_is_told_by_the_stream_and_not_by_the_download_beside_it(imag
         for site in lab.sites:
             with speaker_on(lab.gateway(site)) as speaker:
                 for size in sent.get(site.name, ()):
-                    frame = framed(nobody, GRE, packed(site.wan_address), packed(far), bytes(size - 20))
+                    frame = build_frame(
+                        nobody, GRE, pack_address(site.wan_address), pack_address(far), bytes(size - 20)
+                    )
                     speaker.say(raw=frame.hex(), on=site.wan_interface)
 
     with (

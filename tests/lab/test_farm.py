@@ -28,9 +28,10 @@ from runner.farm.block import PACKED, unpack
 from runner.lab.node import wait_until
 from runner.lab.node.groups import GROUPS
 from runner.lab.software.image import Image
+from tests.contract import leaks
 from tests.lab.commands import VPNEVAL, lines
 from tests.lab.conftest import descendants, parents, running
-from tests.lab.test_secrets import SPY, Swept, files, leaks
+from tests.lab.test_secrets import SPY, Swept, files
 
 BLOCKS = 10
 WORKER = "distributed.cli.dask_worker"

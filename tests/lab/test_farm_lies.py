@@ -25,7 +25,7 @@ from distributed.protocol.serialize import serialize
 from runner.data.errors import CannotRunHere
 from runner.farm import dask as farm
 from runner.farm.coordinator import JobResult
-from runner.farm.dask import MOST_MESSAGE, DaskWorkers, connected
+from runner.farm.dask import MOST_MESSAGE, DaskWorkers, connect_farm
 from runner.lab.node import wait_until
 
 pytestmark = pytest.mark.smoke
@@ -142,7 +142,7 @@ def ran(place: Path) -> set[int]:
 def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DaskWorkers]:
     monkeypatch.setenv("VPNEVAL_SPOOL", str(tmp_path / "spool"))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    with connected("local:1") as made:
+    with connect_farm("local:1") as made:
         wait_until(lambda: bool(made.addresses()), "the worker comes", 60)
         yield made
 
@@ -189,7 +189,7 @@ def test_an_answer_that_does_not_come_holds_up_nobody(
     monkeypatch.setattr(farm, "FETCH_S", 20)
     monkeypatch.setenv("VPNEVAL_SPOOL", str(tmp_path / "spool"))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    with connected("local:2") as workers:
+    with connect_farm("local:2") as workers:
         wait_until(lambda: len(workers.addresses()) == 2, "the workers come", 60)
         liar, good = sorted(workers.addresses())
         late = workers.start(liar, stalls, str(place), lab=True)

@@ -19,7 +19,7 @@ from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, Found, Go, play
 from runner.instruments.result import Measured
 from runner.instruments.tools.generator import Arrived, Generator, Load, at_once, generating, imix
-from runner.instruments.traffic.calibration import WITHIN_S, calibrated
+from runner.instruments.traffic.calibration import WITHIN_S, calibrate
 from runner.instruments.traffic.udp import Udp
 from runner.instruments.traffic.udp_rounds import Offering, SearchMemory, shape_of
 from runner.lab.node import PATIENCE
@@ -58,11 +58,11 @@ def sniffed(lab: Lab, generator: Generator, load: Load) -> dict[str, Any]:
     """What comes in at host2 during a trial, by a packet socket."""
     sniffing = lab.host2.spawn("python3", "-IS", "-c", SNIFF, str(load.seconds + 1.5), log="sniff")
     end = time.monotonic() + 10
-    while "ready" not in lab.host2.logged("sniff") and time.monotonic() < end:
+    while "ready" not in lab.host2.read_log("sniff") and time.monotonic() < end:
         time.sleep(0.02)
     generator.play(load)
     assert sniffing.wait(15) == 0
-    found: dict[str, Any] = json.loads(lab.host2.logged("sniff").splitlines()[-1])
+    found: dict[str, Any] = json.loads(lab.host2.read_log("sniff").splitlines()[-1])
     return found
 
 
@@ -149,7 +149,7 @@ def test_nftables_counts_where_the_kernel_has_its_ingress(lab: Lab, image: Image
 
 def test_what_it_offers_at_most_is_found_before_the_first_tunnel(lab: Lab) -> None:
     started = time.monotonic()
-    found = calibrated(lab, load_vpn("none"), [1328, 1500, 9000])
+    found = calibrate(lab, load_vpn("none"), [1328, 1500, 9000])
     took_s = time.monotonic() - started
     assert [one.ip_bytes for one in found] == [1328, 1500], "9000 bytes do not fit"
     for one in found:
@@ -277,9 +277,15 @@ def test_ipv6_is_offered_between_the_sites(lab: Lab, image: Image, name: str) ->
     bench.close()
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("inner", [{}, {"inner": "6"}], ids=["IPv4", "IPv6"])
-@pytest.mark.parametrize("name", ["none", "wireguard_go"])
+@pytest.mark.parametrize(
+    ("name", "inner"),
+    [
+        pytest.param("none", {}, id="none-IPv4"),
+        pytest.param("none", {"inner": "6"}, id="none-IPv6", marks=pytest.mark.smoke),
+        pytest.param("wireguard_go", {}, id="wireguard_go-IPv4", marks=pytest.mark.smoke),
+        pytest.param("wireguard_go", {"inner": "6"}, id="wireguard_go-IPv6"),
+    ],
+)
 def test_a_mixture_goes_both_ways(lab: Lab, image: Image, name: str, inner: dict[str, str]) -> None:
     """In IPv4 and in IPv6: each packet is counted where it comes out, and the value is that of both ways."""
     vpn, udp = load_vpn(name), Udp()

@@ -35,6 +35,7 @@ fcntl.flock = flock
 END
 export PYTHONPATH=OUT/patch"""
 INHERITED = "for number in $(seq {number}); do exec {{descriptor}}</dev/null; done"
+C_LOCALE = "export PYTHONUTF8=0 LC_ALL=C PYTHONCOERCECLOCALE=0"
 STRANGER = 'set -- setpriv --reuid 54321 --regid 54321 --clear-groups "$@"; unset VPNEVAL_CACHE'
 
 PROCESS = [
@@ -46,9 +47,14 @@ PROCESS = [
     Situation("hard limit of 128 descriptors", "ulimit -n 128", 3, "raise its limit first: ulimit -n", smoke=True),
     Situation("hard limit of 64 descriptors", "ulimit -n 64", 3, "raise its limit first: ulimit -n"),
     Situation("limit of 1,024 descriptors", "ulimit -n 1024"),
-    Situation("1,100 descriptors inherited", INHERITED.format(number=1100), command=TRANSPORT, smoke=True),
+    Situation(
+        "1,100 descriptors inherited, in a C locale",
+        f"{C_LOCALE}; {INHERITED.format(number=1100)}",
+        command=TRANSPORT,
+        smoke=True,
+    ),
     Situation("5,000 descriptors inherited", INHERITED.format(number=5000)),
-    Situation("a C locale", "export PYTHONUTF8=0 LC_ALL=C PYTHONCOERCECLOCALE=0", smoke=True),
+    Situation("a C locale", C_LOCALE),
     Situation("a POSIX locale by LANG", "export PYTHONUTF8=0 LANG=POSIX PYTHONCOERCECLOCALE=0; unset LC_ALL"),
     Situation("a locale that is not there", "export LC_ALL=de_DE@euro"),
     Situation(

@@ -117,7 +117,7 @@ def test_facts_say_what_this_lab_is(lab: Lab) -> None:
 def test_a_dead_node_is_a_lab_error(lab: Lab) -> None:
     check_alive(lab)
     os.kill(lab.nodes["gw2"].pid, signal.SIGKILL)
-    wait_until(lambda: bool(lab.nodes["gw2"].lost()), "the node gone")
+    wait_until(lambda: bool(lab.nodes["gw2"].why_ended()), "the node gone")
     with pytest.raises(LabError, match="gw2"):
         check_alive(lab)
 
@@ -206,7 +206,7 @@ def test_a_node_counts_the_cpu_time_of_its_processes_and_of_no_other(lab: Lab) -
     daemon.wait(30)
     spent = {name: (node.cpu_s() or 0) - (before[name] or 0) for name, node in lab.nodes.items()}
     assert 1.0 <= spent.pop("host1") < 2.0
-    apart = lab.host1.spent()
+    apart = lab.host1.cpu_times()
     assert apart is not None
     assert apart.user_s > apart.system_s, "the loop makes a system call now and then"
     assert apart.all_s >= 1.0

@@ -109,10 +109,10 @@ def test_the_drops_of_a_token_bucket_are_named_by_port_and_count(image: Image, t
     with tunnel(image, tmp_path, "openvpn", conditions=Conditions(rate_bps=20e6)) as bench:
         limits, before = Limits(), dropped(bench.lab)
         for _ in range(4):
-            with limits.watched(bench):
+            with limits.watch(bench):
                 generator(bench).play(Load((1300,), 40e6 / 8 / 1300, 0.3))
         drops = dropped(bench.lab) - before
-        limit = judge(limits.found())
+        limit = judge(limits.machine_loads())
     assert limit is not None
     said = re.fullmatch(r"the path: (\d+) of (\d+) packets dropped at wan's port gw2 \(tbf\)", limit.sentence)
     assert said is not None, limit.sentence
@@ -140,9 +140,9 @@ def test_one_thread_is_told_from_many(image: Image, tmp_path: Path, name: str, s
         alone_on(bench.lab, "gw1", 0)
         limits = Limits()
         for _ in range(2):
-            with limits.watched(bench):
+            with limits.watch(bench):
                 play(load)
-        found = judge(limits.found())
+        found = judge(limits.machine_loads())
     assert found is not None
     print(found.sentence, *found.evidence, sep="\n    ")
     assert re.fullmatch(sentence, found.sentence)
@@ -196,7 +196,7 @@ def test_a_quota_of_a_machine_of_its_own_is_named(image: Image, tmp_path: Path) 
             watched(bench, 1)
             before = noise.snapshot(lab=lab)
             limit, loads = watched(bench, 3)
-            around = noise.since(before, lab=lab)
+            around = noise.noise_since(before, lab=lab)
             bench.close()
     assert (limit.kind, limit.where) == ("quota", "gw2"), limit
     assert {name for name, own in around.machines.items() if own.throttled} == {"gw2"}

@@ -18,7 +18,9 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.data.errors import CannotRunHere
+from runner.farm.dask import connect_farm
 from runner.lab import kernels
+from runner.lab.node import wait_until
 from runner.lab.places.conflicts import PORTS
 from runner.lab.software.image import Image
 from tests.lab.commands import VPNEVAL
@@ -95,7 +97,7 @@ def loopback(address: str) -> bool:
     return ip_address(address).is_loopback
 
 
-@pytest.mark.parametrize("kind", [pytest.param("a run on a farm of two", marks=pytest.mark.smoke), "a run"])
+@pytest.mark.parametrize("kind", ["a run on a farm of two", pytest.param("a run", marks=pytest.mark.smoke)])
 def test_nothing_listens_beyond_loopback(kind: str, image: Image, tmp_path: Path) -> None:
     found = set[Listener]()
     environment = {**os.environ, "VPNEVAL_SPOOL": str(tmp_path / "spool")}
@@ -113,6 +115,15 @@ def test_nothing_listens_beyond_loopback(kind: str, image: Image, tmp_path: Path
         assert len(here) > 3, "a scheduler, its dashboard and two workers listen"
     else:
         assert not here
+
+
+@pytest.mark.smoke
+def test_a_farm_of_this_machine_listens_on_the_loopback_interface_alone(image: Image) -> None:
+    with connect_farm("local:2") as workers:
+        wait_until(lambda: len(workers.addresses()) == 2, "the workers come", 60)
+        found = listeners({os.getpid(), *descendants(os.getpid())})
+    assert len(found) > 3, "a scheduler, its dashboard and two workers listen"
+    assert not open_to_others(found)
 
 
 def watched(argv: Sequence[str], folder: Path, pids: Callable[[int], Set[int]]) -> set[Listener]:
@@ -229,21 +240,22 @@ def test_no_browser_that_makes_a_pdf_listens() -> None:
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("address", ["0.0.0.0", "::", "127.0.0.1", "::1"])
-def test_who_listens_is_seen(address: str) -> None:
+def test_who_listens_is_seen() -> None:
     """The control: a socket of a child that others reach is found, and one on the loopback interface is none of them.
-    The network is a namespace of the child's parent, so that nobody can reach it."""
+    The network is a namespace of the children's parent, so that nobody can reach it."""
     server = "import socket, sys, time; s = socket.create_server((sys.argv[1], 0), family=socket.AF_INET6 "
     server += "if ':' in sys.argv[1] else socket.AF_INET); print(1, flush=True); time.sleep(60)"
     program = f"""
 import os, subprocess, sys
 from tests.lab.test_listeners import listeners, open_to_others
 subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-child = subprocess.Popen([sys.executable, "-c", {server!r}, {address!r}], stdout=subprocess.PIPE)
-child.stdout.readline()
-print(len(open_to_others(listeners({{os.getpid(), child.pid}}))))
-child.kill()
+for address in ("0.0.0.0", "::", "127.0.0.1", "::1"):
+    child = subprocess.Popen([sys.executable, "-c", {server!r}, address], stdout=subprocess.PIPE)
+    child.stdout.readline()
+    print(*[one.address for one in open_to_others(listeners({{os.getpid(), child.pid}}))])
+    child.kill()
+    child.wait()
 """
     argv = ["unshare", "--net", sys.executable, "-c", program]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, cwd=Path(__file__).parents[2])
-    assert done.stdout.strip() == str(int(not loopback(address))), done.stderr
+    assert done.stdout.splitlines() == ["0.0.0.0", "::", "", ""], done.stderr

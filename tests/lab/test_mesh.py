@@ -17,7 +17,7 @@ from runner.lab.shape.site_to_site import Lab, mesh_sites
 from runner.lab.shape.topologies import Topology, topology_lab
 from runner.lab.software import layers
 from runner.lab.software.image import Image, open_image
-from runner.tunnel.bring_up import Bench, Tunnel, make_secrets, unsupported
+from runner.tunnel.bring_up import Bench, Tunnel, make_secrets, vpn_refusal
 from runner.vpn.plugin import Secrets, Vpn
 
 OLDER = ("softether", "vtun_tcp")  # only Debian 12 has them
@@ -34,7 +34,7 @@ def bench_for(vpn: Vpn, image: Image, logs: Path) -> Bench:
     @contextmanager
     def shaped(topology: Topology) -> Iterator[Lab]:
         with topology_lab(topology, image, logs=logs) as lab:
-            if no := unsupported(lab, vpn, vpn.comparable):  # it may come up all the same, by another data path
+            if no := vpn_refusal(lab, vpn, vpn.comparable):  # it may come up all the same, by another data path
                 pytest.skip(f"{vpn.name}: {no.reason}")
             yield lab
 

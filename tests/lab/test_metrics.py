@@ -20,7 +20,7 @@ from runner.instruments.tools.cost import processes, snapshot, system_calls
 from runner.instruments.tools.generator import Load
 from runner.instruments.traffic.download import download
 from runner.instruments.traffic.idle import idle
-from runner.instruments.traffic.loaded import loaded, udp_rtt
+from runner.instruments.traffic.loaded import measure_under_load, udp_rtt
 from runner.instruments.traffic.lookups import lookups
 from runner.instruments.traffic.overhead import Overhead
 from runner.instruments.traffic.resolver import PORT, Resolving, answering
@@ -31,7 +31,7 @@ from runner.instruments.traffic.udp_sockets import UdpSockets, sending
 from runner.lab.node import wait_until
 from runner.lab.places import NamespaceRig
 from runner.lab.readings.facts import facts, openssl_bps
-from runner.lab.readings.lookups import TRACEFS, lacks, traced
+from runner.lab.readings.lookups import TRACEFS, lacks, trace_lookups
 from runner.lab.shape import wan
 from runner.lab.shape.site_to_site import Lab, namespace_lab
 from runner.lab.software.image import Image
@@ -40,7 +40,10 @@ from runner.tunnel.bring_up import Bench, Tunnel, bring_up, start_services
 from tests.lab.tries import unspoiled
 
 SHAPED_BPS, QUEUE_MS = 20e6, 20.0  # the queue's length in ms is runner.lab.shape.site_to_site's QUEUE_S
-EVERY = pytest.mark.parametrize("name", ["none", "openvpn", "wireguard_go", "ssh_forward"])
+GATE = pytest.mark.smoke
+EVERY = pytest.mark.parametrize(
+    "name", [*(pytest.param(name, marks=GATE) for name in ("none", "openvpn", "ssh_forward")), "wireguard_go"]
+)
 
 
 @pytest.fixture
@@ -61,8 +64,7 @@ def values(measured: Measured) -> dict[str, float]:
     return {found.metric: found.value for found in measured.measurements}
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("name", ["none", "openvpn", "ssh_forward"])
+@pytest.mark.parametrize("name", ["none", *(pytest.param(name, marks=GATE) for name in ("openvpn", "ssh_forward"))])
 def test_a_service_of_the_gateway_beside_the_tunnels_load(lab: Lab, image: Image, name: str) -> None:
     up = tunnel(lab, image, name)
     gateway = lab.gateway(lab.sites[0])
@@ -114,8 +116,13 @@ def test_udp_throughput_to_a_program_whose_socket_has_a_small_buffer(lab: Lab, i
     assert all(trial["receiver_drop_ratio"] <= trial["loss_ratio"] for trial in found.detail["trials"])
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize(("name", "each"), [("none", 1), ("openvpn", 2), ("ssh_tun", 1), ("wireguard_go", 2)])
+@pytest.mark.parametrize(
+    ("name", "each"),
+    [
+        *(pytest.param(*case, marks=GATE) for case in (("none", 1), ("openvpn", 2), ("ssh_tun", 1))),
+        ("wireguard_go", 2),
+    ],
+)
 def test_route_lookups_of_the_near_gateway(lab: Lab, image: Image, name: str, each: int) -> None:
     """Of the packet, and of what a daemon sends; sshd's connected socket keeps its route."""
     if lack := lacks():
@@ -136,7 +143,7 @@ def test_nobody_else_traces_lookups_meanwhile() -> None:
         pytest.skip(lack)
     folder = os.open(TRACEFS / "instances", os.O_RDONLY)
     try:
-        with traced(44):
+        with trace_lookups(44):
             assert not hold_lock(folder, wait=False)
     finally:
         os.close(folder)
@@ -170,12 +177,11 @@ def test_a_linear_scan_finds_what_the_default_search_finds_on_a_shaped_wan(lab: 
     assert 0.97 * scanned.value < default.value < scanned.value + 1.05e6
 
 
-@pytest.mark.smoke
 @EVERY
 def test_latency_under_load(lab: Lab, image: Image, name: str) -> None:
     ip = load_vpn(name).carries == "ip"
     up = tunnel(lab, image, name)
-    measured = loaded(lab, up.address, "full", 0.5, datagrams=ip)
+    measured = measure_under_load(lab, up.address, "full", 0.5, datagrams=ip)
     found = {m.metric: m for m in measured.measurements}
     rtt = found["rtt_loaded"]
     assert rtt.value > 0
@@ -193,12 +199,12 @@ def test_the_queue_of_a_shaped_wan_is_seen_under_load_and_not_on_the_idle_tunnel
     wan.apply(lab, Conditions(rate_bps=SHAPED_BPS))
     up = tunnel(lab, image, "none")
     before = values(idle(lab, up.address, 0.5, up.setup_s))["rtt"]
-    full = loaded(lab, up.address, "full", 1.0, datagrams=False).measurements[0]
+    full = measure_under_load(lab, up.address, "full", 1.0, datagrams=False).measurements[0]
     assert full.detail["load_bps"] == pytest.approx(SHAPED_BPS, rel=0.15)
     # At most the queue's 20 ms, and what the bucket lets through at once.
     assert before < QUEUE_MS / 2 < full.value
     assert full.value < 2 * QUEUE_MS
-    half = loaded(lab, up.address, "half", 1.0, datagrams=False).measurements[0]
+    half = measure_under_load(lab, up.address, "half", 1.0, datagrams=False).measurements[0]
     assert half.detail["load_bps"] == pytest.approx(SHAPED_BPS / 2, rel=0.25)
     assert half.value < full.value
 
@@ -216,11 +222,12 @@ def test_a_load_whose_server_has_died_says_nothing_of_the_vpn(lab: Lab, image: I
     up = tunnel(lab, image, "none")
     lab.host2.run("pkill", "-KILL", "iperf3")
     with pytest.raises(InstrumentError, match=r"the iperf3 server on host2 had died: .*unable to connect"):
-        loaded(lab, up.address, "full", 0.3, datagrams=False)
-    assert loaded(lab, up.address, "full", 0.3, datagrams=False).measurements[0].value > 0, "with a new server"
+        measure_under_load(lab, up.address, "full", 0.3, datagrams=False)
+    assert measure_under_load(lab, up.address, "full", 0.3, datagrams=False).measurements[0].value > 0, (
+        "with a new server"
+    )
 
 
-@pytest.mark.smoke
 @EVERY
 def test_download(lab: Lab, image: Image, name: str) -> None:
     up = tunnel(lab, image, name)
@@ -240,7 +247,6 @@ def test_download_time_is_that_of_the_shaped_wan(lab: Lab, image: Image) -> None
     assert found.value == pytest.approx(file_bytes * 8 / SHAPED_BPS, rel=0.25)
 
 
-@pytest.mark.smoke
 @EVERY
 def test_cost_of_a_tcp_test(lab: Lab, image: Image, name: str) -> None:
     up = tunnel(lab, image, name)

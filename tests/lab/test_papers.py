@@ -213,7 +213,7 @@ def test_lzo_adapts_where_it_is_asked_to(lab: Lab, image: Image, compression: st
     tunnel = tunnel_in(lab, "openvpn", params, image, [])
     assert tunnel.evidence.compression == "lzo"
     assert lab.host1.run("ping", "-c", "3", "-i", "0.2", "-s", "1000", lab.sites[1].host_address).code == 0
-    log = lab.gateway(lab.sites[0]).logged(f"openvpn-{lab.sites[1].name}")
+    log = lab.gateway(lab.sites[0]).read_log(f"openvpn-{lab.sites[1].name}")
     assert adapts(log) is (True if compression == "adaptive" else None)
     other = params | {"compression": "on" if compression == "adaptive" else "adaptive"}
     with pytest.raises(ProofError, match="does not show that it adapts"):

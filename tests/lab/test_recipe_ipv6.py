@@ -62,7 +62,7 @@ def carries(near: LabNode, far: LabNode, to: str) -> None:
     taking = far.spawn("python3", "-c", TAKE.replace("create_server(('', 7777)", SERVER), log="take")
     wait_until(lambda: ":7777 " in far.run("ss", "-Hltn").stdout, "somebody who takes", 10)
     near.run("python3", "-c", GIVE, to, timeout=60)
-    wait_until(lambda: "3000000" in far.logged("take"), f"all of it: {far.logged('take')}", 30)
+    wait_until(lambda: "3000000" in far.read_log("take"), f"all of it: {far.read_log('take')}", 30)
     taking.stop()
 
 

@@ -9,7 +9,7 @@ from runner.lab import probes
 from runner.lab.node import LabNode, wait_until
 from runner.lab.shape.site_to_site import Lab, namespace_lab
 from runner.lab.software.image import Image
-from runner.tunnel.bring_up import start_services, unsupported
+from runner.tunnel.bring_up import start_services, vpn_refusal
 from runner.tunnel.proof import ANSWER_PORT
 from tests.lab.test_contract import keys_of
 
@@ -28,7 +28,7 @@ def answers(lab: Lab, within_s: float) -> bool:
 def test_nothing_passes_before_rosenpass_has_agreed(image: Image, tmp_path: Path) -> None:
     vpn = load_vpn("wireguard_rosenpass")
     with namespace_lab(image, logs=tmp_path) as lab:
-        if no := unsupported(lab, vpn, vpn.comparable):
+        if no := vpn_refusal(lab, vpn, vpn.comparable):
             pytest.skip(f"{vpn.name}: {no.reason}")
         start_services(lab)
         secrets = keys_of(vpn, image, lab.sites)

@@ -86,7 +86,7 @@ def start_firewalld(box: LabNode) -> None:
     box.spawn("firewalld", "--nofork", "--nopid", log="firewalld")
     running = ("firewall-cmd", "--state")
     wait_until(
-        lambda: box.run(*running, check=False).code == 0, f"firewalld at work: {box.logged('firewalld')}", 60, 0.5
+        lambda: box.run(*running, check=False).code == 0, f"firewalld at work: {box.read_log('firewalld')}", 60, 0.5
     )
 
 

@@ -50,7 +50,7 @@ def carried_whole(boxes: TwoSites, lans: dict[str, str]) -> None:
         listens = lambda far=far: ":7777 " in far.run("ip", "netns", "exec", "pc", "ss", "-Hltn").stdout  # noqa: E731
         wait_until(listens, "somebody who takes", 10)
         near.run("ip", "netns", "exec", "pc", "python3", "-c", GIVE, to, timeout=60)
-        wait_until(lambda far=far: "3000000" in far.logged("take"), f"all of it: {far.logged('take')}", 30)  # type: ignore[misc]
+        wait_until(lambda far=far: "3000000" in far.read_log("take"), f"all of it: {far.read_log('take')}", 30)  # type: ignore[misc]
         taking.stop()
     assert pieces() == before, "no tunnel's packet was fragmented"
     near, to = boxes.nodes["gw1"], lans["gw2"].removesuffix(".1") + ".2"

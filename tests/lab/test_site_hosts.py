@@ -8,7 +8,7 @@ import pytest
 
 from runner.data.errors import CannotRunHere
 from runner.data.store import load_run
-from runner.instruments.tools.cost import counted
+from runner.instruments.tools.cost import cpu_scope
 from runner.lab.places import open_rig
 from runner.lab.software.image import Image
 from tests.lab.commands import measuring, until, vpneval
@@ -48,7 +48,7 @@ def test_a_tunnel_between_hosts_of_their_own(unchanged: TwoSites, tmp_path: Path
         rate_bps = tunnelled(rig, lab, name)
         assert rate_bps > 1e6
         assert received(unchanged, "host2") - before > 0.5 * rate_bps / 8, "it arrives through the host's own port"
-        assert counted(lab) == "both gateways"
+        assert cpu_scope(lab) == "both gateways"
 
 
 def test_a_run_ends_in_a_report(unchanged: TwoSites, tmp_path: Path) -> None:

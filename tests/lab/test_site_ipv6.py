@@ -10,7 +10,7 @@ from runner.data.errors import CannotRunHere
 from runner.lab.places import open_rig
 from runner.lab.places.site import SiteRig
 from runner.lab.software.image import Image
-from runner.tunnel.bring_up import bring_up, make_secrets, start_services, unsupported
+from runner.tunnel.bring_up import bring_up, make_secrets, start_services, vpn_refusal
 from tests.lab.sites import BOXES, OWN_IPV6, TwoSites, add_ipv6, two_sites
 from tests.lab.test_site import tunnelled
 from tests.lab.test_ssh_lab import as_before, settled
@@ -47,7 +47,7 @@ def test_an_ipv6_path_is_described_as_it_is(unchanged: TwoSites, tmp_path: Path)
         path = rig.measure_path(lab)
         assert lab.host1.run("cat", "/sys/class/net/eth0/mtu").stdout.strip() == "1260"
         vpns = {name: load_vpn(name) for name in ("stunnel_forward", "n2n")}
-        reasons = {name: unsupported(lab, vpn, vpn.comparable) for name, vpn in vpns.items()}
+        reasons = {name: vpn_refusal(lab, vpn, vpn.comparable) for name, vpn in vpns.items()}
     assert (path.mtu_bytes, path.on_link, path.nat, path.seen_as) == (1400, False, "", OWN_IPV6["gw1"])
     assert path.open == path.tried
     assert path.dscp_kept == path.ecn_kept == (True, True)

@@ -13,7 +13,7 @@ from runner.data.errors import CannotRunHere
 from runner.instruments.tools.generator import Load, generating
 from runner.lab.node import LabNode
 from runner.lab.places import open_rig
-from runner.lab.places.sent import FOLDER, STATUS, forget, sent
+from runner.lab.places.sent import FOLDER, STATUS, forget, send_image
 from runner.lab.places.site import SiteRig
 from runner.tunnel.bring_up import bring_up, make_secrets, start_services
 from tests.lab.sites import TwoSites
@@ -62,14 +62,14 @@ def test_the_image_is_sent_no_faster_and_once_more_where_it_is_another(unchanged
         assert isinstance(rig, SiteRig)
         image, there = replace(rig.image("host"), root=small, digest=digest), rig.connections["gw2"]
         before, began = on_path(router, "lan", "tx"), time.monotonic()
-        sent(there, image, said.append, MAX_BPS)
+        send_image(there, image, said.append, MAX_BPS)
         took_s, bytes_sent = time.monotonic() - began, on_path(router, "lan", "tx") - before
         assert bytes_sent > 2_000_000
         assert bytes_sent * 8 / took_s < MAX_BPS
-        sent(there, image, said.append, MAX_BPS)
+        send_image(there, image, said.append, MAX_BPS)
         assert len(said) == 1, "it was there"
         unchanged.nodes["gw2"].write(f"{FOLDER}/{small.name}/{STATUS}", "another package")
-        sent(there, image, said.append)
+        send_image(there, image, said.append)
         assert len(said) == 2, "it is sent anew"
         assert unchanged.nodes["gw2"].run("cat", f"{FOLDER}/{small.name}/{STATUS}").stdout == "no package"
         forget(there)

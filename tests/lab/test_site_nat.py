@@ -11,7 +11,7 @@ from runner.lab.node import wait_until
 from runner.lab.places import open_rig
 from runner.lab.shape.site_to_site import Lab
 from runner.stages.examination import path_checks
-from runner.tunnel.bring_up import unsupported
+from runner.tunnel.bring_up import vpn_refusal
 from tests.lab.sites import NAT, TwoSites
 from tests.lab.test_site import tunnelled
 
@@ -36,7 +36,7 @@ def test_a_tunnel_through_two_nats(unchanged: TwoSites, tmp_path: Path, name: st
         assert says["path rate"].startswith("not measured"), "no TCP port is forwarded"
         assert tunnelled(rig, lab, name) > 1e6
         assert lab.host2.run("ping", "-c1", "-W2", lab.sites[0].host_address).code == 0
-        no = unsupported(lab, load_vpn("nebula"), load_vpn("nebula").comparable)
+        no = vpn_refusal(lab, load_vpn("nebula"), load_vpn("nebula").comparable)
     assert no
     assert no.reason == "the NAT before gw2 does not forward udp/4242: list it in forwards of [gw2]"
 
@@ -84,7 +84,7 @@ def test_a_gateway_that_is_a_nat_leaves_what_is_between_the_hosts_as_it_is(
         to = (lab.sites[1].host_address, 7788)
         lab.host1.run("python3", "-c", f"import socket; socket.create_connection({to}, 3)", check=False)
         hearing.stop()
-        return lab.host2.logged(log).strip()
+        return lab.host2.read_log(log).strip()
 
     gateway.run("sh", "-c", f"iptables -t nat -A POSTROUTING {rule}")
     try:

@@ -11,7 +11,7 @@ from runner.catalogue import load_vpn
 from runner.data.errors import CannotRunHere
 from runner.lab.node import wait_until
 from runner.lab.places import open_rig
-from runner.tunnel.bring_up import unsupported
+from runner.tunnel.bring_up import vpn_refusal
 from tests.lab.commands import vpneval
 from tests.lab.sites import BOXES, TwoSites
 from tests.lab.test_site import tunnelled
@@ -106,7 +106,7 @@ def test_a_port_in_use_refuses_the_vpns_that_need_it_and_no_other(
         wait_until(lambda: ":1194" in unchanged.nodes[gateway].run("ss", "-Hlun").stdout, "the listener")
         with open_rig(f"site:{unchanged.sites()}", print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
             refused, free = (
-                unsupported(lab, load_vpn(name), load_vpn(name).comparable) for name in ("openvpn", "wireguard_go")
+                vpn_refusal(lab, load_vpn(name), load_vpn(name).comparable) for name in ("openvpn", "wireguard_go")
             )
             assert refused
             assert refused.reason.startswith(f"udp/1194 (socat) is in use on {gateway}, and OpenVPN (UDP) would listen")

@@ -7,7 +7,7 @@ import pytest
 
 from runner.data.errors import CannotRunHere
 from runner.lab.places import open_rig
-from runner.lab.places.sent import forget, sent
+from runner.lab.places.sent import forget, send_image
 from runner.lab.places.site import SiteRig
 from runner.lab.software.image import Image
 from tests.lab.sites import BOXES, two_sites
@@ -37,7 +37,7 @@ def test_a_user_with_sudo_is_enough(image: Image, tmp_path: Path) -> None:
             assert isinstance(rig, SiteRig)
             with rig.lab(rig.image("host"), logs=tmp_path) as lab:
                 assert tunnelled(rig, lab, "openvpn") > 1e6
-            there = sent(rig.connections["gw1"], replace(rig.image("host"), root=small), print).root
+            there = send_image(rig.connections["gw1"], replace(rig.image("host"), root=small), print).root
             assert boxes.nodes["gw1"].run("stat", "-c", "%U", str(there)).stdout.strip() == "root"
             forget(rig.connections["gw1"])
         as_before(boxes, before)

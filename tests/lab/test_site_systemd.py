@@ -55,10 +55,10 @@ class Booted:
     def boot(self) -> None:
         """Start the machine; return when its systemd answers."""
         self._process = self.node.spawn("bash", "-ec", BOOT, "boot", self.group, log="systemd")
-        wait_until(self._answers, f"systemd of {self.node.name}: {self.node.logged('systemd')}", 60, 0.2)
+        wait_until(self._answers, f"systemd of {self.node.name}: {self.node.read_log('systemd')}", 60, 0.2)
 
     def _answers(self) -> bool:
-        assert self._process.alive(), self.node.logged("systemd")
+        assert self._process.alive(), self.node.read_log("systemd")
         return bool(self._pid()) and self.run("systemctl", "is-system-running").stdout.strip() in (
             "running",
             "degraded",

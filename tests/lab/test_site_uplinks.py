@@ -117,7 +117,7 @@ def test_a_look_measures_the_line_that_is_named_or_none(boxes: TwoSites, routes:
         assert all(1e6 < bps < SHAPED_BPS for bps in found["path"]["rates_bps"]), "ens0 has more"
     else:
         assert not found["path"]["rates_bps"]
-        assert any("192.168.9.2 by ens0, and look adds no rule" in said for said in found["unmeasured"])
+        assert any("192.168.9.2 by ens0, and look adds no routing rule" in said for said in found["unmeasured"])
 
 
 def test_check_says_that_a_deployed_tunnel_leaves_by_another_line(boxes: TwoSites, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from runner.lab.places import ssh as ssh_module
 from runner.lab.places.machines import SshRig
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import Image
-from runner.tunnel.bring_up import bring_up, make_secrets, start_services, unsupported
+from runner.tunnel.bring_up import bring_up, make_secrets, start_services, vpn_refusal
 from runner.vpn.plugin import confidential
 from tests.contract import CONTRACT, contract
 from tests.lab.commands import measuring, until
@@ -108,7 +108,7 @@ def command_line(pid: int) -> bytes:
 
 def tunnel_through(rig: Rig, lab: Lab, name: str) -> None:
     vpn = load_vpn(name)
-    assert not unsupported(lab, vpn, vpn.comparable)
+    assert not vpn_refusal(lab, vpn, vpn.comparable)
     secrets = make_secrets(vpn, rig.alone(rig.image("host"), lambda line: None), lab.sites)
     start_services(lab)
     tunnel = bring_up(lab, vpn, vpn.comparable, secrets)
@@ -221,7 +221,7 @@ def test_ending_a_command_ends_it_there_with_its_children(unchanged: Machines, t
         with pytest.raises(Exception, match=r"\[gw1\] .* did not end within 0.5 s"):
             gateway.run("sh", "-c", "sleep 4711 & sleep 4711", timeout=0.5)
         spawned = gateway.spawn("sh", "-c", "echo started; sleep 4712 & sleep 4712", log="sleeper")
-        wait_until(lambda: "started" in gateway.logged("sleeper"), "its log streamed here")
+        wait_until(lambda: "started" in gateway.read_log("sleeper"), "its log streamed here")
         assert "4712" in gateway.run("ps", "axo", "args").stdout
         spawned.stop()
         wait_until(lambda: "471" not in gateway.run("ps", "axo", "args").stdout, "the children gone")
@@ -273,16 +273,22 @@ def shape(listing: str) -> list[str]:
 # --- refusals ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"gw1": {"wan": "ens7"}}, r"gw1: no interface ens7; it has: ens0 \(.*ens1 \(.*ens2"),
-        ({"gw1": {"wan": "ens0"}}, r"gw1: ens0 carries the ssh connection: the lab would cut the machine off"),
+        pytest.param(
+            {"gw1": {"wan": "ens7"}}, r"gw1: no interface ens7; it has: ens0 \(.*ens1 \(.*ens2", marks=pytest.mark.smoke
+        ),
+        pytest.param(
+            {"gw1": {"wan": "ens0"}},
+            r"gw1: ens0 carries the ssh connection: the lab would cut the machine off",
+            marks=pytest.mark.smoke,
+        ),
         ({"host1": {"identity": "no-such-key"}}, r"host1: identity names /.*/no-such-key, which is not there"),
-        (
+        pytest.param(
             {"wan": {"gw1": "ens2", "gw2": "ens1"}},
             r"the WAN machine does not see gw1 on its port wan's ens2. Are its two ports swapped\?",
+            marks=pytest.mark.smoke,
         ),
         (
             {"gw1": {"lan": "ens2", "wan": "ens1"}},

@@ -75,7 +75,7 @@ def bare_of_second(lab: Lab) -> int:
 
 def lost(node: LabNode, log: str) -> list[int]:
     """The pings that were not answered, but for the last two, which may be on their way."""
-    seen = {int(number) for number in re.findall(r"icmp_seq=(\d+) ttl", node.logged(log))}
+    seen = {int(number) for number in re.findall(r"icmp_seq=(\d+) ttl", node.read_log(log))}
     return sorted({*range(1, max(seen) - 1)} - seen)
 
 
@@ -106,7 +106,7 @@ def test_a_tunnel_feels_nothing_of_another_one(
         networks = [f"{net}.0/24" for net in SECOND.values()]
         write_and_run(lab, second, tmp_path / "second", *sites(tmp_path / "second", *networks), directory="second")
         waits(lab, "second")
-        wait_until(lambda: "ttl" in near.logged("second"), "an answer through the second tunnel", 10)
+        wait_until(lambda: "ttl" in near.read_log("second"), "an answer through the second tunnel", 10)
         seen = bare_of_second(lab)
 
         options = sites(tmp_path / "third", *networks)
@@ -145,7 +145,7 @@ def test_a_tunnel_feels_nothing_of_another_one(
         ("wireguard_go", "wireguard_go"),  # with other keys
         ("openvpn", "tinc"),
         ("ssh_tun", "openvpn"),  # both have a device tun2
-        pytest.param("wireguard_go", "openvpn", marks=pytest.mark.smoke),
+        ("wireguard_go", "openvpn"),
     ],
 )
 def test_one_takes_the_place_of_another_one(image: Image, tmp_path: Path, old: str, new: str) -> None:
@@ -177,7 +177,7 @@ def test_three_of_one_tunnel_at_once_are_one(image: Image, tmp_path: Path) -> No
             node = lab.nodes[name]
             copied(tmp_path / "out", node)
             started = [node.spawn("/root/tunnel/up.sh", log=f"up{number}") for number in range(3)]
-            assert [process.wait(60) for process in started] == [0, 0, 0], node.logged("up0")
+            assert [process.wait(60) for process in started] == [0, 0, 0], node.read_log("up0")
         Tunnel(lab, "wireguard_go").works()
         for name in ("gw2", "gw1"):
             assert len(lab.nodes[name].run("pgrep", "-x", "wireguard-go").stdout.split()) == 1

@@ -36,7 +36,7 @@ print(sent + 1)
 @pytest.fixture
 def far_lab(image: Image, tmp_path: Path) -> Iterator[Lab]:
     with namespace_lab(image, logs=tmp_path) as lab:
-        if no := wan.unsupported(lab, FAR):
+        if no := wan.conditions_refusal(lab, FAR):
             pytest.skip(no.reason)
         yield lab
 
@@ -125,6 +125,6 @@ def test_a_smaller_mtu_is_verified(lab: Lab) -> None:
 def test_a_kernel_without_netem_is_told_which_rate_it_can_have(lab: Lab) -> None:
     tried = lab.wan.run("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms", check=False)
     lab.wan.run("tc", "qdisc", "del", "dev", "lo", "root", check=False)
-    no = wan.unsupported(lab, Conditions(delay_ms=25))
+    no = wan.conditions_refusal(lab, Conditions(delay_ms=25))
     assert (no is not None) == (tried.code != 0)
     assert no is None or ("netem" in no.reason and "wan_rate_bps=100000000" in no.reason)

@@ -65,7 +65,7 @@ class Answers:
         self.ran.append(" ".join(argv) + " &")
         return PaperProcess()
 
-    def logged(self, log: str) -> str:
+    def read_log(self, log: str) -> str:
         return self.logs.get(log, "")
 
     def write(self, path: str, text: str, mode: int = 0o600) -> None:

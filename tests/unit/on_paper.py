@@ -49,7 +49,7 @@ class Paper:
     def __init__(self, world: World, planned: PlannedTunnel) -> None:
         self.world, self.name, self.works = world, planned.vpn, True
         self.lost = ""
-        self.lab = PaperLab({"gw1": SimpleNamespace(lost=lambda: self.lost)})
+        self.lab = PaperLab({"gw1": SimpleNamespace(why_ended=lambda: self.lost)})
         self.tunnel = Tunnel("10.2.0.2", 0.1, EVIDENCE, PROOF)
 
     def carries_payload(self) -> bool:

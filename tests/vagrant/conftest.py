@@ -24,7 +24,7 @@ TOOLS = {
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents:
+        if item.path.parent == HERE:
             item.add_marker(pytest.mark.vagrant)
             if "results" in getattr(item, "fixturenames", ()):  # whichever is the first of them waits for the story
                 item.add_marker(pytest.mark.timeout(story.WITHIN_S + 60))

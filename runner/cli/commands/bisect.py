@@ -32,7 +32,7 @@ def bisect(
     from runner.lab.places import rootless
     from runner.lab.software import builds
 
-    vpn, name, path = builds.asked(build)
+    vpn, name, path = builds.parse_build(build)
     folder = (out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-bisect").resolve()
     rootless.enter("netns")
     asked = Bisection(

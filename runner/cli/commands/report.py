@@ -123,9 +123,9 @@ def _write(folder: Path | None, made_of: Callable[[list[Path]], Report]) -> None
 
 def _print_findings(reports: list[Report], form: str) -> None:
     """results/papers/findings.md, or its picture."""
+    from questions.papers.page import findings_text, lettered, rows_of
+    from questions.papers.plot import published_against_measured
     from runner.cli.planned import expected
-    from runner.report.forms.findings_page import findings_text, lettered, rows_of
-    from runner.report.plots.plots_findings import published_against_measured
     from runner.report.plots.vega import svg
 
     if form == "findings":

@@ -84,7 +84,7 @@ def open_gates(lab: Lab, pair: tuple[str, str], renew: str) -> None:
 
 def watching(node: LabNode) -> bool:
     """Has the gate there said for the first time whether its gateway is responsible?"""
-    return "responsible" in node.logged(GATE)
+    return "responsible" in node.read_log(GATE)
 
 
 def silence(lab: Lab, pair: tuple[str, str], port: int, note: Callable[[str], None]) -> None:

@@ -51,7 +51,7 @@ def watch(bench: Bench, vpn: Vpn, seconds: float) -> WatchedTunnel:
     carried_s, renewed, failed = 0.0, 0, 0
     while (at_s := time.monotonic() - begun) < seconds:
         try:
-            came, fresh = renewals.within(partial(carries, bench))
+            came, fresh = renewals.look_while_renewing(partial(carries, bench))
             renewed += fresh
         except (CommandError, TimeoutError):
             failed, came = failed + 1, bench.carries_payload()
@@ -82,7 +82,7 @@ def back_after(bench: Bench, vpn: Vpn, params: Params, limit_s: float) -> float 
     return time.monotonic() - begun
 
 
-def expired(lab: Lab, keys: Secrets) -> bool:
+def is_expired(lab: Lab, keys: Secrets) -> bool:
     """Does openssl(1) say of a gateway's certificate that it has expired?"""
     gateway = lab.gateway(lab.sites[0])
     return any(
@@ -147,7 +147,7 @@ class Expiry(PathProbe):
         numbers = {"renewed": after.renewed, "failed": after.failed, "carried_s": round(after.carried_s)}
         kind = "dies" if not after.lives else "keys_stay" if renews and not after.renewed else "lives"
         again_s = back_after(bench, vpn, levels, 10 + TIMES * back_s)
-        if again_s is not None and not expired(bench.lab, keys):
+        if again_s is not None and not is_expired(bench.lab, keys):
             raise MeasurementError("the tunnel was set up anew, and nothing here shows that its certificates expired")
         refused = PathVerdict("refused", 1.0, control, {}) if again_s is None else None
         return {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from runner.data.errors import MeasurementError
 from runner.instruments.failures.breaks import processes
 from runner.instruments.failures.cluster import silence
-from runner.instruments.failures.redundancy import PAIR, is_active, synced
+from runner.instruments.failures.redundancy import PAIR, hand_over_of, is_active
 from runner.instruments.failures.stream import Break
 from runner.lab.node import LabNode, wait_until
 from runner.lab.shape.site_to_site import Lab, batch
@@ -35,7 +35,7 @@ def break_gateway(lab: Lab, vpn: Vpn, failure: str, redundancy: str) -> Break:
             names = daemons(preferred)  # beforehand, for a slow guest takes seconds to tell
             return lambda note: kill_daemons(preferred, names, note)
         case "sync_link" if redundancy == "clusterip":
-            return lambda note: silence(lab, PAIR, synced(vpn).port, note)
+            return lambda note: silence(lab, PAIR, hand_over_of(vpn).port, note)
         case "sync_link":
             return lambda note: ports(preferred, note, "down", "sync0")
         case "return":

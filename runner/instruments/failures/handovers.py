@@ -17,7 +17,7 @@ import numpy as np
 
 from runner.data.errors import MeasurementError
 from runner.instruments.failures.cluster import heartbeat_of
-from runner.instruments.failures.redundancy import ADVERTISED_S, PAIR, arm, settled, synced
+from runner.instruments.failures.redundancy import ADVERTISED_S, PAIR, arm, check_preferred, hand_over_of
 from runner.instruments.instrument import Go, Measuring
 from runner.instruments.result import Measured, measurement
 from runner.lab.node import PATIENCE, Process, wait_until
@@ -58,7 +58,7 @@ def many(bench: Bench, vpn: Vpn, params: Mapping[str, str], timers: str, seed: i
                 raise MeasurementError("this lab cannot be made twice: --set labs=1")
             benches.append(stack.enter_context(bench.another()))
         watching = [stack.enter_context(failing(each, vpn, params, f"{seed}/{n}")) for n, each in enumerate(benches)]
-        for handover_s in collected(dict(zip(watching, benches, strict=True)), wanted, vpn, params, seen):
+        for handover_s in collect_handovers(dict(zip(watching, benches, strict=True)), wanted, vpn, params, seen):
             if (yield {"handover_ms": _ms(handover_s)}) is Go.END:
                 break
     if not seen.samples_s:
@@ -86,7 +86,7 @@ def failing(bench: Bench, vpn: Vpn, params: Mapping[str, str], seed: str) -> Ite
     lab, redundancy = bench.lab, params["redundancy"]
     arm(lab, vpn, redundancy, renew=False)
     wait_until(bench.carries_payload, "payload through the tunnel before the failure", CARRIES_WITHIN_S * PATIENCE)
-    settled(lab)
+    check_preferred(lab)
     period_s = heartbeat_of(params) if redundancy == "clusterip" else ADVERTISED_S[redundancy]
     far, how = lab.sites[-1].wan_address, (f"{1.2 * period_s + 0.2:g}", f"{period_s:g}", f"{LIMIT_S * PATIENCE:g}")
     with (
@@ -106,7 +106,7 @@ def streaming(lab: Lab, address: str) -> Iterator[Process]:
         stream.stop()
 
 
-def collected(
+def collect_handovers(
     labs: Mapping[Dialogue, Bench], wanted: int, vpn: Vpn, params: Mapping[str, str], seen: SeenHandovers
 ) -> Iterator[float]:
     """Yield handovers (s) and add them to ``seen``, until it has ``wanted`` of them or no lab is left. A lab is given
@@ -150,4 +150,4 @@ def give_back(lab: Lab, vpn: Vpn, redundancy: str) -> None:
     """Make the second gateway give the site up before the first one's cable is back. Otherwise both are responsible,
     and the plugin ha chooses the second one, by its number. keepalived prefers the first by itself."""
     if redundancy == "clusterip":
-        lab.nodes[PAIR[1]].run("sh", "-c", synced(vpn).passive)
+        lab.nodes[PAIR[1]].run("sh", "-c", hand_over_of(vpn).passive)

@@ -34,13 +34,13 @@ class OneWay:
     late: int = 0
     pause_s: float = 0.0
 
-    def since(self, start_s: float) -> tuple[Gap, ...]:
+    def gaps_after(self, start_s: float) -> tuple[Gap, ...]:
         """The gaps that end after ``start_s``; of one that began before it, the part afterwards."""
         return tuple(_cut(gap, start_s) for gap in self.gaps if gap.end_s > start_s)
 
     def outage_s(self, start_s: float) -> float:
         """Loss-derived outage from ``start_s`` on: probes lost over the rate at which they were offered."""
-        return sum(gap.lost for gap in self.since(start_s)) * self.interval_s
+        return sum(gap.lost for gap in self.gaps_after(start_s)) * self.interval_s
 
 
 def _cut(gap: Gap, start_s: float) -> Gap:

@@ -15,13 +15,13 @@ from runner.data.remarks import breakdown
 from runner.design.profile import Profile
 from runner.instruments.failures import reroute
 from runner.instruments.failures.breaks import CUT_S, DOWN_S, break_by
-from runner.instruments.failures.outage import Outage, outage, reported, watch_of
+from runner.instruments.failures.outage import Outage, outage, report_outages, watch_of
 from runner.instruments.failures.overload import OVERLOAD_S, WHAT, Overload
-from runner.instruments.failures.prepare import Breaking, routed
+from runner.instruments.failures.prepare import Breaking, routed_topology
 from runner.instruments.instrument import Asked
 from runner.instruments.result import Measured
 from runner.tunnel.bring_up import Bench
-from runner.tunnel.inner import KEPT_S, kept
+from runner.tunnel.inner import KEPT_S, keep_routes
 from runner.vpn.plugin import Vpn
 
 BESIDE_S = 30.0  # that it is watched whether a tunnel lives on without its coordinator
@@ -49,33 +49,33 @@ def recovery(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
     def once(rng: random.Random) -> Outage:
         if failure == "overload":
             overload = Overload(bench.lab, bench.address)
-            result = outage(bench.lab, bench.address, overload.over, watch, rng, ready=overload.load)
+            result = outage(bench.lab, bench.address, overload.note_end, watch, rng, ready=overload.load)
             offered_bps.append(round(overload.offered_bps))
             return result
         return outage(bench.lab, bench.address, break_by(bench.lab, vpn, tunnel_levels(params), failure), watch, rng)
 
     def kept_once(rng: random.Random) -> Outage:
-        with kept(bench.lab, vpn, params):
+        with keep_routes(bench.lab, vpn, params):
             return once(rng)
 
     started = time.monotonic()
-    outages = repeated(bench, kept_once, profile.failures, seed)
+    outages = repeat_failure(bench, kept_once, profile.failures, seed)
     overloads = {"offered_bps": offered_bps} if offered_bps else {}
     routes = {"ipv6_route_within_s": KEPT_S} if "inner" in params else {}
     what: dict[str, Any] = {"failure": KINDS[failure], "timers": bench.tunnel.timers, **overloads, **routes}
-    measured = reported("outage_ms", outages, watch.limit_s, watched_s=watch.limit_s, **what)
+    measured = report_outages("outage_ms", outages, watch.limit_s, watched_s=watch.limit_s, **what)
     dead = [rate for result, rate in zip(outages, offered_bps, strict=False) if result.recovered_s is None]
     measured.remarks += breakdown("UDP", dead)
     measured.measuring_s = time.monotonic() - started
     return measured
 
 
-def rerouted(bench: Bench, params: Mapping[str, str], profile: Profile, seed: int) -> Measured:
+def measure_reroute(bench: Bench, params: Mapping[str, str], profile: Profile, seed: int) -> Measured:
     """``convergence_ms`` when the link gw1–r2 dies in one way, with the paths before and after.
 
     Raises MeasurementError where the tunnel did not take the first path before.
     """
-    topology = routed(params)
+    topology = routed_topology(params)
     _, timers, period_s = reroute.DETECTIONS[params["detection"]]
     watch = watch_of(profile, phase_s=period_s)
     before: list[str] = []
@@ -85,20 +85,22 @@ def rerouted(bench: Bench, params: Mapping[str, str], profile: Profile, seed: in
         there, back = reroute.paths(topology, bench.lab)
         if there != reroute.FIRST or back != reroute.FIRST[::-1]:
             raise MeasurementError(f"the tunnel does not take the first path, but {there} and {back}")
-        before.append(said(there, back))
+        before.append(path_text(there, back))
         result = outage(bench.lab, bench.address, reroute.kill_link(bench.lab, params["link_failure"]), watch, rng)
-        after.append(said(*reroute.paths(topology, bench.lab)))
+        after.append(path_text(*reroute.paths(topology, bench.lab)))
         return result
 
     started = time.monotonic()
-    outages = repeated(bench, once, profile.failures, seed)
+    outages = repeat_failure(bench, once, profile.failures, seed)
     paths = {"path_before": before, "path_after": after}
-    measured = reported("convergence_ms", outages, watch.limit_s, detection=timers, timers=bench.tunnel.timers, **paths)
+    measured = report_outages(
+        "convergence_ms", outages, watch.limit_s, detection=timers, timers=bench.tunnel.timers, **paths
+    )
     measured.measuring_s = time.monotonic() - started
     return measured
 
 
-def repeated(bench: Bench, once: Callable[[random.Random], Outage], times: int, seed: int) -> list[Outage]:
+def repeat_failure(bench: Bench, once: Callable[[random.Random], Outage], times: int, seed: int) -> list[Outage]:
     """Run ``once`` ``times`` times, each time in a fresh lab with a new tunnel, and at a random phase of its own."""
     outages = []
     for turn in range(times):
@@ -108,7 +110,7 @@ def repeated(bench: Bench, once: Callable[[random.Random], Outage], times: int, 
     return outages
 
 
-def said(there: list[str], back: list[str]) -> str:
+def path_text(there: list[str], back: list[str]) -> str:
     """A path in words: both directions, or one where they are the same."""
     same = there == back[::-1]
     return " – ".join(there) + ("" if same else " and back " + " – ".join(back))
@@ -171,4 +173,4 @@ class Reroute(Breaking):
     )
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
-        return rerouted(bench, asked.params, asked.profile, asked.seed)
+        return measure_reroute(bench, asked.params, asked.profile, asked.seed)

@@ -86,7 +86,7 @@ def outage(
             flowing_s = both.flows_within(watch.limit_s, both.now())
         both.note("the stream flows again" if flowing_s is not None else f"given up after {watch.limit_s:g} s")
         forward, reverse = both.end()
-    seen = [*forward.since(failed_s), *reverse.since(failed_s)]
+    seen = [*forward.gaps_after(failed_s), *reverse.gaps_after(failed_s)]
     last_s = max([gap.end_s for gap in seen], default=failed_s)
     return Outage(
         failed_s,
@@ -108,7 +108,7 @@ def timeline(forward: OneWay, reverse: OneWay, rate: float, events: Sequence[Eve
     return Timeline(rate=rate, events=list(events), gaps=kept, gaps_left_off=len(all_gaps) - len(kept))
 
 
-def reported(metric: str, outages: Sequence[Outage], limit_s: float, **detail: Any) -> Measured:
+def report_outages(metric: str, outages: Sequence[Outage], limit_s: float, **detail: Any) -> Measured:
     """The metric (ms) of one or more failures of a kind: the median of the worse direction's outage, all as samples.
 
     An outage that had not ended counts as long as it was watched. Where the median is such an outage, the value is

@@ -27,11 +27,11 @@ class Overload:
         whole = Load((IP_BYTES,), ALL_PER_S, OVERLOAD_S)
         with generating(self.lab, self.address) as generator:
             generator.begin(whole)
-            offered = generator.sent(whole)
+            offered = generator.sender_report(whole)
         if not offered.get("sent"):
             raise MeasurementError(f"the sender could not overload the tunnel: {offered.get('error', 'nothing left')}")
         self.offered_bps = offered["bytes"] * 8 / offered["seconds"]
 
-    def over(self, note: Callable[[str], None]) -> None:
+    def note_end(self, note: Callable[[str], None]) -> None:
         """The end of the overload."""
         note(f"{OVERLOAD_S:g} s of {self.offered_bps / 1e6:.0f} Mbit/s are over")

@@ -25,10 +25,10 @@ def topology_of(params: Mapping[str, str]) -> Topology | None:
     """The topology that trials with these levels need, where it is not site-to-site."""
     if "redundancy" in params:
         return REDUNDANT
-    return routed(params) if "detection" in params else None
+    return routed_topology(params) if "detection" in params else None
 
 
-def routed(params: Mapping[str, str]) -> Topology:
+def routed_topology(params: Mapping[str, str]) -> Topology:
     """The routers of trials with these levels."""
     return ospf(params["endpoint"], params.get("uplinks", "two_routers"))
 
@@ -75,13 +75,13 @@ def on_cpus(wanted: str | None) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def asked(params: Mapping[str, str]) -> dict[str, str]:
+def plugin_params(params: Mapping[str, str]) -> dict[str, str]:
     """More of a plugin's ``params``, which these levels need: the gateway whose address will change."""
     changes = params.get("failure") == "roaming" or params.get("detection") == "static"
     return {"roaming": SITES[0].name} if changes else {}
 
 
-def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
+def failure_refusal(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
     """Why these trials cannot be done at all in this lab, or with this VPN; None where they can."""
     if lab.kind != "netns":
         return Unsupported(f"machines of a {lab.kind} lab are not broken on purpose: they may have other work")
@@ -113,7 +113,7 @@ class Breaking(Whole):
     one_failure_s = 25.0  # with its lab and its stream, on average
 
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
-        return refused(lab, vpn, params)
+        return failure_refusal(lab, vpn, params)
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         return self.one_failure_s * profile.failures
@@ -124,4 +124,4 @@ class Breaking(Whole):
         return topology_of(params) is not None
 
     def asks(self, params: Mapping[str, str]) -> dict[str, str]:
-        return asked(params)
+        return plugin_params(params)

@@ -116,7 +116,7 @@ def start_redundancy(lab: Lab, vpn: Vpn, redundancy: str, heartbeat_s: float = H
     if redundancy in SYNCED:
         for name in PAIR:
             dead_after_s = heartbeat_s * DEAD_AFTER_S / HEARTBEAT_S
-            files = synced(vpn).files(*SYNC[redundancy][name], name == PAIR[0], heartbeat_s, dead_after_s)
+            files = hand_over_of(vpn).files(*SYNC[redundancy][name], name == PAIR[0], heartbeat_s, dead_after_s)
             for path, text in files.items():
                 write_alone(lab.nodes[name], path, text, mode=0o700 if text.startswith("#!") else 0o600)
     if redundancy == "clusterip":
@@ -146,7 +146,7 @@ def is_active(lab: Lab, name: str) -> bool:
     return " 192.168.0.1/" in shown and " 10.1.0.1/" in shown and not shown.endswith("buckets\n")
 
 
-def settled(lab: Lab) -> None:
+def check_preferred(lab: Lab) -> None:
     """Raise MeasurementError unless the tunnel is on the preferred gateway, and has been since it came up."""
     moved = "/run/takeover.log"
     logs = "".join(lab.nodes[name].run("sh", "-c", f"cat {moved} 2>&1 || :").stdout for name in PAIR)
@@ -162,7 +162,7 @@ def cannot(vpn: Vpn, redundancy: str) -> str:
     return "" if standby else f"the plugin of {vpn.title} does not say how it moves to a second gateway"
 
 
-def synced(vpn: Vpn) -> HandOver:
+def hand_over_of(vpn: Vpn) -> HandOver:
     """How that VPN hands its state over. Raises MeasurementError where it does not."""
     standby = vpn.lifecycle().standby
     if standby is None or standby.hand_over is None:
@@ -175,7 +175,7 @@ def scripts(vpn: Vpn, peer: Site, redundancy: str) -> Scripts:
     standby = vpn.lifecycle().standby
     if standby is None:
         raise MeasurementError(cannot(vpn, redundancy))
-    moves = synced(vpn) if redundancy in SYNCED else standby
+    moves = hand_over_of(vpn) if redundancy in SYNCED else standby
     commands = (moves.active, moves.passive, standby.alive)
     return Scripts(*(command.format(peer=peer, active=ROLE) for command in commands))
 
@@ -192,15 +192,15 @@ def arm(lab: Lab, vpn: Vpn, redundancy: str, *, renew: bool = True) -> None:
     active, standby = (lab.nodes[name] for name in PAIR)
     if redundancy in SYNCED:
         # Else, within the first heartbeats, two gateways of which none is responsible may make it the standby.
-        active.run("sh", "-c", synced(vpn).take)
+        active.run("sh", "-c", hand_over_of(vpn).take)
     if redundancy == "clusterip":
         join_cluster(lab, PAIR)
     if (how := vpn.lifecycle().standby) is not None:
         how.prepare(standby)
     if redundancy in SYNCED:
-        hand_over(synced(vpn), active, standby)
+        hand_over(hand_over_of(vpn), active, standby)
     if redundancy == "clusterip":
-        open_gates(lab, PAIR, synced(vpn).renew.format(peer=lab.sites[-1]) if renew else "true")
+        open_gates(lab, PAIR, hand_over_of(vpn).renew.format(peer=lab.sites[-1]) if renew else "true")
         wait_until(lambda: is_active(lab, PAIR[0]) and not is_active(lab, PAIR[1]), f"{PAIR[0]} responsible")
         return
     moved = scripts(vpn, lab.sites[-1], redundancy)

@@ -65,19 +65,19 @@ def storm_in(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets, how: str) -> 
     vpn.start(centre, hub, spokes, params)
     for spoke in spokes:
         vpn.start(lab.gateway(spoke), spoke, [hub], params)
-    up = answered(lab, spokes, began_s, LIMIT_S * PATIENCE)
+    up = first_answers_s(lab, spokes, began_s, LIMIT_S * PATIENCE)
     if len(up) < len(spokes):
         raise MeasurementError(f"{len(up)} of {len(spokes)} spokes reached the hub within {LIMIT_S * PATIENCE:g} s")
 
     take_down(centre, hub, how)
     down_s = time.time()
     time.sleep(DOWN_S)
-    if early := answered(lab, spokes, down_s + ASK_S, limit_s=0):
+    if early := first_answers_s(lab, spokes, down_s + ASK_S, limit_s=0):
         raise InstrumentError(f"{len(early)} spokes were answered while the hub was down")
     batch(centre, f"link set {hub.wan_interface} up")
     again_s, spent_s = time.time(), cpu_of(centre)
     vpn.start(centre, hub, spokes, params)
-    back = answered(lab, spokes, again_s, LIMIT_S * PATIENCE)
+    back = first_answers_s(lab, spokes, again_s, LIMIT_S * PATIENCE)
     cost = cpu_of(centre) - spent_s
     memory = sum(daemon(pid).pss_bytes for _, pid in processes([centre]))
     return results(len(spokes), up, back, cost, memory)
@@ -113,7 +113,7 @@ def asking(lab: Lab, spokes: Sequence[Site], hub: Site) -> None:
         lab.gateway(spoke).spawn("sh", "-c", f"while :; do {ping}; sleep {ASK_S:g}; done", log="asks")
 
 
-def answered(lab: Lab, spokes: Sequence[Site], since_s: float, limit_s: float) -> list[float]:
+def first_answers_s(lab: Lab, spokes: Sequence[Site], since_s: float, limit_s: float) -> list[float]:
     """How long after ``since_s`` (of the epoch) each spoke had its first answer, in order; those that had none within
     ``limit_s`` are left out."""
     end_s = time.monotonic() + limit_s
@@ -121,7 +121,7 @@ def answered(lab: Lab, spokes: Sequence[Site], since_s: float, limit_s: float) -
     while True:
         for spoke in spokes:
             if spoke.name not in found:
-                times = map(float, ANSWER.findall(lab.gateway(spoke).logged("asks")))
+                times = map(float, ANSWER.findall(lab.gateway(spoke).read_log("asks")))
                 if (first := next((at_s for at_s in times if at_s > since_s), None)) is not None:
                     found[spoke.name] = first - since_s
         if len(found) == len(spokes) or time.monotonic() > end_s:

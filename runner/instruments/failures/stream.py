@@ -68,7 +68,7 @@ class TwoWayStream:
         """Stop both probes. Returns what each direction saw: forward (from the first host), then reverse."""
         for which in (0, 1):
             tell(self.probes[which], "stream", "end")
-        near, far = self._found(0), self._found(1)
+        near, far = self._read_report(0), self._read_report(1)
         if not near["came"] or not far["came"]:
             raise MeasurementError("not one probe came through the tunnel, one way or the other")
         return one_way(near, far, 1 / self.rate), one_way(far, near, 1 / self.rate, self.ahead_s)
@@ -86,7 +86,7 @@ class TwoWayStream:
         except ValueError:
             raise no_status(self.names[which], line) from None
 
-    def _found(self, which: int) -> dict[str, Any]:
+    def _read_report(self, which: int) -> dict[str, Any]:
         within = time.monotonic() + SAYS_WITHIN_S
         while not (line := self._line(which)).startswith("{") and time.monotonic() < within:
             pass

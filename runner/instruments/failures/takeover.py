@@ -20,12 +20,20 @@ from runner.design.profile import Profile
 from runner.instruments.failures.cluster import DEAD_AFTER_S, HEARTBEAT_S, heartbeat_of
 from runner.instruments.failures.gateway import FAILURES, break_gateway
 from runner.instruments.failures.handovers import many
-from runner.instruments.failures.outage import Outage, OutageWatch, outage, reported, watch_of
+from runner.instruments.failures.outage import Outage, OutageWatch, outage, report_outages, watch_of
 from runner.instruments.failures.prepare import Breaking
-from runner.instruments.failures.redundancy import ADVERTISED_S, CHECK_S, PAIR, SYNCED, arm, settled, synced
+from runner.instruments.failures.redundancy import (
+    ADVERTISED_S,
+    CHECK_S,
+    PAIR,
+    SYNCED,
+    arm,
+    check_preferred,
+    hand_over_of,
+)
 from runner.instruments.failures.stream import Break
-from runner.instruments.failures.transfer import FILE_BYTES, LIMIT, Transfer, downloading, limit_of, pushed
-from runner.instruments.failures.undisturbed import COSTS, undisturbed
+from runner.instruments.failures.transfer import FILE_BYTES, LIMIT, Transfer, download_from_pair, downloading, limit_of
+from runner.instruments.failures.undisturbed import COSTS, measure_undisturbed
 from runner.instruments.instrument import Asked, Measuring
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.download import EXPECTED_BPS, SLOWEST_BPS
@@ -62,19 +70,19 @@ def failover(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
     """
     redundancy, failure = params["redundancy"], params["gateway_failure"]
     if failure == "none":
-        return undisturbed(bench, vpn, params)
+        return measure_undisturbed(bench, vpn, params)
     if "download_bytes" in params:
-        return interrupted(bench, vpn, params, profile, seed)
-    watch = watch_of(profile, LOOK_S, synced(vpn).phase_s if redundancy in SYNCED else OutageWatch.phase_s)
+        return interrupt_download(bench, vpn, params, profile, seed)
+    watch = watch_of(profile, LOOK_S, hand_over_of(vpn).phase_s if redundancy in SYNCED else OutageWatch.phase_s)
     handovers: list[Handover] = []
     outages: list[Outage] = []
     downloads: list[float | str] = []
     started = time.monotonic()
     for turn in range(profile.failures):
-        breaks = prepared(bench, vpn, params, anew=turn > 0)
+        breaks = prepare_failure(bench, vpn, params, anew=turn > 0)
         lab = bench.lab
         timers = bench.tunnel.timers[PAIR[0]]
-        with watched(lab, handovers) as watcher, downloading(lab, bench.address, watch.limit_s) as download:
+        with watch_handover(lab, handovers) as watcher, downloading(lab, bench.address, watch.limit_s) as download:
             rng = random.Random(f"{seed}/{turn}")
             over: list[bool] = []
             ready = partial(last_look, readiness(lab, params), watcher, download)
@@ -84,7 +92,7 @@ def failover(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
             early = over[0] and isinstance(end, float)
             downloads.append("it had ended before the failure" if early else end)
     detail = {"failure": FAILURES[failure], "timers": [detection(redundancy), *timers]}
-    measured = reported("failover_outage_ms", outages, watch.limit_s, **detail)
+    measured = report_outages("failover_outage_ms", outages, watch.limit_s, **detail)
     add_handovers(measured, handovers, 1 / watch.rate, expected=failure != "sync_link")
     took = [seconds for seconds in downloads if isinstance(seconds, float)]
     if took:
@@ -95,7 +103,7 @@ def failover(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
     return measured
 
 
-def prepared(bench: Bench, vpn: Vpn, params: Mapping[str, str], *, anew: bool) -> Break:
+def prepare_failure(bench: Bench, vpn: Vpn, params: Mapping[str, str], *, anew: bool) -> Break:
     """Prepare the second gateway, and wait until the tunnel carries payload; ``anew``: in a new lab. Returns the
     function that causes the failure.
 
@@ -111,7 +119,7 @@ def prepared(bench: Bench, vpn: Vpn, params: Mapping[str, str], *, anew: bool) -
 
 
 @contextmanager
-def watched(lab: Lab, handovers: list[Handover]) -> Iterator[Dialogue]:
+def watch_handover(lab: Lab, handovers: list[Handover]) -> Iterator[Dialogue]:
     """Watch the WAN during the block by the probe that is yielded. Its handover is added to ``handovers`` at the
     end."""
     with probe(lab.wan, "handover", lab.sites[-1].wan_address, *PAIR, ready="watching") as watcher:
@@ -123,7 +131,7 @@ def readiness(lab: Lab, params: Mapping[str, str]) -> Callable[[], None]:
     """The check just before the failure: the tunnel has never left its gateway, unless the failure needs that."""
     if params["redundancy"] == "off" or params["gateway_failure"] == "return":
         return lambda: None
-    return lambda: settled(lab)
+    return lambda: check_preferred(lab)
 
 
 def last_look(ready: Callable[[], None], watcher: Dialogue, download: Transfer) -> None:
@@ -146,10 +154,10 @@ def fail(breaks: Break, download: Transfer, over: list[bool], note: Callable[[st
         breaks(note)
     finally:
         os.setpriority(os.PRIO_PROCESS, 0, before)
-    over.append(download.over)
+    over.append(download.has_ended)
 
 
-def interrupted(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile, seed: int) -> Measured:
+def interrupt_download(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile, seed: int) -> Measured:
     """The paper's third test: ``failover_download_s`` and ``handover_ms`` of a download during which a gateway fails.
 
     The host behind the two gateways sends, as there. A download that never ends is a lower bound, and a warning.
@@ -163,19 +171,19 @@ def interrupted(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Prof
     handovers: list[Handover] = []
     started = time.monotonic()
     for turn in range(profile.failures):
-        breaks = prepared(bench, vpn, params, anew=turn > 0)
+        breaks = prepare_failure(bench, vpn, params, anew=turn > 0)
         lab = bench.lab
         after_s = FAILS_AFTER_S + random.Random(f"{seed}/{turn}").uniform(0, HEARTBEAT_S)
         with (
-            watched(lab, handovers),
-            pushed(lab, longest_s, file_bytes, limit, profile.outage_limit_s) as download,
+            watch_handover(lab, handovers),
+            download_from_pair(lab, longest_s, file_bytes, limit, profile.outage_limit_s) as download,
         ):
             download.begin()
             readiness(lab, params)()  # some seconds in a guest kernel, and so before the moment
             time.sleep(max(0.0, download.started + after_s - time.monotonic()))
-            if download.over and isinstance(why := download.end(), str):
+            if download.has_ended and isinstance(why := download.end(), str):
                 raise MeasurementError(f"the download broke off before the failure: {why}")
-            if download.over:
+            if download.has_ended:
                 seconds = time.monotonic() - download.started
                 raise MeasurementError(
                     f"{file_bytes} bytes had come before the failure after {seconds:.1f} s: {LARGER}"

@@ -34,13 +34,15 @@ class Transfer:
 
     def begin(self) -> None:
         """Start it, and wait until the first bytes have come, or it has broken off. Raises TimeoutError."""
-        before = self.node.logged("curl")
+        before = self.node.read_log("curl")
         self.curl: Process = self.node.spawn(*self.argv, log="curl")
         self.started = time.monotonic()
-        wait_until(lambda: self.over or self.node.logged("curl") != before, "the download's beginning", BEGINS_WITHIN_S)
+        wait_until(
+            lambda: self.has_ended or self.node.read_log("curl") != before, "the download's beginning", BEGINS_WITHIN_S
+        )
 
     @property
-    def over(self) -> bool:
+    def has_ended(self) -> bool:
         """Has curl ended, whether whole or broken off?"""
         return not self.curl.alive()
 
@@ -48,7 +50,7 @@ class Transfer:
         """Await the end: its time in seconds, or curl's reason why it broke off."""
         code = self.curl.wait((self.longest_s + 10) * PATIENCE)
         self.seconds = time.monotonic() - self.started
-        lines = self.node.logged("curl").split("\n")
+        lines = self.node.read_log("curl").split("\n")
         return float(lines[-2]) if code == 0 else " ".join(lines[-3:]).strip()[-200:]
 
 
@@ -57,7 +59,9 @@ def downloading(lab: Lab, address: str, limit_s: float) -> AbstractContextManage
     return fetching(lab.host2, lab.host1, address, limit_s + 4 * FILE_BYTES / LIMIT, FILE_BYTES, LIMIT)
 
 
-def pushed(lab: Lab, longest_s: float, size: int, limit: int, stall_s: float) -> AbstractContextManager[Transfer]:
+def download_from_pair(
+    lab: Lab, longest_s: float, size: int, limit: int, stall_s: float
+) -> AbstractContextManager[Transfer]:
     """A download from the host behind the two gateways, as in the paper; given up after ``stall_s`` without a byte."""
     stalls = ("--speed-limit", "1", "--speed-time", f"{stall_s:.0f}")
     return fetching(lab.host1, lab.host2, lab.sites[0].host_address, longest_s, size, limit, *stalls)

@@ -12,9 +12,9 @@ from runner.data.metric import Metric
 from runner.data.trials import Value
 from runner.instruments.failures.port_threads import give_threads, thread_s
 from runner.instruments.failures.redundancy import PAIR, arm
-from runner.instruments.failures.transfer import limit_of, pushed
+from runner.instruments.failures.transfer import download_from_pair, limit_of
 from runner.instruments.result import Measured, measurement
-from runner.instruments.tools.cost import counted, snapshot
+from runner.instruments.tools.cost import cpu_scope, snapshot
 from runner.instruments.traffic.download import SLOWEST_BPS
 from runner.lab.node.groups import GroupSpent
 from runner.lab.shape.site_to_site import Lab
@@ -93,7 +93,7 @@ COSTS = (
 )
 
 
-def undisturbed(bench: Bench, vpn: Vpn, params: Mapping[str, str]) -> Measured:
+def measure_undisturbed(bench: Bench, vpn: Vpn, params: Mapping[str, str]) -> Measured:
     """``ha_download_s`` with its CPU time, the whole lab's and by node: what redundancy costs while nothing fails.
 
     The host behind the two gateways sends, as in the paper. Raises MeasurementError where the download breaks off.
@@ -104,16 +104,16 @@ def undisturbed(bench: Bench, vpn: Vpn, params: Mapping[str, str]) -> Measured:
     threads = give_threads(lab, REDUNDANT) if in_kernel and "download_bytes" in params else {}
     limit, started = limit_of(params), time.monotonic()
     longest_s = 10 + file_bytes * max(3 / limit, 8 / SLOWEST_BPS)
-    with pushed(lab, longest_s, file_bytes, limit, STALLS_S) as download:
+    with download_from_pair(lab, longest_s, file_bytes, limit, STALLS_S) as download:
         before, own = snapshot(lab), by_node(lab, threads)
         download.begin()
         took = download.end()
-    after, own = snapshot(lab), since(own, by_node(lab, threads))
+    after, own = snapshot(lab), spent_between(own, by_node(lab, threads))
     if isinstance(took, str):
         raise MeasurementError(f"the download broke off although nothing failed: {took}")
     cpu = {kind: round(after.spent.cpu_s[kind] - before.spent.cpu_s[kind], 3) for kind in after.spent.cpu_s}
     detail: dict[str, Any] = {"file_bytes": file_bytes, "limit_bytes_per_s": params.get("download_limit", "off")}
-    detail |= {"cpu_seconds": cpu, "of": counted(lab), "cpus": params.get("cpus", "all")}
+    detail |= {"cpu_seconds": cpu, "of": cpu_scope(lab), "cpus": params.get("cpus", "all")}
     measured = {"ha_download_s": took}
     if tells := tells_modes_apart():
         measured |= {"ha_user_s": cpu["user"], "ha_system_s": round(cpu["system"] + cpu["irq"] + cpu["softirq"], 3)}
@@ -133,7 +133,7 @@ def tells_modes_apart() -> bool:
 def by_node(lab: Lab, threads: Mapping[str, Sequence[int]]) -> dict[str, GroupSpent]:
     """The CPU time of each node's processes so far, and of a gateway's ``threads``; nodes whose processes are not
     counted are left out. What a host's port receives is no work of the program that downloads."""
-    spent = {name: node.spent() for name, node in lab.nodes.items()}
+    spent = {name: node.cpu_times() for name, node in lab.nodes.items()}
     return {
         name: node_spent + GroupSpent(0.0, thread_s(threads.get(name, ()) if name in REDUNDANT.gateways else ()))
         for name, node_spent in spent.items()
@@ -141,7 +141,7 @@ def by_node(lab: Lab, threads: Mapping[str, Sequence[int]]) -> dict[str, GroupSp
     }
 
 
-def since(before: Mapping[str, GroupSpent], after: Mapping[str, GroupSpent]) -> dict[str, GroupSpent]:
+def spent_between(before: Mapping[str, GroupSpent], after: Mapping[str, GroupSpent]) -> dict[str, GroupSpent]:
     """The CPU time of each node between two readings, of the nodes that are in both."""
     return {name: after[name] - before[name] for name in before.keys() & after.keys()}
 

@@ -23,14 +23,14 @@ from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.lab.node import Completed
-from runner.lab.shape.site import Site, beside, peers_of
+from runner.lab.shape.site import Site, helper_site, peers_of
 from runner.papers.tables import (
     AT,
     SIZES,
     printed_tables,
 )
 from runner.tunnel.bring_up import Bench
-from runner.vpn.plugin import Vpn, offered
+from runner.vpn.plugin import Vpn, level_refusal
 from runner.vpn.recipe import NotedNode
 
 PUBLIC = (".crt", ".pub")
@@ -95,7 +95,7 @@ class Setup:
 def operations(vpn: Vpn, params: Params) -> Measured:
     """All counts, at these tunnel levels. Raises UsageError for levels that the VPN does not have."""
     started = time.monotonic()
-    if no := offered(vpn, params):
+    if no := level_refusal(vpn, params):
         raise UsageError(f"{vpn.name}: {no.reason}")
     pair = on_paper(vpn, params, mesh(2))
     drafts = [*pair.drafts.values()]
@@ -166,7 +166,7 @@ def on_paper(vpn: Vpn, params: Params, sites: Sequence[Site]) -> Setup:
     ca.lines = [line for line in ca.lines if not line.startswith("cat ")]
     setup = Setup({}, ca, secrets)
     if vpn.beside:
-        me, draft = beside(sites[0], vpn.beside), setup.drafts.setdefault(vpn.beside, Draft(vpn.beside))
+        me, draft = helper_site(sites[0], vpn.beside), setup.drafts.setdefault(vpn.beside, Draft(vpn.beside))
         draft.files.update(vpn.render_beside(me, sites, params, secrets))
         vpn.start_beside(draft, me, sites, params)
     for site in reversed(sites):
@@ -228,7 +228,7 @@ def by_configuration(vpn: Vpn, params: Params) -> list[str]:
             continue
         for integrity in (params["integrity"], "aead", *vpn.offers.integrities):
             levels = {**params, "cipher": cipher, "integrity": integrity}
-            if offered(vpn, levels):
+            if level_refusal(vpn, levels):
                 continue
             try:
                 setup = on_paper(vpn, levels, mesh(2))

@@ -207,7 +207,7 @@ def no_room(points: Sequence[Size], count: int, left_s: float) -> str:
     """Why a mesh of ``count`` sites is not tried after those of ``points``; "" where it is."""
     if not points:
         return ""
-    need_s, need_bytes = predicted(points, count, "up_s"), predicted(points, count, "memory_bytes")
+    need_s, need_bytes = predict(points, count, "up_s"), predict(points, count, "memory_bytes")
     if need_s > min(left_s, UP_WITHIN_S * PATIENCE):
         return f"{count} sites would take about {need_s:.0f} s, and {left_s:.0f} s are left"
     room = proc.memory_of(Path("/proc/meminfo").read_text(), "MemAvailable") * SHARE
@@ -216,7 +216,7 @@ def no_room(points: Sequence[Size], count: int, left_s: float) -> str:
     return ""
 
 
-def predicted(points: Sequence[Size], count: int, what: str) -> float:
+def predict(points: Sequence[Size], count: int, what: str) -> float:
     """``what`` at ``count`` sites: by a parabola in the number of sites from three ``points`` on; else in proportion to
     the tunnels, of one site or of all."""
     values = [float(getattr(point, what)) for point in points]
@@ -241,7 +241,7 @@ def results(
     by_size = {point.sites: point for point in points}
     missing = [count for count in sizes if count not in by_size]
     expected = {
-        str(count): {what: round(predicted(points, count, what), 3) for what in (*OF_ALL, *OF_A_SITE)}
+        str(count): {what: round(predict(points, count, what), 3) for what in (*OF_ALL, *OF_A_SITE)}
         for count in missing
     }
     limit_s = UP_WITHIN_S * PATIENCE

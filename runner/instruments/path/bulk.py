@@ -15,7 +15,7 @@ from runner.data.errors import MeasurementError, Unsupported
 from runner.data.metric import Metric
 from runner.instruments.instrument import Asked
 from runner.instruments.path.policing import PORT, PROGRAM, RATE_BPS, answering, lacks_tbf
-from runner.instruments.path.router import routed, slow
+from runner.instruments.path.router import slow, wan_router
 from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
 from runner.lab import probes
 from runner.lab.node import LabNode
@@ -59,7 +59,7 @@ def beside_a_stream(node: LabNode, address: str) -> dict[str, float]:
             )
         found = delays(node, address)
         if not stream.alive():
-            raise MeasurementError(f"the stream beside the small packets ended early: {node.logged('bulk')[-200:]}")
+            raise MeasurementError(f"the stream beside the small packets ended early: {node.read_log('bulk')[-200:]}")
     finally:
         stream.stop()
     p50, p99 = np.percentile(found, (50, 99))
@@ -99,7 +99,7 @@ class Bulk(PathProbe):
         lab, far = bench.lab, bench.lab.sites[-1]
         gateway, version = lab.gateway(lab.sites[0]), ip_version(far.wan_address)
         with (
-            routed(lab) as ports,
+            wan_router(lab) as ports,
             answering((lab.gateway(far), version), (lab.host2, 4)),
             slow(lab, ports[far.wan_address], RATE_BPS, QUEUE_BYTES),
         ):

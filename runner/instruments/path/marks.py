@@ -18,7 +18,7 @@ from runner.data.levels import Levels
 from runner.data.metric import verdict
 from runner.instruments.instrument import Asked
 from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
-from runner.instruments.tools.between import Talker, relayed, talking
+from runner.instruments.tools.between import Talker, talking, wan_relay
 from runner.lab.node import PATIENCE
 from runner.lab.node.iproute import interface
 from runner.lab.shape.site_to_site import Lab
@@ -84,7 +84,7 @@ def control(ends: Ends, relay: Talker) -> dict[str, int]:
     return {"left_marked": outside[EF | ECT0], "arrived_marked": inside[CE]}
 
 
-def judged(ends: Ends, relay: Talker, came_out: Mapping[str, int]) -> dict[str, PathVerdict]:
+def mark_verdicts(ends: Ends, relay: Talker, came_out: Mapping[str, int]) -> dict[str, PathVerdict]:
     """The verdicts on DSCP and on ECN. Raises MeasurementError where the tunnel does not carry the packets."""
     relay.say(do="pass")
     outside, inside = ends.send(EF)
@@ -93,14 +93,14 @@ def judged(ends: Ends, relay: Talker, came_out: Mapping[str, int]) -> dict[str, 
     kept = sum(number for tos, number in inside.items() if tos == EF)
     if inside.total() < PACKETS:
         raise NoControl(f"the tunnel delivered {inside.total()} of {PACKETS} packets before anything was marked")
-    dscp = PathVerdict(kind, float(copied), came_out, {"outside": told(outside), "arrived_unchanged": kept})
+    dscp = PathVerdict(kind, float(copied), came_out, {"outside": tos_counts(outside), "arrived_unchanged": kept})
     outside, _ = ends.send(ECT0)
     relay.say(do="mark", least=LEAST)
     _, inside = ends.send(ECT0)
     relay.say(do="pass")
     leaves = sum(number for tos, number in outside.items() if tos & ECN) >= PACKETS
     heard = sum(number for tos, number in inside.items() if tos & ECN == CE)
-    numbers = {"outside": told(outside), "arrived": inside.total(), "arrived_with_ce": heard}
+    numbers = {"outside": tos_counts(outside), "arrived": inside.total(), "arrived_with_ce": heard}
     return {"dscp_copied": dscp, "congestion_heard": _ecn(leaves, heard, inside.total(), came_out, numbers)}
 
 
@@ -114,7 +114,7 @@ def _ecn(
     return PathVerdict("lost" if unheard else "heard" if heard else "dropped", float(not unheard), came_out, numbers)
 
 
-def told(marks: Counter[int]) -> dict[str, int]:
+def tos_counts(marks: Counter[int]) -> dict[str, int]:
     """TOS byte, as text -> packets."""
     return {f"{tos:#04x}": number for tos, number in sorted(marks.items())}
 
@@ -153,7 +153,7 @@ class Marks(PathProbe):
     def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:
         lab = bench.lab
         near, far = lab.gateway(lab.sites[0]), lab.gateway(lab.sites[-1])
-        with relayed(lab) as relay, ExitStack() as stack:
+        with wan_relay(lab) as relay, ExitStack() as stack:
             tapped = {
                 node.name: stack.enter_context(talking(node, "tap", interface(node, port), ready="tapping"))
                 for node, port in (
@@ -167,4 +167,4 @@ class Marks(PathProbe):
             )
             wan = tapped["wan"]
             came_out = control(Ends(gateway, lab.sites[-1].wan_address, wan, tapped[far.name]), relay)
-            return judged(Ends(host, bench.address, wan, tapped[lab.host2.name]), relay, came_out)
+            return mark_verdicts(Ends(host, bench.address, wan, tapped[lab.host2.name]), relay, came_out)

@@ -17,9 +17,9 @@ from runner.data.levels import tunnel_levels
 from runner.data.metric import Metric
 from runner.data.packet import over_ipv6
 from runner.instruments.instrument import Asked
-from runner.instruments.path.router import forget, leads, routed
+from runner.instruments.path.router import forget, leads, wan_router
 from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
-from runner.instruments.tools.counters import counted as of_kernel
+from runner.instruments.tools.counters import read_counter
 from runner.lab.node import PATIENCE, LabNode
 from runner.lab.readings.path import HEADERS_BYTES
 from runner.lab.shape.site import ENCAPSULATION_BYTES, ip_version
@@ -71,8 +71,8 @@ def narrow(lab: Lab, ports: Mapping[str, str], mtu: int, *, silent: bool) -> Non
 def control(lab: Lab, mtu: int, *, silent: bool) -> dict[str, object]:
     """Between the gateways a packet of this length passes, a longer one does not, and the sender hears why, or not."""
     near, far = lab.gateway(lab.sites[0]), lab.sites[-1].wan_address
-    whole = pinged(near, far, mtu)
-    longer = pinged(near, far, mtu + 1)
+    whole = echo_passes(near, far, mtu)
+    longer = echo_passes(near, far, mtu + 1)
     shown = json.loads(near.run("ip", "-j", "route", "get", far).stdout)[0]
     learnt = next((each["mtu"] for each in shown.get("metrics", []) if "mtu" in each), None)
     forget(lab)
@@ -84,14 +84,14 @@ def control(lab: Lab, mtu: int, *, silent: bool) -> dict[str, object]:
     return {"passed": mtu, "did_not_pass": mtu + 1, "learnt": learnt or 0}
 
 
-def pinged(node: LabNode, address: str, length: int) -> bool:
+def echo_passes(node: LabNode, address: str, length: int) -> bool:
     """Is an echo of a packet of this length answered, which nobody may fragment?"""
     size = f"-s{length - HEADERS_BYTES[ip_version(address)]}"
     done = node.run("ping", "-q", "-c2", "-i0.2", "-W1", "-Mdo", size, address, check=False)
     return done.code == 0
 
 
-def transferred(bench: Bench) -> dict[str, float]:
+def transfer(bench: Bench) -> dict[str, float]:
     """What a transfer through the tunnel brings back, ``bytes``, and in how many ``seconds``."""
     argv = ("python3", "-IS", "-c", TRANSFER, bench.address, str(ANSWER_PORT), str(TRANSFER_BYTES))
     limits = (f"{STALLED_S * PATIENCE:g}", f"{PATIENT_S * PATIENCE:g}")
@@ -100,16 +100,16 @@ def transferred(bench: Bench) -> dict[str, float]:
     return {"bytes": int(back), "seconds": round(float(took_s), 2)}
 
 
-def counted(lab: Lab) -> dict[str, int]:
+def fragment_counts(lab: Lab) -> dict[str, int]:
     """Fragments that gateways and router have made, and the router's words that a packet is too big."""
     nodes = [lab.wan, *(lab.gateway(site) for site in lab.sites)]
-    fragments = sum(of_kernel(node, "Ip", "FragCreates") for node in nodes)
+    fragments = sum(read_counter(node, "Ip", "FragCreates") for node in nodes)
     shown = json.loads(lab.wan.run("nft", "-j", "list", "counters", "table", "inet", "narrow").stdout)
     too_big = sum(int(entry["counter"]["packets"]) for entry in shown["nftables"] if "counter" in entry)
     return {"fragments": fragments, "too_big": too_big}
 
 
-def inside(vpn: Vpn, params: Mapping[str, str], path_mtu: int, version: int) -> int:
+def inner_mtu(vpn: Vpn, params: Mapping[str, str], path_mtu: int, version: int) -> int:
     """The longest packet inside the tunnel that fits a path's MTU, by the closed form of its encapsulation; where none
     is known, by the longest one here."""
     for length in range(path_mtu, 0, -1):
@@ -125,7 +125,7 @@ def with_mtu(bench: Bench, asked: Asked, ports: Mapping[str, str]) -> dict[str, 
     """The MTU to set on the tunnel's devices so that a transfer passes the narrowest path without ICMP, as was tried;
     empty where it did not pass, or the tunnel has no device."""
     lab, path = bench.lab, MTUS[-1]
-    longest = inside(asked.vpn, asked.params, path, lab.sites[0].path_version)
+    longest = inner_mtu(asked.vpn, asked.params, path, lab.sites[0].path_version)
     narrow(lab, ports, path, silent=True)
     for site in lab.sites:
         gateway, own = lab.gateway(site), own_devices(asked.vpn, site, lab.sites)
@@ -140,20 +140,20 @@ def with_mtu(bench: Bench, asked: Asked, ports: Mapping[str, str]) -> dict[str, 
             batch(
                 gateway, f"link set {device} mtu {longest}", *(f"route replace {route} dev {device}" for route in anew)
             )
-    return {"path": path, "inside": longest} if transferred(bench)["bytes"] == TRANSFER_BYTES else {}
+    return {"path": path, "inside": longest} if transfer(bench)["bytes"] == TRANSFER_BYTES else {}
 
 
 def smallest(bench: Bench, asked: Asked, *, silent: bool) -> PathVerdict:
     """The smallest of MTUS at which a transfer ends. Where one does not, a smaller one is not tried; where it died in
     silence, the MTU to set is."""
     seen, controls, passed, to_set = {}, {}, list[int](), dict[str, Any]()
-    with routed(bench.lab) as ports:
+    with wan_router(bench.lab) as ports:
         for mtu in MTUS:
             narrow(bench.lab, ports, mtu, silent=silent)
             controls[str(mtu)] = control(bench.lab, mtu, silent=silent)
-            before = counted(bench.lab)
-            done = transferred(bench)
-            after = counted(bench.lab)
+            before = fragment_counts(bench.lab)
+            done = transfer(bench)
+            after = fragment_counts(bench.lab)
             seen[str(mtu)] = done | {name: after[name] - before[name] for name in after}
             if done["bytes"] < TRANSFER_BYTES:
                 break
@@ -194,7 +194,7 @@ class Narrow(PathProbe):
     spends_tunnel = True
 
     def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:
-        if transferred(bench)["bytes"] < TRANSFER_BYTES:
+        if transfer(bench)["bytes"] < TRANSFER_BYTES:
             raise MeasurementError("the transfer did not go through the tunnel before the WAN was narrow")
         silent = smallest(bench, asked, silent=True)
         bench.renew()  # what a daemon has learnt, no command makes it forget

@@ -29,13 +29,13 @@ def control(nat: Nat, mapping: tuple[str, int]) -> dict[str, object]:
     """The mapping of the socket without a keepalive is forgotten, and the next one is another. Raises NoControl."""
     if nat.reaches(mapping):
         raise NoControl(f"the NAT has not forgotten the mapping {text(mapping)}")
-    after = nat.seen()
+    after = nat.outside_address()
     if after == mapping:
         raise NoControl(f"the NAT has made the same mapping again: {text(mapping)}")
     return {"before": text(mapping), "after": text(after)}
 
 
-def judged(back: float | None, changed: Mapping[str, object], up_s: float) -> PathVerdict:
+def nat_verdict(back: float | None, changed: Mapping[str, object], up_s: float) -> PathVerdict:
     """The verdict on a tunnel that was ``back`` after so many seconds, or never."""
     if back is None:
         return PathVerdict("never", PATIENT_S, changed, {"up_s": up_s, "back_s": PATIENT_S})
@@ -43,7 +43,7 @@ def judged(back: float | None, changed: Mapping[str, object], up_s: float) -> Pa
     return PathVerdict("at_once" if back <= WITHIN_S[0] else "back", back, changed, numbers)
 
 
-def refused(lab: Lab, params: Mapping[str, str]) -> Unsupported | None:
+def nat_refusal(lab: Lab, params: Mapping[str, str]) -> Unsupported | None:
     """Why there can be no NAT on this WAN; None where there can."""
     if params.get("underlay") == "6":
         return Unsupported("the NAT of this probe translates IPv4, and the path is IPv6")
@@ -85,7 +85,7 @@ class NatRebinding(PathProbe):
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         if vpn.reference:
             return Unsupported("without a tunnel there is nothing that a NAT could lose")
-        return super().refuses(lab, vpn, params) or refused(lab, params)
+        return super().refuses(lab, vpn, params) or nat_refusal(lab, params)
 
     def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:
         if bench.another is None:
@@ -93,15 +93,15 @@ class NatRebinding(PathProbe):
         with bench.another() as other, ExitStack() as stack:  # both at once: some wait for a minute
             benches = (bench, other)
             nats = [stack.enter_context(behind_nat(each, asked)) for each in benches]
-            before = [nat.seen() for nat in nats]
+            before = [nat.outside_address() for nat in nats]
             if not all(came_up(each, asked) for each in benches):
                 came = {"came_through": text(before[0])}
                 return dict.fromkeys(CHANGES, PathVerdict("dead", PATIENT_S, came, {"waited_s": UP_WITHIN_S}))
-            before = [nat.seen() for nat in nats]
+            before = [nat.outside_address() for nat in nats]
             for nat, change in zip(nats, CHANGES.values(), strict=True):
                 nat.gives(*change)
                 nat.forgets()
             back = back_s(benches)
             changed = [control(nat, mapping) for nat, mapping in zip(nats, before, strict=True)]
         up_s = [round(each.tunnel.setup_s, 2) for each in benches]
-        return dict(zip(CHANGES, map(judged, back, changed, up_s), strict=True))
+        return dict(zip(CHANGES, map(nat_verdict, back, changed, up_s), strict=True))

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from runner.data.errors import MeasurementError
-from runner.instruments.tools.between import Talker, relayed, talking
+from runner.instruments.tools.between import Talker, talking, wan_relay
 from runner.lab.node import LabNode
 from runner.lab.shape.site import TCP_PORTS
 from runner.tunnel.bring_up import Bench
@@ -74,7 +74,7 @@ def paths(bench: Bench) -> Iterator[tuple[Path, Path]]:
     if f":{PORT} " in lab.host2.run("ss", "-Hlun").stdout:
         raise MeasurementError(f"port {PORT} of the far host is in use")
     near, far = lab.gateway(lab.sites[0]), lab.gateway(lab.sites[-1])
-    with relayed(lab) as relay, ExitStack() as stack:
+    with wan_relay(lab) as relay, ExitStack() as stack:
 
         def path(says: LabNode, address: str, hears: LabNode) -> Path:
             listener = stack.enter_context(talking(hears, "numbered", "hear", str(PORT), ready="hearing"))

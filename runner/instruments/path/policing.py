@@ -9,7 +9,7 @@ from runner.data.errors import MeasurementError, Unsupported
 from runner.data.kinds import LARGEST
 from runner.data.metric import Metric
 from runner.instruments.instrument import Asked
-from runner.instruments.path.router import routed, slow
+from runner.instruments.path.router import slow, wan_router
 from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
 from runner.instruments.tools.between import talking
 from runner.lab import probes
@@ -85,7 +85,7 @@ class Policing(PathProbe):
         lab, far = bench.lab, bench.lab.sites[-1]
         gateway, version = lab.gateway(lab.sites[0]), ip_version(far.wan_address)
         with (
-            routed(lab) as ports,
+            wan_router(lab) as ports,
             answering((lab.gateway(far), version), (lab.host2, 4)),
             slow(lab, ports[far.wan_address], RATE_BPS, QUEUE_BYTES, BUCKET_BYTES),
         ):

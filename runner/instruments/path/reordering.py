@@ -19,7 +19,7 @@ APART = 3  # numbers from one held packet to the next
 TRIES = 3  # of a pass in which something else was lost
 
 
-def planned(depths: tuple[int, ...]) -> dict[int, int]:
+def overtaking_plan(depths: tuple[int, ...]) -> dict[int, int]:
     """Number of a packet -> how many overtake it. No packet waits for one that is held itself."""
     longest = depths[-1]
     # Powers of two are no multiples of APART, and long depths end behind all that are held.
@@ -27,9 +27,9 @@ def planned(depths: tuple[int, ...]) -> dict[int, int]:
     return {(at + 1) * apart: depth for at, depth in enumerate(depths)}
 
 
-def accepted(path: Path, depths: tuple[int, ...]) -> set[int]:
+def accepted_depths(path: Path, depths: tuple[int, ...]) -> set[int]:
     """The depths that were delivered. Raises MeasurementError where other packets were lost or late each time."""
-    plan = planned(depths)
+    plan = overtaking_plan(depths)
     for _ in range(TRIES):
         heard = path.follow(plan, max(number + depth for number, depth in plan.items()) + 2)
         if clean(heard, plan):
@@ -46,7 +46,7 @@ def clean(heard: NumbersHeard, plan: Mapping[int, int]) -> bool:
     return late and heard.planned == len(plan) and {*heard.late, *heard.missing} == plan.keys()
 
 
-def between(low: int, high: int) -> tuple[int, ...]:
+def depths_between(low: int, high: int) -> tuple[int, ...]:
     """At most AT_ONCE depths between an accepted and a refused one, evenly."""
     number = min(AT_ONCE, high - low - 1)
     return tuple(sorted({low + (high - low) * step // (number + 1) for step in range(1, number + 1)} - {low, high}))
@@ -57,14 +57,14 @@ def deepest(path: Path) -> tuple[int, int]:
     where a deeper one is accepted and a lesser refused."""
     tried, low, high = DEPTHS, 0, 0
     while tried:
-        taken = accepted(path, tried)
+        taken = accepted_depths(path, tried)
         refused = {*tried} - taken
         low, high = max({low} | taken), min({high or max(DEPTHS) + 1} | refused)
         if low >= high:
             raise MeasurementError(f"a packet that {low} had overtaken was delivered, and one of {high} was not")
         if high > max(DEPTHS):
             return low, 0
-        tried = between(low, high)
+        tried = depths_between(low, high)
     return low, high
 
 
@@ -93,7 +93,7 @@ class Reordering(PathProbe):
 
     def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:
         with paths(bench) as (tunnel, bare):
-            if missing := {*DEPTHS} - accepted(bare, DEPTHS):
+            if missing := {*DEPTHS} - accepted_depths(bare, DEPTHS):
                 raise NoControl(
                     f"without a tunnel {len(missing)} of {len(DEPTHS)} packets that were held never arrived"
                 )

@@ -20,7 +20,7 @@ BURST_BYTES = 4096  # of a token bucket: two full frames
 
 
 @contextmanager
-def routed(lab: Lab) -> Iterator[dict[str, str]]:
+def wan_router(lab: Lab) -> Iterator[dict[str, str]]:
     """The WAN node routes between the gateways, which see no change: it answers for both. A bridge would drop what is
     too long without a word. Yields the gateways' addresses, each with the WAN's port to it."""
     wan = lab.wan

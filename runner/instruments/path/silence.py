@@ -14,7 +14,7 @@ from runner.data.errors import MeasurementError, Unsupported
 from runner.data.metric import Metric
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Go, Measuring, at_once
-from runner.instruments.path.nat import refused
+from runner.instruments.path.nat import nat_refusal
 from runner.instruments.path.translation import Nat, back_s, behind_nat, came_up, reached_from_outside
 from runner.instruments.path.verdict import TROUBLE, Judging, NoControl, PathVerdict
 from runner.instruments.result import Measured
@@ -42,14 +42,14 @@ def begin(bench: Bench, nat: Nat, silence_s: int) -> Begun:
     NoControl."""
     nat.forgets_after(silence_s + GRACE_S)
     bench.carries_payload()  # by this packet, the tunnel's mapping has the new time
-    mapping = nat.seen()
-    return Begun(time.monotonic(), mapping, nat.passed())
+    mapping = nat.outside_address()
+    return Begun(time.monotonic(), mapping, nat.packet_counts())
 
 
 def end(bench: Bench, nat: Nat, begun: Begun) -> dict[str, Any]:
     """What is left after the silence: was the tunnel reached, and which packets of its own had passed. Raises
     NoControl where the NAT still knows the control's mapping."""
-    silent_s, passed = time.monotonic() - begun.since, nat.passed()
+    silent_s, passed = time.monotonic() - begun.since, nat.packet_counts()
     reached = reached_from_outside(bench)
     if nat.reaches(begun.mapping):
         raise NoControl(f"the NAT has not forgotten a mapping that was silent for {silent_s:.0f} s")
@@ -94,7 +94,7 @@ class Silence(Judging):
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         if vpn.reference:
             return Unsupported("without a tunnel there is nothing that a NAT could forget")
-        return super().refuses(lab, vpn, params) or refused(lab, params)
+        return super().refuses(lab, vpn, params) or nat_refusal(lab, params)
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         return TURN_S if self.takes_turns(params, profile) else self.takes_s
@@ -107,8 +107,8 @@ class Silence(Judging):
         try:
             with behind_nat(bench, asked) as nat:
                 if not came_up(bench, asked):
-                    came = ":".join(map(str, nat.seen()))
-                    return self.told({"nat_silence": PathVerdict("dead", 0.0, {"came_through": came})}, began)
+                    came = ":".join(map(str, nat.outside_address()))
+                    return self.to_measured({"nat_silence": PathVerdict("dead", 0.0, {"came_through": came})}, began)
                 for silence_s in SILENCES_S:
                     begun = begin(bench, nat, silence_s)
                     if (yield {"silence_s": float(silence_s)}) is Go.END:
@@ -120,4 +120,4 @@ class Silence(Judging):
                         break
         except TROUBLE as trouble:
             return self.inconclusive(trouble, began)
-        return self.told({"nat_silence": verdict(seen, controls)}, began)
+        return self.to_measured({"nat_silence": verdict(seen, controls)}, began)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from runner.data.errors import CommandError, MeasurementError
 from runner.data.levels import tunnel_levels
 from runner.instruments.instrument import Asked
-from runner.instruments.path.router import routed
+from runner.instruments.path.router import wan_router
 from runner.instruments.path.verdict import NoControl
 from runner.instruments.tools.between import Talker, talking
 from runner.lab.node import PATIENCE
@@ -96,13 +96,13 @@ class Nat:
         timers = (f"net.netfilter.nf_conntrack_{name}={seconds:.0f}" for name in TIMERS)
         self.lab.wan.run("sysctl", "-qew", *timers, check=False)  # -e: a kernel may have no GRE
 
-    def passed(self) -> dict[str, int]:
+    def packet_counts(self) -> dict[str, int]:
         """Packets that inside has ``sent``, and that ``came`` from outside."""
         shown = json.loads(self.lab.wan.run("nft", "-j", "list", "counters", "table", "ip", "translation").stdout)
         counters = [entry["counter"] for entry in shown["nftables"] if "counter" in entry]
         return {counter["name"]: int(counter["packets"]) for counter in counters}
 
-    def seen(self) -> tuple[str, int]:
+    def outside_address(self) -> tuple[str, int]:
         """Send from inside: the address and port that the far gateway sees. Its answer must come back.
 
         Raises NoControl where one of them does not arrive."""
@@ -129,7 +129,7 @@ def behind_nat(bench: Bench, asked: Asked) -> Iterator[Nat]:
     bench.close()
     lab = bench.lab = bench.bare()
     near, far = lab.sites[0], lab.sites[-1]
-    with routed(lab) as ports, ExitStack() as stack:
+    with wan_router(lab) as ports, ExitStack() as stack:
         batch(lab.wan, *(f"addr add {address}/32 dev lo" for address in PUBLIC))
         stack.callback(batch, lab.wan, *(f"addr del {address}/32 dev lo" for address in PUBLIC))
         stack.callback(lab.wan.run, "nft", "delete", "table", "ip", "translation", check=False)
@@ -141,7 +141,7 @@ def behind_nat(bench: Bench, asked: Asked) -> Iterator[Nat]:
         )
         nat = Nat(lab, ports[far.wan_address], *ends)
         nat.gives(PUBLIC[0], PORTS[0])
-        if (seen := nat.seen()) == (near.wan_address, CONTROL_PORT):
+        if (seen := nat.outside_address()) == (near.wan_address, CONTROL_PORT):
             raise NoControl(f"the NAT left the address of a datagram as it was: {seen}")
         for site in (near, far):  # the kernel would send of its own into a device that has IPv6: RFC 4861 §6.3.7
             lab.gateway(site).run("sysctl", "-qew", "net.ipv6.conf.default.disable_ipv6=1", check=False)
@@ -177,7 +177,7 @@ def back_s(benches: Sequence[Bench]) -> list[float | None]:
 
 def first_answer(bench: Bench, since_s: float) -> float | None:
     """How long after ``since_s`` (of the epoch) ping(8) had its first answer."""
-    times = map(float, ANSWER.findall(bench.lab.host1.logged("back")))
+    times = map(float, ANSWER.findall(bench.lab.host1.read_log("back")))
     return next((round(at_s - since_s, 1) for at_s in times if at_s > since_s), None)
 
 

@@ -48,7 +48,7 @@ class Judging(Whole):
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         return self.takes_s
 
-    def told(self, found: Mapping[str, PathVerdict], began: float) -> Measured:
+    def to_measured(self, found: Mapping[str, PathVerdict], began: float) -> Measured:
         """The verdicts, metric by metric, as measurements. ``began``: by the monotonic clock."""
         values = [
             measurement(
@@ -76,6 +76,6 @@ class PathProbe(Judging):
     def once(self, bench: Bench, asked: Asked) -> Measured:
         began = time.monotonic()
         try:
-            return self.told(self.verdicts(bench, asked), began)
+            return self.to_measured(self.verdicts(bench, asked), began)
         except TROUBLE as trouble:
             return self.inconclusive(trouble, began)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any
 
-from runner.instruments.security.stranger import KEPT, STRANGER, TCP, beginnings, framed, moved
+from runner.instruments.security.stranger import KEPT, STRANGER, TCP, beginnings, build_frame, unused_address
 from runner.instruments.security.vantage import (
     ETHERNET_BYTES,
     MESSAGE_BYTES,
@@ -45,9 +45,9 @@ def diversion(at: Vantage) -> ProbeOutcome:
         return ProbeOutcome("inconclusive", "no packets of the tunnel were captured to forge others from")
     forged = forgeries(samples[-2], samples[-1])
     at.answer(message())
-    undisturbed = len(sent(at, third=False))
+    undisturbed = len(sent_frames(at, third=False))
     far, gateway = at.lab.sites[-1], at.lab.gateway(at.lab.sites[-1])
-    third = str(ip_address(moved(ip_address(far.wan_address).packed)))
+    third = str(ip_address(unused_address(ip_address(far.wan_address).packed)))
     known = ("to", third, "lladdr", HARDWARE.hex(":"), "dev", interface(gateway, far.wan_interface))
     port = interface(at.lab.wan, far.name)
     gateway.run("ip", "neigh", "replace", *known, "nud", "permanent")  # in place of his answer to ARP
@@ -57,7 +57,7 @@ def diversion(at: Vantage) -> ProbeOutcome:
     try:
         with speaker_on(at.lab.wan) as attacker, speaker_on(gateway) as helper:
             for kind, frames in forged.items():
-                before = len(sent(at, third=True, within_s=0))
+                before = len(sent_frames(at, third=True, within_s=0))
                 for _ in range(ROUNDS[kind]):
                     at.speak(genuine := message(32))  # ends what the round before may have done
                     at.count([genuine])
@@ -69,17 +69,17 @@ def diversion(at: Vantage) -> ProbeOutcome:
                     time.sleep(SETTLE_S * PATIENCE)
                     at.answer(message())
                 time.sleep(SETTLE_S * PATIENCE)
-                diverted[kind] = len(sent(at, third=True, within_s=0)) - before
+                diverted[kind] = len(sent_frames(at, third=True, within_s=0)) - before
             helper.say(udp=shown.hex(), to=[third, PORT])
-            seen = any(shown in frame.data for frame in sent(at, third=True, awaited=shown))
+            seen = any(shown in frame.data for frame in sent_frames(at, third=True, awaited=shown))
     finally:
         gateway.run("ip", "neigh", "del", *known, check=False)
     answers = 2 * sum(ROUNDS[kind] for kind in forged)
     detail = {"forged": len(tried), "arrived": arrived, "answers": answers, "diverted": diverted}
-    return judged(diverted, answers, bool(undisturbed), arrived == len(tried), seen, detail)
+    return diversion_outcome(diverted, answers, bool(undisturbed), arrived == len(tried), seen, detail)
 
 
-def judged(
+def diversion_outcome(
     diverted: Mapping[str, int], answers: int, undisturbed: bool, reached: bool, seen: bool, detail: dict[str, Any]
 ) -> ProbeOutcome:
     """The outcome, from the number of answers diverted after each kind of packet, and from the controls."""
@@ -100,7 +100,7 @@ def judged(
     return ProbeOutcome("pass", f"none of {answers} answers went to the third address", control, detail)
 
 
-def sent(at: Vantage, third: bool, awaited: bytes = b"", within_s: float = 1.0) -> list[Frame]:
+def sent_frames(at: Vantage, third: bool, awaited: bytes = b"", within_s: float = 1.0) -> list[Frame]:
     """The frames, as long as an answer or longer, that the far gateway's WAN port has sent: to the ``third`` party, or
     to others. Returns as soon as a frame contains ``awaited``, or after ``within_s``."""
     end = time.monotonic() + within_s * PATIENCE
@@ -119,7 +119,7 @@ def sent(at: Vantage, third: bool, awaited: bytes = b"", within_s: float = 1.0) 
 def await_arrival(at: Vantage, frames: list[bytes]) -> int:
     """Wait up to two seconds until all frames have arrived at the far gateway; how many have."""
     end = time.monotonic() + 2.0 * PATIENCE
-    while (arrived := at.arrived(frames)) < len(frames) and time.monotonic() < end:
+    while (arrived := at.count_arrivals(frames)) < len(frames) and time.monotonic() < end:
         time.sleep(0.02)
     return arrived
 
@@ -128,7 +128,7 @@ def forgeries(earlier: Frame, sample: Frame) -> dict[str, list[bytes]]:
     """Kind -> the frames that the third party sends of it, made of two captured packets. Of TCP the captured one alone:
     the kernel knows a connection by its addresses (RFC 9293 §3.10.7.1), whatever the segment contains."""
     if not sample.is_macsec and sample.protocol == TCP:
-        return {"as captured": [readdressed(sample)]}
+        return {"as captured": [readdress(sample)]}
     payload = sample.payload
     places = (len(payload) // 2, len(payload) - 1)
     flipped = [payload[:place] + bytes([payload[place] ^ 0x40]) + payload[place + 1 :] for place in places]
@@ -143,21 +143,21 @@ def from_the_third(sample: Frame, content: bytes) -> bytes:
     if sample.is_macsec:
         return ethernet + content
     header, (source, destination) = sample.data[sample.upper_at : sample.payload_at], sample.ends
-    return framed(ethernet, sample.protocol, moved(source), destination, header + content)
+    return build_frame(ethernet, sample.protocol, unused_address(source), destination, header + content)
 
 
-def readdressed(segment: Frame) -> bytes:
+def readdress(segment: Frame) -> bytes:
     """A TCP segment from the third address, its checksum brought up to date (RFC 1624 §3)."""
     source, destination = segment.ends
     content = segment.data[segment.upper_at : ETHERNET_BYTES + segment.packet_bytes]
     total = ~int.from_bytes(content[16:18], "big") & 0xFFFF
-    for old, new in zip(words(source), words(moved(source)), strict=True):
+    for old, new in zip(words(source), words(unused_address(source)), strict=True):
         total += (~old & 0xFFFF) + new
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     content = content[:16] + (~total & 0xFFFF).to_bytes(2, "big") + content[18:]
     ethernet = segment.data[:6] + HARDWARE + segment.data[12:ETHERNET_BYTES]
-    return framed(ethernet, TCP, moved(source), destination, content)
+    return build_frame(ethernet, TCP, unused_address(source), destination, content)
 
 
 def words(address: bytes) -> list[int]:

@@ -20,7 +20,7 @@ OUTSIDE = "198.51.100.1"
 MESSAGES, APART_S = 5, 0.2
 
 
-def down(at: Vantage) -> ProbeOutcome:
+def probe_while_down(at: Vantage) -> ProbeOutcome:
     """Does traffic for the far site leave in the clear while the tunnel is down? It must not."""
     near, far = at.lab.sites[0], at.lab.sites[-1]
     gateway = at.lab.gateway(near)

@@ -11,7 +11,7 @@ from typing import Literal
 from runner.instruments.security.vantage import PORT, Vantage, hardware, message
 from runner.lab.node.iproute import interface
 from runner.lab.shape.site_to_site import batch
-from runner.tunnel.inner import addressed
+from runner.tunnel.inner import add_addresses
 from runner.tunnel.path import no_ipv6
 
 OUTSIDE, HOP = "2001:db8:ffff::1", "fe80::ff"
@@ -26,7 +26,7 @@ def other_family(at: Vantage) -> Found:
     if at.lab.kind != "netns" or at.vpn.carries == "tcp" or no_ipv6(gateway):
         return "untried"
     for site in (near, far):
-        addressed(at.lab, site)
+        add_addresses(at.lab, site)
     port = interface(gateway, near.wan_interface)
     gateway.run("sysctl", "-qw", f"net.ipv6.conf.{port}.disable_ipv6=0")
     batch(

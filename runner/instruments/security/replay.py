@@ -34,10 +34,10 @@ def in_datagrams(at: Vantage) -> ProbeOutcome:
         for copy in copies:
             attacker.say(raw=copy.hex(), on=interface(at.lab.wan, at.lab.sites[-1].name))
     # The original, the copy of the relay, and the late one: the tap must have seen three of each.
-    delivered = at.settled(messages)
-    arrived = at.arrived(copies * 3)
+    delivered = at.final_counts(messages)
+    arrived = at.count_arrivals(copies * 3)
     control = f"all messages were delivered, and {2 * len(copies)} copies arrived at the far gateway"
-    return judged(delivered, len(copies), len(copies) >= len(messages) and arrived == 3 * len(copies), control)
+    return replay_outcome(delivered, len(copies), len(copies) >= len(messages) and arrived == 3 * len(copies), control)
 
 
 def in_a_stream(at: Vantage) -> ProbeOutcome:
@@ -47,13 +47,13 @@ def in_a_stream(at: Vantage) -> ProbeOutcome:
     at.speak(payload)
     at.count([payload])  # before the copy comes: a daemon that gives up may take with it what it has not passed on
     at.interfere("insert")
-    delivered = at.settled([payload])
+    delivered = at.final_counts([payload])
     made = at.interfere("pass")
     control = "the message was delivered, and the far gateway's TCP acknowledged the repeated bytes"
-    return judged(delivered, len(made["sent"]), bool(made["acknowledged"]), control)
+    return replay_outcome(delivered, len(made["sent"]), bool(made["acknowledged"]), control)
 
 
-def judged(delivered: list[int], copies: int, reached: bool, control: str) -> ProbeOutcome:
+def replay_outcome(delivered: list[int], copies: int, reached: bool, control: str) -> ProbeOutcome:
     """The outcome, from how often each message was delivered, and whether the copies were seen to arrive."""
     detail = {"messages": len(delivered), "copies": copies, "delivered": delivered}
     if max(delivered) > 1:

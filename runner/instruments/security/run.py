@@ -15,7 +15,7 @@ from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.instruments.security.diversion import diversion
-from runner.instruments.security.down import down
+from runner.instruments.security.down import probe_while_down
 from runner.instruments.security.leak import leak
 from runner.instruments.security.lengths import content, lengths
 from runner.instruments.security.replay import replay
@@ -39,7 +39,7 @@ PROBES: dict[str, Callable[[Vantage], ProbeOutcome]] = {
     "diversion_resistance": diversion,
     "anti_replay": replay,
     "data_integrity": tampering,
-    "fail_closed": down,
+    "fail_closed": probe_while_down,
 }
 WRONG_KEY = "key_authentication"
 # The column of the OSLV paper's Table 4 that judges the same by reading.

@@ -68,8 +68,8 @@ def stranger(at: Vantage) -> ProbeOutcome:
             attacker.say(raw=frame.hex(), on=port)
         attacker.say(raw=bare.hex(), on=port)
         helper.say(raw=(lan + inner(near.host_address, far.host_address, open_marker)).hex(), on="lan0")
-    delivered = at.settled([*forged, bare_marker, open_marker])
-    arrived = at.arrived(list(forged.values()))
+    delivered = at.final_counts([*forged, bare_marker, open_marker])
+    arrived = at.count_arrivals(list(forged.values()))
     accepted = sum(count > 0 for count in delivered[:-2])
     detail = {"forged": len(forged), "arrived": arrived, "delivered": accepted, "bare_ip_forwarded": delivered[-2] > 0}
     control = f"{arrived} forged packets arrived at the far gateway; the far host takes such packets from its LAN"
@@ -102,14 +102,14 @@ def beginnings(earlier: bytes, later: bytes, links: Sequence[bytes] = (b"",)) ->
     before, after = whole[:-1], range(changed + 1, min(changed + 4, len(longest)))
     ends = list(enumerate(product(KEPT, links), 1))
     begun = [
-        on(longest, field, order, turn)[:kept] + link
+        add_to_field(longest, field, order, turn)[:kept] + link
         for field, order in ((whole, BIG), (before, BIG), (after, LITTLE))
         for turn, (kept, link) in ends
     ]
     return begun + [longest[:kept] + link for _, (kept, link) in ends]
 
 
-def on(data: bytes, field: range, order: Order, by: int) -> bytes:
+def add_to_field(data: bytes, field: range, order: Order, by: int) -> bytes:
     """``data`` with ``by`` added to the number in the bytes of ``field``; unchanged where the field is empty."""
     if not field:
         return data
@@ -127,29 +127,29 @@ def forgeries(at: Vantage, sample: Frame, begun: list[bytes], payload: bytes) ->
         marker = message(len(payload))
         place = sample.data.index(payload)
         whole = sample.data[:place] + marker + sample.data[place + len(payload) :]
-        frames[marker] = framed(
+        frames[marker] = build_frame(
             whole[:ETHERNET_BYTES],
             sample.protocol,
             *sample.ends,
             whole[sample.upper_at : ETHERNET_BYTES + sample.packet_bytes],
         )
     ends = sample.ends
-    nobody = moved(ends[0])
+    nobody = unused_address(ends[0])
     header = sample.data[sample.upper_at : sample.payload_at]
     for source in (ends[0], nobody) if sample.protocol == UDP else (ends[0],):
         for beginning in begun if sample.protocol != TCP else ():
             marker = message(len(sample.payload) - len(beginning) - HEADERS_BYTES)
             content = header + beginning + inner(near.host_address, far.host_address, marker)
-            frames[marker] = framed(sample.data[:ETHERNET_BYTES], sample.protocol, source, ends[1], content)
+            frames[marker] = build_frame(sample.data[:ETHERNET_BYTES], sample.protocol, source, ends[1], content)
     for protocol, header in ((IPIP, b""), (GRE, struct.pack("!HH", 0, 0x0800))):
         marker = message(128)
         content = header + inner(near.host_address, far.host_address, marker)
-        frames[marker] = framed(sample.data[:ETHERNET_BYTES], protocol, *ends, content)
+        frames[marker] = build_frame(sample.data[:ETHERNET_BYTES], protocol, *ends, content)
     for header in (in_vxlan(at.lab.gateway(far)), in_l2tp(at.lab.gateway(far))):
         for source in (ends[0], nobody):
             marker = message(128)
             content = header + inner(near.host_address, far.host_address, marker)
-            frames[marker] = framed(sample.data[:ETHERNET_BYTES], UDP, source, ends[1], content)
+            frames[marker] = build_frame(sample.data[:ETHERNET_BYTES], UDP, source, ends[1], content)
     return frames
 
 
@@ -188,7 +188,7 @@ def without_ip(sample: Frame, begun: list[bytes], inner_for: Callable[[bytes], b
     return frames
 
 
-def moved(address: bytes) -> bytes:
+def unused_address(address: bytes) -> bytes:
     """The address of the same network that no machine has."""
     return address[:-1] + bytes([STRANGER])
 
@@ -196,10 +196,10 @@ def moved(address: bytes) -> bytes:
 def inner(source: str, destination: str, content: bytes) -> bytes:
     """An IPv4 packet with a UDP datagram without a checksum (RFC 768)."""
     datagram = struct.pack("!HHHH", PORT, PORT, 8 + len(content), 0) + content
-    return packet(UDP, packed(source), packed(destination), datagram)
+    return packet(UDP, pack_address(source), pack_address(destination), datagram)
 
 
-def framed(ethernet: bytes, protocol: int, source: bytes, destination: bytes, content: bytes) -> bytes:
+def build_frame(ethernet: bytes, protocol: int, source: bytes, destination: bytes, content: bytes) -> bytes:
     """An Ethernet frame with an IP packet; in UDP with the right length, and over IPv4 without a checksum."""
     if protocol == UDP:
         content = content[:4] + struct.pack("!HH", len(content), 0) + content[8:]
@@ -227,6 +227,6 @@ def packet(protocol: int, source: bytes, destination: bytes, content: bytes) -> 
     return header[:10] + checksum(header).to_bytes(2, "big") + header[12:] + content
 
 
-def packed(address: str) -> bytes:
+def pack_address(address: str) -> bytes:
     """An IPv4 address in its four bytes."""
     return bytes(int(part) for part in address.split("."))

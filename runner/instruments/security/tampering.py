@@ -8,7 +8,7 @@ the flipped ones arrived at the far gateway, and its UDP and TCP found no fault 
 import time
 
 from runner.instruments.security.vantage import ProbeOutcome, Vantage, message
-from runner.instruments.tools.counters import counted
+from runner.instruments.tools.counters import read_counter
 from runner.lab.node import PATIENCE, LabNode
 
 FLIPS = 12
@@ -36,9 +36,9 @@ def tampering(at: Vantage) -> ProbeOutcome:
         time.sleep(0.02)
         frames += [bytes.fromhex(frame) for frame in at.interfere("flip", len(untouched[0]))["sent"]]
     frames += [bytes.fromhex(frame) for frame in at.interfere("pass")["sent"]]
-    intact = sum(at.settled(changed))
+    intact = sum(at.final_counts(changed))
     foreign = at.foreign()
-    arrived = at.arrived(frames)
+    arrived = at.count_arrivals(frames)
     wrong = bad_checksums(gateway) - before
     detail = {
         "flipped": len(frames),
@@ -62,4 +62,4 @@ def tampering(at: Vantage) -> ProbeOutcome:
 
 def bad_checksums(gateway: LabNode) -> int:
     """How many packets the kernel has refused for their checksum so far."""
-    return counted(gateway, "Udp", "InCsumErrors") + counted(gateway, "Tcp", "InCsumErrors")
+    return read_counter(gateway, "Udp", "InCsumErrors") + read_counter(gateway, "Tcp", "InCsumErrors")

@@ -21,8 +21,8 @@ from typing import Any, Literal
 
 from runner.data.errors import MeasurementError
 from runner.data.files import open_file, write_text
-from runner.instruments.tools.between import Talker, relayed, talking
-from runner.instruments.tools.counters import Counters, changed, counters
+from runner.instruments.tools.between import Talker, talking, wan_relay
+from runner.instruments.tools.counters import Counters, counter_increases, counters
 from runner.lab.node import PATIENCE, LabNode
 from runner.lab.node.iproute import interface
 from runner.lab.node.logs import settle
@@ -207,7 +207,7 @@ class Vantage:
                 return counts
             time.sleep(0.02)
 
-    def settled(self, messages: list[bytes]) -> list[int]:
+    def final_counts(self, messages: list[bytes]) -> list[int]:
         """How often each message was delivered, after waiting for what may still come. A last message follows them:
         when it has arrived, a busy gateway has done with them. Where the tunnel is broken, the wait is one second."""
         last = message(32)
@@ -223,7 +223,7 @@ class Vantage:
         altered = [] if b"".join(self.said).startswith(stream) else [stream]
         return [data for data in datagrams if data not in self.said] + altered
 
-    def arrived(self, frames: list[bytes]) -> int:
+    def count_arrivals(self, frames: list[bytes]) -> int:
         """How many of these frames the far gateway's WAN port has received, by their IP payload."""
         self.look()
         received = (frame for frame in self.captured["far"] if frame.way == "in")
@@ -272,7 +272,7 @@ class Vantage:
         frames = sorted((frame for seen in self.captured.values() for frame in seen), key=lambda frame: frame.time)
         write_pcap(with_frames, frames[:EVIDENCE_FRAMES])
         counted = {
-            site.name: changed(self._counted.get(site.name, {}), counters(self.lab.gateway(site)))
+            site.name: counter_increases(self._counted.get(site.name, {}), counters(self.lab.gateway(site)))
             for site in self.lab.sites
         }
         with_counters = self.lab.wan.logs / f"security-{name}.json"
@@ -289,7 +289,7 @@ def vantage(lab: Lab, vpn: Vpn, address: str) -> Iterator[Vantage]:
     Raises MeasurementError where the lab has no WAN node, or a program of the probes cannot start.
     """
     wan, far_gateway = lab.wan, lab.gateway(lab.sites[-1])
-    with relayed(lab) as relay, ExitStack() as stack:
+    with wan_relay(lab) as relay, ExitStack() as stack:
         start = [
             (wan, "tap", [interface(wan, lab.sites[0].name)], "tapping"),
             (far_gateway, "tap", [interface(far_gateway, lab.sites[-1].wan_interface)], "tapping"),

@@ -33,7 +33,7 @@ from runner.lab.node.probing import probe
 from runner.lab.shape.site import Site, peers_of
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench, equip, prepare_beside, start_beside
-from runner.tunnel.proof import ANSWER_PORT, answered
+from runner.tunnel.proof import ANSWER_PORT, has_answer
 from runner.vpn.plugin import Secrets, Vpn, entry
 
 LEAST_S, TIMES = 2.0, 2.0  # how long to wait: at least, and in all, in set-up times of the right key
@@ -132,8 +132,8 @@ def attempt(
         calls: list[Frame] = []
 
         def heard() -> bool:
-            from_impostor.extend(frame for frame in received(tap) if from_address(frame, impostor))
-            calls.extend(frame for frame in received(strange_tap) if from_address(frame, other))
+            from_impostor.extend(frame for frame in received_frames(tap) if from_address(frame, impostor))
+            calls.extend(frame for frame in received_frames(strange_tap) if from_address(frame, other))
             return bool(from_impostor or to_open_ports(strange, calls))
 
         left_s = max(LEAST_S * PATIENCE, wait_s - (time.monotonic() - started))
@@ -148,13 +148,13 @@ def attempt(
                 if since is None and heard():  # from now on it could be accepted
                     since = time.monotonic()
                     end = since + left_s
-        accepted = not first.alive() and answered(lab.host1, first.wait(1))
+        accepted = not first.alive() and has_answer(lab.host1, first.wait(1))
         first.stop()
         heard()
         return accepted, from_impostor, to_open_ports(strange, calls), refused
 
 
-def received(tap: Talker) -> list[Frame]:
+def received_frames(tap: Talker) -> list[Frame]:
     """The frames with a payload that the tap's port has received."""
     seen = [Frame(when, way, bytes.fromhex(data)) for when, way, data in tap.say()["frames"]]
     return [frame for frame in seen if frame.way == "in" and says_something(frame)]

@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from runner.data.errors import MeasurementError
-from runner.instruments.tools.generator import Generator, Worker, stamped
+from runner.instruments.tools.generator import Generator, Worker, stamped_request
 from runner.instruments.tools.visits import HTTP_PORT, visits
 from runner.lab.node.probing import probe
 from runner.tunnel.bring_up import Bench
@@ -51,7 +51,7 @@ class Beside(Protocol):
     def begin(self, seconds: float, wait_s: float = 0.0) -> None:
         """Begin, in ``wait_s``, and do not wait for it."""
 
-    def sent(self, seconds: float) -> int:
+    def finish(self, seconds: float) -> int:
         """Wait for the end of what was begun; how many datagrams were sent."""
 
     def delays(self) -> Delays:
@@ -68,9 +68,9 @@ class StampedSender:
 
     def begin(self, seconds: float, wait_s: float = 0.0) -> None:
         self._since = time.time_ns()
-        self._sender.tell(stamped(self._counter.address, seconds, wait_s))
+        self._sender.tell(stamped_request(self._counter.address, seconds, wait_s))
 
-    def sent(self, seconds: float) -> int:
+    def finish(self, seconds: float) -> int:
         offered = self._sender.hear_object(seconds + PATIENCE_S)
         if "error" in offered:
             raise MeasurementError(f"the sender on {self._sender.node.name} could not send: {offered['error']}")
@@ -94,7 +94,7 @@ class Echo:
     def begin(self, seconds: float, wait_s: float = 0.0) -> None:
         self._near.tell(json.dumps({"do": "rtt", "seconds": seconds, "pause_s": ECHO_PAUSE_S}))
 
-    def sent(self, seconds: float) -> int:
+    def finish(self, seconds: float) -> int:
         found = self._near.hear_object(seconds + PATIENCE_S)
         self._ms = found.get("ms", [])  # an error is of the tunnel: no byte came back
         return 0
@@ -111,7 +111,7 @@ class Nothing:
     def begin(self, seconds: float, wait_s: float = 0.0) -> None:
         pass
 
-    def sent(self, seconds: float) -> int:
+    def finish(self, seconds: float) -> int:
         return 0
 
     def delays(self) -> Delays:
@@ -123,11 +123,11 @@ def echoing(bench: Bench) -> Echo:
     visits(bench)  # whose far probe answers
 
     @contextmanager
-    def begun() -> Iterator[Echo]:
+    def open_echo() -> Iterator[Echo]:
         with probe(bench.lab.host1, "visit", "near", bench.address, str(HTTP_PORT), ready="ready") as near:
             yield Echo(Worker(bench.lab.host1, "visit", near))
 
-    shared: Echo = bench.shared("echo beside", begun)
+    shared: Echo = bench.get_shared("echo beside", open_echo)
     return shared
 
 
@@ -135,9 +135,9 @@ def stamping(bench: Bench, counter: Generator) -> StampedSender:
     """The sender of stamped datagrams of this tunnel, which are received by ``counter``. Raises MeasurementError."""
 
     @contextmanager
-    def begun() -> Iterator[Worker]:
+    def open_sender() -> Iterator[Worker]:
         with probe(bench.lab.host1, "generate", ready="ready") as sender:
             yield Worker(bench.lab.host1, "generate", sender)
 
     counter.stamps(0)  # what is late of the last time
-    return StampedSender(bench.shared("stamped sender", begun), counter)
+    return StampedSender(bench.get_shared("stamped sender", open_sender), counter)

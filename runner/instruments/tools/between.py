@@ -37,7 +37,7 @@ def talking(node: LabNode, name: str, *argv: str, ready: str) -> Iterator[Talker
 
 
 @contextmanager
-def relayed(lab: Lab) -> Iterator[Talker]:
+def wan_relay(lab: Lab) -> Iterator[Talker]:
     """The relay (see runner/lab/probes/relay.py) in the place of the WAN node's bridge, which is there again
     afterwards. Raises MeasurementError where the lab has no WAN node, or the relay cannot start.
     """

@@ -46,7 +46,7 @@ class DaemonState:
 
 
 class Spent(NamedTuple):
-    """``cpu_s``: CPU seconds since boot by kind, less what the machines that ``counted`` names spend without a test;
+    """``cpu_s``: CPU seconds since boot by kind, less what the machines that ``cpu_scope`` names spend without a test;
     ``switches``: their context switches. ``at_s``: when, by a clock of no meaning. ``cores``: theirs together; 0 where
     nobody has counted them."""
 
@@ -66,7 +66,7 @@ class CostSnapshot:
     wan_frames: int
 
 
-def counted(lab: Lab) -> str:
+def cpu_scope(lab: Lab) -> str:
     """Whose CPU time is counted: nodes that share a kernel share its counters, the generators included."""
     if lab.hosts_on_gateways:
         return "both machines, with their hosts"
@@ -74,17 +74,17 @@ def counted(lab: Lab) -> str:
 
 
 def machines(lab: Lab) -> Spent:
-    """What the machines that ``counted`` names have spent. Of machines that others use, too, it is measured first, for
-    BACKGROUND_S, what they spend without a test."""
+    """What the machines that ``cpu_scope`` names have spent. If others use them, too, what they spend without a test is
+    measured first, for BACKGROUND_S."""
     if lab.shared_kernel:
-        return _spent([Path("/proc/stat").read_text()])
+        return _sum_stats([Path("/proc/stat").read_text()])
     if lab.background is None:
-        before = _spent(_stats(lab))
+        before = _sum_stats(_stats(lab))
         time.sleep(BACKGROUND_S)
-        after = _spent(_stats(lab))
+        after = _sum_stats(_stats(lab))
         passed_s = after.at_s - before.at_s
         lab.background = {kind: (after.cpu_s[kind] - before.cpu_s[kind]) / passed_s for kind in after.cpu_s}
-    spent = _spent(_stats(lab))
+    spent = _sum_stats(_stats(lab))
     cpu_s = {kind: seconds - spent.at_s * lab.background[kind] for kind, seconds in spent.cpu_s.items()}
     return spent._replace(cpu_s=cpu_s)
 
@@ -95,7 +95,7 @@ def _stats(lab: Lab) -> list[str]:
     return list({text.split()[-1]: text for text in said}.values())
 
 
-def _spent(stats: Sequence[str]) -> Spent:
+def _sum_stats(stats: Sequence[str]) -> Spent:
     each = [cpu_seconds(stat) for stat in stats]
     cpu_s = {kind: sum(spent[kind] for spent in each) for kind in each[0]}
     cores = len(re.findall(r"^cpu\d", "\n".join(stats), re.MULTILINE))
@@ -134,7 +134,7 @@ def costs(lab: Lab, before: CostSnapshot, after: CostSnapshot, received_bytes: i
     cpu = {kind: round(spent.cpu_s[kind] - was.cpu_s[kind], 3) for kind in spent.cpu_s}
     total = sum(cpu.values())  # of machines with other work, less what that usually takes: it may be below 0
     packets = received_bytes / PACKET_BYTES
-    of = counted(lab)
+    of = cpu_scope(lab)
     own = sum(
         process.switches - (before.daemons[key].switches if key in before.daemons else 0)
         for key, process in after.daemons.items()

@@ -15,7 +15,7 @@ def counters(node: LabNode) -> Counters:
     return proc.counters(node.run("cat", *proc.NETWORK, check=False).stdout)
 
 
-def changed(before: Mapping[str, int], after: Mapping[str, int]) -> Counters:
+def counter_increases(before: Mapping[str, int], after: Mapping[str, int]) -> Counters:
     """By how much each has risen, of those that have."""
     return {name: value - before.get(name, 0) for name, value in after.items() if value > before.get(name, 0)}
 
@@ -38,10 +38,10 @@ def fragments_created(lab: Lab) -> int:
 def fragments_by_node(lab: Lab) -> dict[str, int]:
     """IP fragments that the near host has made so far, and those that its gateway has: node -> fragments."""
     nodes = {"host": lab.host1, "gateway": lab.gateway(lab.sites[0])}
-    return {name: counted(node, "Ip", "FragCreates") for name, node in nodes.items()}
+    return {name: read_counter(node, "Ip", "FragCreates") for name, node in nodes.items()}
 
 
-def counted(node: LabNode, protocol: str, counter: str) -> int:
+def read_counter(node: LabNode, protocol: str, counter: str) -> int:
     """One counter of the node's kernel so far, of IPv4 and of IPv6 together."""
     found = counters(node)
     return found[f"{protocol}{counter}"] + found.get(f"{protocol}6{counter}", 0)

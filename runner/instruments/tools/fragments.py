@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from runner.data.errors import CommandError, MeasurementError, TooLongError
 from runner.instruments.tools.counters import fragments_created
 from runner.lab import probes
-from runner.lab.node.probing import failed
+from runner.lab.node.probing import error_class
 from runner.lab.shape.site import ip_version
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
@@ -134,5 +134,5 @@ def _link_mtu(lab: Lab) -> int:
 def _probe(lab: Lab, *argv: str) -> int:
     done = lab.host1.run("python3", "-IS", f"{probes.FOLDER}/pmtu.py", *argv, check=False, timeout=30)
     if done.code != 0:
-        raise failed(done.code)(f"the probe pmtu failed: {''.join(done.stderr.strip().splitlines()[-1:])}")
+        raise error_class(done.code)(f"the probe pmtu failed: {''.join(done.stderr.strip().splitlines()[-1:])}")
     return int(done.stdout)

@@ -178,7 +178,7 @@ class Generator:
         ask = asdict(load) | {"address": self.address, "port": PORT, "segment": self.segments, "cores": self.cores}
         self.sender.tell(json.dumps(ask))
 
-    def sent(self, load: Load) -> dict[str, Any]:
+    def sender_report(self, load: Load) -> dict[str, Any]:
         """Wait until the sender has sent all; its report. Raises as ``play``."""
         return self.sender.hear_object(3 * load.seconds + 10)
 
@@ -212,7 +212,7 @@ class Generator:
         """How much the delay changes from one datagram to the next, |D| of RFC 3550 §6.4.1 in ms, of 1 Mbit/s of small
         datagrams for so long. Raises MeasurementError where fewer than FEWEST_STAMPS came.
         """
-        self.sender.tell(stamped(self.address, seconds))
+        self.sender.tell(stamped_request(self.address, seconds))
         offered = self.sender.hear_object(3 * seconds + 10)
         if "error" in offered:
             raise MeasurementError(f"the sender on {self.sender.node.name} could not send: {offered['error']}")
@@ -237,7 +237,7 @@ class Generator:
         return stamps
 
 
-def stamped(address: str, seconds: float, wait_s: float = 0.0) -> str:
+def stamped_request(address: str, seconds: float, wait_s: float = 0.0) -> str:
     """What a sender is told so that it sends JITTER_PER_S stamped datagrams a second to ``address`` for so long, after
     ``wait_s``."""
     load = Load((JITTER_IP_BYTES,), JITTER_PER_S, seconds, burst=1)
@@ -252,7 +252,7 @@ def at_once(generators: Sequence[Generator], load: Load, still_s: float = STILL_
             stack.enter_context(generator.anew())
         for generator in generators:
             generator.begin(load)
-        sent = [generator.sent(load) for generator in generators]
+        sent = [generator.sender_report(load) for generator in generators]
         return [generator.finish(load, offered, still_s) for generator, offered in zip(generators, sent, strict=True)]
 
 
@@ -297,7 +297,7 @@ def generator(bench: Bench, address: str = "", *, reverse: bool = False, fragmen
     """The generator that the measurements in this tunnel share. It begins at first use, and ends with the tunnel or
     when another kind is asked for, so ask for it before each trial. ``address``: another of host2's than the
     tunnel's."""
-    shared: Generator = bench.shared(
+    shared: Generator = bench.get_shared(
         f"generator {address} {reverse} {fragments}",
         lambda: generating(bench.lab, address or bench.address, reverse=reverse, fragments=fragments),
         port=f"{'host1' if reverse else 'host2'}:{STAMPED_PORT}",
@@ -346,11 +346,11 @@ def cores_for(lab: Lab, near: LabNode) -> list[int]:
     if lab.shared_kernel:
         cores = sorted(os.sched_getaffinity(0))
     else:
-        cores = listed(near.run("grep", "Cpus_allowed_list", "/proc/self/status", check=False).stdout)
+        cores = parse_cores(near.run("grep", "Cpus_allowed_list", "/proc/self/status", check=False).stdout)
     return cores[len(cores) // 2 :][:MOST_PROCESSES] if len(cores) >= MOST_PROCESSES else []
 
 
-def listed(status: str) -> list[int]:
+def parse_cores(status: str) -> list[int]:
     """The cores of a line of proc_pid_status(5), "Cpus_allowed_list: 0-3,8"; none of an empty one."""
     ranges = [part.partition("-") for part in status.partition(":")[2].strip().split(",") if part]
     return [core for first, _, last in ranges for core in range(int(first), int(last or first) + 1)]

@@ -1,6 +1,6 @@
-"""What limits a throughput: every machine of the lab is read before and after the traffic that is measured.
+"""Finds what limits a throughput: reads the load of every machine of the lab before and after the measured traffic.
 
-In rounds only every third slice of a trial has readings around it, outside of its marks.
+In rounds, only every third slice of a trial is read. The readings are outside of the measured time.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from runner.lab.readings.loads import LoadWatch, Reading, reading
 from runner.tunnel.bring_up import Bench
 
 EVERY = 3  # slices
-NEAR = 0.1  # of the throughput: what was offered beyond that says little of what limits it
-MOST_LOST = 0.5  # of what was sent: where more was lost, the little that came through does not tell what a byte costs
+NEAR = 0.1  # of the throughput: loads at a rate further away say little about what limits it
+MOST_LOST = 0.5  # of what was sent: if more was lost, the rest does not show what a byte costs
 
-FEW = 0.1  # fragments a packet: on a gateway that is a machine of its own, other programs may make some
+FEW = 0.1  # fragments a packet: on a machine of its own, other programs may make some, too
 
 Readings = Mapping[str, Reading]
 
 
 @dataclass
 class Piece:
-    """A piece of traffic. ``carried_bytes``: payload that has come through in all of it (of a packet rate the whole
-    packets), 0 where nobody says so or most was lost."""
+    """A piece of traffic. ``carried_bytes``: the payload that came through (of a packet rate: whole packets); 0 if
+    that is not known, or if most was lost."""
 
     rate_bps: float
     carried_bytes: float = 0.0
 
-    def carried(self, received_bytes: float, sent_bytes: float) -> None:
+    def note_carried(self, received_bytes: float, sent_bytes: float) -> None:
         """Note how much came through of what was sent."""
         self.carried_bytes = received_bytes if received_bytes >= (1 - MOST_LOST) * sent_bytes else 0.0
 
 
 class Limits:
-    """What the machines of a tunnel's lab were busy with, in some of the slices of a trial."""
+    """The loads of the machines of a tunnel's lab in some slices of a trial."""
 
     def __init__(self) -> None:
         self._slices = 0
@@ -48,30 +48,31 @@ class Limits:
 
     @contextmanager
     def slice(self, bench: Bench, rate_bps: float = 0.0) -> Iterator[Piece]:
-        """A slice of the trial, offered at ``rate_bps`` if at one: the first, the fourth and so on are watched."""
+        """A slice of the trial; the first, the fourth and so on are watched. ``rate_bps``: the offered rate, if any."""
         self._slices += 1
         if self._slices % EVERY == 1:
-            with self.watched(bench, rate_bps) as piece:
+            with self.watch(bench, rate_bps) as piece:
                 yield piece
         else:
             yield Piece(rate_bps)
 
     @contextmanager
-    def watched(self, bench: Bench, rate_bps: float = 0.0) -> Iterator[Piece]:
-        """Traffic around which the machines are read. What cannot be read is left out: the measurement stands."""
+    def watch(self, bench: Bench, rate_bps: float = 0.0) -> Iterator[Piece]:
+        """Read the machines before and after the traffic in this block. If they cannot be read, only the load is
+        missing: the measurement is still good."""
         lab, before, piece = bench.lab, _read(bench), Piece(rate_bps)
         yield piece
         if before is not None and bench.lab is lab and (after := _read(bench)) is not None:
             self._watched.append((piece, before, after))
 
-    def told(self, bench: Bench, measured: Measured) -> Measured:
-        """``measured`` of TCP with what the machines were busy with; and with a warning where its packets travelled in
-        fragments, which names the MTU that fits."""
-        measured.loads = self.found()
+    def add_loads(self, bench: Bench, measured: Measured) -> Measured:
+        """Add the machines' loads to a measurement of TCP, and a warning with the MTU that fits, if its packets were
+        fragmented. Returns ``measured``."""
+        measured.loads = self.machine_loads()
         packets = sum(piece.carried_bytes for piece, _, _ in self._watched) / PACKET_BYTES
         if self._fragments([site.name for site in bench.lab.sites]) > FEW * packets:
-            with suppress(MeasurementError, CommandError):  # what cannot be asked is left out: the measurement stands
-                why = bench.shared("fits", lambda: nullcontext(fits(bench)))
+            with suppress(MeasurementError, CommandError):  # without an answer the warning is left out
+                why = bench.get_shared("fits", lambda: nullcontext(fits(bench)))
                 measured.warnings += [why] if why else []
         return measured
 
@@ -84,22 +85,22 @@ class Limits:
                 made += sum(now[node] - then[node] for node in gateways if node in now)
         return made
 
-    def found(self, rate_bps: float | None = None) -> list[MachineLoad]:
-        """The load of each machine so far; empty where it could not be read. Only readings during which most came
-        through count, if there are any; with ``rate_bps``, of these only those at about that rate, if there are any."""
+    def machine_loads(self, rate_bps: float | None = None) -> list[MachineLoad]:
+        """The load of each machine so far; empty if none could be read. Uses the readings during which most of the
+        traffic came through, or all if there are none. With ``rate_bps``: those near that rate, if there are any."""
         watch = LoadWatch()
         carrying = [entry for entry in self._watched if entry[0].carried_bytes] or self._watched
         near = [entry for entry in carrying if rate_bps and abs(entry[0].rate_bps / rate_bps - 1) <= NEAR]
         for piece, before, after in near or carrying:
             watch.add(before, after, piece.carried_bytes)
-        return watch.found()
+        return watch.machine_loads()
 
 
 def _read(bench: Bench) -> Readings | None:
     try:
-        read = bench.shared("loads", lambda: reading(bench.lab))
+        read = bench.get_shared("loads", lambda: reading(bench.lab))
         readings: Readings = read()
-    except (MeasurementError, CommandError, OSError, ValueError):  # ValueError: a kernel that tells it in other words
+    except (MeasurementError, CommandError, OSError, ValueError):  # ValueError: a kernel with another format
         with suppress(MeasurementError, CommandError, OSError):
             bench.forget("loads")
         return None

@@ -13,7 +13,7 @@ def broke_down(bench: Bench, patient: int = PATIENT) -> bool:
     return not any(bench.carries_payload() for _ in range(patient))
 
 
-def emptied(bench: Bench, address: str = "", for_s: float = ECHO_FOR_S) -> bool:
+def await_empty_queues(bench: Bench, address: str = "", for_s: float = ECHO_FOR_S) -> bool:
     """Wait until the tunnel's queues are empty, which an echo and its answer show; at most ``for_s`` seconds. Returns
     whether it was answered."""
     echo = ("ping", "-n", "-q", "-c", "1", "-i", str(ECHO_EVERY_S), "-w", f"{for_s:g}", address or bench.address)

@@ -17,7 +17,7 @@ from runner.search.steps import steps
 Searching = Generator[Found, Go, SearchResult]
 
 
-def searched(
+def run_search(
     search: UdpSearch, offer: Measure, first_bps: float | None, overhead_s: float, min_rate_bps: float = 1e6
 ) -> Searching:
     """Search with ``offer``, which offers a rate (bit/s) for a time (s) and says what was lost. Told to end, the search

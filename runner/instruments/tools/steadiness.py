@@ -62,7 +62,7 @@ class _Course:
         self.times, self.came = np.array(came, dtype=float).reshape(-1, 2).T
         self.start = self._start()
         self.times = self.times - self.start
-        left = self.offered(self.times) - self.came
+        left = self.offered_by(self.times) - self.came
         end = max(0.0, self.sent - float(self.came[-1] if came else 0.0))
         # From each arrival on, and behind the last one.
         self.least = np.minimum.accumulate(np.append(left, end)[::-1])[::-1]
@@ -72,22 +72,22 @@ class _Course:
         low_s, high_s = 0.0, LONGEST_START_S
         for _ in range(HALVINGS):
             middle_s = (low_s + high_s) / 2
-            early = self.came > self.offered(self.times - middle_s) + 1
+            early = self.came > self.offered_by(self.times - middle_s) + 1
             low_s, high_s = (low_s, middle_s) if early.any() else (middle_s, high_s)
         return low_s if self.times.size else 0.0
 
-    def offered(self, at: Array) -> Array:
+    def offered_by(self, at: Array) -> Array:
         """What had been sent by then, on time."""
         due = np.asarray(np.clip(at, 0.0, self.seconds) * self.per_s, dtype=float)
         for until_s, packets in self.given_up:
             due = due - packets * (at >= until_s)
         return due
 
-    def lost(self, at: Array) -> Array:
+    def lost_by(self, at: Array) -> Array:
         """What had been lost by then for good."""
         number = np.searchsorted(self.times, at, side="right")  # of the next arrival
         before = np.concatenate([[0.0], self.came])[number]
-        return np.asarray(np.clip(np.minimum(self.offered(at) - before, self.least[number]), 0.0, None), dtype=float)
+        return np.asarray(np.clip(np.minimum(self.offered_by(at) - before, self.least[number]), 0.0, None), dtype=float)
 
     @property
     def sender_short(self) -> list[tuple[float, float]]:
@@ -132,9 +132,9 @@ def _edges(seconds: float, each_s: float) -> Array:
 
 def _losses(course: _Course, edges: Array) -> Array:
     """The share of what was sent between two edges that never came. What had left before the last edge is over then."""
-    lost = course.lost(edges)
+    lost = course.lost_by(edges)
     lost[0], lost[-1] = 0.0, course.least[-1]
-    sent = np.diff(course.offered(edges))
+    sent = np.diff(course.offered_by(edges))
     ratios = np.divide(np.diff(lost), sent, out=np.zeros_like(sent), where=sent > 0)
     return np.asarray(np.clip(ratios, 0.0, 1.0), dtype=float)
 
@@ -168,7 +168,7 @@ def _late(course: _Course) -> tuple[float, float]:
     if not course.times.size:
         return 0.0, 0.0
     before = np.concatenate([[0.0], course.came[:-1]])
-    waiting = course.offered(course.times) - before - course.least[:-1]
+    waiting = course.offered_by(course.times) - before - course.least[:-1]
     late = np.clip(waiting / course.per_s, 0.0, None)
     order = np.argsort(late)
     share = np.cumsum((course.came - before)[order]) / course.came[-1]

@@ -12,7 +12,7 @@ from typing import Any
 
 from runner.data.errors import InstrumentError, MeasurementError
 from runner.lab.node.commands import Dialogue
-from runner.lab.node.probing import asked, probe, was_killed
+from runner.lab.node.probing import ask_probe, probe, was_killed
 from runner.lab.shape.site import TCP_PORTS
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
@@ -57,7 +57,7 @@ class Visits:
 
     def _ask(self, meanwhile: Callable[[], object], **question: Any) -> dict[str, Any]:
         try:
-            return asked(self._near, "visit", question, PATIENCE_S, meanwhile)
+            return ask_probe(self._near, "visit", question, PATIENCE_S, meanwhile)
         except MeasurementError as error:
             far = self._far.poll()
             self._failed()
@@ -69,16 +69,16 @@ class Visits:
 def visits(bench: Bench) -> Visits:
     """The visits of this tunnel. They begin at first use, and end with the tunnel or when a web server takes their
     port, so ask for them before each slice. Raises MeasurementError."""
-    shared: Visits = bench.shared(
+    shared: Visits = bench.get_shared(
         "visits",
-        lambda: _begun(bench.lab, bench.address, lambda: bench.forget("visits")),
+        lambda: _open_visits(bench.lab, bench.address, lambda: bench.forget("visits")),
         port=HTTP_SERVER,
     )
     return shared
 
 
 @contextmanager
-def _begun(lab: Lab, address: str, failed: Callable[[], None]) -> Iterator[Visits]:
+def _open_visits(lab: Lab, address: str, failed: Callable[[], None]) -> Iterator[Visits]:
     for host in (lab.host1, lab.host2):  # a connection that rests between its slices keeps its congestion window
         host.run("sysctl", "-qw", "net.ipv4.tcp_slow_start_after_idle=0")
         host.defer("sysctl", "-qw", "net.ipv4.tcp_slow_start_after_idle=1")

@@ -16,7 +16,7 @@ from runner.lab.node import wait_until
 from runner.lab.shape.site import TCP_PORTS
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
-from runner.tunnel.proof import ANSWER_PORT, placed, send_marker
+from runner.tunnel.proof import ANSWER_PORT, describe_packet, send_marker
 from runner.vpn.plugin import Vpn
 
 APART = TCP_PORTS[2]  # the application that needs no encryption
@@ -38,7 +38,7 @@ def applications(lab: Lab, address: str) -> Measured:
             raise MeasurementError(f"the marker to port {port} did not arrive: {complaint.strip()[-200:]}")
         if any(report["lost"] for report in reports):
             raise MeasurementError("the WAN capture lost frames, so it proves nothing")
-        places = [placed(*place) for report in reports for place in report["where"] if place]
+        places = [describe_packet(*place) for report in reports for place in report["where"] if place]
         seen[str(port)] = places[0] if places else ""
     second.stop()
     between_gateways = " > ".join(site.wan_address for site in lab.sites)  # in the tunnel, that is, and not beside it

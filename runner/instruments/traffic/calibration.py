@@ -39,7 +39,7 @@ def lengths_of(cells: Iterable[Cell], profile: Profile) -> list[int]:
     return sorted({max(fitting, default=ETHERNET_BYTES), ETHERNET_BYTES}) if longest else []
 
 
-def calibrated(lab: Lab, plain: Vpn, lengths: Sequence[int], within_s: float = WITHIN_S) -> list[GeneratorLimit]:
+def calibrate(lab: Lab, plain: Vpn, lengths: Sequence[int], within_s: float = WITHIN_S) -> list[GeneratorLimit]:
     """Packets of each of ``lengths`` at full speed from host1 to host2, the best of PIECES, in ``within_s`` seconds and
     a piece. A length that cannot be sent is left out; nothing where plain IP does not work here.
 
@@ -47,7 +47,7 @@ def calibrated(lab: Lab, plain: Vpn, lengths: Sequence[int], within_s: float = W
     """
     best: dict[int, GeneratorLimit] = {}
     with suppress(MeasurementError, CommandError, TimeoutError):
-        routed(lab, plain)
+        set_up_plain_ip(lab, plain)
         with generating(lab) as generator:
             end = time.monotonic() + within_s  # in a guest kernel it takes seconds until the probes are there
             for length in [*lengths] * PIECES:
@@ -61,7 +61,7 @@ def calibrated(lab: Lab, plain: Vpn, lengths: Sequence[int], within_s: float = W
     return [*best.values()]
 
 
-def routed(lab: Lab, plain: Vpn) -> None:
+def set_up_plain_ip(lab: Lab, plain: Vpn) -> None:
     """Plain IP between the sites, without a proof. Raises CommandError."""
     for site in lab.sites:
         plain.start(lab.gateway(site), site, peers_of(site, lab.sites), plain.comparable)
@@ -90,7 +90,7 @@ def limit(arrived: Arrived) -> GeneratorLimit:
     )
 
 
-def most(known: Iterable[GeneratorLimit], measured: Iterable[GeneratorLimit]) -> list[GeneratorLimit]:
+def highest_limits(known: Iterable[GeneratorLimit], measured: Iterable[GeneratorLimit]) -> list[GeneratorLimit]:
     """The highest limit of each length, because a busy machine lowers it and nothing raises it."""
     best: dict[int, GeneratorLimit] = {}
     for entry in (*known, *measured):

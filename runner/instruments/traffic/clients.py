@@ -122,5 +122,5 @@ class Clients(Whole):
         limits, number = Limits(), int(asked.params["clients"])
         bench.free(HTTP_SERVER)
         with fitting(bench):
-            measured = clients(bench.lab, bench.address, asked.profile.duration_s, number, limits.watched(bench))
-        return limits.told(bench, measured)
+            measured = clients(bench.lab, bench.address, asked.profile.duration_s, number, limits.watch(bench))
+        return limits.add_loads(bench, measured)

@@ -67,7 +67,7 @@ def device(lab: Lab, cipher: str) -> Measured:
     finally:
         server.stop()
     if done.stdout.strip() != str(BLOCK_BYTES * BLOCKS):
-        complaint = (done.stderr or gateway.logged("device-sshd")).strip()[-300:]
+        complaint = (done.stderr or gateway.read_log("device-sshd")).strip()[-300:]
         raise MeasurementError(f"{done.stdout.strip() or 0} bytes came, not {BLOCK_BYTES * BLOCKS}: {complaint}")
     mhz = proc.first_processor(gateway.run("cat", "/proc/cpuinfo").stdout).get("cpu MHz")
     value = measurement("ssh_rate", 8 * BLOCK_BYTES * BLOCKS / elapsed, seconds=round(elapsed, 3), cipher=cipher)

@@ -83,18 +83,18 @@ def domains(lab: Lab, *, by_gateways: bool) -> Measured:
         host.write(f"{probes.FOLDER}/answer.py", probes.source("answer"), mode=0o644)
     answering = lab.host1.spawn("python3", "-IS", f"{probes.FOLDER}/answer.py", str(ANSWER_PORT), log="domains-answer")
     wait_until(lambda: f":{ANSWER_PORT} " in lab.host1.run("ss", "-Hltn").stdout, "the near host's answering probe")
-    forward = answered(lab.host1, far.host_address, WITHIN_S)
-    reverse = answered(lab.host2, near.host_address, WITHIN_S)
+    forward = is_answered(lab.host1, far.host_address, WITHIN_S)
+    reverse = is_answered(lab.host2, near.host_address, WITHIN_S)
     answering.stop()
     if by_gateways:
         lab.gateway(near).run("nft", "delete", "table", "ip", TABLE)
-        if answered(lab.host1, far.host_address, NOT_WITHIN_S):
+        if is_answered(lab.host1, far.host_address, NOT_WITHIN_S):
             raise MeasurementError("the far host answered although the near gateway did not translate any more")
     value = measurement("overlap_reach", float(forward and reverse), forward=forward, reverse=reverse)
     return Measured([value], time.monotonic() - started)
 
 
-def answered(host: LabNode, address: str, within_s: float) -> bool:
+def is_answered(host: LabNode, address: str, within_s: float) -> bool:
     """Does the probe at ``address`` answer the host?"""
     ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", address, str(ANSWER_PORT), f"{within_s:g}")
     return host.run(*ask, check=False, timeout=within_s + 15).code == 0

@@ -17,7 +17,7 @@ from runner.instruments.tools.fragments import fitting
 from runner.instruments.tools.limits import Limits, Piece
 from runner.instruments.tools.visits import HTTP_PORT, HTTP_SERVER
 from runner.lab.node import proc, wait_until
-from runner.lab.node.probing import failed
+from runner.lab.node.probing import error_class
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 
@@ -68,7 +68,7 @@ def fetch(lab: Lab, address: str, file_bytes: int, around: AbstractContextManage
         elapsed = time.monotonic() - started
         piece.carried_bytes = file_bytes if done.code == 0 else 0.0
     if done.code != 0:
-        raise failed(done.code)(f"{done.stderr.strip()[-300:]} (exit {done.code})")
+        raise error_class(done.code)(f"{done.stderr.strip()[-300:]} (exit {done.code})")
     return Measured([read_curl(done.stdout, file_bytes)], elapsed)
 
 
@@ -89,7 +89,7 @@ def serving(lab: Lab) -> Iterator[None]:
     except CommandError as late:
         raise MeasurementError(f"curl hung: {late}") from late
     except TimeoutError as never:
-        raise MeasurementError(f"{never}: {lab.host2.logged('nginx').strip()[-300:]}") from never
+        raise MeasurementError(f"{never}: {lab.host2.read_log('nginx').strip()[-300:]}") from never
     finally:
         nginx.stop()
 
@@ -151,5 +151,5 @@ class Download(Whole):
         limits = Limits()
         bench.free(HTTP_SERVER)
         with fitting(bench):
-            measured = download(bench.lab, bench.address, int(asked.params["file_bytes"]), limits.watched(bench))
-        return limits.told(bench, measured)
+            measured = download(bench.lab, bench.address, int(asked.params["file_bytes"]), limits.watch(bench))
+        return limits.add_loads(bench, measured)

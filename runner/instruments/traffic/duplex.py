@@ -23,7 +23,7 @@ from runner.instruments.tools.counters import fragments_created
 from runner.instruments.tools.factors import BURST_PACKETS, PACKET_BYTES
 from runner.instruments.tools.generator import BURST, Load, at_once, generator
 from runner.instruments.tools.limits import Limits
-from runner.instruments.tools.searched import on_one_cpu, searched
+from runner.instruments.tools.searched import on_one_cpu, run_search
 from runner.instruments.traffic.packets import LAST_STILL_S, OVERHEAD_S, rate_found
 from runner.instruments.traffic.udp import found_rate, search_detail
 from runner.lab.readings.wire import outer
@@ -72,9 +72,9 @@ def duplex(
     def offer(rate_bps: float, duration_s: float) -> Loss:
         both: Both | None = None
         try:
-            with limits.watched(bench, rate_bps) as piece:
+            with limits.watch(bench, rate_bps) as piece:
                 both = both_ways(bench, packet_bytes, rate_bps / bits / 2, duration_s, burst)
-                piece.carried(both.received * packet_bytes, both.sent * packet_bytes)
+                piece.note_carried(both.received * packet_bytes, both.sent * packet_bytes)
         except (CommandError, MeasurementError):
             if bench.carries_payload():
                 raise
@@ -95,11 +95,11 @@ def duplex(
     first_bps = known_bps
     if first_bps is None and overload:
         first_bps = max(MIN_RATE_BPS, overload.on_time / overload.seconds * bits)
-    result = yield from searched(search, offer, first_bps, overhead_s, min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS))
+    result = yield from run_search(search, offer, first_bps, overhead_s, min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS))
     measured = Measured()
     result = on_one_cpu(result, bench.lab)
     value = found_rate(result, "packet rate", measured)
-    measured.loads = limits.found(value)
+    measured.loads = limits.machine_loads(value)
     measured.remarks += breakdown("packets", breakdowns, "packet/s")
     detail = search_detail(result) | {"packet_bytes": packet_bytes, "breakdowns_packets_per_s": breakdowns}
     detail |= bursts_detail(streams[1:], burst)  # without the overload, which knows no pause

@@ -84,5 +84,5 @@ class Flows(Whole):
     def once(self, bench: Bench, asked: Asked) -> Measured:
         limits, streams = Limits(), int(asked.params["streams"])
         with fitting(bench):
-            measured = flows(bench.lab, bench.address, asked.profile.duration_s, streams, limits.watched(bench))
-        return limits.told(bench, measured)
+            measured = flows(bench.lab, bench.address, asked.profile.duration_s, streams, limits.watch(bench))
+        return limits.add_loads(bench, measured)

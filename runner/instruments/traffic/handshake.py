@@ -1,4 +1,4 @@
-"""A tunnel's handshake on the WAN: what it sends, how long it takes, and on which paths it comes to an end.
+"""Measures a tunnel's handshake on the WAN: what it sends, how long it takes, and on which paths it succeeds.
 
 host1 ──── gw1 ════ tap │ router │ tap ════ gw2 ──── host2
    drops fragments      MTU, loss        drops fragments
@@ -30,7 +30,7 @@ from runner.lab.readings.path import HEADERS_BYTES
 from runner.lab.shape.site import ip_version, peers_of
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import UP_WITHIN_S, Bench, equip, start
-from runner.tunnel.proof import ANSWER_PORT, answered
+from runner.tunnel.proof import ANSWER_PORT, has_answer
 from runner.vpn.plugin import Secrets, Vpn, entry
 
 ETHERNET, IPV6_BYTES, FRAGMENT = 14, 40, 44  # RFC 8200 §4.5
@@ -99,14 +99,14 @@ class WanPacket:
 
 @dataclass
 class Taps:
-    """A tap on each of the router's ports, by the port's name."""
+    """A packet capture on each of the router's ports, by the port's name."""
 
     by_port: Mapping[str, Talker]
     _later: list[WanPacket] = field(default_factory=list)  # than the moment of the last look
 
     def packets(self) -> list[WanPacket]:
-        """What has passed the ports since the last look, in the order of time. One moment ends a look at all of them:
-        a packet that comes in by one port has left by the other one then, in fragments or whole."""
+        """The packets that have passed the ports since the last call, by time. All ports are read up to one moment, so
+        that a packet which came in by one port has also left by the other, whole or in fragments."""
         until = time.time()
         found = self._later + [packet for port, tap in self.by_port.items() for packet in wan_packets(port, tap)]
         self._later = [packet for packet in found if packet.at_s > until]
@@ -132,7 +132,7 @@ def wan_packets(port: str, tap: Talker) -> Iterator[WanPacket]:
         yield WanPacket(at_s, port, way == "in", length, fragment, protocol)
 
 
-def counted(node: LabNode) -> dict[str, int]:
+def read_counters(node: LabNode) -> dict[str, int]:
     """The packets that a node's counters have seen."""
     shown = json.loads(node.run("nft", "-j", "list", "counters", "table", "inet", "handshake").stdout)
     return {
@@ -141,15 +141,15 @@ def counted(node: LabNode) -> dict[str, int]:
 
 
 def ping(lab: Lab, packet_bytes: int, *options: str) -> bool:
-    """Is an echo of a packet of this length from gateway to gateway answered?"""
+    """Does the far gateway answer a ping of this length from the near one?"""
     address = lab.sites[-1].wan_address
     size = f"-s{packet_bytes - HEADERS_BYTES[ip_version(address)]}"
     near = lab.gateway(lab.sites[0])
     return near.run("ping", "-q", "-W1", size, *options, address, check=False).code == 0
 
 
-def tapped(lab: Lab, taps: Taps) -> dict[str, int]:
-    """Control: the taps see each echo and each answer once, and their lengths."""
+def check_taps(lab: Lab, taps: Taps) -> dict[str, int]:
+    """Control: send pings, and check that the taps see each request and each reply once, with the right length."""
     taps.packets()
     ping(lab, PING_BYTES, f"-c{PINGS}", "-i0.2")
     seen = sum(packet.sent and packet.length == PING_BYTES for packet in taps.packets())
@@ -159,7 +159,8 @@ def tapped(lab: Lab, taps: Taps) -> dict[str, int]:
 
 
 def obstruct(lab: Lab, obstacles: Obstacles) -> dict[str, object]:
-    """Put the obstacles in the way. Control, from gateway to gateway: they do what they should, and no more."""
+    """Set up the path's obstacles. Control: pings from gateway to gateway; raises NoControl unless the obstacles stop
+    what they should and nothing else."""
     gateways = [lab.gateway(site) for site in lab.sites]
     found: dict[str, object] = {}
     if obstacles.mtu < PATHS["clear"].mtu:
@@ -171,7 +172,7 @@ def obstruct(lab: Lab, obstacles: Obstacles) -> dict[str, object]:
         for gateway in gateways:
             gateway.run("nft", "-f", "-", input=NO_FRAGMENTS)
         passed = ping(lab, LONG_BYTES, "-c3", "-i0.2", "-Mdont")
-        dropped = sum(counted(gateway)["lost"] for gateway in gateways)
+        dropped = sum(read_counters(gateway)["lost"] for gateway in gateways)
         if passed or not dropped or not ping(lab, obstacles.mtu, "-c2", "-i0.2", "-Mdo"):
             raise NoControl(
                 f"without a tunnel {dropped} fragments were dropped; a packet in fragments passed: {passed}"
@@ -180,18 +181,16 @@ def obstruct(lab: Lab, obstacles: Obstacles) -> dict[str, object]:
     if obstacles.loss_ratio:
         lab.wan.run("nft", "-f", "-", input=LOSSY.format(per_10000=round(1e4 * obstacles.loss_ratio)))
         ping(lab, PING_BYTES, "-f", f"-c{FLOOD}")
-        found |= (seen := counted(lab.wan))
+        found |= (seen := read_counters(lab.wan))
         expected = seen["seen"] * obstacles.loss_ratio
         if seen["seen"] < FLOOD or abs(seen["lost"] - expected) > 5 * sqrt(expected):
-            raise NoControl(
-                f"the WAN lost {seen['lost']} of {seen['seen']} packets, and {expected:.0f} were to be lost"
-            )
+            raise NoControl(f"the WAN lost {seen['lost']} of {seen['seen']} packets, not about {expected:.0f}")
     router.forget(lab)
     return found
 
 
-def started(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> bool:
-    """Set the VPN up on every gateway and start it: does that succeed?"""
+def try_to_start(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> bool:
+    """Write the VPN's files on every gateway and start it. Returns whether that succeeded."""
     for site in lab.sites:
         gateway = lab.gateway(site)
         if vpn.brings_software:
@@ -206,7 +205,7 @@ def started(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> bool:
 
 
 def is_up(lab: Lab, vpn: Vpn, within_s: float) -> bool:
-    """Do all gateways say within this time that the tunnel is up?"""
+    """Does every gateway report within this time that the tunnel is up?"""
     try:
         for site in lab.sites:
             up = partial(vpn.is_up, lab.gateway(site), site, peers_of(site, lab.sites))
@@ -221,7 +220,7 @@ def carries(lab: Lab, vpn: Vpn) -> bool:
     program, address = f"{probes.FOLDER}/ask.py", entry(vpn, lab.sites)
     argv = ("python3", "-IS", program, "marker", address, str(ANSWER_PORT), f"{UP_WITHIN_S:g}")
     done = lab.host1.run(*argv, check=False, input=PAYLOAD, timeout=2 * UP_WITHIN_S)
-    return answered(lab.host1, done.code)
+    return has_answer(lab.host1, done.code)
 
 
 def prepare(lab: Lab) -> None:
@@ -242,7 +241,7 @@ def handshake(
 ) -> tuple[dict[str, object], dict[str, float]]:
     """The control, and one handshake in a fresh lab: ``up`` or not, and if it is, its ``bytes``, ``packets``,
     ``fragments``, ``longest`` packet and ``time_ms``."""
-    with router.routed(lab) as ports:
+    with router.wan_router(lab) as ports:
         narrow.narrow(lab, ports, obstacles.mtu, silent=False)
         near, far = (ports[site.wan_address] for site in (lab.sites[0], lab.sites[-1]))
         with (
@@ -250,9 +249,9 @@ def handshake(
             talking(lab.wan, "tap", far, ready="tapping") as right,
         ):
             taps = Taps({near: left, far: right})
-            control = {**tapped(lab, taps), **obstruct(lab, obstacles)}
+            control = {**check_taps(lab, taps), **obstruct(lab, obstacles)}
             taps.packets()
-            if not started(lab, vpn, params, secrets):
+            if not try_to_start(lab, vpn, params, secrets):
                 return control, {"up": False}
             up = is_up(lab, vpn, SILENT_S)
             seen = of_handshake(taps.packets(), near)
@@ -356,10 +355,10 @@ class Handshake(PathProbe):
             prepare(bench.lab)
             control, found = handshake(bench.lab, asked.vpn, params, keys, obstacles)
             seen.append(found)
-        return judged(seen, control)
+        return handshake_verdicts(seen, control)
 
 
-def judged(seen: Sequence[Mapping[str, float]], control: Mapping[str, object]) -> dict[str, PathVerdict]:
+def handshake_verdicts(seen: Sequence[Mapping[str, float]], control: Mapping[str, object]) -> dict[str, PathVerdict]:
     """The verdicts on the handshakes that were tried. Where none came to an end, nothing else is known of them."""
     done = [found for found in seen if found["up"]]
     numbers = {"each": [dict(found) for found in seen]}

@@ -17,7 +17,7 @@ from runner.instruments.instrument import Asked, Go, Instrument, Measuring, whol
 from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.visits import visits
 from runner.lab import probes
-from runner.lab.node.probing import failed
+from runner.lab.node.probing import error_class
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.tunnel.proof import ANSWER_PORT
@@ -68,7 +68,9 @@ def exchanges(lab: Lab, address: str, duration_s: float, at_least: int = 1) -> l
     ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "rtt", address, str(ANSWER_PORT), str(duration_s))
     asked = lab.host1.run(*ask, str(at_least), timeout=3 * duration_s + 15, check=False)
     if asked.code != 0:
-        raise failed(asked.code)(f"the exchange of bytes stopped too early: {asked.stderr.strip().splitlines()[-1:]}")
+        raise error_class(asked.code)(
+            f"the exchange of bytes stopped too early: {asked.stderr.strip().splitlines()[-1:]}"
+        )
     times: list[float] = json.loads(asked.stdout)
     if not times:
         raise MeasurementError("no exchange of bytes ended in time")

@@ -24,7 +24,7 @@ from runner.instruments.tools.beside import Beside, Nothing, echoing, stamping
 from runner.instruments.tools.cost import machines
 from runner.instruments.tools.fragments import headers_bytes, may_fragment
 from runner.instruments.tools.generator import Arrived, Load, generator
-from runner.instruments.tools.recovery import broke_down, emptied
+from runner.instruments.tools.recovery import await_empty_queues, broke_down
 from runner.instruments.tools.visits import WARM_S, visits
 from runner.lab.node.probing import ProbeSaidError
 from runner.lab.readings.kernel_threads import KernelThreads
@@ -69,19 +69,19 @@ class RungFound:
     unanswered: int = 0  # attempts before it, of which the probe said that nothing came through
 
     @property
-    def lost(self) -> float:
+    def loss_ratio(self) -> float:
         """The share of the load's datagrams that was lost; TCP sends what is lost again."""
         return self.values.get("loss_ratio", 0.0) if "sent_ratio" in self.values else 0.0
 
     @property
-    def carried(self) -> bool:
+    def is_carried(self) -> bool:
         """Did nearly all come through?"""
-        return self.values["carried_ratio"] >= CARRIED and self.lost <= LOSS_RATIO
+        return self.values["carried_ratio"] >= CARRIED and self.loss_ratio <= LOSS_RATIO
 
     @property
-    def limited(self) -> bool:
+    def sender_limited(self) -> bool:
         """Was it the sender that fell short?"""
-        return self.values.get("sent_ratio", 1.0) < CARRIED and self.lost <= LOSS_RATIO
+        return self.values.get("sent_ratio", 1.0) < CARRIED and self.loss_ratio <= LOSS_RATIO
 
 
 @dataclass
@@ -104,7 +104,7 @@ class Climb:
         return self.datagrams and self.asked.vpn.transport == "tcp"
 
     @property
-    def beside(self) -> Beside:
+    def side_probe(self) -> Beside:
         """The probe beside the load."""
         if not self.bench.lab.shared_kernel:
             return echoing(self.bench)
@@ -124,7 +124,7 @@ class Climb:
             rung, climbed = self.attempts(rate_bps, again=rate_bps <= known_bps)
             found |= {at_rate(name, rate_bps): round(value, 6) for name, value in rung.values.items()}
             if not climbed:
-                self.so_far.limited = rung.limited
+                self.so_far.limited = rung.sender_limited
                 break
             highest_bps = rate_bps
         self.so_far.visits += 1
@@ -136,15 +136,15 @@ class Climb:
         (``again``). Returns what the first attempt found that was offered as asked, with how many there were of these,
         and how many were bad; and whether any carried the rate, so that the climb goes on."""
         tried = [self.rung(rate_bps)]
-        if tried[0].limited or (again and not tried[0].carried):
+        if tried[0].sender_limited or (again and not tried[0].is_carried):
             tried.append(self.rung(rate_bps))
-        offered = [rung for rung in tried if not rung.limited]
+        offered = [rung for rung in tried if not rung.sender_limited]
         first = (offered or tried)[0]
         unanswered = sum(rung.unanswered for rung in tried)
-        bad = unanswered + sum(not rung.carried for rung in offered)
+        bad = unanswered + sum(not rung.is_carried for rung in offered)
         counts = {"attempts": float(len(offered) + unanswered), "bad_attempts": float(bad)}
         broke_down = max(rung.values["broke_down"] for rung in tried)
-        return RungFound(first.values | counts | {"broke_down": broke_down}), any(rung.carried for rung in tried)
+        return RungFound(first.values | counts | {"broke_down": broke_down}), any(rung.is_carried for rung in tried)
 
     def too_much(self, rate_bps: float) -> bool:
         """Is this rate far above what the tunnel's TCP carries? A new look is taken before that is said."""
@@ -155,16 +155,16 @@ class Climb:
 
     def rung(self, rate_bps: float) -> RungFound:
         """Offer one rate; where it was too much, wait until the queues are empty, or make the tunnel anew."""
-        rung = self._tried(self._datagrams if self.datagrams else self._tcp, rate_bps)
-        if rung.carried:
+        rung = self._try_rate(self._datagrams if self.datagrams else self._tcp, rate_bps)
+        if rung.is_carried:
             return rung
-        nothing = rung.values["carried_ratio"] == 0 or (self.datagrams and not emptied(self.bench))
+        nothing = rung.values["carried_ratio"] == 0 or (self.datagrams and not await_empty_queues(self.bench))
         rung.values["broke_down"] = float(nothing and broke_down(self.bench))
         if rung.values["broke_down"] or (nothing and self.careful):
             self.bench.renew()
         return rung
 
-    def _tried(self, offer: Callable[[float], dict[str, float]], rate_bps: float) -> RungFound:
+    def _try_rate(self, offer: Callable[[float], dict[str, float]], rate_bps: float) -> RungFound:
         """Offer a rate, twice where the first attempt has no result. A transfer that does not end in time, twice, has
         not been carried. Raises MeasurementError where it is the instrument that fails."""
         unanswered = 0
@@ -182,11 +182,11 @@ class Climb:
         raise AssertionError
 
     def _tcp(self, rate_bps: float) -> dict[str, float]:
-        via, beside = visits(self.bench), self.beside
+        via, beside = visits(self.bench), self.side_probe
         counting = Counting(self.bench.lab)
         transfer = via.tcp(RUNG_S - WARM_S, rate_bps=rate_bps, meanwhile=lambda: counting.begin(beside))
         counting.end()
-        beside.sent(RUNG_S)
+        beside.finish(RUNG_S)
         delays = beside.delays()
         carried_bps = 8 * transfer["bytes"] / transfer["seconds"]
         loss = {"loss_ratio": 1 - delays.came / delays.sent} if delays.sent else {}
@@ -199,12 +199,12 @@ class Climb:
         load = Load((packet_bytes,), rate_bps / (8 * payload_bytes), RUNG_S, fragment=self.fragment)
         made = generator(self.bench, fragments=self.fragment)
         with made.anew():
-            beside = self.beside
+            beside = self.side_probe
             counting = Counting(self.bench.lab)
             made.begin(load)
             counting.begin(beside)
-            offered = made.sent(load)
-            stamped = beside.sent(RUNG_S)
+            offered = made.sender_report(load)
+            stamped = beside.finish(RUNG_S)
             arrived = made.finish(load, offered, beside=stamped)
             counting.end()
             delays = beside.delays()
@@ -341,7 +341,7 @@ class Ladder(Instrument):
             climb.fragment = may_fragment(bench, {"fragmentation": asked.profile.fragmentation}, length)
         while go is Go.ON:
             with probes_anew(bench):
-                so_far.told = climb.beside.told
+                so_far.told = climb.side_probe.told
                 found = climb.visit()
             highest.append(found["ladder_rate"])
             go = yield found

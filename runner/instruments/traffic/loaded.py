@@ -25,7 +25,7 @@ from runner.instruments.tools.factors import CONGESTION
 from runner.instruments.tools.iperf import IPERF_PORT, congestion_in_use, iperf3, listens, restart_server
 from runner.instruments.traffic.idle import exchanges, percentiles
 from runner.lab.node import Process, wait_until
-from runner.lab.node.probing import failed, was_killed
+from runner.lab.node.probing import error_class, was_killed
 from runner.lab.shape import congestion
 from runner.lab.shape.congestion import CUBIC
 from runner.lab.shape.site_to_site import Lab
@@ -41,7 +41,9 @@ FELL_SHORT = 0.8  # a half load that reaches less than this share of itself is a
 DATAGRAM_INTERVAL_MS = 5
 
 
-def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool, control: str = CUBIC) -> Measured:
+def measure_under_load(
+    lab: Lab, address: str, load: str, duration_s: float, datagrams: bool, control: str = CUBIC
+) -> Measured:
     """Round-trip time under load, beside that of the idle tunnel just before; system calls per packet.
 
     ``load``: ``full`` is one TCP stream as fast as it goes, ``half`` one at half of the throughput that a pilot of
@@ -76,12 +78,12 @@ def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool
         share = load_bps / wanted_bps
         measured.warnings.append(f"the load of half the throughput reached only {share:.0%} of that")
 
-    _told(measured, before, times, load_bps, control, calls, packets_per_s)
+    _add_under_load(measured, before, times, load_bps, control, calls, packets_per_s)
     measured.measuring_s = time.monotonic() - started
     return measured
 
 
-def _told(
+def _add_under_load(
     measured: Measured,
     before: list[float],
     times: list[float],
@@ -132,7 +134,7 @@ def check_load(lab: Lab, stream: Process, log: str = "load") -> None:
     client or server was killed."""
     if stream.alive():
         return
-    complaint = lab.host1.logged(log).strip()[-300:]
+    complaint = lab.host1.read_log(log).strip()[-300:]
     if was_killed(stream.wait(0)):
         raise InstrumentError(f"the load's iperf3 was killed on {lab.host1.name}")
     if not listens(lab):
@@ -174,7 +176,7 @@ def udp_rtt(lab: Lab, address: str, duration_s: float = 0.5) -> Value:
     finally:
         server.stop()
     if done.code != 0:
-        raise failed(done.code)(f"irtt: {(done.stderr or done.stdout).strip()[-300:]}")
+        raise error_class(done.code)(f"irtt: {(done.stderr or done.stdout).strip()[-300:]}")
     return read_irtt(json.loads(done.stdout))
 
 
@@ -240,7 +242,7 @@ class Loaded(Whole):
     )
 
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
-        return congestion.refused((lab.host1,), params.get("congestion", CUBIC))
+        return congestion.control_refusal((lab.host1,), params.get("congestion", CUBIC))
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         around_s = 2.0  # the idle tunnel first, the load's start and end, and counting
@@ -249,4 +251,6 @@ class Loaded(Whole):
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
         datagrams, control = asked.vpn.carries == "ip", asked.params.get("congestion", CUBIC)
-        return loaded(bench.lab, bench.address, asked.params["load"], asked.profile.loaded_s, datagrams, control)
+        return measure_under_load(
+            bench.lab, bench.address, asked.params["load"], asked.profile.loaded_s, datagrams, control
+        )

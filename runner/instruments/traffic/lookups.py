@@ -15,7 +15,7 @@ from runner.instruments.tools.cost import processes
 from runner.instruments.tools.generator import Load, generator
 from runner.lab.node import proc
 from runner.lab.node.iproute import objects
-from runner.lab.readings.lookups import LOOPBACK_INDEX, Lookup, lacks, traced
+from runner.lab.readings.lookups import LOOPBACK_INDEX, Lookup, lacks, trace_lookups
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
@@ -31,7 +31,7 @@ def lookups(bench: Bench) -> Measured:
     started = time.monotonic()
     load = Load((PACKET_BYTES,), PER_S, PACKETS / PER_S, burst=1, dscp=DSCP)
     by = generator(bench)
-    with traced(TOS) as seen:
+    with trace_lookups(TOS) as seen:
         counted = by.play(load)
         mine = of_gateway(bench.lab, bench.address, seen())
     if counted.received < counted.sent:

@@ -50,13 +50,14 @@ def overhead(
     outer(lab), outer(lab, "reverse")  # a port without a queue gets one now, and not within the measurement
     lossy = 0
     for _ in range(TRIES):
-        counted, report, back, again, made = streamed(lab, address, packet_bytes, fragment, by)
+        counted, report, back, again, made = capture_stream(lab, address, packet_bytes, fragment, by)
         if counted.received >= counted.sent:
             break
         lossy += 1
     else:
         raise MeasurementError(
-            f"{counted.lost} of {counted.sent} packets were lost at {PER_S:.0f} packet/s, the last of {TRIES} times"
+            f"{counted.lost_packets} of {counted.sent} packets were lost at {PER_S:.0f} packet/s, the last of {TRIES} "
+            "times"
         )
     seen, (outer_packets, outer_bytes) = report["out"], report["counted"]
     outer_ip_bytes = outer_bytes - ETHERNET_BYTES * outer_packets
@@ -92,16 +93,16 @@ def overhead(
     return measured
 
 
-def streamed(
+def capture_stream(
     lab: Lab, address: str, packet_bytes: int, fragment: bool, by: Generator | None
 ) -> tuple[Counted, dict[str, Any], Outer, int, dict[str, int]]:
     """Send the stream, with a capture on the WAN: its counts, what the capture saw, and meanwhile what went back over
     the WAN, TCP's retransmissions, and the fragments that the near host and its gateway made."""
     node, port = leaving(lab, "forward")
     with probe(node, "lengths", interface(node, port), ready="watching") as watching:
-        back, again, made = outer(lab, "reverse"), retransmitted(lab), fragments_by_node(lab)
+        back, again, made = outer(lab, "reverse"), retransmissions(lab), fragments_by_node(lab)
         counted = stream(lab, address, packet_bytes, PER_S, PACKETS / PER_S, fragment, burst=1, by=by)
-        back, again = outer(lab, "reverse") - back, retransmitted(lab) - again
+        back, again = outer(lab, "reverse") - back, retransmissions(lab) - again
         made = {name: count - made[name] for name, count in fragments_by_node(lab).items()}
         return counted, answer(watching, "lengths"), back, again, made
 
@@ -124,7 +125,7 @@ def of_the_stream(lengths: Mapping[int, int], sent: int) -> tuple[int, int]:
     return sum(length * count for length, count in lengths.items()) - others, others
 
 
-def retransmitted(lab: Lab) -> int:
+def retransmissions(lab: Lab) -> int:
     """TCP segments that the gateways have sent again so far, which a tunnel in TCP does on a busy machine."""
     return sum(counters(lab.gateway(site))["TcpRetransSegs"] for site in lab.sites)
 

@@ -21,7 +21,7 @@ from runner.instruments.tools.factors import BURST_PACKETS, FRAGMENTATION, PACKE
 from runner.instruments.tools.fragments import may_fragment
 from runner.instruments.tools.generator import BURST, Generator, Load, generating, generator
 from runner.instruments.tools.limits import Limits
-from runner.instruments.tools.searched import on_one_cpu, searched
+from runner.instruments.tools.searched import on_one_cpu, run_search
 from runner.instruments.traffic.tcp import pilot_bps
 from runner.instruments.traffic.udp import found_rate, search_detail
 from runner.lab.readings.wire import outer
@@ -60,7 +60,7 @@ class Counted:
         return self.received - self.on_time
 
     @property
-    def lost(self) -> int:
+    def lost_packets(self) -> int:
         """Packets that did not come at all."""
         return self.sent - self.received
 
@@ -89,10 +89,10 @@ def packets(
     def offer(rate_bps: float, duration_s: float) -> Loss:
         try:
             by = generator(bench, fragments=fragment)
-            with limits.watched(bench, rate_bps) as piece:  # outside of the counters: the reading costs CPU time, too
+            with limits.watch(bench, rate_bps) as piece:  # outside of the counters: the reading costs CPU time, too
                 offered = (packet_bytes, rate_bps / bits, duration_s, fragment)
                 counted = stream(bench.lab, bench.address, *offered, burst=burst, by=by)
-                piece.carried(counted.received * packet_bytes, counted.sent * packet_bytes)
+                piece.note_carried(counted.received * packet_bytes, counted.sent * packet_bytes)
         except (CommandError, MeasurementError):
             if bench.carries_payload():
                 raise
@@ -104,10 +104,10 @@ def packets(
         streams.append(counted)
         return Loss(counted.sent, counted.on_time, counted.sent / counted.seconds * bits)
 
-    result = yield from searched(search, offer, first_bps, OVERHEAD_S, min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS))
+    result = yield from run_search(search, offer, first_bps, OVERHEAD_S, min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS))
     result = on_one_cpu(result, bench.lab)
     value = found_rate(result, "packet rate", measured)
-    measured.loads = limits.found(value)
+    measured.loads = limits.machine_loads(value)
     measured.remarks += breakdown("packets", breakdowns, "packet/s")
     slower = (packet_bytes, 0.9 * value / bits, 1.0, fragment)
     best = best_passing(streams) or stream(bench.lab, bench.address, *slower, burst=burst)
@@ -143,7 +143,7 @@ def stream(
         by = by or stack.enter_context(generating(lab, address, fragments=fragment))
         wan, fragments, cpu = outer(lab), fragments_created(lab), cpu_spent(lab)
         by.begin(load)
-        sent = by.sent(load)
+        sent = by.sender_report(load)
         cpu = cpu_spent(lab) - cpu
         arrived = by.finish(load, sent, LAST_STILL_S)
         passed = outer(lab) - wan
@@ -178,7 +178,7 @@ def stream_detail(counted: Counted, burst: int = BURST) -> dict[str, Any]:
         "sent": counted.sent,
         "received": counted.received,
         "late": counted.late,
-        "lost": counted.lost,
+        "lost": counted.lost_packets,
         "outer_packets_per_packet": round(counted.outer_packets / max(1, counted.received), 4),
         "outer_ip_bytes_per_packet": round(counted.outer_ip_bytes / max(1, counted.received), 2),
         "fragments": counted.fragments,

@@ -23,8 +23,7 @@ from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.cost import daemon, processes
 from runner.lab.node import LabNode, proc, wait_until
 from runner.lab.node.commands import Dialogue
-from runner.lab.node.probing import asked as answer_of
-from runner.lab.node.probing import probe
+from runner.lab.node.probing import ask_probe, probe
 from runner.lab.shape.site_to_site import Lab, mesh_sites
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
@@ -74,13 +73,13 @@ class Watched:
 
     def begin(self) -> None:
         """From now on it counts."""
-        answer_of(self._tap, "tap", {}, 10)
+        ask_probe(self._tap, "tap", {}, 10)
         self._packets = []
         self._cpu_s, self._slept, self._begin_s = self._cpu(), self._sleeps(), time.time()
 
     def look(self) -> None:
         """Take over what the tap has seen. Raises MeasurementError where it could not keep all."""
-        seen = answer_of(self._tap, "tap", {}, 10)
+        seen = ask_probe(self._tap, "tap", {}, 10)
         if seen["lost"]:
             raise MeasurementError(f"{seen['lost']} packets of {self._gateway.name} came too fast to be kept")
         found = ((at_s, bytes.fromhex(text)) for at_s, _, text in seen["frames"])
@@ -127,7 +126,7 @@ def of_ip(frame: bytes) -> bool:
 
 
 @contextmanager
-def watched(lab: Lab) -> Iterator[dict[str, Watched]]:
+def watch_gateways(lab: Lab) -> Iterator[dict[str, Watched]]:
     """All gateways of the lab, by name."""
     with ExitStack() as stack:
         yield {
@@ -151,7 +150,7 @@ def control(bench: Bench) -> Iterator[dict[str, Watched]]:
         every = str(round(POLLS_PER_S / PACKETS_PER_S))
         argv = ("python3", "-IS", "-c", POLLER, far.wan_address, str(POLLS_PER_S), every)
         lab.gateway(near).spawn(*argv, log="poller")
-        with watched(lab) as gateways:
+        with watch_gateways(lab) as gateways:
             yield gateways
 
 
@@ -159,7 +158,7 @@ def quiet(bench: Bench, quiet_s: float) -> Measured:
     """Leave the tunnel alone for ``quiet_s`` seconds, and the bare gateways beside it. Values are the mean of the two
     gateways. Raises MeasurementError, and InstrumentError where the control shows that it would not have been seen."""
     started = time.monotonic()
-    with control(bench) as bare, watched(bench.lab) as gateways:
+    with control(bench) as bare, watch_gateways(bench.lab) as gateways:
         everyone = [*gateways.values(), *bare.values()]
         time.sleep(SETTLE_S)
         for gateway in everyone:

@@ -26,7 +26,7 @@ from runner.instruments.tools.iperf import IPERF_PORT
 from runner.instruments.traffic.loaded import FLOWING_BYTES, check_load, free_server
 from runner.lab import probes
 from runner.lab.node import PATIENCE, wait_until
-from runner.lab.node.probing import failed
+from runner.lab.node.probing import error_class
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.tunnel.proof import ANSWER_PORT
@@ -54,7 +54,7 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
     lab, me, peers, renew = bench.lab, bench.lab.sites[0], bench.lab.sites[1:], vpn.lifecycle().rekeying.renew
     argv = ("iperf3", "--client", bench.address, "--port", IPERF_PORT, "--connect-timeout", "3000", "--reverse")
     options = ("--time", str(LOAD_LIMIT_S), "--interval", str(INTERVAL_S), "--json")
-    said_before = len(lab.host1.logged(LOG))
+    said_before = len(lab.host1.read_log(LOG))
     stream = lab.host1.spawn(*argv, *options, log=LOG)
     begun = time.monotonic()
 
@@ -88,8 +88,8 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
     finally:
         stream.stop()
         free_server(lab)
-    report = read_report(lab.host1.logged(LOG)[said_before:])
-    losses = [lost(report["intervals"], at) for at in asked_s]
+    report = read_report(lab.host1.read_log(LOG)[said_before:])
+    losses = [throughput_loss(report["intervals"], at) for at in asked_s]
     spikes = [max(times) for times in after_ms]
     rounded = {"losses": [round(loss, 4) for loss in losses], "rekey_s": [round(rekey_s, 3) for rekey_s in took_s]}
     idle = {"before_max_ms": [max(times) for times in before_ms], "before_median_ms": [*map(median, before_ms)]}
@@ -153,14 +153,14 @@ def _exchanges(bench: Bench, do: Any, took_s: list[float] | None = None) -> list
     if took_s is not None:
         took_s.append(time.monotonic() - since)
     if code := asking.wait(3 * LOOKED_S + 15):
-        raise failed(code)(f"the exchange of bytes stopped too early: {lab.host1.logged(log).strip()[-300:]}")
-    times: list[float] = json.loads(lab.host1.logged(log).strip().splitlines()[-1])
+        raise error_class(code)(f"the exchange of bytes stopped too early: {lab.host1.read_log(log).strip()[-300:]}")
+    times: list[float] = json.loads(lab.host1.read_log(log).strip().splitlines()[-1])
     if not times:
         raise MeasurementError("no exchange of bytes ended in time")
     return times
 
 
-def lost(intervals: list[dict[str, Any]], at_s: float) -> float:
+def throughput_loss(intervals: list[dict[str, Any]], at_s: float) -> float:
     """The share of the throughput of the LOOKED_S before ``at_s`` that is missing in those after it.
 
     ``intervals``: iperf3's. Raises MeasurementError where the stream did not cover both, or nothing came before.

@@ -15,7 +15,7 @@ from runner.instruments.result import measurement
 from runner.instruments.traffic.idle import percentiles
 from runner.instruments.traffic.loaded import EXCHANGES
 from runner.lab.node import wait_until
-from runner.lab.node.probing import failed
+from runner.lab.node.probing import error_class
 from runner.lab.shape.site_to_site import Lab
 
 PORT = 8053  # 53 may be taken on a gateway that is a machine of its own
@@ -61,7 +61,7 @@ class Resolving:
         to = lab.sites[0].lan_address, str(PORT), str(duration_s), str(EXCHANGES)
         done = lab.host1.run("python3", "-IS", "-c", PROGRAM, *to, check=False, timeout=3 * duration_s + 15)
         if done.code != 0:
-            raise failed(done.code)(f"the gateway's DNS server failed: {done.stderr.strip()[-200:]}")
+            raise error_class(done.code)(f"the gateway's DNS server failed: {done.stderr.strip()[-200:]}")
         report = json.loads(done.stdout)
         self.times_ms: list[float] = report["times_ms"]
         self.unanswered: int = report["unanswered"]

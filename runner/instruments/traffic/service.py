@@ -28,7 +28,7 @@ from runner.instruments.traffic.loaded import (
 )
 from runner.instruments.traffic.resolver import Resolving, answering
 from runner.lab.node import Process, wait_until
-from runner.lab.node.probing import failed
+from runner.lab.node.probing import error_class
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 
@@ -77,7 +77,7 @@ class Asking:
         to = lab.sites[0].lan_address, str(PORT), str(duration_s), str(EXCHANGES)
         done = lab.host1.run("python3", "-IS", "-c", PROGRAM, *to, check=False, timeout=3 * duration_s + 15)
         if done.code != 0:
-            raise failed(done.code)(f"the gateway's service failed: {done.stderr.strip()[-200:]}")
+            raise error_class(done.code)(f"the gateway's service failed: {done.stderr.strip()[-200:]}")
         report = json.loads(done.stdout)
         self.times_ms: list[float] = report["times_ms"]
         self.per_s: float = len(self.times_ms) / report["seconds"]
@@ -134,7 +134,7 @@ def serving(lab: Lab) -> Iterator[None]:
         wait_until(lambda: f":{PORT} " in gateway.run("ss", "-Hltn").stdout, "the service listening", deadline_s=5)
         yield
     except TimeoutError as never:
-        raise MeasurementError(f"{never}: {gateway.logged('service').strip()[-300:]}") from never
+        raise MeasurementError(f"{never}: {gateway.read_log('service').strip()[-300:]}") from never
     except CommandError as late:
         raise MeasurementError(f"the gateway's service hung: {late}") from late
     finally:

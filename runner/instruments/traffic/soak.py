@@ -63,7 +63,7 @@ class Held:
     private_bytes: int
 
 
-def held(node: LabNode) -> Held:
+def read_held(node: LabNode) -> Held:
     """By proc_pid_fd(5) and proc_pid_smaps(5), Private_Dirty and Swap: what a leak adds to."""
     descriptors = private_bytes = 0
     for _, pid in processes([node]):
@@ -75,7 +75,7 @@ def held(node: LabNode) -> Held:
     return Held(time.monotonic(), descriptors, private_bytes)
 
 
-def gained(looks: Sequence[Held]) -> int:
+def descriptor_gain(looks: Sequence[Held]) -> int:
     """How far the floor of the descriptors has risen: the fewest of the last third, less the fewest of the first. What
     is open for a moment only, as at a rekey, raises no floor."""
     third = max(1, len(looks) // 3)
@@ -98,7 +98,7 @@ def pause_ms(output: str) -> float:
     return round(1000 * max(later - sooner for sooner, later in pairwise(times)), 2)
 
 
-def probed(bench: Bench, do: Callable[[], object]) -> float:
+def longest_pause_ms(bench: Bench, do: Callable[[], object]) -> float:
     """The longest pause (ms) of SLICE_S, during which ``do`` runs."""
     count = str(round(SLICE_S * PROBES_PER_S))
     argv = ("ping", "-n", "-D", "-i", f"{1 / PROBES_PER_S:g}", "-c", count, "-W", "1", bench.address)
@@ -129,7 +129,7 @@ def loading(bench: Bench, seconds: float, share: float) -> Iterator[tuple[Proces
 
 
 @contextmanager
-def beside(bench: Bench) -> Iterator[dict[str, LabNode]]:
+def bare_gateways(bench: Bench) -> Iterator[dict[str, LabNode]]:
     """The control: a bare gateway that ``leaks``, and one with ``nothing``. Raises MeasurementError."""
     if bench.meshes is None:
         raise MeasurementError("the bare gateways beside the tunnel need the namespace lab")
@@ -144,10 +144,10 @@ def check(looks: Mapping[str, Sequence[Held]]) -> None:
     leaks, nothing = looks["leaks"], looks["nothing"]
     apart_s = leaks[-max(1, len(leaks) // 3)].at_s - leaks[0].at_s
     expected = apart_s / LEAK_S
-    if gained(leaks) < SEEN * expected or trend(leaks)[0] < SEEN * LEAK_BYTES * 3600 / LEAK_S:
+    if descriptor_gain(leaks) < SEEN * expected or trend(leaks)[0] < SEEN * LEAK_BYTES * 3600 / LEAK_S:
         raise InstrumentError(
             f"a program that had leaked {expected:.0f} descriptors of {LEAK_BYTES} B each was seen to have gained "
-            f"{gained(leaks)}, and {trend(leaks)[0]:.0f} B an hour"
+            f"{descriptor_gain(leaks)}, and {trend(leaks)[0]:.0f} B an hour"
         )
     if any(look.descriptors or look.private_bytes for look in nothing):
         raise InstrumentError("a gateway with nothing on it is said to hold descriptors or memory")
@@ -167,7 +167,7 @@ class Renewals:
     def _mark(self) -> str:
         return self._rekeying.mark(self._gateway, self._peers) if self.by_clock else ""
 
-    def within(self, look: Callable[[Callable[[], object]], float]) -> tuple[float, bool]:
+    def look_while_renewing(self, look: Callable[[Callable[[], object]], float]) -> tuple[float, bool]:
         """What ``look`` finds while it runs what it is given, and whether keys were renewed meanwhile."""
         if self.on_command and time.monotonic() >= self._due_s:
             self._due_s += self._every_s
@@ -239,17 +239,17 @@ class Soak(Instrument):
         lab, soak_s, began = bench.lab, float(asked.params["soak_s"]), time.monotonic()
         share = int(asked.params["soak_load"]) / 100
         pauses: dict[bool, list[float]] = {True: [], False: []}
-        with beside(bench) as bare, loading(bench, soak_s, share) as (stream, rate_bps):
+        with bare_gateways(bench) as bare, loading(bench, soak_s, share) as (stream, rate_bps):
             gateways = {site.name: lab.gateway(site) for site in lab.sites} | bare
             looks: dict[str, list[Held]] = {name: [] for name in gateways}
             renewals, first, since = Renewals(bench, asked.vpn, soak_s), arrived_bytes(lab.host2), time.monotonic()
             go = Go.ON
             while go is Go.ON and time.monotonic() - since < soak_s:
                 check_load(lab, stream, LOG)
-                found_ms, renewed = renewals.within(partial(probed, bench))
+                found_ms, renewed = renewals.look_while_renewing(partial(longest_pause_ms, bench))
                 pauses[renewed].append(found_ms)
                 for name, node in gateways.items():
-                    looks[name].append(held(node))
+                    looks[name].append(read_held(node))
                 of = {f"{name}_{what}": getattr(looks[name][-1], what) for name in looks for what in WHAT}
                 go = yield {"pause_ms": found_ms, "renewals": float(renewed), **of}
             carried_bps = 8 * (arrived_bytes(lab.host2) - first) / (time.monotonic() - since)
@@ -266,7 +266,7 @@ WHAT = ("descriptors", "private_bytes")
 def results(looks: Mapping[str, Sequence[Held]], pauses: Mapping[bool, Sequence[float]]) -> Measured:
     """The values of all gateways' looks and of the pauses (ms) with a rekey and without; and why one is missing."""
     measured = Measured()
-    by_gateway: dict[str, Any] = {name: gained(each) for name, each in looks.items()}
+    by_gateway: dict[str, Any] = {name: descriptor_gain(each) for name, each in looks.items()}
     last = {name: {what: getattr(each[-1], what) for what in WHAT} for name, each in looks.items()}
     value = measurement("soak_descriptors", float(max(by_gateway.values())), by_gateway=by_gateway, last=last)
     measured.measurements.append(value)

@@ -131,7 +131,7 @@ def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring
     payload, direction, go, taken = params["payload"], params["direction"], Go.ON, 0
     while go is Go.ON:
         if payload == "text":
-            bench.shared(f"text {direction}", partial(_text, bench.lab, direction))
+            bench.get_shared(f"text {direction}", partial(_text, bench.lab, direction))
         sent = TEXT if payload == "text" else payload
         via = visits(bench)
         wire = wan_bytes(bench.lab) if taken < WIRE_SLICES else None
@@ -153,7 +153,7 @@ def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring
     measured.remarks += _no_cost(refused)
     detail = {"retransmits": retransmits, "congestion_control": transfer["congestion_control"]}
     measured.measurements.append(measurement("tcp_throughput", 0.0, **detail))
-    return limits.told(bench, measured)
+    return limits.add_loads(bench, measured)
 
 
 @contextmanager
@@ -311,7 +311,9 @@ class Tcp(Instrument):
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         if "transfer" in params and params["payload"] not in FILE_BYTES:
             return Unsupported(f"the thesis has no file of {params['payload']}, only of {' and '.join(FILE_BYTES)}")
-        no = congestion.refused((lab.host1, lab.host2), params["congestion"]) if "congestion" in params else None
+        no = (
+            congestion.control_refusal((lab.host1, lab.host2), params["congestion"]) if "congestion" in params else None
+        )
         return no or super().refuses(lab, vpn, params)
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
@@ -328,7 +330,7 @@ class Tcp(Instrument):
             return (yield from slices(bench, params, asked.profile.slice_s))
         how, limits = (int(params["streams"]), params["direction"], params["payload"]), Limits()
         file_bytes = FILE_BYTES[params["payload"]] if "transfer" in params else 0
-        rest = limits.watched(bench), file_bytes, params.get("congestion", "")
+        rest = limits.watch(bench), file_bytes, params.get("congestion", "")
         with fitting(bench):
             measured = tcp(bench.lab, bench.address, asked.profile.duration_s, *how, *rest)
-        return (yield from whole(limits.told(bench, measured)))
+        return (yield from whole(limits.add_loads(bench, measured)))

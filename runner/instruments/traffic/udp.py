@@ -20,7 +20,7 @@ from runner.instruments.tools.factors import BURST_PACKETS, FRAGMENTATION
 from runner.instruments.tools.fragments import headers_bytes, may_fragment
 from runner.instruments.tools.iperf import OVERHEAD_S, iperf3
 from runner.instruments.tools.limits import Limits
-from runner.instruments.tools.searched import searched
+from runner.instruments.tools.searched import run_search
 from runner.instruments.traffic.tcp import pilot_bps
 from runner.instruments.traffic.udp_rounds import LOOK_S, udp_in_rounds
 from runner.lab.node import Node
@@ -71,10 +71,10 @@ def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | 
         before = receive_buffer_errors(bench.lab), fragments_created(bench.lab)
         test = max(1, round(duration_s)), *options, str(int(rate_bps))
         try:
-            with limits.watched(bench, rate_bps) as piece:
+            with limits.watch(bench, rate_bps) as piece:
                 report = iperf3(bench.lab, bench.address, *test)
                 sent_bytes = report["end"]["sum_sent"]["packets"] * payload_bytes
-                piece.carried(report["end"]["sum_received"]["bytes"], sent_bytes)
+                piece.note_carried(report["end"]["sum_received"]["bytes"], sent_bytes)
         except MeasurementError:
             if not bench.carries_payload():
                 breakdowns.append(rate_bps)
@@ -90,9 +90,9 @@ def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | 
         drops.append(min(dropped, loss.sent) / loss.sent)
         return loss
 
-    result = yield from searched(search, offer, first_bps, OVERHEAD_S)
+    result = yield from run_search(search, offer, first_bps, OVERHEAD_S)
     value = found_rate(result, "UDP throughput", measured)
-    measured.loads = limits.found(value)
+    measured.loads = limits.machine_loads(value)
     measured.remarks += breakdown("UDP", breakdowns)
     detail = with_drops(search_detail(result), drops) | counters
     detail |= {"payload_bytes": payload_bytes, "breakdowns_bps": breakdowns, "estimand": "mean"}

@@ -18,7 +18,7 @@ from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.fragments import IP_UDP_BYTES, IPV6_UDP_BYTES, headers_bytes
 from runner.instruments.tools.generator import BURST, Arrived, Generator, Load, at_once, generator, imix
 from runner.instruments.tools.limits import Limits
-from runner.instruments.tools.recovery import ECHO_FOR_S, PATIENT, broke_down, emptied
+from runner.instruments.tools.recovery import ECHO_FOR_S, PATIENT, await_empty_queues, broke_down
 from runner.instruments.tools.visits import visits
 from runner.search import SearchTrial
 from runner.search.rounds import StepwiseSearch
@@ -121,10 +121,10 @@ class Offering:
         search = self.so_far.search
         with self.limits.slice(self.bench, load.rate_bps) as piece:
             trial = self.trial(*load)
-            piece.carried(trial.received * self.payload_bytes, trial.sent * self.payload_bytes)
+            piece.note_carried(trial.received * self.payload_bytes, trial.sent * self.payload_bytes)
         search.learn(trial)
         values = {"asked_rate_bps": trial.asked_rate_bps, "sent": trial.sent, "received": trial.received}
-        if not search.seeding and not search.limited:
+        if not search.seeding and not search.generator_limited:
             values["udp_throughput"] = search.reading_bps(trial)
         self.settle(load.rate_bps)
         return values
@@ -142,14 +142,16 @@ class Offering:
         would pay for them. A tunnel that this rate broke down for good answers no echo, and is made anew. So is one in
         TCP that has not answered yet: what it carries while it recovers says nothing of its throughput."""
         careful = self.so_far.search.careful
-        answered = emptied(self.bench, self.address, CAREFUL_ECHO_FOR_S if careful else ECHO_FOR_S)
+        answered = await_empty_queues(self.bench, self.address, CAREFUL_ECHO_FOR_S if careful else ECHO_FOR_S)
         if not answered and (careful or self.broke_down()):
             self.anew(rate_bps)
 
     def seed(self) -> None:
         """Trials until something has failed, and something has passed; or until the generator can offer no more."""
         search = self.so_far.search
-        while search.seeding and not search.limited and not search.hopeless and len(search.trials) < MOST_SEEDS:
+        while (
+            search.seeding and not search.generator_limited and not search.hopeless and len(search.trials) < MOST_SEEDS
+        ):
             trial = self.trial(*search.next_load())
             search.learn(trial)
             if trial.loss_ratio > LOSS_RATIO:  # it has filled the queues
@@ -203,7 +205,7 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
     measured = Measured()
     made_of = {"payload_bytes": int(asked.params["payload_bytes"]), "ip_bytes": lengths, "burst_packets": shape.burst}
     measured.measurements += throughput(so_far, first, made_of, measured, turns=turns)
-    measured.loads = offering.limits.found(measured.measurements[0].value)
+    measured.loads = offering.limits.machine_loads(measured.measurements[0].value)
     if so_far.variations_ms:
         spread: dict[str, Any] = {
             "mean_ms": statistics.fmean(so_far.variations_ms),
@@ -257,9 +259,13 @@ def throughput(
     # Where VPNs take turns, the readings of the slices are the samples: they follow the drift, which a posterior
     # over all of them takes for noise.
     detail = detail_of(so_far, first) | {**made_of, "pooled": not turns, "estimand": "median"}
-    if search.limited or search.seeding:
+    if search.generator_limited or search.seeding:
         highest_bps = statistics.median_high(trial.offered_rate_bps for trial in passed[-3:])
-        why = "the generator could offer no more" if search.limited else "its time ended before a higher rate failed"
+        why = (
+            "the generator could offer no more"
+            if search.generator_limited
+            else "its time ended before a higher rate failed"
+        )
         measured.warnings.append(f"UDP throughput is at least this: {why}")
         return [measurement("udp_throughput", highest_bps, interval_bps=None, **detail)]
     median = search.median()
@@ -275,7 +281,7 @@ def detail_of(so_far: SearchMemory, first: int) -> dict[str, Any]:
     return {
         "criterion": f"the median trial of {search.duration_s:g} s loses 1 %",
         "confirmed_rate_bps": None,
-        "flags": ["generator_limited"] if search.limited else [],
+        "flags": ["generator_limited"] if search.generator_limited else [],
         "trials": [
             {
                 "offered_rate_bps": round(trial.offered_rate_bps),

@@ -20,7 +20,7 @@ from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.fragments import IP_UDP_BYTES, may_fragment
 from runner.instruments.tools.generator import Load, Worker
 from runner.instruments.tools.limits import Limits
-from runner.instruments.tools.searched import searched
+from runner.instruments.tools.searched import run_search
 from runner.instruments.traffic.udp import Udp, found_rate, granted_bytes, search_detail, with_drops
 from runner.lab.node.probing import probe
 from runner.lab.shape.site_to_site import Lab
@@ -140,19 +140,21 @@ class UdpSockets(Instrument):
         drops: list[float] = []  # of what each trial sent, the share that the receiver's socket dropped
 
         def play(load: Load) -> Datagrams:
-            programs: Programs = bench.shared("programs", lambda: sending(bench.lab, bench.address, *buffers.values()))
+            programs: Programs = bench.get_shared(
+                "programs", lambda: sending(bench.lab, bench.address, *buffers.values())
+            )
             return programs.play(load)
 
         def offer(rate_bps: float, duration_s: float) -> Loss:
             per_s = rate_bps / (8 * payload_bytes)
             load = Load((payload_bytes + IP_UDP_BYTES,), per_s, duration_s, fragment=fragment)
-            with limits.watched(bench, rate_bps) as piece:
+            with limits.watch(bench, rate_bps) as piece:
                 try:
                     counted = play(load)
                 except (MeasurementError, CommandError):
                     bench.forget("programs")
                     counted = play(load) if bench.carries_payload() else NOTHING  # a program failed, or the tunnel
-                piece.carried(counted.received * payload_bytes, counted.sent * payload_bytes)
+                piece.note_carried(counted.received * payload_bytes, counted.sent * payload_bytes)
             if not counted.received and not bench.carries_payload():
                 breakdowns.append(rate_bps)
                 drops.append(0.0)
@@ -163,11 +165,11 @@ class UdpSockets(Instrument):
             return Loss(counted.sent, min(counted.received, counted.sent), offered_bps)
 
         try:
-            result = yield from searched(search_of(asked.profile), offer, asked.known_bps or START_BPS, OVERHEAD_S)
+            result = yield from run_search(search_of(asked.profile), offer, asked.known_bps or START_BPS, OVERHEAD_S)
         finally:
             bench.forget("programs")
         value = found_rate(result, "UDP throughput to a program", measured)
-        measured.loads = limits.found(value)
+        measured.loads = limits.machine_loads(value)
         measured.remarks += breakdown("UDP", breakdowns)
         detail = with_drops(search_detail(result), drops) | buffers
         detail |= {"payload_bytes": payload_bytes, "breakdowns_bps": breakdowns, "estimand": "mean"}

@@ -85,18 +85,18 @@ class Guest:
     console: IO[bytes]
     begins: int
 
-    def said(self) -> str:
+    def console_text(self) -> str:
         """The console's text: the messages of the guest's kernel, and of the program that the kernel is or runs in."""
         return _text(self.console, self.begins)
 
-    def panicked(self) -> bool:
+    def has_panicked(self) -> bool:
         """Has its kernel given up? The process may run on: as PID 1 of its namespace it survives its own SIGABRT."""
-        return PANIC in self.said()
+        return PANIC in self.console_text()
 
     def last_words(self) -> str:
         """For a message: the text from a panic's reason on, which stands before the call trace; without a panic, its
         end."""
-        text = self.said()
+        text = self.console_text()
         last = text[text.index(PANIC) :][:4000] if PANIC in text else text[-1500:]
         return last.strip() or "it says nothing"
 
@@ -141,7 +141,7 @@ def run_in(
             guest = Guest(_start(attempt, theirs, console), ours, console, begins)
             try:
                 if why := _not_ready(guest, attempt.boots_within_s):
-                    if guest.panicked():
+                    if guest.has_panicked():
                         panicked.add(attempt.kind)
                         _raise_known(guest, attempt)
                     refusals.append(f"{attempt.kind}: {why}: {guest.last_words()}")
@@ -177,7 +177,7 @@ def _not_ready(guest: Guest, within_s: float) -> str:
     """Wait for the agent's first word. Returns the reason where it does not come, else ""."""
     started, word = time.monotonic(), b""
     while (waited_s := time.monotonic() - started) < within_s:
-        if guest.panicked():
+        if guest.has_panicked():
             time.sleep(TRACE_S)
             return f"its kernel panicked after {waited_s:.1f} s"
         if guest.process.poll() is not None:
@@ -192,7 +192,7 @@ def _not_ready(guest: Guest, within_s: float) -> str:
 
 def _raise_known(guest: Guest, attempt: Attempt) -> None:
     """Raise DoesNotStart with the cause of the guest's panic where it is known."""
-    text = guest.said()
+    text = guest.console_text()
     for shown, cause in attempt.panics.items():
         if shown in text:
             raise DoesNotStart(f"the guest kernel {attempt.kind} does not start on this machine: {cause}")
@@ -286,7 +286,7 @@ def _exit_code(guest: Guest, channel: Channel, wake: int, ends_within_s: float) 
     interrupted_at = None
     while True:
         came = readable([channel.fd, wake], 0.5)
-        if not came and guest.panicked():
+        if not came and guest.has_panicked():
             raise EOFError
         if wake in came:
             interrupted_at = _carry_in(channel, os.read(wake, 100), interrupted_at)
@@ -315,7 +315,7 @@ def _carry_in(channel: Channel, numbers: bytes, interrupted_at: float | None) ->
 def _carry_out(channel: Channel) -> int | None:
     """Write what the command has written. Returns its exit code once it has ended, else None."""
     sinks = {b"O": standard_output().buffer, b"E": standard_error().buffer}
-    for kind, payload in channel.received():
+    for kind, payload in channel.read_frames():
         if kind == b"X":
             return int(payload)
         if kind not in sinks:

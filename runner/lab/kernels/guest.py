@@ -46,7 +46,7 @@ class Channel:
         while data:
             data = data[os.write(self.fd, data) :]
 
-    def received(self) -> list[tuple[bytes, bytes]]:
+    def read_frames(self) -> list[tuple[bytes, bytes]]:
         """The whole frames of what has arrived now. Raises EOFError when the other side has gone, ValueError
         where it says what is no frame."""
         data = os.read(self.fd, CHUNK)
@@ -66,7 +66,7 @@ class Channel:
 
     def next(self) -> tuple[bytes, bytes]:
         """Wait for the first frame. Nothing may follow it before it is answered."""
-        while not (frames := self.received()):
+        while not (frames := self.read_frames()):
             pass
         return frames[0]
 
@@ -187,7 +187,7 @@ def run(channel: Channel, spec: dict[str, Any]) -> int:
         came = ready([channel.fd, wake, *outputs])
         forward(channel, outputs, [fd for fd in came if fd in outputs])
         if channel.fd in came:
-            for kind, payload in channel.received():
+            for kind, payload in channel.read_frames():
                 if kind == b"K":
                     os.kill(child.pid, int(payload))
                 elif kind == b"W":

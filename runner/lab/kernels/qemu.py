@@ -246,16 +246,16 @@ def tsc_khz(within_s: float = 0.1) -> int | None:
     page.write(RDTSC)
     counter = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(ctypes.c_char.from_buffer(page)))
 
-    def both() -> tuple[int, int]:
+    def time_and_ticks() -> tuple[int, int]:
         """Time (ns) and counter at one moment: the closest of many pairs, because other programs take the CPU
         meanwhile."""
         pairs = [(time.monotonic_ns(), counter(), time.monotonic_ns()) for _ in range(100)]
         before, ticks, after = min(pairs, key=lambda pair: pair[2] - pair[0])
         return (before + after) // 2, ticks
 
-    first_ns, first = both()
+    first_ns, first = time_and_ticks()
     time.sleep(within_s)
-    last_ns, last = both()
+    last_ns, last = time_and_ticks()
     return round((last - first) * 1e6 / (last_ns - first_ns))
 
 

@@ -47,7 +47,7 @@ class Uml:
     def prepare(self, say: Say) -> None:
         """Compile what it needs on a CPU with AMX. Raises CannotRunHere as ``describe`` does, or if it fails."""
         self.describe()
-        self.preloaded()
+        self.libraries_to_preload()
 
     def describe(self) -> str:
         """What there is, in a few words. Raises CannotRunHere with what is missing and how to get it."""
@@ -77,12 +77,12 @@ class Uml:
         missing = [package for tool, package in TOOLS.items() if shutil.which(tool) is None]
         return missing + [xstate.PACKAGE] * (xstate.has_amx() and xstate.compiler() is None)
 
-    def preloaded(self) -> list[Path]:
+    def libraries_to_preload(self) -> list[Path]:
         """The libraries that linux.uml, and nothing else, is started with. Raises CannotRunHere if one is not made, or
         if its path has what LD_PRELOAD takes for the end of a path (ld.so(8))."""
         if not xstate.has_amx():
             return []
-        library = xstate.compiled(xstate.SOURCE, cache_dir() / "kernels")
+        library = xstate.compile_library(xstate.SOURCE, cache_dir() / "kernels")
         if set(" :") & set(str(library)):
             raise CannotRunHere(
                 f"{AMX}: the library that completes it is {library}, and LD_PRELOAD takes no path with a blank or a "
@@ -92,7 +92,7 @@ class Uml:
 
     def attempts(self, fd: int, folders: Sequence[Path]) -> Generator[Attempt, None, None]:
         """The ways to start it: the channel is the socket ``fd``, all files are read-only but ``folders``."""
-        libraries = " ".join(map(str, self.preloaded()))
+        libraries = " ".join(map(str, self.libraries_to_preload()))
         uml = [
             *(["env", f"LD_PRELOAD={libraries}"] if libraries else []),
             *("linux.uml", f"mem={MEMORY_MIB}M", "uml_dir=/dev/shm", "rootfstype=hostfs", "rootflags=/", "ro", "quiet"),

@@ -26,7 +26,7 @@ def compiler() -> str | None:
     return next(filter(None, map(shutil.which, COMPILERS)), None)
 
 
-def compiled(source: Path, folder: Path) -> Path:
+def compile_library(source: Path, folder: Path) -> Path:
     """The shared library of ``source``, which is kept in ``folder`` under its content's name. Raises CannotRunHere."""
     library = folder / f"{source.stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}.so"
     if library.exists():

@@ -58,7 +58,7 @@ class Node(Protocol):
     def spawn(self, *argv: str, log: str) -> Process:
         """Start a command in the background, its output in the trial's log file ``log``."""
 
-    def logged(self, log: str) -> str:
+    def read_log(self, log: str) -> str:
         """The output so far of the command that was spawned with this ``log``."""
 
     def write(self, path: str, text: str, mode: int = 0o600) -> None:
@@ -97,13 +97,13 @@ class LabNode(Node, Protocol):
     def end(self, process: Any) -> None:
         """Kill what ``talk`` has started, with what that has started, and wait until all has gone."""
 
-    def ended(self) -> dict[str, str]:
+    def ended_commands(self) -> dict[str, str]:
         """The background commands that have ended by themselves: the name of the log -> how, in words."""
 
     def cpu_s(self) -> float | None:
         """CPU seconds so far, user and system, of all processes of the node; None where they are not counted."""
 
-    def spent(self) -> GroupSpent | None:
+    def cpu_times(self) -> GroupSpent | None:
         """The same CPU seconds, divided into user mode and kernel."""
 
     def stood_still_s(self, *, ask: bool = True) -> float:
@@ -113,7 +113,7 @@ class LabNode(Node, Protocol):
     def wait_ready(self) -> None:
         """Wait until the node can be used. Raises LabError, and CannotRunHere where its machine does not allow it."""
 
-    def lost(self) -> str:
+    def why_ended(self) -> str:
         """The sentence that says why the node has ended; empty while it is there."""
 
     def release(self) -> None:

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, StringConstraints, TypeAda
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
 from runner.data.errors import CannotRunHere
-from runner.lab.node.iproute import Commandable, parsed
+from runner.lab.node.iproute import Commandable, parse_objects
 
 Model = TypeVar("Model")
 SEPARATOR = "\036"  # between the sections of an answer
@@ -35,7 +35,7 @@ def _address(text: str) -> str:
     return str(ip_address(text))
 
 
-def _listed(entries: object) -> object:
+def _without_hidden(entries: object) -> object:
     """The entries that ip(8) does not pass over."""
     if not isinstance(entries, list):
         return entries
@@ -80,7 +80,7 @@ class Link(TypedDict, total=False):
     ifname: Required[Interface]
     flags: Required[list[Word]]
     mtu: Required[int]
-    addr_info: Required[Annotated[list[Entry], BeforeValidator(_listed)]]
+    addr_info: Required[Annotated[list[Entry], BeforeValidator(_without_hidden)]]
     address: Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f:.]*$")]
     master: Interface
     linkinfo: Kind
@@ -112,15 +112,15 @@ LINKS, ROUTES = TypeAdapter(list[Link]), TypeAdapter(list[Route])
 
 def links(machine: Commandable, output: str) -> list[Link]:
     """The links in the JSON that ip(8) says on ``machine``. Raises CannotRunHere."""
-    return checked(machine.name, LINKS, parsed(machine, output))
+    return validate_answer(machine.name, LINKS, parse_objects(machine, output))
 
 
 def routes(machine: Commandable, output: str) -> list[Route]:
     """The routes in the JSON that ip(8) says on ``machine``. Raises CannotRunHere."""
-    return checked(machine.name, ROUTES, parsed(machine, output.strip() or "[]"))
+    return validate_answer(machine.name, ROUTES, parse_objects(machine, output.strip() or "[]"))
 
 
-def checked(machine: str, kind: TypeAdapter[Model], answer: Any) -> Model:
+def validate_answer(machine: str, kind: TypeAdapter[Model], answer: Any) -> Model:
     """The answer of a machine as what it should be. Raises CannotRunHere with what it is not."""
     try:
         return kind.validate_python(answer, strict=True)

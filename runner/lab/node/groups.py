@@ -35,7 +35,7 @@ def make_group(node: str) -> Group | None:
 
     Returns None where the kernel does not allow one.
     """
-    for parent in _own():
+    for parent in _own_groups():
         with suppress(OSError):
             return claim(parent, node)
     return None
@@ -48,7 +48,7 @@ def claim(parent: Path, name: str) -> Group:
     A lock tells them apart (flock(2)): a process number says nothing to a run in another PID namespace.
     """
     for old in parent.glob("vpneval.*"):
-        with suppress(OSError), _locked(old, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        with suppress(OSError), _folder_lock(old, fcntl.LOCK_EX | fcntl.LOCK_NB):
             old.rmdir()
     for _ in range(TRIES):
         folder = Path(mkdtemp(prefix=f"vpneval.{os.getpid()}.{name}.", dir=parent))
@@ -62,7 +62,7 @@ def claim(parent: Path, name: str) -> Group:
 
 
 @contextmanager
-def _locked(folder: Path, how: int) -> Iterator[None]:
+def _folder_lock(folder: Path, how: int) -> Iterator[None]:
     lock = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(lock, how)
@@ -71,7 +71,7 @@ def _locked(folder: Path, how: int) -> Iterator[None]:
         os.close(lock)
 
 
-def _own() -> Iterator[Path]:
+def _own_groups() -> Iterator[Path]:
     """The folders of this process's groups: version 2's, which counts without any controller, then version 1's."""
     with suppress(OSError):
         lines = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
@@ -104,7 +104,7 @@ class GroupSpent:
         return GroupSpent(self.user_s - before.user_s, self.system_s - before.system_s)
 
 
-def spent(group: Path) -> GroupSpent:
+def group_cpu(group: Path) -> GroupSpent:
     """The CPU seconds of the group so far. Raises OSError."""
     if (group / "cpuacct.usage").exists():  # version 1 has the ticks of both, and the exact sum
         ticks = dict(line.split() for line in (group / "cpuacct.stat").read_text().splitlines())

@@ -83,29 +83,28 @@ class HeldNode:
         """Send the logs of what is started from now on to ``folder``."""
         self._logs = folder
 
-    def failed(self, argv: Sequence[str], done: Completed, timeout_s: float = 0) -> CommandError:
-        """The error of a command that failed, without secrets; with ``timeout_s``: of one that did not end within this
-        time."""
+    def command_error(self, argv: Sequence[str], done: Completed, timeout_s: float = 0) -> CommandError:
+        """The error of a command that failed, without secrets. With ``timeout_s``: it did not end within this time."""
         code = None if timeout_s else done.code
         if self.makes_keys:
             return CommandError(self.name, argv[:1], code, done.stderr, timeout_s)
         return CommandError(self.name, [hide(word) for word in argv], code, hide(done.stderr or done.stdout), timeout_s)
 
-    def ended(self) -> dict[str, str]:
+    def ended_commands(self) -> dict[str, str]:
         """The background commands that have ended by themselves: the name of the log -> how, in words."""
         over = [process for process in self.background if not process.alive()]
         return {process.log.stem.removeprefix(f"{self.name}-"): how_it_ended(process.wait(1)) for process in over}
 
-    def logged(self, log: str) -> str:
+    def read_log(self, log: str) -> str:
         """The output so far of the command that was spawned with this ``log``."""
         return log_text(self.logs / f"{self.name}-{log}.log")
 
     def stood_still_s(self, *, ask: bool = True) -> float:
-        """None: it is this machine, which is looked at for all its nodes."""
+        """Always 0: the node is on the runner's machine, whose pauses are watched once for all nodes."""
         return 0.0
 
     def defer(self, *argv: str) -> None:
-        """Do nothing: a change in this node goes with the node."""
+        """Do nothing: a change in this node is gone when the node is."""
 
 
 def how_it_ended(code: int) -> str:
@@ -113,6 +112,6 @@ def how_it_ended(code: int) -> str:
     return f"exit status {code}" if code >= 0 else f"signal {-code}"
 
 
-def shown(argv: Sequence[str]) -> str:
+def command_line(argv: Sequence[str]) -> str:
     """``argv`` as a user would type it, without secrets."""
     return shlex.join(hide(word) for word in argv)

@@ -33,10 +33,10 @@ def objects(node: Node, *argv: str) -> list[dict[str, Any]]:
     done = node.run(*argv, check=False)
     if done.code != 0 and not re.search(r"is unknown|(unrecognized|invalid) option", done.stderr):
         raise CommandError(node.name, argv, done.code, done.stderr)
-    return parsed(node, done.stdout or done.stderr)
+    return parse_objects(node, done.stdout or done.stderr)
 
 
-def parsed(node: Commandable, output: str) -> list[dict[str, Any]]:
+def parse_objects(node: Commandable, output: str) -> list[dict[str, Any]]:
     """The objects in the JSON ``output`` of ip(8) on ``node``. Raises CannotRunHere, with ip's version, where it is no
     JSON."""
     try:

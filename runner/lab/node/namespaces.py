@@ -27,7 +27,7 @@ from runner.data.errors import InstrumentError
 from runner.lab import probes
 from runner.lab.node import ENVIRONMENT, PATIENCE, Completed, groups, proc
 from runner.lab.node.commands import KILLED, TOO_MUCH, AgentLine, Command, Dialogue, SaidTooMuch, file_of
-from runner.lab.node.held import HeldNode, shown
+from runner.lab.node.held import HeldNode, command_line
 from runner.lab.node.logs import LogPipe
 from runner.lab.redaction import hide
 
@@ -96,7 +96,7 @@ class NamespaceNode(HeldNode):
 
     def _run(self, argv: tuple[str, ...], check: bool, timeout: float, input: str | None, **request: Any) -> Completed:
         """As ``run``. A ``request`` asks the agent itself to do what ``argv`` would do."""
-        self.log(f"[{self.name}] {shown(argv)}")
+        self.log(f"[{self.name}] {command_line(argv)}")
         process = self._begin(
             argv, file_of(input) if input is not None else os.open(os.devnull, os.O_RDONLY), **request
         )
@@ -112,14 +112,14 @@ class NamespaceNode(HeldNode):
                 with suppress(subprocess.TimeoutExpired, SaidTooMuch):
                     _, stderr = process.communicate(timeout=20)
                 process.close()
-                raise self.failed(argv, Completed(-1, "", stderr), timeout * PATIENCE) from late
+                raise self.command_error(argv, Completed(-1, "", stderr), timeout * PATIENCE) from late
             except SaidTooMuch as endless:
-                raise self.failed(argv, Completed(KILLED, "", TOO_MUCH)) from endless
+                raise self.command_error(argv, Completed(KILLED, "", TOO_MUCH)) from endless
             undo.pop_all()
         assert process.returncode is not None
         done = Completed(process.returncode, stdout, hide(stderr))
         if check and done.code != 0:
-            raise self.failed(argv, done)
+            raise self.command_error(argv, done)
         return done
 
     def _begin(self, argv: Sequence[str], stdin: int, **request: Any) -> Command:
@@ -145,7 +145,7 @@ class NamespaceNode(HeldNode):
 
     def spawn(self, *argv: str, log: str) -> NamespaceProcess:
         """Start a command in the background, its output in the trial's log file ``log``."""
-        self.log(f"[{self.name}] {shown(argv)} &")
+        self.log(f"[{self.name}] {command_line(argv)} &")
         path = self.logs / f"{self.name}-{log}.log"
         pipe = LogPipe(path)
         nothing = os.open(os.devnull, os.O_RDONLY)
@@ -170,23 +170,23 @@ class NamespaceNode(HeldNode):
         None where they are not counted: on another machine, where this user may not make a control group, or where the
         node has been moved to another group.
         """
-        spent = self.spent()
+        spent = self.cpu_times()
         return spent.all_s if spent else None
 
-    def spent(self) -> groups.GroupSpent | None:
+    def cpu_times(self) -> groups.GroupSpent | None:
         """The same CPU seconds, divided into user mode and kernel. Raises InstrumentError where somebody has removed
         the group."""
         if self._group is None:
             return None
         try:
             os.stat(self._group.folder)
-            return groups.spent(self._group.folder) if groups.holds(self._group.folder, self.pid) else None
+            return groups.group_cpu(self._group.folder) if groups.holds(self._group.folder, self.pid) else None
         except OSError as gone:
             raise InstrumentError(
                 f"the control group of the node {self.name} is gone, so its CPU time is unknown: {gone}"
             ) from gone
 
-    def lost(self) -> str:
+    def why_ended(self) -> str:
         """The sentence that says why the node has ended; empty while the process that holds it is there."""
         if self._holder.poll() is None:
             return ""

@@ -44,7 +44,7 @@ def probe(node: LabNode, name: str, *argv: str, ready: str) -> Iterator[Dialogue
                 ) from None
         if said != ready:
             last_line = complaint(running, LAST_WORDS_S)
-            raise died(running)(f"the probe {name} does not work on {node.name}: {last_line}")
+            raise probe_error_class(running)(f"the probe {name} does not work on {node.name}: {last_line}")
         yield running
     finally:
         if running.poll() is None:
@@ -59,15 +59,15 @@ def complaint(running: Dialogue, within_s: float = 2.0) -> str:
     return "it says nothing"
 
 
-def died(running: Dialogue) -> type[MeasurementError]:
-    """The class of the error for a probe that does not answer any more, by its exit code: see ``failed``."""
+def probe_error_class(running: Dialogue) -> type[MeasurementError]:
+    """The class of the error for a probe that does not answer any more, by its exit code: see ``error_class``."""
     try:
-        return failed(running.wait(1))
+        return error_class(running.wait(1))
     except subprocess.TimeoutExpired:
         return MeasurementError
 
 
-def failed(code: int) -> type[MeasurementError]:
+def error_class(code: int) -> type[MeasurementError]:
     """The class of the error for an instrument with this exit code: InstrumentError where a signal ended it, which says
     nothing of a VPN."""
     return InstrumentError if was_killed(code) else MeasurementError
@@ -119,10 +119,10 @@ def hear_object(running: Dialogue, name: str, within_s: float) -> dict[str, Any]
 def has_died(running: Dialogue, name: str) -> MeasurementError:
     """The error of a probe whose pipes have ended, with its last words."""
     last_line = complaint(running)
-    return died(running)(f"the probe {name} on {running.where} has died: {last_line}")
+    return probe_error_class(running)(f"the probe {name} on {running.where} has died: {last_line}")
 
 
-def asked(
+def ask_probe(
     running: Dialogue,
     name: str,
     question: dict[str, Any],
@@ -156,5 +156,5 @@ def answer(running: Dialogue, name: str, last: str = "end", timeout_s: float = 1
     except ValueError:
         result = None
     if not isinstance(result, dict):
-        raise died(running)(f"the probe {name} on {running.where} died: {error.strip()[-300:]}")
+        raise probe_error_class(running)(f"the probe {name} on {running.where} died: {error.strip()[-300:]}")
     return result

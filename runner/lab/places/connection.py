@@ -15,7 +15,7 @@ from runner.data.errors import CannotRunHere, LabError
 from runner.lab.node import ENVIRONMENT, PATIENCE, Completed, told_late
 from runner.lab.node.answers import own_words
 from runner.lab.node.commands import TOO_MUCH, SaidTooMuch, outputs
-from runner.lab.node.held import shown
+from runner.lab.node.held import command_line
 from runner.lab.node.lines import Lines, UnheardError
 from runner.lab.node.namespaces import kill_group
 from runner.lab.places import keys
@@ -103,13 +103,13 @@ class Connection:
                 words = [*self.machine.options_of_ssh(), self.machine.address]
                 why = keys.trouble(words, self._said.read_text(errors="replace"))
                 hint = why or f"Try: {shlex.join(['ssh', *TELLS, *words])} true"
-                raise CannotRunHere(f"{self.name} cannot be reached: {self.said()}. {hint}")
+                raise CannotRunHere(f"{self.name} cannot be reached: {self.last_ssh_line()}. {hint}")
             time.sleep(0.02)
         self._count_sessions(end)
         user = self._introduction(end)
         if user != "root":
             self.sudo = ("sudo", "-n")
-            done = self.run("true", timeout=_left(end))
+            done = self.run("true", timeout=_step_timeout_s(end))
             if done.code != 0 and not as_root:
                 self.sudo = ()
             elif done.code != 0:
@@ -130,7 +130,7 @@ class Connection:
             subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
             for _ in range(SESSIONS)
         ]
-        allowed, until, silent = 0, time.monotonic() + _left(end), False
+        allowed, until, silent = 0, time.monotonic() + _step_timeout_s(end), False
         for session in opened:
             assert session.stdout is not None
             try:
@@ -164,7 +164,7 @@ class Connection:
         before = time.time()
         # Not as root: env -i and sudo take SSH_CONNECTION away.
         argv = ("env", *SETTINGS, "sh", "-c", INTRODUCTION)
-        output, after = self.run(*argv, timeout=_left(end), as_root=False).stdout, time.time()
+        output, after = self.run(*argv, timeout=_step_timeout_s(end), as_root=False).stdout, time.time()
         beside, _, answer = output.partition(MARK)
         if greeting := beside.strip():
             raise CannotRunHere(
@@ -190,7 +190,7 @@ class Connection:
             )
         return user
 
-    def said(self) -> str:
+    def last_ssh_line(self) -> str:
         """The last line that ssh itself wrote."""
         lines = [line.strip() for line in self._said.read_text(errors="replace").splitlines() if line.strip()]
         return lines[-1] if lines else "no answer"
@@ -224,7 +224,7 @@ class Connection:
             except subprocess.TimeoutExpired as late:
                 raise LabError(f"{self.name} did not answer within {timeout:g} s") from late
             except SaidTooMuch as endless:
-                raise LabError(f"{self.name}, asked {shown(argv)[:80]}: {TOO_MUCH}") from endless
+                raise LabError(f"{self.name}, asked {command_line(argv)[:80]}: {TOO_MUCH}") from endless
         return Completed(process.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
 
     def alive(self) -> bool:
@@ -241,6 +241,6 @@ class Connection:
             self._master.wait()
 
 
-def _left(end: float) -> float:
+def _step_timeout_s(end: float) -> float:
     """So long may the next step take, of those that have to be done at ``end``."""
     return min(ANSWERS_WITHIN_S, max(0.1, end - time.monotonic()))

@@ -125,7 +125,9 @@ def both_ends(looked: Mapping[str, Looked], inventory: Sites) -> dict[str, Own |
     ends = {name: _end(machines[name], seen, "") for name, seen in looked.items()}
     for _ in range(2):
         before = ends
-        ends = {name: _end(machines[name], seen, _reached(name, machines, before)) for name, seen in looked.items()}
+        ends = {
+            name: _end(machines[name], seen, _peer_address(name, machines, before)) for name, seen in looked.items()
+        }
         if ends == before:
             break
     return ends
@@ -137,7 +139,7 @@ def usual_end(machine: Gateway, there: Sequence[Link], ways: Sequence[Route]) ->
     return own_end(machine, Looked(None, there, of_family(4, ways), [], {})).address
 
 
-def _reached(name: str, machines: Mapping[str, Gateway], ends: Mapping[str, Own | CannotRunHere]) -> str:
+def _peer_address(name: str, machines: Mapping[str, Gateway], ends: Mapping[str, Own | CannotRunHere]) -> str:
     """The address at which gateway ``name`` reaches the other one; empty where nobody knows."""
     other = next(each for each in machines if each != name)
     end = ends.get(other)
@@ -171,7 +173,7 @@ def own_end(machine: Gateway, seen: Looked, to: str = "") -> Own:
     own = Own(link["ifname"], address, seen.taken, links=tuple(seen.tunnels))
     if way is None or (way.get("dev") == own.port and not _several(seen.ways, to)):
         return own
-    return replace(own, turned=_turned(own, seen.ways, to))
+    return replace(own, turned=_route_by_port(own, seen.ways, to))
 
 
 def _port_with(machine: Gateway, there: Sequence[Link]) -> str:
@@ -219,7 +221,7 @@ def _several(ways: Sequence[Route], to: str) -> list[str]:
     return ports_of(main[:1]) if main and main[0].get("nexthops") else []
 
 
-def _turned(own: Own, ways: Sequence[Route], to: str) -> Turned:
+def _route_by_port(own: Own, ways: Sequence[Route], to: str) -> Turned:
     """The way to ``to`` by the port that the inventory names. Raises CannotRunHere where there is none."""
     named = f"wan names {own.port}, and its route to {to} leaves by another port"
     if ip_version(to) == 6:

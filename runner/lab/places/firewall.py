@@ -60,7 +60,9 @@ class Chain:
 Chains = dict[str, Chain]  # by family, table and name, as nftables names them
 
 
-def closed(firewall: str, managers: str = "", port: str = CABLE, lans: tuple[str, str] = ("", "")) -> list[str]:
+def forwarding_problems(
+    firewall: str, managers: str = "", port: str = CABLE, lans: tuple[str, str] = ("", "")
+) -> list[str]:
     """Sentences about the rules (``firewall``, what SAYS says) that drop what the gateway forwards to and from its host
     behind ``port``, or between ``lans``, and about firewall managers at work (by their own words in ``managers``) that
     do not accept it yet. vpneval changes no rule."""
@@ -69,7 +71,7 @@ def closed(firewall: str, managers: str = "", port: str = CABLE, lans: tuple[str
     for chains in (nftables, saved):
         forward = [(name, chain) for name, chain in chains.items() if chain.hook == "forward"]
         for name, chain in forward[:MOST_FORWARD]:
-            if _accepted(chains, name, port, lans):
+            if _accepts_forwarded(chains, name, port, lans):
                 accepting.add(name)
             elif chain.policy == "drop" or _drops_the_rest(chain):
                 commands.append(_accepting(name, port))
@@ -218,9 +220,9 @@ def _drops_the_rest(chain: Chain) -> bool:
     return bool(chain.rules) and chain.rules[-1] == Rule("drop", {})
 
 
-def _accepted(chains: Chains, name: str, port: str, lans: tuple[str, str]) -> bool:
+def _accepts_forwarded(chains: Chains, name: str, port: str, lans: tuple[str, str]) -> bool:
     """Does the chain, or one to which it hands all packets on, accept what is forwarded, both ways?"""
-    rules = [rule for chain in _reached(chains, name) for rule in chain.rules]
+    rules = [rule for chain in _reachable_chains(chains, name) for rule in chain.rules]
     accepts = [rule.only for rule in rules if rule.does == "accept" and rule.only is not None]
     by_port = all(any(only.keys() == {way} and port in only[way] for only in accepts) for way in ("in", "out"))
     here, there = lans
@@ -231,7 +233,7 @@ def _accepted(chains: Chains, name: str, port: str, lans: tuple[str, str]) -> bo
     return by_port or by_network
 
 
-def _reached(chains: Chains, name: str) -> Iterator[Chain]:
+def _reachable_chains(chains: Chains, name: str) -> Iterator[Chain]:
     """The chain, and those to which it hands all packets on, as to Docker's DOCKER-USER, and to ufw's for routes."""
     names, table = {name: None}, name.rpartition(" ")[0]
     left = [name]

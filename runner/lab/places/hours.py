@@ -38,13 +38,13 @@ class Hours:
     def opens_in_s(self) -> float:
         """Seconds until the hours begin; 0 within them."""
         begin, _ = self._ends()
-        return 0.0 if self._within() else (begin - self._at()) % 86400
+        return 0.0 if self._is_within() else (begin - self._second_of_day()) % 86400
 
     def left_s(self) -> float:
         """Seconds until the hours end; 0 outside of them, infinite where they are all day."""
         if not self.between:
             return math.inf
-        return (self._ends()[1] - self._at()) % 86400 if self._within() else 0.0
+        return (self._ends()[1] - self._second_of_day()) % 86400 if self._is_within() else 0.0
 
     def wait(self, say: Callable[[str], None], need_s: float = 0.0) -> None:
         """Wait until the hours have begun and ``need_s`` seconds of them are left, or all of them if they are shorter;
@@ -52,7 +52,7 @@ class Hours:
         if not self.between:
             return
         begin, end = self._ends()
-        if self._within() and self.left_s() < min(need_s, (end - begin) % 86400):
+        if self._is_within() and self.left_s() < min(need_s, (end - begin) % 86400):
             self._wait(say, self.left_s() + (begin - end) % 86400, f"what comes next takes {need_s / 60:.0f} min")
         elif (left_s := self.opens_in_s()) > 0:
             self._wait(say, left_s, "tests run in these hours only")
@@ -63,7 +63,7 @@ class Hours:
         while (rest_s := (until - self.now()) / timedelta(seconds=1)) > 0:
             self.sleep(min(rest_s, NAP_S))
 
-    def _at(self) -> float:
+    def _second_of_day(self) -> float:
         now = self.now()
         return (now - now.replace(hour=0, minute=0, second=0, microsecond=0)) / timedelta(seconds=1)
 
@@ -74,13 +74,13 @@ class Hours:
         begin, end = ((hour * 60 + minute) * 60 for hour, minute in (numbers[:2], numbers[2:]))
         return begin, end
 
-    def _within(self) -> bool:
+    def _is_within(self) -> bool:
         begin, end = self._ends()
-        at = self._at()
+        at = self._second_of_day()
         return begin <= at < end if begin < end else at >= begin or at < end
 
 
-def checked(between: str) -> str:
+def validate_hours(between: str) -> str:
     """The same hours. Raises ValueError for what is none, and for an unknown zone."""
     if not re.fullmatch(FORM, between):
         raise ValueError(f"must be hours like 01:00-05:00, or '01:00-05:00 Europe/Berlin', not {between!r:.60}")

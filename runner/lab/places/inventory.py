@@ -56,12 +56,12 @@ class MachineEntry(BaseModel, ABC):
         """Those that scp(1) has, too: all but the user."""
         config = [] if self.config is None else ["-F", str(self.config)]
         given = {} if self.port is None else {"Port": str(self.port)}
-        given |= {} if self.identity is None else {"IdentityFile": quoted(self.identity), "IdentitiesOnly": "yes"}
+        given |= {} if self.identity is None else {"IdentityFile": quote_path(self.identity), "IdentitiesOnly": "yes"}
         every = [*given.items(), *self.options.items()]  # of an option given twice, ssh takes the first
         return config + [word for name, value in every for word in ("-o", f"{name}={value}")]
 
 
-def quoted(path: Path) -> str:
+def quote_path(path: Path) -> str:
     """A path as ssh_config(5) reads it, in which blanks, quotes and % mean themselves."""
     return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
 
@@ -138,11 +138,11 @@ def read_inventory(path: Path) -> Inventory:
     Raises UsageError with the file, the line, and what is valid there.
     """
     inventory = read_model(path, Inventory, "ssh")
-    beside(path, inventory.machines.values())
+    resolve_files(path, inventory.machines.values())
     return inventory
 
 
-def beside(path: Path, machines: Iterable[MachineEntry]) -> None:
+def resolve_files(path: Path, machines: Iterable[MachineEntry]) -> None:
     """Take the files that the machines name from the inventory's folder."""
     folder = path.absolute().parent  # a page with these names is read in another folder
     for machine in machines:
@@ -166,7 +166,7 @@ def read_model(path: Path, model: type[Read], lab: str) -> Read:
     except ValidationError as error:
         wrong = error.errors()
         wrong += _unfitting(model, data, wrong)
-        raise UsageError("\n".join(_explained(path, text, mistake, model) for mistake in wrong)) from error
+        raise UsageError("\n".join(_explain(path, text, mistake, model) for mistake in wrong)) from error
 
 
 def _check_depth(data: Mapping[str, Any]) -> None:
@@ -198,7 +198,7 @@ def _unfitting(model: type[BaseModel], data: Mapping[str, Any], wrong: Sequence[
     return []
 
 
-def _explained(path: Path, text: str, error: Mapping[str, Any], model: type[BaseModel]) -> str:
+def _explain(path: Path, text: str, error: Mapping[str, Any], model: type[BaseModel]) -> str:
     """One mistake as ``file:line: [table] key: what is wrong, what is valid``."""
     table, *keys = [str(part) for part in error["loc"]] or [""]
     fields = _of_table(model, table) or model.model_fields

@@ -64,7 +64,7 @@ class LabFile:
 
 def read_lab_file(path: Path) -> LabFile:
     """The lab.yml at ``path``. Raises UsageError with the file, the line, and what is valid there."""
-    settings, lines = _loaded(path)
+    settings, lines = _load(path)
 
     def wrong(key: object, what: str) -> UsageError:
         return UsageError(f"{path}:{lines.get(str(key), 1)}: {what}")
@@ -117,7 +117,7 @@ def _check_nodes(nodes: dict[Any, Any], wrong: Callable[[object, str], UsageErro
             )
 
 
-def _loaded(path: Path) -> tuple[dict[Any, Any], dict[str, int]]:
+def _load(path: Path) -> tuple[dict[Any, Any], dict[str, int]]:
     """The file's contents, and the line of each key and of each node's name. Raises UsageError for what is not YAML."""
     valid = "Valid: 'key: value', and under 'nodes:' '  node: [network, network]'"
     try:

@@ -30,7 +30,9 @@ STALLS_S = 120.0 * PATIENCE  # a machine that takes nothing for so long has been
 STATUS = "var/lib/dpkg/status"  # by whose digest an image is known
 
 
-def sent(connection: Connection, image: Image, say: Callable[[str], None], max_rate_bps: float | None = None) -> Image:
+def send_image(
+    connection: Connection, image: Image, say: Callable[[str], None], max_rate_bps: float | None = None
+) -> Image:
     """The image as it is on the machine. It is sent first, not faster than ``max_rate_bps``, where the machine lacks it
     or has another one. Raises LabError where that fails."""
     there = f"{FOLDER}/{image.root.name}"

@@ -28,12 +28,12 @@ from runner.lab.places import hosts, machines
 from runner.lab.places.conflicts import PORTS, in_use, listeners
 from runner.lab.places.connection import Connection
 from runner.lab.places.ends import Looked, Own, both_ends, of_family
-from runner.lab.places.firewall import SAYS, UNTRANSLATED, closed, translates, unread
+from runner.lab.places.firewall import SAYS, UNTRANSLATED, forwarding_problems, translates, unread
 from runner.lab.places.hours import Hours
 from runner.lab.places.others import in_words
 from runner.lab.places.private import private_folder
-from runner.lab.places.sent import PAYLOAD_SHARE, forget, sent
-from runner.lab.places.sites import CABLE, Sites, described
+from runner.lab.places.sent import PAYLOAD_SHARE, forget, send_image
+from runner.lab.places.sites import CABLE, Sites, describe_sites
 from runner.lab.places.ssh import Lent, SshNode
 from runner.lab.readings.path import RATE_S, look, nats_in_words, path_mtu, port_mtu
 from runner.lab.shape import congestion
@@ -92,7 +92,7 @@ class SiteRig:
     def sites(self) -> tuple[Site, ...]:
         """The sites, with the machines' own addresses."""
         ports = {name: own.port for name, own in self.owns.items()}
-        return described(self.inventory, ports, {name: own.address for name, own in self.owns.items()})
+        return describe_sites(self.inventory, ports, {name: own.address for name, own in self.owns.items()})
 
     @property
     def notes(self) -> list[str]:
@@ -123,10 +123,10 @@ class SiteRig:
                 _same_machine_code(connection)
             image = open_image(name, say=say)
             for connection in self.connections.values():
-                there = sent(connection, image, say or (lambda text: None), self.inventory.max_rate_bps)
+                there = send_image(connection, image, say or (lambda text: None), self.inventory.max_rate_bps)
             return there
         for machine, connection in self.connections.items():
-            machines.examine(connection, self.inventory.every[machine])
+            machines.examine(connection, self.inventory.all_machines[machine])
         return machines.own_image(self.connections, self.kind, name)
 
     @contextmanager
@@ -152,7 +152,7 @@ class SiteRig:
         commands: list[str] = []
         say = log or commands.append
         nodes: dict[str, SshNode] = {}
-        with self._noted(nodes), machines.given_back(nodes):
+        with self._note_changes(nodes), machines.given_back(nodes):
             for name, connection in self.gateways.items():
                 nodes[name] = SshNode(name, connection, Lent({}, network="machine"), say, (gateway_image or image).root)
             self._ready(nodes, logs)
@@ -184,13 +184,13 @@ class SiteRig:
             yield lab
 
     @contextmanager
-    def _noted(self, nodes: Mapping[str, SshNode]) -> Iterator[None]:
+    def _note_changes(self, nodes: Mapping[str, SshNode]) -> Iterator[None]:
         """Note what others have changed on the gateways, when the block has ended and with it the nodes."""
         try:
             yield
         finally:
             for name in self.owns.keys() & nodes.keys():
-                self.changed.setdefault(name, Counter()).update(nodes[name].changed)
+                self.changed.setdefault(name, Counter()).update(nodes[name].network_changes)
 
     def changed_by_others(self) -> list[str]:
         """A sentence for each gateway on which others have changed something while a lab was there."""
@@ -315,7 +315,7 @@ def site_rig(
     """Connect to both machines and check all that a lab needs of them, changing nothing. ``only_look``: for a caller
     who wants their addresses only; a machine may be in use then. ``say`` is told which machine is slow to answer.
     Raises CannotRunHere with everything that was found wrong, machine by machine."""
-    wanted = inventory.machines if only_look else inventory.every
+    wanted = inventory.machines if only_look else inventory.all_machines
     with private_folder() as folder:
         connections = {name: Connection(name, machine, folder, say) for name, machine in wanted.items()}
         try:
@@ -348,7 +348,7 @@ def _fit(
     """What the gateway says of itself, or a host's port; or the error that says why the machine cannot be used."""
     try:
         connection.wait_ready()
-        machines.examine(connection, inventory.every[name], LOOKS_WITH if only_look else TOOLS)
+        machines.examine(connection, inventory.all_machines[name], LOOKS_WITH if only_look else TOOLS)
         if name in inventory.hosts:
             return hosts.fit(connection, inventory.hosts[name].lan_port)
         return look_at(connection)
@@ -393,7 +393,7 @@ def _usable(
             problems.append(str(lack))
         conflicts, notes = in_use(seen, carriers, inventory)
         lan, other = (str(inventory.lans[site]) for site in (name, *(inventory.machines.keys() - {name})))
-        problems = [*conflicts, *closed(seen.firewall, seen.managers, lan_port, (lan, other)), *problems]
+        problems = [*conflicts, *forwarding_problems(seen.firewall, seen.managers, lan_port, (lan, other)), *problems]
     if isinstance(end, CannotRunHere) or problems:
         return CannotRunHere("\n".join(f"{name}: {problem}" for problem in problems))
     said = tuple(f"{name}: {note}" for note in (*notes, unread(seen.firewall)) if note)

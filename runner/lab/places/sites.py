@@ -50,7 +50,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from runner.data.errors import UsageError, require_known
 from runner.lab.places import hours
-from runner.lab.places.inventory import MachineEntry, Port, beside, read_model
+from runner.lab.places.inventory import MachineEntry, Port, read_model, resolve_files
 from runner.lab.shape.site import Site
 
 # For measuring, RFC 2544 §C.2.2 and RFC 5735: no network of a user's is there.
@@ -70,7 +70,7 @@ def _port(forward: str) -> str:
 
 Forward = Annotated[str, StringConstraints(pattern=r"^(udp|tcp)/[1-9][0-9]{0,4}$"), AfterValidator(_port)]
 CABLE = "vpneval0"  # the gateway's end of the cable to a host that is a namespace on it
-Hours = Annotated[str, AfterValidator(hours.checked)]
+Hours = Annotated[str, AfterValidator(hours.validate_hours)]
 PathMtu = Annotated[int, Field(ge=576, le=9000)]
 MaxRate = Annotated[float, Field(ge=1e5, le=1e12)]
 Keepalive = Annotated[int, Field(ge=1, le=600)]
@@ -189,7 +189,7 @@ class Sites(BaseModel):
         return {name: host for name, host in named.items() if host is not None}
 
     @property
-    def every(self) -> dict[str, MachineEntry]:
+    def all_machines(self) -> dict[str, MachineEntry]:
         """All machines by name."""
         return {**self.machines, **self.hosts}
 
@@ -198,7 +198,7 @@ class Sites(BaseModel):
         """The network behind each gateway."""
         return {name: machine.lan or LANS[name] for name, machine in self.machines.items()}
 
-    def on(self, uplink: str) -> Sites:
+    def for_uplink(self, uplink: str) -> Sites:
         """The inventory for this uplink; empty: as it is without one. Raises UsageError for one that it lacks."""
         if not uplink:
             return self
@@ -206,8 +206,8 @@ class Sites(BaseModel):
             raise UsageError(f"the inventory names no uplink. Add a table [uplink.{uplink}] (docs/labs.md, Two lines)")
         require_known("uplink", uplink, [*self.uplink], where="in the inventory")
         line = self.uplink[uplink]
-        ends = {name: _with(machine, getattr(line, name)) for name, machine in self.machines.items()}
-        return _with(self, line).model_copy(update=ends)
+        ends = {name: _override(machine, getattr(line, name)) for name, machine in self.machines.items()}
+        return _override(self, line).model_copy(update=ends)
 
     @model_validator(mode="after")
     def _two_sites(self, info: ValidationInfo) -> Sites:
@@ -240,7 +240,7 @@ class Sites(BaseModel):
 
     def _same_machines(self) -> Iterator[Wrong]:
         seen: dict[str, str] = {}
-        for name, machine in self.every.items():
+        for name, machine in self.all_machines.items():
             first = seen.setdefault(f"{machine.address} {machine.port} {sorted(machine.options.items())}", name)
             if first != name:
                 rest = tuple(
@@ -337,7 +337,7 @@ class Sites(BaseModel):
         """What contradicts on one of the uplinks, and not without them."""
         known = {wrong.said for wrong in (*self._addresses(), *self._nats())}
         for name in self.uplink:
-            line = self.on(name)
+            line = self.for_uplink(name)
             for wrong in (*line._addresses(), *line._nats()):
                 if wrong.said not in known:
                     yield Wrong("uplink", name, f"[{wrong.table}] {wrong.key} {wrong.said}", wrong.rests_on)
@@ -346,7 +346,7 @@ class Sites(BaseModel):
 Changed = TypeVar("Changed", bound=BaseModel)
 
 
-def _with(entry: Changed, own: BaseModel) -> Changed:
+def _override(entry: Changed, own: BaseModel) -> Changed:
     """The entry with the keys that ``own`` gives in the place of its own, but for the gateways' tables."""
     given = {key: getattr(own, key) for key in own.model_fields_set - {"gw1", "gw2"}}
     return entry.model_copy(update=given)
@@ -356,11 +356,11 @@ def read_sites(path: Path, uplink: str = "") -> Sites:
     """The inventory in ``path``, for this uplink if one is named. Raises UsageError with every mistake: file, line, and
     what is valid there."""
     sites = read_model(path, Sites, "site")
-    beside(path, sites.every.values())
-    return sites.on(uplink)
+    resolve_files(path, sites.all_machines.values())
+    return sites.for_uplink(uplink)
 
 
-def described(sites: Sites, ports: Mapping[str, str], addresses: Mapping[str, str]) -> tuple[Site, ...]:
+def describe_sites(sites: Sites, ports: Mapping[str, str], addresses: Mapping[str, str]) -> tuple[Site, ...]:
     """The sites as plugins see them; ``ports`` and ``addresses`` are the gateways' own, on the path."""
     described_sites = []
     for number, (name, machine) in enumerate(sites.machines.items(), 1):

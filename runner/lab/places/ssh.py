@@ -25,7 +25,7 @@ from runner.data.errors import LabError
 from runner.lab import probes
 from runner.lab.node import PATIENCE, Completed
 from runner.lab.node.commands import TOO_MUCH, Dialogue
-from runner.lab.node.held import HeldNode, shown
+from runner.lab.node.held import HeldNode, command_line
 from runner.lab.node.namespaces import NSENTER, kill_group
 from runner.lab.places.agent import Agent, AgentGoneError, AgentProcess, RemoteCommand
 from runner.lab.places.connection import Connection
@@ -112,10 +112,10 @@ class SshNode(HeldNode):
     def wait_ready(self) -> None:
         """As Node.wait_ready."""
         super().wait_ready()
-        self._agent.listen(self._lost)
+        self._agent.listen(self._abandon_lab)
         self._agent.answers(ANSWERS_WITHIN_S)  # so that what follows is compared with its clock
 
-    def _lost(self) -> None:
+    def _abandon_lab(self) -> None:
         """The node has gone. If nobody released it, stop waiting for the commands on all nodes of the lab."""
         if not self._released.is_set():
             for node in (self, *self.companions.values()):
@@ -133,7 +133,7 @@ class SshNode(HeldNode):
 
     def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
         """As Node.run. Raises LabError where the machine has failed, not the command."""
-        self.log(f"[{self.name}] {shown(argv)}")
+        self.log(f"[{self.name}] {command_line(argv)}")
         if argv == self._last[0]:
             # A poll. On a slow machine it would take the processor from what it waits for: most of the time is that's.
             time.sleep(POLLS_REST * self._last[1])
@@ -146,15 +146,15 @@ class SshNode(HeldNode):
         if not in_time:
             self._end(job)
         if job.code is None:
-            raise self._gone()
+            raise self._gone_error()
         if job.too_much:
-            raise self.failed(argv, Completed(job.code, "", TOO_MUCH))
+            raise self.command_error(argv, Completed(job.code, "", TOO_MUCH))
         self._last = argv, time.monotonic() - started
         done = Completed(job.code, job.text("out"), hide(job.text("err")))
         if not in_time:
-            raise self.failed(argv, replace(done, stdout=""), timeout * PATIENCE)
+            raise self.command_error(argv, replace(done, stdout=""), timeout * PATIENCE)
         if check and done.code != 0:
-            raise self.failed(argv, done)
+            raise self.command_error(argv, done)
         return done
 
     def talk(self, *argv: str) -> Dialogue:
@@ -175,7 +175,7 @@ class SshNode(HeldNode):
             self._agent.defer(argv)
 
     @property
-    def changed(self) -> Mapping[str, int]:
+    def network_changes(self) -> Mapping[str, int]:
         """How much others have changed in the machine's network, by kind; known once the node has ended."""
         return self._agent.changed
 
@@ -186,12 +186,12 @@ class SshNode(HeldNode):
     def cpu_s(self) -> None:
         """None: CPU time is not counted on another machine."""
 
-    def spent(self) -> None:
+    def cpu_times(self) -> None:
         """None: CPU time is not counted on another machine."""
 
     def spawn(self, *argv: str, log: str) -> AgentProcess:
         """As Node.spawn. Raises LabError too."""
-        self.log(f"[{self.name}] {shown(argv)} &")
+        self.log(f"[{self.name}] {command_line(argv)} &")
         path = self.logs / f"{self.name}-{log}.log"
         process = AgentProcess(self._start(*argv, log=path), path, self._end)
         self.background.append(process)
@@ -201,14 +201,14 @@ class SshNode(HeldNode):
         try:
             return self._agent.start(*argv, input=input, log=log)
         except AgentGoneError as gone:
-            raise self._gone() from gone
+            raise self._gone_error() from gone
 
     def _end(self, job: RemoteCommand) -> None:
         """Kill a command that is running on the node, with what it started."""
         self._agent.kill(job)
         job.ended.wait(ANSWERS_WITHIN_S)
 
-    def _gone(self) -> LabError:
+    def _gone_error(self) -> LabError:
         culprit = self._culprit or self
         if broken := culprit._agent.broken:
             return LabError(f"{culprit.whole_name} {broken}")
@@ -227,12 +227,12 @@ class SshNode(HeldNode):
             self._agent.answers(SILENCE_S)
         return self._agent.clock.stood_still_s
 
-    def lost(self) -> str:
+    def why_ended(self) -> str:
         """The sentence that says why the node has ended, as its machine reports it; empty while the node answers within
         ANSWERS_WITHIN_S."""
         if self._culprit is not None:
-            return str(self._gone()) if self._culprit is self else ""
-        return "" if self._agent.answers(ANSWERS_WITHIN_S) else str(self._gone())
+            return str(self._gone_error()) if self._culprit is self else ""
+        return "" if self._agent.answers(ANSWERS_WITHIN_S) else str(self._gone_error())
 
     def release(self) -> None:
         """Let the node go."""

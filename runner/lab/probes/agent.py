@@ -1,37 +1,38 @@
-"""A node: makes it, lends it the machine's ports, runs the runner's commands in it, undoes all.
+"""Makes a node, lends it the machine's ports, runs the runner's commands in it, and at the end undoes all of that.
 
-usage: agent.py NODE       as root; NODE is a JSON object. Where the runner is on another machine:
+usage: agent.py NODE       as root; NODE is a JSON object. If the runner is on another machine:
     {"name": "gw1", "root": "/", "silence_s": 30,
      "ports": {"wan0": "eth2"}, "restore": "…", "restore6": "…", "sysctls": "…"}
-"root" is the folder below the node's copy-on-write root, "ports" maps the name in the lab to the machine's own;
-"restore" and "restore6" are lines for ip(8) -batch, "sysctls" are lines "path value"; they make the ports again what
-they were. "cable", where it is there, is a line for ip(8) that lays a cable into the node, whose process "{pid}" stands
-for; "uncable" are lines that remove it there again. "network" is "machine" where the node has the machine's own
-network; undo.py then takes back what is made there. The program prints the process number of the node's PID 1, serves,
-and ends when the node has ended and nothing of it is left, else with exit code 1 and the reason. Where the runner is on
-this machine, unshare(1) has made it a PID 1:
+"root" is the folder below the node's copy-on-write root. "ports" maps a name in the lab to the name of the machine's
+port. At the end "restore" and "restore6", which are lines for ip(8) -batch, and "sysctls", which are lines "path
+value", bring the ports back to their earlier state. "cable" is optional: a line for ip(8) that lays a cable into the
+node, with "{pid}" in the place of the node's process; the lines of "uncable" remove it there. "network" is "machine"
+if the node has the machine's own network; then undo.py undoes what is made there. The program prints the process
+number of the node's PID 1 and serves. It ends when the node has ended: with exit code 0 if nothing of the node is left,
+else with 1 and the reason. If the runner is on this machine, unshare(1) has made the program a PID 1 already:
     {"name": "gw1", "root": "/var/cache/…", "group": "/sys/fs/cgroup/…"}
-"group" is the folder of the control group that the node's processes are in, or empty. "users", where it is there, is
-the first of 65,536 ids of this machine that are the node's: its root is then no root of the machine. Where the kernel
-refuses that, standard error says why, and the node is made as without.
+"group" is the folder of the control group of the node's processes, or empty. "users" is optional: the node has 65,536
+user ids of its own, which are those of the machine from this one on, so that root in the node is not the machine's. If
+the kernel refuses that, standard error says why, and the node shares the machine's user ids.
 
-One program, and hardly another process: in an emulated machine each costs a tenth of a second. The node's PID 1 is the
-agent. Where the runner is on another machine, a line on standard input is a request, an empty one a heartbeat:
-    {"id": 7, "argv": ["ip", "link"], "input": "…"}      start a command; "input" may be missing
-    {"id": 7, "kill": true}                              end it, with its process group, by SIGKILL
-    {"id": 8, "ping": true}                              are you there?
-    {"id": 9, "defer": ["ip", "link", "del", "wg0"]}     this takes back what is made next in the machine's network
-Answers are JSON objects, a line each, bytes as Latin-1 text:
-    {"id": 7, "out": "…"}, {"id": 7, "err": "…"}         what it says, as it says it
-    {"id": 7, "code": 0}                                 it has ended; what its children still say may follow
-    {"id": 8, "code": 0, "awake_s": 61.5}                I am; a clock that stands still with the machine or me
-Where the runner is on this machine, standard input is a socket, and each of its packets a request that comes with
-descriptors. So nothing that a command says passes here, and there is nothing to answer:
+The agent itself is the node's PID 1, and it starts hardly any other process, because in an emulated machine each takes
+a tenth of a second. If the runner is on another machine, each line on standard input is a request, and an empty line a
+heartbeat:
+    {"id": 7, "argv": ["ip", "link"], "input": "…"}      start a command; "input" is optional
+    {"id": 7, "kill": true}                              kill it and its process group (SIGKILL)
+    {"id": 8, "ping": true}                              answer
+    {"id": 9, "defer": ["ip", "link", "del", "wg0"]}     at the end, undo by this what the next command changes
+The last one is for the machine's network. Answers are JSON objects, one in a line, bytes as Latin-1 text:
+    {"id": 7, "out": "…"}, {"id": 7, "err": "…"}         output of the command, as it comes
+    {"id": 7, "code": 0}                                 it has ended; output of its children may follow
+    {"id": 8, "code": 0, "awake_s": 61.5}                a ping's: a clock that stops with the machine or the agent
+If the runner is on this machine, standard input is a socket. Each of its packets is a request with file descriptors, so
+that no output passes through the agent, and no answer is needed:
     {"id": 7, "argv": ["ip"], "env": {"PATH": "…"}}      standard input, output and error, and a pipe for the exit code
-    {"id": 7, "path": "/etc/x", "mode": 384}             the same; the file gets what standard input has
-    {"id": 7, "kill": true}                              a pipe that is closed when the whole group has gone
-When standard input ends, or is silent for "silence_s" (0: for ever), PID 1 ends, and the kernel ends all else in the
-node.
+    {"id": 7, "path": "/etc/x", "mode": 384}             the same; write what standard input has into the file
+    {"id": 7, "kill": true}                              a pipe, which is closed when the whole group has ended
+When standard input ends, or is silent for "silence_s" (0: for ever), PID 1 ends, and with it, by the kernel, all other
+processes of the node.
 """
 
 import array  # noqa: F401  socket.recv_fds() wants it in a node, where this Python's library is out of reach
@@ -364,7 +365,7 @@ class Job:
         for end in self.pipes:
             os.set_blocking(end, False)
 
-    def ended(self, code: int) -> None:
+    def report_end(self, code: int) -> None:
         """Pass on the command's output so far, then its exit code."""
         for end in list(self.pipes):
             drain(self, end)
@@ -377,7 +378,7 @@ class Task:
     def __init__(self, number: int, pid: int, status: int) -> None:
         self.number, self.pid, self.status = number, pid, status
 
-    def ended(self, code: int) -> None:
+    def report_end(self, code: int) -> None:
         """Tell the runner the exit code."""
         with suppress(BrokenPipeError):  # nobody waits for it
             os.write(self.status, str(code).encode())
@@ -424,7 +425,7 @@ def reap() -> None:
         if pid == 0:
             return
         if pid in jobs:  # else an orphan
-            jobs.pop(pid).ended(os.waitstatus_to_exitcode(status))
+            jobs.pop(pid).report_end(os.waitstatus_to_exitcode(status))
 
 
 def kill_all(number: int) -> list[int]:
@@ -462,7 +463,7 @@ def serve(
         if job.pid:
             jobs[job.pid] = job
         else:
-            job.ended(127)
+            job.report_end(127)
     elif kill:
         kill_all(id)
     elif defer:
@@ -489,7 +490,7 @@ def serve_here(
         if task.pid:
             jobs[task.pid] = task
         else:
-            task.ended(127 if argv else write(ends[0], ends[2], path, mode))
+            task.report_end(127 if argv else write(ends[0], ends[2], path, mode))
     for end in ends:
         os.close(end)
 

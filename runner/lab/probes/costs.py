@@ -20,13 +20,13 @@ TIMES, TRIES = 500, 7
 def costs() -> dict[str, float]:
     """In µs: ``system_call_us``; ``packet_us``, of a datagram on the loopback without a call of its own, where the
     kernel cuts datagrams."""
-    found = {"system_call_us": round(each(os.getppid) - each(int), 3)}
+    found = {"system_call_us": round(call_us(os.getppid) - call_us(int), 3)}
     with suppress(OSError):
         found["packet_us"] = round(_packet_us(), 3)
     return found
 
 
-def each(call: Callable[[], object], times: int = TIMES) -> float:
+def call_us(call: Callable[[], object], times: int = TIMES) -> float:
     """What one ``call`` takes in µs: the least of several means, which other work on the machine does not lengthen."""
     took = []
     for _ in range(TRIES):
@@ -46,7 +46,7 @@ def _packet_us() -> float:
         near.connect(far.getsockname())
         near.setsockopt(SOL_UDP, UDP_SEGMENT, PACKET_BYTES)
         many, one = (bytes(PACKET_BYTES * packets) for packets in (PACKETS, 1))
-        longer, shorter = (each(partial(near.send, sent), TIMES // 10) for sent in (many, one))
+        longer, shorter = (call_us(partial(near.send, sent), TIMES // 10) for sent in (many, one))
     return (longer - shorter) / (PACKETS - 1)
 
 

@@ -105,7 +105,7 @@ table netdev vpneval_count {{
         """Make the table; one that a killed sink has left goes first."""
         tool("nft", "-f", "-", text=self.rules)
 
-    def counted(self) -> dict[str, list[int]]:
+    def read_counters(self) -> dict[str, list[int]]:
         """NAMES -> [packets, bytes]. Asked by netlink: nft takes some 10 ms for it."""
         return {name: counter("vpneval_count", name) for name in NAMES}
 
@@ -136,7 +136,7 @@ COMMIT
             self.stop()
         tool("iptables-legacy-restore", "--noflush", text=self.rules)
 
-    def counted(self) -> dict[str, list[int]]:
+    def read_counters(self) -> dict[str, list[int]]:
         """NAMES -> [packets, bytes]."""
         listed = tool("iptables-legacy-save", "--counters", "--table", "raw")
         rows = re.findall(r"^\[(\d+):(\d+)\] -A vpneval_count ", listed, re.MULTILINE)
@@ -175,7 +175,7 @@ class Counter:
         return int(os.pread(self._file, 32, 0))
 
 
-def told() -> list[str]:
+def next_words() -> list[str]:
     """The words of the next line on standard input; none at its end."""
     return sys.stdin.readline().split()
 
@@ -194,7 +194,7 @@ def trial() -> dict[str, Any]:
 def counting() -> dict[str, Any]:
     """Count until told to end, and until the last packet has come."""
     least_before = packets.read()
-    earlier = packet_filter.counted()
+    earlier = packet_filter.read_counters()
     packets_before, bytes_before = packets.read(), octets.read()
     samples, unseen, looked = list[tuple[float, int]](), list[tuple[float, float]](), 0.0
     started = changed = time.monotonic()
@@ -211,7 +211,7 @@ def counting() -> dict[str, Any]:
             last, changed = seen, now
             samples.append((round(now - started, 4), seen - bytes_before))
         if end is None and asked.poll(0):
-            words = told()
+            words = next_words()
             end, sent, still_s = (now, int(words[1]), float(words[2])) if words else (now, 0, 0.0)
         if end is not None and (
             packets.read() - packets_before >= sent or now > max(end, changed) + still_s or now > end + LONGEST_S
@@ -219,7 +219,7 @@ def counting() -> dict[str, Any]:
             break
         time.sleep(LOOK_S)
     least = packets.read() - packets_before
-    counted = packet_filter.counted()
+    counted = packet_filter.read_counters()
     difference = {name: [n - m for n, m in zip(counted[name], earlier[name], strict=True)] for name in counted}
     interface_packets = [least, packets.read() - least_before]
     found = {"by": packet_filter.name, "interface": interface_packets, "samples": samples, "unseen": unseen}
@@ -252,7 +252,7 @@ stamped.bind(("::" if FAMILY == "ip6" else "0.0.0.0", int(stamped_port)))
 stamped.setblocking(False)
 try:
     print("ready", flush=True)
-    while words := told():
+    while words := next_words():
         print(json.dumps({"stamps": stamps()} if words[0] == "stamps" else trial()), flush=True)
 finally:
     if not fragments:

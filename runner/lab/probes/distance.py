@@ -21,7 +21,7 @@ BATCH = 64  # frames that are read before those that are due leave
 PR_SET_TIMERSLACK = 29  # prctl(2): a sleep ends when it should, not 50 us later
 
 
-def opened(interface: str) -> socket.socket:
+def open_socket(interface: str) -> socket.socket:
     """A packet(7) socket that gets every frame that comes in at the interface."""
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
     sock.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
@@ -34,7 +34,7 @@ def opened(interface: str) -> socket.socket:
 
 
 ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
-near, far = opened(sys.argv[1]), opened(sys.argv[2])
+near, far = open_socket(sys.argv[1]), open_socket(sys.argv[2])
 delay_s, jitter_s, loss_ratio = float(sys.argv[3]) / 1e3, float(sys.argv[4]) / 1e3, float(sys.argv[5])
 ways = [(near, far, deque[tuple[float, bytes]]()), (far, near, deque[tuple[float, bytes]]())]
 ends = selectors.PollSelector()

@@ -167,7 +167,7 @@ class Stamped:
         return 1
 
 
-def connected(trial: dict[str, Any], flow: int, address: str) -> socket.socket:
+def connect_flow(trial: dict[str, Any], flow: int, address: str) -> socket.socket:
     """A socket for one flow of the trial; ``address`` is the source of the first flow."""
     v6 = ":" in trial["address"]
     sock = socket.socket(socket.AF_INET6 if v6 else socket.AF_INET, socket.SOCK_DGRAM)
@@ -202,19 +202,19 @@ def run(trial: dict[str, Any]) -> dict[str, Any]:
         any_.connect((trial["address"], trial["port"]))
         own = any_.getsockname()[0]
     flows = trial["flow_numbers"]
-    sockets = [connected(trial, flow, own) for flow in flows]
+    sockets = [connect_flow(trial, flow, own) for flow in flows]
     try:
         time.sleep(trial.get("wait_s", 0.0))
         sending = sender(trial, sockets, lengths)
         try:
-            result = paced(trial, sending, len(sockets))
+            result = send_paced(trial, sending, len(sockets))
         except OSError as error:
             # Longer than the route's MTU, or a port that cannot do checksums: one by one.
             if not isinstance(sending, Segments) or error.errno in PASSING:
                 raise
             for sock in sockets:
                 sock.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 0)
-            result = paced(trial, Messages(sockets, lengths), len(sockets))
+            result = send_paced(trial, Messages(sockets, lengths), len(sockets))
     finally:
         for sock in sockets:
             sock.close()
@@ -238,7 +238,7 @@ class Pace:
         pause_s = max(PAUSE_S, 2 * self.late_s if self.sleeps > LEARNING else 0.0)
         return max(self.burst, ceil(self.per_s * pause_s))
 
-    def most(self, together: int, due: int) -> int:
+    def packets_now(self, together: int, due: int) -> int:
         """How many of the packets that are ``due`` leave now."""
         if self.busy >= HURRY or due > max(together, self.per_s * LATE_S):
             return due
@@ -249,7 +249,7 @@ class Pace:
         self.sleeps += 1
         self.late_s = min(self.late_s, late_s)
 
-    def sent(self, packets: int, took_s: float, ended: float, together: int) -> None:
+    def note_burst(self, packets: int, took_s: float, ended: float, together: int) -> None:
         """Note a burst that has left: its packets, how long that took, and when it ended."""
         self.bursts += 1
         self.packet_s = min(self.packet_s, took_s / max(1, packets))
@@ -258,7 +258,7 @@ class Pace:
         self.not_before = ended + gap_s if self.busy < HURRY else 0.0
 
 
-def paced(trial: dict[str, Any], sending: Segments | Messages | Stamped, flows: int) -> dict[str, Any]:
+def send_paced(trial: dict[str, Any], sending: Segments | Messages | Stamped, flows: int) -> dict[str, Any]:
     """Send at the trial's rate. Raises OSError where the kernel refuses for more than a moment."""
     per_s, seconds = trial["per_s"], trial["seconds"]
     total = max(1, round(per_s * seconds))
@@ -288,7 +288,7 @@ def paced(trial: dict[str, Any], sending: Segments | Messages | Stamped, flows: 
             time.sleep(wake - now)
             pace.slept(clock() - start - wake)
             continue
-        first, left = sent, pace.most(burst, due)
+        first, left = sent, pace.packets_now(burst, due)
         while left > 0:
             gone = handed_over(sending, flow, sent, min(left, trial["burst"] if flows > 1 else left))
             if gone is None:
@@ -298,7 +298,7 @@ def paced(trial: dict[str, Any], sending: Segments | Messages | Stamped, flows: 
             if clock() - start > seconds + BEHIND_S:
                 break
         ended = clock() - start
-        pace.sent(sent - first, ended - now, ended, burst)
+        pace.note_burst(sent - first, ended - now, ended, burst)
     return {
         "sent": sent,
         "seconds": max(seconds, clock() - start),
@@ -320,7 +320,7 @@ def handed_over(sending: Segments | Messages | Stamped, flow: int, first: int, c
         return None if error.errno == errno.ENOBUFS else 0
 
 
-def shared(trial: dict[str, Any]) -> dict[str, Any]:
+def run_on_cores(trial: dict[str, Any]) -> dict[str, Any]:
     """Run one trial by a process on each of the trial's cores, as long as each has a flow."""
     trial = USUAL | trial
     cores = trial["cores"][: trial["flows"]]
@@ -373,8 +373,8 @@ if __name__ == "__main__":
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if sys.argv[1:]:
-        print(json.dumps(shared(json.loads(sys.argv[1]))), flush=True)
+        print(json.dumps(run_on_cores(json.loads(sys.argv[1]))), flush=True)
         sys.exit()
     print("ready", flush=True)
     for line in sys.stdin:
-        print(json.dumps(shared(json.loads(line))), flush=True)
+        print(json.dumps(run_on_cores(json.loads(line))), flush=True)

@@ -59,7 +59,7 @@ def take() -> None:
                         seen[name].append(time.monotonic())
 
 
-def until(happened: Callable[[], bool], within_s: float) -> bool:
+def watch_until(happened: Callable[[], bool], within_s: float) -> bool:
     """Watch until ``happened`` is true. Returns False where that takes longer than ``within_s``."""
     give_up = time.monotonic() + within_s
     while not happened():
@@ -93,13 +93,13 @@ def turn() -> dict[str, object]:
     for times in seen.values():
         times.clear()
     set_port(True)
-    if not until(calm, limit_s):
+    if not watch_until(calm, limit_s):
         return {"lost": f"within {limit_s:g} s the stream did not come steadily by {first} alone"}
-    until(lambda: False, rng.uniform(0, phase_s))
+    watch_until(lambda: False, rng.uniform(0, phase_s))
     set_port(False)
     take()
     seen[second].clear()
-    took_over = until(lambda: bool(seen[second]), limit_s)
+    took_over = watch_until(lambda: bool(seen[second]), limit_s)
     before = seen[first]
     if not took_over:
         return {"lost": f"within {limit_s:g} s after the failure nothing came by {second}"}

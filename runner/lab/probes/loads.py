@@ -96,9 +96,9 @@ class Network:
                 continue
             name = of[IFLA_IFNAME].rstrip(b"\0").decode()
             names[index] = name
-            ports[name] = counted(of[IFLA_STATS64]) | {"queues": []}
+            ports[name] = port_counts(of[IFLA_STATS64]) | {"queues": []}
         for index, of in self._dump(RTM_GETQDISC, struct.pack("BxxxiIII", 0, 0, 0, 0, 0), 20):
-            if index in names and TCA_STATS2 in of and (queue := disciplined(of)):
+            if index in names and TCA_STATS2 in of and (queue := qdisc_counts(of)):
                 ports[names[index]]["queues"].append(queue)
         return ports
 
@@ -121,7 +121,7 @@ class Network:
                 yield struct.unpack_from("i", body, 4)[0], by_type
 
 
-def counted(stats: bytes) -> dict[str, Any]:
+def port_counts(stats: bytes) -> dict[str, Any]:
     """``packets`` that a port sent, and those that it ``dropped``, by its struct rtnl_link_stats64.
 
     What a card's full ring overran is not in rx_dropped. Drivers count it as missed, as fifo or as over errors, some of
@@ -145,7 +145,7 @@ def attributes(data: bytes) -> dict[int, bytes]:
     return by_type
 
 
-def disciplined(of: Mapping[int, bytes]) -> list[Any]:
+def qdisc_counts(of: Mapping[int, bytes]) -> list[Any]:
     """A queueing discipline: [kind, is it the port's root, packets, drops, packets that had to wait]."""
     stats = attributes(of[TCA_STATS2])
     if TCA_STATS_BASIC not in stats or TCA_STATS_QUEUE not in stats:

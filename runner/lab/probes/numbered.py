@@ -42,7 +42,7 @@ class Heard:
         self.highest = max(self.highest, number)
 
     @property
-    def told(self) -> dict[str, object]:
+    def report(self) -> dict[str, object]:
         """The answer to who asks."""
         missing = sorted({*range(self.highest + 1)} - self.seen)
         return {"got": len(self.seen), "twice": len(self.twice), "late": self.late, "missing": missing}
@@ -70,7 +70,7 @@ def hear(port: int) -> None:
         elif sys.stdin in events:  # what has arrived is told first
             if not sys.stdin.readline():
                 return
-            print(json.dumps(heard.told), flush=True)
+            print(json.dumps(heard.report), flush=True)
             heard, sender, answered = Heard(), None, 0
         if sender and (len(heard.seen) - answered >= EVERY or 0 < silent < SILENT):
             answered = len(heard.seen)
@@ -115,13 +115,13 @@ def say(address: str, port: int) -> None:
     for text in sys.stdin:
         asked = json.loads(text)
         line = NearEnd(address, port)
-        told = looped(line, **asked)
+        told = send_in_window(line, **asked)
         line.settle()
         line.end.close()
         print(json.dumps(told), flush=True)
 
 
-def looped(line: NearEnd, count: int, bytes: int, window: int, absent: list[int]) -> dict[str, float]:
+def send_in_window(line: NearEnd, count: int, bytes: int, window: int, absent: list[int]) -> dict[str, float]:
     """Send no more than ``window`` beyond what the far end has."""
     began, lost, away = time.monotonic(), 0, {*absent}
     passed = 0  # of those that are away

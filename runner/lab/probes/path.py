@@ -53,7 +53,7 @@ def udp(port: int) -> socket.socket:
     return made
 
 
-def received(end: socket.socket) -> tuple[bytes, int, Any]:
+def receive_datagram(end: socket.socket) -> tuple[bytes, int, Any]:
     """A datagram: text, TOS byte, sender."""
     text, extra, _, sender = end.recvmsg(1 << 16, 256)
     tos = [data[0] for level, kind, data in extra if (level, kind) == TOS]
@@ -91,7 +91,7 @@ def answer(ports: list[str]) -> None:
 def reply(end: socket.socket, key: bytes) -> None:
     """Tell the sender of a datagram that begins with the key what was seen of it, with the same TOS byte and at least
     as long."""
-    text, tos, sender = received(end)
+    text, tos, sender = receive_datagram(end)
     if not text.startswith(key):
         return
     end.setsockopt(*TOS, tos)
@@ -109,15 +109,15 @@ def stream(line: socket.socket, key: str) -> None:
         if asked["key"] != key:
             return
         if asked["send_s"]:
-            sent(line, asked["send_s"], asked["max_bps"])
+            send_bytes(line, asked["send_s"], asked["max_bps"])
         else:
-            line.sendall(json.dumps(taken(line)).encode() + b"\n")
+            line.sendall(json.dumps(receive_rate_bps(line)).encode() + b"\n")
 
 
 # --- both -----------------------------------------------------------------------------------------------------
 
 
-def sent(line: socket.socket, seconds: float, max_bps: float) -> None:
+def send_bytes(line: socket.socket, seconds: float, max_bps: float) -> None:
     """Send for so long, then say so."""
     if max_bps:
         line.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("Q", int(max_bps / 8)))
@@ -127,7 +127,7 @@ def sent(line: socket.socket, seconds: float, max_bps: float) -> None:
     line.shutdown(socket.SHUT_WR)
 
 
-def taken(line: socket.socket) -> float:
+def receive_rate_bps(line: socket.socket) -> float:
     """The rate at which bytes came until the other end stopped, bit/s, from the first on."""
     buffer = memoryview(bytearray(len(CHUNK)))
     line.recv_into(buffer)  # the clock starts with the first bytes, which are not counted
@@ -165,7 +165,7 @@ def ask(
 def reaches(address: str, port: str) -> bool:
     """Does that port of the far end answer?"""
     kind, number = port.split("/")
-    return bool(told(address, int(number))) if kind == "udp" else connects(address, int(number))
+    return bool(ask_far_end(address, int(number))) if kind == "udp" else connects(address, int(number))
 
 
 def longest(address: str, port: int, low: int, high: int, wait_s: float) -> int:
@@ -173,7 +173,7 @@ def longest(address: str, port: int, low: int, high: int, wait_s: float) -> int:
     not even ``low``."""
 
     def passes(length: int) -> bool:
-        return bool(told(address, port, length=length - (48 if V6 else 28), wait_s=wait_s))
+        return bool(ask_far_end(address, port, length=length - (48 if V6 else 28), wait_s=wait_s))
 
     if passes(high):
         return high
@@ -185,7 +185,7 @@ def longest(address: str, port: int, low: int, high: int, wait_s: float) -> int:
     return low
 
 
-def told(
+def ask_far_end(
     address: str, port: int, end: socket.socket | None = None, length: int = 0, wait_s: float = PATIENCE_S / 3
 ) -> dict[str, Any]:
     """What the far end saw of a datagram of at least ``length`` bytes; empty where it answers none of three."""
@@ -194,19 +194,19 @@ def told(
     for _ in range(3):
         with suppress(OSError):  # longer than the port's MTU, refused, or nothing came
             here.sendto(KEY.encode().ljust(length, b"\0"), (address, port))
-            seen: dict[str, Any] = json.loads(received(here)[0])
+            seen: dict[str, Any] = json.loads(receive_datagram(here)[0])
             return seen
     return {}
 
 
 def connects(address: str, port: int) -> bool:
     """Does the port accept a TCP connection?"""
-    with suppress(OSError), connected(address, port):
+    with suppress(OSError), connect_tcp(address, port):
         return True
     return False
 
 
-def connected(address: str, port: int, mtu: int = 0) -> socket.socket:
+def connect_tcp(address: str, port: int, mtu: int = 0) -> socket.socket:
     """A TCP connection, from the address behind the comma if there is one, of packets of at most ``mtu`` bytes (0: of
     any). Raises OSError."""
     to, _, own = address.partition(",")
@@ -228,7 +228,7 @@ def translation(address: str, ports: list[int]) -> dict[str, Any]:
     """What a NAT makes of one socket's address and port, seen from two ports of the far end; empty where every datagram
     was lost."""
     with udp(0) as end:
-        answers = [told(address, port, end) for port in ports[:2]]
+        answers = [ask_far_end(address, port, end) for port in ports[:2]]
         seen = [answer["from"] for answer in answers if answer]
         if not seen:
             return {}
@@ -254,7 +254,7 @@ def pings(address: str, port: int) -> dict[str, Any]:
                 sent_at[number] = time.monotonic(), time.time()
                 end.sendto((KEY + number).encode(), (address, port))
             try:
-                text, back, _ = received(end)
+                text, back, _ = receive_datagram(end)
             except TimeoutError:
                 continue
             now, heard = time.monotonic(), json.loads(text)
@@ -274,13 +274,13 @@ def pings(address: str, port: int) -> dict[str, Any]:
 def rate(address: str, port: int, seconds: float, max_bps: float, mtu: int = 0, *, send: bool) -> float:
     """The rate of one TCP connection, bit/s, as the receiver counted it. Its segments fit ``mtu``, both ways: no router
     has to say that they are too long."""
-    with connected(address, port, mtu) as line:
+    with connect_tcp(address, port, mtu) as line:
         line.settimeout(STALLS_S)
         asked = {"key": KEY, "send_s": 0 if send else seconds, "max_bps": max_bps}
         line.sendall(json.dumps(asked).encode() + b"\n")
         if not send:
-            return taken(line)
-        sent(line, seconds, max_bps)
+            return receive_rate_bps(line)
+        send_bytes(line, seconds, max_bps)
         return float(json.loads(line.makefile("rb").readline()))
 
 

@@ -40,7 +40,7 @@ def header_bytes(packet: bytes) -> int:
     return 40 if V6 else (packet[0] & 15) * 4
 
 
-def answered(address: str, length: int) -> bool:
+def echo_passes(address: str, length: int) -> bool:
     """Is one echo in an IP packet of ``length`` bytes answered?"""
     global sequence
     sequence = sequence % 0xFFFF + 1
@@ -71,15 +71,15 @@ def answered(address: str, length: int) -> bool:
 
 
 if sys.argv[1] == "echo":
-    print(sum(answered(sys.argv[2], int(sys.argv[3])) for _ in range(int(sys.argv[4]))))
+    print(sum(echo_passes(sys.argv[2], int(sys.argv[3])) for _ in range(int(sys.argv[4]))))
 else:
     address, low, high = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-    if not any(answered(address, low) for _ in range(2 * ATTEMPTS)):
+    if not any(echo_passes(address, low) for _ in range(2 * ATTEMPTS)):
         print(0)
         sys.exit()
     while low < high:
         middle = (low + high + 1) // 2
-        if any(answered(address, middle) for _ in range(ATTEMPTS)):
+        if any(echo_passes(address, middle) for _ in range(ATTEMPTS)):
             low = middle
         else:
             high = middle - 1

@@ -41,7 +41,7 @@ def checksum(data: bytes) -> int:
     return ~total & 0xFFFF
 
 
-def carried(frame: bytes | bytearray) -> int | None:
+def ip_protocol(frame: bytes | bytearray) -> int | None:
     """The protocol that IP carries; None of MACsec, and of what is the network's own and passes always."""
     if frame[12:14] == ETH_P_IPV6:
         return None if frame[ETHERNET + 6] in OF_THE_NETWORK else frame[ETHERNET + 6]
@@ -58,13 +58,13 @@ def parts(frame: bytes | bytearray) -> tuple[int, int, int]:
     else:
         upper = ETHERNET + (frame[ETHERNET] & 15) * 4
         end = ETHERNET + int.from_bytes(frame[ETHERNET + 2 : ETHERNET + 4], "big")
-    protocol = carried(frame)
+    protocol = ip_protocol(frame)
     if protocol == socket.IPPROTO_TCP:
         return upper, upper + (frame[upper + 12] >> 4) * 4, end
     return upper, upper + HEADER.get(protocol or 0, 0), end
 
 
-def finished(frame: bytearray) -> bytes:
+def fix_checksums(frame: bytearray) -> bytes:
     """The frame with its checksums of IPv4, UDP and TCP made anew; MACsec has none."""
     if frame[12:14] == ETH_P_MACSEC:
         return bytes(frame)
@@ -73,7 +73,7 @@ def finished(frame: bytearray) -> bytes:
     if frame[12:14] == ETH_P_IP:
         frame[ETHERNET + 10 : ETHERNET + 12] = b"\0\0"
         frame[ETHERNET + 10 : ETHERNET + 12] = checksum(bytes(frame[ETHERNET:upper])).to_bytes(2, "big")
-    protocol = carried(frame)
+    protocol = ip_protocol(frame)
     if protocol in (socket.IPPROTO_UDP, socket.IPPROTO_TCP):
         at = upper + (6 if protocol == socket.IPPROTO_UDP else 16)
         frame[at : at + 2] = b"\0\0"
@@ -84,12 +84,12 @@ def finished(frame: bytearray) -> bytes:
     return bytes(frame)
 
 
-def flipped(frame: bytes, turn: int) -> bytes:
+def flip_bit(frame: bytes, turn: int) -> bytes:
     """The frame with one bit of its payload flipped."""
     _, start, end = parts(frame)
     changed = bytearray(frame)
     changed[min(end - 1, start + int((end - start) * PLACES[turn % len(PLACES)]))] ^= 0x40
-    return finished(changed)
+    return fix_checksums(changed)
 
 
 class Splice:
@@ -98,16 +98,16 @@ class Splice:
     def __init__(self, frame: bytes, at: int) -> None:
         upper, start, end = parts(frame)
         self.ports, self.added, self.at = frame[upper : upper + 4], end - start, at
-        self.copy = self.moved(frame, 4, at)
+        self.copy = self.renumber(frame, 4, at)
         self.acknowledged = False
 
     @staticmethod
-    def moved(frame: bytes, field: int, number: int) -> bytes:
+    def renumber(frame: bytes, field: int, number: int) -> bytes:
         """The frame with another number (32 bits) at this offset of its TCP header, and checksums to fit."""
         upper, _, _ = parts(frame)
         changed = bytearray(frame)
         changed[upper + field : upper + field + 4] = (number % 2**32).to_bytes(4, "big")
-        return finished(changed)
+        return fix_checksums(changed)
 
     def after(self, number: int) -> int:
         """How far a number is behind the place where bytes were put in; negative before it (RFC 9293 §3.4)."""
@@ -118,7 +118,7 @@ class Splice:
         upper, _, _ = parts(frame)
         number = int.from_bytes(frame[upper + 4 : upper + 8], "big")
         mine = frame[upper : upper + 4] == self.ports
-        return self.moved(frame, 4, number + self.added) if mine and self.after(number) >= 0 else frame
+        return self.renumber(frame, 4, number + self.added) if mine and self.after(number) >= 0 else frame
 
     def back(self, frame: bytes) -> bytes:
         """A segment from the far end: its acknowledgement is lowered, and noted once it covers what was put in."""
@@ -127,10 +127,10 @@ class Splice:
         if frame[upper : upper + 4] != self.ports[2:] + self.ports[:2] or self.after(number) <= 0:
             return frame
         self.acknowledged |= self.after(number) >= self.added
-        return self.moved(frame, 8, max(self.at, number - self.added))
+        return self.renumber(frame, 8, max(self.at, number - self.added))
 
 
-def opened(interface: str) -> socket.socket:
+def open_socket(interface: str) -> socket.socket:
     """A packet(7) socket that gets every frame of the interface."""
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 * 2**20)
@@ -138,7 +138,7 @@ def opened(interface: str) -> socket.socket:
     return sock
 
 
-near, far = opened(sys.argv[1]), opened(sys.argv[2])
+near, far = open_socket(sys.argv[1]), open_socket(sys.argv[2])
 what, least, turn = "pass", 0, 0
 plan: dict[str, int] = {}
 held: dict[int, bytes] = {}  # by the number that it waits for
@@ -148,11 +148,11 @@ recorded, end_of_stream = b"", 0
 splice: Splice | None = None
 
 
-def marked(frame: bytes) -> bytes:
+def mark_ce(frame: bytes) -> bytes:
     """The IP packet with CE."""
     changed = bytearray(frame)
     changed[ETHERNET + 1] |= 0x30 if frame[12:14] == ETH_P_IPV6 else 3
-    return finished(changed)
+    return fix_checksums(changed)
 
 
 def by_plan(frame: bytes) -> list[bytes]:
@@ -171,7 +171,7 @@ def by_plan(frame: bytes) -> list[bytes]:
 def forward(frame: bytes) -> list[bytes]:
     """What goes on to the far end for a frame from the near one."""
     global recorded, end_of_stream, turn
-    protocol = carried(frame)
+    protocol = ip_protocol(frame)
     if protocol is None and frame[12:14] != ETH_P_MACSEC:
         return [frame]
     tcp = protocol == socket.IPPROTO_TCP
@@ -190,11 +190,11 @@ def forward(frame: bytes) -> list[bytes]:
     if what == "plan":
         return by_plan(frame)
     if what == "mark":
-        return [frame if protocol is None else marked(frame)]
+        return [frame if protocol is None else mark_ce(frame)]
     if what == "repeat":
         sent.append(frame.hex())
         return [frame, frame]
-    changed = flipped(frame, turn) if what == "flip" else finished(bytearray(frame))
+    changed = flip_bit(frame, turn) if what == "flip" else fix_checksums(bytearray(frame))
     turn += 1
     sent.append(changed.hex())
     return [changed]
@@ -202,7 +202,7 @@ def forward(frame: bytes) -> list[bytes]:
 
 def back(frame: bytes) -> list[bytes]:
     """The same for a frame from the far end to the near one."""
-    protocol = carried(frame)
+    protocol = ip_protocol(frame)
     if what == "drop" and (protocol is not None or frame[12:14] == ETH_P_MACSEC):
         return []
     return [splice.back(frame) if splice and protocol == socket.IPPROTO_TCP else frame]

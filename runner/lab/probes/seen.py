@@ -37,7 +37,7 @@ def text_of(path: str) -> str:
         return ""
 
 
-def said(*argv: str) -> tuple[str, str]:
+def run_tool(*argv: str) -> tuple[str, str]:
     """What a command says, without the keys of xfrm, and what it complains of."""
     if shutil.which(argv[0], path=PATH) is None:
         return "", f"{argv[0]} is not installed"
@@ -66,7 +66,7 @@ def families() -> set[str]:
 # --- programs -------------------------------------------------------------------------------------------------
 
 
-def here() -> Iterator[int]:
+def own_processes() -> Iterator[int]:
     """The processes of this network namespace. A container's are its own."""
     mine = os.stat("/proc/self/ns/net").st_ino
     for number in filter(str.isdigit, os.listdir("/proc")):
@@ -128,7 +128,7 @@ def words_of(argv: list[str]) -> Iterator[tuple[str, str]]:
         yield name, " ".join(values)
 
 
-def told(lines: list[str], tells: list[str]) -> list[str]:
+def select_lines(lines: list[str], tells: list[str]) -> list[str]:
     """The lines whose first word is one of these; all of them for "*"."""
     kept = []
     for line in lines:
@@ -138,7 +138,7 @@ def told(lines: list[str], tells: list[str]) -> list[str]:
     return kept
 
 
-def configured(pid: int, argv: list[str], config: dict[str, list[str]]) -> tuple[list[str], list[str]]:
+def config_lines(pid: int, argv: list[str], config: dict[str, list[str]]) -> tuple[list[str], list[str]]:
     """The lines of a program's configuration, and the files that cannot be read."""
     paths = [
         place.replace("{}", value.split(" ")[0])
@@ -173,14 +173,14 @@ def process(pid: int, programs: dict[str, Any], ends: dict[str, str]) -> dict[st
     lines: list[str] = []
     files: list[str] = []
     with suppress(*GONE):
-        lines, files = configured(pid, argv, config)
+        lines, files = config_lines(pid, argv, config)
     options = [value if option == "o" else f"{option} {value}".strip() for option, value in words_of(argv) if option]
     return {
         "pid": pid,
         "name": name,
         "devices": devices,
         "sockets": sorted({ends[inode] for inode in inodes if inode in ends}),
-        "told": told([*options, *lines], tells),
+        "told": select_lines([*options, *lines], tells),
         "closed": closed + files,
     }
 
@@ -191,13 +191,13 @@ def process(pid: int, programs: dict[str, Any], ends: dict[str, str]) -> dict[st
 def policers() -> dict[str, list[int]]:
     """Port -> [packets that its policers took, packets that they dropped], of the filters where packets come in."""
     found = {}
-    for line in said("tc", "qdisc", "show")[0].splitlines():
+    for line in run_tool("tc", "qdisc", "show")[0].splitlines():
         if match := re.match(r"qdisc (?:ingress|clsact) \S+ dev (\S+)", line):
-            found[match[1]] = policed(said("tc", "-s", "filter", "show", "dev", match[1], "ingress")[0])
+            found[match[1]] = policer_counts(run_tool("tc", "-s", "filter", "show", "dev", match[1], "ingress")[0])
     return {port: counts for port, counts in found.items() if counts[0]}
 
 
-def policed(shown: str) -> list[int]:
+def policer_counts(shown: str) -> list[int]:
     """[packets taken, packets dropped] of all policers that tc(8) shows."""
     counts = [
         re.search(r"Sent \d+ bytes (\d+) pkts? \(dropped (\d+)", part) for part in re.split(r"\bpolice 0x", shown)[1:]
@@ -229,15 +229,18 @@ def everything(signs: dict[str, Any]) -> dict[str, Any]:
     lacks = [] if os.geteuid() == 0 else ["it is not root there: it sees neither IPsec's states nor others' programs"]
     ends = sockets()
     processes = []
-    for pid in here():
+    for pid in own_processes():
         with suppress(*GONE):
             if pid != os.getpid() and (one := process(pid, signs["programs"], ends)):
                 processes.append(one)
-    links, complaint = said("ip", "-d", "-j", "addr", "show")
+    links, complaint = run_tool("ip", "-d", "-j", "addr", "show")
     lacks += [complaint] if complaint else []
     states = policies = ""
     if NETLINK_XFRM in families() and os.geteuid() == 0:
-        states, policies = said("ip", "-s", "xfrm", "state")[0], said("ip", "xfrm", "policy", "list", "nosock")[0]
+        states, policies = (
+            run_tool("ip", "-s", "xfrm", "state")[0],
+            run_tool("ip", "xfrm", "policy", "list", "nosock")[0],
+        )
     ports = json.loads(links or "[]")
     answers = []
     for kind, name, argv, tells in signs["asks"]:
@@ -245,8 +248,10 @@ def everything(signs: dict[str, Any]) -> dict[str, Any]:
         held = [device for one in processes if one["name"] == name for device in one["devices"]]
         running = any(one["name"] == name for one in processes)
         for device in (of_kind + held) if "{device}" in argv else [""] if running or of_kind else []:
-            shown, complaint = said(*(word.replace("{device}", device) for word in argv))
-            answers.append({"argv": argv[:2], "device": device, "name": name, "told": told(shown.splitlines(), tells)})
+            shown, complaint = run_tool(*(word.replace("{device}", device) for word in argv))
+            answers.append(
+                {"argv": argv[:2], "device": device, "name": name, "told": select_lines(shown.splitlines(), tells)}
+            )
             lacks += [complaint] if complaint else []
     return {
         "host": os.uname().nodename,
@@ -259,7 +264,7 @@ def everything(signs: dict[str, Any]) -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "root": os.geteuid() == 0,
         "links": ports,
-        "routes": json.loads(said("ip", "-4", "-j", "route", "show", "table", "all")[0] or "[]"),
+        "routes": json.loads(run_tool("ip", "-4", "-j", "route", "show", "table", "all")[0] or "[]"),
         "processes": processes,
         "answers": answers,
         "states": xfrm(states),

@@ -23,7 +23,7 @@ AT_ONCE = 1024
 datagram = bytearray(65536)
 
 
-def dropped(sock: socket.socket) -> int:
+def drop_count(sock: socket.socket) -> int:
     """How many datagrams the socket has dropped so far."""
     counters: tuple[int, ...] = COUNTERS.unpack(sock.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, COUNTERS.size))
     return counters[DROPS]
@@ -54,8 +54,8 @@ def trial(sock: socket.socket) -> dict[str, int]:
             words = sys.stdin.readline().split()
             sent, end = (int(words[1]) if words else 0), now
             asked.unregister(sys.stdin)
-        if sent >= 0 and (received + dropped(sock) >= sent or now > end + GRACE_S):
-            return {"received": received, "dropped": dropped(sock)}
+        if sent >= 0 and (received + drop_count(sock) >= sent or now > end + GRACE_S):
+            return {"received": received, "dropped": drop_count(sock)}
 
 
 if __name__ == "__main__":

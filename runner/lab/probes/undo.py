@@ -78,7 +78,7 @@ class Owned:
                     self.keep(path_of(key))
         elif argv[0] in OF_THE_NETWORK and argv not in self.undo:
             command = lists(argv)
-            if not command or not told(command):
+            if not command or not listing(command):
                 self.undo.append(argv)
 
     def keep(self, path: str) -> None:
@@ -96,12 +96,12 @@ class Owned:
 
     def take_back(self) -> list[str]:
         """Take all of it back, the last first. Returns what is left, in words."""
-        return [left for argv in reversed(self.undo) if (left := removed(argv))] + self.restore()
+        return [left for argv in reversed(self.undo) if (left := try_removal(argv))] + self.restore()
 
     def restore(self) -> list[str]:
         """Give the sysctls back the values that they had, but for those that somebody else has changed since."""
         now = values(each for path in self.was for each in family(path))
-        want = {path: self.before(path, there) for path, there in now.items()}
+        want = {path: self.value_before(path, there) for path, there in now.items()}
         for path in sorted(want, key=urgency):
             if values([path]).get(path) != want[path]:
                 put(path, want[path])
@@ -110,7 +110,7 @@ class Owned:
             f"{path}: should be {want[path]!r}, is {there!r}" for path, there in after.items() if there != want[path]
         ]
 
-    def before(self, path: str, now: str) -> str:
+    def value_before(self, path: str, now: str) -> str:
         """What the sysctl would be without vpneval. A port that came meanwhile has the default that vpneval had set."""
         source, port = path, path.split("/")[-2]
         if path not in self.was and port not in (*self.ports, "all", "default"):
@@ -166,7 +166,7 @@ def lists(argv: Sequence[str]) -> str:
     return " ".join(argv).replace(f" {verb} ", " show ", 1)
 
 
-def removed(argv: list[str]) -> str:
+def try_removal(argv: list[str]) -> str:
     """Run a command that removes something. Returns why it is still there; empty where it is gone."""
     why = ""
     for attempt in range(ATTEMPTS):
@@ -188,7 +188,7 @@ def removed(argv: list[str]) -> str:
 # --- what others change ---------------------------------------------------------------------------------------
 
 
-def told(command: str) -> str | None:
+def listing(command: str) -> str | None:
     """The output of a command that lists something; None where it fails, or this machine has no such command. On a busy
     machine it may lack what changes while it is read."""
     with suppress(OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
@@ -200,15 +200,15 @@ def told(command: str) -> str | None:
 def state() -> State:
     """The machine's network now; without the kinds that cannot be read."""
     lists = [(kind, says, command) for kind, (says, *commands) in LISTS.items() for command in commands]
-    shown = {f"{kind} {command}": (says, told(command)) for kind, says, command in lists}
-    found = {kind: named(says, text) for kind, (says, text) in shown.items() if text is not None}
-    if (rules := told("nft -s list ruleset")) is not None:
+    shown = {f"{kind} {command}": (says, listing(command)) for kind, says, command in lists}
+    found = {kind: lines_by_name(says, text) for kind, (says, text) in shown.items() if text is not None}
+    if (rules := listing("nft -s list ruleset")) is not None:
         found["nft"] = tables(rules)
     iptables = legacy("iptables", "ip") | legacy("ip6tables", "ip6")
     return found | {"iptables": iptables, "sysctl": sysctls()}
 
 
-def named(says: str, shown: str) -> dict[str, str]:
+def lines_by_name(says: str, shown: str) -> dict[str, str]:
     """Name -> all that is said of it, by the regular expression of a line; its first group is the name."""
     found: dict[str, str] = {}
     for line in sorted(VOLATILE.sub("", line) for line in shown.splitlines()):
@@ -246,12 +246,12 @@ def tables(shown: str) -> dict[str, str]:
 def legacy(tool: str, names: str) -> dict[str, str]:
     """The tables of the older firewall, without counters. Only where it is in use: to ask would bring it into use."""
     used = values([f"/proc/net/{names}_tables_names"])
-    shown = told(f"{tool}-legacy-save") if any(used.values()) else None
+    shown = listing(f"{tool}-legacy-save") if any(used.values()) else None
     each = re.split(r"^\*", re.sub(r"^#.*\n|\[\d+:\d+\]", "", shown or "", flags=re.MULTILINE), flags=re.MULTILINE)
     return {f"{tool} {text.partition(chr(10))[0]}": text for text in each[1:]}
 
 
-def changed(before: State, now: State) -> dict[str, int]:
+def count_changes(before: State, now: State) -> dict[str, int]:
     """How many of each kind have changed, where both could be read."""
     counts: Counter[str] = Counter()
     for each in before.keys() & now.keys():
@@ -290,7 +290,7 @@ def guard() -> None:
     if left := owned.take_back():
         os.write(2, ("; ".join(left) + "\n").encode())
     with suppress(OSError):  # nobody listens any more
-        os.write(1, (json.dumps({"changed": changed(before, state())}) + "\n").encode())
+        os.write(1, (json.dumps({"changed": count_changes(before, state())}) + "\n").encode())
     os._exit(1 if left else min(1, abs(os.waitstatus_to_exitcode(status))))
 
 

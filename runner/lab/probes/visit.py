@@ -227,7 +227,7 @@ class Far:
         try:
             mine = self.streams(visitor, streams)
             line.say(ready=True)
-            while (asked := self.asked(line)) is not None:
+            while (asked := self.next_visit(line)) is not None:
                 self.visit(line, mine, asked)
         except (OSError, ValueError) as error:
             with contextlib.suppress(OSError):
@@ -242,7 +242,7 @@ class Far:
                 raise OSError("not all connections of the visit came")
             return Streams([self.waiting.pop((visitor, n)) for n in range(streams)])
 
-    def asked(self, line: Line) -> dict[str, Any] | None:
+    def next_visit(self, line: Line) -> dict[str, Any] | None:
         """The next visit, however long it takes to come; None at the end of the line."""
         line.connection.settimeout(None)
         asked: dict[str, Any] | None = json.loads(line.file.readline() or "null")
@@ -305,12 +305,12 @@ class Near:
             line.say(do="pump", payload=payload, rate_bps=rate_bps, control=control)
             counts = mine.sink(asked["warm_s"], asked["slice_s"])
             line.say(stop=True)
-            totals = self.stopped(line, mine)
+            totals = self.receive_rest(line, mine)
             carried, again, used = sum(mine.received) - counts["since"], totals["retransmits"], totals["control"]
         told = {"carried_bytes": carried, "retransmits": again, "congestion_control": used}
         return {"bytes": counts["bytes"], "seconds": counts["seconds"]} | told
 
-    def stopped(self, line: Line, mine: Streams) -> dict[str, Any]:
+    def receive_rest(self, line: Line, mine: Streams) -> dict[str, Any]:
         """Receive until the sender says how much it has sent, then receive the rest. Returns what the sender said."""
         end = time.monotonic() + PATIENCE_S
         while line.silent():

@@ -67,7 +67,7 @@ def waiting() -> Iterator[tuple[float, bytes]]:
             yield second + fraction / 1e6, frame
 
 
-def carried(frame: bytes) -> int:
+def ip_protocol(frame: bytes) -> int:
     """The protocol that IP carries in this frame. Before ICMPv6's reports on groups stands a hop-by-hop header (RFC
     3810 §5)."""
     protocol = frame[IP_PROTOCOL[frame[12:14]]]
@@ -103,6 +103,6 @@ if len(sys.argv) > 2:
             file.write(struct.pack("<IIII", int(second), int(fraction * 1e6), len(frame), len(frame)) + frame)
 _, dropped = struct.unpack("@II", packets.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
 seen = [place is not None for place in where]
-in_ip = {carried(frame) for _, frame in frames if frame[12:14] in IP_PROTOCOL and len(frame) > 23}
+in_ip = {ip_protocol(frame) for _, frame in frames if frame[12:14] in IP_PROTOCOL and len(frame) > 23}
 found = {"frames": len(frames), "bytes": captured, "lost": dropped + cut, "seen": seen, "where": where}
 print(json.dumps({**found, "protocols": sorted(in_ip - OF_THE_NETWORK)}))

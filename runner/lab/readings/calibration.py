@@ -19,7 +19,7 @@ from typing import Any
 from runner.data.errors import CommandError
 from runner.lab import probes
 from runner.lab.node import Node
-from runner.lab.probes.costs import TIMES, costs, each
+from runner.lab.probes.costs import TIMES, call_us, costs
 
 HOST = "VPNEVAL_HOST_CALIBRATION"  # set inside a guest: what its host asks, as JSON
 PROTOCOLS = Path("/proc/net/protocols")
@@ -62,7 +62,7 @@ def _aes_kb_us() -> float:
         cipher.bind(("skcipher", "cbc(aes)"))
         cipher.setsockopt(socket.SOL_ALG, socket.ALG_SET_KEY, bytes(16))
         with cipher.accept()[0] as requests:
-            longer, shorter = (each(partial(_encrypt, requests, kb), TIMES // 10) for kb in (LONG_KB, 1))
+            longer, shorter = (call_us(partial(_encrypt, requests, kb), TIMES // 10) for kb in (LONG_KB, 1))
     return (longer - shorter) / (LONG_KB - 1)
 
 

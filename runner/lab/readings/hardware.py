@@ -40,7 +40,7 @@ def hardware(lab: Lab) -> dict[str, dict[str, Any]]:
     ports of all of them, "gw1 wan0"; else a machine has the name of its node, and its own ``calibration``."""
     found = {}
     for name, node in lab.nodes.items():
-        look = looked(node)
+        look = read_files(node)
         with understood(name):
             found[name] = machine_of(look) | {"ports": ports_of(look)}
         if not lab.shared_kernel and (costs := costs_of(node)):
@@ -51,7 +51,7 @@ def hardware(lab: Lab) -> dict[str, dict[str, Any]]:
     return found
 
 
-def looked(node: Node) -> dict[str, list[str]]:
+def read_files(node: Node) -> dict[str, list[str]]:
     """The output of LOOK on a node, file -> lines; the kernel's release is under "kernel", the cores it may use under
     "cores"."""
     kernel, *lines = node.run("sh", "-c", LOOK, check=False).stdout.splitlines() or [UNKNOWN]

@@ -9,7 +9,7 @@ from typing import Any
 
 from runner.data.loads import CoreLoad, MachineLoad, PortLoad, ProcessLoad, QuotaLoad, ThreadLoad
 from runner.lab.node.answers import understood
-from runner.lab.node.probing import asked, probe
+from runner.lab.node.probing import ask_probe, probe
 from runner.lab.probes.loads import Reader
 from runner.lab.shape.site_to_site import Lab
 
@@ -38,7 +38,7 @@ def reading(lab: Lab) -> Iterator[Callable[[], dict[str, Reading]]]:
         probes = {
             name: stack.enter_context(probe(node, "loads", name, ready="ready")) for name, node in lab.nodes.items()
         }
-        yield lambda: {name: asked(running, "loads", {}, PATIENCE_S) for name, running in probes.items()}
+        yield lambda: {name: ask_probe(running, "loads", {}, PATIENCE_S) for name, running in probes.items()}
 
 
 class LoadWatch:
@@ -56,7 +56,7 @@ class LoadWatch:
                 sums.add(before[name], after[name])
             sums.carried_bytes += carried_bytes
 
-    def found(self) -> list[MachineLoad]:
+    def machine_loads(self) -> list[MachineLoad]:
         """The load of each machine; none where nothing was added."""
         loads = []
         for name, sums in self._machines.items():

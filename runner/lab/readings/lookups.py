@@ -51,7 +51,7 @@ def lacks() -> str:
 
 
 @contextmanager
-def traced(tos: int) -> Iterator[Callable[[], list[Lookup]]]:
+def trace_lookups(tos: int) -> Iterator[Callable[[], list[Lookup]]]:
     """Trace this kernel's lookups for this type of service, and those for what a node sends itself, while the block
     runs; the function that it gets returns those so far, and raises MeasurementError where they were too many to be
     kept. Waits while another vpneval traces here: a lookup does not say in whose lab it is. Raises MeasurementError
@@ -66,21 +66,21 @@ def traced(tos: int) -> Iterator[Callable[[], list[Lookup]]]:
     except OSError as error:
         raise MeasurementError(f"route lookups cannot be traced: {error}") from error
 
-    def seen() -> list[Lookup]:
+    def lookups_so_far() -> list[Lookup]:
         overrun = [re.search(r"overrun: (\d+)", stats.read_text()) for stats in own.glob("per_cpu/cpu*/stats")]
         if any(int(lost[1]) for lost in overrun if lost):
             raise MeasurementError("others look up too many routes here: let nothing else run on this machine")
-        return parsed((own / "trace").read_text())
+        return parse_trace((own / "trace").read_text())
 
     try:
-        yield seen
+        yield lookups_so_far
     finally:
         (own / EVENT / "enable").write_text("0")
         own.rmdir()
         os.close(folder)  # and the lock with it
 
 
-def parsed(trace: str) -> list[Lookup]:
+def parse_trace(trace: str) -> list[Lookup]:
     """The lookups in a trace that found a route."""
     return [
         Lookup(int(line["thread"]), int(line["iif"]), line["source"], line["to"], int(line["tos"]), line["device"])

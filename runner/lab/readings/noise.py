@@ -50,18 +50,18 @@ def snapshot(
     return NoiseSnapshot(ticks, sum(throttled) if throttled else None, _elsewhere(lab, known) if lab else {})
 
 
-def since(before: NoiseSnapshot, root: Path = Path("/"), lab: Lab | None = None) -> Noise:
+def noise_since(before: NoiseSnapshot, root: Path = Path("/"), lab: Lab | None = None) -> Noise:
     """The noise between ``before`` and now."""
     now = snapshot(root, lab, before.machines)
     machines = {
-        name: _between(before.machines[name], machine)
+        name: _noise_between(before.machines[name], machine)
         for name, machine in now.machines.items()
         if name in before.machines
     }
-    return _between(before, now).model_copy(update={"clock_ratio": _clock_ratio(root), "machines": machines})
+    return _noise_between(before, now).model_copy(update={"clock_ratio": _clock_ratio(root), "machines": machines})
 
 
-def _between(before: NoiseSnapshot, now: NoiseSnapshot) -> Noise:
+def _noise_between(before: NoiseSnapshot, now: NoiseSnapshot) -> Noise:
     steal = iowait = None
     if before.ticks and now.ticks and sum(now.ticks) > sum(before.ticks):
         # user, nice, system, idle, iowait, irq, softirq, steal; guest time is within user

@@ -14,9 +14,9 @@ from typing_extensions import TypedDict
 from runner.data.errors import MeasurementError
 from runner.lab import probes
 from runner.lab.node import PATIENCE, LabNode
-from runner.lab.node.answers import Address, checked, not_understood, number
+from runner.lab.node.answers import Address, not_understood, number, validate_answer
 from runner.lab.node.lines import json_of
-from runner.lab.node.probing import asked, probe
+from runner.lab.node.probing import ask_probe, probe
 from runner.lab.shape.site import Site, ip_version
 
 HEADERS_BYTES = {4: 28, 6: 48}  # IP and ICMP
@@ -111,7 +111,7 @@ def look(
         said = json_of(done.stdout)
     except ValueError:
         raise not_understood(near.name, f"its probe of the path says {done.stdout[:80]!r}") from None
-    return checked(f"{near.name} or {far.name}", FINDINGS, said)
+    return validate_answer(f"{near.name} or {far.name}", FINDINGS, said)
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def answering(far: LabNode, to: str, *ports: str) -> Iterator[str]:
     """Let the far end answer on these ports of its own network to those who know the key, a line, which is yielded."""
     key = secrets.token_hex(8)
     with probe(far, "path", "answer", f"{ip_version(to.partition(',')[0])}", *ports, ready="ready") as running:
-        asked(running, "path", {"key": key}, BEGINS_WITHIN_S)
+        ask_probe(running, "path", {"key": key}, BEGINS_WITHIN_S)
         yield key + "\n"
 
 

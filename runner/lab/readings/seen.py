@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from runner.data.errors import CannotRunHere
 from runner.lab import probes
-from runner.lab.node.answers import Interface, Link, Route, Word, checked, not_understood
+from runner.lab.node.answers import Interface, Link, Route, Word, not_understood, validate_answer
 from runner.lab.node.lines import json_of
 
 Line = Annotated[str, StringConstraints(max_length=4096)]
@@ -73,12 +73,12 @@ SEEN, COUNTERS = TypeAdapter(Seen), TypeAdapter(Counters)
 
 def everything(node: Any, signs: Mapping[str, Any]) -> Seen:
     """The gateway ``node``, by the ``signs`` of the VPNs (see the probe). Raises CannotRunHere."""
-    return checked(node.name, SEEN, _answer(node, "everything", json.dumps(signs)))
+    return validate_answer(node.name, SEEN, _answer(node, "everything", json.dumps(signs)))
 
 
 def counters(node: Any) -> Counters:
     """The counters of ``node`` now. Raises CannotRunHere."""
-    return checked(node.name, COUNTERS, _answer(node, "counters"))
+    return validate_answer(node.name, COUNTERS, _answer(node, "counters"))
 
 
 def _answer(node: Any, *argv: str) -> Any:

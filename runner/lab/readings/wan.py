@@ -35,7 +35,7 @@ def verify(lab: Lab, wanted: Conditions) -> str:
     parts = []
     near, far = lab.gateway(lab.sites[0]), lab.sites[-1].wan_address
     if wanted.impaired or wanted.mtu_bytes != Conditions.mtu_bytes:
-        parts.append(_pinged(lab, wanted))
+        parts.append(_check_ping(lab, wanted))
     full = wanted.mtu_bytes - HEADERS_BYTES[ip_version(far)]
     fits = near.run("ping", "-c3", "-W3", "-i0.2", "-Mdo", f"-s{full}", far, check=False).code
     longer = near.run("ping", "-c1", "-W1", "-Mdo", f"-s{full + 1}", far, check=False).code
@@ -46,7 +46,7 @@ def verify(lab: Lab, wanted: Conditions) -> str:
     return ", ".join(parts)
 
 
-def _pinged(lab: Lab, wanted: Conditions) -> str:
+def _check_ping(lab: Lab, wanted: Conditions) -> str:
     """Round-trip time and loss of a thousand pings."""
     near, far = lab.gateway(lab.sites[0]), lab.sites[-1].wan_address
     count = PINGS if wanted.loss_ratio else 40

@@ -33,7 +33,7 @@ def default(node: LabNode) -> str:
     return by_route[1] if by_route else node.run("sysctl", "-n", SYSCTL, check=False).stdout.strip()
 
 
-def refused(hosts: Iterable[LabNode], name: str) -> Unsupported | None:
+def control_refusal(hosts: Iterable[LabNode], name: str) -> Unsupported | None:
     """Why a connection between the hosts cannot have it, None where it can. A live probe, which loads its module."""
     for host in hosts:
         there = host.run("sysctl", "-n", "net.ipv4.tcp_available_congestion_control", check=False).stdout.split()

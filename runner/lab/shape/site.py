@@ -98,7 +98,7 @@ class BarePath:
     links: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def beside(me: Site, name: str) -> Site:
+def helper_site(me: Site, name: str) -> Site:
     """The node ``name`` that a VPN needs beside its gateways (``Vpn.beside``), at its address on the WAN of ``me``. No
     network is behind it."""
     address = f"2001:db8::{BESIDE}" if me.path_version == 6 else f"192.168.0.{BESIDE}"
@@ -110,7 +110,7 @@ def ip_version(address: str) -> int:
     return 6 if ":" in address else 4
 
 
-def bracketed(address: str) -> str:
+def bracket_address(address: str) -> str:
     """An address as it stands before ":PORT": IPv6 in brackets (RFC 3986 §3.2.2)."""
     return f"[{address}]" if ":" in address else address
 

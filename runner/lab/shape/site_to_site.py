@@ -261,7 +261,7 @@ def forwards(gateway: LabNode, *ports: str) -> None:
 
 def check_alive(lab: Lab) -> None:
     """Raise LabError if a node is gone: the lab is broken, whatever the VPN does."""
-    if lost := [why for node in lab.nodes.values() if (why := node.lost())]:
+    if lost := [why for node in lab.nodes.values() if (why := node.why_ended())]:
         raise LabError("; ".join(lost))
 
 

@@ -23,7 +23,7 @@ NETEM = ("netem", "delay", "1ms")
 PROGRAM = f"{probes.FOLDER}/distance.py"
 
 
-def unsupported(lab: Lab, wanted: Conditions) -> Unsupported | None:
+def conditions_refusal(lab: Lab, wanted: Conditions) -> Unsupported | None:
     """Why this lab's WAN cannot have these conditions, None where it can. A live probe; the reason is the kernel's."""
     if wanted == Conditions():
         return None
@@ -98,7 +98,7 @@ def _put_apart(lab: Lab, wanted: Conditions) -> None:
     wan.write(PROGRAM, probes.source("distance"), mode=0o644)
     conditions = (f"{value:g}" for value in (wanted.delay_ms, wanted.jitter_ms, wanted.loss_ratio))
     wan.spawn("python3", "-IS", PROGRAM, "gw1", "far", *conditions, log="distance")
-    wait_until(lambda: "far apart" in wan.logged("distance"), "the WAN's distance")
+    wait_until(lambda: "far apart" in wan.read_log("distance"), "the WAN's distance")
     # A new port passes its first packets up to a second later than ip(8) says (net/core/link_watch.c).
     ping = ("ping", "-c1", f"-W{math.ceil(1 + 2 * wanted.delay_ms / 1e3)}", lab.sites[-1].wan_address)
     gateway = lab.gateway(lab.sites[0])

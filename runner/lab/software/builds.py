@@ -44,7 +44,7 @@ class Build:
     data: bytes = field(repr=False)
 
 
-def asked(text: str) -> tuple[str, str, Path]:
+def parse_build(text: str) -> tuple[str, str, Path]:
     """``wireguard_go@old=./a`` as VPN, name of the build, and path. Raises UsageError."""
     left, equals, path = text.partition("=")
     vpn, at, name = left.partition("@")

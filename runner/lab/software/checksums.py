@@ -14,7 +14,7 @@ from pathlib import Path
 
 from runner.data.errors import LabError, VpnevalError
 from runner.lab.software import layers
-from runner.lab.software.image import NODE_TOOLS, Image, inside
+from runner.lab.software.image import NODE_TOOLS, Image, resolve_inside
 
 STATUS = "var/lib/dpkg/status"
 SHOWN = 3  # damaged files in a sentence
@@ -29,7 +29,7 @@ def damage(images: Iterable[Image], packages: Iterable[str], layer: str = "") ->
         if image.root == Path("/") or not (image.root / STATUS).is_file():  # the latter: it is on another machine
             continue
         mended = f"Rebuild it with: vpneval image {image.name} --rebuild"
-        if found := _damaged(image.root, wanted):
+        if found := _find_damage(image.root, wanted):
             more = f", and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
             return f"the lab image at {image.root} is damaged: {'; '.join(found[:SHOWN])}{more}. {mended}"
         if layer and not _unpacks(tar := layers.locate(layer, image.name)):
@@ -50,9 +50,9 @@ def damage_told(*images: Image | None) -> Iterator[None]:
 
 
 @cache
-def _damaged(root: Path, packages: tuple[str, ...]) -> tuple[str, ...]:
+def _find_damage(root: Path, packages: tuple[str, ...]) -> tuple[str, ...]:
     """What ``dpkg --verify`` would say of the packages and their dependencies, in sentences (dpkg(1), md5sums)."""
-    diverted = _diverted(root / "var/lib/dpkg/diversions")
+    diverted = _diverted_files(root / "var/lib/dpkg/diversions")
     return tuple(
         sentence for package in _with_dependencies(root, packages) for sentence in _of_package(root, package, diverted)
     )
@@ -64,7 +64,7 @@ def _of_package(root: Path, package: str, diverted: frozenset[str]) -> tuple[str
     for sums in [*info.glob(f"{package}.md5sums"), *info.glob(f"{package}:*.md5sums")]:
         for line in sums.read_text(errors="replace").splitlines():
             digest, _, name = line.partition("  ")
-            file = inside(root, Path("/", name))
+            file = resolve_inside(root, Path("/", name))
             if f"/{name}" in diverted:
                 continue
             if file is None or not file.is_file():
@@ -111,7 +111,7 @@ def _names(relations: str) -> Iterator[str]:
             yield word[1]
 
 
-def _diverted(diversions: Path) -> frozenset[str]:
+def _diverted_files(diversions: Path) -> frozenset[str]:
     """The files in the place of which a package has put its own (dpkg-divert(1)): original, new, package."""
     return frozenset(diversions.read_text().splitlines()[::3]) if diversions.exists() else frozenset()
 

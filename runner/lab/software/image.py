@@ -115,7 +115,7 @@ def check(name: str, root: Path) -> Image:
         raise CannotRunHere(
             f"the lab image at {root} was changed after it was built. Rebuild it with: vpneval image {name} --rebuild"
         )
-    if damage := damaged(root):
+    if damage := find_damage(root):
         raise CannotRunHere(
             f"the lab image at {root} is damaged: {'; '.join(damage)}. Rebuild it with: vpneval image {name} --rebuild"
         )
@@ -130,12 +130,12 @@ def packages_of(name: str) -> dict[str, str] | None:
         return None
 
 
-def damaged(root: Path) -> list[str]:
+def find_damage(root: Path) -> list[str]:
     """Sentences about the programs that every node needs, and that are missing in a root file system or are not what
     their package brought."""
     sentences, packed = [], _packed_md5(root)
     for tool, package in NODE_TOOLS.items():
-        places = [inside(root, Path("/", folder, tool)) for folder in ("usr/bin", "usr/sbin", "bin", "sbin")]
+        places = [resolve_inside(root, Path("/", folder, tool)) for folder in ("usr/bin", "usr/sbin", "bin", "sbin")]
         file = next((place for place in places if place and place.is_file()), None)
         if file is None or not file.stat().st_mode & 0o100:
             sentences.append(f"{tool} (package {package}) is missing")
@@ -146,7 +146,7 @@ def damaged(root: Path) -> list[str]:
     return sentences
 
 
-def inside(root: Path, path: Path) -> Path | None:
+def resolve_inside(root: Path, path: Path) -> Path | None:
     """The real place of ``path`` of a root file system, its links followed as a process in it would; None where there
     is none."""
     here, left, links = root, list(path.parts[1:]), 0

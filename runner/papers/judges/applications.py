@@ -13,10 +13,10 @@ APART = "functions_apart"
 def none_does(data: Data) -> Judgement:
     """No VPN protects one application's packets otherwise than another's."""
 
-    def of(vpn: str) -> Judgement:
-        return share_of(*tries(data.blocks(APART, vpn)), NEVER).of(vpn)
+    def share_that_does(vpn: str) -> Judgement:
+        return share_of(*tries(data.blocks(APART, vpn)), NEVER).with_systems(vpn)
 
-    return all_of({vpn: partial(of, vpn) for vpn in data.vpns(APART)})
+    return all_of({vpn: partial(share_that_does, vpn) for vpn in data.vpns(APART)})
 
 
 FINDINGS = (

@@ -30,7 +30,7 @@ GENERIC, QEMU = HERE.changed(kernel="uml"), HERE.changed(kernel="qemu")
 SEPARATE = ("camellia-128-cbc", "blowfish-128-cbc", "cast-128-cbc", "3des-cbc")
 
 
-def at(vpn: str, cipher: str, length: str, integrity: str = "hmac-sha256") -> At:
+def cipher_cell(vpn: str, cipher: str, length: str, integrity: str = "hmac-sha256") -> At:
     """The cell of a cipher at one packet length in bytes of IP, with SHA-256 where it takes a separate integrity."""
     return At(vpn, {"cipher": cipher, "integrity": "aead" if cipher in AEAD else integrity, "packet_bytes": length})
 
@@ -40,7 +40,7 @@ def shortest(vpn: str, data: Data) -> str:
     return SHORTEST if SHORTEST in data.levels("packet_bytes", vpn) else "64"
 
 
-def each(
+def ipsec_finding(
     name: str,
     claim: str,
     judge: claims.Judge,
@@ -72,20 +72,24 @@ def fastest(vpn: str, data: Data) -> Judgement:
     1.04 (B)."""
     others = [c for c in data.levels("cipher", vpn) if c not in UNENCRYPTED and "gcm" not in c] or [CBC]
     short = shortest(vpn, data)
-    return against(data, {cipher: (at(vpn, GCM, short), at(vpn, cipher, short)) for cipher in others})
+    return against(data, {cipher: (cipher_cell(vpn, GCM, short), cipher_cell(vpn, cipher, short)) for cipher in others})
 
 
 def aes_fastest(vpn: str, data: Data) -> Judgement:
     """AES-128-CBC over each other cipher with a separate integrity, with the shortest packets. The paper prints no
     number."""
     short = shortest(vpn, data)
-    return against(data, {cipher: (at(vpn, CBC, short), at(vpn, cipher, short)) for cipher in SEPARATE})
+    return against(
+        data, {cipher: (cipher_cell(vpn, CBC, short), cipher_cell(vpn, cipher, short)) for cipher in SEPARATE}
+    )
 
 
 def key_length(vpn: str, data: Data) -> Judgement:
     """256 over 128 bits, with the shortest packets, within 10 % of 1. The paper prints no number."""
     short, ciphers = shortest(vpn, data), ("aes-256-cbc", "aes-256-gcm")
-    pairs = {long: (at(vpn, long, short), at(vpn, long.replace("256", "128"), short)) for long in ciphers}
+    pairs = {
+        long: (cipher_cell(vpn, long, short), cipher_cell(vpn, long.replace("256", "128"), short)) for long in ciphers
+    }
     return against(data, pairs, close(0.1))
 
 
@@ -93,38 +97,43 @@ def md5(vpn: str, data: Data) -> Judgement:
     """HMAC-MD5 over SHA-1 and over SHA-512, with AES-128-CBC and the shortest packets. The paper prints no ratio of
     them."""
     short = shortest(vpn, data)
-    cheap = at(vpn, CBC, short, "hmac-md5")
-    return against(data, {sha: (cheap, at(vpn, CBC, short, sha)) for sha in ("hmac-sha1", "hmac-sha512")})
+    cheap = cipher_cell(vpn, CBC, short, "hmac-md5")
+    return against(data, {sha: (cheap, cipher_cell(vpn, CBC, short, sha)) for sha in ("hmac-sha1", "hmac-sha512")})
 
 
 def kernel(data: Data) -> Judgement:
     """In the kernel over in userspace, AES-128-GCM with the shortest packets. The paper prints no number."""
     short = shortest("ipsec_user", data)
-    return ratio_of(RATE, at("ipsec", GCM, short), at("ipsec_user", GCM, short), MORE)(data)
+    return ratio_of(RATE, cipher_cell("ipsec", GCM, short), cipher_cell("ipsec_user", GCM, short), MORE)(data)
 
 
 def instructions(vpn: str, data: Data) -> Judgement:
     """With the CPU's AES instructions over without, at 1400 bytes. The paper explains by them; it prints no number."""
-    cells = {c: [At(vpn, {**at(vpn, c, "1400").levels, "driver": d}) for d in LEVELS["driver"]] for c in (CBC, GCM)}
+    cells = {
+        c: [At(vpn, {**cipher_cell(vpn, c, "1400").levels, "driver": d}) for d in LEVELS["driver"]] for c in (CBC, GCM)
+    }
     return against(data, {cipher: (fast, slow) for cipher, (fast, slow) in cells.items()})
 
 
 def decline(vpn: str, data: Data) -> Judgement:
     """Rate at 1400 bytes over that of the shortest packets: ChaCha20's over that of AES with its HMAC."""
 
-    def kept(cipher: str) -> Blocks:
-        short, long = (at(vpn, cipher, length) for length in (shortest(vpn, data), "1400"))
+    def kept_ratio(cipher: str) -> Blocks:
+        short, long = (cipher_cell(vpn, cipher, length) for length in (shortest(vpn, data), "1400"))
         few, many = data.blocks(RATE, vpn, **long.levels), data.blocks(RATE, vpn, **short.levels)
         return {block: few[block] / many[block] for block in few.keys() & many.keys()}
 
-    return claims.compare(kept(CHACHA), kept(CBC), MORE).of(vpn)
+    return claims.compare(kept_ratio(CHACHA), kept_ratio(CBC), MORE).with_systems(vpn)
 
 
 def chacha_long(vpn: str, data: Data) -> Judgement:
     """At 1400 bytes ChaCha20 over each cipher with a separate integrity, and the AES AEADs over it (figure 11)."""
     long = "1400"
-    above = {cipher: (at(vpn, CHACHA, long), at(vpn, cipher, long)) for cipher in (CBC, *SEPARATE)}
-    below = {cipher: (at(vpn, cipher, long), at(vpn, CHACHA, long)) for cipher in (GCM, "aes-128-ccm", "aes-128-gmac")}
+    above = {cipher: (cipher_cell(vpn, CHACHA, long), cipher_cell(vpn, cipher, long)) for cipher in (CBC, *SEPARATE)}
+    below = {
+        cipher: (cipher_cell(vpn, cipher, long), cipher_cell(vpn, CHACHA, long))
+        for cipher in (GCM, "aes-128-ccm", "aes-128-gmac")
+    }
     return against(data, above | below)
 
 
@@ -138,7 +147,7 @@ def same_order(vpn: str, data: Data) -> Judgement:
         by_cipher: dict[str, Blocks] = {}
         for cipher in (CBC, *SEPARATE):
             with suppress(NotMeasured):
-                by_cipher[cipher] = data.blocks(RATE, vpn, **at(vpn, cipher, short, integrity).levels)
+                by_cipher[cipher] = data.blocks(RATE, vpn, **cipher_cell(vpn, cipher, short, integrity).levels)
         verdicts = {}
         for a, b in combinations(sorted(by_cipher), 2):
             with suppress(NotMeasured):
@@ -152,7 +161,7 @@ def same_order(vpn: str, data: Data) -> Judgement:
         raise NotMeasured(
             f"{vpn}: no two ciphers whose order is known were measured under two hashes (--profile thesis does that)"
         )
-    return share_of(sum(held), len(held), (0.85, 1.0)).of(vpn)
+    return share_of(sum(held), len(held), (0.85, 1.0)).with_systems(vpn)
 
 
 def versions(vpn: str, data: Data) -> Judgement:
@@ -161,20 +170,22 @@ def versions(vpn: str, data: Data) -> Judgement:
     if len(images) < 2:
         raise NotMeasured("one version of strongSwan: compare two images (--gateway-image trixie,bookworm)")
     short = shortest(vpn, data)
-    first, *others = [At(vpn, {**at(vpn, GCM, short).levels, "image": image}) for image in images]
+    first, *others = [At(vpn, {**cipher_cell(vpn, GCM, short).levels, "image": image}) for image in images]
     return against(data, {f"{images[0]} over {o.levels['image']}": (first, o) for o in others}, close(0.1))
 
 
 def step(vpn: str, data: Data) -> Judgement:
     """WAN packets for each packet sent, at 1500 over 1400 bytes: 2 in the paper, here within 5 % of it."""
     between = ((times := STATED["fragmentation.step"]) / 1.05, times * 1.05)
-    return ratio_of("wan_packets_per_packet", at(vpn, CBC, "1500"), at(vpn, CBC, "1400"), between, times)(data)
+    return ratio_of(
+        "wan_packets_per_packet", cipher_cell(vpn, CBC, "1500"), cipher_cell(vpn, CBC, "1400"), between, times
+    )(data)
 
 
 def share(vpn: str, data: Data) -> Judgement:
     """Forwarded over offered packets with AES-GCM and the shortest packets. The paper: 10.8 % of 2.976 Mpacket/s."""
-    cell = at(vpn, GCM, shortest(vpn, data)).levels
-    measured = claims.single(data.blocks("forwarded_share", vpn, **cell), LESS).of(vpn)
+    cell = cipher_cell(vpn, GCM, shortest(vpn, data)).levels
+    measured = claims.single(data.blocks("forwarded_share", vpn, **cell), LESS).with_systems(vpn)
     theirs = STATED["gcm.a.share"] / 100
     judged = unlike(measured, "unlike", "another generator offers another load")
     return judged.model_copy(update={"published": theirs})
@@ -183,7 +194,9 @@ def share(vpn: str, data: Data) -> Judgement:
 def configurations(vpn: str, data: Data) -> Judgement:
     """3.04 times the CPU of the second gateway, with AES-256 and MD5: the packet rate within a fifth of 3.04 times. The
     paper has two machines; here both are one gateway at two shares of a CPU."""
-    fast, slow = (At(vpn, {**at(vpn, "aes-256-cbc", SHORTEST, "hmac-md5").levels, "gw2_cpu": cpu}) for cpu in CPUS)
+    fast, slow = (
+        At(vpn, {**cipher_cell(vpn, "aes-256-cbc", SHORTEST, "hmac-md5").levels, "gw2_cpu": cpu}) for cpu in CPUS
+    )
     times = STATED["md5.b_over_a"]
     return ratio_of(RATE, fast, slow, (times / 1.2, times * 1.2), times)(data)
 
@@ -195,50 +208,50 @@ NEEDS_DRIVER = (
 )
 _FASTER = "the packet rate with {} is {{}} times that with another cipher"
 FINDINGS = (
-    each(
+    ipsec_finding(
         *("gcm-fastest", "AES-GCM is the fastest", with_instructions(fastest)),
         _FASTER.format("AES-128-GCM"),
         no_run=NEEDS_DRIVER,
         elsewhere=(HERE,),
     ),
-    each(
+    ipsec_finding(
         *("aes-fastest", "of the ciphers with a separate integrity, AES is the fastest"),
         *(with_instructions(aes_fastest), _FASTER.format("AES-128-CBC")),
         no_run=NEEDS_DRIVER,
         elsewhere=(HERE,),
     ),
-    each(
+    ipsec_finding(
         *("instructions", "the CPU's AES instructions are why AES is fast", instructions),
         "the packet rate with the CPU's instructions is {} times that without",
         no_run="a kernel takes its fastest driver for everybody, so that no run has both; two runs side by side show "
         "it without a verdict",
         elsewhere=(GENERIC, QEMU),
     ),
-    each(
+    ipsec_finding(
         *("key-length", "the length of the key hardly matters", key_length),
         "the packet rate with a key of 256 bits is {} times that with 128 bits",
     ),
-    each("md5", "MD5 is cheaper than SHA", md5, "the packet rate with MD5 is {} times that with a SHA"),
-    each(
+    ipsec_finding("md5", "MD5 is cheaper than SHA", md5, "the packet rate with MD5 is {} times that with a SHA"),
+    ipsec_finding(
         *("same-order", "the ciphers have the same order under every hash", same_order),
         "a share of {} of all pairs of ciphers has the same order under another hash",
     ),
-    each(
+    ipsec_finding(
         *("versions", "strongSwan's version hardly matters", versions),
         "the packet rate with one version is {} times that with another",
     ),
-    each(
+    ipsec_finding(
         *("chacha-decline", "ChaCha20 falls more slowly with the packet's length than AES", decline),
         "at 1400 bytes, the share of its rate of short packets that ChaCha20 keeps is {} times AES's",
     ),
-    each(
+    ipsec_finding(
         *("chacha-long", "with long packets only the AES AEADs are faster than ChaCha20"),
         with_instructions(chacha_long),
         "at 1400 bytes, the packet rate of the one claimed to be faster is {} times that of the other",
         no_run=NEEDS_DRIVER,
         elsewhere=(HERE,),
     ),
-    each(
+    ipsec_finding(
         *("fragments", "the packet rate on the WAN doubles at 1500 bytes (here: for each packet sent)", step),
         "the WAN carries {} times as many packets for each one sent, at 1500 bytes as at 1400",
         *("count", USERSPACE_STEP),
@@ -248,11 +261,11 @@ FINDINGS = (
         counts="the packet rate in the kernel is {} times that in userspace",
         run=QEMU.changed(vpns="ipsec,ipsec_user", levels="driver=accelerated"),
     ),
-    each(
+    ipsec_finding(
         *("share", "AES-GCM forwards 10.8 % of the load (configuration A)", share),
         *("a share of {} of the offered packets is forwarded", "share"),
     ),
-    each(
+    ipsec_finding(
         *("configurations", "machine B is 3.04 times as fast as A by its CPU (AES-256, MD5)", configurations),
         "the packet rate with 3.04 times the CPU is {} times as high",
         no_run="no quota holds the kernel's ESP back, so that two pairs of machines are needed, with this run on each",

@@ -9,7 +9,7 @@ import numpy as np
 
 from runner.data.asked import AskedRun
 from runner.data.levels import LEVELS
-from runner.papers.claims import LESS, MORE, At, all_of, apart, close, compare, on_ipsec, ratio_of
+from runner.papers.claims import LESS, MORE, At, all_of, close, compare, compare_unpaired, on_ipsec, ratio_of
 from runner.papers.conditions import by_one_driver, says_its_driver
 from runner.papers.findings import Blocks, Data, Finding, Judgement, NotMeasured
 from runner.papers.published import devices
@@ -29,7 +29,7 @@ def transfer(cipher: str) -> At:
 def key_length(data: Data) -> Judgement:
     """By ssh, AES-256 is slower than AES-128. The page says so of the strongest options, and prints no ratio: the
     number beside ours is computed here from its table, the geometric mean of its devices."""
-    judgement = ratio_of("ssh_rate", transfer("aes-256-cbc"), transfer("aes-128-cbc"), LESS)(data).of(SSH)
+    judgement = ratio_of("ssh_rate", transfer("aes-256-cbc"), transfer("aes-128-cbc"), LESS)(data).with_systems(SSH)
     return judgement.model_copy(update={"reason": f"{judgement.reason}; {THEIRS}"})
 
 
@@ -37,10 +37,10 @@ def forecast(vpn: str, cipher: str, data: Data) -> Judgement:
     """IPsec's throughput over the rate of the ssh transfer, which took no turns with it."""
     measured = data.blocks("tcp_throughput", vpn, measure="tcp", streams="1", cipher=cipher, integrity="hmac-sha1")
     ssh_bps = data.blocks("ssh_rate", "none", measure="device", device_cipher=cipher)
-    return data.of(apart(measured, ssh_bps, close(0.25)), vpn, SSH)
+    return data.check_scale(compare_unpaired(measured, ssh_bps, close(0.25)), vpn, SSH)
 
 
-def predicted(vpn: str, data: Data) -> Judgement:
+def forecasts(vpn: str, data: Data) -> Judgement:
     """The forecast holds with both ciphers."""
     return all_of({cipher: partial(forecast, vpn, cipher, data) for cipher in ("aes-128-cbc", "aes-256-cbc")})
 
@@ -50,7 +50,7 @@ def instructions(data: Data) -> Judgement:
 
     def against(cipher: str) -> Judgement:
         fast, slow = (At("none", {**transfer(cipher).levels, "driver": driver}) for driver in LEVELS["driver"])
-        return ratio_of("ssh_rate", fast, slow, MORE)(data).of(SSH)
+        return ratio_of("ssh_rate", fast, slow, MORE)(data).with_systems(SSH)
 
     return all_of({cipher: partial(against, cipher) for cipher in ("aes-128-cbc", "aes-256-cbc")})
 
@@ -67,36 +67,36 @@ def services(load: str, vpn: str, data: Data) -> Judgement:
     """The share of the gateway's own exchanges that a stream through the VPN leaves, over the share that such a stream
     leaves without a VPN. The page has no number."""
 
-    def left(name: str, **levels: str) -> Blocks:
+    def rate_left(name: str, **levels: str) -> Blocks:
         idle, loaded = (
             data.blocks(metric, name, measure="service", tunnel_load=load, **levels)
             for metric in ("service_rate", "service_rate_loaded")
         )
         return {block: loaded[block] / idle[block] for block in loaded.keys() & idle.keys()}
 
-    tunnel = left(vpn, cipher="aes-128-cbc", integrity="hmac-sha1")
-    return data.of(compare(tunnel, left("none"), LESS), vpn, PLAIN_IP)
+    tunnel = rate_left(vpn, cipher="aes-128-cbc", integrity="hmac-sha1")
+    return data.check_scale(compare(tunnel, rate_left("none"), LESS), vpn, PLAIN_IP)
 
 
 def names(vpn: str, data: Data) -> Judgement:
     """The 95th percentile of the gateway's DNS answers beside a stream through the VPN, over that beside a stream
     without one; both streams as fast as they go."""
 
-    def loaded(metric: str, name: str, **levels: str) -> Blocks:
+    def loaded_values(metric: str, name: str, **levels: str) -> Blocks:
         return data.blocks(metric, name, measure="service", tunnel_load="full", **levels)
 
     def quantiles(name: str, **levels: str) -> str:
         shown = []
         for percent, metric in ((50, "dns_delay_loaded"), (95, "dns_p95_loaded"), (99, "dns_p99_loaded")):
             with suppress(NotMeasured):  # the 99th percentile needs 200 answers
-                shown.append(f"p{percent} {np.median([*loaded(metric, name, **levels).values()]):.3g} ms")
-        lost = np.median([*loaded("dns_unanswered_loaded", name, **levels).values()])
+                shown.append(f"p{percent} {np.median([*loaded_values(metric, name, **levels).values()]):.3g} ms")
+        lost = np.median([*loaded_values("dns_unanswered_loaded", name, **levels).values()])
         return f"{', '.join(shown)}, {100 * lost:.3g} % unanswered"
 
     page = {"cipher": "aes-128-cbc", "integrity": "hmac-sha1"}
-    judgement = compare(loaded("dns_p95_loaded", vpn, **page), loaded("dns_p95_loaded", "none"), MORE)
+    judgement = compare(loaded_values("dns_p95_loaded", vpn, **page), loaded_values("dns_p95_loaded", "none"), MORE)
     told = f"beside it {quantiles(vpn, **page)}; beside plain IP {quantiles('none')}"
-    return data.of(judgement.model_copy(update={"reason": f"{judgement.reason}; {told}"}), vpn, PLAIN_IP)
+    return data.check_scale(judgement.model_copy(update={"reason": f"{judgement.reason}; {told}"}), vpn, PLAIN_IP)
 
 
 _PAGE = AskedRun(experiments="devices", kernel="uml", vpns="ipsec")
@@ -105,7 +105,7 @@ _LEFT = "a stream through IPsec leaves {} times the share of the exchanges that 
 FINDINGS = (
     Finding(
         *("forecast", "devices", "Hardware performance", "100 MB through ssh foretells IPsec's speed"),
-        by_one_driver(on_ipsec(predicted)),
+        by_one_driver(on_ipsec(forecasts)),
         counts="IPsec's TCP throughput is {} times the rate of the ssh transfer",
         run=AskedRun(experiments="devices", kernel="qemu", vpns="ipsec"),
     ),

@@ -11,11 +11,11 @@ from itertools import product
 from statistics import median
 
 from runner.data.asked import AskedRun
-from runner.papers.claims import IPSEC, LESS, MORE, all_of, beside, close, compare, single, timed
+from runner.papers.claims import IPSEC, LESS, MORE, all_of, close, compare, judge_beside, single, time_within
 from runner.papers.findings import Blocks, Data, Finding, Judgement, NotMeasured
 from runner.papers.published import paper
 from runner.papers.scales import Basis
-from runner.papers.shares import ALWAYS, recovered, share_of
+from runner.papers.shares import ALWAYS, recovery_counts, share_of
 
 STATED = paper("clusterip")
 GB, SERVICE, CROSSED = "1000000000", "50000000", "500000000"  # the paper's first, second and third test
@@ -47,17 +47,17 @@ def size_of(data: Data, size: str) -> str:
 def by_mode(judge: InMode, size: str, modes: tuple[str, ...] = MODES) -> Callable[[Data], Judgement]:
     """``judge`` of the paper's mode with the kernel's ESP, with the other modes and userspace ESP beside it."""
 
-    def judged(data: Data) -> Judgement:
+    def judge_modes(data: Data) -> Judgement:
         stands = size_of(data, size)
         cells = {f"{vpn} with {mode}": partial(judge, vpn, stands, mode, data) for vpn, mode in product(IPSEC, modes)}
         (_, papers), *others = cells.items()
-        judgement = beside(papers, dict(others))
+        judgement = judge_beside(papers, dict(others))
         if stands == size or (judgement.value is None and not judgement.beside):
             return judgement
         smaller = f"{int(stands) / 1e6:.0f} MB for the paper's {int(size) / 1e6:.0f} MB"
         return judgement.model_copy(update={"note": "; ".join(filter(None, (judgement.note, smaller)))})
 
-    return judged
+    return judge_modes
 
 
 def of_client(metric: str, data: Data, vpn: str, size: str, mode: str, **levels: str) -> dict[int, float]:
@@ -78,7 +78,7 @@ def system_s(data: Data, vpn: str, size: str, mode: str, **levels: str) -> dict[
     return values
 
 
-def changed(a: Blocks, b: Blocks, percent: float) -> Judgement:
+def differs_by(a: Blocks, b: Blocks, percent: float) -> Judgement:
     """``a`` over ``b`` differs from 1 by the paper's ``percent``, within a fifth of it: 25 % is 20.8 to 30 %."""
     low, high = sorted(1 + percent / 100 * by for by in (1 / FIFTH, FIFTH))
     return compare(a, b, (low, high), 1 + percent / 100)
@@ -87,24 +87,24 @@ def changed(a: Blocks, b: Blocks, percent: float) -> Judgement:
 def longer_with(vpn: str, size: str, mode: str, data: Data) -> Judgement:
     """The time of a download with the plugin ha over that without: 1.25 in the paper."""
     ours, theirs = (cell(data, "ha_download_s", vpn, size, redundancy) for redundancy in (mode, "off"))
-    return changed(ours, theirs, STATED["ha.elapsed"]).of(vpn)
+    return differs_by(ours, theirs, STATED["ha.elapsed"]).with_systems(vpn)
 
 
 def dearer(vpn: str, size: str, mode: str, data: Data) -> Judgement:
     """The client's system time with the plugin ha over that without: 1.35 in the paper."""
     ours, theirs = (system_s(data, vpn, size, redundancy) for redundancy in (mode, "off"))
-    return changed(ours, theirs, STATED["ha.system"]).of(vpn)
+    return differs_by(ours, theirs, STATED["ha.system"]).with_systems(vpn)
 
 
 def of_that_size(judge: Callable[[Data], Judgement], size: str) -> Callable[[Data], Judgement]:
     """``judge`` of the paper's own size: a smaller download says nothing of what its sentence names."""
 
-    def judged(data: Data) -> Judgement:
+    def judge_size(data: Data) -> Judgement:
         if size in data.levels("download_bytes"):
             return judge(data)
         raise NotMeasured(f"the sentence is about {int(size) / 1e6:.0f} MB, and none were downloaded in this run")
 
-    return judged
+    return judge_size
 
 
 def handover(limit: str, name: str, vpn: str, size: str, mode: str, data: Data) -> Judgement:
@@ -112,7 +112,7 @@ def handover(limit: str, name: str, vpn: str, size: str, mode: str, data: Data) 
     low_s, high_s = STATED.ends(name)
     values = cell(data, "handover_ms", vpn, size, mode, download_limit=limit, gateway_failure="interface")
     seconds = {block: value / 1000 for block, value in values.items()}
-    return timed(seconds, (low_s / FIFTH, high_s * FIFTH), (low_s, high_s)).of(vpn)
+    return time_within(seconds, (low_s / FIFTH, high_s * FIFTH), (low_s, high_s)).with_systems(vpn)
 
 
 def longer(vpn: str, size: str, mode: str, data: Data) -> Judgement:
@@ -123,30 +123,30 @@ def longer(vpn: str, size: str, mode: str, data: Data) -> Judgement:
     more_s = {block: failed[block] - whole[block] for block in failed.keys() & whole.keys()}
     if not more_s:
         raise NotMeasured("downloads with and without a failure were measured in different repetitions")
-    return timed(more_s, (low_s / FIFTH, high_s * FIFTH), (low_s, high_s)).of(vpn)
+    return time_within(more_s, (low_s / FIFTH, high_s * FIFTH), (low_s, high_s)).with_systems(vpn)
 
 
 def longer_by_cpus(vpn: str, size: str, mode: str, data: Data) -> Judgement:
     """The same at each number of CPUs that was measured: 3.0, 1.7, 3.2 and 3.1 s in the paper, each within a fifth."""
 
-    def at(cpus: str) -> Judgement:
+    def judge_with_cpus(cpus: str) -> Judgement:
         failed = cell(data, "failover_download_s", vpn, size, mode, gateway_failure="interface", cpus=cpus)
         whole = cell(data, "ha_download_s", vpn, size, mode, cpus=cpus)
         stated = STATED[f"download.difference.{cpus}cpu"]
         more_s = {block: failed[block] - whole[block] for block in failed.keys() & whole.keys()}
         if not more_s:
             raise NotMeasured("downloads with and without a failure were measured in different repetitions")
-        judgement = timed(more_s, (stated / FIFTH, stated * FIFTH))
-        return judgement.model_copy(update={"published": stated}).of(vpn)
+        judgement = time_within(more_s, (stated / FIFTH, stated * FIFTH))
+        return judgement.model_copy(update={"published": stated}).with_systems(vpn)
 
-    return all_of({f"{cpus} CPU": partial(at, cpus) for cpus in CPUS})
+    return all_of({f"{cpus} CPU": partial(judge_with_cpus, cpus) for cpus in CPUS})
 
 
-def continued(vpn: str, size: str, mode: str, data: Data) -> Judgement:
+def session_continues(vpn: str, size: str, mode: str, data: Data) -> Judgement:
     """A download goes on to its end through the other gateway, and sooner than its peer can have found the first one
     dead: no new session was negotiated, the old one went on."""
     levels = {**AES, "redundancy": mode, "download_bytes": size, "gateway_failure": "interface"}
-    ended, failures = recovered(data.matching(vpn, levels), "failover_download_s")
+    ended, failures = recovery_counts(data.matching(vpn, levels), "failover_download_s")
     handovers = [
         (trial.repetition, sample / 1000)
         for trial in data.matching(vpn, levels)
@@ -159,9 +159,9 @@ def continued(vpn: str, size: str, mode: str, data: Data) -> Judgement:
         raise NotMeasured(f"{vpn} has no download across a failure with {mode}")
     parts = {
         "downloads that end": partial(share_of, ended, failures, ALWAYS),
-        "handover": partial(timed, moved, (0.0, PEER_NOTICES_S)),
+        "handover": partial(time_within, moved, (0.0, PEER_NOTICES_S)),
     }
-    return all_of(parts).of(vpn)
+    return all_of(parts).with_systems(vpn)
 
 
 def usage(spent_s: Blocks, data: Data, vpn: str, size: str, mode: str, **levels: str) -> dict[int, float]:
@@ -176,7 +176,7 @@ def gateway_usage(vpn: str, size: str, mode: str, data: Data) -> Judgement:
     def with_cipher(cipher: str, name: str) -> Judgement:
         low, high = (share / 100 for share in STATED.ends(name))
         used = usage(cell(data, ACTIVE, vpn, size, mode, cipher=cipher), data, vpn, size, mode, cipher=cipher)
-        judgement = single(used, (low / FIFTH, high * FIFTH)).of(vpn)
+        judgement = single(used, (low / FIFTH, high * FIFTH)).with_systems(vpn)
         return judgement.model_copy(update={"published_range": (low, high)})
 
     return all_of(
@@ -192,7 +192,7 @@ def active_over_passive(vpn: str, size: str, mode: str, data: Data) -> Judgement
     to 8 in the paper) depends on the CPU and on the download's rate, of which the text states neither: they are noted,
     and not judged."""
     active, passive = (cell(data, metric, vpn, size, mode) for metric in (ACTIVE, PASSIVE))
-    judgement = compare(passive, active, LESS).of(vpn)
+    judgement = compare(passive, active, LESS).with_systems(vpn)
     more = {block: active[block] - passive[block] for block in active.keys() & passive.keys()}
     points = 100 * median(usage(more, data, vpn, size, mode).values())
     note = f"the active one's usage was {points:.3g} points of a CPU higher, in the paper 5 to 8"
@@ -206,19 +206,21 @@ def worst(vpn: str, size: str, mode: str, data: Data) -> Judgement:
     if missing := [n for n in CPUS if n not in measured]:
         raise NotMeasured(f"that two are the worst of 1 to 4 CPUs needs all four; not measured: {', '.join(missing)}")
     of = {n: system_s(data, vpn, size, mode, cpus=n) for n in CPUS}
-    return all_of({f"2 CPUs over {n}": partial(compare, of["2"], of[n], MORE) for n in CPUS if n != "2"}).of(vpn)
+    return all_of({f"2 CPUs over {n}": partial(compare, of["2"], of[n], MORE) for n in CPUS if n != "2"}).with_systems(
+        vpn
+    )
 
 
 def null(stated: str, vpn: str, size: str, mode: str, data: Data) -> Judgement:
     """The first test: elapsed time with AES-128 over that with NULL encryption, longer by the percentage ``stated``."""
     a, b = (cell(data, "ha_download_s", vpn, size, mode, cipher=cipher) for cipher in ("aes-128-cbc", "null"))
-    return changed(a, b, STATED[stated]).of(vpn)
+    return differs_by(a, b, STATED[stated]).with_systems(vpn)
 
 
 def null_cpu(vpn: str, size: str, mode: str, data: Data) -> Judgement:
     """The gateway's CPU time for the same file with NULL over that with AES-128: 30 % less in the paper."""
     bare, aes = (cell(data, ACTIVE, vpn, size, mode, cipher=cipher) for cipher in ("null", "aes-128-cbc"))
-    return changed(bare, aes, -STATED["null.cpu"]).of(vpn)
+    return differs_by(bare, aes, -STATED["null.cpu"]).with_systems(vpn)
 
 
 def same_user_time(vpn: str, size: str, mode: str, data: Data) -> Judgement:
@@ -229,7 +231,7 @@ def same_user_time(vpn: str, size: str, mode: str, data: Data) -> Judgement:
         for redundancy, cipher in ((mode, "aes-128-cbc"), ("off", "aes-128-cbc"), (mode, "null"))
     )
     pairs = {"with ha over without": (aes, off), "AES-128 over NULL": (aes, bare)}
-    return all_of({name: partial(compare, a, b, close(0.1)) for name, (a, b) in pairs.items()}).of(vpn)
+    return all_of({name: partial(compare, a, b, close(0.1)) for name, (a, b) in pairs.items()}).with_systems(vpn)
 
 
 def additional(vpn: str, size: str, mode: str, data: Data) -> Judgement:
@@ -239,7 +241,7 @@ def additional(vpn: str, size: str, mode: str, data: Data) -> Judgement:
     both = {block: active[block] + passive[block] for block in active.keys() & passive.keys()}
     without = cell(data, ACTIVE, vpn, size, "off")
     alone = compare(active, without, MORE).number
-    return compare(both, without, MORE).of(vpn).model_copy(update={"note": f"the active one alone {alone}"})
+    return compare(both, without, MORE).with_systems(vpn).model_copy(update={"note": f"the active one alone {alone}"})
 
 
 CLUSTERIP = MODES[:1]  # keepalived notices a failure by timers of its own
@@ -316,7 +318,12 @@ FINDINGS = (
         *(by_mode(longer_by_cpus, CROSSED, CLUSTERIP), _LONGER),
     ),
     _finding(
-        *("continued", LASTS, "a session goes on through the other gateway", by_mode(continued, CROSSED, CLUSTERIP)),
+        *(
+            "continued",
+            LASTS,
+            "a session goes on through the other gateway",
+            by_mode(session_continues, CROSSED, CLUSTERIP),
+        ),
         "a share of {} of the downloads goes on to its end",
     ),
     _finding(

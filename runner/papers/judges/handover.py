@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from runner.data.asked import AskedRun
-from runner.papers.claims import IPSEC, beside, timed
+from runner.papers.claims import IPSEC, judge_beside, time_within
 from runner.papers.findings import Data, Ends, Finding, Judgement, NotMeasured
 from runner.papers.judges.ha_http import FIFTH, MODES, STATED
 from runner.papers.shares import ALWAYS, share_of
@@ -41,7 +41,7 @@ def by_mode(judge: Callable[[Mapping[int, Samples]], Judgement], data: Data) -> 
 
     def of_cell(vpn: str, mode: str) -> Judgement:
         by_repetition = samples_s(data, vpn, mode)
-        judged = judge(by_repetition).of(vpn)
+        judged = judge(by_repetition).with_systems(vpn)
         every = [sample for samples in by_repetition.values() for sample in samples if sample < math.inf]
         box = ", ".join(f"{end:.3g}" for end in np.percentile(every, (0, 25, 50, 75, 100)))
         reason = f"{judged.reason}; {len(every)} handovers, box {box} s"
@@ -52,14 +52,16 @@ def by_mode(judge: Callable[[Mapping[int, Samples]], Judgement], data: Data) -> 
     (_, papers), *others = {
         f"{vpn} with {mode}{TIMED.get(mode, '')}": partial(of_cell, vpn, mode) for mode in MODES for vpn in IPSEC
     }.items()
-    return beside(papers, dict(others))
+    return judge_beside(papers, dict(others))
 
 
 def statistic(
     of: Callable[[Samples], float], between_s: Ends, published_s: Ends, by_repetition: Mapping[int, Samples]
 ) -> Judgement:
     """A statistic (s) of each repetition's handovers lies between two bounds."""
-    return timed({repetition: of(samples) for repetition, samples in by_repetition.items()}, between_s, published_s)
+    return time_within(
+        {repetition: of(samples) for repetition, samples in by_repetition.items()}, between_s, published_s
+    )
 
 
 def share(low_s: float, high_s: float, by_repetition: Mapping[int, Samples]) -> Judgement:

@@ -15,7 +15,7 @@ FEW, MANY = "1", "64"
 AS_HIGH = (1 / 1.1, inf)  # "as high as" has no upper bound
 
 
-def at(vpn: str, streams: str) -> At:
+def streams_cell(vpn: str, streams: str) -> At:
     """A VPN's cell of so many parallel TCP streams, at AES-128-CBC."""
     return At(vpn, {"measure": "flows", "cipher": "aes-128-cbc", "streams": streams})
 
@@ -25,7 +25,7 @@ def from_clients(vpn: str, clients: str) -> At:
     return At(vpn, {"measure": "clients", "cipher": "aes-128-cbc", "clients": clients})
 
 
-def loaded(data: Data, *cells: At) -> None:
+def require_load(data: Data, *cells: At) -> None:
     """Raises NotMeasured where more than half of a cell's tests failed, or left more than half of the flows without a
     byte: then they did not load the gateways."""
     for cell in cells:
@@ -48,15 +48,15 @@ def idle_flows(trial: Trial) -> int:
 def with_flows(streams: str, vpn: str, data: Data) -> Judgement:
     """SSH port forwarding over IPsec, the throughput of so many streams: no more than 10 % below it."""
     published = STATED["tcp.ssh_forward"] / STATED["tcp.ipsec"] if (vpn, streams) == ("ipsec", FEW) else None
-    ours, theirs = at("ssh_forward", streams), at(vpn, streams)
-    loaded(data, ours, theirs)
+    ours, theirs = streams_cell("ssh_forward", streams), streams_cell(vpn, streams)
+    require_load(data, ours, theirs)
     return ratio_of("flows_throughput", ours, theirs, AS_HIGH, published)(data)
 
 
 def clients(vpn: str, data: Data) -> Judgement:
     """The same with the downloads of MANY clients."""
     ours, theirs = from_clients("ssh_forward", MANY), from_clients(vpn, MANY)
-    loaded(data, ours, theirs)
+    require_load(data, ours, theirs)
     return ratio_of("clients_throughput", ours, theirs, AS_HIGH)(data)
 
 

@@ -22,7 +22,7 @@ def tinc_least(data: Data) -> Judgement:
     if "tinc" not in tasks or len(tasks) < 2:
         raise NotMeasured(f"needs tinc and others; counted: {', '.join(tasks) or 'none'}")
     tinc, others = tasks["tinc"], [vpn for vpn in tasks if vpn != "tinc"]
-    return all_of({vpn: partial(compare, tinc, tasks[vpn], LESS) for vpn in others}).of("tinc", *others)
+    return all_of({vpn: partial(compare, tinc, tasks[vpn], LESS) for vpn in others}).with_systems("tinc", *others)
 
 
 def squares(data: Data) -> Judgement:
@@ -30,12 +30,12 @@ def squares(data: Data) -> Judgement:
     another (2.8 to 5.7)."""
     parts = {}
     for vpn in measured_of(data, EFFORT, SYSTEMS):
-        few, many = (_at(data, vpn, sites) for sites in (FEW, MANY))
+        few, many = (_tasks_at(data, vpn, sites) for sites in (FEW, MANY))
         parts[vpn] = partial(compare, many, few, (2**1.5, 2**2.5))
-    return all_of(parts).of(*parts)
+    return all_of(parts).with_systems(*parts)
 
 
-def _at(data: Data, vpn: str, sites: str) -> Blocks:
+def _tasks_at(data: Data, vpn: str, sites: str) -> Blocks:
     """Block -> the VPN's tasks for a full mesh of so many sites."""
     return {
         trial.repetition: float(measurement.detail["joining"][sites]["effort"])

@@ -61,7 +61,7 @@ def metric_of(data: Data, metric: str, vpn: str, cipher: str = "", **more: str) 
     return data.blocks(metric, vpn, **(WAN | tunnel | TRAFFIC[metric] | more))
 
 
-def measured(
+def values_by_vpn(
     data: Data, metric: str, member: Callable[[str], bool] = bool, levels: Mapping[str, str] | None = None
 ) -> dict[str, Blocks]:
     """VPN -> block -> ``metric``, of the members that have it on this link, at ``levels`` more. Neither
@@ -81,7 +81,7 @@ def udp_over_tcp(metric: str, between: tuple[float, float], published: float | N
     Beside it are the systems that have both transports, and all VPNs of the run. Raises NotMeasured where nothing over
     TCP, or nothing else, has ``metric``.
     """
-    values = measured(data, metric)
+    values = values_by_vpn(data, metric)
     stacked = {vpn: data.run.vpns[vpn].transport == "tcp" for vpn in values}
 
     def papers() -> Judgement:
@@ -91,13 +91,15 @@ def udp_over_tcp(metric: str, between: tuple[float, float], published: float | N
         both = {udp: tcp for udp, tcp in BOTH.items() if {udp, tcp} <= values.keys()}
         return _group(data, values, [*both], [*both.values()], between, published)
 
-    def every() -> Judgement:
+    def all_vpns() -> Judgement:
         if values.keys() <= {*OVER_UDP, *OVER_TCP}:
             raise NotMeasured("all of this run are the paper's")
         over_tcp = [vpn for vpn in values if stacked[vpn]]
         return _group(data, values, [vpn for vpn in values if not stacked[vpn]], over_tcp, between, published)
 
-    return claims.beside(papers, {"the same system over UDP and TCP": same_system, "all VPNs of that run": every})
+    return claims.judge_beside(
+        papers, {"the same system over UDP and TCP": same_system, "all VPNs of that run": all_vpns}
+    )
 
 
 def _group(
@@ -117,7 +119,7 @@ def _group(
     return group_ratio(data, first, second, between, published)
 
 
-def grouped(metric: str, between: tuple[float, float], stated: tuple[float, ...], data: Data) -> Judgement:
+def udp_against_tcp(metric: str, between: tuple[float, float], stated: tuple[float, ...], data: Data) -> Judgement:
     """What the paper found of VPNs in UDP against those in TCP: a ratio ``between`` two bounds, within TOLERANCE,
     beside the number or the two ends that it ``stated``."""
     low, high = between
@@ -129,14 +131,14 @@ def grouped(metric: str, between: tuple[float, float], stated: tuple[float, ...]
 def utilisation(data: Data) -> Judgement:
     """The share of the link that the best of the paper's VPNs uses, with the best of all beside it. Where hosts and
     gateways share cores, that is what it uses at least, because the traffic's own programs take CPU from it."""
-    rates = measured(data, "tcp_throughput")
+    rates = values_by_vpn(data, "tcp_throughput")
     if data.run.lab.get("nodes_share_cores", True):
         rates = {
             vpn: {block: Bound(rate, (False, True)) for block, rate in blocks.items()} for vpn, blocks in rates.items()
         }
     papers = {vpn: blocks for vpn, blocks in rates.items() if vpn in HEIRS.values()}
     others = {vpn: blocks for vpn, blocks in rates.items() if vpn not in papers}
-    return claims.beside(partial(_best, papers), {"the best of the others": partial(_best, others)})
+    return claims.judge_beside(partial(_best, papers), {"the best of the others": partial(_best, others)})
 
 
 def _best(rates: Mapping[str, Blocks]) -> Judgement:
@@ -145,40 +147,42 @@ def _best(rates: Mapping[str, Blocks]) -> Judgement:
         raise NotMeasured("no VPN has a TCP throughput on this link")
     best = max(rates, key=lambda vpn: sum(map(float, rates[vpn].values())) / len(rates[vpn]))
     shares = {block: rate / LINK_BPS for block, rate in rates[best].items()}
-    judged = claims.single(shares, (0, STATED["utilisation.best"] / 100), STATED["utilisation.best"] / 100).of(best)
+    judged = claims.single(
+        shares, (0, STATED["utilisation.best"] / 100), STATED["utilisation.best"] / 100
+    ).with_systems(best)
     return judged.model_copy(update={"part": best, "reason": f"the best is {best}: {judged.reason}"})
 
 
 def slow(data: Data) -> Judgement:
     """The same, with a slow second gateway; VPNs in the kernel have none. Without a verdict: how slow it is was chosen
     here, so that the link is no limit."""
-    judged = _best(measured(data, "tcp_throughput", levels=SLOW))
+    judged = _best(values_by_vpn(data, "tcp_throughput", levels=SLOW))
     return unlike(judged, "unlike", "the second gateway's share of a CPU was chosen so that no VPN fills the link")
 
 
 def families(data: Data) -> Judgement:
     """Are VPNs of one protocol alike? Each with the first of its group, on the link with a slow second gateway, where
     the CPU counts as it did there."""
-    rates = measured(data, "tcp_throughput", levels=SLOW)
+    rates = values_by_vpn(data, "tcp_throughput", levels=SLOW)
     pairs = {}
     for name, members in FAMILIES.items():
         first, *others = [vpn for vpn in members if vpn in rates] or [""]
         for other in others:
-            alike = partial(_over, data, rates, other, first, close(0.25))
+            alike = partial(_ratio_between, data, rates, other, first, close(0.25))
             pairs[f"{name}: {other} to {first}"] = alike
     return claims.all_of(pairs)
 
 
 def lowest(metric: str, data: Data) -> Judgement:
     """Is IPsec in the kernel below every other VPN?"""
-    ours, others = metric_of(data, metric, "ipsec"), measured(data, metric, lambda vpn: vpn != "ipsec")
+    ours, others = metric_of(data, metric, "ipsec"), values_by_vpn(data, metric, lambda vpn: vpn != "ipsec")
     rates = {"ipsec": ours, **others}
-    return claims.all_of({vpn: partial(_over, data, rates, "ipsec", vpn, LESS) for vpn in others})
+    return claims.all_of({vpn: partial(_ratio_between, data, rates, "ipsec", vpn, LESS) for vpn in others})
 
 
-def _over(data: Data, values: Mapping[str, Blocks], a: str, b: str, between: tuple[float, float]) -> Judgement:
+def _ratio_between(data: Data, values: Mapping[str, Blocks], a: str, b: str, between: tuple[float, float]) -> Judgement:
     """The claim that a VPN's ``values`` over another's lie ``between`` two bounds."""
-    return data.of(claims.compare(values[a], values[b], between), a, b)
+    return data.check_scale(claims.compare(values[a], values[b], between), a, b)
 
 
 def least(data: Data) -> Judgement:
@@ -186,7 +190,7 @@ def least(data: Data) -> Judgement:
 
     Without a verdict: its text does not say what the 80 bytes hold. It counted captured UDP packets of a known length,
     so that the headers of the inner packet (20 and 8 bytes) may be among them, and the link's header."""
-    if not (overheads := measured(data, "overhead_bytes")):
+    if not (overheads := values_by_vpn(data, "overhead_bytes")):
         raise NotMeasured("no VPN has an overhead on this link")
     means = {vpn: fmean(values.values()) for vpn, values in overheads.items()}
     name = in_order([*means], [*means.values()])[0]
@@ -197,7 +201,7 @@ def least(data: Data) -> Judgement:
         f"{short}; the least here is {name}'s: {whole:g} bytes added to an IP "
         f"packet, {whole + INNER_HEADERS_BYTES:g} with the inner IP and UDP headers"
     )
-    return unlike(judged.of(name), "unlike", reason).model_copy(update={"short": short})
+    return unlike(judged.with_systems(name), "unlike", reason).model_copy(update={"short": short})
 
 
 def headers(data: Data) -> Judgement:
@@ -221,7 +225,7 @@ def headers(data: Data) -> Judgement:
 def proprietary(data: Data) -> Judgement:
     """The mean overhead of the paper's VPNs with a protocol of their own over that of its others, 512 bytes."""
     others = [vpn for vpn in (*OVER_UDP, *OVER_TCP) if vpn not in OWN]
-    return _group(data, measured(data, "overhead_bytes"), OWN, others, LESS)
+    return _group(data, values_by_vpn(data, "overhead_bytes"), OWN, others, LESS)
 
 
 def none_excels(data: Data) -> Judgement:
@@ -229,7 +233,7 @@ def none_excels(data: Data) -> Judgement:
 
     The ends: those that are surely beaten somewhere, and those that are not surely the best everywhere.
     """
-    columns = [(measured(data, metric), metric == "tcp_throughput") for metric in TRAFFIC]
+    columns = [(values_by_vpn(data, metric), metric == "tcp_throughput") for metric in TRAFFIC]
     vpns = sorted(set.intersection(*(set(values) for values, _ in columns)))
     if len(vpns) < 2:
         raise NotMeasured("needs two VPNs with overhead, use of the link, latency and jitter")
@@ -249,12 +253,14 @@ def none_excels(data: Data) -> Judgement:
     outcomes = [at_best(vpn) for vpn in vpns]
     low = sum(beaten for beaten, _ in outcomes) / len(vpns)
     high = 1 - sum(free for _, free in outcomes) / len(vpns)
-    return data.of(claims.decide((low + high) / 2, low, high, (1.0, 1.0)), *vpns)
+    return data.check_scale(claims.decide((low + high) / 2, low, high, (1.0, 1.0)), *vpns)
 
 
 def best_three(data: Data) -> Judgement:
     """The mean rank in the four attributes: of the paper's three best the worst, over the best of all others."""
-    columns = [{vpn: by_repetition(blocks) for vpn, blocks in measured(data, metric).items()} for metric in TRAFFIC]
+    columns = [
+        {vpn: by_repetition(blocks) for vpn, blocks in values_by_vpn(data, metric).items()} for metric in TRAFFIC
+    ]
     vpns = sorted(set.intersection(*(set(values) for values in columns)))
     if missing := [vpn for vpn in BEST if vpn not in vpns]:
         raise NotMeasured(f"not measured in all four attributes: {', '.join(missing)}")
@@ -264,7 +270,7 @@ def best_three(data: Data) -> Judgement:
     mean_ranks = {block: _mean_ranks(columns, vpns, block) for block in blocks}
     worst = {block: max(rank[vpn] for vpn in BEST) for block, rank in mean_ranks.items()}
     best = {block: min(rank[vpn] for vpn in others) for block, rank in mean_ranks.items()}
-    return data.of(claims.compare(worst, best, LESS), *vpns)
+    return data.check_scale(claims.compare(worst, best, LESS), *vpns)
 
 
 def _mean_ranks(columns: Sequence[Mapping[str, Blocks]], vpns: Sequence[str], block: int) -> dict[str, float]:
@@ -282,21 +288,23 @@ def bottleneck(data: Data) -> Judgement:
     """TCP throughput to the slow gateway without cryptography over that with it, of the paper's own VPNs: above two,
     cryptography costs that gateway more than all else. The paper's own ciphers decide, the first of OLDER that the run
     has; beside it is the same over today's."""
-    rates = partial(measured, data, "tcp_throughput", lambda vpn: vpn in HEIRS.values())
+    rates = partial(values_by_vpn, data, "tcp_throughput", lambda vpn: vpn in HEIRS.values())
     bare = rates(SLOW | BARE)
 
     def faster(levels: dict[str, str]) -> Judgement:
         slower = rates(SLOW | levels)
 
         def one(vpn: str) -> Judgement:
-            return claims.compare(bare[vpn], slower[vpn], (2, inf)).of(vpn)
+            return claims.compare(bare[vpn], slower[vpn], (2, inf)).with_systems(vpn)
 
         return claims.all_of({vpn: partial(one, vpn) for vpn in bare if vpn in slower})
 
     older = {f"{cipher} with {integrity}": {"cipher": cipher, "integrity": integrity} for cipher, integrity in OLDER}
     (_, first), *others = older.items()
     by_today = {"today's AES-128 with SHA-256": partial(faster, {})}
-    return claims.beside(partial(faster, first), by_today | {name: partial(faster, levels) for name, levels in others})
+    return claims.judge_beside(
+        partial(faster, first), by_today | {name: partial(faster, levels) for name, levels in others}
+    )
 
 
 _WHOLE = AskedRun(experiments="oslv")
@@ -322,19 +330,19 @@ def _of_traffic(
 FINDINGS = (
     _of_traffic(
         *("overhead", "VPNs in UDP have 50 % less overhead than those in TCP"),
-        partial(grouped, "overhead_bytes", (0.5, 0.5), (0.5,)),
+        partial(udp_against_tcp, "overhead_bytes", (0.5, 0.5), (0.5,)),
         *("the mean overhead of VPNs in UDP is {} times that of VPNs in TCP", "count"),
     ),
     _of_traffic(
         *("use", "VPNs in UDP use 80 % more of the link than those in TCP"),
-        partial(grouped, "tcp_throughput", (1.8, inf), (1.8,)),
+        partial(udp_against_tcp, "tcp_throughput", (1.8, inf), (1.8,)),
         "the mean TCP throughput of VPNs in UDP is {} times that of VPNs in TCP, on a link of 100 Mbit/s",
         *("ratio", _MEMBERS),
     ),
     *(
         _of_traffic(
             *(name, f"VPNs in UDP have 40 to 60 % less {name} than those in TCP"),
-            partial(grouped, metric, (0.4, 0.6), (0.4, 0.6)),
+            partial(udp_against_tcp, metric, (0.4, 0.6), (0.4, 0.6)),
             f"the mean {what} of VPNs in UDP is {{}} times that of VPNs in TCP",
         )
         for name, metric, what in (("latency", "rtt", "round-trip time"), ("jitter", "jitter", "jitter"))

@@ -7,7 +7,7 @@ from runner.data.asked import AskedRun
 from runner.data.trials import Trial
 from runner.papers.claims import all_of, on_ipsec
 from runner.papers.findings import Data, Finding, Judgement, NotMeasured
-from runner.papers.shares import MOSTLY, recovered, share_of
+from runner.papers.shares import MOSTLY, recovery_counts, share_of
 
 SELDOM = (0.0, 0.5)
 
@@ -15,7 +15,7 @@ SELDOM = (0.0, 0.5)
 def again(trials: Sequence[Trial], how: str, uplinks: str = "two_routers", *, daemon: bool = True) -> tuple[int, int]:
     """After how many failures the tunnel that ends on the dead link came through again, and of how many: with a routing
     ``daemon``, or without one."""
-    return recovered(
+    return recovery_counts(
         [
             trial
             for trial in trials
@@ -27,14 +27,14 @@ def again(trials: Sequence[Trial], how: str, uplinks: str = "two_routers", *, da
     )
 
 
-def moved(how: str, vpn: str, data: Data) -> Judgement:
+def recovers_by_ospf(how: str, vpn: str, data: Data) -> Judgement:
     """The tunnel that ends on the dead link comes through again by OSPF, more often than not."""
     mine = [trial for trial in data.trials if trial.vpn == vpn]
     by_ospf, failures = again(mine, how)
     if not failures:
         reason = next((trial.reason.splitlines()[0] for trial in mine if trial.reason), "not in this run")
         raise NotMeasured(f"no tunnel of {vpn} ended on the dead link ({how}): {reason}", reason)
-    return share_of(by_ospf, failures, MOSTLY).of(vpn)
+    return share_of(by_ospf, failures, MOSTLY).with_systems(vpn)
 
 
 def redundant_links(vpn: str, data: Data) -> Judgement:
@@ -49,7 +49,7 @@ def redundant_links(vpn: str, data: Data) -> Judgement:
             parts[f"figure {figure}, with OSPF"] = partial(share_of, *by_ospf, MOSTLY)
     if not parts:
         raise NotMeasured(f"{vpn}: needs a tunnel on the dead link without a routing daemon, and one with it")
-    return all_of(parts).of(vpn)
+    return all_of(parts).with_systems(vpn)
 
 
 _SILENT, _CARRIER = (
@@ -68,13 +68,13 @@ FINDINGS = tuple(
     for name, where, claim, judge, counts in (
         (
             *("moved.carrier", "§V", "a tunnel that ends on a link without carrier moves"),
-            partial(moved, "carrier"),
+            partial(recovers_by_ospf, "carrier"),
             "a share of {} of the tunnels comes through again after its link lost carrier, the only failure tried, "
             "with Quagga's default to go on announcing that link's network (FRR's `no link-detect`)",
         ),
         (
             *("moved.silent", "§V", "our question: does it move when the link dies silently, too?"),
-            partial(moved, "silent"),
+            partial(recovers_by_ospf, "silent"),
             "a share of {} of the tunnels comes through again within 60 s after its link died silently",
         ),
         (

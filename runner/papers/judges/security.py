@@ -26,7 +26,7 @@ def properties(vpn: str, between: tuple[float, float], data: Data) -> Judgement:
         raise NotMeasured(f"{vpn}: no repetition has all four probes")
     counts = [sum(values[block] for values in passed) for block in sorted(shared)]
     low, high = (min(counts), max(counts)) if len(counts) > 1 else (None, None)
-    return decide(fmean(counts), low, high, between).of(vpn)
+    return decide(fmean(counts), low, high, between).with_systems(vpn)
 
 
 def all_four(data: Data) -> Judgement:
@@ -42,7 +42,7 @@ def all_four(data: Data) -> Judgement:
     return judgement.model_copy(update={"note": f"of the others: {', '.join(others)}"})
 
 
-def ranked(ipsec: str, data: Data) -> Judgement:
+def point_spread(ipsec: str, data: Data) -> Judgement:
     """By how many points the safest of the thesis' four is above the least safe. The points: what the plugin declares,
     less 11 for each probe that failed (docs/security.md). The note has all four in their order, and these probes."""
     points = {vpn: data.blocks("declared_strength", vpn, compression="off") for vpn in (ipsec, *OTHERS)}
@@ -52,12 +52,12 @@ def ranked(ipsec: str, data: Data) -> Judgement:
     apart = [max(p[block] for p in points.values()) - min(p[block] for p in points.values()) for block in shared]
     low, high = (min(apart), max(apart)) if len(apart) > 1 else (None, None)
     means = {vpn: fmean(values[block] for block in shared) for vpn, values in points.items()}
-    order = [f"{vpn} {means[vpn]:g}{_failed(vpn, data)}" for vpn in sorted(means, key=lambda vpn: -means[vpn])]
-    judged = decide(fmean(apart), low, high, (0.5, inf)).of(*points)
+    order = [f"{vpn} {means[vpn]:g}{_failed_probes(vpn, data)}" for vpn in sorted(means, key=lambda vpn: -means[vpn])]
+    judged = decide(fmean(apart), low, high, (0.5, inf)).with_systems(*points)
     return judged.model_copy(update={"note": f"in points: {', '.join(order)}"})
 
 
-def _failed(vpn: str, data: Data) -> str:
+def _failed_probes(vpn: str, data: Data) -> str:
     """The probes that took points from a VPN."""
     found = [m for trial in data.matching(vpn, {"compression": "off"}) for m in trial.measurements]
     probes = dict.fromkeys(probe for m in found for probe in m.detail.get("outranked_by", ()))
@@ -83,7 +83,7 @@ FINDINGS = (
     ),
     Finding(
         *("ranked", "thesis", "§6.2", "open question: do the thesis' four VPNs differ in security? Here: in points"),
-        on_ipsec(ranked),
+        on_ipsec(point_spread),
         "count",
         question=True,
         counts="the safest of the four is {} points above the least safe (0 to 10, less 11 for each failed probe)",

@@ -5,7 +5,7 @@ from functools import partial
 
 from runner.data.asked import AskedRun
 from runner.data.levels import TCP
-from runner.papers.claims import BASELINE, KERNEL_ESP, all_of, beside, close, compare
+from runner.papers.claims import BASELINE, KERNEL_ESP, all_of, close, compare, judge_beside
 from runner.papers.findings import Data, Finding, Judgement, NotMeasured, by_repetition
 from runner.papers.published import paper
 
@@ -24,7 +24,7 @@ def udp_over_tcp(vpn: str, data: Data) -> Judgement:
     udp = by_repetition(data.blocks(METRIC, vpn, **THEIRS, **tunnel))
     tcp = by_repetition(data.blocks("tcp_throughput", vpn, **TCP, **tunnel))
     published = STATED["udp.ipsec"] / STATED["tcp.ipsec"] if vpn == KERNEL_ESP else None
-    return data.of(compare(udp, tcp, close(0.15), published), vpn, PROGRAMS)
+    return data.check_scale(compare(udp, tcp, close(0.15), published), vpn, PROGRAMS)
 
 
 def alike(data: Data) -> Judgement:
@@ -37,7 +37,7 @@ def alike(data: Data) -> Judgement:
             raise NotMeasured("that UDP and TCP are alike in every VPN needs IPsec, which was not measured in this")
         return judged
 
-    return beside(in_each, {"plain IP": partial(udp_over_tcp, BASELINE, data)})
+    return judge_beside(in_each, {"plain IP": partial(udp_over_tcp, BASELINE, data)})
 
 
 FINDINGS = (

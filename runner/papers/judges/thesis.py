@@ -24,7 +24,6 @@ from runner.papers.thesis import (
     TUN,
     USUAL_INTEGRITY,
     alike_but_3des,
-    at,
     at_one_integrity,
     better,
     blind,
@@ -41,6 +40,7 @@ from runner.papers.thesis import (
     more_lookups,
     next_highest,
     on_files,
+    plain_cell,
     same_in_every,
     same_order,
     spread,
@@ -78,20 +78,22 @@ def extreme(cipher: str, claim: str, between: tuple[float, float], **more: Any) 
     def judge(vpns: tuple[str, ...], data: Data) -> Judgement:
         return claims.extreme(data, "tcp_throughput", vpns, "cipher", cipher, PLAIN, between)
 
-    def judged(data: Data) -> Judgement:
+    def judge_systems(data: Data) -> Judgement:
         user = claims.USERSPACE_ESP
-        return claims.beside(partial(judge, SYSTEMS, data), {claims.USERSPACE: partial(judge, (user,), data)})
+        return claims.judge_beside(partial(judge, SYSTEMS, data), {claims.USERSPACE: partial(judge, (user,), data)})
 
-    return Finding(cipher, "thesis", "§5.3", claim, by_any_driver(judged), **more)
+    return Finding(cipher, "thesis", "§5.3", claim, by_any_driver(judge_systems), **more)
 
 
-def packed(vpn: str, payload: str, between: tuple[float, float], claim: str, **more: Any) -> Finding:
+def compression_finding(vpn: str, payload: str, between: tuple[float, float], claim: str, **more: Any) -> Finding:
     """The finding about TCP throughput with compression of ``payload`` over that without, which sends random data."""
     where = "§5.4"
-    packing = at(vpn, compression=compressing(vpn, payload), payload=payload)
+    packing = plain_cell(vpn, compression=compressing(vpn, payload), payload=payload)
     counts = f"TCP throughput of {payload}{' data' * (payload == 'random')} with compression is {{}} times that without"
     run = USERSPACE_THREE.changed(kernel="uml", vpns="ipsec") if vpn == "ipsec" else USERSPACE_THREE
-    return tcp(f"packed-{vpn}-{payload}", where, claim, packing, at(vpn), between, counts=counts, run=run, **more)
+    return tcp(
+        f"packed-{vpn}-{payload}", where, claim, packing, plain_cell(vpn), between, counts=counts, run=run, **more
+    )
 
 
 def about_ipsec(
@@ -108,7 +110,7 @@ def costs(metric: str, a: str, b: str, claim: str, counts: str) -> Finding:
         "thesis",
         "§5.5",
         claim,
-        claims.ratio_of(metric, at(a), at(b), MORE),
+        claims.ratio_of(metric, plain_cell(a), plain_cell(b), MORE),
         "count",
         counts=counts,
         run=USERSPACE_THREE.changed(kernel="uml", vpns="ipsec,openvpn,ssh_forward,ssh_tun"),
@@ -134,28 +136,41 @@ FINDINGS = (
         run=_SHAPED.changed(kernel="qemu"),
     ),
     tcp(
-        *("forward", "§4.2", "SSH forwarding is as fast as IPsec", at(FORWARD), at("ipsec"), close(0.1)),
+        *(
+            "forward",
+            "§4.2",
+            "SSH forwarding is as fast as IPsec",
+            plain_cell(FORWARD),
+            plain_cell("ipsec"),
+            close(0.1),
+        ),
         counts="TCP throughput of SSH forwarding is {} times that of IPsec",
         run=PLAIN_FOUR,
     ),
     tcp(
-        *("forward-as-high", "§6.2", "SSH forwarding is at least as fast as IPsec", at(FORWARD), at("ipsec")),
+        *(
+            "forward-as-high",
+            "§6.2",
+            "SSH forwarding is at least as fast as IPsec",
+            plain_cell(FORWARD),
+            plain_cell("ipsec"),
+        ),
         (1 / 1.1, inf),
         counts="TCP throughput of SSH forwarding is {} times that of IPsec",
         run=PLAIN_FOUR,
     ),
     tcp(
-        *("ipsec-tun", "§4.2", "IPsec is faster than SSH with a TUN", at("ipsec"), at(TUN), MORE),
+        *("ipsec-tun", "§4.2", "IPsec is faster than SSH with a TUN", plain_cell("ipsec"), plain_cell(TUN), MORE),
         counts="TCP throughput of IPsec is {} times that of SSH with a TUN",
         run=PLAIN_FOUR,
     ),
     tcp(
-        *("forward-tun", "§4.2", "SSH forwarding is faster than a TUN", at(FORWARD), at(TUN), MORE),
+        *("forward-tun", "§4.2", "SSH forwarding is faster than a TUN", plain_cell(FORWARD), plain_cell(TUN), MORE),
         counts="TCP throughput of SSH forwarding is {} times that of SSH with a TUN",
         run=USERSPACE_THREE,
     ),
     tcp(
-        *("tun-openvpn", "§4.2", "SSH with a TUN is faster than OpenVPN", at(TUN), at("openvpn"), MORE),
+        *("tun-openvpn", "§4.2", "SSH with a TUN is faster than OpenVPN", plain_cell(TUN), plain_cell("openvpn"), MORE),
         counts="TCP throughput of SSH with a TUN is {} times that of OpenVPN",
         run=USERSPACE_THREE,
     ),
@@ -180,15 +195,18 @@ FINDINGS = (
         *("same-in-every", "Abstract", "the VPNs have the same order in every test", same_in_every),
         counts="the VPN that is ahead in the plain test has in another one {} times the other's throughput",
     ),
-    packed("openvpn", "zeros", MORE, "OpenVPN gains by compression"),
-    packed(
+    compression_finding("openvpn", "zeros", MORE, "OpenVPN gains by compression"),
+    compression_finding(
         *("ssh_forward", "zeros", MORE, "SSH port forwarding gains by compression"),
         today={"": "AES by the CPU's instructions costs less than zlib"},
     ),
-    packed("ipsec", "zeros", LESS, "IPsec loses by compression"),
-    packed("ssh_tun", "zeros", LESS, "SSH with a TUN loses by compression"),
-    *(packed(vpn, "random", LESS, f"compressed data costs {vpn}") for vpn in ("ipsec", "ssh_tun", "ssh_forward")),
-    packed("openvpn", "random", close(0.1), "compressed data costs OpenVPN's adaptive LZO nothing"),
+    compression_finding("ipsec", "zeros", LESS, "IPsec loses by compression"),
+    compression_finding("ssh_tun", "zeros", LESS, "SSH with a TUN loses by compression"),
+    *(
+        compression_finding(vpn, "random", LESS, f"compressed data costs {vpn}")
+        for vpn in ("ipsec", "ssh_tun", "ssh_forward")
+    ),
+    compression_finding("openvpn", "random", close(0.1), "compressed data costs OpenVPN's adaptive LZO nothing"),
     about_ipsec(
         *("alike-but-3des", "§5.3", "IPsec and SSH forwarding are alike but for 3DES", alike_but_3des),
         counts="TCP throughput of SSH forwarding is {} times that of IPsec",
@@ -268,7 +286,7 @@ FINDINGS = (
     Finding(
         *(f"{SWITCHES}-ssh_tun", "thesis", "§5.5"),
         "our question: does a virtual interface cost context switches?",
-        claims.ratio_of(SWITCHES, at(TUN), at(FORWARD), MORE),
+        claims.ratio_of(SWITCHES, plain_cell(TUN), plain_cell(FORWARD), MORE),
         "count",
         question=True,
         counts="SSH with a TUN makes {} times the context switches of SSH forwarding, per packet",
@@ -296,11 +314,11 @@ INTEGRITY = Finding(
 )
 
 
-def judged(found: Finding) -> Finding:
+def judge_on_files(found: Finding) -> Finding:
     """The finding, at one integrity, and of compression by the thesis' files where the run has them."""
     judge = says_its_driver(found.judge) if found.id in ("costliest", "packed-ipsec-zeros") else found.judge
     of_files = partial(on_files, judge, found.id.startswith("packed-"))
     return replace(found, judge=partial(at_one_integrity, of_files))
 
 
-FINDINGS = (*map(judged, FINDINGS), INTEGRITY)
+FINDINGS = (*map(judge_on_files, FINDINGS), INTEGRITY)

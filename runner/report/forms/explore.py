@@ -1,60 +1,29 @@
-"""The data with which the page ranks anew in the reader's browser, as JSON: the ranks, the drawn ranks, the presets.
-
-page.js repeats the arithmetic of runner/ranking; tests/browser compares the results of both, number by number."""
+"""The data with which the page compares two VPNs, and tells which of them sustains a rate, as JSON."""
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 from typing import Any
 
-import numpy as np
-
-from runner.data.files import word
 from runner.data.numbers import lead
 from runner.data.streams import printable
 from runner.evidence.ties import in_order
-from runner.ranking.basis import Basis
-from runner.ranking.draws import CONFIDENCE, DRAWS, TAIL, DrawnRanks
 from runner.ranking.ranking import Ranking
 from runner.ranking.verdicts import turned
-from runner.ranking.weights import PRESETS, of_run
-from runner.report import text
-from runner.report.answer import AGAINST, CHANGES, ranking_name
+from runner.report.answer import ranking_name
 from runner.report.experiments import MetricTable
 from runner.report.model import Report
 from runner.report.ranked_numbers import row_id
 from runner.report.why import sentence
 
-LARGEST_BYTE = 255
 MANY = 1000  # cells that the page knows with their rate and cost; of more, those that no other of their VPN beats
 
 
-def page_data(report: Report, where: str) -> dict[str, Any]:
-    """The data that the page's script works on, in the types that JSON has. ``where``: the run folder, as a command
-    names it."""
+def page_data(report: Report) -> dict[str, Any]:
+    """The data that the page's script works on, in the types that JSON has."""
     cells = _capacity(report)
-    measured = [name for name in report.metrics if any(name in basis.values for basis in report.bases)]
     return {
-        "run": word(where),
-        "draws": DRAWS,
-        "tail": TAIL,
-        "confidence": CONFIDENCE,
-        "probably": text.PROBABLY,
-        "changes": CHANGES,
-        "against": AGAINST,
-        "metrics": [
-            {"name": name, "title": title, "short": text.short(name, report.metrics), "lower": text.lower(title)}
-            for name, title in ((name, report.metrics[name].title) for name in measured)
-        ],
-        "presets": {
-            name: list(preset.counted.items())
-            for name, preset in ((name, of_run(preset, measured)) for name, preset in PRESETS.items())
-            if report.ranks_count and preset.counted.keys() <= set(measured)
-        },
-        # A report that was read from report.json has no bases, and its page no sliders.
-        "rankings": [_ranking(report, basis, made) for basis, made in zip(report.bases, report.rankings, strict=False)],
+        "rankings": [{"name": ranking_name(made), "pairs": _pairs(report, made)} for made in report.rankings],
         "capacity": unbeaten(cells) if len(cells) > MANY else cells,
         "cores": report.cores,
     }
@@ -89,25 +58,6 @@ def places_of(report: Report, number: int) -> dict[str, str]:
     return {row.metric: row_id(number, row.metric) for row in behind} | tables_of(report, report.rankings[number])
 
 
-def _ranking(report: Report, basis: Basis, made: Ranking) -> dict[str, Any]:
-    return {
-        "name": ranking_name(made),
-        "configuration": made.configuration,
-        "weights": {"name": made.weights.name, "counted": list(made.weights.counted.items())},
-        "vpns": list(basis.levels),
-        "pairs": _pairs(report, made),
-    } | (_ranks(basis) if report.ranks_count else {})
-
-
-def _ranks(basis: Basis) -> dict[str, Any]:
-    """What the page ranks anew from."""
-    return {
-        "ranks": {metric: basis.ranks(metric) for metric in basis.values},
-        "reasons": {vpn: {name: why.words for name, why in by_name.items()} for vpn, by_name in basis.why.items()},
-        "drawn": {metric: _packed(drawn) for metric in basis.values if (drawn := basis.drawn(metric))},
-    }
-
-
 def _pairs(report: Report, made: Ranking) -> list[dict[str, Any]]:
     """The verdict on each pair in each metric, both ways: the ratio, and a sentence."""
     verdicts = [
@@ -127,14 +77,6 @@ def _pairs(report: Report, made: Ranking) -> list[dict[str, Any]]:
         for verdict in verdicts
         for pair in (verdict, turned(verdict))
     ]
-
-
-def _packed(drawn: DrawnRanks) -> dict[str, Any]:
-    """The doubled ranks VPN by VPN, a byte each (two where there are very many VPNs), as gzip in base64."""
-    wide = bool(drawn.doubled.max() > LARGEST_BYTE)
-    columns = drawn.doubled.T.astype("<u2" if wide else np.uint8)
-    packed = gzip.compress(columns.tobytes(), 6, mtime=0)
-    return {"vpns": drawn.vpns, "wide": wide, "doubled": base64.b64encode(packed).decode()}
 
 
 def _capacity(report: Report) -> list[dict[str, Any]]:

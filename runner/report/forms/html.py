@@ -12,9 +12,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from runner.data.files import word
 from runner.data.store import uncollected
 from runner.data.trials import cell_key
-from runner.design.blocks import Block, Hyperlink, Note, Paragraph, Plot, Table, TableCell
+from runner.design.blocks import Block, Heading, Hyperlink, Note, Paragraph, Plot, Table, TableCell
 from runner.design.question import Card
 from runner.ranking.ranking import Ranking
 from runner.report import document, gateway_cores, proofs, text, verdicts
@@ -56,7 +57,7 @@ def html_text(report: Report, folder: Path | None = None) -> str:
     """The whole report as one page. ``folder``: the run folder, for the commands on the page; without it, they name the
     run."""
     where = str(folder or report.run_id)
-    data = page_data(report, where)
+    data = page_data(report)
     samples, told = Samples(report), Told()
     all_answers = answers(report)
     absent = _absent(report)
@@ -77,8 +78,7 @@ def html_text(report: Report, folder: Path | None = None) -> str:
         cards=[_card(report, answer, where) for answer in all_answers if report.ranks_count],
         matrices=[matrix_of(report, answer) for answer in all_answers if report.ranks_count],
         meanings=[(NAMES[name], MEANINGS[name]) for name in ("recommended", "comparable")],
-        sliders=_sliders(data),
-        presets=list(data["presets"]),
+        by_weights=f"vpneval report {word(where)} --weights rtt=1,tcp_throughput=2",
         vpns=list(dict.fromkeys(vpn for answer in all_answers for group in answer.groups for vpn in group)) or [],
         compared=sorted({vpn for pair in report.verdicts for vpn in (pair.a, pair.b)}),
         limits=_limits(report, all_answers),
@@ -92,6 +92,7 @@ def html_text(report: Report, folder: Path | None = None) -> str:
         ],
         absent=_footnotes(absent),
         papers=_papers(report),
+        sections=_links(report, where),
         setups=_setups(report, samples),
         provenance=_provenance(report),
         counts=text.trials(report.trials),
@@ -136,14 +137,6 @@ def _more(report: Report, answer: RankingAnswer) -> Markup:
     rest = [one for one in numbers if not report.ranks_count or one.metric not in tables]
     pairs = verdicts.section(report.verdicts, report.spreads, ranking, report.metrics)
     return blocks_html(pairs) + blocks_html(behind.section(rest, answer.number, report.metrics, tables))
-
-
-def _sliders(data: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
-    """The metrics that usually count, and the others."""
-    named = {name for weights in data["presets"].values() for name, _ in weights}
-    named |= {name for ranking in data["rankings"] for name, _ in ranking["weights"]["counted"]}
-    usual = [metric for metric in data["metrics"] if metric["name"] in named]
-    return usual, [metric for metric in data["metrics"] if metric["name"] not in named]
 
 
 def _limits(report: Report, all_answers: Sequence[RankingAnswer]) -> list[dict[str, Any]]:
@@ -326,6 +319,12 @@ def _measured(row: Row, metric: MetricTable, name: str, samples: Samples | None,
 
 def _class(status: str) -> str:
     return {"lab_error": "failed"}.get(status, status.replace(" ", "-"))
+
+
+def _links(report: Report, where: str) -> list[tuple[str, str]]:
+    """The names of the sections that questions have, and their headings."""
+    own = (block for one in report.judged for blocks in one.say(where).sections.values() for block in blocks)
+    return [(block.name, block.words) for block in own if isinstance(block, Heading)]
 
 
 def _papers(report: Report) -> Markup:

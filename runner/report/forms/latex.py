@@ -57,7 +57,7 @@ def lines_of(blocks: Sequence[Block]) -> list[str]:
 
 
 def _note(note: Note) -> str:
-    return f"[{note.number}] {note.lead}: {note.words}" if note.number else note.said
+    return f"[{note.number}] {note.lead}: {note.words}" if note.number else note.text
 
 
 def escape(words: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from runner.ranking.ranking import Standing
 from runner.ranking.words import chance
 from runner.report import text
-from runner.report.answer import RankingAnswer, change, numbers_of, place_of, unit_of
+from runner.report.answer import RankingAnswer, change, groups, numbers_of, place_of, unit_of
 from runner.report.document import ARROWS
 from runner.report.forms.explore import places_of
 from runner.report.model import Report
@@ -23,9 +23,10 @@ def matrix_of(report: Report, answer: RankingAnswer) -> dict[str, Any]:
     ranking = report.rankings[answer.number]
     numbers = numbers_of(report, answer.number)
     where = places_of(report, answer.number)
-    weights = ranking.weights.counted
     columns = []
-    for metric, number in numbers.items():
+    for metric in ranking.weights.counted:
+        if not (number := numbers.get(metric)):
+            continue
         known = report.metrics[metric]
         scale, unit = unit_of(number, known.unit)
         columns.append(
@@ -35,7 +36,6 @@ def matrix_of(report: Report, answer: RankingAnswer) -> dict[str, Any]:
                 "title": known.title,
                 "unit": unit,
                 "arrow": ARROWS[known.better],
-                "counts": metric in weights,
                 "link": where.get(metric, ""),
                 "cells": {standing.vpn: _cell(number, standing, scale) for standing in ranking.standings},
             }
@@ -46,7 +46,8 @@ def matrix_of(report: Report, answer: RankingAnswer) -> dict[str, Any]:
         for standing in ranking.standings
         if standing.place or any(standing.vpn in number.summaries for number in numbers.values())
     ]
-    rows = [_row(standing, places) for standing in measured]
+    ordered = [[standing for standing in measured if standing.vpn in group] for group in groups(ranking)]
+    ordered.append([standing for standing in measured if not standing.place])
     return {
         "number": answer.number,
         "name": answer.name,
@@ -54,16 +55,17 @@ def matrix_of(report: Report, answer: RankingAnswer) -> dict[str, Any]:
         "slack": change(ranking, most=None),
         "weights": text.weights(ranking, report.metrics),
         "columns": columns,
-        "rows": rows,
+        "groups": [[_row(standing, places) for standing in group] for group in ordered if group],
         "nobody": not places,
         "doubts": text.doubts(ranking),
         "unranked": [{"vpns": vpns, "why": why} for vpns, why, _ in text.unranked(ranking)],
     }
 
 
-def _row(standing: Standing, places: Mapping[str, str]) -> dict[str, str]:
+def _row(standing: Standing, places: Mapping[str, str]) -> dict[str, str | bool]:
     return {
         "vpn": standing.vpn,
+        "placed": standing.vpn in places,
         "levels": text.configuration(standing.levels),
         "place": places.get(standing.vpn, text.NONE),
         "chance": chance(standing.best_probability),

@@ -49,7 +49,7 @@ def render(
     """Print the report to ``console``, in its width and colours: the answer, and with ``full`` every table before it.
     ``folder``, ``across``, ``several``:
     see ``render_answer``."""
-    kept = {"bases": report.bases, "answered": [_printable(one) for one in report.answered]}  # which no dump has
+    kept = {"bases": report.bases, "judged": [_printable(one) for one in report.judged]}  # which no dump has
     report = Report.model_validate(printable(report.model_dump(exclude={"observations"})) | {"observations": []})
     report = report.model_copy(update=kept)
     if full or not (report.experiments or report.answered):
@@ -119,9 +119,9 @@ def print_blocks(section: Sequence[Block], console: Console) -> None:
                 wordy = any(len(entry.words) > LONG for row in rows for entry in row)
                 console.print((_cards if wordy else _grid)(block.head, rows))
                 for note in block.notes:
-                    console.print(_dim(f"  {note.said}"))
+                    console.print(_dim(f"  {note.text}"))
             case list():
-                _remarks([note.said for note in block], console)
+                _remarks([note.text for note in block], console)
 
 
 def _grid(heads: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> Table:

@@ -47,7 +47,7 @@ def print_beside(blocks: Sequence[Block], console: Console) -> None:
             for row in table.rows:
                 grid.add_row(*(cell(content).words for content in row))
             console.print(grid)
-            for sentence in filter(None, [table.about, *(note.said for note in table.notes)]):
+            for sentence in filter(None, [table.about, *(note.text for note in table.notes)]):
                 console.print(Text(f"  {sentence}", "dim"))
 
 

@@ -83,7 +83,9 @@ def test_without_a_line_each_band_has_its_vpns() -> None:
     assert found.absent == ["gre_ipsec", "ipsec", "wireguard"]
 
 
-@pytest.mark.parametrize("traffic", ["files", "mixed", "calls", "transactions"])
+@pytest.mark.parametrize(
+    "traffic", ["mixed", *(pytest.param(one, marks=pytest.mark.slow) for one in ("files", "calls", "transactions"))]
+)
 def test_leaving_out_what_is_not_chosen_changes_nothing(traffic: str) -> None:
     for line_bps in (2e7, 1e8, 1e9):
         before = said(line_bps=line_bps, path_rtt_ms=20, traffic=traffic)

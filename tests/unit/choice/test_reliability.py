@@ -30,7 +30,9 @@ def bad(*vpns: str, share: float = 0.4) -> Callable[[str], float]:
     return lambda vpn: share if vpn in vpns else 0.0
 
 
-@pytest.mark.parametrize("traffic", ["mixed", "files", "calls"])
+@pytest.mark.parametrize(
+    "traffic", ["mixed", *(pytest.param(one, marks=pytest.mark.slow) for one in ("files", "calls"))]
+)
 @pytest.mark.parametrize("passes", [4, 24])
 def test_what_fails_in_a_third_of_its_attempts_is_not_named_however_long_it_is_measured(
     traffic: str, passes: int

@@ -25,8 +25,8 @@ from runner.report.forms.tables import json_text
 from runner.report.forms.terminal import render
 from tests.unit.choice.made_up import by_name, device, words
 from tests.unit.choice.runs import chosen_run
-from tests.unit.choice.whole_report import build, choice_of
 from tests.unit.synthetic import make_run, make_trial
+from tests.unit.whole_report import build, choice_of
 
 ROAMING = {"measure": "recovery", "failure": "roaming"}
 A, B = "openvpn", "wireguard_go"

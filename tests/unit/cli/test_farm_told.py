@@ -50,7 +50,7 @@ def called(
     def connected(*_: Any) -> Iterator[Told]:
         yield workers
 
-    monkeypatch.setattr(farm, "connected", connected)
+    monkeypatch.setattr(farm, "connect_farm", connected)
     told = asked.asked.changed(farm=AskedFarm(address="tls://lab1:8786", equal=equal))
     assert told.out
     return told.out, farm.play(replace(asked, asked=told), told.out, lambda text: None)

@@ -18,7 +18,7 @@ from runner.data.errors import CannotRunHere, UsageError
 from runner.data.merge import merge_runs
 from runner.data.store import Store, open_store
 from runner.data.trials import Measurement
-from runner.design.profile import PROFILES, Profile, changed
+from runner.design.profile import PROFILES, Profile, with_duration
 from runner.lab.node import logs
 from runner.lab.node.logs import LogFile, tail
 from runner.lab.places import rootless
@@ -131,7 +131,7 @@ def test_a_profile_noted_in_earlier_words_goes_on(tmp_path: Path, profile: Profi
     asked = request("reference", vpns="ipip", profile=profile.name, duration_s=duration_s)
     with open_store(tmp_path / "run") as store:
         run = describe(asked, store, {}, Image("trixie", Path("/"), "abc", {}), {}, measured_vpns(store))
-        before = changed(profile, duration_s) if duration_s else profile
+        before = with_duration(profile, duration_s) if duration_s else profile
         assert before.note not in before.noted_before
         for words in (before.note, *before.noted_before):
             store.save_run(run.model_copy(update={"profile_note": words}))
@@ -143,7 +143,7 @@ def test_a_profile_noted_in_earlier_words_goes_on(tmp_path: Path, profile: Profi
 
 def test_a_run_whose_searches_had_trials_of_another_length_does_not_go_on() -> None:
     assert PROFILES["thesis"].noted_before
-    assert not changed(PROFILES["thesis"], 3).noted_before, "its trials were of 10 s, whatever --duration said"
+    assert not with_duration(PROFILES["thesis"], 3).noted_before, "its trials were of 10 s, whatever --duration said"
 
 
 def test_the_digest_is_of_what_a_plugin_is_made_of(tmp_path: Path) -> None:
@@ -241,13 +241,13 @@ def with_tools(root: Path) -> None:
 
 def test_what_every_node_needs_is_looked_at_before_a_lab_is_made(tmp_path: Path) -> None:
     with_tools(tmp_path)
-    assert image.damaged(tmp_path) == []
+    assert image.find_damage(tmp_path) == []
     (tmp_path / "usr/bin/bash").write_text("")
     (tmp_path / "usr/bin/iperf3.real").unlink()
     (tmp_path / "usr/bin/python3").unlink()
     (tmp_path / "usr/bin/python3").symlink_to("python3")
     (tmp_path / "usr/bin/ss").chmod(0o644)
-    assert image.damaged(tmp_path) == [
+    assert image.find_damage(tmp_path) == [
         "bash (package bash) is not the file that was installed",
         "iperf3 (package iperf3) is missing",
         "python3 (package python3) is missing",

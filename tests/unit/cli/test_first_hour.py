@@ -77,7 +77,10 @@ sys.exit(f"loaded: {slow}" if slow else 0)
 """
 
 
-@pytest.mark.parametrize("run", ["choice/two-cores", "choice/two-cores-uml", "examples/two-cores-quick"])
+@pytest.mark.parametrize(
+    "run",
+    ["choice/two-cores", "examples/two-cores-quick", pytest.param("choice/two-cores-uml", marks=pytest.mark.slow)],
+)
 def test_a_report_does_not_wait_for_what_it_does_not_use(run: str, tmp_path: Path) -> None:
     """The plugins take 0.3 s to load, scipy.stats 0.6 s, the maker of pictures 0.2 s. Of a run as it is written today;
     an older one does not tell all of its metrics."""

@@ -60,6 +60,7 @@ def test_only_what_a_use_needs_is_there(installed: Path) -> None:
     assert done(str(installed.with_name("python")), "-c", ask % (extras,)).stdout.split() == ["scipy"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [*typer.main.get_command(app).commands])  # type: ignore[attr-defined]
 def test_every_command_helps_itself(installed: Path, tmp_path: Path, command: str) -> None:
     assert f"Usage: vpneval {command}" in done(str(installed), command, "--help", folder=tmp_path).stdout
@@ -73,6 +74,7 @@ def test_a_farm_names_what_it_lacks_and_how_to_get_it(installed: Path, tmp_path:
     assert command in " ".join(ended.stderr.split())
 
 
+@pytest.mark.slow
 def test_every_form_but_parquet_is_written(installed: Path, tmp_path: Path) -> None:
     (example,) = (PROJECT / "results" / "examples").iterdir()
     for name in ("run.json", "trials.jsonl", "slices.jsonl"):

@@ -85,13 +85,13 @@ def test_frames_survive_any_cut() -> None:
     for cut in (3, 2, 1000, len(whole)):
         os.write(theirs, whole[:cut])
         whole = whole[cut:]
-        found += receiver.received()
+        found += receiver.read_frames()
     assert found == [(b"O", payload), (b"X", b"7")]
     sender.send(b"H")
-    assert receiver.received() == [(b"H", b"")]
+    assert receiver.read_frames() == [(b"H", b"")]
     os.close(theirs)
     with pytest.raises(EOFError):
-        receiver.received()
+        receiver.read_frames()
     os.close(ours)
 
 

@@ -19,8 +19,8 @@ from runner.report.closing import by_uplink
 from runner.report.compare import compare_runs
 from runner.sweep.request import Request, resolve
 from runner.sweep.run_record import describe
-from tests.unit.choice.whole_report import build, choice_of
 from tests.unit.cli.test_cli import vpneval
+from tests.unit.whole_report import build, choice_of
 
 CHOICE = Path(__file__).parents[3] / "results" / "choice" / "two-cores"
 INVENTORY = """\

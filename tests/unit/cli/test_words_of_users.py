@@ -6,6 +6,7 @@ import io
 import re
 import shlex
 import shutil
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -60,8 +61,10 @@ def main_of(argv: list[str]) -> None:
         main(argv)
 
 
-@pytest.mark.parametrize("word", [*MARKUP, *SHELL])
-@pytest.mark.parametrize("option", [["--lab", "site:{}.toml"], ["--lab=site:{}.toml"]])
+@pytest.mark.parametrize(
+    ("word", "option"),
+    [*zip([*MARKUP, *SHELL], cycle([["--lab", "site:{}.toml"], ["--lab=site:{}.toml"]]), strict=False)],
+)
 def test_what_is_copied_from_a_foreign_run_has_the_words_that_it_seems_to_have(word: str, option: list[str]) -> None:
     run, trials = realistic_run(1)
     argv = ["vpneval", "run", word, *[part.format(word) for part in option]]

@@ -159,7 +159,7 @@ def test_encryption_rates_that_are_none(tmp_path: Path, rates: Any) -> None:
         load_run(tmp_path)
 
 
-@pytest.mark.parametrize("value", [1e-100, 1e-30, 1e30, 1e100])
+@pytest.mark.parametrize("value", [1e-100, 1e100])
 def test_one_number_far_from_the_others_is_compared_all_the_same(value: float) -> None:
     run, trials = realistic_run()
     at = next(at for at, one in enumerate(trials) if one.vpn == "openvpn" and one.measurements)

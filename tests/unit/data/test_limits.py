@@ -181,7 +181,7 @@ def test_a_busy_process_of_this_machine_is_read() -> None:
         pass
     watch.add({"gw1": before}, {"gw1": reader.read()})
     reader.close()
-    (found,) = watch.found()
+    (found,) = watch.machine_loads()
     assert sum(one.busy for one in found.processes if one.name == own) * found.seconds > 0.25
     assert {core.core for core in found.cores} >= os.sched_getaffinity(0)
 
@@ -233,7 +233,7 @@ def test_two_pieces_of_time_are_one_load() -> None:
             overflows={"gw2": 3},
         )
         watch.add({"this machine": before}, {"this machine": after})
-    (found,) = watch.found()
+    (found,) = watch.machine_loads()
     assert (found.seconds, found.looks, found.nodes) == (2.0, 2, ["gw2"])
     assert found.cores == [CoreLoad(core=0, user=0.5, system=0.1, irq=0, softirq=0.2, steal=0)]
     (openvpn,) = found.processes
@@ -254,7 +254,7 @@ def test_every_thread_that_is_worth_a_line_is_kept_and_told() -> None:
     watch = LoadWatch()
     before, after = at([0.0] * 4), at([0.2, 0.5, 0.005, 0.3])
     watch.add({"here": reading(0, processes=before)}, {"here": reading(1, processes=after)})
-    loads = watch.found()
+    loads = watch.machine_loads()
     (found,) = loads[0].processes
     assert found.busiest == ThreadLoad(busy=0.5, waiting=0.25, core=1)
     assert found.others == [ThreadLoad(busy=0.3, waiting=0.15, core=3), ThreadLoad(busy=0.2, waiting=0.1, core=0)]
@@ -273,7 +273,7 @@ def test_what_has_ended_meanwhile_counts() -> None:
     watch = LoadWatch()
     before, after = at(1.0, {"7": [1.0, 0, 0, 1, 1]}), at(1.9, {"7": [1.1, 0, 0, 1, 1]})
     watch.add({"here": reading(0, processes=before)}, {"here": reading(1, processes=after)})
-    assert {one.node: (one.busy, one.role) for one in watch.found()[0].processes} == {
+    assert {one.node: (one.busy, one.role) for one in watch.machine_loads()[0].processes} == {
         "host1": (0.9, "generator"),
         "host2": (0.9, "generator"),
     }
@@ -289,7 +289,7 @@ def test_a_process_number_that_was_given_again_starts_from_zero() -> None:
     watch = LoadWatch()
     before, after = reading(0, processes=one("old", 100.0)), reading(1, processes=one("new", 0.5))
     watch.add({"this machine": before}, {"this machine": after})
-    (process_,) = watch.found()[0].processes
+    (process_,) = watch.machine_loads()[0].processes
     assert (process_.name, process_.busy) == ("new", 0.5)
 
 
@@ -345,7 +345,7 @@ def test_what_a_cards_ring_overran_is_dropped_once(over: int, fifo: int, missed:
     """struct rtnl_link_stats64: drivers tell of an overrun in one of three counters or in several, none in dropped."""
     received = [8, over, 6, 6, fifo, missed]  # length, over, crc, frame, fifo, missed
     stats = struct.pack("24Q", 1000, 900, 10**6, 9**6, 30, 20, 3, 2, 11, 12, *received, *[99] * 8)
-    assert probe.counted(stats) == {"packets": 900, "dropped": dropped}
+    assert probe.port_counts(stats) == {"packets": 900, "dropped": dropped}
 
 
 def test_a_thread_of_the_kernel_is_known_by_its_flag() -> None:

@@ -86,7 +86,7 @@ class Watched:
     def __init__(self) -> None:
         self.lab, self.now_s = object(), 0.0
 
-    def shared(self, name: str, make: Any, *, port: str = "") -> Any:
+    def get_shared(self, name: str, make: Any, *, port: str = "") -> Any:
         return self.read
 
     def read(self) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def test_a_piece_that_lost_most_does_not_tell_what_a_byte_costs(
 ) -> None:
     limits, bench = Limits(), Watched()
     for rate_bps, received_bytes, sent_bytes in pieces:
-        with limits.watched(bench, rate_bps) as piece:  # type: ignore[arg-type]
-            piece.carried(received_bytes, sent_bytes)
-    (found,) = limits.found(at_bps)
+        with limits.watch(bench, rate_bps) as piece:  # type: ignore[arg-type]
+            piece.note_carried(received_bytes, sent_bytes)
+    (found,) = limits.machine_loads(at_bps)
     assert (found.looks, found.carried_bytes) == (looks, carried_bytes)

@@ -30,7 +30,7 @@ def bench() -> Bench:
     """Nothing but readings of its machine."""
     made = Watched()
     made.lab = SimpleNamespace(shared_kernel=True)
-    return cast(Bench, SimpleNamespace(shared=made.shared, lab=made.lab, address="10.2.0.2"))
+    return cast(Bench, SimpleNamespace(get_shared=made.get_shared, lab=made.lab, address="10.2.0.2"))
 
 
 def test_a_packet_rate_says_how_much_came_through(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,6 +78,6 @@ def test_downloads_say_how_much_came_through(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_who_does_not_know_says_nothing() -> None:
     limits, watched = Limits(), bench()
-    with limits.watched(watched):
+    with limits.watch(watched):
         pass
-    assert [load.carried_bytes for load in limits.found()] == [0]
+    assert [load.carried_bytes for load in limits.machine_loads()] == [0]

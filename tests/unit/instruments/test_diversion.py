@@ -4,17 +4,17 @@ import struct
 
 import pytest
 
-from runner.instruments.security.diversion import HARDWARE, forgeries, judged, readdressed
-from runner.instruments.security.stranger import GRE, TCP, UDP, framed, packed
+from runner.instruments.security.diversion import HARDWARE, diversion_outcome, forgeries, readdress
+from runner.instruments.security.stranger import GRE, TCP, UDP, build_frame, pack_address
 from runner.instruments.security.vantage import Frame
 
 ETHERNET = b"\x02" * 6 + b"\x04" * 6 + b"\x08\0"
-PEER, GATEWAY, THIRD = (packed(f"192.168.0.{last}") for last in (1, 2, 77))
+PEER, GATEWAY, THIRD = (pack_address(f"192.168.0.{last}") for last in (1, 2, 77))
 PORTS = struct.pack("!HH", 1194, 1195)
 
 
 def packet_of(protocol: int, content: bytes) -> Frame:
-    return Frame(0.0, "in", framed(ETHERNET, protocol, PEER, GATEWAY, content))
+    return Frame(0.0, "in", build_frame(ETHERNET, protocol, PEER, GATEWAY, content))
 
 
 def in_udp(payload: bytes) -> Frame:
@@ -62,7 +62,7 @@ def test_a_segment_from_another_address_has_a_right_checksum(payload: bytes) -> 
     whole = header[:16] + checksum.to_bytes(2, "big") + header[18:] + payload
     segment = packet_of(TCP, whole)
     (data,) = forgeries(segment, segment)["as captured"]
-    assert data == readdressed(segment)
+    assert data == readdress(segment)
     moved = Frame(0.0, "in", data)
     assert (moved.data[26:34], moved.payload) == (THIRD + GATEWAY, payload)
     there = THIRD + GATEWAY + struct.pack("!HH", TCP, len(whole))
@@ -90,6 +90,6 @@ def test_of_macsec_the_ethernet_address_is_another() -> None:
 def test_a_diversion_is_judged_by_where_answers_went_and_the_controls(
     diverted: int, controls: tuple[bool, bool, bool], result: str
 ) -> None:
-    found = judged({"as captured": 0, "altered": diverted}, 8, *controls, {})
+    found = diversion_outcome({"as captured": 0, "altered": diverted}, 8, *controls, {})
     assert found.result == result
     assert ("1 after packets altered" in found.reason) == (result == "fail")

@@ -16,8 +16,8 @@ from runner.catalogue import instruments, load_vpn, metrics
 from runner.data.trials import Event, Timeline, Trial
 from runner.instruments.failures import prepare, redundancy, reroute
 from runner.instruments.failures.loss import Gap, OneWay, gaps, one_way
-from runner.instruments.failures.measure import repeated
-from runner.instruments.failures.outage import MOST_GAPS, Outage, reported, timeline
+from runner.instruments.failures.measure import repeat_failure
+from runner.instruments.failures.outage import MOST_GAPS, Outage, report_outages, timeline
 from runner.instruments.failures.takeover import add_handovers, read_handover
 from runner.instruments.failures.transfer import UNLIMITED
 from runner.instruments.result import Measured
@@ -65,7 +65,7 @@ def test_a_known_gap() -> None:
 def test_gaps_before_the_failure_do_not_count_and_one_across_it_does() -> None:
     way = seen(range(100, 150), range(4990, 5200), range(7000, 7010))
     assert way.outage_s(5.0) == pytest.approx(0.220)
-    assert [gap.lost for gap in way.since(5.0)] == [210, 10]
+    assert [gap.lost for gap in way.gaps_after(5.0)] == [210, 10]
 
 
 def test_of_a_gap_that_began_long_before_the_rest_counts() -> None:
@@ -104,7 +104,7 @@ def an_outage(forward_s: float, reverse_s: float, recovered_s: float | None = 1.
 
 
 def test_the_worse_direction_is_reported_with_its_resolution() -> None:
-    measured = reported("outage_ms", [an_outage(1.5, 0.2)], 60.0, failure="pulled the plug")
+    measured = report_outages("outage_ms", [an_outage(1.5, 0.2)], 60.0, failure="pulled the plug")
     (found,) = measured.measurements
     assert (found.metric, found.value) == ("outage_ms", 1500)
     assert found.detail["resolution_ms"] == 1
@@ -116,20 +116,20 @@ def test_the_worse_direction_is_reported_with_its_resolution() -> None:
 
 
 def test_no_recovery_is_a_lower_bound_and_a_warning() -> None:
-    measured = reported("outage_ms", [an_outage(60.2, 60.1, None)], 60.0)
+    measured = report_outages("outage_ms", [an_outage(60.2, 60.1, None)], 60.0)
     assert measured.measurements[0].at_least
     assert measured.warnings == ["no recovery within 60 s"]
 
 
 def test_one_of_three_without_recovery_does_not_make_the_median_a_bound() -> None:
-    measured = reported("outage_ms", [an_outage(1, 1), an_outage(60, 60, None), an_outage(2, 1)], 60.0)
+    measured = report_outages("outage_ms", [an_outage(1, 1), an_outage(60, 60, None), an_outage(2, 1)], 60.0)
     assert measured.measurements[0].value == 2000
     assert not measured.measurements[0].at_least
     assert measured.warnings == ["1 of 3 failures: no recovery within 60 s"]
 
 
 def test_two_of_three_without_recovery_do() -> None:
-    measured = reported("outage_ms", [an_outage(1, 1), an_outage(60, 60, None), an_outage(61, 60, None)], 60.0)
+    measured = report_outages("outage_ms", [an_outage(1, 1), an_outage(60, 60, None), an_outage(61, 60, None)], 60.0)
     assert measured.measurements[0].at_least
 
 
@@ -175,8 +175,8 @@ def test_topologies_follow_from_the_levels() -> None:
     figure_3b = {"detection": "static", "endpoint": "link", "uplinks": "one_router"}
     assert prepare.topology_of(figure_3b) == ospf("link", "one_router")
     assert prepare.topology_of({"redundancy": "vrrp"}) == REDUNDANT
-    assert prepare.asked(figure_3b) == {"roaming": "gw1"}, "without a routing daemon, the VPN has to follow"
-    assert prepare.asked({**figure_3b, "detection": "bfd"}) == {}
+    assert prepare.plugin_params(figure_3b) == {"roaming": "gw1"}, "without a routing daemon, the VPN has to follow"
+    assert prepare.plugin_params({**figure_3b, "detection": "bfd"}) == {}
 
 
 @pytest.mark.parametrize("detection", reroute.DETECTIONS)
@@ -196,7 +196,7 @@ def test_the_loopback_as_the_tunnels_end_leaves_link_detection_on() -> None:
     assert "link-detect" not in reroute.configuration(ospf("loopback"), "gw1", "bfd", "10.255.0.1")
 
 
-ROAMING = prepare.asked({"failure": "roaming"})
+ROAMING = prepare.plugin_params({"failure": "roaming"})
 
 
 def test_who_may_roam() -> None:
@@ -231,7 +231,7 @@ def test_keepalived_prefers_the_first_gateway() -> None:
 def test_the_plugin_ha_is_met_in_every_phase_of_the_question_for_a_dead_peer() -> None:
     vpn = load_vpn("ipsec")
     files = vpn.render(GW1, [GW2], vpn.comparable, named_secrets(vpn, (GW1, GW2)))
-    assert re.findall(r"dpd_delay = (\d+)s", "\n".join(files.values())) == [f"{redundancy.synced(vpn).phase_s:g}"]
+    assert re.findall(r"dpd_delay = (\d+)s", "\n".join(files.values())) == [f"{redundancy.hand_over_of(vpn).phase_s:g}"]
 
 
 def test_a_vpn_that_nobody_taught_to_move() -> None:
@@ -267,7 +267,7 @@ def test_a_vpn_that_nobody_taught_to_move() -> None:
     ],
 )
 def test_what_cannot_be_broken_is_unsupported(vpn: str, kind: str, levels: dict[str, str], why: str) -> None:
-    refused = prepare.refused(Lab({}, kind=kind), load_vpn(vpn), levels)
+    refused = prepare.failure_refusal(Lab({}, kind=kind), load_vpn(vpn), levels)
     assert refused is not None
     assert why in refused.reason
 
@@ -319,7 +319,7 @@ def test_every_failure_has_a_fresh_lab_and_a_phase_of_its_own() -> None:
         phases.append((bench.times, rng.random()))
         return an_outage(1, 1)
 
-    assert len(repeated(cast(Bench, bench), once, 3, seed=7)) == 3
+    assert len(repeat_failure(cast(Bench, bench), once, 3, seed=7)) == 3
     assert [renewed for renewed, _ in phases] == [0, 1, 2]
     assert len({phase for _, phase in phases}) == 3
 
@@ -328,7 +328,7 @@ CELL = {"cipher": "none", "integrity": "none", "compression": "off", "measure": 
 
 
 def a_trial(repetition: int, outage_s: float) -> Trial:
-    found = reported(
+    found = report_outages(
         "outage_ms", [an_outage(outage_s, outage_s)], 60.0, timers={"gw1": ["a timer"], "gw2": ["a timer"]}
     )
     line = timeline(seen(range(2000, 3000)), seen(), 1000.0, [Event(at_s=1.9, what="the WAN is cut")])
@@ -365,7 +365,7 @@ def test_an_overload_has_a_verdict(outages_s: list[float], verdict: str) -> None
     trials = []
     for repetition, outage_s in enumerate(outages_s):
         whole = an_outage(outage_s, 0, None if outage_s == 60 else 1.0)
-        found = reported("outage_ms", [whole], 60.0).measurements
+        found = report_outages("outage_ms", [whole], 60.0).measurements
         changes = {"measurements": found, "params": CELL | {"failure": "overload"}}
         trials.append(a_trial(repetition, outage_s).model_copy(update=changes))
     (row,) = failures(trials, metrics())
@@ -373,7 +373,7 @@ def test_an_overload_has_a_verdict(outages_s: list[float], verdict: str) -> None
 
 
 def test_the_report_says_at_least() -> None:
-    measured = reported("outage_ms", [an_outage(60, 60, None)], 60.0)
+    measured = report_outages("outage_ms", [an_outage(60, 60, None)], 60.0)
     trial = a_trial(1, 60).model_copy(update={"measurements": measured.measurements})
     (row,) = failures([trial], metrics())
     assert row.outage == "≥ 60 s (60 s–60 s), 1, 1 without recovery"

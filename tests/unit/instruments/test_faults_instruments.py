@@ -12,7 +12,7 @@ import pytest
 from runner.data.errors import CommandError, InstrumentError, MeasurementError
 from runner.data.store import load_run
 from runner.lab.node import Completed
-from runner.lab.node.probing import failed, was_killed
+from runner.lab.node.probing import error_class, was_killed
 from runner.lab.shape.site_to_site import SITES
 from runner.tunnel import proof
 from runner.tunnel.bring_up import Bench
@@ -34,7 +34,7 @@ def dies(text: str = "the probe died") -> Wrong:
 
 def test_the_exit_code_tells_who_was_killed_from_who_failed() -> None:
     assert [was_killed(code) for code in (-9, -15, 137, 143, 0, 1, 255, None)] == [True] * 4 + [False] * 4
-    assert (failed(-9), failed(1)) == (InstrumentError, MeasurementError)
+    assert (error_class(-9), error_class(1)) == (InstrumentError, MeasurementError)
 
 
 def test_a_trial_whose_instrument_dies_is_begun_again(run: Run) -> None:

@@ -19,8 +19,8 @@ from runner.data.levels import BASELINE
 from runner.data.store import load_run
 from runner.data.trials import Cell
 from runner.design.profile import PROFILES
-from runner.instruments.tools.generator import Arrived, Load, cores_for, cut_by_software, listed
-from runner.instruments.traffic.calibration import lengths_of, limit, most
+from runner.instruments.tools.generator import Arrived, Load, cores_for, cut_by_software, parse_cores
+from runner.instruments.traffic.calibration import highest_limits, lengths_of, limit
 from runner.lab.node import LabNode
 from runner.lab.probes import generate
 from runner.lab.shape.site_to_site import Lab
@@ -144,7 +144,7 @@ def test_who_was_interrupted_between_two_bursts_has_paused(monkeypatch: pytest.M
 def by_clock(clock: Clock, monkeypatch: pytest.MonkeyPatch, **asked: float) -> dict[str, Any]:
     monkeypatch.setattr(generate, "time", clock)
     sending = cast(generate.Segments, SimpleNamespace(send=clock.send, by="send"))
-    return generate.paced({"seconds": 0.5, **asked}, sending, 1)
+    return generate.send_paced({"seconds": 0.5, **asked}, sending, 1)
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="this machine has one core")
@@ -175,7 +175,7 @@ def test_processes_share_rate_and_flows_each_on_its_core(
                     pytest.skip("another program has the port beside")
             sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**21)
             sinks.append(sink)
-        found = generate.shared(trial(port=port, flows=flows))
+        found = generate.run_on_cores(trial(port=port, flows=flows))
         counts = heard(sinks)
     noted = {path.name: path.read_text().split(" ", 2) for path in tmp_path.iterdir()}
     assert set(noted) == {"0", "1"} if processes == 2 else set(noted) == {"0"}, "each is pinned"
@@ -193,7 +193,7 @@ def test_all_flows_have_the_same_rate_however_they_are_shared(tmp_path: Path, mo
         return {"sent": 1, "bytes": 1, "wakes": 1, "seconds": 1.0, "longest": 1, "by": "nobody", "forgotten": []}
 
     monkeypatch.setattr(generate, "attempt", noting)
-    generate.shared(trial(port=9, flows=3))
+    generate.run_on_cores(trial(port=9, flows=3))
     assert {path.name: float(path.read_text()) for path in tmp_path.iterdir()} == {
         "1": pytest.approx(2000 / 3),
         "2": pytest.approx(4000 / 3),
@@ -203,7 +203,7 @@ def test_all_flows_have_the_same_rate_however_they_are_shared(tmp_path: Path, mo
 def test_a_core_that_is_gone_pins_nobody() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink:
         sink.bind(("127.0.0.1", 0))
-        found = generate.shared(trial(port=sink.getsockname()[1], flows=1, cores=[4000]))
+        found = generate.run_on_cores(trial(port=sink.getsockname()[1], flows=1, cores=[4000]))
     assert found["sent"] > 10
     assert found["processes"] == 1
 
@@ -217,7 +217,7 @@ def test_the_last_half_of_four_cores_and_more_is_the_generators() -> None:
     assert cores("Cpus_allowed_list:\t0-15\n") == [8, 9, 10, 11], "no more than four"
     assert cores("Cpus_allowed_list:\t0-2\n") == []
     assert cores("") == [], "a machine that does not tell"
-    assert listed("Cpus_allowed_list:\t0-1,4,6-7\n") == [0, 1, 4, 6, 7]
+    assert parse_cores("Cpus_allowed_list:\t0-1,4,6-7\n") == [0, 1, 4, 6, 7]
 
 
 class Port(Answers):
@@ -288,11 +288,11 @@ def found(ip_bytes: int, packets_per_s: float, processes: int = 1) -> GeneratorL
 
 
 def test_the_best_of_all_calls_counts() -> None:
-    assert most([found(1500, 3e5), found(1328, 2e5)], [found(1500, 2e5), found(1328, 4e5)]) == [
+    assert highest_limits([found(1500, 3e5), found(1328, 2e5)], [found(1500, 2e5), found(1328, 4e5)]) == [
         found(1328, 4e5),
         found(1500, 3e5),
     ]
-    assert most([], [found(64, 1e5)]) == [found(64, 1e5)]
+    assert highest_limits([], [found(64, 1e5)]) == [found(64, 1e5)]
 
 
 def test_the_report_says_from_where_on_a_rate_is_a_lower_bound() -> None:

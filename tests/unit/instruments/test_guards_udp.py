@@ -136,7 +136,7 @@ def test_what_the_receivers_socket_drops_is_no_loss_and_is_kept_beside_it(monkey
     monkeypatch.setattr(udp, "receive_buffer_errors", lambda lab: next(counts))
     monkeypatch.setattr(udp, "fragments_created", lambda lab: 0)
     monkeypatch.setattr(udp, "jitter", lambda *_: jitter)
-    monkeypatch.setattr(Limits, "watched", lambda *_: nullcontext(Piece(0)))
+    monkeypatch.setattr(Limits, "watch", lambda *_: nullcontext(Piece(0)))
     measured = at_once(udp.udp(cast(Bench, bench), 1300, cast(UdpSearch, search), None))
     (trial,) = measured.measurements[0].detail["trials"]
     assert trial["loss_ratio"] == 0

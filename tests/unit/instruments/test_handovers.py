@@ -64,7 +64,7 @@ class Watcher:
 def of_labs(wanted: int, *labs: Sequence[dict[str, Any]]) -> tuple[list[Watcher], list[float], list[str]]:
     watchers, seen = [Watcher(one) for one in labs], handovers.SeenHandovers()
     how = load_vpn("ipsec_user"), {"redundancy": "ha_sync"}
-    seconds = list(handovers.collected(dict.fromkeys(watchers, BENCH), wanted, *how, seen))  # type: ignore[arg-type]
+    seconds = list(handovers.collect_handovers(dict.fromkeys(watchers, BENCH), wanted, *how, seen))  # type: ignore[arg-type]
     assert seconds == seen.samples_s
     assert len(seen.intervals_s) == len(seconds)
     return watchers, seconds, seen.lost

@@ -14,7 +14,7 @@ from runner.lab.node import Completed
 from runner.lab.shape.site_to_site import SITES, Lab
 from runner.search.rounds import StepwiseSearch
 from runner.sweep.plan import tunnel_params
-from runner.tunnel.inner import ipv6_through, refused
+from runner.tunnel.inner import ipv6_refusal, ipv6_through
 from tests.unit.helpers import named_secrets
 
 IPV6 = {"measure": "udp", "payload_bytes": "1300", "inner": "6"}
@@ -65,7 +65,7 @@ def lab_of(device: str, **more: Any) -> Any:
     ],
 )
 def test_who_cannot_carry_it_is_unsupported_with_the_reason(vpn: str, kind: str, why: str) -> None:
-    no = refused(Lab(cast(Any, {"gw1": Told()}), kind=kind), load_vpn(vpn))
+    no = ipv6_refusal(Lab(cast(Any, {"gw1": Told()}), kind=kind), load_vpn(vpn))
     said = no.reason if no else ""
     assert why in said if why else not said
 

@@ -44,7 +44,7 @@ class Node:
     def __init__(self, name: str, open_: Counter[str], printed: str = "1") -> None:
         self.name, self.open, self.run = name, open_, MagicMock(return_value=Completed(0, printed, ""))
         self.write, self.defer, self.log, self.cpu_s = MagicMock(), MagicMock(), MagicMock(), lambda: 1.0
-        self.logged = lambda log: ""
+        self.read_log = lambda log: ""
 
     def spawn(self, *argv: str, log: str) -> Any:
         self.open[argv[0]] += 1
@@ -83,7 +83,7 @@ def open_(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     for module in (visits, generator, beside, udp_sockets):
         monkeypatch.setattr(module, "probe", probe)
-    monkeypatch.setattr(visits, "asked", answer)
+    monkeypatch.setattr(visits, "ask_probe", answer)
     for name, value in {
         "interface": "eth0",
         "cut_by_software": False,
@@ -93,14 +93,14 @@ def open_(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         monkeypatch.setattr(generator, name, lambda *_, value=value: value)
     monkeypatch.setattr(Generator, "play", arrived)
     monkeypatch.setattr(Generator, "begin", lambda *_: None)
-    monkeypatch.setattr(Generator, "sent", lambda *_: {})
+    monkeypatch.setattr(Generator, "sender_report", lambda *_: {})
     monkeypatch.setattr(Generator, "finish", arrived)
     monkeypatch.setattr(Generator, "variations_ms", lambda *_: [0.1, 0.2])
     monkeypatch.setattr(limits, "_read", lambda bench: None)
     monkeypatch.setattr(tcp, "machines", lambda lab: Spent({}, 0))
     monkeypatch.setattr(tcp, "of_slice", lambda *_: {"cpu_per_gigabyte": 1.0})
     monkeypatch.setattr(tcp, "wan_bytes", lambda lab: 0)
-    for name, value in {"begin": None, "sent": 1, "delays": Delays([0.1])}.items():
+    for name, value in {"begin": None, "finish": 1, "delays": Delays([0.1])}.items():
         monkeypatch.setattr(StampedSender, name, lambda *_, value=value: value)
     monkeypatch.setattr(generator.Generator, "stamps", lambda *_: [])
     monkeypatch.setattr(packets, "outer", lambda *_: Outer(0, 0))
@@ -108,10 +108,10 @@ def open_(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     monkeypatch.setattr(duplex, "_outer_packets", lambda lab: 0)
     for module in (packets, duplex, udp):
         monkeypatch.setattr(module, "fragments_created", lambda lab: 0)
-    monkeypatch.setattr(soak, "beside", lambda bench: nullcontext({}))
+    monkeypatch.setattr(soak, "bare_gateways", lambda bench: nullcontext({}))
     monkeypatch.setattr(soak, "iperf3", lambda *_: report("tcp"))
-    monkeypatch.setattr(soak, "probed", lambda *_: 20.0)
-    monkeypatch.setattr(soak, "held", lambda node: soak.Held(0.0, 9, 4096))
+    monkeypatch.setattr(soak, "longest_pause_ms", lambda *_: 20.0)
+    monkeypatch.setattr(soak, "read_held", lambda node: soak.Held(0.0, 9, 4096))
     monkeypatch.setattr(soak, "arrived_bytes", lambda lab: 0)
     monkeypatch.setattr(soak, "free_server", lambda lab: None)
     monkeypatch.setattr(udp, "iperf3", lambda *_: report("udp"))

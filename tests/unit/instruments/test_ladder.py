@@ -115,7 +115,7 @@ class Generating:
     def begin(self, load: Load) -> None:
         self.bench.events.append("load")
 
-    def sent(self, load: Load) -> Found:
+    def sender_report(self, load: Load) -> Found:
         return {}
 
     def finish(self, load: Load, offered: Found, beside: int) -> Arrived:

@@ -1,6 +1,6 @@
 """Which of the kernel's route lookups are the near gateway's."""
 
-from runner.lab.readings.lookups import Lookup, parsed
+from runner.lab.readings.lookups import Lookup, parse_trace
 
 # Of Linux 6.18, while a stream went through OpenVPN.
 TRACE = """# tracer: nop
@@ -16,7 +16,7 @@ TRACE = """# tracer: nop
 
 
 def test_a_trace_has_the_lookups_that_found_a_route() -> None:
-    assert parsed(TRACE) == [
+    assert parse_trace(TRACE) == [
         Lookup(0, 3, "10.1.0.2", "10.2.0.2", 44, "tun2"),
         Lookup(4711, 1, "192.168.0.1", "192.168.0.2", 0, "wan0"),
     ]

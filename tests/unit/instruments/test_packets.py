@@ -96,7 +96,7 @@ def test_costs_are_of_the_fastest_stream_that_passed() -> None:
 
 def test_sent_is_received_late_and_lost() -> None:
     one = counted(1000, 700, received=900, outer_packets=1800)
-    assert (one.late, one.lost) == (200, 100)
+    assert (one.late, one.lost_packets) == (200, 100)
     detail = stream_detail(one)
     assert detail["received"] + detail["lost"] == detail["sent"]
     assert detail["outer_packets_per_packet"] == 2
@@ -146,7 +146,7 @@ class Unwatched:
     """No machine is watched on paper."""
 
     @contextmanager
-    def watched(self, bench: object, rate_bps: float) -> Iterator[None]:
+    def watch(self, bench: object, rate_bps: float) -> Iterator[None]:
         yield
 
 

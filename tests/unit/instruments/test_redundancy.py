@@ -15,7 +15,7 @@ from runner.design.profile import PROFILES
 from runner.instruments.failures import cluster, prepare, redundancy
 from runner.instruments.failures.gateway import kill
 from runner.instruments.failures.takeover import detection
-from runner.instruments.failures.undisturbed import of_processes, since
+from runner.instruments.failures.undisturbed import of_processes, spent_between
 from runner.lab.node import Completed
 from runner.lab.node.groups import GroupSpent
 from runner.lab.shape.site_to_site import Lab
@@ -91,10 +91,10 @@ def test_a_short_profile_takes_one_small_file_and_breaks_nothing_that_would_be_o
 def test_more_cpus_than_there_are_need_smp() -> None:
     lab = Lab({}, kind="netns")
     levels = {"measure": "failover", "redundancy": "off", "gateway_failure": "none", "cpus": "4097"}
-    no = prepare.refused(lab, load_vpn("ipsec"), levels)
+    no = prepare.failure_refusal(lab, load_vpn("ipsec"), levels)
     assert no is not None
     assert no.reason.startswith("needs SMP: 4097 CPUs asked for, and this kernel gives us ")
-    assert prepare.refused(lab, load_vpn("ipsec"), {**levels, "cpus": "1"}) is None
+    assert prepare.failure_refusal(lab, load_vpn("ipsec"), {**levels, "cpus": "1"}) is None
 
 
 def test_a_lab_on_one_cpu_and_all_of_them_afterwards() -> None:
@@ -112,7 +112,7 @@ def test_a_kernel_without_clusterip_says_so_in_its_own_words() -> None:
 
 
 def ha_configuration(name: str, mode: str) -> str:
-    how = redundancy.synced(load_vpn("ipsec"))
+    how = redundancy.hand_over_of(load_vpn("ipsec"))
     ends = redundancy.SYNC[mode][name]
     return how.files(*ends, name == "gw1", cluster.HEARTBEAT_S, cluster.DEAD_AFTER_S)[
         "/etc/strongswan.d/charon/ha.conf"
@@ -195,14 +195,14 @@ ACTIVE, STANDBY = "inet 192.168.0.1/24 wan0\ninet 10.1.0.1/24 lan0\n", "inet 192
 )
 def test_a_tunnel_that_moved_before_anything_was_broken_is_no_result(first: Gateway, second: Gateway) -> None:
     with pytest.raises(MeasurementError, match="before anything was broken"):
-        redundancy.settled(Lab({"gw1": first, "gw1b": second}))  # type: ignore[dict-item]
+        redundancy.check_preferred(Lab({"gw1": first, "gw1b": second}))  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize("cluster", ["", "buckets"])
 def test_a_tunnel_that_stayed_is_settled(cluster: str) -> None:
     first = Gateway(ACTIVE + (f"{cluster} 1\n" if cluster else ""))
     second = Gateway(ACTIVE + "buckets\n" if cluster else STANDBY)
-    redundancy.settled(Lab({"gw1": first, "gw1b": second}))  # type: ignore[dict-item]
+    redundancy.check_preferred(Lab({"gw1": first, "gw1b": second}))  # type: ignore[dict-item]
 
 
 def paper_holds(params: Mapping[str, str]) -> dict[str, float]:
@@ -294,7 +294,7 @@ def test_what_each_nodes_processes_have_spent_is_stored_and_none_of_it_where_nob
         "gw2": GroupSpent(5, 6),
     }
     after = {name: GroupSpent(2 * one.user_s, 2 * one.system_s) for name, one in own.items()}
-    assert since(own, after) == own
+    assert spent_between(own, after) == own
     found = {one.metric: one for one in of_processes(own, "host1", whole=True, tells=True)}
     assert {name: one.value for name, one in found.items()} == {
         "ha_client_user_s": 1,

@@ -9,7 +9,7 @@ import pytest
 from runner.catalogue import load_vpn, vpn_names
 from runner.data.strength import MOST, OUTRANKING, PER_FAILURE, SCALE, WITH_A_BREAK
 from runner.instruments.result import Measured
-from runner.instruments.security.replay import judged
+from runner.instruments.security.replay import replay_outcome
 from runner.instruments.security.run import PROBES, WRONG_KEY, compresses, rate, results
 from runner.instruments.security.stranger import (
     GRE,
@@ -17,16 +17,16 @@ from runner.instruments.security.stranger import (
     PPP,
     UDP,
     beginnings,
-    framed,
+    build_frame,
     in_l2tp,
     in_vxlan,
     inner,
-    packed,
+    pack_address,
     without_ip,
 )
 from runner.instruments.security.vantage import Frame, ProbeOutcome, clear_frame, message, write_pcap
 from runner.instruments.security.wrong_key import from_address, stranger_of
-from runner.instruments.tools.counters import changed
+from runner.instruments.tools.counters import counter_increases
 from runner.lab.node import Completed, proc
 from runner.lab.shape.site_to_site import SITES
 from runner.ranking.weights import PRESETS
@@ -212,7 +212,7 @@ def test_compression_is_what_is_not_off() -> None:
     ],
 )
 def test_replays_are_judged_by_deliveries_and_the_control(delivered: list[int], reached: bool, result: str) -> None:
-    assert judged(delivered, 2, reached, "the copies arrived").result == result
+    assert replay_outcome(delivered, 2, reached, "the copies arrived").result == result
 
 
 def test_a_stranger_has_what_is_public_and_keys_of_its_own() -> None:
@@ -230,7 +230,9 @@ def test_a_stranger_has_what_is_public_and_keys_of_its_own() -> None:
 
 def test_a_forged_packet_is_a_whole_one() -> None:
     carried = inner("10.1.0.2", "10.2.0.2", b"marker")
-    frame = framed(b"\0" * 12 + b"\x08\0", UDP, packed("192.168.0.1"), packed("192.168.0.2"), b"\x1e\x61" * 4 + carried)
+    frame = build_frame(
+        b"\0" * 12 + b"\x08\0", UDP, pack_address("192.168.0.1"), pack_address("192.168.0.2"), b"\x1e\x61" * 4 + carried
+    )
     seen = Frame(0.0, "in", frame)
     assert seen.is_ip
     assert seen.packet_bytes == len(frame) - 14 == 28 + len(carried)
@@ -266,8 +268,8 @@ def test_kernel_counters_are_read_and_compared() -> None:
     assert found["UdpInDatagrams"] == 7
     assert found["XfrmInStateSeqError"] == 16
     assert (found["wan0 rx_packets"], found["wan0 rx_dropped"], found["wan0 tx_bytes"]) == (9, 1, 800)
-    assert changed({"UdpInDatagrams": 7, "wan0 rx_packets": 4}, found)["wan0 rx_packets"] == 5
-    assert "UdpInDatagrams" not in changed({"UdpInDatagrams": 7}, found)
+    assert counter_increases({"UdpInDatagrams": 7, "wan0 rx_packets": 4}, found)["wan0 rx_packets"] == 5
+    assert "UdpInDatagrams" not in counter_increases({"UdpInDatagrams": 7}, found)
 
 
 def test_forged_beginnings_count_on() -> None:
@@ -298,7 +300,9 @@ def test_each_link_header_has_a_number_of_its_own() -> None:
 
 
 def test_other_protocols_carry_what_they_are_given() -> None:
-    frame = framed(b"\0" * 12 + b"\x08\0", GRE, packed("192.168.0.1"), packed("192.168.0.2"), b"\0\0\x08\0inner")
+    frame = build_frame(
+        b"\0" * 12 + b"\x08\0", GRE, pack_address("192.168.0.1"), pack_address("192.168.0.2"), b"\0\0\x08\0inner"
+    )
     assert Frame(0.0, "in", frame).payload == b"\0\0\x08\0inner"
 
 

@@ -3,7 +3,17 @@
 import pytest
 
 from runner.data.errors import InstrumentError, MeasurementError
-from runner.instruments.traffic.soak import LEAK_BYTES, LEAK_S, TREND_S, Held, check, gained, pause_ms, results, trend
+from runner.instruments.traffic.soak import (
+    LEAK_BYTES,
+    LEAK_S,
+    TREND_S,
+    Held,
+    check,
+    descriptor_gain,
+    pause_ms,
+    results,
+    trend,
+)
 
 PING = """PING 10.2.0.2 (10.2.0.2) 56(84) bytes of data.
 [1732640000.000000] 64 bytes from 10.2.0.2: icmp_seq=1 ttl=62 time=0.312 ms
@@ -16,9 +26,9 @@ NOTHING = [Held(at_s, 0, 0) for at_s in range(0, 60, 5)]
 
 def test_what_is_open_for_a_moment_is_no_gain() -> None:
     steady = [9, 9, 12, 9, 9, 14, 9, 11, 9]
-    assert gained([Held(0, count, 0) for count in steady]) == 0
-    assert gained([Held(0, count + at // 3, 0) for at, count in enumerate(steady)]) == 2
-    assert gained([Held(0, count, 0) for count in (9, 9, 7)]) == -2
+    assert descriptor_gain([Held(0, count, 0) for count in steady]) == 0
+    assert descriptor_gain([Held(0, count + at // 3, 0) for at, count in enumerate(steady)]) == 2
+    assert descriptor_gain([Held(0, count, 0) for count in (9, 9, 7)]) == -2
 
 
 def test_memory_that_grows_to_its_size_at_first_has_no_trend() -> None:

@@ -286,7 +286,7 @@ def test_a_probe_that_is_none_is_named_in_time(program: str, says: str, monkeypa
     node: Any = Talking(program)
     with pytest.raises(MeasurementError, match="the probe tap") as wrong:  # noqa: SIM117
         with probing.probe(node, "tap", ready="ready") as running:
-            probing.asked(running, "tap", {}, 5.0)
+            probing.ask_probe(running, "tap", {}, 5.0)
     assert says in str(wrong.value)
     assert time.monotonic() - began < 20
 
@@ -294,7 +294,7 @@ def test_a_probe_that_is_none_is_named_in_time(program: str, says: str, monkeypa
 def test_a_probe_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     node: Any = Talking("print('ready', flush=True); input(); print('{\"a\": 1}', flush=True); input(); print('{}')")
     with probing.probe(node, "tap", ready="ready") as running:
-        assert probing.asked(running, "tap", {}, 5.0) == {"a": 1}
+        assert probing.ask_probe(running, "tap", {}, 5.0) == {"a": 1}
         assert probing.answer(running, "tap") == {}
     endless: Any = Talking("print('ready', flush=True); input()\nwhile True: print('x' * 9999)")
     with probing.probe(endless, "tap", ready="ready") as running, pytest.raises(InstrumentError, match="MiB"):
@@ -321,7 +321,7 @@ def test_a_probe_that_is_ready_and_then_lies_is_named_in_time(program: str, says
     began = time.monotonic()
     with probing.probe(node, "tap", ready="ready") as running:
         with pytest.raises(MeasurementError, match="the probe tap on gw1") as wrong:
-            probing.asked(running, "tap", {}, 1.0)
+            probing.ask_probe(running, "tap", {}, 1.0)
         with pytest.raises(MeasurementError, match="the probe tap on gw1"):
             probing.hear_object(running, "tap", 0.1)
     assert says in str(wrong.value)

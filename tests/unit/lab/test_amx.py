@@ -138,7 +138,7 @@ def test_last_words_have_the_reason(said: Sequence[str], first: str, last: str) 
         console.write("\n".join(said).encode())
         console.flush()
         words = guest.last_words()
-        assert guest.panicked() is first.startswith("Kernel panic")
+        assert guest.has_panicked() is first.startswith("Kernel panic")
     assert words.startswith(first)
     assert words.endswith(last)
 

@@ -10,10 +10,10 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.data.errors import CannotRunHere, CommandError
-from runner.instruments.tools.generator import listed
+from runner.instruments.tools.generator import parse_cores
 from runner.lab.kernels import qemu
 from runner.lab.kernels.uml import Uml
-from runner.lab.machine import confined
+from runner.lab.machine import apparmor_hint
 from runner.lab.node import Completed
 from runner.lab.node.iproute import objects, root_discipline
 from runner.lab.readings.hardware import cpu_name, interrupts
@@ -58,21 +58,21 @@ def test_a_profile_that_may_have_denied_it_is_named(said: str, profile: str, tmp
     enabled, profiles = tmp_path / "enabled", tmp_path / "profiles"
     enabled.write_text("Y\n")
     profiles.write_text(PROFILES)
-    told = confined(said, enabled, profiles)
+    told = apparmor_hint(said, enabled, profiles)
     assert bool(told) is bool(profile), told
     if profile:
         assert f"AppArmor's profile {profile} is in force" in told
         assert f"""dmesg | grep -E 'apparmor="DENIED".*profile="({profile})"'""" in told
     enabled.write_text("N\n")
-    assert confined(said, enabled, profiles) == ""
-    assert confined(said, tmp_path / "none", profiles) == ""
+    assert apparmor_hint(said, enabled, profiles) == ""
+    assert apparmor_hint(said, tmp_path / "none", profiles) == ""
 
 
 # --- many cores ------------------------------------------------------------------------------------------------------
 
 
 def test_lists_of_many_cores_are_read() -> None:
-    assert listed("Cpus_allowed_list:\t0-63,128-191\n") == [*range(64), *range(128, 192)]
+    assert parse_cores("Cpus_allowed_list:\t0-63,128-191\n") == [*range(64), *range(128, 192)]
 
 
 def test_interrupts_belong_to_the_cores_of_the_header_some_of_which_may_be_offline() -> None:

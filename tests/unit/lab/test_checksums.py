@@ -16,7 +16,7 @@ from runner.lab.shape.site_to_site import Lab
 from runner.lab.software import checksums, layers
 from runner.lab.software.checksums import damage
 from runner.lab.software.image import Image
-from runner.tunnel.bring_up import unsupported
+from runner.tunnel.bring_up import vpn_refusal
 from runner.vpn.plugin import Software
 from runner.vpn.recipe import NotedNode
 from tests.unit.helpers import PaperLab
@@ -47,7 +47,7 @@ FILES = {
 
 @pytest.fixture
 def image(tmp_path: Path) -> Image:
-    checksums._damaged.cache_clear()
+    checksums._find_damage.cache_clear()
     checksums._of_package.cache_clear()
     info = tmp_path / "var/lib/dpkg/info"
     info.mkdir(parents=True)
@@ -134,12 +134,12 @@ def test_a_vpn_is_not_blamed_for_a_damaged_image(image: Image, how: Unsupported 
     lab = PaperLab({"gw1": Found("gw1"), "gw2": Found("gw2")})
     lab.images = (image, image)
     if isinstance(how, Unsupported):
-        assert unsupported(cast(Lab, lab), vpn, vpn.comparable)
+        assert vpn_refusal(cast(Lab, lab), vpn, vpn.comparable)
     else:
         with pytest.raises(PluginError):
-            unsupported(cast(Lab, lab), vpn, vpn.comparable)
-    checksums._damaged.cache_clear()
+            vpn_refusal(cast(Lab, lab), vpn, vpn.comparable)
+    checksums._find_damage.cache_clear()
     checksums._of_package.cache_clear()
     (image.root / "usr/lib/libcrypto.so.3").write_text("")
     with pytest.raises(InstrumentError, match=r"libcrypto.so.3 \(package libssl3t64\) is not the file"):
-        unsupported(cast(Lab, lab), vpn, vpn.comparable)
+        vpn_refusal(cast(Lab, lab), vpn, vpn.comparable)

@@ -18,14 +18,14 @@ import yaml
 
 from runner.data.errors import CannotRunHere, UsageError, VpnevalError
 from runner.lab.node import Completed
-from runner.lab.node.answers import checked
+from runner.lab.node.answers import validate_answer
 from runner.lab.places import hosts, modules, site
 from runner.lab.places.connection import Connection
 from runner.lab.places.ends import both_ends
 from runner.lab.places.inventory import GatewayMachine, HostMachine, Inventory, WanMachine, read_inventory
 from runner.lab.places.labfile import read_lab_file
 from runner.lab.places.machines import examine, own_image
-from runner.lab.places.sites import Gateway, Host, Sites, described, read_sites, real
+from runner.lab.places.sites import Gateway, Host, Sites, describe_sites, read_sites, real
 from runner.lab.readings.hardware import hardware
 from runner.lab.readings.path import FINDINGS, nats_in_words
 
@@ -135,10 +135,10 @@ def test_a_field_of_a_site(table: str, key: str, tmp_path: Path) -> None:
             continue
         own = {name: str(machine.wan_address or "192.0.2.1") for name, machine in sites.machines.items()}
         ports = {name: machine.wan or "eth0" for name, machine in sites.machines.items()}
-        told = [*described(sites, ports, own), *real(described(sites, ports, own), sites)]
+        told = [*describe_sites(sites, ports, own), *real(describe_sites(sites, ports, own), sites)]
         # FREE fields are the options for a reader's ssh, which shlex quotes where they are written.
         harmless([str(part) for one in told for part in astuple(one) if not isinstance(part, tuple)])
-        for machine in sites.every.values():
+        for machine in sites.all_machines.values():
             given = machine.model_dump(exclude=FREE, exclude_none=True)
             harmless([str(part) for part in given.values() if not isinstance(part, list)])
             harmless(list(getattr(machine, "forwards", [])))
@@ -326,17 +326,17 @@ def test_what_a_machine_says_of_itself() -> None:
 
 
 def test_what_the_probe_of_the_path_says() -> None:
-    one, two = described(SITES, {"gw1": "eth0", "gw2": "eth0"}, {"gw1": "192.0.2.1", "gw2": "192.0.2.2"})
+    one, two = describe_sites(SITES, {"gw1": "eth0", "gw2": "eth0"}, {"gw1": "192.0.2.1", "gw2": "192.0.2.2"})
     for bad in mutated(FOUND):
         try:
-            found = checked("gw1", FINDINGS, bad)
+            found = validate_answer("gw1", FINDINGS, bad)
         except CannotRunHere as wrong:
             refused(wrong, "gw1")
             continue
         harmless([found.get("seen_as", ""), *found["open"]])
         if {"port_kept", "mappings"} <= found.keys():
             harmless([nats_in_words(found, one, two, []).replace(";", "")])
-    assert checked("gw1", FINDINGS, FOUND) == FOUND
+    assert validate_answer("gw1", FINDINGS, FOUND) == FOUND
 
 
 HARDWARE = """6.12.1-amd64

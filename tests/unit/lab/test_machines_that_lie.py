@@ -82,7 +82,7 @@ def test_a_reading_of_wrong_types_names_the_machine(odd: Any) -> None:
         watch = LoadWatch()
         try:
             watch.add({"gw1": reading}, {"gw1": reading | {"at_s": 2.0}})
-            watch.found()
+            watch.machine_loads()
         except VpnevalError as refused:
             said = str(refused)
         else:

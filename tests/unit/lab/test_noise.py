@@ -28,7 +28,7 @@ def machine(root: Path, stat: str = "", cgroup: str = "", files: dict[str, str] 
 
 def test_steal_and_iowait_are_shares_of_all_time(tmp_path: Path) -> None:
     before = noise.snapshot(machine(tmp_path, "cpu  100 0 100 1000 50 0 0 10 40 0\ncpu0 1 2\n"))
-    found = noise.since(before, machine(tmp_path, "cpu  200 0 150 1800 70 10 0 30 90 0\ncpu0 1 2\n"))
+    found = noise.noise_since(before, machine(tmp_path, "cpu  200 0 150 1800 70 10 0 30 90 0\ncpu0 1 2\n"))
     assert found.steal_ratio == pytest.approx(20 / 1000)  # guest time is within user, and not counted twice
     assert found.iowait_ratio == pytest.approx(20 / 1000)
     assert said(found, loaded=False) == ["noise: more than 1 % of the CPU time was stolen"]
@@ -36,7 +36,7 @@ def test_steal_and_iowait_are_shares_of_all_time(tmp_path: Path) -> None:
 
 def test_one_tick_of_a_short_trial_is_no_theft(tmp_path: Path) -> None:
     before = noise.snapshot(machine(tmp_path, "cpu  100 0 0 100 9 0 0 10"))
-    found = noise.since(before, machine(tmp_path, "cpu  120 0 0 120 7 0 0 11"))
+    found = noise.noise_since(before, machine(tmp_path, "cpu  120 0 0 120 7 0 0 11"))
     assert (found.steal_ratio, found.iowait_ratio) == (0, 0)  # I/O wait may run backwards: proc_stat(5)
     assert said(found, loaded=True) == []
 
@@ -57,9 +57,9 @@ def test_throttling_is_what_rose(tmp_path: Path, kind: str) -> None:
         return machine(tmp_path, "cpu  1 1 1 1 1 1 1 1", cgroup, {core.format(0): "7\n", counter: text})
 
     before = noise.snapshot(at(3))
-    quiet = noise.since(before, at(3))
+    quiet = noise.noise_since(before, at(3))
     assert (quiet.throttled, said(quiet, loaded=True)) == (0, [])
-    loud = noise.since(before, at(5))
+    loud = noise.noise_since(before, at(5))
     assert (loud.throttled, said(loud, loaded=True)) == (2, ["noise: the CPU was throttled"])
 
 
@@ -69,16 +69,16 @@ def test_a_slow_clock_counts_where_the_cpu_was_loaded(tmp_path: Path) -> None:
         return {f"{folder}/scaling_cur_freq": f"{now}\n", f"{folder}/cpuinfo_max_freq": "4000000\n"}
 
     before = noise.snapshot(machine(tmp_path, files=clock(0, 800000) | clock(1, 1600000)))
-    found = noise.since(before, tmp_path)
+    found = noise.noise_since(before, tmp_path)
     assert found.clock_ratio == 0.4  # of the fastest core
     assert len(said(found, loaded=True)) == 1
     assert said(found, loaded=False) == []
 
 
 def test_what_a_kernel_does_not_tell_is_none_and_no_guess(tmp_path: Path) -> None:
-    assert noise.since(noise.snapshot(tmp_path), tmp_path) == Noise()
+    assert noise.noise_since(noise.snapshot(tmp_path), tmp_path) == Noise()
     old = machine(tmp_path, "cpu  1 2 3 4 5")  # before Linux 2.6
-    assert noise.since(noise.snapshot(old), old).steal_ratio is None
+    assert noise.noise_since(noise.snapshot(old), old).steal_ratio is None
     assert said(Noise(), loaded=True) == []
 
 
@@ -87,7 +87,7 @@ def test_this_machine() -> None:
     assert before.ticks is not None
     while noise.snapshot().ticks == before.ticks:  # until the next tick of the kernel's clock
         pass
-    found = noise.since(before)
+    found = noise.noise_since(before)
     assert found.steal_ratio is not None
     assert 0 <= found.steal_ratio <= 1
 
@@ -119,7 +119,7 @@ def test_machines_of_their_own_have_noise_of_their_own(tmp_path: Path, monkeypat
     gw2.stdout = {HEAD: shown("100 0 0 1050 0 0 0 50 0 0", 7)}
     host2.stdout = {HEAD: shown("100 0 0 1100 0 0 0 0 0 0", 9)}
     monkeypatch.setattr(gone, "run", refused)
-    found = noise.since(before, root, lab)
+    found = noise.noise_since(before, root, lab)
     assert {name: own.steal_ratio for name, own in found.machines.items()} == {"gw1": 0.0, "gw2": 0.25253, "host2": 0}
     assert {name: own.throttled for name, own in found.machines.items()} == {"gw1": None, "gw2": 0, "host2": 2}
     assert said(found, loaded=False) == [

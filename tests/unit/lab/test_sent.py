@@ -50,7 +50,7 @@ def test_the_size_of_the_image_is_said_before_it_is_sent(
         assert not (tmp_path / "there").exists(), "nothing has been sent"
 
     for _ in range(2):  # the second time, it is there
-        there = sending.sent(cast(Connection, Here()), image, say, max_rate_bps)
+        there = sending.send_image(cast(Connection, Here()), image, say, max_rate_bps)
         assert (there.root / sending.STATUS).read_bytes() == status.read_bytes()
     assert len(said) == 1
     assert told in said[0]

@@ -72,7 +72,7 @@ def in_json(firewall: str) -> str:
 
 
 def closed(firewall: str, managers: str = "", **where: Any) -> list[str]:
-    return module.closed(in_json(firewall), managers, **where)
+    return module.forwarding_problems(in_json(firewall), managers, **where)
 
 
 # As nft list ruleset (nftables 1.1.3) and iptables-save (1.8.11) say it, after the commands of the refusal.
@@ -279,11 +279,11 @@ BY_IPTABLES = json.dumps(
 
 
 def test_what_iptables_has_put_into_nftables() -> None:
-    assert not module.closed(BY_IPTABLES)
+    assert not module.forwarding_problems(BY_IPTABLES)
     assert translates(BY_IPTABLES)
-    (said,) = module.closed(BY_IPTABLES, port="eth1")
+    (said,) = module.forwarding_problems(BY_IPTABLES, port="eth1")
     assert "iptables -I FORWARD -i eth1 -j ACCEPT" in said, "its last rule drops the rest"
-    assert module.closed(BY_IPTABLES.replace('"comment"', '"owner"')), "not for every packet"
+    assert module.forwarding_problems(BY_IPTABLES.replace('"comment"', '"owner"')), "not for every packet"
 
 
 def test_rules_that_cannot_be_read_are_said() -> None:
@@ -312,7 +312,7 @@ def test_rules_that_cannot_be_read_are_said() -> None:
 )
 def test_a_megabyte_of_a_firewall_is_read_in_a_moment(firewall: str) -> None:
     began = time.process_time()
-    module.closed(firewall)
+    module.forwarding_problems(firewall)
     translates(firewall)
     unread(firewall)
     assert time.process_time() - began < 30, "in squared time: minutes"
@@ -329,7 +329,7 @@ def test_a_ruleset_of_wrong_types_is_no_error(odd: object) -> None:
             {"rule": odd if place == "rule" else rule},
         ]
         said = json.dumps({"nftables": odd if place == "nftables" else listed})
-        module.closed(said)
+        module.forwarding_problems(said)
         translates(said)
 
 
@@ -339,7 +339,7 @@ def test_a_ruleset_ten_times_as_long_takes_some_ten_times_as_long() -> None:
         listed[2:2] = [listed[2]] * rules
         said = json.dumps({"nftables": listed})
         began = time.process_time()
-        assert module.closed(said, port="eth1")
+        assert module.forwarding_problems(said, port="eth1")
         return time.process_time() - began
 
     assert seconds(20_000) < 40 * max(seconds(2_000), 0.005)

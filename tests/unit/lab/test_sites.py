@@ -22,7 +22,7 @@ from runner.lab.places import check_spec, hosts, site
 from runner.lab.places.conflicts import PORTS, in_use, listeners
 from runner.lab.places.ends import Looked, Turned, own_end
 from runner.lab.places.machines import own_image
-from runner.lab.places.sites import Gateway, described, read_sites, real
+from runner.lab.places.sites import Gateway, describe_sites, read_sites, real
 from runner.lab.probes import path as path_probe
 from runner.lab.readings.path import nat_in_words, nats_in_words
 from runner.lab.shape.site import BarePath, Site, peers_of
@@ -31,7 +31,7 @@ from runner.search import Loss
 from runner.stages.examination import path_checks
 from runner.sweep.request import Request, site_limits
 from runner.sweep.seen import for_path, from_path, without_rate
-from runner.tunnel.path import refused
+from runner.tunnel.path import path_refusal
 from tests.unit.asking import request
 from tests.unit.helpers import named_secrets
 
@@ -60,7 +60,7 @@ def written(folder: Path, text: str) -> Path:
 
 def sites_of(folder: Path, text: str = TWO) -> tuple[Site, ...]:
     own = {"gw1": "10.0.0.2", "gw2": "198.51.100.2"}
-    return described(read_sites(written(folder, text)), dict.fromkeys(own, "eth0"), own)
+    return describe_sites(read_sites(written(folder, text)), dict.fromkeys(own, "eth0"), own)
 
 
 # --- the inventory -------------------------------------------------------------------------------------------
@@ -232,8 +232,8 @@ def test_hosts_of_their_own_are_machines_and_no_gateways(tmp_path: Path) -> None
     text = TWO.replace('wan = "eth0"', 'wan = "eth0"\nlan_port = "eth1"') + 'lan_port = "eth2"\n' + HOSTS
     sites = read_sites(written(tmp_path, text))
     assert [*sites.machines] == ["gw1", "gw2"]
-    assert [*sites.every] == ["gw1", "gw2", "host1", "host2"]
-    assert [*read_sites(written(tmp_path, TWO)).every] == ["gw1", "gw2"]
+    assert [*sites.all_machines] == ["gw1", "gw2", "host1", "host2"]
+    assert [*read_sites(written(tmp_path, TWO)).all_machines] == ["gw1", "gw2"]
 
 
 def test_a_missing_inventory_is_named() -> None:
@@ -457,7 +457,7 @@ def test_the_ports_that_a_lab_tries_are_those_of_the_plugins() -> None:
     ],
 )
 def test_what_a_path_allows(vpn: str, path: BarePath, reason: str) -> None:
-    no = refused(Lab({}, path=path), load_vpn(vpn))
+    no = path_refusal(Lab({}, path=path), load_vpn(vpn))
     assert bool(no) == bool(reason)
     if no:
         assert re.search(reason, no.reason)
@@ -467,9 +467,9 @@ def test_a_nat_refuses_what_cannot_pass_it_and_what_it_does_not_forward(tmp_path
     path = BarePath(1500, on_link=False, tried=("udp/4242",), open=("udp/4242",))
     text = TWO.replace("port = 2200", 'public_address = "203.0.113.9"\nforwards = ["udp/4242"]')
     lab = Lab({}, sites_of(tmp_path, text), path=path)
-    assert refused(lab, load_vpn("nebula")) is None
-    assert "does not work through the NAT before gw1 and gw2" in refused(lab, load_vpn("gre")).reason  # type: ignore[union-attr]
-    said = refused(lab, load_vpn("tinc")).reason  # type: ignore[union-attr]
+    assert path_refusal(lab, load_vpn("nebula")) is None
+    assert "does not work through the NAT before gw1 and gw2" in path_refusal(lab, load_vpn("gre")).reason  # type: ignore[union-attr]
+    said = path_refusal(lab, load_vpn("tinc")).reason  # type: ignore[union-attr]
     assert said == "the NAT before gw2 does not forward tcp/655, udp/655: list it in forwards of [gw2]"
 
 
@@ -601,9 +601,9 @@ def test_a_rate_that_was_not_measured_is_said() -> None:
 
 def test_a_path_that_loses_what_asks_for_the_nat_says_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [{}, {"from": ["203.0.113.1", 7]}]
-    monkeypatch.setattr(path_probe, "told", lambda *_: answers.pop(0))
+    monkeypatch.setattr(path_probe, "ask_far_end", lambda *_: answers.pop(0))
     assert path_probe.translation("192.0.2.1", [500, 4500])["seen_as"] == "203.0.113.1"
-    monkeypatch.setattr(path_probe, "told", lambda *_: {})
+    monkeypatch.setattr(path_probe, "ask_far_end", lambda *_: {})
     assert path_probe.translation("192.0.2.1", [500, 4500]) == {}
 
 

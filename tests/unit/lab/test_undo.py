@@ -106,17 +106,17 @@ def test_the_last_is_taken_back_first_and_each_once(ran: Callable[..., Ran]) -> 
 )
 def test_what_is_gone_already_is_no_trouble(ran: Callable[..., Ran], said: str) -> None:
     commands = ran(lambda command: (2, "", said))
-    assert undo.removed(["ip", "link", "del", "wg0"]) == ""
+    assert undo.try_removal(["ip", "link", "del", "wg0"]) == ""
     assert len(commands) == 1
 
 
 def test_what_does_not_go_is_tried_again_and_said(ran: Callable[..., Ran]) -> None:
     answers = [(2, "", "RTNETLINK answers: Device or resource busy\n"), (0, "", "")]
     ran(lambda command: answers.pop(0))
-    assert undo.removed(["ip", "link", "del", "wg0"]) == ""
+    assert undo.try_removal(["ip", "link", "del", "wg0"]) == ""
     ran(lambda command: (2, "", "RTNETLINK answers: Operation not supported\n"))
     why = "ip link del wg0 failed: RTNETLINK answers: Operation not supported"
-    assert undo.removed(["ip", "link", "del", "wg0"]) == why
+    assert undo.try_removal(["ip", "link", "del", "wg0"]) == why
 
 
 def test_a_sysctl_gets_back_its_value_unless_somebody_else_has_changed_it(sysctls: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_sysctls_file_is_that_of_sysctl_8(key: str, path: str) -> None:
 
 
 def read(kind: str, shown: str) -> dict[str, str]:
-    return undo.named(undo.LISTS[kind][0], shown)
+    return undo.lines_by_name(undo.LISTS[kind][0], shown)
 
 
 def test_what_changes_by_itself_is_no_change() -> None:
@@ -201,8 +201,8 @@ def test_changes_are_counted_by_kind_where_both_could_be_read() -> None:
         "nft": {"t": "a"},
     }
     now = {"route": {"a": "2", "c": "1", "d": "1"}, "addr": {"x": ""}, "sysctl": {"/p": "2", "/new": "1"}}
-    assert undo.changed(before, now) == {"route": 3, "sysctl": 1}
-    assert undo.changed(before, before) == {}
+    assert undo.count_changes(before, now) == {"route": 3, "sysctl": 1}
+    assert undo.count_changes(before, before) == {}
 
 
 def test_a_list_that_cannot_be_had_is_left_out(ran: Callable[..., Ran]) -> None:

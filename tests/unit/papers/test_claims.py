@@ -9,11 +9,23 @@ from functools import partial
 import pytest
 from scipy import stats
 
+from questions.papers.findings import findings, needs
 from runner.data.trials import Trial
-from runner.papers.claims import LESS, MORE, all_of, apart, beside, close, compare, decide, single, timed, times_longer
+from runner.papers.claims import (
+    LESS,
+    MORE,
+    all_of,
+    close,
+    compare,
+    compare_unpaired,
+    decide,
+    judge_beside,
+    single,
+    time_within,
+    times_longer,
+)
 from runner.papers.findings import Bound, Data, Judgement, NotMeasured, Open, ahead, judge
 from runner.papers.variation import pooled_variation
-from runner.report.papers.findings import findings, needs
 from tests.unit.findings_worlds import finding, made
 from tests.unit.synthetic import make_run, make_trial
 
@@ -55,7 +67,7 @@ def test_what_is_beside_has_no_say() -> None:
     def at(verdict: str, value: float) -> Judgement:
         return Judgement.model_validate({"verdict": verdict, "reason": "so", "value": value})
 
-    found = beside(lambda: at("reproduced", 1.0), {"other": lambda: at("not reproduced", 0.3)}, "slower")
+    found = judge_beside(lambda: at("reproduced", 1.0), {"other": lambda: at("not reproduced", 0.3)}, "slower")
     assert (found.verdict, found.value, found.beside) == ("reproduced", 1.0, "other 0.3 (no interval) (slower)")
 
 
@@ -121,20 +133,20 @@ def test_two_that_share_no_round_are_not_paired() -> None:
 
 def test_two_that_took_no_turns_are_compared_as_they_are() -> None:
     many = {block: 2.0 + block / 1e3 for block in range(40, 60)}  # rounds
-    found = apart(many, {1: 1.0, 2: 1.01, 3: 0.99}, (1.5, 2.5), 2.1)
+    found = compare_unpaired(many, {1: 1.0, 2: 1.01, 3: 0.99}, (1.5, 2.5), 2.1)
     assert (found.verdict, found.published) == ("reproduced", 2.1)
     assert found.value == pytest.approx(2.05, rel=0.01)
-    assert apart(many, {1: 4.0, 2: 4.04, 3: 3.99}, (1.5, 2.5)).verdict == "not reproduced"
-    assert apart(many, {1: 1.0}, (1.5, 2.5)).verdict == "undecided"
+    assert compare_unpaired(many, {1: 4.0, 2: 4.04, 3: 3.99}, (1.5, 2.5)).verdict == "not reproduced"
+    assert compare_unpaired(many, {1: 1.0}, (1.5, 2.5)).verdict == "undecided"
 
 
 def test_a_time_is_in_seconds_beside_the_papers_ends() -> None:
-    found = timed({1: 1.63, 2: 1.64, 3: 1.66}, (1.36, 1.99), (1.63, 1.66))
+    found = time_within({1: 1.63, 2: 1.64, 3: 1.66}, (1.36, 1.99), (1.63, 1.66))
     assert (found.verdict, found.unit, found.published_range) == ("reproduced", "s", (1.63, 1.66))
     assert found.number.endswith(" s")
     assert found.reason == "the interval lies between 1.36 and 1.99"
-    assert timed({1: 0.3, 2: 0.31, 3: 0.32}, (1.36, 1.99)).verdict == "not reproduced"
-    assert timed({1: 1.5}, (1.36, 1.99)).verdict == "undecided"
+    assert time_within({1: 0.3, 2: 0.31, 3: 0.32}, (1.36, 1.99)).verdict == "not reproduced"
+    assert time_within({1: 1.5}, (1.36, 1.99)).verdict == "undecided"
 
 
 def spread(cells: Mapping[str, list[float]], seconds: int = 10) -> Data:
@@ -297,7 +309,11 @@ def test_a_lower_bound_in_one_block_of_two_sides_leaves_their_ratio_open() -> No
     assert compare(exact, half, MORE).verdict == "reproduced", "control"
     assert compare(least, half, MORE).verdict == "reproduced"
     assert compare(half, least, MORE).verdict == "not reproduced"
-    for judged in (compare(half, least, (0.4, 0.6)), apart(least, half, (1.9, 2.1)), single(least, (1.9, 2.1))):
+    for judged in (
+        compare(half, least, (0.4, 0.6)),
+        compare_unpaired(least, half, (1.9, 2.1)),
+        single(least, (1.9, 2.1)),
+    ):
         assert judged.verdict == "undecided"
     assert compare({1: 2.0, 2: 2.02, 3: Bound(2.0, BELOW)}, half, (1.9, 2.1)).verdict == "reproduced", "not shared"
 

@@ -9,21 +9,22 @@ from pathlib import Path
 
 import pytest
 
+from questions.papers.conclusions import decidable, outcome, put_to_the_test
+from questions.papers.deciding import DecidingWay, in_words, ways
+from questions.papers.page import LONGEST_CELL, findings_text, lettered, rows_of, runs_of
+from questions.papers.plot import published_against_measured
 from runner.catalogue import load_run
 from runner.cli.planned import expected
 from runner.data.invocation import command
 from runner.papers import judges
 from runner.papers.judges import findings_of
 from runner.papers.published import names, paper
-from runner.report.forms.findings_page import LONGEST_CELL, findings_text, lettered, rows_of, runs_of
-from runner.report.model import Report, build
-from runner.report.papers.conclusions import decidable, outcome, put_to_the_test
-from runner.report.papers.deciding import DecidingWay, in_words, ways
-from runner.report.plots.plots_findings import published_against_measured
+from runner.report.model import Report
 from runner.report.plots.vega import svg
 from runner.sweep.request import resolve
 from tests.unit.asking import by_the_command
 from tests.unit.findings_worlds import ROOT
+from tests.unit.whole_report import build
 
 RESULTS = ROOT / "results" / "papers"
 OPEN_AT_MOST = 1 / 4  # of the conclusions that a host and its guest kernels can decide

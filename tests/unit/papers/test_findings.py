@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from questions.papers.findings import findings
 from runner.catalogue import experiment_names, load_experiment
 from runner.data.asked import AskedRun
 from runner.data.trials import Trial
@@ -20,7 +21,6 @@ from runner.papers.judges import findings_of
 from runner.papers.orders import orders
 from runner.papers.published import names, paper
 from runner.papers.thesis import PLAIN, SYSTEMS
-from runner.report.papers.findings import findings
 from tests.unit.findings_worlds import ROUNDING, WORLDS, made
 from tests.unit.synthetic import make_trial
 
@@ -240,7 +240,7 @@ def test_an_order_is_that_of_the_pairs_that_the_plain_test_tells_apart() -> None
     found = orders(data, "tcp_throughput", SYSTEMS, PLAIN)
     share = found.share(data, (0.85, 1.0))
     assert (share.value, share.verdict) == (0.75, "undecided"), "of four pairs"
-    assert found.every(data).verdict == "not reproduced"
+    assert found.every_pair(data).verdict == "not reproduced"
     assert (found.tests, found.whole, found.note) == (2, 2, "")
     fewer = Data(run, [t for t in data.trials if (t.vpn, t.params["cipher"]) != ("ssh_tun", "3des-cbc")])
     assert orders(fewer, "tcp_throughput", SYSTEMS, PLAIN).note == "1 of 2 tests have all pairs"

@@ -5,31 +5,33 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from rich.console import Console
 
+from questions.papers.conclusions import decidable, outcome, put_to_the_test, sentence
+from questions.papers.deciding import DISAGREE, Runs
+from questions.papers.findings import FindingRow, Findings, findings, needs, repetitions_made
+from questions.papers.page import OLDER, findings_in, findings_text, lettered, rows_of
+from questions.papers.plot import published_against_measured
 from runner.data.invocation import command
 from runner.data.trials import Run, Trial
 from runner.papers.findings import Judgement
 from runner.papers.judges import crypto_matrix, findings_of
 from runner.papers.judges import finding as named
 from runner.papers.published import Conclusion
-from runner.report.forms.findings_page import OLDER, findings_text, lettered, rows_of
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.tables import json_text
 from runner.report.forms.terminal import render
-from runner.report.model import Report, build
-from runner.report.papers.conclusions import decidable, outcome, put_to_the_test, sentence
-from runner.report.papers.deciding import DISAGREE, Runs
-from runner.report.papers.findings import FindingRow, Findings, findings, needs, repetitions_made
-from runner.report.plots.plots_findings import published_against_measured
+from runner.report.model import Report
 from runner.report.plots.vega import svg
 from runner.report.text import roughly
 from tests.unit.asking import by_the_command
 from tests.unit.findings_worlds import made
 from tests.unit.synthetic import make_trial
+from tests.unit.whole_report import build
 
 
 def rendered(run: Run, trials: Sequence[Trial]) -> dict[str, str]:
@@ -42,6 +44,12 @@ def rendered(run: Run, trials: Sequence[Trial]) -> dict[str, str]:
         "md": markdown_text(report),
         "json": json_text(report),
     }
+
+
+@cache
+def report_of(name: str, holds: bool = True) -> Report:
+    """Of that world. Made once for all tests, which do not change it."""
+    return build(*made(name, holds))
 
 
 def test_every_rendering_has_the_table_and_the_device_row() -> None:
@@ -89,8 +97,8 @@ def line_about(page: str, begins: str) -> list[str]:
 
 
 def test_the_page_shows_runs_side_by_side() -> None:
-    crypto, thesis = (build(*made(name)) for name in ("crypto_matrix", "thesis"))
-    page = page_of(crypto, thesis, build(*made("crypto_matrix", False)))
+    crypto, thesis = (report_of(name) for name in ("crypto_matrix", "thesis"))
+    page = page_of(crypto, thesis, report_of("crypto_matrix", False))
     assert all(f"\n- {run}, synthetic: `" in page for run in "ABC")
     _, measured, verdict = line_about(page, "AES-GCM is the fastest (")
     assert [number.partition(": ")[0] for number in measured.split("; ")] == ["A", "C"], "of each run that has one"
@@ -99,7 +107,7 @@ def test_the_page_shows_runs_side_by_side() -> None:
 
 
 def test_a_finding_with_more_numbers_than_a_cell_holds_has_several_rows() -> None:
-    lines = page_of(*[build(*made("thesis"))] * 12).splitlines()
+    lines = page_of(*[report_of("thesis")] * 12).splitlines()
     (at,) = [number for number, line in enumerate(lines) if line.startswith("| IPsec is faster than SSH with a TUN")]
     again = lines[at + 1 : at + 1 + [line.startswith("|  |") for line in lines[at + 1 :]].index(False)]
     assert again, "control: they do not fit"
@@ -108,7 +116,7 @@ def test_a_finding_with_more_numbers_than_a_cell_holds_has_several_rows() -> Non
 
 
 def test_runs_have_letters_beyond_the_26th() -> None:
-    report = build(*made("load"))
+    report = report_of("load")
     assert [*lettered([report] * 28)][24:] == ["Y", "Z", "AA", "AB"]
 
 
@@ -124,7 +132,7 @@ COSTLIEST = "encryption is the most costly factor"
 
 def test_the_page_begins_with_a_line_for_each_conclusion() -> None:
     every = ("thesis", "oslv", "load", "crypto_matrix", "devices")
-    pages = [page_of(*(build(*made(name, holds)) for name in every)) for holds in (True, False)]
+    pages = [page_of(*(report_of(name, holds) for name in every)) for holds in (True, False)]
     tested = put_to_the_test()
     for page in (*pages, page_of()):
         begin = page.splitlines()[: 6 + len(tested)]
@@ -173,7 +181,7 @@ def test_an_interval_names_the_repetitions_that_would_decide_it(monkeypatch: pyt
     ]
     argv = "vpneval run crypto_matrix --vpn ipsec --profile smallest --deadline 3m --reps 2 --out some/where --quiet"
     report = build(by_command(run, argv), swaying)
-    (row,) = [row for row in report.findings.rows if row.id == "gcm-fastest"]
+    (row,) = [row for row in findings_in(report).rows if row.id == "gcm-fastest"]
     assert row.repetitions
     assert row.repetitions > 2
     assert row.needed_s
@@ -233,11 +241,11 @@ def test_the_page_says_which_guests_measured_what_calls_and_packets_cost() -> No
 
 def test_a_conclusion_that_does_not_hold_says_why() -> None:
     told = conclusion_cells(
-        page_of(build(*made("thesis", False))), "for throughput without much concern for security Blowfish is best"
+        page_of(report_of("thesis", False)), "for throughput without much concern for security Blowfish is best"
     )
     assert told[2].startswith("**does not hold** ")
     assert "The kernel's AES is faster than its Blowfish" in told[3] or "CPUs have instructions for AES now" in told[3]
-    held = page_of(build(*made("thesis")))
+    held = page_of(report_of("thesis"))
     assert "The kernel's AES is faster" not in held, "that is why it does not hold"
 
 
@@ -351,7 +359,7 @@ def test_a_verdict_that_does_not_stand_on_the_runs_machines_decides_no_conclusio
     """That open-source VPNs perform poorly is judged by their share of a link, which shared cores can only lower: a
     share above half contradicts on any machine, and one below says nothing there."""
     poor = paper_conclusion("oslv/best")
-    shared, apart = build(*made("oslv", holds)), on_machines_of_their_own("oslv", holds)
+    shared, apart = report_of("oslv", holds), on_machines_of_their_own("oslv", holds)
     became = "holds" if holds else "does not hold"
     assert outcome(poor, rows_of({"A": apart})) == became
     assert outcome(poor, rows_of({"A": shared})) == ("open" if holds else "does not hold")
@@ -364,8 +372,8 @@ def test_a_verdict_that_does_not_stand_on_the_runs_machines_decides_no_conclusio
 
 @pytest.mark.parametrize("name", ["none-excels", "best-three"])
 def test_what_is_made_from_waiting_times_too_stands_on_machines_of_their_own_only(name: str) -> None:
-    for report, stands in ((build(*made("oslv")), "no"), (on_machines_of_their_own("oslv"), "yes")):
-        (row,) = [row for row in report.findings.rows if row.id == name]
+    for report, stands in ((report_of("oslv"), "no"), (on_machines_of_their_own("oslv"), "yes")):
+        (row,) = [row for row in findings_in(report).rows if row.id == name]
         assert (row.basis, row.stands) == ("time", stands)
 
 
@@ -403,7 +411,7 @@ def test_the_runs_of_a_conclusion_share_one_error_and_do_not_outvote_each_other(
 
 def test_runs_that_disagree_are_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
     without_no_run(monkeypatch)
-    page = page_of(build(*made("crypto_matrix")), build(*made("crypto_matrix", False)))
+    page = page_of(report_of("crypto_matrix"), report_of("crypto_matrix", False))
     told = conclusion_cells(page, FASTEST)
     assert told[2] == "**open**"
     assert told[3].startswith(sentence(DISAGREE).removesuffix("."))
@@ -411,7 +419,7 @@ def test_runs_that_disagree_are_said_to(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_conclusion_of_several_findings_holds_where_each_is_reproduced() -> None:
     of_three = paper_conclusion("thesis/depends-data")
-    every = rows_of({"A": build(*made("thesis"))})
+    every = rows_of({"A": report_of("thesis")})
     assert outcome(of_three, every) == "holds"
     less = [(run, row) for run, row in every if row.id != "depends-data"]
     assert outcome(of_three, less) == "open", "one of its findings was not measured"
@@ -422,12 +430,12 @@ def test_a_conclusion_of_several_findings_holds_where_each_is_reproduced() -> No
 
 def test_the_committed_form_has_at_most_five_thousand_words() -> None:
     """Of as many runs as there are; the limit is the page's own."""
-    many = [build(*made(name)) for name in ("thesis", "oslv", "load", "crypto_matrix", "devices")]
+    many = [report_of(name) for name in ("thesis", "oslv", "load", "crypto_matrix", "devices")]
     assert len(page_of(*many).split()) < 5000
 
 
 def test_published_ratios_are_drawn_against_measured_ones() -> None:
-    rows = rows_of({"A": build(*made("thesis")), "B": build(*made("oslv"))})
+    rows = rows_of({"A": report_of("thesis"), "B": report_of("oslv")})
     plot = published_against_measured(rows)
     points = {point["name"]: point for point in plot.spec["data"]["values"]}
     tun = points["thesis/ipsec-tun (A)"]

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import pytest
 
+from questions.papers.findings import stands
 from runner.catalogue import load_vpn, record_of
 from runner.data.levels import TCP
 from runner.data.trials import Run, Trial
 from runner.papers.findings import judge
 from runner.papers.judges.sockets import METRIC, THEIRS
-from runner.report.papers.findings import stands
 from tests.unit.findings_worlds import finding
 from tests.unit.synthetic import CBC, PLAIN, make_run, make_trial
 

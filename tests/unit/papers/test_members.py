@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from questions.papers.findings import needs
 from runner.papers.findings import Data, NotMeasured
 from runner.papers.members import group_mean, group_ratio
-from runner.report.papers.findings import needs
 from tests.unit.synthetic import make_run
 
 HALF = (0.4, 0.6)

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from questions.papers import Judged
+from questions.papers.tables import PaperTable, paper_tables
 from runner.catalogue import instruments, load_vpn
 from runner.data.strength import PER_FAILURE, SCALE
 from runner.data.trials import Cell, ExperimentRecord, Trial
@@ -18,8 +20,7 @@ from runner.papers.published import paper
 from runner.papers.tables import SIZES, paper_effort
 from runner.papers.thesis import PLAIN
 from runner.report.mesh import mesh_points, rows
-from runner.report.model import Report, build
-from runner.report.papers.tables import paper_tables
+from runner.report.model import Report
 from runner.report.plots.plots import plots_of
 from runner.report.plots.plotting import Samples
 from runner.report.plots.vega import svg
@@ -27,6 +28,7 @@ from runner.sweep.records import stored
 from tests.unit.findings_worlds import made
 from tests.unit.reports import everywhere
 from tests.unit.synthetic import make_run, make_trial
+from tests.unit.whole_report import build
 
 ALL = ("confidentiality", "data_integrity", "anti_replay", "peer_authentication", "key_authentication", "fail_closed")
 
@@ -61,6 +63,10 @@ def meshed(vpn: str, sizes: tuple[int, ...], block: int = 1) -> Trial:
     return trial_with(vpn, "mesh", mesh_results(points, SIZES, "no room", beside), block)
 
 
+def tables_in(report: Report) -> list[PaperTable]:
+    return [table for one in report.judged if isinstance(one.judgement, Judged) for table in one.judgement.tables]
+
+
 def report_of(trials: list[Trial]) -> Report:
     metrics = {
         "security": [*ALL, "declared_strength"],
@@ -83,20 +89,20 @@ def report_of(trials: list[Trial]) -> Report:
 
 
 def cells_of(report: Report, key: str) -> dict[str, Mapping[str, str]]:
-    (table,) = [table for table in report.paper_tables if table.key == key]
+    (table,) = [table for table in tables_in(report) if table.key == key]
     return {row[0]: dict(zip(table.head, row, strict=True)) for row in table.rows}
 
 
 def test_each_table_stands_beside_the_paper() -> None:
     report = report_of([counted("openvpn"), counted("tinc"), probed("openvpn", 1), meshed("tinc", (2, 3, 5))])
-    keys = [table.key for table in report.paper_tables]
+    keys = [table.key for table in tables_in(report)]
     assert keys == [f"table-{n}" for n in ("1", "2", "3", "4", "4-declared", "4-scale", "5", "5-mesh")]
     assert cells_of(report, "table-1")["openvpn"]["paper's asterisks"] == "**"
     assert cells_of(report, "table-2")["tinc"]["paper's difficulty"] == "Low"
     assert "Supports a built-in routing daemon" in cells_of(report, "table-3")["tinc"]["paper's routing"]
     assert cells_of(report, "table-4")["openvpn"]["paper"] == "✓ ✓ ✓ ✓"
     assert cells_of(report, "table-5")["tinc"]["paper: files + routes + keys"] == "1 + 1 + 2"
-    assert all(len(row) == len(table.head) for table in report.paper_tables for row in table.rows)
+    assert all(len(row) == len(table.head) for table in tables_in(report) for row in table.rows)
 
 
 def test_a_wrong_sum_is_marked_beside_its_recomputation() -> None:
@@ -126,7 +132,7 @@ def test_the_scale_is_printed_with_what_is_rated_by_it() -> None:
         if name == "term":  # its columns fold
             continue
         assert all(what.split(":")[0].split("(")[0].strip() in said for _, what, _ in SCALE), name
-    assert [table.key for table in report_of([probed("none", 1)]).paper_tables] == ["table-4"], "nothing is declared"
+    assert [table.key for table in tables_in(report_of([probed("none", 1)]))] == ["table-4"], "nothing is declared"
 
 
 def test_network_performance_is_normalised_as_in_the_papers_figure() -> None:

@@ -6,7 +6,7 @@ from runner.catalogue import GROUPS, expand, load_experiment, load_vpn, parse_le
 from runner.data.errors import MeasurementError, UsageError
 from runner.design.profile import PROFILES
 from runner.instruments.traffic.flows import jain
-from runner.instruments.traffic.rekey import lost, too_slow
+from runner.instruments.traffic.rekey import throughput_loss, too_slow
 from tests.unit.helpers import Answers, captured
 from vpns._esp import RARE, daemon_esp, no_ml_kem, offers, spis  # noqa: PLC2701  (the underscore says: no plugin)
 
@@ -164,9 +164,9 @@ def test_a_rekey_longer_than_the_second_looked_at_is_said() -> None:
 
 
 def test_what_is_lost_at_a_rekey() -> None:
-    assert lost(intervals(*[100.0] * 10, *[75.0] * 10), 1.0) == pytest.approx(0.25)
-    assert lost(intervals(*[100.0] * 10, *[0.0] * 5, *[100.0] * 5), 1.0) == pytest.approx(0.5)
+    assert throughput_loss(intervals(*[100.0] * 10, *[75.0] * 10), 1.0) == pytest.approx(0.25)
+    assert throughput_loss(intervals(*[100.0] * 10, *[0.0] * 5, *[100.0] * 5), 1.0) == pytest.approx(0.5)
     with pytest.raises(MeasurementError, match="nothing arrived"):
-        lost(intervals(*[0.0] * 10, *[100.0] * 10), 1.0)
+        throughput_loss(intervals(*[0.0] * 10, *[100.0] * 10), 1.0)
     with pytest.raises(MeasurementError, match=r"no intervals from 1\.5 to 2\.5 s"):
-        lost(intervals(*[100.0] * 16), 1.5)
+        throughput_loss(intervals(*[100.0] * 16), 1.5)

@@ -61,7 +61,7 @@ def test_what_shares_a_scale(systems: tuple[str, ...], stands: bool) -> None:
     assert one_scale(in_guest(run, "qemu-kvm"), systems)
     judged = Judgement(verdict="reproduced", reason="so", value=2.0, low=1.9, high=2.1, chance=0.0)
     for basis in ("ratio", "count", "timer"):
-        of = Data(in_guest(run), [], basis).of(judged, *systems)
+        of = Data(in_guest(run), [], basis).check_scale(judged, *systems)
         assert (of.verdict == "reproduced") == (stands or basis != "ratio")
         assert of.value == 2.0, "the number stays"
 

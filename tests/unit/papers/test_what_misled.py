@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 import pytest
 
+from questions.papers.page import findings_text
 from runner.data.trials import Measurement, Trial
 from runner.papers.findings import Judgement, judge
-from runner.report.forms.findings_page import findings_text
-from runner.report.model import Report, build
+from runner.report.model import Report
 from tests.unit.findings_worlds import finding, made
 from tests.unit.synthetic import make_trial
+from tests.unit.whole_report import build
 
 
 def page_of(*reports: Report) -> str:

@@ -63,11 +63,12 @@ def test_better_and_worse_go_by_the_metric(metric: str, factor: float, verdict: 
     assert ("Significant regression" in printed(result)) is (result.outcome == "worse")
 
 
-def test_equal_runs_do_not_cry_wolf() -> None:
-    """Ten pairs of runs with the same truth, 96 comparisons in each; unadjusted, five of each 96 would object."""
-    pairs = [(realistic_run(seed=seed), realistic_run(seed=seed + 100)) for seed in range(10)]
+@pytest.mark.parametrize(("pairs_of_runs", "at_most"), [(3, 1), pytest.param(10, 2, marks=pytest.mark.slow)])
+def test_equal_runs_do_not_cry_wolf(pairs_of_runs: int, at_most: int) -> None:
+    """Pairs of runs with the same truth, 96 comparisons in each; unadjusted, five of each 96 would object."""
+    pairs = [(realistic_run(seed=seed), realistic_run(seed=seed + 100)) for seed in range(pairs_of_runs)]
     alarms = [sum(c.verdict in ("regression", "improvement") for c in compare_runs(a, b).changes) for a, b in pairs]
-    assert sum(alarm > 0 for alarm in alarms) <= 2
+    assert sum(alarm > 0 for alarm in alarms) <= at_most
 
 
 def test_one_repetition_cannot_tell() -> None:

@@ -21,8 +21,8 @@ from runner.report.forms.terminal import render
 from runner.report.model import Report
 from runner.report.scale import above
 from tests.unit.choice.runs import TRUTHS, Truth, chosen_run
-from tests.unit.choice.whole_report import build, choice_of
 from tests.unit.data.test_scale import LABS
+from tests.unit.whole_report import build, choice_of
 
 KERNEL = {"ipsec": Truth(3e8, 2e8), "gre_ipsec": Truth(2.5e8, 1.8e8)}
 USERSPACE = {name: TRUTHS[name] for name in ("wireguard_go", "openvpn")}

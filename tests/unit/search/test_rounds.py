@@ -100,7 +100,7 @@ def test_says_when_the_generator_is_the_limit_or_nothing_passes() -> None:
         rate_bps, duration_s = limited.next_load()
         offered_bps = min(rate_bps, 2e9)
         limited.learn(SearchTrial(rate_bps, offered_bps, duration_s, 1000, 1000, "seed"))
-    assert limited.limited
+    assert limited.generator_limited
     hopeless = StepwiseSearch()
     for _ in range(20):
         rate_bps, duration_s = hopeless.next_load()

@@ -96,14 +96,14 @@ def test_three_passes_at_the_highest_rate_are_the_generators_limit_and_six_once_
     highest = trial(1e9)
     short = trial(0.9e9, asked_bps=0.99e9)
     for last in (highest, short):
-        assert not told(last, last, max_rate_bps=1e9).limited
-        assert told(last, last, last, max_rate_bps=1e9).limited
-        assert not told(last, last, trial(0.5e9), last, max_rate_bps=1e9).limited, "in a row"
-        assert not told(*SEEDED, *[last] * 5, max_rate_bps=1e9).limited
+        assert not told(last, last, max_rate_bps=1e9).generator_limited
+        assert told(last, last, last, max_rate_bps=1e9).generator_limited
+        assert not told(last, last, trial(0.5e9), last, max_rate_bps=1e9).generator_limited, "in a row"
+        assert not told(*SEEDED, *[last] * 5, max_rate_bps=1e9).generator_limited
         limited = told(*SEEDED, *[last] * 6, max_rate_bps=1e9)
-        assert limited.limited
+        assert limited.generator_limited
         assert limited.next_load().rate_bps == 1e9
-    assert not told(*[trial(1e9, 0.3)] * 3, max_rate_bps=1e9).limited
+    assert not told(*[trial(1e9, 0.3)] * 3, max_rate_bps=1e9).generator_limited
 
 
 def test_three_fails_at_the_lowest_rate_and_no_pass_are_hopeless() -> None:
@@ -125,7 +125,7 @@ def test_before_the_trials_the_rate_is_log_normal_around_the_seed_and_the_spread
 def test_a_pass_and_a_collapse_are_each_others_complement() -> None:
     """But for the lapses, which may be either."""
     rounds = told(*SEEDED)
-    passed, collapsed = (np.exp(rounds._of(trial(100e6, loss))) for loss in (0.0, 0.9))
+    passed, collapsed = (np.exp(rounds._log_likelihood_of(trial(100e6, loss))) for loss in (0.0, 0.9))
     assert np.allclose(passed + collapsed, 1 + LAPSE)
 
 
@@ -141,14 +141,14 @@ def test_what_a_fail_forwarded_is_its_logistic_capacity_or_what_a_disturbance_le
     disturbed = stats.expon.pdf(np.minimum(theta, math.log(rate_bps)) - at, scale=DISTURBANCE)
     share = DISTURBED[0, 0]
     expected = LAPSE + (1 - LAPSE) * ((1 - share) * np.array(capacity)[..., None] + share * disturbed[..., None])
-    assert np.exp(rounds._of(trial(rate_bps, loss))) == pytest.approx(expected, rel=1e-6)
+    assert np.exp(rounds._log_likelihood_of(trial(rate_bps, loss))) == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_pass_is_as_likely_as_its_capacity_is_above() -> None:
     rounds = told(*SEEDED)
     above = stats.logistic.sf(math.log(100e6), loc=rounds._grid()[:, None], scale=SPREADS[None, :])
     expected = LAPSE + (1 - LAPSE) * (1 - DISTURBED[0, 0]) * np.array(above)[..., None]
-    assert np.exp(rounds._of(trial(100e6))) == pytest.approx(expected, rel=1e-6)
+    assert np.exp(rounds._log_likelihood_of(trial(100e6))) == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_fail_reads_what_it_forwarded() -> None:

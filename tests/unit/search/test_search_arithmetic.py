@@ -153,7 +153,9 @@ def test_a_hypothesis_has_the_throughput_of_the_device_that_it_is_about(parts: d
     values = [max(getattr(device, name), 1e-6 * (name == "jitter")) for name in names]
     about = Devices(np.array([math.log(1e9)]), *(np.array([value]) for value in values))
     assert math.exp(about.log_throughput(0.01)[0]) == pytest.approx(device.true_throughput(), rel=6e-4)
-    assert about.left(0.01)[0] == pytest.approx(0.01 - device.floor - device.startup_s / 10 - 0.1 * device.stalls_per_s)
+    assert about.congestion_loss(0.01)[0] == pytest.approx(
+        0.01 - device.floor - device.startup_s / 10 - 0.1 * device.stalls_per_s
+    )
 
 
 def trials(seed: int, device: Device, count: int = 30) -> list[SearchTrial]:

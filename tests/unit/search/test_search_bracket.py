@@ -94,7 +94,7 @@ def test_a_pass_at_or_above_a_fail_takes_it_back_and_steps_begin_anew() -> None:
     after(seen, (100e6, 0.1))
     assert after(seen, (100e6, 0.0)) == pytest.approx(105e6)
     assert math.isinf(seen.failed_bps)
-    assert not bracket().baffled
+    assert not bracket().only_near_fails
 
 
 def test_a_fail_at_or_below_a_pass_takes_that_back() -> None:
@@ -113,11 +113,11 @@ def test_two_little_losses_and_no_pass_baffle_it() -> None:
     seen = bracket()
     seen.learn(trial(400e6, 0.5), 0.5)
     seen.learn(trial(200e6, 0.15), 0.15)
-    assert not seen.baffled, "the first loss was no little one"
+    assert not seen.only_near_fails, "the first loss was no little one"
     seen.learn(trial(150e6, 0.15), 0.15)
-    assert seen.baffled
+    assert seen.only_near_fails
     seen.learn(trial(100e6, 0.0), 0.0)
-    assert not seen.baffled
+    assert not seen.only_near_fails
 
 
 def test_the_second_pass_at_the_highest_rate_is_the_generators_limit() -> None:

@@ -74,7 +74,12 @@ class Ideal(Posterior):
 
 
 @pytest.mark.parametrize(
-    ("kind", "changes"), [("plain", {}), ("livelock", {"livelock": 0.6}), ("jitter", {"jitter": 0.05})]
+    ("kind", "changes"),
+    [
+        ("plain", {}),
+        pytest.param("livelock", {"livelock": 0.6}, marks=pytest.mark.slow),
+        pytest.param("jitter", {"jitter": 0.05}, marks=pytest.mark.slow),
+    ],
 )
 def test_an_ideal_search_comes_up_to_the_bound_and_does_not_beat_it(kind: Kind, changes: dict[str, float]) -> None:
     """It is told the best mixture of trials, too. Errors of 24 searches of 40 s: their mean is good to a sixth."""

@@ -39,7 +39,7 @@ def sampler(
     made = Sampler(Account(measure or loses(), budget_s=budget_s), Goal(**{**GOAL, **goal}))
     made.account.trials += trials
     made.estimate = PosteriorEstimate(**{**BELIEVED, **(believed or {})})
-    made.posterior = SimpleNamespace(trials=made.account.trials, trusted=True, centre_bps=100e6)  # type: ignore[assignment]
+    made.posterior = SimpleNamespace(trials=made.account.trials, is_trustworthy=True, centre_bps=100e6)  # type: ignore[assignment]
     return made
 
 
@@ -120,7 +120,7 @@ def test_an_interval_is_narrow_when_it_is_as_asked_and_of_enough_trials(width: f
     assert not one.narrow()
     one.account.trials.append(trial(1e8))
     assert one.narrow()
-    one.posterior.trusted = False  # type: ignore[misc]
+    one.posterior.is_trustworthy = False  # type: ignore[misc]
     assert not one.narrow()
     wide = {"low_bps": 100e6 * (1 - 1.001 * width), "high_bps": 100e6 * (1 + 1.001 * width)}
     assert not sampler(trials=[trial(1e8)] * 50, believed=wide, relative_width=width).narrow()
@@ -195,7 +195,7 @@ def test_an_estimate_below_the_lowest_rate_is_no_throughput() -> None:
 
 def test_an_estimate_is_contradicted_by_a_bad_fail_below_it_that_nothing_above_has_passed() -> None:
     def contradicted(*trials: SearchTrial) -> bool:
-        return sampler(trials=trials).contradicted()
+        return sampler(trials=trials).is_contradicted()
 
     assert contradicted(trial(90e6, 0.3))
     assert contradicted(trial(100e6, 0.3))
@@ -207,10 +207,10 @@ def test_an_estimate_is_contradicted_by_a_bad_fail_below_it_that_nothing_above_h
 
 
 def test_an_unfinished_search_has_the_highest_pass_below_a_fail() -> None:
-    found = sampler(trials=[trial(50e6), trial(80e6, 0.009), trial(90e6, 0.3), trial(120e6, 0.5)]).unfinished()
+    found = sampler(trials=[trial(50e6), trial(80e6, 0.009), trial(90e6, 0.3), trial(120e6, 0.5)]).unconfirmed_result()
     assert (found.rate_bps, found.interval_bps, *found.flags) == (80e6, (80e6, 90e6), "unconfirmed")
     for trials in ([trial(50e6)], [trial(90e6, 0.3)], []):
-        found = sampler(trials=trials).unfinished()
+        found = sampler(trials=trials).unconfirmed_result()
         assert (found.rate_bps, found.interval_bps, *found.flags) == (None, None, "unconfirmed")
 
 
@@ -223,24 +223,24 @@ def test_a_confirmation_begins_at_the_careful_end_and_steps_down_by_the_width_fo
     confirm: dict[str, Any] = {"confirm": (5, 2.0), "relative_width": 0.1}
     for highest_bps, confirmed_bps in ((98e6, 98e6), (97e6, 98e6 * 0.9), (98e6 * 0.9**3, 98e6 * 0.9**3), (7e7, None)):
         one = sampler(up_to(highest_bps), trials=[trial(100e6)] * 40, **confirm)
-        found = one.confirmed()
+        found = one.confirm()
         assert found.confirmed_rate_bps == (confirmed_bps and pytest.approx(confirmed_bps))
         assert ("unconfirmed" in found.flags) is (confirmed_bps is None)
         assert found.rate_bps == 100e6
         assert found.interval_bps == (99e6, 101e6)
     lowest = sampler(up_to(0), min_rate_bps=97e6, **confirm)
-    lowest.confirmed()
+    lowest.confirm()
     assert {t.asked_rate_bps for t in lowest.account.trials} == {98e6, 97e6}
     careful = sampler(believed={"careful_bps": 90e6}, min_rate_bps=95e6, **confirm)
-    assert careful.confirmed().confirmed_rate_bps == 95e6
-    assert "unconfirmed" in sampler(budget_s=3.0, **confirm).confirmed().flags
+    assert careful.confirm().confirmed_rate_bps == 95e6
+    assert "unconfirmed" in sampler(budget_s=3.0, **confirm).confirm().flags
 
 
 def test_a_generator_that_falls_short_confirms_nothing() -> None:
     short = sampler(lambda rate_bps, duration_s: Loss(1e6, 1e6, 0.5 * rate_bps), confirm=(2, 1.0))
-    assert short.confirmed().confirmed_rate_bps is None
+    assert short.confirm().confirmed_rate_bps is None
     little = sampler(lambda rate_bps, duration_s: Loss(1e6, 1e6, 0.97 * rate_bps), confirm=(2, 1.0))
-    assert little.confirmed().confirmed_rate_bps == pytest.approx(0.97 * 98e6), "what was offered is confirmed"
+    assert little.confirm().confirmed_rate_bps == pytest.approx(0.97 * 98e6), "what was offered is confirmed"
 
 
 @pytest.mark.parametrize(("half_width", "flagged"), [(0.0149, False), (0.0151, True)])
@@ -254,7 +254,7 @@ def test_an_interval_half_as_wide_again_as_asked_after_all_trials_is_unstable(ha
 
 def test_a_belief_that_is_not_trusted_after_all_trials_is_unstable() -> None:
     one = sampler()
-    one.posterior.trusted = False  # type: ignore[misc]
+    one.posterior.is_trustworthy = False  # type: ignore[misc]
     assert one.flags() == frozenset()
     one.exhausted = True
     assert one.flags() == {"unstable"}
@@ -266,7 +266,7 @@ def comparing(long_loss: float, startup_s: float = 0.0) -> tuple[Sampler, list[s
     ratios = iter([0.05, long_loss])
     earlier = [trial(85e6, 0.02), trial(85e6, 0.001, 5.0)]
     one = sampler(lambda rate_bps, duration_s: Loss(1e6, 1e6 * (1 - next(ratios))), believed={"startup_s": startup_s})
-    one.posterior = SimpleNamespace(trials=earlier, trusted=True, centre_bps=100e6)  # type: ignore[assignment]
+    one.posterior = SimpleNamespace(trials=earlier, is_trustworthy=True, centre_bps=100e6)  # type: ignore[assignment]
     did: list[str] = []
     one.believe = lambda centre_bps, spread: did.append("believed")  # type: ignore[method-assign]
     one.learn = lambda *trials: did.append(f"learned {len(trials)}")  # type: ignore[method-assign]

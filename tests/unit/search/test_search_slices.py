@@ -7,7 +7,7 @@ import pytest
 
 from runner.data.errors import MeasurementError
 from runner.instruments.instrument import Found, Go
-from runner.instruments.tools.searched import searched
+from runner.instruments.tools.searched import run_search
 from runner.search import Loss, SearchResult, find_throughput
 from runner.search.settings import UdpSearch
 from runner.search.steps import Offer, steps
@@ -60,7 +60,7 @@ def test_two_searches_in_turn_find_what_each_finds_alone() -> None:
 
 def searching(offer: Any, ended_after: int | None = None) -> tuple[SearchResult, list[Found]]:
     """Play ``searched``; after so many slices it is told to end."""
-    measuring, slices, go = searched(SEARCH, offer, None, 0.3), list[Found](), Go.ON
+    measuring, slices, go = run_search(SEARCH, offer, None, 0.3), list[Found](), Go.ON
     try:
         slices.append(next(measuring))
         while True:
@@ -97,7 +97,7 @@ def test_a_trial_that_does_not_end_fails_the_search() -> None:
 
 
 def test_a_search_that_is_closed_early_leaves_nothing_behind() -> None:
-    measuring = searched(SEARCH, device(), None, 0.3)
+    measuring = run_search(SEARCH, device(), None, 0.3)
     next(measuring)
     measuring.close()
     with pytest.raises(StopIteration):

@@ -16,7 +16,7 @@ from runner.sweep import cpu_quota, crypto_driver, supported
 from runner.sweep.cpu_quota import quota
 from runner.sweep.crypto_driver import driver_kind, kernel_drivers
 from runner.sweep.plan import Planned, expected_trial_s
-from runner.vpn.plugin import offered
+from runner.vpn.plugin import level_refusal
 from tests.unit.helpers import GW1, GW2, Answers, captured, named_secrets
 from vpns._esp import IKE, WITH_ML_KEM  # noqa: PLC2701  (the underscore says: no plugin)
 
@@ -88,7 +88,7 @@ def test_a_key_exchange_is_in_the_files_of_who_is_asked_for_it(name: str, level:
 )
 def test_who_cannot_agree_on_keys_so_says_what_there_is(name: str, levels: dict[str, str], words: str) -> None:
     vpn = load_vpn(name)
-    no = offered(vpn, {**vpn.recommended, **levels})
+    no = level_refusal(vpn, {**vpn.recommended, **levels})
     assert no is not None
     assert words in no.reason
 

@@ -45,7 +45,7 @@ def test_no_vpn_is_blamed_for_a_node_that_is_gone_while_its_tunnel_comes_up(
         raise error
 
     lost = ""
-    lab = PaperLab({"wan": SimpleNamespace(lost=lambda: lost)})
+    lab = PaperLab({"wan": SimpleNamespace(why_ended=lambda: lost)})
     monkeypatch.setattr(builder, "bring_up", fails_to_come_up)
     monkeypatch.setattr(builder.TunnelBuilder, "_lab", lambda self: lab)
     monkeypatch.setattr(builder.TunnelBuilder, "_keys", lambda self: named_secrets(self.vpn, lab.sites))

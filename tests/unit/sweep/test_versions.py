@@ -9,7 +9,7 @@ from runner.catalogue import load_vpn, version_names
 from runner.data.errors import UsageError
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.software import layers
-from runner.tunnel.bring_up import equip, unsupported
+from runner.tunnel.bring_up import equip, vpn_refusal
 from runner.vpn.plugin import Version
 from tests.unit.asking import by_the_command, request
 from tests.unit.helpers import Answers
@@ -83,6 +83,6 @@ def test_a_version_is_unpacked_over_what_the_image_has(monkeypatch: pytest.Monke
 
 
 def test_a_version_does_not_come_onto_a_machine_of_somebody() -> None:
-    no = unsupported(cast(Lab, SimpleNamespace(kind="ssh", path=None)), load_vpn("wireguard_go@2026"), {})
+    no = vpn_refusal(cast(Lab, SimpleNamespace(kind="ssh", path=None)), load_vpn("wireguard_go@2026"), {})
     assert no is not None
     assert "Ask for wireguard_go there" in no.reason

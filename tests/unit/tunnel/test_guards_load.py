@@ -74,7 +74,7 @@ ENDED = "the load ended too early: "
 
 def load_of(instrument: str, lab: Lab) -> None:
     if instrument == "loaded":
-        loaded.loaded(lab, "10.2.0.2", "full", 1.0, datagrams=False)
+        loaded.measure_under_load(lab, "10.2.0.2", "full", 1.0, datagrams=False)
     else:
         vpn: Any = SimpleNamespace(lifecycle=lambda: SimpleNamespace(rekeying=SimpleNamespace(renew=None)))
         rekey.rekey(cast(Any, SimpleNamespace(lab=lab, address="10.2.0.2")), vpn, "esp")

@@ -84,7 +84,7 @@ def test_the_line_of_a_trial_that_beats_its_own_blocks_baseline_warns(
 class Mortal:
     why: str = ""
 
-    def lost(self) -> str:
+    def why_ended(self) -> str:
         return self.why
 
 

@@ -13,7 +13,7 @@ class Ends(standing._Examining):
     def __init__(self, fits: int, silent: range) -> None:
         self.fits, self.silent, self.pieces = fits, silent, 0
 
-    def counted(self) -> Any:
+    def read_counters(self) -> Any:
         return self.pieces
 
     def ping(self, to: str, *, size: int = 56, **of: Any) -> dict[str, Any]:

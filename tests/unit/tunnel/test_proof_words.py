@@ -2,7 +2,7 @@
 
 import pytest
 
-from runner.tunnel.proof import placed
+from runner.tunnel.proof import describe_packet
 
 ETHERNET = "02" * 12
 ADDRESSES = "c0a80001c0a80002"
@@ -23,4 +23,4 @@ def ipv4(protocol: int, ports: str, ether: str = "0800") -> str:
     ],
 )
 def test_the_packet_is_named(head: str, says: str) -> None:
-    assert placed(100, head) == says
+    assert describe_packet(100, head) == says

@@ -310,7 +310,7 @@ def test_a_plugin_that_does_not_say_what_it_supports(
     profile = PROFILES["quick"]
     image: Any = None
     stage = Stage(request=made_up(profile), image=image, rig=cast(Any, rig))
-    monkeypatch.setattr("runner.lab.shape.wan.unsupported", lambda *_: None)
+    monkeypatch.setattr("runner.lab.shape.wan.conditions_refusal", lambda *_: None)
     monkeypatch.setattr("runner.sweep.supported.refused", lambda *_: None)
     vpns = {"none": load_vpn("none"), "mine": broken(tmp_path, "supports", does)}
     with open_store(tmp_path / "run") as store:

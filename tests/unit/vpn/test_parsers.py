@@ -28,7 +28,7 @@ IMAGES = pytest.mark.parametrize("image", ["trixie", "bookworm"])
 )
 def test_swanctl_list_sas(image: str, level: str, cipher: str, integrity: str) -> None:
     # The IKE SA above the child has AES-CBC in all of them: the child's own fields must be read.
-    assert vpns._esp.negotiated(captured(f"ipsec_user-{image}-{level}.sas")) == {
+    assert vpns._esp.parse_child_sa(captured(f"ipsec_user-{image}-{level}.sas")) == {
         "cipher": cipher,
         "integrity": integrity,
         "compression": "off",
@@ -44,7 +44,7 @@ def test_swanctl_list_sas(image: str, level: str, cipher: str, integrity: str) -
 def test_swanctl_list_sas_with_ipcomp_and_without_udp() -> None:
     # Edited: kernel ESP cannot run here. vici lists cpi-in and cpi-out with IPComp only, and encap with UDP only.
     raw = captured("ipsec_user-trixie-aes-128-cbc.sas").replace(" encap=yes", "")
-    found = vpns._esp.negotiated(
+    found = vpns._esp.parse_child_sa(
         raw.replace(
             " encr-alg=AES_CBC encr-keysize=128 integ-alg=HMAC_SHA2_256_128 bytes",
             " cpi-in=4f2a cpi-out=9c01 encr-alg=AES_CBC encr-keysize=128 integ-alg=HMAC_SHA2_256_128 bytes",
@@ -57,22 +57,22 @@ def test_swanctl_list_sas_with_ipcomp_and_without_udp() -> None:
 
 def test_swanctl_with_a_second_key_exchange() -> None:
     raw = captured("ipsec_user-trixie-aes-128-gcm.sas").replace("dh-group=ECP_256", "dh-group=ECP_256 ake1=ML_KEM_768")
-    assert vpns._esp.negotiated(raw)["key_exchange"] == "ECP_256+ML_KEM_768"
-    assert vpns._esp.negotiated(raw)["ike"].endswith(" ECP_256+ML_KEM_768"), "so that the proof compares both"
+    assert vpns._esp.parse_child_sa(raw)["key_exchange"] == "ECP_256+ML_KEM_768"
+    assert vpns._esp.parse_child_sa(raw)["ike"].endswith(" ECP_256+ML_KEM_768"), "so that the proof compares both"
 
 
 def test_swanctl_without_a_child() -> None:
     raw = captured("ipsec_user-trixie-aes-128-cbc.sas").partition("child-sas {")[0] + "child-sas {}}}\n"
-    assert vpns._esp.negotiated(raw)["cipher"] == ""
-    assert vpns._esp.negotiated("")["cipher"] == ""
+    assert vpns._esp.parse_child_sa(raw)["cipher"] == ""
+    assert vpns._esp.parse_child_sa("")["cipher"] == ""
 
 
 def test_swanctl_with_a_child_that_is_not_installed_before_the_one_that_is() -> None:
     raw = captured("ipsec_user-trixie-aes-128-gcm.sas")
     begun = "list-sa event {gw2 {uniqueid=2 version=2 state=CONNECTING encr-alg=AES_CTR child-sas {}}}\n"
     being_made = "child-sas {to-gw2-2 {name=to-gw2 uniqueid=2 reqid=1 state=CREATED mode=TUNNEL protocol=ESP} "
-    found = vpns._esp.negotiated(begun + raw.replace("child-sas {", being_made))
-    assert found == vpns._esp.negotiated(raw)
+    found = vpns._esp.parse_child_sa(begun + raw.replace("child-sas {", being_made))
+    assert found == vpns._esp.parse_child_sa(raw)
     assert found["cipher"] == "AES_GCM_16-128"
     assert found["ike"].startswith("AES_CBC 128")
 
@@ -95,7 +95,7 @@ def test_ipsec_is_up_when_every_child_is_installed() -> None:
     ],
 )
 def test_openvpn_log(log: str, cipher: str, integrity: str, compression: str) -> None:
-    assert vpns.openvpn.negotiated(captured(f"openvpn-{log}.log")) == {
+    assert vpns.openvpn.parse_log(captured(f"openvpn-{log}.log")) == {
         "cipher": cipher,
         "integrity": integrity,
         "compression": compression,
@@ -110,16 +110,16 @@ def test_openvpn_key_exchange_at_the_answering_end() -> None:
     log = captured("openvpn-bookworm-aes-128-cbc.log")
     hybrid = log.replace("253 bits X25519", "768 bits X25519MLKEM768")
     assert hybrid != log
-    assert vpns.openvpn.negotiated(hybrid)["key_exchange"] == "X25519MLKEM768"
+    assert vpns.openvpn.parse_log(hybrid)["key_exchange"] == "X25519MLKEM768"
     # The last one counts; and one whose length OpenSSL does not know is told without it.
     renewed = hybrid + log.replace("peer temporary key: 253 bits X25519", "peer temporary key: X448")
-    assert vpns.openvpn.negotiated(renewed)["key_exchange"] == "X448"
+    assert vpns.openvpn.parse_log(renewed)["key_exchange"] == "X448"
 
 
 def test_openvpn_after_a_renegotiation_the_last_data_channel_counts() -> None:
     log = captured("openvpn-trixie-aes-128-cbc.log") + captured("openvpn-trixie-aes-256-gcm.log")
-    assert vpns.openvpn.negotiated(log)["cipher"] == "AES-256-GCM"
-    assert vpns.openvpn.negotiated(log)["integrity"] == ""
+    assert vpns.openvpn.parse_log(log)["cipher"] == "AES-256-GCM"
+    assert vpns.openvpn.parse_log(log)["integrity"] == ""
 
 
 def test_openvpn_is_up_when_its_log_says_so() -> None:
@@ -141,7 +141,7 @@ def test_openvpn_is_up_when_its_log_says_so() -> None:
     ],
 )
 def test_ssh_log(log: str, cipher: str, mac: str, compression: str, version: str) -> None:
-    assert vpns.ssh_forward.negotiated(captured(f"ssh_forward-{log}.log")) == {
+    assert vpns.ssh_forward.parse_log(captured(f"ssh_forward-{log}.log")) == {
         "cipher": cipher,
         "integrity": mac,
         "compression": compression,
@@ -154,7 +154,7 @@ def test_ssh_whose_directions_differ_has_no_cipher() -> None:
     log = captured("ssh_forward-trixie-aes-128-cbc.log")
     weaker = log.replace("client->server cipher: aes128-cbc", "client->server cipher: 3des-cbc")
     assert weaker != log
-    assert vpns.ssh_forward.negotiated(weaker)["cipher"] == ""
+    assert vpns.ssh_forward.parse_log(weaker)["cipher"] == ""
 
 
 def test_ssh_is_up_when_the_last_port_listens() -> None:

@@ -11,9 +11,9 @@ from runner.catalogue import factors, load_vpn, vpn_names
 from runner.data.errors import UsageError
 from runner.data.levels import AEAD, LEVELS, UNENCRYPTED, Params
 from runner.lab.node import Node
-from runner.lab.shape.site import Site, beside, pair_number
+from runner.lab.shape.site import Site, helper_site, pair_number
 from runner.lab.shape.site_to_site import SITES, Lab
-from runner.tunnel.bring_up import unsupported
+from runner.tunnel.bring_up import vpn_refusal
 from runner.vpn.lifecycle import Rekeying
 from runner.vpn.plugin import Vpn, confidential, entry
 from runner.vpn.recipe import NotedNode
@@ -208,7 +208,7 @@ def test_start_reaches_every_peer_with_interfaces_of_its_own(vpn: Vpn, sites: tu
         vpn.start(paper, me, peers, vpn.comparable)
         said = "\n".join(paper.lines)
         if vpn.beside:
-            assert beside(me, vpn.beside).wan_address in said, "which tells of the peers"
+            assert helper_site(me, vpn.beside).wan_address in said, "which tells of the peers"
             continue
         for peer in peers:
             if vpn.name == "tinc" and abs(peer.number - me.number) > 1:
@@ -353,7 +353,7 @@ def test_a_missing_tool_is_named_with_its_package(name: str) -> None:
         def gateway(self, site: Site) -> Node:
             return cast(Node, Answers())
 
-    no = unsupported(cast(Lab, Bare()), vpn, vpn.comparable)
+    no = vpn_refusal(cast(Lab, Bare()), vpn, vpn.comparable)
     assert no is not None
     for tool, package in vpn.software.tools.items():
         assert tool in no.reason

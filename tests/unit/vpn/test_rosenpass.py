@@ -5,7 +5,7 @@ import pytest
 from runner.catalogue import load_vpn
 from runner.data.errors import ProofError
 from tests.unit.helpers import GW1, GW2, Answers, captured
-from vpns.wireguard_rosenpass import exchanged
+from vpns.wireguard_rosenpass import peers_with_key
 
 # As rosenpass 0.2.2 writes it, with other peers' names.
 SAID = """\
@@ -22,8 +22,8 @@ VPN = load_vpn("wireguard_rosenpass")
 
 
 def test_one_peer_however_often_its_key_was_renewed() -> None:
-    assert len(exchanged(Answers(logs={"rosenpass": SAID}))) == 1
-    assert not exchanged(Answers())
+    assert len(peers_with_key(Answers(logs={"rosenpass": SAID}))) == 1
+    assert not peers_with_key(Answers())
 
 
 def test_evidence_names_both_daemons() -> None:

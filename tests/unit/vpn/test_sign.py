@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runner.catalogue import load_vpn, vpn_names
-from runner.lab.probes.seen import policed, told, words_of, xfrm
+from runner.lab.probes.seen import policer_counts, select_lines, words_of, xfrm
 from runner.lab.readings.seen import SEEN
 from runner.vpn.plugin import Vpn
 from runner.vpn.recognised import standing
@@ -103,10 +103,12 @@ def test_an_ssh_session_and_a_daemon_without_a_tunnel_are_none() -> None:
 
 def test_what_is_not_named_is_not_told() -> None:
     lines = ["cipher AES-256-GCM", "secret hush", "auth-user-pass hush", "  tls-auth hush", "# cipher hush", "hush"]
-    assert told(lines, ["cipher", "auth"]) == ["cipher AES-256-GCM"]
-    assert told(lines, ["*"]) != told(lines, ["cipher"]), "all of them, where a VPN says that none is secret"
+    assert select_lines(lines, ["cipher", "auth"]) == ["cipher AES-256-GCM"]
+    assert select_lines(lines, ["*"]) != select_lines(lines, ["cipher"]), (
+        "all of them, where a VPN says that none is secret"
+    )
     argv = ["edge", "-a", "10.0.0.1", "-k", "hush", "-M", "1300", "-phush"]
-    assert told([f"{name} {value}" for name, value in words_of(argv)], ["a", "M"]) == ["a 10.0.0.1", "M 1300"]
+    assert select_lines([f"{name} {value}" for name, value in words_of(argv)], ["a", "M"]) == ["a 10.0.0.1", "M 1300"]
 
 
 def test_the_kernels_states_are_told_without_their_keys() -> None:
@@ -127,6 +129,6 @@ filter protocol all pref 49152 matchall chain 0 handle 0x1
 
 
 def test_a_policers_counters_are_read() -> None:
-    assert policed(POLICER) == [60, 21]
-    assert policed(POLICER + POLICER) == [120, 42]
-    assert policed(POLICER.replace("police", "mirred")) == [0, 0]
+    assert policer_counts(POLICER) == [60, 21]
+    assert policer_counts(POLICER + POLICER) == [120, 42]
+    assert policer_counts(POLICER.replace("police", "mirred")) == [0, 0]

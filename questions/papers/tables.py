@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from questions.papers import fragmentation, oslv_performance, udp_loss, variation
 from runner.data.metric import Metric
 from runner.data.strength import MOST, PER_FAILURE, SCALE, WITH_A_BREAK
 from runner.data.trials import Measurement, Run, Strict, Trial
@@ -18,7 +19,6 @@ from runner.evidence.stats import trials_by_cell
 from runner.papers.tables import AT, SIZES, paper_security, tables
 from runner.report import mesh
 from runner.report.facts import BASELINE
-from runner.report.papers import fragmentation, oslv_performance, udp_loss, variation
 
 PROBES = (
     *("confidentiality", "data_integrity", "anti_replay", "peer_authentication", "key_authentication"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+from questions.papers.deciding import Rows, Runs, in_words, of_finding, standing, surely, ways
+from questions.papers.findings import FindingRow
 from runner.papers.claims import sure
 from runner.papers.findings import Verdict
 from runner.papers.published import Conclusion, names, paper
-from runner.report.papers.deciding import Rows, Runs, in_words, of_finding, standing, surely, ways
-from runner.report.papers.findings import FindingRow
 from runner.report.text import NONE
 
 Outcome = Literal["holds", "does not hold", "answered", "open"]

@@ -18,6 +18,7 @@ from runner.papers.findings import DECIDED, Finding, Judgement, judge, trials_of
 from runner.papers.judges import findings_of
 from runner.papers.published import DeviceRow, device_row
 from runner.papers.scales import Basis
+from runner.report.experiments import name_of
 from runner.report.text import NONE, counted, roughly
 
 HEAD = ("finding", "published", "measured (95 % interval)", "verdict", "systems", "why")
@@ -263,16 +264,16 @@ def _cores(run: Run) -> str:
     return counted(cores, "core") if isinstance(cores, int) else "an unknown number of cores"
 
 
-def section(findings: Findings, names: Mapping[str, str]) -> list[Block]:
-    """The section, for every form: a table for each experiment; empty where there are no findings. ``names``:
-    experiment -> the name that links to it lead to."""
+def section(findings: Findings, experiments: Sequence[str]) -> list[Block]:
+    """The section, for every form: a table for each experiment; empty where there are no findings. ``experiments``: of
+    the run, in their order."""
     if not findings.rows and not findings.device_row:
         return []
     blocks: list[Block] = [Heading("Findings", "findings"), Paragraph(ABOUT)]
     blocks += [Paragraph(findings.counts, "strong")] if findings.counts else []
     for experiment in dict.fromkeys(row.experiment for row in findings.rows):
         rows = [row.cells for row in findings.rows if row.experiment == experiment]
-        link = Hyperlink(f"What {experiment} measured", name=names[experiment])
+        link = Hyperlink(f"What {experiment} measured", name=name_of(experiments.index(experiment)))
         blocks += [Table(f"Findings: {experiment}", HEAD, rows), link]
     if findings.device_row:
         blocks.append(Paragraph(findings.device_row, "code", lead="This machine in the device table"))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from questions.papers.findings import FindingRow
 from runner.data.asked import AskedRun
 from runner.data.invocation import command
 from runner.data.named import HOST
@@ -15,7 +16,6 @@ from runner.papers.findings import Finding
 from runner.papers.judges import finding as named
 from runner.papers.published import Conclusion
 from runner.papers.scales import Basis
-from runner.report.papers.findings import FindingRow
 from runner.report.text import roughly
 
 Rows = Sequence[tuple[str, FindingRow]]  # (the run's letter, a finding there)

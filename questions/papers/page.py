@@ -9,16 +9,17 @@ from itertools import combinations, groupby
 from statistics import median
 from string import ascii_uppercase
 
+from questions.papers import Judged
+from questions.papers.conclusions import HEAD as CONCLUSIONS_HEAD
+from questions.papers.conclusions import lines_of, opening
+from questions.papers.deciding import Planned, Rows, Runs
+from questions.papers.findings import FindingRow, Findings
 from runner.data.asked import AskedRun
 from runner.data.invocation import command
 from runner.data.named import HOST
 from runner.papers.published import names, paper
 from runner.report.forms.markdown import fitted, table_lines
 from runner.report.model import Report
-from runner.report.papers.conclusions import HEAD as CONCLUSIONS_HEAD
-from runner.report.papers.conclusions import lines_of, opening
-from runner.report.papers.deciding import Planned, Rows, Runs
-from runner.report.papers.findings import FindingRow
 from runner.report.text import NONE, counted, duration
 
 LONGEST_CELL = 200  # characters, of the tables of findings and of runs
@@ -75,15 +76,21 @@ def findings_text(reports: Sequence[Report], planned: Planned) -> str:
     lines += [INTRODUCTION, *_costs(by_letter), TIMES.format(runs.guest_pace), "", "## The findings", ""]
     for name in names():
         lines += _paper(name, rows)
-    device_rows = [report.findings.device_row for report in reports if report.findings.device_row]
+    device_rows = [findings_in(report).device_row for report in reports if findings_in(report).device_row]
     if device_rows:
         lines += ["Rows for `results/published/devices.csv`:", "", "```csv", *device_rows, "```", ""]
     return "\n".join([*lines, *_runs(by_letter, runs)])
 
 
+def findings_in(report: Report) -> Findings:
+    """What the report says of the papers' findings."""
+    judgements = (one.judgement for one in report.judged)
+    return next((one.findings for one in judgements if isinstance(one, Judged)), Findings())
+
+
 def _costs(reports: Mapping[str, Report]) -> list[str]:
     """A paragraph: what a system call and a packet cost in the guests that measured it, and that others did not."""
-    guests = {run: report.findings for run, report in reports.items() if _guest(report)}
+    guests = {run: findings_in(report) for run, report in reports.items() if _guest(report)}
     measured = {run: of for run, of in guests.items() if of.call_times is not None}
     calls, packets = ([getattr(of, cost) for of in measured.values()] for cost in ("call_times", "packet_times"))
     lines = [COSTS.format(", ".join(measured), _range(calls), _range(packets))] if measured else []
@@ -112,7 +119,7 @@ def rows_of(reports: Mapping[str, Report]) -> list[tuple[str, FindingRow]]:
     another run has one."""
     by_claim: dict[tuple[str, str], list[tuple[str, FindingRow]]] = {}
     for run, report in reports.items():
-        for row in report.findings.rows:
+        for row in findings_in(report).rows:
             by_claim.setdefault((row.experiment, row.id), []).append((run, row))
     rows = []
     for claim in by_claim.values():
@@ -234,7 +241,7 @@ def _runs(reports: Mapping[str, Report], runs: Runs) -> list[str]:
         what = ["kernel"] + ["cpu", "cores"] * (not guest) + ["congestion control"]
         where = ", ".join(f"{name} {lab[f'lab {name}']}" for name in what if lab.get(f"lab {name}"))
         machines.setdefault(f"{guest or 'host'}, {where}", []).append(run)
-        made = report.findings.repetitions
+        made = findings_in(report).repetitions
         repetitions = f"{f'{made} of ' * (0 < made < report.repetitions)}{report.repetitions}"
         lines.append(f"- {run}, {report.run_id}: `{fit(command(runs.asked[run]))}` ({repetitions})")
     seconds = sum(report.elapsed_s for report in reports.values())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from questions.papers.findings import COLOUR, FindingRow
 from runner.design.blocks import Plot
-from runner.report.papers.findings import COLOUR, FindingRow
 from runner.report.plots.plotting import WIDTH, Value
 from runner.report.plots.vega import SCHEMA
 

@@ -1,1 +1,0 @@
-"""What a run says of the five papers: their tables beside this run, and their conclusions."""
