@@ -33,6 +33,28 @@ PING_HEADER_BYTES = {4: 28, 6: 48}
 GATEWAY = Path(__file__).with_name("gateway")
 IN_IPV6 = ("network_ipv6", "address_ipv6")
 NOT_CARRIED = "the tunnel does not carry them, packets to them are dropped"
+# What a gateway's scripts have of it: name -> what it means.
+MEANS = {
+    "gateway": "the name of this gateway",
+    "needs": "commands, each with its Debian package, or packages of which one is enough",
+    "ports": "what the VPN listens on",
+    "tunnel": "its devices; none: it is IPsec in the kernel, or forwards ports",
+    "own": "this gateway's address on the WAN",
+    "wan": "the other gateway's",
+    "lan": "the network of this site",
+    "lans": "that of the other site",
+    "closed": "the networks that only the tunnel may lead to",
+    "here": "this gateway's address in its network",
+    "host": "a host's",
+    "there": "the other gateway's address in its network",
+    "listens": "the TCP ports that the tunnel has to listen on, where it forwards ports",
+    "version": "the IP version of the WAN",
+    "ping_header": "of IP and ICMP, bytes",
+    "encapsulation": "of the tunnel at most, bytes",
+    "lans6": "the IPv6 network of the other site, where the tunnel carries it",
+    "here6": "this gateway's IPv6 address in its network",
+    "there6": "the other gateway's",
+}
 Files = Mapping[str, tuple[str, int]]  # path in the directory -> text, mode
 
 
@@ -70,7 +92,7 @@ def gateway_files(
     networks = [peer.lan_ipv6 for peer in peers if inner or (peer.network_ipv6 and vpn.carries == "ip")]
     values = values_of(vpn, me, peers, script) | of_ipv6(me, peers, carried=inner)
     devices, closed = values["tunnel"].split(), values["closed"].split()
-    assigned = [f"{name}={shlex.quote(value)}\n" for name, value in values.items()]
+    assigned = [f"{name}={shlex.quote(value)} # {MEANS[name]}\n" for name, value in values.items()]
     said = "packets to them leave in the tunnel, or are dropped" if inner else NOT_CARRIED
     assigned += [
         f"closed6={shlex.quote(' '.join(networks)) if networks else ''} # IPv6 networks of the other site: {said}\n",

@@ -105,7 +105,7 @@ certificates() { # sets ended to what is wrong with one; notes one that ends soo
         if [[ $now < $from || $now > $until ]]; then
             ended="the certificate $file is valid from $from to $until, and the clock of this gateway says $now."
         elif [[ $soon > $until ]]; then
-            note "The certificate $file ends at $until. Make the recipe anew before, and replace this tunnel."
+            note "The certificate $file ends at $until. \`vpneval tunnel renew\` makes new ones."
         fi
     done
 }
@@ -117,20 +117,20 @@ down() {
     verdict no_answer "$failed The other gateway's WAN address $peer $pings. What the tunnel has said:" \
         "journalctl --no-pager --lines 20 --unit vpneval-tunnel@$name"
 }
-other_line() { # notes that the tunnel leaves by another port than that of the recipe, which has $own
-    local line via text sent
-    line=$(ip -o addr show to "$own" | head -n 1 | cut -d' ' -f2)
-    if [ -z "$line" ]; then note "This gateway no longer has the address $own of the recipe."; fi
-    if [[ $line == @(|lo|"$(leads_to "$peer")") ]]; then return; fi
+other_port() { # notes that the tunnel leaves by another port than that of the recipe, which has $own
+    local meant via text sent
+    meant=$(ip -o addr show to "$own" | head -n 1 | cut -d' ' -f2)
+    if [ -z "$meant" ]; then note "This gateway no longer has the address $own of the recipe."; fi
+    if [[ $meant == @(|lo|"$(leads_to "$peer")") ]]; then return; fi
     # Some VPNs send from the address of the recipe, and so by its port.
-    sent=$(cat "/sys/class/net/$line/statistics/tx_packets")
+    sent=$(cat "/sys/class/net/$meant/statistics/tx_packets")
     ping -q -c 10 -i 0.2 -W 1 -I "$here" "$far" > /dev/null || true
-    if [ $(($(cat "/sys/class/net/$line/statistics/tx_packets") - sent)) -ge 10 ]; then return; fi
-    text="The tunnel's packets leave by $(leads_to "$peer"). The recipe is for $line, which has $own"
-    via=$(ip "-$version" route show table all default dev "$line" | grep -o 'via [^ ]* ' | head -n 1) || true
+    if [ $(($(cat "/sys/class/net/$meant/statistics/tx_packets") - sent)) -ge 10 ]; then return; fi
+    text="The tunnel's packets leave by $(leads_to "$peer"). The recipe is for $meant, which has $own"
+    via=$(ip "-$version" route show table all default dev "$meant" | grep -o 'via [^ ]* ' | head -n 1) || true
     # A line that is dead now would take the tunnel with it.
-    if ping -c 2 -W 1 -I "$own" -I "$line" "$peer" > /dev/null 2>&1; then
-        note "$text. To send them there:" "ip route replace $peer ${via}dev $line"
+    if ping -c 2 -W 1 -I "$own" -I "$meant" "$peer" > /dev/null 2>&1; then
+        note "$text. To send them there:" "ip route replace $peer ${via}dev $meant"
     else note "$text and by which the other gateway does not answer pings now."; fi
 }
 
@@ -147,13 +147,11 @@ route_of_hosts() { # which rule sends them past the tunnel? The arguments are mo
     verdict route "from $port it leads to ${device:-nowhere}, by the rule \"${rule//$'\t'/ }\". Add a rule before that one, \
 and to where yours are kept:" "ip rule add to $closed lookup $(table_of "$far") priority $((${rule%%:*} - (${rule%%:*} > 0)))"
 }
-counted() { # what has been counted; fails where a counter is not there
-    counts=$(nft list table ip vpneval_check; nft list table netdev vpneval_check 2> /dev/null) || [ -z "$egress" ] || return 1
-    [ "$(grep -c "packets" <<< "$counts")" = $((6 + ${egress:-0})) ]
+counted() { # asks all counters; fails where one of them is not there
+    counts=$(nft list table ip vpneval_check; nft list table netdev vpneval_check) 2> /dev/null || true
+    [ "$(grep -c "packets" <<< "$counts")" = "$counters" ]
 }
-has() { # COUNTER: has it seen a packet?
-    grep -A 1 "counter $1 {" <<< "$counts" | grep -q "packets [1-9]"
-}
+has() { grep -A 1 "counter $1 {" <<< "$counts" | grep -q "packets [1-9]"; } # COUNTER: has it seen a packet?
 watch() { # the marker: where it comes in, leaves, and where its answer comes back
     local flags=
     if nft -c 'table ip vpneval_probe { flags owner; }' 2> /dev/null; then flags="flags owner;"; fi
@@ -167,9 +165,9 @@ watch() { # the marker: where it comes in, leaves, and where its answer comes ba
     printf 'include "%s"\n' "$work/ip.nft" "$work/netdev.nft" >&7
     timeout 60 nft monitor trace > "$work/trace" 2> /dev/null 7>&- &
     helpers="$helpers $!"
-    egress=
     again nft list table ip vpneval_check || return 1
-    if nft list table netdev vpneval_check > /dev/null 2>&1; then egress=1; fi # Linux 5.16
+    counters=6
+    if nft list table netdev vpneval_check > /dev/null 2>&1; then counters=7; fi # Linux 5.16
 }
 send() { # from a namespace, into the LAN's port, as if a host had sent it
     ip -batch - << END
@@ -244,7 +242,7 @@ if [ -n "$closed$closed6" ]; then
     if again has_nftables; then again is_closed || verdict open "" "$start"; else note "$without_nftables"; fi
 fi
 [ -z "$failed" ] || down
-other_line
+other_port
 if [ -n "$closed" ]; then
     wan_port=$(leads_to "$peer")
     port=$(ip -o addr show to "$here" | head -n 1 | cut -d' ' -f2)

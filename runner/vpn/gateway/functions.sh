@@ -64,7 +64,7 @@ is_closed() {
     for family in ${closed:+ip} ${closed6:+ip6}; do nft list chain "$family" "$closing" past 2> /dev/null | grep -q drop || return 1; done
 }
 
-hold() { # for as long as this runs, the way past the tunnel is closed
+hold() { # what the unit runs: the way past the tunnel is closed for as long as this nft is there
     local flags
     refuse
     if [ -z "$closed" ] || ! has_nftables; then
@@ -154,7 +154,7 @@ unused() { # FILE…: remove what a killed daemon left behind, but never the soc
     done
 }
 
-look() { # the device takes no packet that would travel in fragments; what others have flushed is put back
+look() { # once a second: puts back what others have changed; fails once the route has led elsewhere for 5 s
     local address device
     forward
     if [ -n "$clamped" ] && ! nft list table ip "$clamping" > /dev/null 2>&1; then clamp || true; fi
@@ -165,11 +165,12 @@ look() { # the device takes no packet that would travel in fragments; what other
             echo "the route to $address no longer leads into the tunnel; the tunnel is started anew" >&2
             return 1
         fi
+        # The device takes no packet that would travel in fragments.
         if [ -n "$tunnel" ] && [ "$(cat "/sys/class/net/$device/mtu" || echo 0)" -gt "$inner" ]; then
             ip link set "$device" mtu "$inner" || true
         fi
         if [ -n "$lans6" ]; then # IPv6 goes by the same device
-            sysctl -qw "net.ipv6.conf.$device.disable_ipv6=0"
+            grep -qx 0 "/proc/sys/net/ipv6/conf/$device/disable_ipv6" || sysctl -qw "net.ipv6.conf.$device.disable_ipv6=0"
             sed "s/DEVICE/$device/" "$home/inner-$address.ip" | ip -force -batch - 2> /dev/null || true
         fi
     done

@@ -134,7 +134,7 @@ def test_no_port_has_its_name_in_the_lab(tmp_path: Path, name: str) -> None:
 
 
 def test_only_the_tunnel_leads_to_the_other_site(tmp_path: Path) -> None:
-    assert "closed=10.20.0.0/24\n" in own(written(tmp_path, "tinc"), "gateway.sh", "gw2")
+    assert "\nclosed=10.20.0.0/24 " in own(written(tmp_path, "tinc"), "gateway.sh", "gw2")
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in deploy.GATEWAY.glob("*.sh")))

@@ -74,7 +74,7 @@ def test_ipv6_is_refused_or_closed_where_a_vpn_does_not_carry_it() -> None:
     named = [replace(site, network_ipv6=f"2001:db8:{site.number}::/56") for site in SITES]
     gateway = part(page(vpn, vpn.recommended, named), "Gateway gw1")
     assert "closed6=2001:db8:2::/56 # IPv6 networks of the other site: the tunnel does not carry them" in gateway
-    assert "lans6=''\n" in gateway
+    assert "\nlans6='' " in gateway
 
 
 @EVERY
