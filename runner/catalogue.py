@@ -7,19 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
 import pkgutil
 import sys
-from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
-from types import ModuleType
-from typing import Any, TypeVar
 
 from runner.data import irregular, store
 from runner.data.errors import UsageError, require_known
-from runner.data.foreign import caught
 from runner.data.levels import LEVELS, SHARES, UPLINK, VERSION, Levels
 from runner.data.metric import Metric
 from runner.data.numbers import number, real
@@ -27,12 +22,10 @@ from runner.data.trials import Run, Trial, VpnRecord
 from runner.data.wan import FACTORS as WAN_RANGES
 from runner.data.wan import in_range
 from runner.design.experiment import Experiment
-from runner.design.question import Question
+from runner.design.loading import blame_file, classes_in, import_file, is_path, last_class
 from runner.instruments.instrument import Instrument
 from runner.vpn.guard import files_of, guard, in_words
 from runner.vpn.plugin import Vpn, with_version
-
-Kind = TypeVar("Kind")
 
 
 def vpn_names() -> list[str]:
@@ -59,13 +52,13 @@ def load_vpn(name: str) -> Vpn:
             raise UsageError(f"{plain} has one version only, that of the image: leave @{level} out")
         require_known(f"version of {plain}", level, [*versions])
         return load_vpn_as(plain, partial(with_version, level=level))
-    if _is_path("plugin", name):
-        module, stem = _from_file("plugin", name), Path(name).stem
+    if is_path("plugin", name):
+        module, stem = import_file("plugin", name), Path(name).stem
     else:
         if name not in vpn_names():
             require_known("VPN", name, vpn_names(), {known: load_vpn(known).title for known in vpn_names()})
         module, stem = importlib.import_module(f"vpns.{name}"), name
-    kind = _the_last(name, _defined_in(module, Vpn), "runner.vpn.plugin.Vpn")
+    kind = last_class(name, classes_in(module, Vpn), "runner.vpn.plugin.Vpn")
     kind.name = stem
     return make_plugin(name, kind)
 
@@ -87,10 +80,10 @@ def add_instrument(path: str) -> Instrument:
     Raises UsageError for a file that is not an instrument, an instrument or metric with a name that is taken, and a
     factor whose levels differ from those of another instrument.
     """
-    if not _is_path("instrument", path):
+    if not is_path("instrument", path):
         raise UsageError(f"an instrument from outside the tree is a file whose name ends in .py, not {path}")
-    kinds = _defined_in(_from_file("instrument", path), Instrument)
-    made = make_instrument(path, _the_last(path, kinds, "runner.instruments.instrument.Instrument"))
+    kinds = classes_in(import_file("instrument", path), Instrument)
+    made = make_instrument(path, last_class(path, kinds, "runner.instruments.instrument.Instrument"))
     others = {name: instrument for name, instrument in instruments().items() if _FILES.get(name) != Path(path)}
     if made.name in others:
         raise UsageError(
@@ -123,7 +116,7 @@ def make_instrument(path: str, kind: type[Instrument]) -> Instrument:
     lacks = [what for what in ("name", "metrics") if not hasattr(kind, what)] + sorted(kind.__abstractmethods__)
     if lacks:
         raise UsageError(f"instrument {path} is not finished: {kind.__name__} lacks {', '.join(lacks)}")
-    with _blaming(f"instrument {path} cannot be made", [Path(path)]):
+    with blame_file(f"instrument {path} cannot be made", [Path(path)]):
         made = kind()
     if not isinstance(made.metrics, tuple) or not all(isinstance(metric, Metric) for metric in made.metrics):
         raise UsageError(f"instrument {path}: metrics must be a tuple of Metric, with a comma after a single one")
@@ -136,7 +129,7 @@ def _of_the_tree() -> dict[str, Instrument]:
     for folder in ("traffic", "failures", "security", "path", "operator"):
         package = importlib.import_module(f"runner.instruments.{folder}")
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            for kind in _defined_in(importlib.import_module(module.name), Instrument):
+            for kind in classes_in(importlib.import_module(module.name), Instrument):
                 if hasattr(kind, "name"):  # not what several instruments have in common
                     by_name[kind.name] = kind()
     return by_name
@@ -241,9 +234,9 @@ def make_plugin(name: str, plugin: type[Vpn]) -> Vpn:
     if missing:
         raise UsageError(f"plugin {name} is not finished: {plugin.__name__} lacks {', '.join(missing)}")
     cannot = f"plugin {name} cannot be made"
-    with _blaming(cannot, files_of(plugin)):
+    with blame_file(cannot, files_of(plugin)):
         made = plugin()
-    with _blaming(cannot, files_of(plugin), UsageError):  # which says itself what is wrong
+    with blame_file(cannot, files_of(plugin), UsageError):  # which says itself what is wrong
         return guard(made)
 
 
@@ -272,41 +265,6 @@ def record_of(vpn: Vpn) -> VpnRecord:
     )
 
 
-USUAL = "rank"  # what a run is asked that is asked nothing else
-
-
-@cache
-def questions() -> dict[str, Question[Any]]:
-    """Every question of questions/ by its name, that of its file or folder."""
-    import questions as folder
-
-    found = dict[str, Question[Any]]()
-    for module in pkgutil.iter_modules(folder.__path__):
-        kinds: list[type[Question[Any]]] = _defined_in(importlib.import_module(f"questions.{module.name}"), Question)
-        found[module.name] = _the_last(module.name, kinds, "runner.design.question.Question")()
-    return found
-
-
-def load_question(name: str) -> Question[Any]:
-    """The question ``name``: a file or folder of questions/, or a path to a file outside the tree. Raises UsageError
-    with the near matches for an unknown one, and for a file that is no question."""
-    if not _is_path("question", name):
-        require_known("question", name, [*questions()])
-        return questions()[name]
-    kinds: list[type[Question[Any]]] = _defined_in(_from_file("question", name), Question)
-    kind = _the_last(name, kinds, "runner.design.question.Question")
-    lacks = [what for what in ("name", "looks_at") if not hasattr(kind, what)] + sorted(kind.__abstractmethods__)
-    if lacks:
-        raise UsageError(f"question {name} is not finished: {kind.__name__} lacks {', '.join(lacks)}")
-    with _blaming(f"question {name} cannot be made", [Path(name)]):
-        return kind()
-
-
-def question_of(instruments: Collection[str]) -> Question[Any]:
-    """What a run that measures with these instruments is asked."""
-    return next((question for question in questions().values() if question.is_asked(instruments)), questions()[USUAL])
-
-
 def experiment_names() -> list[str]:
     """The experiments of experiments/, sorted. A file whose name begins with _ is not one."""
     import experiments
@@ -321,7 +279,7 @@ GROUPS = {"papers": ("thesis", "crypto_matrix", "oslv", "devices", "rekey", "loa
 def expand(names: Sequence[str]) -> list[str]:
     """The experiments in ``names``, with groups expanded, each once. Raises UsageError for an unknown name."""
     for name in names:
-        if not _is_path("experiment", name):
+        if not is_path("experiment", name):
             require_known("experiment", name, [*experiment_names(), *GROUPS])
     return list(dict.fromkeys(member for name in names for member in GROUPS.get(name, (name,))))
 
@@ -329,8 +287,8 @@ def expand(names: Sequence[str]) -> list[str]:
 def load_experiment(name: str) -> Experiment:
     """The experiment ``name``: a file of experiments/, or a path to a file outside the tree, with its instruments'
     defaults. Raises UsageError with the near matches for an unknown one, and for a file that is no experiment."""
-    if _is_path("experiment", name):
-        module = _from_file("experiment", name)
+    if is_path("experiment", name):
+        module = import_file("experiment", name)
     else:
         require_known("experiment", name, experiment_names())
         module = importlib.import_module(f"experiments.{name}")
@@ -340,56 +298,3 @@ def load_experiment(name: str) -> Experiment:
     return experiment.with_defaults(
         factors(), {instrument.name: instrument.factors for instrument in instruments().values()}
     )
-
-
-def _is_path(kind: str, name: str) -> bool:
-    """Does this name a file outside the tree? Raises UsageError for a path that cannot be one."""
-    if "/" in name and not name.endswith(".py"):
-        article = "an" if kind[0] in "aei" else "a"
-        raise UsageError(f"{article} {kind} from outside the tree is a file whose name ends in .py, not {name}")
-    return name.endswith(".py")
-
-
-def _from_file(kind: str, name: str) -> ModuleType:
-    """The module in a file outside the tree. Raises UsageError where there is none, or it cannot be loaded."""
-    path = Path(name)
-    spec = importlib.util.spec_from_file_location(str(path.resolve()), path)
-    if not path.is_file() or spec is None or spec.loader is None:
-        raise UsageError(f"no {kind} file {name}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look for their module there
-    with _blaming(f"{kind} file {name} cannot be loaded", [path]):
-        spec.loader.exec_module(module)
-    return module
-
-
-def _blaming(what: str, files: list[Path], *passing: type[BaseException]) -> AbstractContextManager[None]:
-    """Turns any exception raised within, except Ctrl-C and ``passing``, into a UsageError that names the line of a
-    file."""
-
-    def blame(broken: BaseException) -> None:
-        raise UsageError(f"{what}: {in_words(broken, files)}") from broken
-
-    return caught(blame, *passing)
-
-
-def _defined_in(module: ModuleType, kind: Callable[..., Kind]) -> list[type[Kind]]:
-    """The subclasses of the class ``kind`` that this module defines itself."""
-    here: list[Any] = [value for value in vars(module).values() if isinstance(value, type)]
-    return [
-        value for value in here if value.__module__ == module.__name__ and kind in value.__mro__ and value is not kind
-    ]
-
-
-def _the_last(file: str, kinds: list[type[Kind]], base: str) -> type[Kind]:
-    """The subclass of ``base`` that a file is about; its own base classes may be defined beside it.
-
-    Raises UsageError where there is none, or where several are candidates.
-    """
-    last = [kind for kind in dict.fromkeys(kinds) if not any(kind in other.__mro__[1:] for other in kinds)]
-    if not last:
-        raise UsageError(f"{file} defines no subclass of {base}")
-    if len(last) > 1:
-        names = ", ".join(kind.__name__ for kind in last)
-        raise UsageError(f"{file} defines several subclasses of {base}: {names}. Put each into a file of its own")
-    return last[0]

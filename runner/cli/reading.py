@@ -61,7 +61,7 @@ def reports_of(
 ) -> Iterator[Report]:
     """A report for each kind of machine of runs that belong together. ``needs``: makes the run's needs what this
     command states; ``question``: the only one that is asked. Raises as `report_of` does."""
-    from runner.catalogue import load_question, questions
+    from questions import load_question, questions
     from runner.data.errors import UsageError
     from runner.data.irregular import load_told
     from runner.data.merge import distinct, merge_runs

@@ -51,7 +51,7 @@ def _ever_beyond(bound: float, looks: int) -> float:
     step = np.exp(-((at[:, None] - at) ** 2) / 2) / math.sqrt(2 * math.pi)
     weights = np.full(GRID, 2.0)  # of Simpson's rule
     weights[1::2], weights[[0, -1]] = 4, 1
-    weights *= (at[1] - at[0]) / 3
+    weights *= 2 * edge / (GRID - 1) / 3  # not a difference of two of them, whose last digits each CPU has its own
     for _ in range(2, looks + 1):
         density = step @ (weights * density)
     return 1 - float(weights @ density)

@@ -98,6 +98,8 @@ def probabilities(metric: Metric, a: str, b: str, estimate: Estimate) -> Tested:
 def level_of(tested: Sequence[Tested], looks: int, share: float = 1.0) -> float:
     """The level at which each of these pairs is tested, so that the probability of one false verdict or more is
     LEVEL."""
+    if not tested:
+        return LEVEL
     remaining = len(tested)
     while remaining:
         level = nominal(LEVEL / remaining, looks, share)

@@ -7,16 +7,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from questions import load_question, question_of
 from runner.catalogue import (
     add_instrument,
     expand,
     load_experiment,
-    load_question,
     load_run,
     load_vpn,
     metrics,
     parse_levels,
-    question_of,
     record_of,
     vpn_names,
 )

@@ -64,8 +64,8 @@ def with_states(choice: Choice) -> Choice:
 @pytest.fixture(scope="module")
 def report() -> Report:
     made = build(*chosen_run(MADE, needs=Needs(line_bps=1e8, path_rtt_ms=20), noise=0.25))
-    (answered,) = made.answered
-    return made.model_copy(update={"answered": [replace(answered, judgement=with_states(choice_of(made)))]})
+    (answered,) = made.judged
+    return made.model_copy(update={"judged": [replace(answered, judgement=with_states(choice_of(made)))]})
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from questions import questions
 from questions.choose.judgement import Choice
-from runner.catalogue import questions
 from runner.data.trials import Run, Trial
 from runner.report import model
 from runner.report.model import Report

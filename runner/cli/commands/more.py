@@ -90,7 +90,8 @@ def _twice(run: Run, folder: Path, deadline: str) -> int:
 def _time_s(folder: Path, weights: str, quiet: bool) -> float:
     """For how long to go on. Where nothing is undecided, says so and ends the command. Raises UsageError where nothing
     tells yet."""
-    from runner.catalogue import USUAL, load_run, question_of, questions
+    from questions import USUAL, question_of, questions
+    from runner.catalogue import load_run
     from runner.cli.reading import weights_of
     from runner.design.question import Evidence
     from runner.ranking.basis import measured_metrics

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.catalogue import load_question, question_of, questions
+from questions import load_question, question_of, questions
 from runner.data.errors import UsageError
 from runner.data.levels import BASELINE
 from runner.data.trials import Cell, Run, Trial
