@@ -175,7 +175,7 @@ def inner_routes(me: Site, peer: Site) -> str:
     """For ``ip -batch``: IPv6 to a peer's network by the tunnel's DEVICE. A next hop is for an Ethernet; others ignore
     it."""
     hop = f"via fe80::{peer.number} dev DEVICE src {me.lan_address_ipv6}"
-    return f"addr add fe80::{me.number}/64 dev DEVICE nodad\nroute add {peer.lan_ipv6} {hop}\n"
+    return f"addr add fe80::{me.number}/64 dev DEVICE nodad\nroute replace {peer.lan_ipv6} {hop}\n"
 
 
 def checks(far: str, devices: Sequence[str]) -> dict[str, str]:

@@ -169,7 +169,7 @@ look() { # once a second: puts back what others have changed; fails once the rou
         if [ -n "$tunnel" ] && [ "$(cat "/sys/class/net/$device/mtu" || echo 0)" -gt "$inner" ]; then
             ip link set "$device" mtu "$inner" || true
         fi
-        if [ -n "$lans6" ]; then # IPv6 goes by the same device
+        if [ -n "$lans6" ] && ! ip -6 route show dev "$device" | grep -q " src $here6 "; then # IPv6 goes by the same device
             grep -qx 0 "/proc/sys/net/ipv6/conf/$device/disable_ipv6" || sysctl -qw "net.ipv6.conf.$device.disable_ipv6=0"
             sed "s/DEVICE/$device/" "$home/inner-$address.ip" | ip -force -batch - 2> /dev/null || true
         fi
