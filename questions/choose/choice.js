@@ -548,7 +548,10 @@ function saying(data) {
   }
 
   function because(reason, candidate) {
-    if (reason.musts.length) return `${reason.unknown ? "it is not known whether it has" : "no"} ${reason.musts.join(", ")}`;
+    if (reason.musts.length) return reason.musts.map((must) => {
+      const [can, cannot] = data.say.phrases[must];
+      return `${reason.unknown ? `it is not known whether it ${can}` : `it ${cannot}`} (your must ${must})`;
+    }).join("; ");
     if (reason.criterion === null) return `may be as good (${Math.floor(100 * candidate.chance)}%)`;
     if (reason.criterion === "cost" && reason.value !== null) return costsMore(candidate);
     if (candidate.grade === UNKNOWN) return `${data.say.what[reason.criterion]} not measured`;

@@ -52,6 +52,12 @@ def sentence(vpn: str, must: Must, state: State) -> str:
     return f"{said}{_known_by(state)}{instead}."
 
 
+def clause(must: Must, *, unknown: bool) -> str:
+    """Why a VPN is out that does not fulfil the must, or of which that is not known."""
+    can, cannot = PHRASES[must]
+    return f"{f'it is not known whether it {can}' if unknown else f'it {cannot}'} (your must {must})"
+
+
 def command(vpn: str, must: Must) -> str:
     """The command that shows it; empty where no trial can."""
     if must in BY_DECLARATION:

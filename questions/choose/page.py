@@ -99,6 +99,7 @@ def data(choice: Choice, where: str, logs: Mapping[str, str], colours: Mapping[s
             "traffic": words.TRAFFIC,
             "reserved": words.RESERVED,
             "must": words.MUST_CHANGED,
+            "phrases": must_words.PHRASES,
             "what": words.WHAT,
             "means": words.MUST_MEANS,
             "take": words.TAKE,

@@ -290,8 +290,7 @@ def _band(band: Band) -> str:
 
 def _reason(reason: Reason, candidate: Candidate) -> str:
     if reason.musts:
-        words = "it is not known whether it has" if reason.unknown else "no"
-        return f"{words} {', '.join(reason.musts)}"
+        return "; ".join(must_words.clause(must, unknown=reason.unknown) for must in reason.musts)
     if reason.criterion == "cost" and reason.value is not None:
         return _costs_more(candidate)
     if reason.criterion is None:

@@ -106,7 +106,7 @@ def sentence(metric: Metric, verdict: Verdict) -> str:
             if verdict.seconds and (verdict.seconds >= 90)
             else "a minute more of these two would decide it"
         )
-        return f"{has}: not decided yet; {verdict.reason or more}."
+        return f"{has}, which may be chance: {verdict.reason or more}."
     return f"{has}: {verdict.decision}."
 
 

@@ -47,6 +47,7 @@ SIDE_SHARE = 0.1  # of a deadline's time for what no ranking is made of: ciphers
 # Such trials in a ranked tunnel have a turn in every fifth round, and in every tenth under a deadline: in the first one
 # of an instance.
 SIDE_EVERY, SIDE_EVERY_HURRIED = 5, 10
+NAMED = 3  # of what has no sure answer yet
 WAITS = 2  # times as seldom have those their turns without which something can be said
 ROUNDS_OF_A_BLOCK = 100_000  # at most, of one that is measured apart from the others
 KEPT_EVERY_S = 5.0  # the samples of a trial that is measured by itself, where a killed run would lose more
@@ -346,9 +347,7 @@ class Conductor:
         self._twice, self._first, self._first_rounds = going.twice, going.first, going.first_rounds
         self._going = {cell.key for cell in going.cells} | self._without_number
         self.outcome.looks += going.tests_pairs
-        many = len(going.undecided)
-        open_ones = f"{many} {'answer is' if many == 1 else 'answers are'} still undecided"
-        said = f"{open_ones}: {len(self._going)} of {len(self._ranked)} trials go on."
+        said = f"{_not_clear(going.undecided)} {len(self._going)} of {len(self._ranked)} trials go on."
         if said != self._said and not going.first:
             self.watcher.say(said)
         self._said = said
@@ -411,3 +410,11 @@ class Conductor:
                     self.store.append_slices(trial.fresh())
                     kept = time.monotonic()
         return trial.usable
+
+
+def _not_clear(undecided: Sequence[str]) -> str:
+    """What has no sure answer yet, by name as far as that is short."""
+    if not undecided:
+        return "Everything is clear."
+    more = f", and {len(undecided) - NAMED} more" if len(undecided) > NAMED else ""
+    return f"Not clear yet: {'; '.join(undecided[:NAMED])}{more}."

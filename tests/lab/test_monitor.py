@@ -4,6 +4,8 @@ way beside a firewall that is loaded anew and beside other checks."""
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,8 @@ CAUSES = {
 }
 CLOSE = 'for fd in 3 4 5 6 7 8 9; do eval "exec $fd>&-"; done'  # what outlives a command must not hold its descriptors
 UP = f"{CLOSE}; /root/tunnel/up.sh"
+EVERY_S, STRETCH_S = 10.0, 60.0
+WATCHED_S = float(os.environ.get("VPNEVAL_MONITOR_S", "120"))  # an hour: 3600
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -85,6 +89,29 @@ def test_no_false_word_beside_reloads_and_other_checks(image: Image, tmp_path: P
                 found = [json.loads(line) for line in near.run("bash", "-c", PRINTS, timeout=280).stdout.splitlines()]
                 assert [said["cause"] for said in found] == [cause] * 5, found
             reloading.stop()
+
+
+@pytest.mark.timeout(WATCHED_S + 600)
+def test_a_monitor_that_asks_every_ten_seconds_never_says_a_false_word(image: Image, tmp_path: Path) -> None:
+    """Beside a firewall that is loaded anew every second; every sixth time five ask at once. What hosts see changes
+    each minute: they reach each other, and they do not."""
+    ends, said = time.monotonic() + WATCHED_S, dict[str, list[str]]()
+    with deployed(image, tmp_path) as (lab, near):
+        while time.monotonic() < ends:
+            for policy, cause in (("accept", "up"), ("drop", "firewall")):
+                near.write("/root/own.nft", OWN.format(policy=policy))
+                reloading = near.spawn("bash", "-c", RELOADS.replace("0.05", "1"), log="reloads")
+                wait_until(lambda: answers(lab) is (cause == "up"), f"what hosts see: {policy}", 10)  # noqa: B023
+                changes = min(ends, time.monotonic() + STRETCH_S)
+                number = 0
+                while time.monotonic() < changes:
+                    began, number = time.monotonic(), number + 1
+                    asks = PRINTS if number % 6 == 0 else "/root/tunnel/check.sh --json"
+                    lines = near.run("bash", "-c", asks, check=False, timeout=280).stdout.splitlines()
+                    said.setdefault(cause, []).extend(json.loads(line)["cause"] for line in lines)
+                    time.sleep(max(0.0, EVERY_S - (time.monotonic() - began)))
+                reloading.stop()
+    assert {cause: {*found} for cause, found in said.items()} == {"up": {"up"}, "firewall": {"firewall"}}
 
 
 def test_a_check_that_is_killed_leaves_nothing_that_the_next_one_minds(image: Image, tmp_path: Path) -> None:
