@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from runner.data.errors import UsageError, require_known
+from runner.data.trials import Strict
 from runner.design.loading import blame_file, classes_in, import_file, is_path, last_class
-from runner.design.question import Question
+from runner.design.question import Going, Question, Said
 
 USUAL = "rank"  # what a run is asked that is asked nothing else
 
@@ -38,7 +39,31 @@ def load_question(name: str) -> Question[Any]:
     if lacks:
         raise UsageError(f"question {name} is not finished: {kind.__name__} lacks {', '.join(lacks)}")
     with blame_file(f"question {name} cannot be made", [Path(name)]):
-        return kind()
+        return _guarded(name, kind)()
+
+
+METHODS = tuple(name for name, value in vars(Question).items() if callable(value) and name[0] != "_")
+GIVES: dict[str, tuple[type, ...]] = {"judge": (Strict,), "going": (Going,), "say": (Said, type(None))}
+
+
+def _guarded(name: str, kind: type[Question[Any]]) -> type[Question[Any]]:
+    """The class of a user's file, whose methods blame that file for what they raise and for what they must not give."""
+
+    def guard(method: str) -> Callable[..., Any]:
+        own = getattr(kind, method)
+
+        def guarded(self: Question[Any], *args: Any, **named: Any) -> Any:
+            with blame_file(f"question {name} is broken in `{method}`", [Path(name)], UsageError):
+                found = own(self, *args, **named)
+                found = [*found] if isinstance(found, Iterator) else found
+            if not isinstance(found, GIVES.get(method, (object,))):
+                wanted = " or ".join(each.__name__ for each in GIVES[method])
+                raise UsageError(f"question {name}: `{method}` must return {wanted}, not {type(found).__name__}")
+            return found
+
+        return guarded
+
+    return type(kind.__name__, (kind,), {method: guard(method) for method in METHODS})
 
 
 def question_of(instruments: Collection[str]) -> Question[Any]:

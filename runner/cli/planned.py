@@ -27,7 +27,7 @@ from runner.search.settings import LOSS_RATIO, UdpSearch
 from runner.sweep.plan import any_turns
 from runner.sweep.repeating import MOST_REPETITIONS
 from runner.sweep.request import Request, resolve, shows
-from runner.sweep.rest import stated
+from runner.sweep.rest import with_seen_needs
 
 ONE_AT_A_TIME = (
     "One tunnel stands at a time in this lab. The turns of two VPNs are minutes apart, so that what the machines do in "
@@ -134,7 +134,7 @@ def limits(request: Request) -> list[str]:
     if deadline_s:
         sentences.append(f"--deadline ends the run after {roughly(deadline_s)}; trials that do not fit are left out.")
     left = Left([vpn.name for vpn in request.later], own_lab=shows(request.asked))
-    sentences += request.question.plan(stated(request), left)
+    sentences += request.question.plan(with_seen_needs(request), left)
     sentences += searches(request)
     if rate_bps := request.limits.get("max_rate_bps"):
         sentences.append(f"--max-rate: no test sends faster than {rate_bps / 1e6:g} Mbit/s.")

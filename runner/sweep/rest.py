@@ -4,7 +4,7 @@ and VPNs that nobody named."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -49,11 +49,11 @@ def without_kept(stage: Stage) -> Stage:
     request = stage.request
     if stage.deadline is None:
         return stage
-    kept_s = request.question.kept_s(stated(request), stage.deadline - time.monotonic())
+    kept_s = request.question.kept_s(with_seen_needs(request), stage.deadline - time.monotonic())
     return replace(stage, deadline=stage.deadline - kept_s)
 
 
-def stated(request: Request) -> AskedRun:
+def with_seen_needs(request: Request) -> AskedRun:
     """What was asked for, with what was seen of the needs."""
     return request.asked.changed(needs=request.needs)
 
@@ -79,7 +79,7 @@ class Rest:
         return [vpn for vpn in self.request.later if vpn.name not in gone]
 
     @property
-    def known(self) -> dict[str, Vpn]:
+    def vpns(self) -> dict[str, Vpn]:
         """Every VPN that the run may measure, by its name."""
         return {vpn.name: vpn for vpn in [*self.request.vpns, *self.request.later]}
 
@@ -113,18 +113,18 @@ def _next(rest: Rest, left_s: float, kept_s: float) -> Request | None:
     most_bps = min(request.profile.udp.max_rate_bps, request.limits.get("max_rate_bps") or float("inf"))
     left = Left([vpn.name for vpn in rest.later], most_bps, own_lab)
     wished = question.steps(evidence, question.judge(evidence), left)
-    steps = [(step, fresh) for step in wished for fresh in _fresh(rest, step)]
+    steps = [(step, asked) for step in wished if (asked := _untried(rest, step)).vpns]
     keeps = any(step.kept and left_s >= step.each_s for step, _ in steps)
-    for step, fresh in sorted(steps, key=lambda pair: pair[0].kept):
+    for step, asked in sorted(steps, key=lambda pair: pair[0].kept):
         time_s = left_s - kept_s * (keeps and not step.kept)
         if room := int(time_s / step.each_s) if time_s > 0 else 0:
-            return _begin(rest, step, fresh, room, time_s)
+            return _begin(rest, step, asked, room, time_s)
     return None
 
 
-def _fresh(rest: Rest, step: Step) -> Iterator[Request]:
-    """The request for a step, with those of its VPNs of which it has not been tried; none where that are none."""
-    request, known = rest.request, rest.known
+def _untried(rest: Rest, step: Step) -> Request:
+    """The request for a step, with those of its VPNs of which it has not been tried."""
+    request, known = rest.request, rest.vpns
     vpns = [known[name] for name in step.vpns if name in known]
     if step.experiment:
         profile = request.profile
@@ -139,8 +139,7 @@ def _fresh(rest: Rest, step: Step) -> Iterator[Request]:
         tried = rest.given_up
     untried = {cell.vpn for cell in replace(request, vpns=vpns).cells if cell.key not in tried}
     vpns = [vpn for vpn in vpns if vpn.name in untried]
-    if vpns:
-        yield replace(request, vpns=vpns)
+    return replace(request, vpns=vpns)
 
 
 def _experiment(step: Step) -> Experiment:
@@ -151,9 +150,9 @@ def _experiment(step: Step) -> Experiment:
     return replace(experiment, traffic=traffic, **on_path)  # type: ignore[arg-type]
 
 
-def _begin(rest: Rest, step: Step, fresh: Request, room: int, time_s: float) -> Request:
+def _begin(rest: Rest, step: Step, asked: Request, room: int, time_s: float) -> Request:
     """The request, with as many of its VPNs as there is room for. The user is told of it."""
-    vpns, before = list(fresh.vpns), rest.before
+    vpns, before = list(asked.vpns), rest.before
     if not step.experiment:
         try:
             vpns = _that_run_here(rest, vpns, room)
@@ -164,8 +163,8 @@ def _begin(rest: Rest, step: Step, fresh: Request, room: int, time_s: float) -> 
     if vpns:
         before.watcher.say(step.words.format(vpns=", ".join(vpn.name for vpn in vpns)))
     if vpns and (not step.experiment or (step.plain_s is not None and time_s >= step.each_s + step.plain_s)):
-        vpns = [rest.known[BASELINE], *vpns]
-    return replace(fresh, vpns=vpns)
+        vpns = [rest.vpns[BASELINE], *vpns]
+    return replace(asked, vpns=vpns)
 
 
 def carry_on(rest: Rest, request: Request) -> None:

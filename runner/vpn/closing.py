@@ -22,7 +22,7 @@ table {family} TABLE {{
         {family} daddr != {others} accept
 {out}        counter drop
     }}
-    # What is forwarded: an answer to who is of neither network would leave in the clear.
+    # What is forwarded: a host of another network stays out, since its answers would leave in the clear.
     chain between {{
         type filter hook forward priority 0;
 {between}    }}
@@ -37,7 +37,8 @@ table {family} TABLE {{
 # The first NAT of a connection decides, and this one, which is the first, leaves it as it is. A connection that a NAT
 # has changed before begins anew, in a zone of its own.
 WHOLE = """\
-# No NAT of the gateway changes what is between {own} and {others}.
+# No NAT of the gateway changes what is between {own} and {others}. In a zone of its own (conntrack), no entry is there
+# that a NAT has made before.
 table {family} TABLE {{
     FLAGS
     chain whole {{

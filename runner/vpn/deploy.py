@@ -42,7 +42,7 @@ MEANS = {
     "own": "this gateway's address on the WAN",
     "wan": "the other gateway's",
     "lan": "the network of this site",
-    "lans": "that of the other site",
+    "lans": "the network of the other site",
     "closed": "the networks that only the tunnel may lead to",
     "here": "this gateway's address in its network",
     "host": "a host's",

@@ -304,7 +304,8 @@ def _afterwards(
             f"- **Nothing leaves past the tunnel**, whether it is up or not: the unit vpneval-closed@{name} holds the "
             f"nftables table `ip vpneval_closed_{name}`, which drops what is for the other site and not in the tunnel, "
             "after every NAT, and keeps what is between the sites out of the gateway's NAT. Nobody else can change or "
-            f"flush it. Leave it out where you save the output of `nft list ruleset`. {families}"
+            "flush it. Leave it out where you save the output of `nft list ruleset`. Between the sites, hosts' private "
+            f"IPv6 (fc00::/7) does not go by the ports that lead to the Internet either. {families}"
         )
         yield (
             "- **Packet sizes**: `tunnel` looks for the longest packet that the path carries, by pings, and takes 1400 "

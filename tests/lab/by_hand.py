@@ -45,7 +45,7 @@ LOOKS = (
     "find /etc /var/lib /usr/local -xdev -type f -printf %p:%m:%s\\n -o -type d -printf %p\\n",
 )
 # What a tunnel's script runs once a second, and what has ended, where nobody asks how.
-PASSING = re.compile(r"(?:\w (?:sleep|ip|grep|cut|head|cat)|Z .*)$|.*\b(?:fe80:|ff00:)")
+PASSING = re.compile(r"(?:\w (?:sleep|ip|grep|cut|head|cat|sed|sort|paste)|Z .*)$|.*\b(?:fe80:|ff00:)")
 
 
 @contextmanager

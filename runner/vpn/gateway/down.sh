@@ -9,28 +9,31 @@ if [ "$(id -u)" != 0 ]; then
     exit 1
 fi
 # One change at a time on a gateway.
-if [ -z "${vpneval_locked-}" ]; then vpneval_locked=yes exec flock --close /run/vpneval.lock "$0" "$@"; fi
+if [ -z "${vpneval_locked-}" ]; then vpneval_locked=yes exec flock --close /run/vpneval.lock bash "$0" "$@"; fi
 if [ ! -e "$home/gateway.sh" ]; then
     echo "The tunnel $name is not set up here."
     exit 0
 fi
 . "$home/functions.sh"
-systemctl --quiet disable --now "vpneval-tunnel@$name" "vpneval-closed@$name"
-"$home/undo"
-for family in ip ip6; do nft delete table "$family" "$closing" 2> /dev/null || true; done # one that persists
-mine=$(cat "$home/closed.ip")
+systemctl --quiet disable --now "vpneval-tunnel@$name" "vpneval-closed@$name" || true # up.sh may have been interrupted
+if [ -e "$home/undo" ]; then "$home/undo"; fi
+for table in "$closing" "${closing}_meanwhile"; do # one that persists; one of an up.sh that was interrupted
+    for family in ip ip6; do nft delete table "$family" "$table" 2> /dev/null || true; done
+done
+mine=$(cat "$home/closed.ip" 2> /dev/null) || true
 while read -r file; do
     rm -f "$file"
     if [ -e "$file.before-vpneval" ]; then mv "$file.before-vpneval" "$file"; fi
 done < "$kept/$name"
-rm -f "$kept/$name"
+rm -f "$kept/$name" "/run/vpneval-$name.pending"
 sort -ru "$kept/made" | xargs rmdir 2> /dev/null || true
-# What another tunnel closes as well, stays closed.
-gone=$(find /etc/vpneval -name closed.ip -exec cat {} + 2> /dev/null | grep -vxF -f - <(echo "$mine")) || true
-sed 's/ add / del /; s/ priority .*//' <<< "$gone" | ip -force -batch - 2> /dev/null || true
+gone=$(reopen <<< "$mine") # what another tunnel closes as well, stays closed
 if [ ! -d /etc/vpneval ]; then # the last tunnel gives back what all of them share
     touch "$kept/switches"
-    while read -r file was; do echo "$was" > "$file" || true; done < "$kept/switches"
+    while read -r file was; do
+        echo "$was" > "$file" || true
+        echo "$file is $was again, as before the first tunnel. Who has needed it meanwhile has to set it."
+    done < "$kept/switches"
     rm -rf "$kept"
 fi
 systemctl daemon-reload

@@ -32,6 +32,14 @@ is_tunnel() { # DEVICE; IPsec of the kernel has none of its own: its policies ho
     return 1
 }
 
+reopen() { # takes back the routes that it reads and that no tunnel closes any more; prints them
+    local gone mine
+    mine=$(cat)
+    gone=$(find /etc/vpneval -name closed.ip -exec cat {} + 2> /dev/null | grep -vxFf - <(echo "$mine")) || true
+    sed 's/ add / del /; s/ priority .*//' <<< "$gone" | ip -force -batch - 2> /dev/null || true
+    echo "$gone"
+}
+
 is_running() { [[ $(systemctl is-active "$1") =~ ^(active|activating)$ ]]; }
 
 # --- nothing leaves past the tunnel: the unit vpneval-closed@NAME ---
@@ -68,10 +76,13 @@ hold() { # what the unit runs: the way past the tunnel is closed for as long as 
     local flags
     refuse
     if [ -z "$closed" ] || ! has_nftables; then
-        while sleep 1; do refuse; done
+        while sleep 1; do
+            refuse
+            if [ -n "$closed" ] && has_nftables; then exit; fi # the unit starts this anew
+        done
     fi
-    # Nobody else can change or flush a table that has an owner (Linux 5.12): this nft, which lives until its input ends.
-    # One that persists outlives it (Linux 6.9), until the next one owns it.
+    # A table with an owner (Linux 5.12) is changed and flushed by nobody else. It goes when this nft ends; with `persist`
+    # (Linux 6.9) it stays, until the next nft owns it.
     for flags in "flags owner, persist;" "flags owner;" ""; do
         if nft -c "table ip vpneval_probe { $flags }" 2> /dev/null; then break; fi
     done
@@ -79,13 +90,13 @@ hold() { # what the unit runs: the way past the tunnel is closed for as long as 
         rules "$closing" "$flags" $all
         while true; do
             refuse
-            [ -n "$flags" ] || is_closed || rules "$closing" "" $all
             ports=$(outside)
             if [ -n "$ports" ] && [ "$ports" != "$(cat "$home/outside" 2> /dev/null)" ]; then
-                echo "$ports" > "$home/outside" # for the next boot, before there are routes
-                rules "$closing" "$flags" private-ip6
+                echo "$ports" > "$home/outside" || true # for the next boot, before there are routes
+                rules "$closing" "$flags" private-ip6 || true
             fi
             sleep 1
+            is_closed || rules "$closing" "$flags" $all # a first load that failed; without an owner, somebody's flush
         done
     )
 }

@@ -10,7 +10,7 @@ no() {
 }
 [ "$(id -u)" = 0 ] || no "$0 needs root." "Run it as: sudo $0"
 # One change at a time on a gateway.
-if [ -z "${vpneval_locked-}" ]; then vpneval_locked=yes exec flock --close /run/vpneval.lock "$0" "$@"; fi
+if [ -z "${vpneval_locked-}" ]; then vpneval_locked=yes exec flock --close /run/vpneval.lock bash "$0" "$@"; fi
 cd "$(dirname "$0")"
 inner=$(find . -mindepth 2 -maxdepth 2 -name up.sh)
 [ -z "$inner" ] || no "Another recipe was copied into this directory: $PWD/${inner#./}." "Run that, or remove $PWD and copy again."
@@ -25,6 +25,19 @@ case $#,${1-} in
 esac
 [ -z "$replaced" ] || [ -e "/etc/vpneval/$replaced/gateway.sh" ] ||
     no "There is no tunnel $replaced on this gateway." "The tunnels here: $(find /etc/vpneval -mindepth 1 -maxdepth 1 -printf '%f ' 2> /dev/null)."
+
+# --- is this the machine that the directory is for? ---
+
+is_here() { ip -o addr show to "$1" 2> /dev/null | grep -q .; }
+if command -v ip > /dev/null; then
+    for address in $own $here $here6; do
+        is_here "$address" || no "This machine does not have the address $address of $gateway." \
+            "Copy this directory to $gateway. If $gateway has another address now, make the recipe anew."
+    done
+    for address in $wan; do
+        if is_here "$address"; then no "The other gateway's address $address is this machine's own." "Is this $gateway?"; fi
+    done
+fi
 
 # --- programs ---
 
@@ -48,16 +61,8 @@ elif [ -n "${lacking// /}" ]; then
 fi
 systemctl show-environment > /dev/null 2>&1 || no "There is no systemd here, which starts the tunnel at every boot."
 
-# --- is this the machine that the directory is for, and would it be cut off? ---
+# --- would this gateway, or who is logged in, be cut off? ---
 
-is_here() { ip -o addr show to "$1" 2> /dev/null | grep -q .; }
-for address in $own $here $here6; do
-    is_here "$address" || no "This machine does not have the address $address of $gateway." \
-        "Copy this directory to $gateway. If $gateway has another address now, make the recipe anew."
-done
-for address in $wan; do
-    if is_here "$address"; then no "The other gateway's address $address is this machine's own." "Is this $gateway?"; fi
-done
 inside() { # NETWORK: what is in it that this gateway needs beside the tunnel, a line each
     local of
     ip "$family" -o addr show to "$1" | sed 's/^/an address of this gateway: /'
@@ -72,7 +77,8 @@ others() { # NETWORK: the other tunnels that lead to a part of it, by the routes
 }
 for network in $closed $closed6; do
     if [[ $network == *:* ]]; then family=-6; else family=-4; fi
-    cut=$([ -e "$home/gateway.sh" ] || inside "$network" | head -n 1)
+    # What this tunnel closes already cuts nobody off now.
+    cut=$(grep -qs " unreachable $network " "$home/closed.ip" || inside "$network" | head -n 1)
     [ -z "$cut" ] || no "Only the tunnel may lead to $network, and in it is $cut." \
         "Name a smaller network of the other site in sites.toml, or log in from elsewhere, and make the recipe anew."
     other=$(others "$network" | head -n 1)
@@ -92,6 +98,11 @@ if ! is_running "vpneval-tunnel@$name"; then
         if [[ " $freed " != *" $port "* ]] && user=$(ss -Hlnp "--${port%/*}" "sport = :${port#*/}"); then
             no "Port $port is in use: ${user##*users:}." "Remove what is in the way, and run $0 again."
         fi
+    done
+    for network in ${tunnel:+$lans}; do # a route with a metric of its own stays beside the tunnel's
+        route=$([ -n "$replaced" ] || ip -4 route show exact "$network" | grep -vE '^unreachable | metric ' | head -n 1)
+        [ -z "$route" ] || no "There is a route to $network already: $route." \
+            "Remove it, or give it a metric, as in: ip route add $route metric 100. Then run $0 again."
     done
     for pattern in $tunnel; do
         device=$(find /sys/class/net/ -name "$pattern" -printf '%f\n' | head -n 1)
@@ -113,30 +124,33 @@ put() { # FILE…: sets changed
             echo "$to" >> "$kept/$name"
         fi
         LC_ALL=C mkdir -pv "$(dirname "$to")" | sed "s/.*'\(.*\)'/\1/" >> "$kept/made"
+        : > "$pending" # whoever is interrupted from here on has to load what has changed when it is run again
         install -m "$(stat -c %a "$file")" "$file" "$to"
-        changed=yes
     done
 }
 mkdir -p "$kept"
 grep -qsxF "$home/outside" "$kept/$name" || echo "$home/outside" >> "$kept/$name"
-changed=
+pending=/run/vpneval-$name.pending
+stale=$(grep -vxFf "files$home/closed.ip" "$home/closed.ip" 2> /dev/null) || true # routes of before an edit
 put $(find "files$home" files/etc/systemd -type f) check.sh down.sh
 systemctl daemon-reload
 systemctl enable --quiet "vpneval-closed@$name" "vpneval-tunnel@$name"
-if [ -n "$changed" ]; then
-    systemctl stop "vpneval-tunnel@$name" # while the closing starts anew, no policy of the tunnel is there
+if [ -e "$pending" ]; then
+    systemctl stop "vpneval-tunnel@$name" # before the rules are loaded anew
     rules "${closing}_meanwhile" "" $all | nft -i > /dev/null 2>&1 || true
     systemctl restart "vpneval-closed@$name"
     for family in ip ip6; do nft delete table "$family" "${closing}_meanwhile" 2> /dev/null || true; done
 fi
 systemctl start "vpneval-closed@$name"
+reopen <<< "$stale" > /dev/null
 if [ -n "$replaced" ]; then "/etc/vpneval/$replaced/down.sh"; fi
 put $files
-if [ -z "$changed" ] && is_running "vpneval-tunnel@$name"; then
+if [ ! -e "$pending" ] && is_running "vpneval-tunnel@$name"; then
     echo "Nothing has changed. ./check.sh says whether the tunnel is up."
     exit 0
 fi
 systemctl restart "vpneval-tunnel@$name"
+rm -f "$pending"
 if [ -n "$closed" ] && ! has_nftables; then
     echo "$without_nftables A restart of the network, or routes of your own, may undo that. Load nf_tables, and run $0 again."
 fi

@@ -97,3 +97,22 @@ def test_a_file_that_is_no_question_is_an_error_of_its_user(text: str, said: str
 def test_a_name_that_is_none_has_its_near_matches() -> None:
     with pytest.raises(UsageError, match="choose"):
         load_question("chose")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("return values[vpn]", r"is broken in `judge`: line \d+: NameError"),
+        ("return {'outages_ms': {}}", "`judge` must return Strict, not dict"),
+        ("raise UsageError('no restarts')", "no restarts"),
+    ],
+)
+def test_what_a_question_raises_or_returns_wrongly_is_its_users(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        OWN.read_text().replace("class BackFirst(Question[Back])", "class Base(Question[Back])")
+        + "\n\nfrom runner.data.errors import UsageError\n\n\nclass Mine(Base):\n"
+        + f"    def judge(self, evidence):\n        {text}\n"
+    )
+    question = load_question(str(tmp_path / "mine.py"))
+    with pytest.raises(UsageError, match=said):
+        build(*restarts(openvpn=QUICK), questions=[question])
