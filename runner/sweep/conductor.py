@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -76,10 +76,8 @@ class Conductor:
     _until: float = 0.0  # when the rounds that are being played will end, by time.monotonic()
     _looks: list[float] = field(default_factory=list)  # when to look next, by time.monotonic()
     _going: set[str] | None = None  # the ranked cells that still have turns; None: all
-    _first: Collection[str] = ()  # those that have a turn in each round, while the others wait
-    _first_rounds: int = 0  # of each tunnel, for that
     _said: str = ""  # at the last look
-    _twice: Collection[str] = ()  # those that have twice as many
+    _last: Going = Going([], [])  # what the last look said
     _without_number: set[str] = field(default_factory=set)  # ranked cells that earlier calls left out
 
     def __post_init__(self) -> None:
@@ -321,8 +319,8 @@ class Conductor:
                 most = self.stage.profile.rounds if took_s / 2 < self.stage.hours.left_s() else 1
                 return played < most
             self._until = min(until, self.stage.deadline)
-            if self._first:
-                return played < self._first_rounds and now < self.stage.deadline
+            if self._last.first:
+                return played < self._last.first_rounds and now < self.stage.deadline
             return played == 0 or now + took_s / 2 < min(until, self.stage.deadline)
 
         self._give_turns(stands)
@@ -335,16 +333,16 @@ class Conductor:
             for trial in stand.trials:
                 key, other = trial.planned.cell.key, side_every if self._is_ranked(stand.tunnel) else 1
                 trial.every = trial.planned.instrument.every * self._ranked.get(key, other)
-                if self._first:
-                    trial.every = 1 if key in self._first else WAITS * trial.every
-                trial.times = 2 if key in self._twice else 1
+                if self._last.first:
+                    trial.every = 1 if key in self._last.first else WAITS * trial.every
+                trial.times = 2 if key in self._last.twice else 1
 
     def _take_a_look(self) -> None:
         """Look at the results, and take the cells whose pairs are decided and known well enough out of the rounds."""
         assert self.look is not None
         assert self.stage.deadline is not None
         going = self.look(self.stage.deadline - time.monotonic(), self._share())
-        self._twice, self._first, self._first_rounds = going.twice, going.first, going.first_rounds
+        self._last = going
         self._going = {cell.key for cell in going.cells} | self._without_number
         self.outcome.looks += going.tests_pairs
         said = f"{_not_clear(going.undecided)} {len(self._going)} of {len(self._ranked)} trials go on."
