@@ -77,7 +77,7 @@ class Conductor:
     _looks: list[float] = field(default_factory=list)  # when to look next, by time.monotonic()
     _going: set[str] | None = None  # the ranked cells that still have turns; None: all
     _said: str = ""  # at the last look
-    _last: Going = Going([], [])  # what the last look said
+    _last: Going = field(default_factory=lambda: Going([], []))  # what the last look said
     _without_number: set[str] = field(default_factory=set)  # ranked cells that earlier calls left out
 
     def __post_init__(self) -> None:
