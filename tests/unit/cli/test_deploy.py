@@ -166,7 +166,7 @@ def ran_up(out: Path, commands: Path, **stand_ins: str) -> subprocess.CompletedP
     ends before it puts anything in place: a stand-in of ip says that the machine has no address."""
     commands.mkdir()
     noted = f'#!/bin/sh\necho "${{0##*/}} $*" >> {commands}/ran\n'
-    usual = {"apt-get": "", "systemctl": "", "id": "echo 0", "flock": 'shift 2; exec bash "$@"'}
+    usual = {"apt-get": "", "systemctl": "", "id": "echo 0", "flock": 'shift 2; exec "$@"'}
     for name, text in {**usual, "ip": "", **stand_ins}.items():
         if text == "missing":
             continue
