@@ -163,11 +163,17 @@ def test_the_core_knows_no_command_of_a_single_vpn() -> None:
 
 def ran_up(out: Path, commands: Path, **stand_ins: str) -> subprocess.CompletedProcess[str]:
     """What up.sh of gw1 does where apt-get and so on are these scripts, and the packages' commands are not there. It
-    ends before it puts anything in place: a stand-in of ip says that the machine has no address."""
+    ends before it puts anything in place: the stand-in of systemctl says that there is no systemd."""
     commands.mkdir()
     noted = f'#!/bin/sh\necho "${{0##*/}} $*" >> {commands}/ran\n'
-    usual = {"apt-get": "", "systemctl": "", "id": "echo 0", "flock": 'shift 2; exec "$@"'}
-    for name, text in {**usual, "ip": "", **stand_ins}.items():
+    usual = {
+        "apt-get": "",
+        "systemctl": "exit 1",
+        "id": "echo 0",
+        "flock": 'shift 2; exec "$@"',
+        "ip": 'case "$*" in *198.51.100.2*) ;; *) echo 2: eth0;; esac',
+    }
+    for name, text in {**usual, **stand_ins}.items():
         if text == "missing":
             continue
         (commands / name).write_text(noted + text + "\n")
@@ -192,7 +198,7 @@ def test_up_installs_what_is_missing_by_one_line_and_renews_the_lists_if_it_must
     quiet = 'case "$*" in satisfy*) test "$DEBIAN_FRONTEND" = noninteractive;; esac'
     done = ran_up(out, tmp_path / "bin", **{"apt-get": quiet})
     assert done.returncode == 1
-    assert "This machine does not have the address 10.0.0.2 of gw1. The tunnel was not set up." in done.stderr
+    assert "There is no systemd here, which starts the tunnel at every boot. The tunnel was not set up." in done.stderr
     satisfies = "satisfy -y --no-install-recommends tinc, nftables, iputils-ping, procps"
     assert aptitude(tmp_path / "bin") == [satisfies]
     lists = f'case "$*" in update) : > {tmp_path}/lists;; *) test -e {tmp_path}/lists;; esac'
@@ -222,14 +228,15 @@ def test_without_apt_commands_are_asked_and_packages_named(tmp_path: Path, name:
     assert "These commands are missing here:" in done.stderr
     assert " nft " in done.stderr
     assert {said, "nftables", "iputils-ping"} <= {*re.findall(r"[\w-]+", done.stderr.partition("Debian")[2])}
-    tools = dict.fromkeys(load_vpn(name).software.tools, "") | dict.fromkeys(deploy.TOOLS, "")
+    tools = dict.fromkeys({*load_vpn(name).software.tools, *deploy.TOOLS} - {"ip"}, "")
     done = ran_up(out, tmp_path / "there", **{"apt-get": "missing"}, **tools)
-    assert "This machine does not have the address" in done.stderr, "all of them are there"
+    assert "There is no systemd here" in done.stderr, "all of them are there"
 
 
-def test_a_gateway_without_systemd_is_refused(tmp_path: Path) -> None:
-    done = ran_up(written(tmp_path, "tinc"), tmp_path / "bin", systemctl="exit 1")
-    assert "There is no systemd here" in done.stderr
+def test_on_another_machine_nothing_is_installed(tmp_path: Path) -> None:
+    done = ran_up(written(tmp_path, "tinc"), tmp_path / "bin", ip="")
+    assert "This machine does not have the address 10.0.0.2 of gw1. The tunnel was not set up." in done.stderr
+    assert not aptitude(tmp_path / "bin")
 
 
 def test_a_directory_in_another_ones_is_refused(tmp_path: Path) -> None:
