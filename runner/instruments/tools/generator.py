@@ -31,7 +31,7 @@ PORT = 20000  # and the next ones, one a flow: nobody listens there, and the cou
 STAMPED_PORT = 19999
 MOST_FLOWS = 4096
 BURST = 16  # packets that are sent together; see decision 0030
-STILL_S = 0.03  # after so long without a packet none is on its way any more
+STILL_S = 0.03  # after so long without a packet, and a round trip, none is on its way any more
 JITTER_IP_BYTES = 228
 JITTER_PER_S = 625.0  # 1 Mbit/s of 200 bytes of payload
 FEWEST_STAMPS = 10
@@ -128,10 +128,14 @@ class Worker:
 
 
 class Generator:
-    """A sender on a near host and a counter on a far one; see ``generating``. It begins anew after a failure."""
+    """A sender on a near host and a counter on a far one, ``rtt_s`` apart; see ``generating``. It begins anew after a
+    failure."""
 
-    def __init__(self, near: LabNode, far: LabNode, address: str, cores: Sequence[int], fragments: bool) -> None:
+    def __init__(
+        self, near: LabNode, far: LabNode, address: str, cores: Sequence[int], fragments: bool, rtt_s: float
+    ) -> None:
         self.near, self.far, self.address, self.cores, self.fragments = near, far, address, list(cores), fragments
+        self.rtt_s = rtt_s
         self._open()
 
     def _open(self) -> None:
@@ -185,8 +189,8 @@ class Generator:
     def finish(self, load: Load, offered: Mapping[str, Any], still_s: float = STILL_S, beside: int = 0) -> Arrived:
         """Wait for the last packets of the trial that was begun, of which the sender ``offered`` so many. ``beside``:
         so many other datagrams were sent meanwhile. Raises as ``play``."""
-        self.counter.tell(f"end {offered.get('sent', 0) + beside} {still_s}")
-        counts = self.counter.hear_object(15)
+        self.counter.tell(f"end {offered.get('sent', 0) + beside} {still_s + self.rtt_s}")
+        counts = self.counter.hear_object(15 + self.rtt_s)
         if "error" in offered:
             raise MeasurementError(f"the sender on {self.sender.node.name} could not send: {offered['error']}")
         check_counts(counts)
@@ -223,14 +227,15 @@ class Generator:
 
     def stamps(self, sent: int) -> list[tuple[int, int, int]]:
         """The stamped datagrams that have come since the last time: number, when sent and when come, in ns. Waits until
-        ``sent`` have come, or none has for STILL_S. Raises as ``play``."""
+        ``sent`` have come, or none has for STILL_S and a round trip. Raises as ``play``."""
         stamps: list[tuple[int, int, int]] = []
-        end = time.monotonic() + STILL_S
+        still_s = STILL_S + self.rtt_s
+        end = time.monotonic() + still_s
         while True:
             self.counter.tell("stamps")
             if came := self.counter.hear_object(10)["stamps"]:
                 stamps += [(number, sent_ns, came_ns) for number, sent_ns, came_ns in came]
-                end = time.monotonic() + STILL_S
+                end = time.monotonic() + still_s
             if len(stamps) >= sent or time.monotonic() > end:
                 break
             time.sleep(0.002)
@@ -286,7 +291,7 @@ def generating(lab: Lab, address: str = "", *, reverse: bool = False, fragments:
     to = address or lab.sites[-1].host_address
     if reverse:
         to = lab.sites[0].host_ipv6 if ":" in address else lab.sites[0].host_address
-    made = Generator(near, far, to, cores_for(lab, near), fragments)
+    made = Generator(near, far, to, cores_for(lab, near), fragments, lab.rtt_s)
     try:
         yield made
     finally:

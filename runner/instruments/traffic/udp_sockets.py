@@ -51,12 +51,14 @@ NOTHING = Datagrams(1, 1.0, 0, 0)
 
 @dataclass(frozen=True)
 class Programs:
-    """A program on host1 that sends datagrams to one on host2, each from or to a socket with a buffer of its own."""
+    """A program on host1 that sends datagrams to one on host2, ``rtt_s`` away, each from or to a socket with a buffer
+    of its own."""
 
     sender: Worker
     sink: Worker
     address: str
     send_buffer_bytes: int
+    rtt_s: float = 0.0
     ports: Iterator[int] = field(default_factory=lambda: cycle(PORTS))
 
     def play(self, load: Load) -> Datagrams:
@@ -68,8 +70,8 @@ class Programs:
         more = {"address": self.address, "port": port, "send_buffer_bytes": self.send_buffer_bytes}
         self.sender.tell(json.dumps(asdict(load) | more))
         offered = self.sender.hear_object(3 * load.seconds + 10)
-        self.sink.tell(f"end {offered.get('sent', 0)}")
-        counts = self.sink.hear_object(10)
+        self.sink.tell(f"end {offered.get('sent', 0)} {self.rtt_s}")
+        counts = self.sink.hear_object(10 + self.rtt_s)
         if "error" in offered:
             raise MeasurementError(f"the sender on {self.sender.node.name} could not send: {offered['error']}")
         return Datagrams(offered["sent"], offered["seconds"], counts["received"], counts["dropped"])
@@ -86,7 +88,7 @@ def sending(lab: Lab, address: str, send_buffer_bytes: int, receive_buffer_bytes
         ):
             workers[name] = Worker(node, name, stack.enter_context(probe(node, name, *argv, ready="ready")))
             stack.callback(workers[name].end)
-        yield Programs(workers["generate"], workers["sink"], address, send_buffer_bytes)
+        yield Programs(workers["generate"], workers["sink"], address, send_buffer_bytes, lab.rtt_s)
 
 
 class UdpSockets(Instrument):
