@@ -11,7 +11,7 @@ import os
 import statistics
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from ipaddress import ip_interface, ip_network
@@ -245,14 +245,21 @@ def stamped_request(address: str, seconds: float, wait_s: float = 0.0) -> str:
     return json.dumps(ask | {"stamped": True, "wait_s": wait_s})
 
 
-def at_once(generators: Sequence[Generator], load: Load, still_s: float = STILL_S) -> list[Arrived]:
-    """One trial of each generator, at the same time. Where it raises, as ``Generator.play``, all of them begin anew."""
+def at_once(
+    generators: Sequence[Generator],
+    load: Load,
+    still_s: float = STILL_S,
+    when_sent: Callable[[], object] = lambda: None,
+) -> list[Arrived]:
+    """One trial of each generator, at the same time; ``when_sent`` is called when all of it has left. Where it raises,
+    as ``Generator.play``, all of them begin anew."""
     with ExitStack() as stack:
         for generator in generators:
             stack.enter_context(generator.anew())
         for generator in generators:
             generator.begin(load)
         sent = [generator.sender_report(load) for generator in generators]
+        when_sent()
         return [generator.finish(load, offered, still_s) for generator, offered in zip(generators, sent, strict=True)]
 
 

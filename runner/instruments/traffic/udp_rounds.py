@@ -19,6 +19,7 @@ from runner.instruments.tools.fragments import IP_UDP_BYTES, IPV6_UDP_BYTES, hea
 from runner.instruments.tools.generator import BURST, Arrived, Generator, Load, at_once, generator, imix
 from runner.instruments.tools.limits import Limits
 from runner.instruments.tools.recovery import ECHO_FOR_S, PATIENT, await_empty_queues, broke_down
+from runner.instruments.tools.searched import last_losses, trial_rows
 from runner.instruments.tools.visits import visits
 from runner.search import SearchTrial
 from runner.search.rounds import StepwiseSearch
@@ -251,8 +252,7 @@ def throughput(
     search = so_far.search
     passed = [trial for trial in search.trials if trial.loss_ratio <= LOSS_RATIO]
     if not passed:
-        last = ", ".join(f"{t.loss_ratio:.1%} at {t.offered_rate_bps / 1e6:.3g} Mbit/s" for t in search.trials[-3:])
-        why = f"no UDP throughput: every trial lost more than {LOSS_RATIO:.0%}: {last}"
+        why = f"no UDP throughput: every trial lost more than {LOSS_RATIO:.0%}: {last_losses(search.trials)}"
         slow = any(trial.asked_rate_bps <= search.min_rate_bps for trial in search.trials)
         flag = "no_throughput" if slow else "unconfirmed"
         raise MeasurementError(why, **(detail_of(so_far, first) | {"flags": [flag]}))
@@ -282,15 +282,7 @@ def detail_of(so_far: SearchMemory, first: int) -> dict[str, Any]:
         "criterion": f"the median trial of {search.duration_s:g} s loses 1 %",
         "confirmed_rate_bps": None,
         "flags": ["generator_limited"] if search.generator_limited else [],
-        "trials": [
-            {
-                "offered_rate_bps": round(trial.offered_rate_bps),
-                "duration_s": trial.duration_s,
-                "loss_ratio": round(trial.loss_ratio, 6),
-                "purpose": trial.purpose,
-            }
-            for trial in search.trials[first:]
-        ],
+        "trials": trial_rows(search.trials[first:]),
         "trials_of_all_instances": len(search.trials),
         "burst_packets_sent": round(statistics.median(so_far.bursts), 1) if so_far.bursts else None,
         "burst_packets_longest": so_far.longest_burst or None,

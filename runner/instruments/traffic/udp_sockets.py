@@ -19,9 +19,8 @@ from runner.instruments.instrument import Asked, Instrument, Measuring
 from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.fragments import IP_UDP_BYTES, may_fragment
 from runner.instruments.tools.generator import Load, Worker
-from runner.instruments.tools.limits import Limits
-from runner.instruments.tools.searched import run_search
-from runner.instruments.traffic.udp import Udp, found_rate, granted_bytes, search_detail, with_drops
+from runner.instruments.tools.searched import Played, Trials, run_search, search_detail, with_drops
+from runner.instruments.traffic.udp import Udp, granted_bytes
 from runner.lab.node.probing import probe
 from runner.lab.shape.site_to_site import Lab
 from runner.search import Loss
@@ -44,9 +43,6 @@ class Datagrams:
     seconds: float
     received: int
     dropped: int
-
-
-NOTHING = Datagrams(1, 1.0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -132,47 +128,36 @@ class UdpSockets(Instrument):
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
         """Search from where an earlier repetition ended, or from START_BPS."""
-        started, measured, limits = time.monotonic(), Measured(), Limits()
+        started, measured = time.monotonic(), Measured()
         payload_bytes = int(asked.params["payload_bytes"])
         buffers = {name: int(asked.params[name]) for name in ("send_buffer_bytes", "receive_buffer_bytes")}
         fragment = may_fragment(bench, asked.params, payload_bytes + IP_UDP_BYTES)
-        breakdowns: list[float] = []
-        drops: list[float] = []  # of what each trial sent, the share that the receiver's socket dropped
 
-        def play(load: Load) -> Datagrams:
-            programs: Programs = bench.get_shared(
-                "programs", lambda: sending(bench.lab, bench.address, *buffers.values())
-            )
-            return programs.play(load)
-
-        def offer(rate_bps: float, duration_s: float) -> Loss:
+        def play(rate_bps: float, duration_s: float) -> Played[None]:
             per_s = rate_bps / (8 * payload_bytes)
             load = Load((payload_bytes + IP_UDP_BYTES,), per_s, duration_s, fragment=fragment)
-            with limits.watch(bench, rate_bps) as piece:
-                try:
-                    counted = play(load)
-                except (MeasurementError, CommandError):
-                    bench.forget("programs")
-                    counted = play(load) if bench.carries_payload() else NOTHING  # a program failed, or the tunnel
-                piece.note_carried(counted.received * payload_bytes, counted.sent * payload_bytes)
-            if not counted.received and not bench.carries_payload():
-                breakdowns.append(rate_bps)
-                drops.append(0.0)
-                bench.renew()
-                return Loss(1, 0, rate_bps)
-            drops.append(counted.dropped / counted.sent)
-            offered_bps = 8 * payload_bytes * counted.sent / counted.seconds
-            return Loss(counted.sent, min(counted.received, counted.sent), offered_bps)
+            try:
+                programs: Programs = bench.get_shared(
+                    "programs", lambda: sending(bench.lab, bench.address, *buffers.values())
+                )
+                found = programs.play(load)
+            except (MeasurementError, CommandError):
+                bench.forget("programs")
+                raise
+            loss = Loss(found.sent, min(found.received, found.sent), 8 * payload_bytes * found.sent / found.seconds)
+            return Played(loss, found.sent * payload_bytes, found.received * payload_bytes, None, found.dropped)
 
+        trials = Trials(bench, play, again=True)
         try:
-            result = yield from run_search(search_of(asked.profile), offer, asked.known_bps or START_BPS, OVERHEAD_S)
+            result = yield from run_search(
+                search_of(asked.profile), trials.offer, asked.known_bps or START_BPS, OVERHEAD_S
+            )
         finally:
             bench.forget("programs")
-        value = found_rate(result, "UDP throughput to a program", measured)
-        measured.loads = limits.machine_loads(value)
-        measured.remarks += breakdown("UDP", breakdowns)
-        detail = with_drops(search_detail(result), drops) | buffers
-        detail |= {"payload_bytes": payload_bytes, "breakdowns_bps": breakdowns, "estimand": "mean"}
+        value = trials.found_rate(result, "UDP throughput to a program", measured)
+        measured.remarks += breakdown("UDP", trials.breakdowns_bps)
+        detail = with_drops(search_detail(result), trials.drop_ratios) | buffers
+        detail |= {"payload_bytes": payload_bytes, "breakdowns_bps": trials.breakdowns_bps, "estimand": "mean"}
         measured.measurements.append(measurement(METRIC, value, **detail))
         measured.measuring_s = time.monotonic() - started
         return measured
