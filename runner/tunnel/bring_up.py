@@ -51,6 +51,11 @@ class Keys(Protocol):
         ``lasts_s``: new ones, whose certificates of gateways expire after so long."""
 
 
+def no_second_lab(*_: Any, **__: Any) -> Any:
+    """In the place of what makes labs beside the tunnel's. Raises MeasurementError."""
+    raise MeasurementError("this needs labs beside the tunnel's own, which only the namespace lab has (--lab netns)")
+
+
 @dataclass
 class Bench:
     """The lab and the tunnel that are measured now. ``renewal`` makes both anew, after a tunnel has broken."""
@@ -58,12 +63,11 @@ class Bench:
     lab: Lab
     tunnel: Tunnel
     renewal: Callable[[], tuple[Lab, Tunnel]]
-    bare: Callable[[], Lab] | None = None  # a fresh lab in the place of this one, without a tunnel
-    keys: Keys | None = None
-    meshes: Callable[[Topology], AbstractContextManager[Lab]] | None = None  # a lab of another shape, beside this one
-    another: Callable[[], AbstractContextManager[Bench]] | None = (
-        None  # the same tunnel in one more lab beside this one
-    )
+    bare: Callable[[], Lab] = no_second_lab  # a fresh lab in the place of this one, without a tunnel
+    keys: Keys = no_second_lab
+    meshes: Callable[[Topology], AbstractContextManager[Lab]] = no_second_lab  # a lab of another shape, beside this one
+    # The same tunnel in one more lab beside this one; None where only one can be there.
+    another: Callable[[], AbstractContextManager[Bench]] | None = None
     _shared: dict[str, tuple[Any, ExitStack, str]] = field(default_factory=dict)
 
     @property

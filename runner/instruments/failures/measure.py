@@ -10,7 +10,7 @@ from typing import Any
 
 from runner.data.errors import MeasurementError
 from runner.data.levels import Levels, tunnel_levels
-from runner.data.metric import Metric
+from runner.data.metric import time_ms
 from runner.data.remarks import breakdown
 from runner.design.profile import Profile
 from runner.instruments.failures import reroute
@@ -125,11 +125,9 @@ class Recovery(Breaking):
         "outage_limit_s": Levels(("60", "150"), (1, 600), told="watched for {} s".format),  # absent: the profile's
     }
     metrics = (
-        Metric(
+        time_ms(
             name="outage_ms",
             title="Outage",
-            unit="ms",
-            better="lower",
             definition="How long one kind of failure stops the traffic. Datagrams run in both directions at a fixed "
             "rate. The value is the number that are lost, or more than 400 ms late, divided by the rate, in the worse "
             "direction. If the traffic does not recover in time, the value is a lower bound.",
@@ -159,11 +157,9 @@ class Reroute(Breaking):
         "link_failure": Levels(("carrier", "silent"), default="silent", before=True),
     }
     metrics = (
-        Metric(
+        time_ms(
             name="convergence_ms",
             title="Convergence time",
-            unit="ms",
-            better="lower",
             definition="A link dies, and routing moves the tunnel's packets to another path. Datagrams run in both "
             "directions at a fixed rate. The value is the number that are lost, or more than 400 ms late, divided by "
             "the rate, in the worse direction. If the traffic does not recover in time, the value is a lower bound.",

@@ -15,7 +15,7 @@ from math import ceil
 
 from runner.data.errors import InstrumentError, MeasurementError, Unsupported
 from runner.data.levels import Levels, Params, tunnel_levels
-from runner.data.metric import Metric
+from runner.data.metric import Metric, time_s
 from runner.data.remarks import Remark
 from runner.design.profile import Profile
 from runner.instruments.failures.breaks import clear, end_all
@@ -44,8 +44,6 @@ def storm(bench: Bench, vpn: Vpn, params: Params, spokes: int, how: str) -> Meas
     Raises MeasurementError where not all come up, and InstrumentError where the control fails.
     """
     started = time.monotonic()
-    if bench.meshes is None or bench.keys is None:
-        raise MeasurementError("a hub with many spokes needs the namespace lab")
     sites = sites_of(spokes + 1)
     secrets = bench.keys(sites=sites)
     with bench.meshes(star(sites)) as lab:
@@ -162,22 +160,18 @@ class Storm(Whole):
         "hub_failure": Levels(("reboot", "restart"), default="reboot", told="{} of the hub".format),
     }
     metrics = (
-        Metric(
+        time_s(
             name="storm_start",
             title="Time until all tunnels of a hub are up",
-            unit="s",
-            better="lower",
             definition="From the first command on the hub, then on each spoke, until each spoke's echo request through "
             "its tunnel has been answered by the hub. Keys and files are in place.",
             source="RFC 792 (echo)",
             margin=1.5,
         ),
         *(
-            Metric(
+            time_s(
                 name=name,
                 title=f"Time until {share:.0%} of a hub's tunnels are back",
-                unit="s",
-                better="lower",
                 definition="The hub dies without a word, or its daemons are told to end (factor hub_failure); a second "
                 f"later they are started again. The time from then until {share:.0%} of the spokes were answered "
                 "through their tunnels. Every spoke asks five times a second.",
@@ -186,11 +180,9 @@ class Storm(Whole):
             )
             for name, share in SHARES.items()
         ),
-        Metric(
+        time_s(
             name="storm_cpu",
             title="CPU time of a hub until all are back",
-            unit="s",
-            better="lower",
             definition="CPU time of all processes of the hub, from their start until all spokes are back.",
             source="cgroups(7), cpu.stat",
             margin=1.5,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from runner.data.errors import MeasurementError, Unsupported
-from runner.data.metric import Metric
+from runner.data.metric import time_ms
 from runner.instruments.instrument import Asked
 from runner.instruments.path.policing import PORT, PROGRAM, RATE_BPS, answering, lacks_tbf
 from runner.instruments.path.router import slow, wan_router
@@ -71,21 +71,17 @@ class Bulk(PathProbe):
 
     name = "bulk"
     metrics = (
-        Metric(
+        time_ms(
             name="beside_bulk_p50",
             title="Delay beside bulk, median",
-            unit="ms",
-            better="lower",
             definition=f"The WAN carries {RATE_BPS / 1e6:g} Mbit/s to the far gateway and lets {QUEUE_MS:g} ms of it "
             f"wait. One TCP stream (CUBIC) fills it, and beside it {PER_S} packets a second of {BYTES} bytes are sent "
             "through the tunnel, at their times (open loop). The value is the median of their round trips.",
             source="RFC 7567 §1.2 (queues that are too long), RFC 9438 (CUBIC), RFC 2330 §11.1 (sampling)",
         ),
-        Metric(
+        time_ms(
             name="beside_bulk_p99",
             title="Delay beside bulk, 99th percentile",
-            unit="ms",
-            better="lower",
             definition="As beside_bulk_p50, and the value is the 99th percentile.",
             source="RFC 7567 §1.2, RFC 2679 §5 (percentiles of delay)",
         ),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from runner.data.errors import MeasurementError
-from runner.data.metric import Metric, share
+from runner.data.metric import bit_rate, share
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
@@ -59,11 +59,9 @@ class Flows(Whole):
     name = "flows"
     factors = {"streams": STREAMS}
     metrics = (
-        Metric(
+        bit_rate(
             name="flows_throughput",
             title="Throughput of parallel flows",
-            unit="bit/s",
-            better="higher",
             definition="Payload bits per second that the receiver gets from all parallel TCP streams together.",
             source="RFC 6349 §2.3; thesis §6.2 (loading the gateways with multiple requests)",
             limited=True,

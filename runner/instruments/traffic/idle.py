@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from runner.data.errors import MeasurementError, ProofError
-from runner.data.metric import Metric
+from runner.data.metric import time_ms, time_s
 from runner.data.trials import Position
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Go, Instrument, Measuring, whole
@@ -94,12 +94,10 @@ class Idle(Instrument):
 
     name = "idle"
     metrics = (
-        Metric(
+        time_ms(
             name="rtt",
             title="Round-trip time",
             short="RTT",
-            unit="ms",
-            better="lower",
             definition="One host sends one byte, the other answers with one byte, over one open TCP connection with "
             "TCP_NODELAY. The value is the median time from request to answer. The tunnel carries nothing else. The "
             "exchange is the same for every VPN, so that VPNs which carry TCP only can be compared.",
@@ -107,12 +105,10 @@ class Idle(Instrument):
             margin=1.15,
             plot="distribution",
         ),
-        Metric(
+        time_s(
             name="setup_time",
             title="Tunnel set-up time",
             short="Set-up",
-            unit="s",
-            better="lower",
             definition="The time from the first command on a gateway until the far host has answered the first "
             "payload. Both gateways start cold: no daemon is running; keys and files are in place.",
             source="after draft-ietf-bmwg-ipsec-term (tunnel set-up rate), seen by the hosts",

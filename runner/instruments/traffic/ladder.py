@@ -14,7 +14,7 @@ from typing import Any
 
 from runner.data.errors import CommandError, InstrumentError, MeasurementError, Unsupported
 from runner.data.levels import Levels
-from runner.data.metric import Metric
+from runner.data.metric import bit_rate
 from runner.data.slices import FOREIGN, at_rate
 from runner.data.trials import Value
 from runner.design.profile import Profile
@@ -304,11 +304,9 @@ class Ladder(Instrument):
         "line_bps": Levels(("100000000",), (100_000, 10**11)),
     }
     metrics = (
-        Metric(
+        bit_rate(
             name="ladder_rate",
             title="Highest rate of the ladder",
-            unit="bit/s",
-            better="higher",
             definition="Rates of 10, 30, 100, 300, 1000 and 3000 Mbit/s of payload (with the factor line_bps: 0.1, "
             "0.5, 0.8, 1 and 1.25 times 93 % of that line) are offered for a quarter of a second each, as one paced "
             "TCP stream or as datagrams (factor carried), until one is not carried: less than 95 % of it comes "

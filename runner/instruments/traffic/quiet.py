@@ -15,7 +15,7 @@ from typing import Any
 
 from runner.data.errors import InstrumentError, MeasurementError, Unsupported
 from runner.data.levels import Levels
-from runner.data.metric import Metric
+from runner.data.metric import Metric, time_s
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.operator.mesh import star
@@ -140,8 +140,6 @@ def watch_gateways(lab: Lab) -> Iterator[dict[str, Watched]]:
 @contextmanager
 def control(bench: Bench) -> Iterator[dict[str, Watched]]:
     """Bare gateways: gw1 polls, and gw2 is polled; gw3 has nothing to do. Raises MeasurementError."""
-    if bench.meshes is None:
-        raise MeasurementError("the bare gateways beside the tunnel need the namespace lab")
     with bench.meshes(star(mesh_sites(3))) as lab:
         near, far = lab.sites[0], lab.sites[1]
         wait_until(
@@ -261,11 +259,9 @@ class Quiet(Whole):
             definition="The same packets' bytes, from the outer IP header on.",
             source="packet(7)",
         ),
-        Metric(
+        time_s(
             name="idle_silence",
             title="Longest silence of an idle tunnel",
-            unit="s",
-            better="lower",
             definition="The longest time without any of these packets. A NAT on the way forgets a tunnel that is "
             "silent for longer than its timer. At most as long as the trial's watch.",
             source="RFC 4787 REQ-5 (a NAT's timer for UDP: at least 2 minutes); RFC 3948 §4 (keepalives)",

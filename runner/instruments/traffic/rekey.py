@@ -17,7 +17,7 @@ from typing import Any
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.kinds import LARGEST
 from runner.data.levels import Levels
-from runner.data.metric import Metric
+from runner.data.metric import Metric, time_ms
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
@@ -217,11 +217,9 @@ class Rekey(Whole):
             source="RFC 7296 §2.8 (rekeying); swanctl(8) --rekey",
             bounds=(-LARGEST, 1.0),  # more may come after a rekey than before, but not less than nothing
         ),
-        Metric(
+        time_ms(
             name="rekey_rtt",
             title="Longest round trip at a rekey",
-            unit="ms",
-            better="lower",
             definition="A TCP stream fills the tunnel. The longest of the round trips that begin within one second "
             "after the start of a rekey. The value is the median of the trial's rekeys. The detail has the round "
             "trips of the second before.",

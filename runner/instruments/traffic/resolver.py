@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from runner.data.metric import Metric, share
+from runner.data.metric import share, time_ms
 from runner.data.trials import Value
 from runner.instruments.result import measurement
 from runner.instruments.traffic.idle import percentiles
@@ -110,41 +110,33 @@ def delays(idle: Resolving, loaded: Resolving) -> list[Value]:
 
 SOURCE = "RFC 1035 §4.1; RFC 2681 §4.1 (percentiles of round-trip delay), with a question of DNS as the Type-P"
 METRICS = (
-    Metric(
+    time_ms(
         name="dns_delay",
         title="Delay of the gateway's DNS",
-        unit="ms",
-        better="lower",
         definition="The near host asks the DNS server of its gateway (dnsmasq) for a name that this server knows, one "
         "question after another, each in one datagram. The tunnel carries nothing. The value is the median time until "
         "the answer.",
         source=SOURCE,
         margin=1.15,
     ),
-    Metric(
+    time_ms(
         name="dns_delay_loaded",
         title="Delay of the gateway's DNS under load",
-        unit="ms",
-        better="lower",
         definition="The median of the same, beside a tunnel with a load (factor tunnel_load).",
         source=SOURCE,
         margin=1.15,
         plot="distribution",
     ),
-    Metric(
+    time_ms(
         name="dns_p95_loaded",
         title="Delay of the gateway's DNS under load, 95th percentile",
-        unit="ms",
-        better="lower",
         definition="95 % of the answers that make up dns_delay_loaded came within this time.",
         source=SOURCE,
         margin=1.15,
     ),
-    Metric(
+    time_ms(
         name="dns_p99_loaded",
         title="Delay of the gateway's DNS under load, 99th percentile",
-        unit="ms",
-        better="lower",
         definition="99 % of the answers that make up dns_delay_loaded came within this time. It needs 200 answers.",
         source=SOURCE,
         margin=1.15,

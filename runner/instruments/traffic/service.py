@@ -13,7 +13,7 @@ import numpy as np
 
 from runner.data.errors import CommandError, MeasurementError
 from runner.data.levels import Levels
-from runner.data.metric import Metric
+from runner.data.metric import Metric, time_ms
 from runner.data.remarks import Remark
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
@@ -176,21 +176,17 @@ class Service(Whole):
             "tunnel: at a fixed rate that every VPN carries, or as fast as it goes (factor tunnel_load).",
             source="the device page, Hardware performance (other services of the router); RFC 9110 §9.3.1 (GET)",
         ),
-        Metric(
+        time_ms(
             name="service_delay",
             title="Delay of the gateway's answer",
-            unit="ms",
-            better="lower",
             definition="The median time of the same exchanges beside an idle tunnel, from the call of connect() to the "
             "end of the answer.",
             source="RFC 2681 §4.1 (percentiles of round-trip delay), with an HTTP exchange as the Type-P",
             margin=1.15,
         ),
-        Metric(
+        time_ms(
             name="service_delay_loaded",
             title="Delay of the gateway's answer under load",
-            unit="ms",
-            better="lower",
             definition="The median time of the same exchanges beside a tunnel with a load (factor tunnel_load).",
             source="RFC 2681 §4.1 (percentiles of round-trip delay), with an HTTP exchange as the Type-P",
             margin=1.15,

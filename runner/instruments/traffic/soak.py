@@ -20,7 +20,7 @@ import scipy  # loads scipy.stats at its first use
 
 from runner.data.errors import InstrumentError, MeasurementError, Unsupported
 from runner.data.levels import BASELINE, Levels
-from runner.data.metric import Metric
+from runner.data.metric import Metric, time_ms
 from runner.data.remarks import Remark
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Go, Instrument, Measuring
@@ -131,8 +131,6 @@ def loading(bench: Bench, seconds: float, share: float) -> Iterator[tuple[Proces
 @contextmanager
 def bare_gateways(bench: Bench) -> Iterator[dict[str, LabNode]]:
     """The control: a bare gateway that ``leaks``, and one with ``nothing``. Raises MeasurementError."""
-    if bench.meshes is None:
-        raise MeasurementError("the bare gateways beside the tunnel need the namespace lab")
     with bench.meshes(star(mesh_sites(2))) as lab:
         leaks, nothing = (lab.gateway(site) for site in lab.sites)
         leaks.spawn("python3", "-IS", "-c", LEAKER, str(LEAK_S), str(LEAK_BYTES), log="leaker")
@@ -205,11 +203,9 @@ class Soak(Instrument):
             "over the last two thirds of a trial of half an hour or more. The larger of the two gateways'.",
             source="proc_pid_smaps(5), Private_Dirty and Swap; Sen 1968",
         ),
-        Metric(
+        time_ms(
             name="soak_pause",
             title="Pause at a rekey in use",
-            unit="ms",
-            better="lower",
             definition="The longest time between two answers to echo requests, sent every 20 ms, in the five seconds "
             "in which keys were renewed; median of the trial's rekeys. The detail has the same without a rekey.",
             source="RFC 792 (echo); RFC 7296 §2.8 (rekeying)",

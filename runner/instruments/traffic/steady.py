@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 
 from runner.data.levels import Levels
-from runner.data.metric import Metric, share
+from runner.data.metric import share, time_s
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
@@ -40,21 +40,17 @@ class Steady(Whole):
         )
     }
     metrics = (
-        Metric(
+        time_s(
             name="steady_gap",
             title="Longest gap",
-            unit="s",
-            better="lower",
             definition=STEADY + "The longest time in which none came, less what the sender did not send and the "
             "counter did not see.",
             source=SOURCES,
             margin=1.5,
         ),
-        Metric(
+        time_s(
             name="steady_late",
             title="Latest datagram",
-            unit="s",
-            better="lower",
             definition=STEADY + "How much later than the least delayed datagram the latest one came.",
             source="after RFC 3393 (delay variation), RFC 7679",
             margin=1.5,

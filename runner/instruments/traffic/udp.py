@@ -9,7 +9,7 @@ from typing import Any
 
 from runner.data.errors import CannotRunHere, MeasurementError, Unsupported
 from runner.data.levels import BY_PROFILE, Levels
-from runner.data.metric import Metric
+from runner.data.metric import bit_rate, time_ms
 from runner.data.remarks import Remark, breakdown
 from runner.data.trials import Trial, Value
 from runner.design.profile import Profile
@@ -177,33 +177,27 @@ class Udp(Instrument):
         **OFFERED,
     }
     metrics = (
-        Metric(
+        bit_rate(
             name="udp_throughput",
             title="UDP throughput",
             short="UDP",
-            unit="bit/s",
-            better="higher",
             definition="The highest offered rate (UDP payload bits per second) at which the loss ratio stays below 1 "
             "%. The profile thesis takes the mean loss of the trials. Where VPNs take turns, the median trial counts.",
             source="RFC 2544 §26.1 with the thesis' loss bound (§3.5.1); the median trial as in MLRsearch",
             limited=True,
         ),
-        Metric(
+        bit_rate(
             name="udp_goodput",
             title="UDP goodput",
-            unit="bit/s",
-            better="higher",
             definition="UDP payload bits per second that come through the tunnel at the UDP throughput: what was "
             "received in the passing trial whose offered rate is nearest to it.",
             source="RFC 2647 §3.17 (goodput), within RFC 2544 §26.1",
             secondary=True,
         ),
-        Metric(
+        time_ms(
             name="jitter",
             title="Jitter",
             short="Jitter",
-            unit="ms",
-            better="lower",
             definition="Interarrival jitter of a stream of 1 Mbit/s in datagrams of 200 B. In the profile thesis, "
             "iperf3 smooths it over a second. Where VPNs take turns, the value is the median change of the delay from "
             "one datagram to the next in many short streams. The mean is not used, because the moments in which the "

@@ -11,7 +11,7 @@ from itertools import cycle
 
 from runner.data.errors import CommandError, MeasurementError, Unsupported
 from runner.data.levels import Levels
-from runner.data.metric import Metric
+from runner.data.metric import bit_rate
 from runner.data.remarks import breakdown
 from runner.data.trials import Trial
 from runner.design.profile import Profile
@@ -96,11 +96,9 @@ class UdpSockets(Instrument):
         "receive_buffer_bytes": Levels(("196608", "2097152"), (4096, 2**27), "196608", told="{} B to receive".format),
     }
     metrics = (
-        Metric(
+        bit_rate(
             name=METRIC,
             title="UDP throughput to a program",
-            unit="bit/s",
-            better="higher",
             definition="The highest rate (UDP payload bits per second) that one program can send to another with less "
             "than 1 % of loss. Their sockets have buffers of given lengths (factors send_buffer_bytes and "
             "receive_buffer_bytes). Datagrams that the receiver's socket drops because its buffer is full are lost, "
