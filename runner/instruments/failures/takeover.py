@@ -77,7 +77,6 @@ def failover(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
     handovers: list[Handover] = []
     outages: list[Outage] = []
     downloads: list[float | str] = []
-    started = time.monotonic()
     for turn in range(profile.failures):
         breaks = prepare_failure(bench, vpn, params, anew=turn > 0)
         lab = bench.lab
@@ -99,7 +98,6 @@ def failover(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
         what = {"file_bytes": FILE_BYTES, "limit_bytes_per_s": LIMIT}
         measured.measurements.append(measurement("failover_download_s", float(np.median(took)), took, **what))
     measured.warnings += [f"no time of the download: {why}" for why in downloads if isinstance(why, str)]
-    measured.measuring_s = time.monotonic() - started
     return measured
 
 
@@ -169,7 +167,6 @@ def interrupt_download(bench: Bench, vpn: Vpn, params: Mapping[str, str], profil
     took: list[float] = []
     broken: list[str] = []
     handovers: list[Handover] = []
-    started = time.monotonic()
     for turn in range(profile.failures):
         breaks = prepare_failure(bench, vpn, params, anew=turn > 0)
         lab = bench.lab
@@ -198,7 +195,6 @@ def interrupt_download(bench: Bench, vpn: Vpn, params: Mapping[str, str], profil
     measured = Measured([measurement("failover_download_s", float(np.median(took)), took, **detail)])
     add_handovers(measured, handovers, 1e-3, expected=failure != "sync_link")
     measured.warnings += [f"no recovery within {profile.outage_limit_s:g} s: {why}" for why in broken]
-    measured.measuring_s = time.monotonic() - started
     return measured
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -88,7 +87,7 @@ def measure_undisturbed(bench: Bench, vpn: Vpn, params: Mapping[str, str]) -> Me
     arm(lab, vpn, params["redundancy"])
     in_kernel = vpn.dataplane == "kernel"
     threads = give_threads(lab, REDUNDANT) if in_kernel and "download_bytes" in params else {}
-    limit, started = limit_of(params), time.monotonic()
+    limit = limit_of(params)
     longest_s = 10 + file_bytes * max(3 / limit, 8 / SLOWEST_BPS)
     with download_from_pair(lab, longest_s, file_bytes, limit, STALLS_S) as download:
         before, own = snapshot(lab), by_node(lab, threads)
@@ -105,7 +104,7 @@ def measure_undisturbed(bench: Bench, vpn: Vpn, params: Mapping[str, str]) -> Me
         measured |= {"ha_user_s": cpu["user"], "ha_system_s": round(cpu["system"] + cpu["irq"] + cpu["softirq"], 3)}
     values = [measurement(metric, value, **detail) for metric, value in measured.items()]
     values += of_processes(own, lab.host2.name, not in_kernel or bool(threads), tells)
-    return Measured(values, time.monotonic() - started)
+    return Measured(values)
 
 
 def tells_modes_apart() -> bool:

@@ -57,7 +57,6 @@ def security(bench: Bench, vpn: Vpn, params: Params, only: Collection[str] = ())
     Nothing here raises for a VPN's failure. Afterwards the tunnel is gone. Raises MeasurementError where the lab has no
     machine between the gateways, and LabError where it is broken.
     """
-    started = time.monotonic()
     bench.lab.wan  # noqa: B018 - raises where there is none, and everything would be inconclusive
     wanted = only or (WITH_COMPRESSION if compresses(params) else (*PROBES, WRONG_KEY))
     outcomes = on_the_tunnel(bench, vpn, [name for name in PROBES if name in wanted])
@@ -75,7 +74,6 @@ def security(bench: Bench, vpn: Vpn, params: Params, only: Collection[str] = ())
             value.detail["paper_table_4"] = printed[column]
     if not only and not compresses(params):
         rate(measured, vpn, params, outcomes)
-    measured.measuring_s = time.monotonic() - started
     return measured
 
 

@@ -7,7 +7,6 @@ To each other, the sites have the addresses of every lab, 10.1.0.0/24 and 10.2.0
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -74,7 +73,6 @@ def domains(lab: Lab, *, by_gateways: bool) -> Measured:
 
     Raises MeasurementError where there is an answer after the gateways have stopped to translate.
     """
-    started = time.monotonic()
     near, far = lab.sites
     for host in (lab.host1, lab.host2):
         host.write(f"{probes.FOLDER}/ask.py", probes.source("ask"), mode=0o644)
@@ -89,7 +87,7 @@ def domains(lab: Lab, *, by_gateways: bool) -> Measured:
         if is_answered(lab.host1, far.host_address, NOT_WITHIN_S):
             raise MeasurementError("the far host answered although the near gateway did not translate any more")
     value = measurement("overlap_reach", float(forward and reverse), forward=forward, reverse=reverse)
-    return Measured([value], time.monotonic() - started)
+    return Measured([value])
 
 
 def is_answered(host: LabNode, address: str, within_s: float) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,11 +28,9 @@ SETUPS = 10  # tell most pairs apart, and a set-up takes ten times as long as a 
 
 def idle(lab: Lab, address: str, duration_s: float, setup_s: float) -> Measured:
     """Round-trip time on the idle tunnel, and the set-up time that was taken when the tunnel came up."""
-    started = time.monotonic()
     times = exchanges(lab, address, duration_s)
     return Measured(
         [measurement("rtt", float(np.median(times)), times, **percentiles(times)), measurement("setup_time", setup_s)],
-        time.monotonic() - started,
     )
 
 
@@ -41,7 +38,7 @@ def slices(bench: Bench, memory: dict[str, Any]) -> Measuring:
     """Round-trip time in short visits until told to end, and set-up times: first that of the tunnel itself, then those
     of an equal tunnel beside it, in every SETUP_EVERYth visit, and after SETUPS of them in every SELDOMth. Raises
     LabError, and MeasurementError, also where the second tunnel does not come up."""
-    started, times, taken, go = time.monotonic(), list[float](), 0, Go.ON
+    times, taken, go = list[float](), 0, Go.ON
     while go is Go.ON:
         _, *now = visits(bench).exchanges(1 + VISIT_EXCHANGES)
         readings = {"rtt": float(np.median(now))}
@@ -56,7 +53,7 @@ def slices(bench: Bench, memory: dict[str, Any]) -> Measuring:
         memory["setups"] = memory.get("setups", 0) + ("setup_time" in readings)
         times, taken = times + now, taken + 1
         go = yield readings
-    return Measured([measurement("rtt", 0.0, **percentiles(times))], time.monotonic() - started)
+    return Measured([measurement("rtt", 0.0, **percentiles(times))])
 
 
 def exchanges(lab: Lab, address: str, duration_s: float, at_least: int = 1) -> list[float]:

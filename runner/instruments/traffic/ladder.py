@@ -333,7 +333,7 @@ class Ladder(Instrument):
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
         so_far: SoFar = asked.memory.setdefault(MEMORY, SoFar())
-        climb, started, go, highest = Climb(bench, asked, so_far), time.monotonic(), Go.ON, list[float]()
+        climb, go, highest = Climb(bench, asked, so_far), Go.ON, list[float]()
         if climb.datagrams:
             length = asked.profile.udp_payload_bytes + headers_bytes(bench.address)
             climb.fragment = may_fragment(bench, {"fragmentation": asked.profile.fragmentation}, length)
@@ -345,7 +345,7 @@ class Ladder(Instrument):
             go = yield found
             if not asked.profile.rounds or (so_far.visits >= FEWEST and not so_far.highest_bps):
                 break
-        return Measured([value(highest, so_far)], time.monotonic() - started)
+        return Measured([value(highest, so_far)])
 
 
 def value(highest_bps: list[float], so_far: SoFar) -> Value:

@@ -51,7 +51,6 @@ def measure_under_load(
     look at the idle tunnel, too? ``control``: the stream's congestion control, which decides how long the queues are
     that it fills. Raises MeasurementError where the load does not start, ends too early, or has another one.
     """
-    started = time.monotonic()
     measured = Measured()
     before = exchanges(lab, address, IDLE_S)
     if datagrams:
@@ -79,7 +78,6 @@ def measure_under_load(
         measured.warnings.append(f"the load of half the throughput reached only {share:.0%} of that")
 
     _add_under_load(measured, before, times, load_bps, control, calls, packets_per_s)
-    measured.measuring_s = time.monotonic() - started
     return measured
 
 

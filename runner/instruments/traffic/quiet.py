@@ -155,7 +155,6 @@ def control(bench: Bench) -> Iterator[dict[str, Watched]]:
 def quiet(bench: Bench, quiet_s: float) -> Measured:
     """Leave the tunnel alone for ``quiet_s`` seconds, and the bare gateways beside it. Values are the mean of the two
     gateways. Raises MeasurementError, and InstrumentError where the control shows that it would not have been seen."""
-    started = time.monotonic()
     with control(bench) as bare, watch_gateways(bench.lab) as gateways:
         everyone = [*gateways.values(), *bare.values()]
         time.sleep(SETTLE_S)
@@ -169,7 +168,7 @@ def quiet(bench: Bench, quiet_s: float) -> Measured:
         rests = {name: gateway.end() for name, gateway in gateways.items()}
         beside = {name: gateway.end() for name, gateway in bare.items()}
     check(polling=beside["gw1"], nothing=beside["gw3"])
-    return Measured(values(rests, beside), time.monotonic() - started)
+    return Measured(values(rests, beside))
 
 
 def check(polling: AtRest, nothing: AtRest) -> None:

@@ -50,7 +50,6 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
     The plugin sees to it that the keys are new. Raises MeasurementError, CommandError or TimeoutError where a rekey
     does not happen, or the load ends too early.
     """
-    started = time.monotonic()
     lab, me, peers, renew = bench.lab, bench.lab.sites[0], bench.lab.sites[1:], vpn.lifecycle().rekeying.renew
     argv = ("iperf3", "--client", bench.address, "--port", IPERF_PORT, "--connect-timeout", "3000", "--reverse")
     options = ("--time", str(LOAD_LIMIT_S), "--interval", str(INTERVAL_S), "--json")
@@ -98,7 +97,6 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
             measurement("rekey_loss", median(losses), losses, what=what, **rounded),
             measurement("rekey_rtt", median(spikes), spikes, **idle, exchanges=sum(map(len, after_ms))),
         ],
-        time.monotonic() - started,
     )
     if warning := too_slow(took_s):
         measured.warnings.append(warning)

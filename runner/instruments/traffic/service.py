@@ -90,7 +90,6 @@ def service(lab: Lab, address: str, load: str, duration_s: float) -> Measured:
     ``duration_s``: of each of the four. Raises MeasurementError where the service does not answer, the load ends too
     early, or a rate is not reached.
     """
-    started = time.monotonic()
     with serving(lab), answering(lab) as answers:
         idle = Asking(lab, duration_s)
         names = [Resolving(lab, duration_s)] if answers else []
@@ -116,7 +115,6 @@ def service(lab: Lab, address: str, load: str, duration_s: float) -> Measured:
             measurement("service_delay_loaded", delays[1][0], beside.times_ms, **delays[1][1]),
             *(resolver.delays(*names) if answers else ()),
         ],
-        time.monotonic() - started,
         remarks=[] if answers else [no_dns],
     )
 

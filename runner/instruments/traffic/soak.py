@@ -232,7 +232,7 @@ class Soak(Instrument):
         return PILOT_S + float(params["soak_s"]) + 2.0
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
-        lab, soak_s, began = bench.lab, float(asked.params["soak_s"]), time.monotonic()
+        lab, soak_s = bench.lab, float(asked.params["soak_s"])
         share = int(asked.params["soak_load"]) / 100
         pauses: dict[bool, list[float]] = {True: [], False: []}
         with bare_gateways(bench) as bare, loading(bench, soak_s, share) as (stream, rate_bps):
@@ -252,7 +252,6 @@ class Soak(Instrument):
         check({name: looks.pop(name) for name in bare})
         measured = results(looks, pauses)
         measured.measurements[0].detail.update(load_bps=round(carried_bps), asked_bps=round(rate_bps))
-        measured.measuring_s = time.monotonic() - began
         return measured
 
 

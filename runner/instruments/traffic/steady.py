@@ -3,7 +3,6 @@ policer with a large burst."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 from runner.data.levels import Levels
@@ -76,7 +75,7 @@ class Steady(Whole):
         return STRETCH_S + 2
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
-        began, payload_bytes = time.monotonic(), asked.profile.udp_payload_bytes
+        payload_bytes = asked.profile.udp_payload_bytes
         rate_bps = min(float(asked.params["steady_bps"]), asked.profile.udp.max_rate_bps)
         packet_bytes = payload_bytes + headers_bytes(bench.address)
         fragment = may_fragment(bench, {"fragmentation": asked.profile.fragmentation}, packet_bytes)
@@ -99,5 +98,4 @@ class Steady(Whole):
                 measurement("steady_worst_second_loss", steady.worst_second_loss_ratio),
                 measurement("steady_loss", round(steady.loss_ratio, 6)),
             ],
-            time.monotonic() - began,
         )

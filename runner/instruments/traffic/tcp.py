@@ -127,7 +127,7 @@ def _no_cost(why: str) -> list[Remark]:
 
 def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring:
     """TCP throughput and its cost, in slices of ``slice_s`` seconds, until told to end. Raises MeasurementError."""
-    started, retransmits, refused, limits = time.monotonic(), 0, "", Limits()
+    retransmits, refused, limits = 0, "", Limits()
     payload, direction, go, taken = params["payload"], params["direction"], Go.ON, 0
     while go is Go.ON:
         if payload == "text":
@@ -149,7 +149,7 @@ def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring
         retransmits += transfer["retransmits"]
         taken += 1
         go = yield values
-    measured = Measured([memory(snapshot(bench.lab))], time.monotonic() - started)
+    measured = Measured([memory(snapshot(bench.lab))])
     measured.remarks += _no_cost(refused)
     detail = {"retransmits": retransmits, "congestion_control": transfer["congestion_control"]}
     measured.measurements.append(measurement("tcp_throughput", 0.0, **detail))

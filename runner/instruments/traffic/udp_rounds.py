@@ -4,7 +4,6 @@ trial."""
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -186,7 +185,7 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
     over all the instances of the tunnel that share ``asked.memory``. Raises MeasurementError where there is no
     throughput.
     """
-    started, settings = time.monotonic(), asked.profile.udp
+    settings = asked.profile.udp
     so_far = so_far_of(asked, bench)
     search, first = so_far.search, len(so_far.search.trials)
     warm_s = asked.profile.warm_budget_s if asked.known_bps is not None else None
@@ -218,7 +217,6 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
         why = "too few datagrams of the jitter stream arrived"
         measured.remarks.append(Remark(kind="no value", subject="jitter", why=why))
     measured.remarks += breakdown("UDP", so_far.breakdowns_bps)
-    measured.measuring_s = time.monotonic() - started
     return measured
 
 
