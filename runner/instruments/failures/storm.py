@@ -23,7 +23,7 @@ from runner.instruments.instrument import Asked, Whole
 from runner.instruments.operator.counts import mesh as sites_of
 from runner.instruments.operator.mesh import star
 from runner.instruments.result import Measured, measurement
-from runner.instruments.tools.cost import daemon, processes
+from runner.instruments.tools.cost import own_cpu_s, pss_bytes
 from runner.lab.node import PATIENCE, LabNode, wait_until
 from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import Lab, batch
@@ -71,11 +71,11 @@ def storm_in(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets, how: str) -> 
     if early := first_answers_s(lab, spokes, down_s + ASK_S, limit_s=0):
         raise InstrumentError(f"{len(early)} spokes were answered while the hub was down")
     batch(centre, f"link set {hub.wan_interface} up")
-    again_s, spent_s = time.time(), cpu_of(centre)
+    again_s, spent_s = time.time(), own_cpu_s(centre)
     vpn.start(centre, hub, spokes, params)
     back = first_answers_s(lab, spokes, again_s, LIMIT_S * PATIENCE)
-    cost = cpu_of(centre) - spent_s
-    memory = sum(daemon(pid).pss_bytes for _, pid in processes([centre]))
+    cost = own_cpu_s(centre) - spent_s
+    memory = pss_bytes(centre)
     return results(len(spokes), up, back, cost, memory)
 
 
@@ -125,13 +125,6 @@ def first_answers_s(lab: Lab, spokes: Sequence[Site], since_s: float, limit_s: f
         time.sleep(ASK_S)
 
 
-def cpu_of(node: LabNode) -> float:
-    """CPU seconds of the hub so far. Raises MeasurementError where the kernel does not count them."""
-    if (cpu_s := node.cpu_s()) is None:
-        raise MeasurementError("this machine's kernel gives a node no control group that counts its CPU time")
-    return cpu_s
-
-
 def results(spokes: int, up: Sequence[float], back: Sequence[float], cpu_s: float, memory: int) -> Measured:
     """The times of the shares of spokes that are back, and the hub's cost; a share that is not back has none."""
     measured = Measured([measurement("storm_start", round(up[-1], 2), [round(each, 2) for each in up])])
@@ -153,6 +146,7 @@ class Storm(Whole):
     """A hub that reboots or restarts, and all its spokes that come back."""
 
     name = "storm"
+    datagrams = True
     factors = {
         "spokes": Levels(("10", "50"), range=(2, 100), default="50", told="{} spokes".format),
         "hub_failure": Levels(("reboot", "restart"), default="reboot", told="{} of the hub".format),
@@ -199,9 +193,7 @@ class Storm(Whole):
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         if lab.kind != "netns":
             return Unsupported("a hub with many spokes needs the namespace lab")
-        if vpn.carries == "tcp":
-            return Unsupported(f"{vpn.title} carries TCP only", cause="tcp only")
-        return None
+        return super().refuses(lab, vpn, params)
 
     def labs(self, params: Mapping[str, str]) -> int:
         return 1 + ceil(int(params["spokes"]) / FILES_OF_A_LAB)

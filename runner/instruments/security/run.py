@@ -21,7 +21,7 @@ from runner.instruments.security.lengths import content, lengths
 from runner.instruments.security.replay import replay
 from runner.instruments.security.stranger import stranger
 from runner.instruments.security.tampering import tampering
-from runner.instruments.security.vantage import PORT, ProbeOutcome, Vantage, vantage
+from runner.instruments.security.vantage import PORT, ProbeOutcome, Vantage, inconclusive, vantage
 from runner.instruments.security.wrong_key import wrong_key
 from runner.instruments.tools.visits import HTTP_SERVER
 from runner.papers.tables import paper_security
@@ -66,7 +66,7 @@ def security(bench: Bench, vpn: Vpn, params: Params, only: Collection[str] = ())
             outcomes[WRONG_KEY] = wrong_key(bench, vpn, tunnel_levels(params))
             outcomes[WRONG_KEY].detail["took_s"] = round(time.monotonic() - began, 2)
         except TROUBLE as trouble:
-            outcomes[WRONG_KEY] = ProbeOutcome("inconclusive", str(trouble))
+            outcomes[WRONG_KEY] = inconclusive(str(trouble))
     measured = results(outcomes)
     printed = paper_security(vpn.name)
     for value in measured.measurements:
@@ -103,7 +103,7 @@ def on_the_tunnel(bench: Bench, vpn: Vpn, names: list[str]) -> dict[str, ProbeOu
                     outcome.result, outcome.reason, outcome.control, {**outcome.detail, **took}
                 )
             except TROUBLE as trouble:
-                outcomes[name] = ProbeOutcome("inconclusive", str(trouble))
+                outcomes[name] = inconclusive(str(trouble))
     return outcomes
 
 

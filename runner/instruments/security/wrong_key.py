@@ -19,6 +19,7 @@ from runner.instruments.security.vantage import (
     PORT,
     Frame,
     ProbeOutcome,
+    inconclusive,
     log_sizes,
     message,
     speaker_on,
@@ -82,9 +83,7 @@ def wrong_key(bench: Bench, vpn: Vpn, params: Params) -> ProbeOutcome:
             "fail", f"a peer with other keys is accepted in the place of {' and '.join(came)}", control, detail
         )
     if silent := [name for name, count in arrived.items() if not count and name not in quiet]:
-        return ProbeOutcome(
-            "inconclusive", f"no packet of a stranger in the place of {' and '.join(silent)} arrived", detail=detail
-        )
+        return inconclusive(f"no packet of a stranger in the place of {' and '.join(silent)} arrived", detail)
     return ProbeOutcome("pass", "a peer with other keys is refused, whichever end it takes", control, detail)
 
 

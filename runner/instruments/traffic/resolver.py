@@ -58,11 +58,7 @@ class Resolving:
     none."""
 
     def __init__(self, lab: Lab, duration_s: float) -> None:
-        to = lab.sites[0].lan_address, str(PORT), str(duration_s), str(EXCHANGES)
-        done = lab.host1.run("python3", "-IS", "-c", PROGRAM, *to, check=False, timeout=3 * duration_s + 15)
-        if done.code != 0:
-            raise error_class(done.code)(f"the gateway's DNS server failed: {done.stderr.strip()[-200:]}")
-        report = json.loads(done.stdout)
+        report = ask_gateway(lab, PROGRAM, PORT, duration_s, "DNS server")
         self.times_ms: list[float] = report["times_ms"]
         self.unanswered: int = report["unanswered"]
 
@@ -70,6 +66,16 @@ class Resolving:
     def unanswered_ratio(self) -> float:
         """The share of the questions that had no answer."""
         return self.unanswered / (self.unanswered + len(self.times_ms))
+
+
+def ask_gateway(lab: Lab, program: str, port: int, duration_s: float, what: str) -> dict[str, Any]:
+    """What a program on host1 says that asks the first gateway for so long. Raises MeasurementError where it fails."""
+    to = lab.sites[0].lan_address, str(port), str(duration_s), str(EXCHANGES)
+    done = lab.host1.run("python3", "-IS", "-c", program, *to, check=False, timeout=3 * duration_s + 15)
+    if done.code != 0:
+        raise error_class(done.code)(f"the gateway's {what} failed: {done.stderr.strip()[-200:]}")
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
 @contextmanager

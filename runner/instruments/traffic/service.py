@@ -3,7 +3,6 @@ load."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -22,13 +21,11 @@ from runner.instruments.tools.counters import arrived_bytes
 from runner.instruments.traffic import resolver
 from runner.instruments.traffic.idle import percentiles
 from runner.instruments.traffic.loaded import (
-    EXCHANGES,
     check_load,
     streaming,
 )
-from runner.instruments.traffic.resolver import Resolving, answering
+from runner.instruments.traffic.resolver import Resolving, answering, ask_gateway
 from runner.lab.node import Process, wait_until
-from runner.lab.node.probing import error_class
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 
@@ -74,11 +71,7 @@ class Asking:
     """Exchanges with the service, one after another: how long each took, ms, and how many there were in a second."""
 
     def __init__(self, lab: Lab, duration_s: float) -> None:
-        to = lab.sites[0].lan_address, str(PORT), str(duration_s), str(EXCHANGES)
-        done = lab.host1.run("python3", "-IS", "-c", PROGRAM, *to, check=False, timeout=3 * duration_s + 15)
-        if done.code != 0:
-            raise error_class(done.code)(f"the gateway's service failed: {done.stderr.strip()[-200:]}")
-        report = json.loads(done.stdout)
+        report = ask_gateway(lab, PROGRAM, PORT, duration_s, "service")
         self.times_ms: list[float] = report["times_ms"]
         self.per_s: float = len(self.times_ms) / report["seconds"]
 

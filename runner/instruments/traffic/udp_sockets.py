@@ -17,11 +17,11 @@ from runner.data.trials import Trial
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Instrument, Measuring
 from runner.instruments.result import Measured, measurement
+from runner.instruments.tools.between import Talker, talking
 from runner.instruments.tools.fragments import IP_UDP_BYTES, may_fragment
-from runner.instruments.tools.generator import Load, Worker
+from runner.instruments.tools.generator import Load
 from runner.instruments.tools.searched import Played, Trials, run_search, search_detail, with_drops
 from runner.instruments.traffic.udp import Udp, granted_bytes
-from runner.lab.node.probing import probe
 from runner.lab.shape.site_to_site import Lab
 from runner.search import Loss
 from runner.search.settings import UdpSearch
@@ -49,8 +49,8 @@ class Datagrams:
 class Programs:
     """A program on host1 that sends datagrams to one on host2, each from or to a socket with a buffer of its own."""
 
-    sender: Worker
-    sink: Worker
+    sender: Talker
+    sink: Talker
     address: str
     send_buffer_bytes: int
     ports: Iterator[int] = field(default_factory=lambda: cycle(PORTS))
@@ -75,14 +75,11 @@ class Programs:
 def sending(lab: Lab, address: str, send_buffer_bytes: int, receive_buffer_bytes: int) -> Iterator[Programs]:
     """The two programs, which end with the block. Raises MeasurementError where one does not work."""
     with ExitStack() as stack:
-        workers = {}
-        for node, name, argv in (
-            (lab.host2, "sink", (str(receive_buffer_bytes),)),
-            (lab.host1, "generate", ()),
-        ):
-            workers[name] = Worker(node, name, stack.enter_context(probe(node, name, *argv, ready="ready")))
-            stack.callback(workers[name].end)
-        yield Programs(workers["generate"], workers["sink"], address, send_buffer_bytes)
+        sink = stack.enter_context(talking(lab.host2, "sink", str(receive_buffer_bytes), ready="ready"))
+        stack.callback(sink.end)
+        sender = stack.enter_context(talking(lab.host1, "generate", ready="ready"))
+        stack.callback(sender.end)
+        yield Programs(sender, sink, address, send_buffer_bytes)
 
 
 class UdpSockets(Instrument):

@@ -18,7 +18,7 @@ from runner.catalogue import instruments, load_vpn
 from runner.data.trials import Evidence, Proof
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, Whole
-from runner.instruments.tools import beside, generator, limits, visits
+from runner.instruments.tools import between, generator, limits, visits
 from runner.instruments.tools.beside import Delays, StampedSender
 from runner.instruments.tools.cost import Spent
 from runner.instruments.tools.generator import Arrived, Generator, Load
@@ -81,7 +81,7 @@ def open_(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         finally:
             found[name] -= 1
 
-    for module in (visits, generator, beside, udp_sockets):
+    for module in (visits, between):
         monkeypatch.setattr(module, "probe", probe)
     monkeypatch.setattr(visits, "ask_probe", answer)
     for name, value in {
