@@ -152,6 +152,14 @@ def start_services(lab: Lab) -> None:
     wait_until(listening, "the far host's servers listening")
 
 
+def put_files(node: Node, vpn: Vpn, files: Mapping[str, str]) -> None:
+    """Put the VPN's software onto the node, where it brings any, and then these files."""
+    if vpn.brings_software:
+        equip(node, vpn)
+    for path, text in files.items():
+        node.write(path, text)
+
+
 def equip(node: Node, vpn: Vpn) -> Unsupported | None:
     """Are the VPN's tools on the node? Where they are missing, or of another version, and the VPN has a layer, it is
     unpacked there. A build then takes its place."""
@@ -217,11 +225,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     sites = lab.sites
     prepare_beside(lab, vpn, params, secrets)
     for site in sites:
-        if vpn.brings_software:
-            equip(lab.gateway(site), vpn)
-        peers = peers_of(site, sites)
-        for path, text in vpn.render(site, peers, params, secrets).items():
-            lab.gateway(site).write(path, text)
+        put_files(lab.gateway(site), vpn, vpn.render(site, peers_of(site, sites), params, secrets))
 
     address = entry(vpn, sites)
     ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", address, str(ANSWER_PORT), str(UP_WITHIN_S))
@@ -294,10 +298,7 @@ def prepare_beside(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> None
     for process in node.background:
         process.stop()
     node.background.clear()
-    if vpn.brings_software:
-        equip(node, vpn)
-    for path, text in vpn.render_beside(me, lab.sites, params, secrets).items():
-        node.write(path, text)
+    put_files(node, vpn, vpn.render_beside(me, lab.sites, params, secrets))
 
 
 def start_beside(lab: Lab, vpn: Vpn, params: Params) -> None:

@@ -27,7 +27,7 @@ from runner.instruments.tools.cost import own_cpu_s, pss_bytes
 from runner.lab.node import PATIENCE, LabNode, wait_until
 from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import Lab, batch
-from runner.tunnel.bring_up import Bench, equip, prepare_beside, start_beside
+from runner.tunnel.bring_up import Bench, prepare_beside, put_files, start_beside
 from runner.vpn.plugin import Secrets, Vpn
 
 ASK_S = 0.2
@@ -92,11 +92,8 @@ def prepare(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> None:
     *spokes, hub = lab.sites
     prepare_beside(lab, vpn, params, secrets)
     for site in lab.sites:
-        gateway = lab.gateway(site)
-        if vpn.brings_software:
-            equip(gateway, vpn)
-        for path, text in vpn.render(site, spokes if site is hub else [hub], params, secrets).items():
-            gateway.write(path, text)
+        files = vpn.render(site, spokes if site is hub else [hub], params, secrets)
+        put_files(lab.gateway(site), vpn, files)
 
 
 def asking(lab: Lab, spokes: Sequence[Site], hub: Site) -> None:

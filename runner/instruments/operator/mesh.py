@@ -33,7 +33,7 @@ from runner.lab.shape.site import Site, peers_of
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.shape.topologies import Port, Topology
 from runner.papers.tables import AT, SIZES, printed_tables
-from runner.tunnel.bring_up import Bench, equip, prepare_beside, start_beside
+from runner.tunnel.bring_up import Bench, prepare_beside, put_files, start_beside
 from runner.tunnel.proof import ANSWER_PORT
 from runner.vpn.plugin import Secrets, Vpn
 
@@ -131,12 +131,8 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> Size:
     text: dict[str, str] = {}
     prepare_beside(lab, vpn, params, secrets)
     for site in lab.sites:
-        gateway, peers = lab.gateway(site), peers_of(site, lab.sites)
-        if vpn.brings_software:
-            equip(gateway, vpn)
-        text = vpn.render(site, peers, params, secrets)
-        for path, content in text.items():
-            gateway.write(path, content)
+        gateway, text = lab.gateway(site), vpn.render(site, peers_of(site, lab.sites), params, secrets)
+        put_files(gateway, vpn, text)
         for name in ("answer", "everyone"):
             gateway.write(f"{probes.FOLDER}/{name}.py", probes.source(name), mode=0o644)
         gateway.spawn("python3", "-IS", f"{probes.FOLDER}/answer.py", str(ANSWER_PORT), log="mesh-answer")

@@ -33,7 +33,7 @@ from runner.lab.node.iproute import interface
 from runner.lab.node.probing import probe
 from runner.lab.shape.site import Site, peers_of
 from runner.lab.shape.site_to_site import Lab
-from runner.tunnel.bring_up import Bench, equip, prepare_beside, start_beside
+from runner.tunnel.bring_up import Bench, prepare_beside, put_files, start_beside
 from runner.tunnel.proof import ANSWER_PORT, has_answer
 from runner.vpn.plugin import Secrets, Vpn, entry
 
@@ -107,11 +107,8 @@ def attempt(
     # A coordinator does not tell a stranger of the other gateway: it is the one that hears and refuses.
     watched, strange = lab.nodes[vpn.beside or other.name], lab.gateway(impostor)
     for site in lab.sites:
-        if vpn.brings_software:
-            equip(lab.gateway(site), vpn)
-        peers = peers_of(site, lab.sites)
-        for path, text in vpn.render(site, peers, params, keys[site.name]).items():
-            lab.gateway(site).write(path, text)
+        files = vpn.render(site, peers_of(site, lab.sites), params, keys[site.name])
+        put_files(lab.gateway(site), vpn, files)
     with (
         probe(watched, "tap", interface(watched, other.wan_interface), ready="tapping") as process,
         probe(strange, "tap", interface(strange, impostor.wan_interface), ready="tapping") as strange_process,

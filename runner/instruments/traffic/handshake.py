@@ -28,7 +28,7 @@ from runner.lab.node.iproute import interface
 from runner.lab.readings.path import HEADERS_BYTES
 from runner.lab.shape.site import ip_version, peers_of
 from runner.lab.shape.site_to_site import Lab
-from runner.tunnel.bring_up import UP_WITHIN_S, Bench, equip, start
+from runner.tunnel.bring_up import UP_WITHIN_S, Bench, put_files, start
 from runner.tunnel.proof import ANSWER_PORT, has_answer
 from runner.vpn.plugin import Secrets, Vpn, entry
 
@@ -184,11 +184,7 @@ def obstruct(lab: Lab, obstacles: Obstacles) -> dict[str, object]:
 def try_to_start(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> bool:
     """Write the VPN's files on every gateway and start it. Returns whether that succeeded."""
     for site in lab.sites:
-        gateway = lab.gateway(site)
-        if vpn.brings_software:
-            equip(gateway, vpn)
-        for path, text in vpn.render(site, peers_of(site, lab.sites), params, secrets).items():
-            gateway.write(path, text)
+        put_files(lab.gateway(site), vpn, vpn.render(site, peers_of(site, lab.sites), params, secrets))
     try:
         start(lab, vpn, params)
     except (TimeoutError, CommandError):
