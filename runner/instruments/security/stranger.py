@@ -31,7 +31,6 @@ from runner.instruments.security.vantage import (
 )
 from runner.lab.node import LabNode
 from runner.lab.node.iproute import interface
-from runner.lab.probes.relay import checksum
 
 KEPT = range(32, -1, -4)  # bytes of a captured packet that a forged one begins with
 IPIP, GRE, UDP, TCP = 4, 47, 17, 6
@@ -210,6 +209,15 @@ def build_frame(ethernet: bytes, protocol: int, source: bytes, destination: byte
         content = content[:6] + (checksum(pseudo + content) or 0xFFFF).to_bytes(2, "big") + content[8:]
     header = struct.pack("!IHBB", 6 << 28, len(content), protocol, 64)
     return ethernet + header + source + destination + content
+
+
+def checksum(data: bytes) -> int:
+    """RFC 1071."""
+    data += b"\0" * (len(data) % 2)
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
 
 
 def packet(protocol: int, source: bytes, destination: bytes, content: bytes) -> bytes:
