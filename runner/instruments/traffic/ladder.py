@@ -14,7 +14,7 @@ from typing import Any
 
 from runner.data.errors import CommandError, InstrumentError, MeasurementError, Unsupported
 from runner.data.levels import Levels
-from runner.data.metric import Metric
+from runner.data.metric import bit_rate
 from runner.data.slices import FOREIGN, at_rate
 from runner.data.trials import Value
 from runner.design.profile import Profile
@@ -310,11 +310,9 @@ class Ladder(Instrument):
         "line_bps": Levels(("100000000",), (100_000, 10**11)),
     }
     metrics = (
-        Metric(
+        bit_rate(
             name="ladder_rate",
             title="Highest rate of the ladder",
-            unit="bit/s",
-            better="higher",
             definition="Rates of 10, 30, 100, 300, 1000 and 3000 Mbit/s of payload (with the factor line_bps: 0.1, "
             "0.5, 0.8, 1 and 1.25 times 93 % of that line) are offered for a quarter of a second each, as one paced "
             "TCP stream or as datagrams (factor carried), until one is not carried: less than 95 % of it comes "
@@ -341,7 +339,7 @@ class Ladder(Instrument):
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
         so_far: SoFar = asked.memory.setdefault(MEMORY, SoFar())
-        climb, started, go, highest = Climb(bench, asked, so_far), time.monotonic(), Go.ON, list[float]()
+        climb, go, highest = Climb(bench, asked, so_far), Go.ON, list[float]()
         if climb.datagrams:
             length = asked.profile.udp_payload_bytes + headers_bytes(bench.address)
             climb.fragment = may_fragment(bench, {"fragmentation": asked.profile.fragmentation}, length)
@@ -353,7 +351,7 @@ class Ladder(Instrument):
             go = yield found
             if not asked.profile.rounds or (so_far.visits >= FEWEST and not so_far.highest_bps):
                 break
-        return Measured([value(highest, so_far)], time.monotonic() - started)
+        return Measured([value(highest, so_far)])
 
 
 def value(highest_bps: list[float], so_far: SoFar) -> Value:
