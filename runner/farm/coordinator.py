@@ -1,6 +1,6 @@
 """Decides which machine measures which block: a free machine gets the next one, and a block that broke goes elsewhere.
 
-Nothing here knows of Dask: `Workers` carry the jobs and the answers.
+Nothing here knows of Dask: `Workers` carry the jobs and the answers. Why Dask does not decide: decision 0115.
 """
 
 from __future__ import annotations
