@@ -191,8 +191,7 @@ class Coordinator:
             self.choose([introduction.machine for _, introduction in met])
             self.choose = None
         for hand, introduction in met:
-            if hand.name not in self.left_out:
-                self._admit_one(hand, introduction)
+            self._admit_one(hand, introduction)
 
     def _admit_one(self, hand: _Hand, introduction: Introduction) -> None:
         """Admit or refuse a machine. A second worker of one, such as the new one after a restart, waits until the
@@ -208,6 +207,8 @@ class Coordinator:
             self._twins.discard(hand.address)
             self.note(hand.address, "")
         hand.introduction = None
+        if hand.name in self.left_out:
+            return
         if why := self.admit(hand.name, introduction.machine, introduction.images):
             self._leave_out(hand.name, why)
             self.say(f"{hand.name} is refused: {why}")
