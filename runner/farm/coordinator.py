@@ -251,14 +251,11 @@ class Coordinator:
         elsewhere = set[int]().union(*(other.has for other in others if other.has))
         # Where kinds share the blocks, only one of the same kind can try it.
         names = {other.name for other in others if other.admitted and (self.shared is None or other.kind == hand.kind)}
+        tried = self._broke_on.get
         own = (number for number in self.todo if number in hand.has)
-        free = (number for number in self.todo if number not in elsewhere and hand.name not in self._tried(number))
-        last = (number for number in self.todo if number not in elsewhere and names.issubset(self._tried(number)))
+        free = (number for number in self.todo if number not in elsewhere and hand.name not in tried(number, ()))
+        last = (number for number in self.todo if number not in elsewhere and names.issubset(tried(number, ())))
         return next(chain(own if hand.has else (), free, last), None)
-
-    def _tried(self, number: int) -> Sequence[str]:
-        """The machines on which this block broke."""
-        return self._broke_on.get(number, ())
 
     def _hear(self, answer: JobResult) -> None:
         hand = next((hand for hand in self._hands.values() if hand.job == answer.job), None)
