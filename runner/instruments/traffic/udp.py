@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from runner.data.errors import CannotRunHere, MeasurementError, Unsupported
+from runner.data.errors import MeasurementError, Unsupported
 from runner.data.levels import BY_PROFILE, Levels
 from runner.data.metric import bit_rate, time_ms
 from runner.data.remarks import Remark, breakdown
@@ -24,7 +24,7 @@ from runner.instruments.traffic.tcp import pilot_bps
 from runner.instruments.traffic.udp_rounds import LOOK_S, udp_in_rounds
 from runner.lab.node import Node
 from runner.lab.shape.site_to_site import Lab
-from runner.search import Engine, Loss, SearchResult, mlr
+from runner.search import Engine, Loss, SearchResult
 from runner.search.settings import LOSS_RATIO, UdpSearch
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
@@ -144,7 +144,7 @@ OFFERED = {
 
 
 # Searches that go on without a break; --set search=… chooses one, where a study is to be repeated.
-ENGINES: tuple[Engine, ...] = ("bayes", "binary", "scan", "rfc2544", "mlrsearch")
+ENGINES: tuple[Engine, ...] = ("bayes", "binary", "scan", "rfc2544")
 
 
 # The thesis' search in half a minute, to set the generator beside iperf3: three trials of a second at each rate.
@@ -222,11 +222,6 @@ class Udp(Instrument):
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         if no := super().refuses(lab, vpn, params):
             return no
-        if params.get("search") == "mlrsearch":
-            try:
-                mlr.load()
-            except CannotRunHere as lack:
-                return Unsupported(str(lack))
         if "search" in params and (offered := sorted(OFFERED.keys() & params.keys())):
             return Unsupported(
                 f"a search by {params['search']} offers iperf3's datagrams, without {', '.join(offered)}"
