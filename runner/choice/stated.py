@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from runner.data.errors import UsageError, require_known
 from runner.data.files import from_toml, read_text
 from runner.data.named import MUSTS, TRAFFICS, USUAL, Must
 from runner.data.needs import Needs
 from runner.data.numbers import number, rate_bps
+from runner.data.options import NeedsOptions, joined
 
 # As a user names them -> as they are kept.
 NEEDS = {
@@ -22,26 +23,14 @@ LONGEST_RTT_MS = 1e5
 MOST_CORES = 4096
 
 
-class Given(NamedTuple):
-    """The options of a command, as they were typed; empty where they were not."""
-
-    needs: Path | None = None
-    line: str = ""
-    path_rtt: str = ""
-    path_loss: str = ""
-    traffic: str = ""
-    cores: str = ""
-    must: str = ""
-
-
-def stated(options: Given, before: Needs | None = None) -> Needs:
+def stated(options: NeedsOptions, before: Needs | None = None) -> Needs:
     """The needs of the file, over them those of the options; what neither says is as ``before``. Raises UsageError."""
     given = _of_file(options.needs) if options.needs else {}
     names = {key: f"--{key.replace('_', '-')}" for key in KEYS}
     if options.needs:
         names |= {key: f"{key} in {options.needs}" for key in given}
     for key in KEYS:
-        if text := getattr(options, key):
+        if text := joined(options.must) if key == "must" else getattr(options, key):
             given[key], names[key] = text, f"--{key.replace('_', '-')}"
     return _read(given, names, before or Needs())
 

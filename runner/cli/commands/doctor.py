@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated
 
 import typer
 
@@ -10,8 +11,9 @@ from runner.cli import options
 from runner.data.errors import require_known
 from runner.data.guest import inside
 from runner.data.named import HOST
+from runner.data.options import joined
 from runner.data.streams import document
-from runner.lab.names import DEFAULT_IMAGE, image_names
+from runner.lab.names import DEFAULT_IMAGE, image_names, kernel_names
 
 MARKS = {"ok": ("ok", "green"), "warning": ("unsupported", "yellow"), "error": ("missing", "red")}
 
@@ -19,11 +21,20 @@ MARKS = {"ok": ("ok", "green"), "warning": ("unsupported", "yellow"), "error": (
 def doctor(
     image: options.ImageName = DEFAULT_IMAGE,
     lab: options.LabSpec = "netns",
-    kernel: options.KernelName = HOST,
-    vpns: options.AskedVpns = None,
+    kernel: Annotated[
+        str, typer.Option("--kernel", metavar="NAME", help=f"ask this kernel: {', '.join(kernel_names())}")
+    ] = HOST,
+    vpns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--vpn", metavar="A,B", help="ask only these VPNs; a file of your own: ./mine.py. Default: all VPNs"
+        ),
+    ] = None,
     max_rate: options.MaxRate = "",
     uplink: options.UplinkName = "",
-    only_machine: options.OnlyMachine = False,
+    only_machine: Annotated[
+        bool, typer.Option("--machine", help="look at this machine only; start no lab, ask no VPN")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Check which VPNs this machine can run.
@@ -48,9 +59,7 @@ def doctor(
     require_known("image", image, image_names())
     if under and not inside():
         raise typer.Exit(this_command_under(under, image, options.tell))
-    checks = (
-        this_machine() if only_machine else examine(image, lab, options.joined(vpns), max_rate, options.tell, uplink)
-    )
+    checks = this_machine() if only_machine else examine(image, lab, joined(vpns), max_rate, options.tell, uplink)
     if as_json:
         document(json.dumps([vars(check) for check in checks], indent=1) + "\n")
     else:

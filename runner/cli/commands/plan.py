@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-import typer
+from typing import Annotated
 
 from runner.cli import options
+from runner.data.options import NeedsOptions, RunOptions
+
+# What is not about how much is measured.
+NOT_PLANNED = ("kernel", "rest", "install", "image", "retry_failed", "strict")
+OF_FARM = ("farm", "farm_equal", "farm_timeout", "farm_insecure")
 
 
 def plan(
-    context: typer.Context,
+    *,
     experiments: options.Experiments,
-    vpns: options.Vpns = None,
-    builds: options.Builds = None,
-    instruments: options.Instruments = None,
-    question: options.QuestionName = "",
-    levels: options.Levels = None,
-    profile: options.ProfileName = "quick",
-    repetitions: options.Reps = None,
-    duration_s: options.Duration = None,
-    rounds: options.Rounds = None,
-    slice_s: options.SliceLength = None,
-    lab: options.LabSpec = "netns",
-    seed: options.Seed = 1,
-    gateway_images: options.Gateways = "",
-    out: options.OutDir = None,
-    deadline: options.Deadline = "",
-    until_significant: options.UntilSignificant = None,
-    weights: options.Weights = "",
-    max_rate: options.MaxRate = "",
-    between: options.Between = "",
-    search_rates: options.SearchRates = "",
-    needs: options.NeedsFile = None,
-    line: options.Line = "",
-    path_rtt: options.PathRtt = "",
-    path_loss: options.PathLoss = "",
-    traffic: options.TrafficName = "",
-    cores: options.Cores = "",
-    must: options.MustHaves = None,
+    given: Annotated[RunOptions, *NOT_PLANNED, *OF_FARM],
+    needs: NeedsOptions,
     as_json: options.Json = False,
 ) -> None:
     """Print the trials of a run and how long they would take. Nothing is measured.
@@ -48,4 +28,4 @@ def plan(
     from runner.cli.planned import show
     from runner.sweep.request import resolve
 
-    show(resolve(options.asked_for(context)), as_json)
+    show(resolve(options.asked_for(experiments, given, needs)), as_json)

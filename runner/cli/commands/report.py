@@ -14,6 +14,7 @@ from runner.cli.folders import runs_in
 from runner.cli.reading import of_kinds, report_of, reports_of
 from runner.data.errors import UsageError, require_known
 from runner.data.extras import pip_install
+from runner.data.options import NeedsOptions
 from runner.data.streams import document, standard_output
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ FINDINGS = ("findings", "findings-plot")
 
 
 def report(
-    context: typer.Context,
+    *,
     folders: Annotated[
         list[Path], typer.Argument(metavar="DIR", help="run folders of one lab, or one folder that holds several runs")
     ],
@@ -34,13 +35,7 @@ def report(
         str, typer.Option("--configuration", metavar="NAME", help="rank only comparable or recommended; default: both")
     ] = "",
     margin: options.Margin = "",
-    needs: options.NeedsFile = None,
-    line: options.Line = "",
-    path_rtt: options.PathRtt = "",
-    path_loss: options.PathLoss = "",
-    traffic: options.TrafficName = "",
-    cores: options.Cores = "",
-    must: options.MustHaves = None,
+    needs: NeedsOptions,
     form: Annotated[
         str,
         typer.Option(
@@ -62,10 +57,11 @@ def report(
     holds no run is passed over.
     """
     options.begin("vpneval reads the run and makes the report.")
+    from runner.choice.stated import stated
     from runner.report.forms.registry import FORMS
 
     one_report = {"pdf", *(name for name, other in FORMS.items() if other.one_report)}
-    stating = partial(options.needs_of, context)
+    stating = partial(stated, needs)
     made_of = partial(
         report_of, weights=weights, configuration=configuration, margin=margin, needs=stating, question=question
     )
