@@ -18,6 +18,8 @@ from runner.data.options import RunOptions, options_of
 from runner.data.trials import Invocation, Run
 
 OPTIONS = options_of(RunOptions)
+FIRST = ("lab", "kernel")  # in a command line: where it runs; what it is about; how long, and where to
+LAST = ("repetitions", "seed", "weights", "out", "deadline_s", "retry_failed", "until_significant")
 REPEATED = ("instruments", "builds")  # paths may have commas
 OTHER_SWITCHES = ("--quiet", "--full", "--json", "--no-color")
 
@@ -37,11 +39,11 @@ def _now() -> str:
 
 
 def words(asked: AskedRun) -> list[str]:
-    """The words behind ``vpneval run`` that ask for this, without what is usual: first where it runs."""
+    """The words behind ``vpneval run`` that ask for this, without what is usual."""
     farm = asked.farm or AskedFarm(address="")
     values = dict(asked) | {"farm": farm.address} | {f"farm_{name}": value for name, value in farm if name != "address"}
     found = [*asked.experiments]
-    for name in dict.fromkeys(["lab", "kernel", *OPTIONS]):
+    for name in (*FIRST, *(name for name in OPTIONS if name not in (*FIRST, *LAST)), *LAST):
         value, flag = values.get(name), OPTIONS[name].flag
         if value in (None, (), getattr(RunOptions, name)):
             continue

@@ -83,7 +83,7 @@ def test_it_goes_on_as_the_run_was_asked_for(
     assert now.asked.weights == "tcp"
     assert words(now.asked) == [
         *("transport", "cipher", "--vpn", "openvpn,wireguard_go", "--set", "cipher=aes-128-cbc", "--seed", "7"),
-        *("--out", "results/mine", "--deadline", "90s", "--until-significant", "--weights", "tcp"),
+        *("--weights", "tcp", "--out", "results/mine", "--deadline", "90s", "--until-significant"),
     ]
 
 
