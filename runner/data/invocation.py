@@ -20,15 +20,8 @@ from runner.data.trials import Invocation, Run
 OPTIONS = options_of(RunOptions)
 FIRST = ("lab", "kernel")  # in a command line: where it runs; what it is about; how long, and where to
 LAST = [
-    "repetitions",
-    "seed",
-    "image",
-    "gateway_images",
-    "weights",
-    "out",
-    "deadline_s",
-    "retry_failed",
-    "until_significant",
+    *("repetitions", "seed", "image", "gateway_images", "weights"),
+    *("out", "deadline_s", "retry_failed", "until_significant"),
 ]
 REPEATED = ("instruments", "builds")  # paths may have commas
 OTHER_SWITCHES = ("--quiet", "--full", "--json", "--no-color")

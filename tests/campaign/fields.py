@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from runner.cli import measuring
+from runner.cli.commands.run import work as measuring
 from runner.cli.ending import Shown, report_on
 from runner.data.store import open_store
 from runner.lab.places import rootless

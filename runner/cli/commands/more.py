@@ -45,7 +45,7 @@ def more(
     options.begin("vpneval reads the run.")
     from runner.catalogue import load_run
     from runner.choice.stated import stated
-    from runner.cli.measuring import measure
+    from runner.cli.commands.run.work import measure
     from runner.data.invocation import asked_of
     from runner.data.numbers import seconds
     from runner.data.store import is_being_written

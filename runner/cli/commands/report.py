@@ -121,7 +121,7 @@ def _print_findings(reports: list[Report], form: str) -> None:
     """results/papers/findings.md, or its picture."""
     from questions.papers.page import findings_text, lettered, rows_of
     from questions.papers.plot import published_against_measured
-    from runner.cli.planned import expected
+    from runner.cli.commands.plan.work import expected
     from runner.report.plots.vega import svg
 
     if form == "findings":

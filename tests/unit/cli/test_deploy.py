@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_vpn, vpn_names
-from runner.cli.deployed import readable, real_sites
+from runner.cli.commands.recipe.work import readable, real_sites
 from runner.data.errors import UsageError
 from runner.lab.places.sites import read_sites
 from runner.lab.shape.site_to_site import SITES as TEST_SITES

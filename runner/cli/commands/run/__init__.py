@@ -17,7 +17,7 @@ def run(*, experiments: options.Experiments, given: RunOptions, needs: NeedsOpti
     """Measure, and print the report. The same --out again continues the run: it measures only what is missing."""
     if not shown.quiet and not inside():
         options.tell("vpneval reads the plugins and checks the command line.")
-    from runner.cli.measuring import measure
+    from runner.cli.commands.run.work import measure
     from runner.data.trust import note
     from runner.lab import kernels
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from runner.catalogue import digest_of, load_run, read_run
+from runner.cli.commands.tunnel.work import Tunnel, begin, name_to_load, with_keys, write
 from runner.cli.options import tell
-from runner.cli.tunnels import Tunnel, begin, name_to_load, with_keys, write
 from runner.data.errors import UsageError, require_known
 from runner.data.files import short
 from runner.data.levels import UPLINK, Params, tunnel_levels

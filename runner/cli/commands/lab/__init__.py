@@ -29,7 +29,7 @@ def lab_shell(
     """Open a shell on a node of a new lab in which the VPN is up. The lab is removed when the shell ends."""
     options.begin(f"vpneval starts a lab and brings {vpn} up in it.")
     from runner.catalogue import load_vpn
-    from runner.cli.shell import one_tunnel, shell
+    from runner.cli.commands.lab.work import one_tunnel, shell
     from runner.lab.places import check_uplinks, rootless
     from runner.sweep.request import site_limits
 

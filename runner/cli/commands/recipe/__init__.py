@@ -46,8 +46,8 @@ def recipe(
     vpn = vpn or _named(needs, of_run)
     options.begin(f"vpneval reads the plugin {vpn}.")
     from runner.catalogue import load_vpn
-    from runner.cli.deployed import deploy, measured, mtu_to_set, readable, unanswered_mtu, uplink_of
-    from runner.cli.shell import one_tunnel
+    from runner.cli.commands.lab.work import one_tunnel
+    from runner.cli.commands.recipe.work import deploy, measured, mtu_to_set, readable, unanswered_mtu, uplink_of
 
     plugin = load_vpn(vpn)
     params, versions, path_mtu = (

@@ -25,7 +25,7 @@ def plan(
     takes.
     """
     options.begin("vpneval plans the trials.")
-    from runner.cli.planned import show
+    from runner.cli.commands.plan.work import show
     from runner.sweep.request import resolve
 
     show(resolve(options.asked_for(experiments, given, needs)), as_json)
