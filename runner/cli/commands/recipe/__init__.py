@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -47,28 +46,21 @@ def recipe(
     options.begin(f"vpneval reads the plugin {vpn}.")
     from runner.catalogue import load_vpn
     from runner.cli.commands.lab.work import one_tunnel
-    from runner.cli.commands.recipe.work import deploy, measured, mtu_to_set, readable, unanswered_mtu, uplink_of
+    from runner.cli.commands.recipe.work import Measured, measured, tunnel_page, uplink_of
 
     plugin = load_vpn(vpn)
-    params, versions, path_mtu = (
-        one_tunnel(plugin, joined(levels), plugin.recommended, ["inner"]),
-        dict[str, str](),
-        None,
-    )
+    params, run = one_tunnel(plugin, joined(levels), plugin.recommended, ["inner"]), Measured()
     inner = {factor: params.pop(factor) for factor in ("inner",) if factor in params}
-    to_set: Mapping[str, int] = {}
     if of_run is not None:
         asked = params if len(joined(levels).split(",")) > len(inner) else None
-        params, versions = measured(of_run, plugin, asked if levels else None, options.tell)
-        path_mtu, to_set = unanswered_mtu(of_run), mtu_to_set(of_run, plugin)
+        params, run = measured(of_run, plugin, asked if levels else None, options.tell)
         uplink = uplink or uplink_of(of_run) * bool(site)
     if uplink and site is None:
         raise UsageError("--uplink is a line of an inventory: give --site SITES.toml, too")
     sites = (site, uplink) if site else None
-    params |= inner
-    if folder is not None:
-        return deploy(plugin, params, sites, folder, days, versions, options.tell, path_mtu, to_set)
-    document(readable(plugin, params, sites, days, versions, options.tell, path_mtu, to_set))
+    text = tunnel_page(plugin, params | inner, sites, days, options.tell, run, folder)
+    if folder is None:
+        document(text)
 
 
 def _named(needs: NeedsOptions, of_run: Path | None) -> str:
