@@ -6,7 +6,7 @@ It imports little, so that ``--help`` answers at once.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
 from functools import wraps
@@ -18,6 +18,7 @@ import typer
 from runner.data.errors import UsageError
 from runner.data.files import is_there
 from runner.data.guest import inside
+from runner.data.named import MUSTS, TRAFFICS
 from runner.data.options import NeedsOptions, RunOptions, option, options_of
 from runner.data.streams import standard_error
 from runner.lab.names import LAB_FORMS, image_names, kernel_names
@@ -51,10 +52,58 @@ class Shown:
             tell(text)
 
 
+def complete(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """What completes a value that is a name of these, or several with commas between them."""
+
+    def completions(incomplete: str) -> list[str]:
+        before, comma, begun = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in names() if name.startswith(begun)]
+
+    return completions
+
+
+def vpn_names() -> list[str]:
+    """The VPNs, loaded where a shell asks for them."""
+    from runner.catalogue import vpn_names
+
+    return vpn_names()
+
+
+def experiment_names() -> list[str]:
+    """The experiments, and the names that stand for several."""
+    from runner.catalogue import GROUPS, experiment_names
+
+    return [*experiment_names(), *GROUPS]
+
+
+def factor_levels() -> list[str]:
+    """What ``--set`` takes: each named level of each factor."""
+    from runner.catalogue import factors
+
+    return [f"{factor}={level}" for factor, levels in factors().items() for level in levels.named]
+
+
+complete_vpns = complete(vpn_names)
+COMPLETIONS: Mapping[str, Callable[[], Iterable[str]]] = {
+    "vpns": vpn_names,
+    "levels": factor_levels,
+    "profile": lambda: PROFILE_NAMES.split(", "),
+    "image": image_names,
+    "kernel": kernel_names,
+    "traffic": lambda: TRAFFICS,
+    "must": lambda: MUSTS,
+}
+
+
 def typed(name: str, group: type = RunOptions) -> Any:
     """The option of a group for a command that takes it alone."""
     known = options_of(group)[name]
-    return typer.Option(known.flag, metavar=known.metavar or None, help=known.help.format(**NAMES))
+    return typer.Option(
+        known.flag,
+        metavar=known.metavar or None,
+        help=known.help.format(**NAMES),
+        autocompletion=complete(COMPLETIONS[name]) if name in COMPLETIONS else None,
+    )
 
 
 Levels = Annotated[list[str] | None, typed("levels")]
@@ -71,12 +120,19 @@ Json = Annotated[bool, typed("as_json", Shown)]
 Experiments = Annotated[
     list[str],
     typer.Argument(
-        metavar="EXPERIMENT", help="names from `vpneval list experiments`, or a file of your own: ./mine.py"
+        metavar="EXPERIMENT",
+        help="names from `vpneval list experiments`, or a file of your own: ./mine.py",
+        autocompletion=complete(experiment_names),
     ),
 ]
 TunnelLevels = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="FACTOR=LEVEL,…", help="levels of the tunnel; `vpneval list factors` names them"),
+    typer.Option(
+        "--set",
+        metavar="FACTOR=LEVEL,…",
+        help="levels of the tunnel; `vpneval list factors` names them",
+        autocompletion=complete(factor_levels),
+    ),
 ]
 UplinkName = Annotated[
     str, typer.Option("--uplink", metavar="NAME", help="site lab: this one of the lines that its inventory names")

@@ -34,11 +34,12 @@ def option(default: Any, written: str, help_text: str) -> Any:
 @cache
 def options_of(group: type) -> Mapping[str, Option]:
     """The options of a group, a dataclass: its fields that ``option`` has made."""
-    types = get_type_hints(group)
-    found = {one.name: one.metadata for one in fields(group) if one.metadata}
-    return {
-        name: Option(types[name], *each["written"].partition(" ")[::2], each["help"]) for name, each in found.items()
-    }
+    types, found = get_type_hints(group), dict[str, Option]()
+    for one in fields(group):
+        if one.metadata:
+            flag, _, metavar = one.metadata["written"].partition(" ")
+            found[one.name] = Option(types[one.name], flag, metavar, one.metadata["help"])
+    return found
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,10 @@ def doctor(
     vpns: Annotated[
         list[str] | None,
         typer.Option(
-            "--vpn", metavar="A,B", help="ask only these VPNs; a file of your own: ./mine.py. Default: all VPNs"
+            "--vpn",
+            metavar="A,B",
+            help="ask only these VPNs; a file of your own: ./mine.py. Default: all VPNs",
+            autocompletion=options.complete_vpns,
         ),
     ] = None,
     max_rate: options.MaxRate = "",

@@ -15,8 +15,14 @@ from runner.data.options import NeedsOptions
 
 def why(
     *,
-    a: Annotated[str, typer.Argument(metavar="VPN", help="the VPN that is compared")],
-    b: Annotated[str, typer.Argument(metavar="VPN", help="the VPN that it is compared with")],
+    a: Annotated[
+        str,
+        typer.Argument(metavar="VPN", help="the VPN that is compared", autocompletion=options.complete_vpns),
+    ],
+    b: Annotated[
+        str,
+        typer.Argument(metavar="VPN", help="the VPN that it is compared with", autocompletion=options.complete_vpns),
+    ],
     folder: Annotated[
         Path | None, typer.Argument(metavar="[DIR]", help="the run folder; default: the latest in results/")
     ] = None,

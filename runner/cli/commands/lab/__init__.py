@@ -15,7 +15,13 @@ from runner.lab.names import DEFAULT_IMAGE
 def lab_shell(
     node: Annotated[str, typer.Argument(metavar="NODE", help="host1, gw1, wan, gw2 or host2")],
     vpn: Annotated[
-        str, typer.Option("--vpn", metavar="NAME", help="bring this VPN up first; a file of your own: ./mine.py")
+        str,
+        typer.Option(
+            "--vpn",
+            metavar="NAME",
+            help="bring this VPN up first; a file of your own: ./mine.py",
+            autocompletion=options.complete_vpns,
+        ),
     ] = "none",
     levels: options.TunnelLevels = None,
     image: options.ImageName = DEFAULT_IMAGE,

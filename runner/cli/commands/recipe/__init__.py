@@ -17,7 +17,12 @@ from runner.data.streams import document
 def recipe(
     *,
     vpn: Annotated[
-        str, typer.Argument(metavar="[VPN]", help="a name from `vpneval list`, or a file; default: what --run names")
+        str,
+        typer.Argument(
+            metavar="[VPN]",
+            help="a name from `vpneval list`, or a file; default: what --run names",
+            autocompletion=options.complete_vpns,
+        ),
     ] = "",
     levels: options.TunnelLevels = None,
     site: Annotated[
