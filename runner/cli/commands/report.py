@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runner.cli import options
-from runner.cli.folders import runs_in
+from runner.cli.folders import latest, runs_in
 from runner.cli.reading import of_kinds, report_of, reports_of
 from runner.data.errors import UsageError, require_known
 from runner.data.extras import pip_install
@@ -27,8 +27,12 @@ FINDINGS = ("findings", "findings-plot")
 def report(
     *,
     folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR", help="run folders of one lab, or one folder that holds several runs")
-    ],
+        list[Path] | None,
+        typer.Argument(
+            metavar="DIR",
+            help="run folders of one lab, or one folder that holds several runs; default: the latest in results/",
+        ),
+    ] = None,
     weights: options.Weights = "",
     question: options.QuestionName = "",
     configuration: Annotated[
@@ -66,6 +70,7 @@ def report(
         report_of, weights=weights, configuration=configuration, margin=margin, needs=stating, question=question
     )
     _check_form(form, across, write, [*FORMS])
+    folders = folders or [latest("report")]
     runs = runs_in(folders)
     only, together = runs[0] if len(runs) == 1 else None, set(runs) == set(folders)  # named one by one: one report
     if write:

@@ -44,7 +44,7 @@ def why(
     from runner.report.scale import above
     from runner.report.why import why_each
 
-    run, trials, lacks = load_told(one_run(folder) if folder else latest(a, b))
+    run, trials, lacks = load_told(one_run(folder) if folder else latest(f"why {a} {b}", a, b))
     for sentence in lacks:
         options.tell(f"Warning: {sentence}")
     run = run.model_copy(update={"needs": stated(needs, run.needs)})
