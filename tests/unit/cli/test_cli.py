@@ -14,9 +14,9 @@ import pytest
 
 from runner.catalogue import GROUPS, experiment_names, factors, load_vpn, metrics, version_names, vpn_names
 from runner.cli import options
-from runner.cli.listing import ABSENT
+from runner.cli.commands.list.work import ABSENT
+from runner.cli.commands.plan.work import expected, searches
 from runner.cli.main import main
-from runner.cli.planned import expected, searches
 from runner.data.errors import UsageError
 from runner.data.levels import LEVELS
 from runner.data.numbers import roughly, seconds
