@@ -83,6 +83,7 @@ class PaperLab:
     sites: tuple[Site, ...] = (GW1, GW2)
     shared_kernel: bool = True
     path: None = None
+    rtt_s: float = 0.0
     hosts_on_gateways: bool = False
     images: tuple[Any, ...] = ()
 

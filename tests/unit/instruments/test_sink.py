@@ -56,7 +56,7 @@ def test_what_was_read_and_what_the_socket_dropped_are_told_apart(buffer_bytes: 
         running.send_signal(19)
         burst(port, datagrams)
         running.send_signal(18)
-        tell(running, f"end {datagrams}")
+        tell(running, f"end {datagrams} 0")
         counts = json.loads(hear(running))
     assert counts["received"] + counts["dropped"] == datagrams
     assert (counts["dropped"] > 0) == drops
@@ -68,6 +68,6 @@ def test_a_lost_tail_ends_a_trial_and_what_comes_later_belongs_to_none() -> None
             tell(running, f"begin {port}")
             assert hear(running) == "counting"
             burst(port, 3)
-            tell(running, "end 5")
+            tell(running, "end 5 0")
             assert json.loads(hear(running)) == {"received": 3, "dropped": 0}
             burst(port, 7)
