@@ -110,8 +110,8 @@ def in_words(of_conclusion: Sequence[DecidingWay]) -> list[str]:
 
 def _way(name: str, mine: Rows, runs: Runs) -> DecidingWay:
     """What would decide a finding with these rows: by its nature where no run here does, else by its nearest run."""
-    experiment, declared = named(name)
-    asked = declared.run or AskedRun(experiments=[experiment])
+    declared = named(name)
+    asked = declared.run or AskedRun(experiments=[declared.experiment])
     if declared.no_run:
         return DecidingWay(declared.no_run, commands="; ".join(map(_command, declared.elsewhere)), here=False)
     able = standing(mine)

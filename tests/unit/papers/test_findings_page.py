@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import cache
 
 import pytest
@@ -17,8 +16,8 @@ from questions.papers.page import OLDER, findings_in, findings_text, lettered, r
 from questions.papers.plot import published_against_measured
 from runner.data.invocation import command
 from runner.data.trials import Run, Trial
+from runner.papers import judges
 from runner.papers.findings import Judgement
-from runner.papers.judges import crypto_matrix, findings_of
 from runner.papers.judges import finding as named
 from runner.papers.published import Conclusion
 from runner.report.forms.html import html_text
@@ -158,7 +157,7 @@ def test_the_page_begins_with_a_line_for_each_conclusion() -> None:
 
 def test_what_is_open_is_named_with_the_command_that_would_decide_it_and_its_time() -> None:
     page = page_of(planned_s=20 * MINUTE)
-    costliest = named("thesis/costliest")[1].run
+    costliest = named("thesis/costliest").run
     assert costliest
     assert f"Not measured: `vpneval run {command(costliest)}`, about 20 min." in conclusion_cells(page, COSTLIEST)[3]
 
@@ -193,17 +192,8 @@ def test_an_interval_names_the_repetitions_that_would_decide_it(monkeypatch: pyt
 
 def without_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if a run could decide whether AES-GCM is the fastest."""
-    able = tuple(replace(one, no_run="") if one.id == "gcm-fastest" else one for one in crypto_matrix.FINDINGS)
-    monkeypatch.setattr(crypto_matrix, "FINDINGS", able)
-    findings_of.cache_clear()
-    monkeypatch.setattr(crypto_matrix, "RATE", crypto_matrix.RATE)
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    """The findings of the next test are those of the files."""
-    yield
-    findings_of.cache_clear()
+    able = [one.model_copy(update={"no_run": ""} if one.id == "gcm-fastest" else {}) for one in judges.every_finding()]
+    monkeypatch.setattr(judges, "every_finding", lambda: able)
 
 
 def by_command(run: Run, argv: str) -> Run:
@@ -329,7 +319,7 @@ def test_what_user_mode_linux_alone_has_measured_is_open_with_the_command_for_a_
     run, trials = made("thesis")
     guest = build(in_guest(run), trials)
     page = page_of(guest)
-    effective = named("thesis/effective")[1]
+    effective = named("thesis/effective")
     says = paper_conclusion("thesis/effective").says
     _, _, now, why = conclusion_cells(page, says)
     assert now == "**open**"
