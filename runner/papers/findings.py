@@ -170,8 +170,9 @@ class Finding(Strict):
     stands. ``question``: the paper asks this, or this project does, and nobody claimed it: it gets an answer, not a
     verdict. ``counts``: what its number is, a sentence with ``{}`` for the number; ``counts_of``: the same where a part
     of the claim decides, by the part. ``run``: what a run is asked for that decides it, None where its experiment's
-    name is enough; ``no_run``: why no single run does, and ``elsewhere``: what others are asked for, on machines of
-    that kind. ``today``: why it is not reproduced today, by the part that decides, or, under "", whichever does.
+    name is enough; ``no_run``: why no single run does, ``never``: on no machines at all, and ``elsewhere``: what others
+    are asked for, on machines of that kind. ``today``: why it is not reproduced today, by the part that decides, or,
+    under "", whichever does.
     """
 
     id: str = Field(min_length=1)
@@ -185,6 +186,7 @@ class Finding(Strict):
     counts_of: dict[str, str] = {}
     run: AskedRun | None = None
     no_run: str = ""
+    never: bool = False
     elsewhere: list[AskedRun] = []
     today: dict[str, str] = {}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from questions.papers.conclusions import decidable, outcome, put_to_the_test
+from questions.papers.conclusions import UNDECIDED, decidable, outcome, put_to_the_test
 from questions.papers.deciding import DecidingWay, in_words, ways
 from questions.papers.page import LONGEST_CELL, findings_text, lettered, rows_of, runs_of
 from questions.papers.plot import published_against_measured
@@ -83,7 +83,7 @@ def test_the_page_is_read_in_a_quarter_of_an_hour() -> None:
 
 def test_the_committed_runs_decide_conclusions_of_every_paper() -> None:
     rows = rows_of(reports())
-    decided = {name for name, conclusion in put_to_the_test() if outcome(conclusion, rows) != "open"}
+    decided = {name for name, conclusion in put_to_the_test() if outcome(conclusion, rows) not in UNDECIDED}
     assert decided == {*names()}
 
 
