@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from runner.design.experiment import Experiment, measuring
 from runner.design.profile import Profile
-from runner.papers.thesis import BYTES, FUTURE, LOOKUPS, SWITCHES, VPNS
+from runner.papers.judges.thesis import BYTES, FUTURE, LOOKUPS, SWITCHES, VPNS
 from runner.vpn.plugin import Vpn
 
 # The thesis' datagrams: 1470 bytes of payload are an IP packet of 1498.

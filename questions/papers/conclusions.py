@@ -4,22 +4,34 @@ from __future__ import annotations
 
 from typing import Literal
 
-from questions.papers.deciding import Rows, Runs, in_words, of_finding, standing, surely, ways
+from questions.papers.deciding import (
+    Rows,
+    Runs,
+    in_words,
+    is_beyond_runs,
+    of_finding,
+    standing,
+    surely,
+    undecided_of,
+    ways,
+)
 from questions.papers.findings import FindingRow
 from runner.papers.claims import sure
 from runner.papers.findings import Verdict
 from runner.papers.published import Conclusion, names, paper
 from runner.report.text import NONE
 
-Outcome = Literal["holds", "does not hold", "answered", "open"]
-OUTCOMES: tuple[Outcome, ...] = ("holds", "does not hold", "answered", "open")
+Outcome = Literal["holds", "does not hold", "answered", "open", "cannot be decided"]
+OUTCOMES: tuple[Outcome, ...] = ("holds", "does not hold", "answered", "open", "cannot be decided")
+UNDECIDED: tuple[Outcome, ...] = ("open", "cannot be decided")
 HEAD = ("conclusion", "then", "now", "why")
 
 
 def outcome(conclusion: Conclusion, rows: Rows) -> Outcome:
     """What became of a conclusion in these runs. It does not hold if one of its findings is not reproduced, in a run
     that none contradicts. It holds if each of its findings is reproduced. A verdict that does not stand on the machines
-    of its run is left out, and all runs and findings share one error. A question is answered if each finding is."""
+    of its run is left out, and all runs and findings share one error. A question is answered if each finding is. What
+    is left cannot be decided if one of its findings is beyond all runs, and is open otherwise."""
     by_finding = [of_finding(name, rows) for name in conclusion.by]
     numbers = sum(len(standing(mine)) for mine in by_finding)
     held = [surely(mine, "reproduced") for mine in by_finding]
@@ -28,7 +40,10 @@ def outcome(conclusion: Conclusion, rows: Rows) -> Outcome:
         return "does not hold"
     if all(held) and not any(surely(mine, "not reproduced") for mine in by_finding):
         return "holds"
-    return "answered" if all(surely(mine, "answered", numbers) for mine in by_finding) else "open"
+    if all(surely(mine, "answered", numbers) for mine in by_finding):
+        return "answered"
+    beyond = any(is_beyond_runs(name, mine) for name, mine in undecided_of(conclusion, rows).items())
+    return "cannot be decided" if beyond else "open"
 
 
 def put_to_the_test() -> list[tuple[str, Conclusion]]:
@@ -38,7 +53,8 @@ def put_to_the_test() -> list[tuple[str, Conclusion]]:
 
 def decidable(conclusion: Conclusion, rows: Rows, runs: Runs) -> bool:
     """Has a run here decided this conclusion, or could a host and its guest kernels decide one of its open findings?"""
-    return outcome(conclusion, rows) != "open" or any(way.here for way in ways(conclusion, rows, runs))
+    became = outcome(conclusion, rows)
+    return became not in UNDECIDED or (became == "open" and any(way.here for way in ways(conclusion, rows, runs)))
 
 
 def opening(rows: Rows, runs: Runs) -> str:
@@ -46,14 +62,15 @@ def opening(rows: Rows, runs: Runs) -> str:
     tested = put_to_the_test()
     became = [outcome(conclusion, rows) for _, conclusion in tested]
     count = {what: became.count(what) for what in OUTCOMES}
-    elsewhere = sum(not decidable(conclusion, rows, runs) for _, conclusion in tested)
+    never = count["cannot be decided"]
+    elsewhere = sum(not decidable(conclusion, rows, runs) for _, conclusion in tested) - never
     papers = len({name for name, _ in tested})
     return (
         f"We measured again, with today's software, what {papers} published texts found of VPNs. Of their "
         f"{len(tested)} conclusions and open questions that can be put to the test, **{count['holds']} hold**, "
         f"**{count['does not hold']} do not**, {count['answered']} {'is' if count['answered'] == 1 else 'are'} "
-        f"answered, and **{count['open']} are open**. Of the open ones, {elsewhere} cannot be decided by a host with "
-        "its guest kernels."
+        f"answered, **{count['open']} are open**, and {never} cannot be decided. Of the open ones, "
+        f"{elsewhere} need more than a host with its guest kernels."
     )
 
 
@@ -65,7 +82,7 @@ def lines_of(rows: Rows, runs: Runs) -> list[list[str]]:
         became = outcome(conclusion, rows)
         place = f"{name}, {conclusion.where}, {conclusion.sentence}"
         about = f"*{sentence(conclusion.says)}* ({place})"
-        if became == "open":
+        if became in UNDECIDED:
             decided = [item for item in deciding(conclusion, rows, "answered") if sure(item[1].chance)]
             told = list(map(sentence, in_words(ways(conclusion, rows, runs))))
         else:
@@ -74,7 +91,7 @@ def lines_of(rows: Rows, runs: Runs) -> list[list[str]]:
             f"{_answered(row)}{row.measured}{f', {row.part}' * bool(row.part)}; run {run}" for run, row in decided
         )
         why = dict.fromkeys(because(row) for _, row in decided)
-        now = f"**{became}**{', in part' * (became == 'open' and bool(numbers))} {numbers}".rstrip()
+        now = f"**{became}**{', in part' * (became in UNDECIDED and bool(numbers))} {numbers}".rstrip()
         lines.append([about, then(conclusion, rows), now, " ".join([*why, *told])])
     return lines
 

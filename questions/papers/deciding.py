@@ -90,14 +90,27 @@ def surely(rows: Rows, verdict: str, among: int = 0) -> bool:
 
 
 def ways(conclusion: Conclusion, rows: Rows, runs: Runs) -> list[DecidingWay]:
-    """What would decide those findings of a conclusion that no run decides, each way once."""
+    """What would decide those findings of a conclusion that no run decides, each way once; where some are beyond all
+    runs, why these are."""
+    left = undecided_of(conclusion, rows)
+    beyond = {name: mine for name, mine in left.items() if is_beyond_runs(name, mine)}
+    return list(dict.fromkeys(_way(name, mine, runs) for name, mine in (beyond or left).items()))
+
+
+def undecided_of(conclusion: Conclusion, rows: Rows) -> dict[str, Rows]:
+    """Those findings of a conclusion that no run decides, each with its rows."""
     by_finding = {name: of_finding(name, rows) for name in conclusion.by}
-    left = [
-        name
+    return {
+        name: mine
         for name, mine in by_finding.items()
         if sum(surely(mine, verdict) for verdict in ("reproduced", "not reproduced", "answered")) != 1
-    ]
-    return list(dict.fromkeys(_way(name, by_finding[name], runs) for name in left))
+    }
+
+
+def is_beyond_runs(name: str, mine: Rows) -> bool:
+    """Can no run decide this finding, on whatever machines? So by its nature, or where its interval is over a group
+    that has no more members."""
+    return named(name).never or bool(_members(standing(mine)))
 
 
 def in_words(of_conclusion: Sequence[DecidingWay]) -> list[str]:
@@ -110,8 +123,8 @@ def in_words(of_conclusion: Sequence[DecidingWay]) -> list[str]:
 
 def _way(name: str, mine: Rows, runs: Runs) -> DecidingWay:
     """What would decide a finding with these rows: by its nature where no run here does, else by its nearest run."""
-    experiment, declared = named(name)
-    asked = declared.run or AskedRun(experiments=[experiment])
+    declared = named(name)
+    asked = declared.run or AskedRun(experiments=[declared.experiment])
     if declared.no_run:
         return DecidingWay(declared.no_run, commands="; ".join(map(_command, declared.elsewhere)), here=False)
     able = standing(mine)
@@ -137,11 +150,18 @@ def _unmeasured(declared: Finding, mine: Rows, asked: AskedRun, runs: Runs) -> D
     return DecidingWay(why, asked, runs.with_time(asked), here)
 
 
+def _members(able: Rows) -> list[FindingRow]:
+    """The rows whose interval is over the members of a group, and leaves them undecided; none where runs disagree."""
+    if surely(able, "reproduced") and surely(able, "not reproduced"):
+        return []
+    return [row for _, row in able if row.members and row.undecided]
+
+
 def _of_able(able: Rows, asked: AskedRun, runs: Runs) -> DecidingWay:
     """Where runs have numbers that could decide, and do not."""
     if surely(able, "reproduced") and surely(able, "not reproduced"):
         return DecidingWay(DISAGREE, asked, runs.with_time(asked))
-    if members := [row for _, row in able if row.members and row.undecided]:
+    if members := _members(able):
         return DecidingWay(f"undecided, {members[0].needs}", here=False)
     if undecided := [(run, row) for run, row in able if row.undecided]:
         run, row = min(undecided, key=lambda item: item[1].needed_s or math.inf)

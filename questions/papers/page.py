@@ -29,12 +29,13 @@ INTRODUCTION = """\
 A *finding* is one number: a ratio of two systems side by side, a share of 1, a count, or a time. Absolute rates are not
 compared, because the papers' machines were ten to twenty years older. Its verdict: **reproduced**, the 95 % interval
 lies within the claim; **not reproduced**, outside; **answered**, a question that nobody had answered; **undecided**,
-across its bound; **unmeasured**; **incomparable**, measured, but without a verdict.
+across its bound; **unmeasured**; **incomparable**: no verdict is possible.
 [papers.md](../../docs/papers.md#findings) has the bounds of claims in words. ≥: known from below only; ≤: from above;
 ?: neither.
 
 A conclusion holds if each of its findings is reproduced. It does not hold if one is not reproduced and no run
-contradicts that. All its parts and runs share one error of 5 % (Bonferroni).
+contradicts that. All its parts and runs share one error of 5 % (Bonferroni). An open one lacks a run. One
+with a finding that no run can decide cannot be decided, though another finding may still refute it.
 
 User Mode Linux is no scale between data planes: a system call costs 50 to 400 times as much there as on its host, and
 the kernel's own work about the same. What stands there is the kernel's data plane against itself, one VPN's settings

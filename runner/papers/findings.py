@@ -1,8 +1,8 @@
 """What a paper found, put to the test of a run: a claim as a number with bounds, and a verdict with its reason.
 
-A finding is declared in runner/papers/judges/, in the file with its experiment's name. Its ``judge`` is a pure function
-of the run's data. The number that it judges is a ratio of two systems, a share, or a time that a timer sets, never an
-absolute rate: the papers' machines were others.
+A finding is a row of results/published/ (runner/papers/rows.py). Its ``judge`` is a pure function of the run's data.
+The number that it judges is a ratio of two systems, a share, or a time that a timer sets, never an absolute rate: the
+papers' machines were others.
 
 A verdict belongs to one data plane: the paper's own system decides it, and what another plane of the same protocol
 measured is shown beside it.
@@ -10,10 +10,12 @@ measured is shown beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import geometric_mean
 from typing import Literal, Self
+
+from pydantic import Field, field_validator
 
 from runner.data.asked import AskedRun
 from runner.data.levels import VARIANTS, WAN_FACTORS
@@ -161,36 +163,49 @@ class NotMeasured(Exception):
         return Judgement(verdict="unmeasured", reason=str(self), short=self.short)
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Strict):
     """What ``paper`` (a file of results/published/) found at ``where``, and how a run's data is judged by it.
 
-    ``basis``: what its number is made from, which says on what machines a verdict stands. ``question``: the paper asks
-    this, or this project does, and nobody claimed it: it gets an answer, not a verdict. ``counts``: what its number is,
-    a sentence with ``{}`` for the number; ``counts_of``: the same where a part of the claim decides, by the part.
-    ``run``: what a run is asked for that decides it, None where its experiment's name is enough; ``no_run``: why no
-    single run does, and ``elsewhere``: what others are asked for, on machines of that kind. ``today``: why it is not
-    reproduced today, by the part that decides, or, under "", whichever does.
+    ``experiment``: whose data judges it. ``basis``: what its number is made from, which says on what machines a verdict
+    stands. ``question``: the paper asks this, or this project does, and nobody claimed it: it gets an answer, not a
+    verdict. ``counts``: what its number is, a sentence with ``{}`` for the number; ``counts_of``: the same where a part
+    of the claim decides, by the part. ``run``: what a run is asked for that decides it, None where its experiment's
+    name is enough; ``no_run``: why no single run does, ``never``: on no machines at all, and ``elsewhere``: what others
+    are asked for, on machines of that kind. ``today``: why it is not reproduced today, by the part that decides, or,
+    under "", whichever does.
     """
 
-    id: str
+    id: str = Field(min_length=1)
+    experiment: str = Field(min_length=1)
     paper: str
-    where: str
-    found: str
-    judge: Callable[[Data], Judgement]
+    where: str = Field(min_length=2)
+    found: str = Field(min_length=3)
     basis: Basis = "ratio"
     question: bool = False
-    counts: str = "{}"
-    counts_of: Mapping[str, str] = field(default_factory=dict)
+    counts: str
+    counts_of: dict[str, str] = {}
     run: AskedRun | None = None
     no_run: str = ""
-    elsewhere: Sequence[AskedRun] = ()
-    today: Mapping[str, str] = field(default_factory=dict)
+    never: bool = False
+    elsewhere: list[AskedRun] = []
+    today: dict[str, str] = {}
 
     @property
     def citation(self) -> str:
         """The paper's title and the place in it."""
         return f"{paper(self.paper).title}, {self.where}"
+
+    @field_validator("counts", "counts_of")
+    @classmethod
+    def _one_place(cls, counts: str | dict[str, str]) -> str | dict[str, str]:
+        for words in [counts] if isinstance(counts, str) else counts.values():
+            if words.count("{}") != 1 or words == "{}":
+                raise ValueError(f"{words!r}: write a sentence with one {{}} for the number")
+        return counts
+
+    def judge(self, data: Data) -> Judgement:
+        """The verdict on a run's data."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

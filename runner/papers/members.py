@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from statistics import fmean, geometric_mean
 
 import numpy as np
-import scipy  # loads scipy.stats at its first use
 
+from runner.evidence.estimates import Estimate
+from runner.evidence.intervals import standard_errors
 from runner.evidence.stats import compare_independent
 from runner.papers.claims import decide
 from runner.papers.findings import Blocks, Data, Ends, Judgement, NotMeasured, open_ends
@@ -41,8 +41,7 @@ def group_mean(data: Data, a: Group, between: Ends, published: float | None = No
     means = np.array([fmean(blocks.values()) for blocks in a.values()])
     mean, low, high = float(means.mean()), None, None
     if len(means) > 1:
-        half = float(scipy.stats.t.ppf(0.975, len(means) - 1) * means.std(ddof=1)) / math.sqrt(len(means))
-        low, high = mean - half, mean + half
+        low, high = Estimate(mean, float(standard_errors(means)), len(means) - 1, len(means)).interval()
     return data.check_scale(_of_members(decide(mean, low, high, between, len(means)), ", ".join(a), published), *a)
 
 

@@ -119,6 +119,10 @@ class PublishedPaper(Strict):
                 return value.value
         raise UsageError(f"results/published/{self.id}.json states no single number {name!r}")
 
+    def share(self, name: str) -> float:
+        """The number ``name``, of 1 where the paper states it in percent."""
+        return self[name] / (100 if any((value.id, value.unit) == (name, "%") for value in self.values) else 1)
+
     def ends(self, name: str) -> tuple[float, float]:
         """The range ``name``, low and high. Raises UsageError for one that the paper does not state."""
         for value in self.values:

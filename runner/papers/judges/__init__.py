@@ -1,29 +1,24 @@
-"""The papers' findings and their judges: one file an experiment whose data they judge, under its name.
-
-Each file has ``FINDINGS``. A judge is a pure function of a run's data; what else is to be said of a finding, it carries
-itself (runner/papers/findings.py).
-"""
+"""The papers' findings by experiment; beside it, the judges that a row does not describe: one file an experiment, under
+its name. Such a judge is a function of a run's data, and a row of results/published/ names it."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from functools import cache
-
 from runner.papers.findings import Finding
+from runner.papers.published import names
+from runner.papers.rows import rows_of
 
 
-@cache
-def findings_of(experiment: str) -> tuple[Finding, ...]:
+def every_finding() -> list[Finding]:
+    """The findings of all papers."""
+    return [row for name in names() for row in rows_of(name)]
+
+
+def findings_of(experiment: str) -> list[Finding]:
     """The findings that the data of ``experiment`` is judged by, in their order; empty where no paper has any."""
-    if experiment not in {module.name for module in pkgutil.iter_modules(__path__)}:
-        return ()
-    findings: tuple[Finding, ...] = importlib.import_module(f"{__name__}.{experiment}").FINDINGS
-    return findings
+    return [one for one in every_finding() if one.experiment == experiment]
 
 
-def finding(name: str) -> tuple[str, Finding]:
-    """The experiment and the finding of ``experiment/finding``, a name that a paper's conclusion gives."""
-    experiment, _, wanted = name.partition("/")
-    (found,) = [one for one in findings_of(experiment) if one.id == wanted]
-    return experiment, found
+def finding(name: str) -> Finding:
+    """The finding of ``experiment/finding``, a name that a paper's conclusion gives."""
+    (found,) = [one for one in every_finding() if f"{one.experiment}/{one.id}" == name]
+    return found

@@ -7,11 +7,8 @@ from statistics import geometric_mean
 
 import numpy as np
 
-from runner.data.asked import AskedRun
-from runner.data.levels import LEVELS
-from runner.papers.claims import LESS, MORE, At, all_of, close, compare, compare_unpaired, on_ipsec, ratio_of
-from runner.papers.conditions import by_one_driver, says_its_driver
-from runner.papers.findings import Blocks, Data, Finding, Judgement, NotMeasured
+from runner.papers.claims import LESS, MORE, At, all_of, close, compare, compare_unpaired, ratio_of
+from runner.papers.findings import Blocks, Data, Judgement, NotMeasured
 from runner.papers.published import devices
 from runner.papers.scales import PLAIN_IP
 
@@ -45,25 +42,7 @@ def forecasts(vpn: str, data: Data) -> Judgement:
     return all_of({cipher: partial(forecast, vpn, cipher, data) for cipher in ("aes-128-cbc", "aes-256-cbc")})
 
 
-def instructions(data: Data) -> Judgement:
-    """Our question: the page's drivers are the kernel's (crypto_matrix/instructions), and ssh has OpenSSL's."""
-
-    def against(cipher: str) -> Judgement:
-        fast, slow = (At("none", {**transfer(cipher).levels, "driver": driver}) for driver in LEVELS["driver"])
-        return ratio_of("ssh_rate", fast, slow, MORE)(data).with_systems(SSH)
-
-    return all_of({cipher: partial(against, cipher) for cipher in ("aes-128-cbc", "aes-256-cbc")})
-
-
-def page_choice(integrity: str, vpn: str, data: Data) -> Judgement:
-    """IPsec's TCP throughput with AES-128 and a hash that the page advises, over that with AES-256 and SHA-256."""
-    of = {"measure": "tcp", "streams": "1"}
-    fast = At(vpn, {**of, "cipher": "aes-128-cbc", "integrity": integrity})
-    safe = At(vpn, {**of, "cipher": "aes-256-cbc", "integrity": "hmac-sha256"})
-    return ratio_of("tcp_throughput", fast, safe, MORE)(data)
-
-
-def services(load: str, vpn: str, data: Data) -> Judgement:
+def services(vpn: str, data: Data, load: str) -> Judgement:
     """The share of the gateway's own exchanges that a stream through the VPN leaves, over the share that such a stream
     leaves without a VPN. The page has no number."""
 
@@ -97,61 +76,3 @@ def names(vpn: str, data: Data) -> Judgement:
     judgement = compare(loaded_values("dns_p95_loaded", vpn, **page), loaded_values("dns_p95_loaded", "none"), MORE)
     told = f"beside it {quantiles(vpn, **page)}; beside plain IP {quantiles('none')}"
     return data.check_scale(judgement.model_copy(update={"reason": f"{judgement.reason}; {told}"}), vpn, PLAIN_IP)
-
-
-_PAGE = AskedRun(experiments="devices", kernel="uml", vpns="ipsec")
-_SERVICES = _PAGE.changed(levels="measure=service")
-_LEFT = "a stream through IPsec leaves {} times the share of the exchanges that a stream without a VPN leaves"
-FINDINGS = (
-    Finding(
-        *("forecast", "devices", "Hardware performance", "100 MB through ssh foretells IPsec's speed"),
-        by_one_driver(on_ipsec(forecasts)),
-        counts="IPsec's TCP throughput is {} times the rate of the ssh transfer",
-        run=AskedRun(experiments="devices", kernel="qemu", vpns="ipsec"),
-    ),
-    Finding(
-        *("aes-256", "devices", "the benchmark table", "AES-256 costs ssh speed against AES-128"),
-        key_length,
-        counts="the rate of the ssh transfer with AES-256 is {} times that with AES-128",
-        run=AskedRun(experiments="devices", vpns="none"),
-    ),
-    *(
-        Finding(
-            *(name, "devices", "IPsec security & speed", f"AES-128 with {title} is faster than AES-256 with SHA-256"),
-            says_its_driver(on_ipsec(partial(page_choice, integrity))),
-            counts=f"IPsec's TCP throughput with AES-128 and {title} is {{}} times that with AES-256 and SHA-256",
-            run=_PAGE,
-        )
-        for name, title, integrity in (("page-choice", "MD5", "hmac-md5"), ("page-sha1", "SHA-1", "hmac-sha1"))
-    ),
-    Finding(
-        *("driver", "devices", "MIPS tuning; PPC tuning"),
-        "our question: the CPU's AES instructions make ssh faster",
-        instructions,
-        question=True,  # the page asks it of the kernel's drivers
-        counts="the rate of the ssh transfer with the CPU's instructions is {} times that without",
-        run=AskedRun(experiments="devices", vpns="none"),
-    ),
-    Finding(
-        *("services", "devices", "Hardware performance", "a busy VPN harms the router's other services"),
-        on_ipsec(partial(services, "full")),
-        counts=_LEFT,
-        run=_SERVICES,
-    ),
-    Finding(
-        *("services-dns", "devices", "Hardware performance"),
-        "our question: a busy VPN harms the router's DNS answers (here: 95 % come within), too",
-        on_ipsec(names),
-        question=True,  # the page names a web server
-        counts="95 % of the DNS answers come within {} times the time beside a stream without a VPN",
-        run=_SERVICES,
-    ),
-    Finding(
-        *("services-spared", "devices", "Hardware performance"),
-        "our question: a VPN at 50 Mbit/s, below the CPU's limit, harms them, too",
-        on_ipsec(partial(services, LOAD)),
-        question=True,
-        counts=f"{_LEFT}, at 50 Mbit/s",
-        run=_SERVICES,
-    ),
-)

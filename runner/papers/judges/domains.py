@@ -2,9 +2,8 @@
 
 from functools import partial
 
-from runner.data.asked import AskedRun
 from runner.papers.claims import all_of, judge_beside
-from runner.papers.findings import Data, Finding, Judgement, NotMeasured
+from runner.papers.findings import Data, Judgement, NotMeasured
 from runner.papers.shares import ALWAYS, NEVER, share_of, tries
 
 REACH = "overlap_reach"
@@ -25,13 +24,3 @@ def none_does(data: Data) -> Judgement:
     """By itself, no VPN joins networks with the same addresses; beside it, whether all do by NAT on the gateways."""
     by_nat = {"by NAT on the gateways": partial(reach, data, "gateway", ALWAYS)}
     return judge_beside(partial(reach, data, "vpn", NEVER), by_nat)
-
-
-FINDINGS = (
-    Finding(
-        *("domains", "oslv", "Routing, Table 3", "no VPN routes domains whose addresses overlap", none_does, "count"),
-        counts="hosts with the same address reach each other in a share of {} of the tries",
-        run=AskedRun(experiments="domains", vpns="openvpn,wireguard_go,tinc,ssh_tun,nebula,fastd,ipsec_user"),
-        today={"openvpn": "OpenVPN translates addresses itself today (client-nat)"},
-    ),
-)

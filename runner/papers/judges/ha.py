@@ -2,9 +2,8 @@
 
 from functools import partial
 
-from runner.data.asked import AskedRun
 from runner.papers.claims import IPSEC, judge_beside, time_within
-from runner.papers.findings import Data, Finding, Judgement, NotMeasured
+from runner.papers.findings import Data, Judgement, NotMeasured
 from runner.papers.shares import ALWAYS, recovery_counts, share_of
 
 # The silence after which a gateway is dead, and the time between signs of life (s). VRRP: 3 advertisements and (256 -
@@ -54,25 +53,3 @@ def judge_modes(data: Data) -> Judgement:
     cells = {f"{vpn} with {mode}": partial(silence_dominates, vpn, mode, data) for mode in TIMERS_S for vpn in IPSEC}
     (_, papers), *others = cells.items()
     return judge_beside(papers, dict(others))
-
-
-_CLUSTERIP = AskedRun(experiments="ha", kernel="uml", vpns="ipsec", levels="redundancy=clusterip")
-FINDINGS = (
-    Finding(
-        *("available", "clusterip", "§VII", "hot standby lets IPsec go on after each failure", with_standby, "count"),
-        counts="packets come through again after a share of {} of the failures",
-        run=_CLUSTERIP,
-    ),
-    Finding(
-        *(
-            "dominated",
-            "clusterip",
-            "§VI-A.3",
-            "the time between heartbeats dominates the handover",
-            judge_modes,
-            "timer",
-        ),
-        counts="the handover takes {}; the silence before it takes 1.1 to 2.1 s, which is to be more than half",
-        run=_CLUSTERIP,
-    ),
-)

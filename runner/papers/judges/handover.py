@@ -7,9 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from runner.data.asked import AskedRun
 from runner.papers.claims import IPSEC, judge_beside, time_within
-from runner.papers.findings import Data, Ends, Finding, Judgement, NotMeasured
+from runner.papers.findings import Data, Ends, Judgement, NotMeasured
 from runner.papers.judges.ha_http import FIFTH, MODES, STATED
 from runner.papers.shares import ALWAYS, share_of
 
@@ -55,55 +54,33 @@ def by_mode(judge: Callable[[Mapping[int, Samples]], Judgement], data: Data) -> 
     return judge_beside(papers, dict(others))
 
 
-def statistic(
-    of: Callable[[Samples], float], between_s: Ends, published_s: Ends, by_repetition: Mapping[int, Samples]
-) -> Judgement:
+def statistic(data: Data, of: Callable[[Samples], float], between_s: Ends, published_s: Ends) -> Judgement:
     """A statistic (s) of each repetition's handovers lies between two bounds."""
-    return time_within(
-        {repetition: of(samples) for repetition, samples in by_repetition.items()}, between_s, published_s
-    )
+    return by_mode(lambda every: time_within({one: of(every[one]) for one in every}, between_s, published_s), data)
 
 
-def share(low_s: float, high_s: float, by_repetition: Mapping[int, Samples]) -> Judgement:
-    """The share of all handovers that take between two times: always."""
-    every = [sample for samples in by_repetition.values() for sample in samples]
-    return share_of(sum(low_s <= sample <= high_s for sample in every), len(every), ALWAYS)
+def median(data: Data) -> Judgement:
+    """The median handover lies within a fifth of the paper's two ends."""
+    return statistic(data, lambda times_s: float(np.median(times_s)), (LOW_S / FIFTH, HIGH_S * FIFTH), (LOW_S, HIGH_S))
 
 
-def median(samples: Samples) -> float:
-    """The median handover, s."""
-    return float(np.median(samples))
+def quartiles(data: Data) -> Judgement:
+    """From the lower quartile to the upper one it is no further than in the paper, within a fifth."""
+    paper_s = HIGH_S - LOW_S
+
+    def apart_s(times_s: Samples) -> float:
+        low_s, high_s = np.percentile(times_s, (25, 75))
+        return float(high_s - low_s)
+
+    return statistic(data, apart_s, (0.0, paper_s * FIFTH), (paper_s, paper_s))
 
 
-def between_quartiles(samples: Samples) -> float:
-    """From the lower quartile to the upper one, s."""
-    low, high = np.percentile(samples, (25, 75))
-    return float(high - low)
+def share_within(data: Data, stated: str = "") -> Judgement:
+    """The share of all handovers that lie within the paper's ends ``stated``, or that come to an end: always."""
+    low_s, high_s = STATED.ends(stated) if stated else (0.0, sys.float_info.max)
 
+    def share(by_repetition: Mapping[int, Samples]) -> Judgement:
+        every = [sample for samples in by_repetition.values() for sample in samples]
+        return share_of(sum(low_s <= sample <= high_s for sample in every), len(every), ALWAYS)
 
-_RUN = AskedRun(experiments="handover", kernel="uml", vpns="ipsec")
-FINDINGS = tuple(
-    Finding(name, "clusterip", "§VI-A.3", claim, partial(by_mode, judge), "timer", counts=counts, run=_RUN)
-    for name, claim, judge, counts in (
-        (
-            *("median", "the handover takes 1.63 to 1.66 s (here: its median)"),
-            partial(statistic, median, (LOW_S / FIFTH, HIGH_S * FIFTH), (LOW_S, HIGH_S)),
-            "the median handover takes {}",
-        ),
-        (
-            *("quartiles", "the handovers' quartiles are 0.03 s apart, at 1.63 and 1.66 s"),
-            partial(statistic, between_quartiles, (0.0, (HIGH_S - LOW_S) * FIFTH), (HIGH_S - LOW_S, HIGH_S - LOW_S)),
-            "the quartiles of the handovers are {} apart",
-        ),
-        (
-            *("specified", "the handover takes the 1 to 3 s that strongSwan expects (here: 99 %)"),
-            partial(share, *STATED.ends("specification")),
-            "after a share of {} of the failures the handover takes 1 to 3 s",
-        ),
-        (
-            *("goes-on", "hot standby lets IPsec go on after each failure (here: 99 %)"),
-            partial(share, 0.0, sys.float_info.max),
-            "packets come through again after a share of {} of the failures",
-        ),
-    )
-)
+    return by_mode(share, data)

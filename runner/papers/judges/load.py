@@ -1,13 +1,10 @@
 """The thesis' open question of many flows, and its judges: rates of many streams or clients, one over another."""
 
-from functools import partial
 from math import inf
 
-from runner.data.asked import AskedRun
 from runner.data.trials import Trial
-from runner.papers.claims import At, on_ipsec, ratio_of
-from runner.papers.conditions import by_one_driver
-from runner.papers.findings import Data, Finding, Judgement, NotMeasured
+from runner.papers.claims import At, ratio_of
+from runner.papers.findings import Data, Judgement, NotMeasured
 from runner.papers.published import paper
 
 STATED = paper("thesis")
@@ -45,7 +42,7 @@ def idle_flows(trial: Trial) -> int:
     return max((int(number) for number in idle if number), default=0)
 
 
-def with_flows(streams: str, vpn: str, data: Data) -> Judgement:
+def with_flows(vpn: str, data: Data, streams: str) -> Judgement:
     """SSH port forwarding over IPsec, the throughput of so many streams: no more than 10 % below it."""
     published = STATED["tcp.ssh_forward"] / STATED["tcp.ipsec"] if (vpn, streams) == ("ipsec", FEW) else None
     ours, theirs = streams_cell("ssh_forward", streams), streams_cell(vpn, streams)
@@ -58,33 +55,3 @@ def clients(vpn: str, data: Data) -> Judgement:
     ours, theirs = from_clients("ssh_forward", MANY), from_clients(vpn, MANY)
     require_load(data, ours, theirs)
     return ratio_of("clients_throughput", ours, theirs, AS_HIGH)(data)
-
-
-FINDINGS = tuple(
-    Finding(
-        *(name, "thesis", "§6.2", claim),
-        by_one_driver(on_ipsec(judge)),
-        question=name != "keeps-up-1",
-        counts=f"SSH port forwarding carries {{}} times the throughput of IPsec, with {what}",
-        run=AskedRun(
-            experiments="load", kernel="qemu", vpns="ipsec,ssh_forward", levels="driver=accelerated", duration_s=10
-        ),
-    )
-    for name, claim, judge, what in (
-        (
-            *("keeps-up-1", "SSH port forwarding is at least as fast as IPsec with one flow"),
-            *(partial(with_flows, FEW), "one flow"),
-        ),
-        (
-            *("keeps-up-64", "open question: is it as fast with many flows? Here: 64"),
-            *(partial(with_flows, MANY), "64 flows"),
-        ),
-        (
-            *(
-                "keeps-up-clients",
-                "open question: is it as fast with many clients? Here: 64, each with its own address",
-            ),
-            *(clients, "64 clients"),
-        ),
-    )
-)

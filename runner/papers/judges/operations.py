@@ -3,7 +3,7 @@
 from functools import partial
 
 from runner.papers.claims import LESS, all_of, compare, measured_of
-from runner.papers.findings import Blocks, Data, Finding, Judgement, NotMeasured
+from runner.papers.findings import Blocks, Data, Judgement, NotMeasured
 from runner.papers.tables import HEIRS
 
 EFFORT = "scaling_effort"
@@ -43,16 +43,3 @@ def _tasks_at(data: Data, vpn: str, sites: str) -> Blocks:
         for measurement in trial.measurements
         if trial.status == "ok" and measurement.metric == EFFORT and sites in measurement.detail.get("joining", {})
     }
-
-
-FINDINGS = (
-    Finding(
-        *("tinc-least", "oslv", "Scalability, Table 5", "tinc is the most scalable VPN", tinc_least, "count"),
-        counts="tinc takes {} times the tasks of another VPN, at ten sites, by this project's recipes",
-    ),
-    Finding(
-        *("squares", "oslv", "Scalability", "the effort of every VPN grows as the square of sites", squares, "count"),
-        counts="a full mesh of 20 sites takes {} times the tasks of one of ten (4 by a square, 2 by a line)",
-        today={"tinc": "the paper's Table 5 itself has four tasks a site for tinc, however many there are"},
-    ),
-)

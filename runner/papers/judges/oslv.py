@@ -5,18 +5,15 @@ from contextlib import suppress
 from functools import partial
 from math import inf
 from statistics import fmean
-from typing import Any
 
-from runner.data.asked import AskedRun
 from runner.data.levels import TCP
 from runner.evidence.ties import in_order, ranks
 from runner.papers import claims
 from runner.papers.claims import LESS, MORE, close
 from runner.papers.conditions import unlike
-from runner.papers.findings import Blocks, Bound, Data, Finding, Judgement, NotMeasured, by_repetition
+from runner.papers.findings import Blocks, Bound, Data, Judgement, NotMeasured, by_repetition
 from runner.papers.members import group_mean, group_ratio
 from runner.papers.published import paper
-from runner.papers.scales import Basis
 from runner.papers.tables import HEIRS
 from runner.vpn import closed_form
 
@@ -31,7 +28,6 @@ OLDER = (("3des-cbc", "hmac-sha1"), ("blowfish-128-cbc", "hmac-md5"))  # of the 
 BARE = {"cipher": "null", "integrity": "none"}
 LONG, SHORT = ({"measure": "overhead", "packet_bytes": length} for length in ("512", "64"))
 TRAFFIC = {"overhead_bytes": LONG, "tcp_throughput": TCP, "rtt": {"measure": "idle"}, "jitter": {"measure": "udp"}}
-PERFORMANCE = "Network Performance"
 TOLERANCE = 1.2  # a claim like "50 percent lower" is met within a fifth
 # The paper's groups by a security protocol (The Experimental Testbed), with today's VPNs. Its IPsec is the kernel's:
 # userspace ESP belongs to none of them, and to no mean. Protocols of their own have nothing in common.
@@ -119,13 +115,13 @@ def _group(
     return group_ratio(data, first, second, between, published)
 
 
-def udp_against_tcp(metric: str, between: tuple[float, float], stated: tuple[float, ...], data: Data) -> Judgement:
-    """What the paper found of VPNs in UDP against those in TCP: a ratio ``between`` two bounds, within TOLERANCE,
+def udp_against_tcp(data: Data, metric: str, bound: Sequence[float], stated: Sequence[float]) -> Judgement:
+    """What the paper found of VPNs in UDP against those in TCP: a ratio within two bounds, within TOLERANCE,
     beside the number or the two ends that it ``stated``."""
-    low, high = between
+    low, high = bound
     published = stated[0] if len(stated) == 1 else None
     judgement = udp_over_tcp(metric, (low / TOLERANCE, high * TOLERANCE), published, data)
-    return judgement if published else judgement.model_copy(update={"published_range": stated})
+    return judgement if published else judgement.model_copy(update={"published_range": tuple(stated)})
 
 
 def utilisation(data: Data) -> Judgement:
@@ -154,10 +150,8 @@ def _best(rates: Mapping[str, Blocks]) -> Judgement:
 
 
 def slow(data: Data) -> Judgement:
-    """The same, with a slow second gateway; VPNs in the kernel have none. Without a verdict: how slow it is was chosen
-    here, so that the link is no limit."""
-    judged = _best(values_by_vpn(data, "tcp_throughput", levels=SLOW))
-    return unlike(judged, "unlike", "the second gateway's share of a CPU was chosen so that no VPN fills the link")
+    """The same, with a slow second gateway; VPNs in the kernel have none."""
+    return _best(values_by_vpn(data, "tcp_throughput", levels=SLOW))
 
 
 def families(data: Data) -> Judgement:
@@ -173,7 +167,7 @@ def families(data: Data) -> Judgement:
     return claims.all_of(pairs)
 
 
-def lowest(metric: str, data: Data) -> Judgement:
+def lowest(data: Data, metric: str) -> Judgement:
     """Is IPsec in the kernel below every other VPN?"""
     ours, others = metric_of(data, metric, "ipsec"), values_by_vpn(data, metric, lambda vpn: vpn != "ipsec")
     rates = {"ipsec": ours, **others}
@@ -305,104 +299,3 @@ def bottleneck(data: Data) -> Judgement:
     return claims.judge_beside(
         partial(faster, first), by_today | {name: partial(faster, levels) for name, levels in others}
     )
-
-
-_WHOLE = AskedRun(experiments="oslv")
-_MEMBERS = _WHOLE.changed(kernel="qemu:bookworm", vpns=(*OVER_UDP, *OVER_TCP))  # VTun left Debian after 12
-_COUNTED = _MEMBERS.changed(kernel="uml", image="bookworm")
-_HEADERS = "measure=overhead,cipher=blowfish-128-cbc,cipher=null,integrity=hmac-sha1"
-_OWN_MACHINES = _WHOLE.changed(lab="ssh:testbed.toml")
-
-
-def _of_traffic(
-    name: str,
-    claim: str,
-    judge: Callable[[Data], Judgement],
-    counts: str,
-    basis: Basis = "time",
-    run: AskedRun = _COUNTED,
-    **more: Any,
-) -> Finding:
-    """A finding of the paper's section on network performance; ``more``: of the Finding."""
-    return Finding(name, "oslv", PERFORMANCE, claim, judge, basis, counts=counts, run=run, **more)
-
-
-FINDINGS = (
-    _of_traffic(
-        *("overhead", "VPNs in UDP have 50 % less overhead than those in TCP"),
-        partial(udp_against_tcp, "overhead_bytes", (0.5, 0.5), (0.5,)),
-        *("the mean overhead of VPNs in UDP is {} times that of VPNs in TCP", "count"),
-    ),
-    _of_traffic(
-        *("use", "VPNs in UDP use 80 % more of the link than those in TCP"),
-        partial(udp_against_tcp, "tcp_throughput", (1.8, inf), (1.8,)),
-        "the mean TCP throughput of VPNs in UDP is {} times that of VPNs in TCP, on a link of 100 Mbit/s",
-        *("ratio", _MEMBERS),
-    ),
-    *(
-        _of_traffic(
-            *(name, f"VPNs in UDP have 40 to 60 % less {name} than those in TCP"),
-            partial(udp_against_tcp, metric, (0.4, 0.6), (0.4, 0.6)),
-            f"the mean {what} of VPNs in UDP is {{}} times that of VPNs in TCP",
-        )
-        for name, metric, what in (("latency", "rtt", "round-trip time"), ("jitter", "jitter", "jitter"))
-    ),
-    _of_traffic(
-        *("best", "the best VPN uses less than half of the link", utilisation),
-        *("the VPN that uses most of the link of 100 Mbit/s uses a share of {}", "share", _OWN_MACHINES),
-        today={"": "CPUs are fast enough for 100 Mbit/s now; the paper's slower router had 400 MHz"},
-    ),
-    _of_traffic(
-        *("best-slow", "the best uses less than half, a gateway slow", slow),
-        "the VPN that uses most of the link uses a share of {}, with 5 % of a CPU for the second gateway",
-        *("share", _OWN_MACHINES),
-    ),
-    Finding(
-        *("alike", "oslv", "The Experimental Testbed", "VPNs of one security protocol are alike", families),
-        counts="one VPN's TCP throughput is {} times that of another of its group",
-        run=_OWN_MACHINES,
-    ),
-    *(
-        _of_traffic(
-            *(f"ipsec-{metric}", f"IPsec in the kernel has the lowest {what}", partial(lowest, metric)),
-            f"the {told} of IPsec is {{}} times that of another VPN",
-            run=_OWN_MACHINES,
-        )
-        for metric, what, told in (("rtt", "latency", "round-trip time"), ("jitter", "jitter", "jitter"))
-    ),
-    _of_traffic(
-        *("least", "the least overhead of a VPN is 80 bytes a packet", least),
-        *("the least overhead of a packet is {} times 80 bytes", "count"),
-    ),
-    _of_traffic(
-        *("proprietary", "VPNs of the proprietary group have less overhead", proprietary),
-        *("the mean overhead of the proprietary group is {} times that of the others", "count"),
-    ),
-    # Latency and jitter are among the attributes of these two.
-    Finding(
-        *("none-excels", "oslv", "Abstract", "no VPN is the best in every attribute (here: of network performance)"),
-        *(none_excels, "time"),
-        counts="a share of {} of the VPNs is beaten in an attribute",
-        run=_OWN_MACHINES,
-    ),
-    _of_traffic(
-        *("best-three", "VTun, PPTP and IPsec have the best mean rank", best_three),
-        "the worst mean rank of the three is {} times the best of the others",
-    ),
-    Finding(
-        *("bottleneck", "oslv", "Conclusions and Future Work"),
-        "cryptography on every packet is the bottleneck (here: more than half of the slow gateway's work)",
-        bottleneck,
-        counts="without cryptography, TCP through the slow gateway is {} times as fast as with 3DES and SHA-1",
-        run=_WHOLE.changed(
-            vpns="openvpn,tinc",
-            levels="measure=tcp,direction=forward,gw2_cpu=0.05,cipher=aes-128-cbc,cipher=3des-cbc,cipher=null,"
-            "integrity=hmac-sha256,integrity=hmac-sha1,integrity=none",
-        ),
-    ),
-    Finding(
-        *("headers", "oslv", "Overhead", "headers make 75 % of the overhead", headers, "count"),
-        counts="in the mean, headers make a share of {} of the overhead of a packet of 512 bytes",
-        run=_WHOLE.changed(kernel="uml", vpns="ipsec,openvpn,tinc", levels=_HEADERS),
-    ),
-)

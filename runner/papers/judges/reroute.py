@@ -3,10 +3,9 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from runner.data.asked import AskedRun
 from runner.data.trials import Trial
-from runner.papers.claims import all_of, on_ipsec
-from runner.papers.findings import Data, Finding, Judgement, NotMeasured
+from runner.papers.claims import all_of
+from runner.papers.findings import Data, Judgement, NotMeasured
 from runner.papers.shares import MOSTLY, recovery_counts, share_of
 
 SELDOM = (0.0, 0.5)
@@ -27,7 +26,7 @@ def again(trials: Sequence[Trial], how: str, uplinks: str = "two_routers", *, da
     )
 
 
-def recovers_by_ospf(how: str, vpn: str, data: Data) -> Judgement:
+def recovers_by_ospf(vpn: str, data: Data, how: str) -> Judgement:
     """The tunnel that ends on the dead link comes through again by OSPF, more often than not."""
     mine = [trial for trial in data.trials if trial.vpn == vpn]
     by_ospf, failures = again(mine, how)
@@ -50,37 +49,3 @@ def redundant_links(vpn: str, data: Data) -> Judgement:
     if not parts:
         raise NotMeasured(f"{vpn}: needs a tunnel on the dead link without a routing daemon, and one with it")
     return all_of(parts).with_systems(vpn)
-
-
-_SILENT, _CARRIER = (
-    AskedRun(experiments="reroute", kernel="uml", vpns="ipsec", levels=f"endpoint=link,link_failure={how}")
-    for how in ("silent", "carrier")
-)
-FINDINGS = tuple(
-    Finding(
-        *(name, "router", where, claim),
-        on_ipsec(judge),
-        "count",
-        question=name == "moved.silent",  # the paper disabled the link; a silent death is our addition
-        counts=counts,
-        run=_SILENT if name == "moved.silent" else _CARRIER,
-    )
-    for name, where, claim, judge, counts in (
-        (
-            *("moved.carrier", "§V", "a tunnel that ends on a link without carrier moves"),
-            partial(recovers_by_ospf, "carrier"),
-            "a share of {} of the tunnels comes through again after its link lost carrier, the only failure tried, "
-            "with Quagga's default to go on announcing that link's network (FRR's `no link-detect`)",
-        ),
-        (
-            *("moved.silent", "§V", "our question: does it move when the link dies silently, too?"),
-            partial(recovers_by_ospf, "silent"),
-            "a share of {} of the tunnels comes through again within 60 s after its link died silently",
-        ),
-        (
-            *("redundant-links", "§V, figure 3", "redundant links need a routing daemon beside strongSwan"),
-            redundant_links,
-            "a share of {} of the tunnels comes through again (the reason says: alone, or with OSPF)",
-        ),
-    )
-)

@@ -5,9 +5,8 @@ from functools import partial
 from math import inf
 from statistics import fmean
 
-from runner.data.asked import AskedRun
-from runner.papers.claims import all_of, decide, on_ipsec
-from runner.papers.findings import Data, Finding, Judgement, NotMeasured
+from runner.papers.claims import all_of, decide
+from runner.papers.findings import Data, Judgement, NotMeasured
 
 # The paper's four columns, and the probes that put each to the test.
 PROBES = ("confidentiality", "data_integrity", "peer_authentication", "anti_replay")
@@ -63,36 +62,3 @@ def _failed_probes(vpn: str, data: Data) -> str:
     probes = dict.fromkeys(probe for m in found for probe in m.detail.get("outranked_by", ()))
     titles = [data.run.metrics[probe].title for probe in probes if probe in data.run.metrics]
     return f" (not passed: {', '.join(titles)})" * bool(titles)
-
-
-FINDINGS = (
-    Finding(
-        *("all-four", "oslv", "Security, Table 4"),
-        "of VPNs with own protocols only OpenVPN and tinc have all four properties",
-        all_four,
-        "count",
-        counts="the VPN has {} of the four properties",
-        run=AskedRun(
-            experiments="security",
-            kernel="uml",
-            vpns=(*WHOLE, *LACKING),
-            levels="compression=off",
-            repetitions=2,
-            image="bookworm",
-        ),
-    ),
-    Finding(
-        *("ranked", "thesis", "§6.2", "open question: do the thesis' four VPNs differ in security? Here: in points"),
-        on_ipsec(point_spread),
-        "count",
-        question=True,
-        counts="the safest of the four is {} points above the least safe (0 to 10, less 11 for each failed probe)",
-        run=AskedRun(
-            experiments="security",
-            kernel="uml",
-            vpns="ipsec,openvpn,ssh_forward,ssh_tun",
-            levels="compression=off",
-            repetitions=2,
-        ),
-    ),
-)

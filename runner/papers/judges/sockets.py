@@ -3,10 +3,9 @@ buffers."""
 
 from functools import partial
 
-from runner.data.asked import AskedRun
 from runner.data.levels import TCP
 from runner.papers.claims import BASELINE, KERNEL_ESP, all_of, close, compare, judge_beside
-from runner.papers.findings import Data, Finding, Judgement, NotMeasured, by_repetition
+from runner.papers.findings import Data, Judgement, NotMeasured, by_repetition
 from runner.papers.published import paper
 
 STATED = paper("thesis")
@@ -38,17 +37,3 @@ def alike(data: Data) -> Judgement:
         return judged
 
     return judge_beside(in_each, {"plain IP": partial(udp_over_tcp, BASELINE, data)})
-
-
-FINDINGS = (
-    Finding(
-        *("tcp-udp", "thesis", "§5.2", "UDP and TCP throughput are close, in every VPN", alike, "programs"),
-        counts="UDP throughput to a program, in datagrams of 1470 bytes, is {} times TCP throughput",
-        run=AskedRun(
-            experiments="sockets",
-            kernel="qemu",
-            vpns="ipsec,openvpn,ssh_tun",
-            levels="payload_bytes=1470,fragmentation=allow,send_buffer_bytes=9216,receive_buffer_bytes=196608",
-        ),
-    ),
-)

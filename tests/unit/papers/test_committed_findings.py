@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import pkgutil
 import re
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from questions.papers.conclusions import decidable, outcome, put_to_the_test
+from questions.papers.conclusions import UNDECIDED, decidable, outcome, put_to_the_test
 from questions.papers.deciding import DecidingWay, in_words, ways
 from questions.papers.page import LONGEST_CELL, findings_text, lettered, rows_of, runs_of
 from questions.papers.plot import published_against_measured
 from runner.catalogue import load_run
 from runner.cli.commands.plan.work import expected
 from runner.data.invocation import command
-from runner.papers import judges
-from runner.papers.judges import findings_of
+from runner.papers.judges import every_finding
 from runner.papers.published import names, paper
 from runner.report.model import Report
 from runner.report.plots.vega import svg
@@ -85,7 +83,7 @@ def test_the_page_is_read_in_a_quarter_of_an_hour() -> None:
 
 def test_the_committed_runs_decide_conclusions_of_every_paper() -> None:
     rows = rows_of(reports())
-    decided = {name for name, conclusion in put_to_the_test() if outcome(conclusion, rows) != "open"}
+    decided = {name for name, conclusion in put_to_the_test() if outcome(conclusion, rows) not in UNDECIDED}
     assert decided == {*names()}
 
 
@@ -120,8 +118,7 @@ def test_every_open_conclusion_names_a_command_that_vpneval_accepts_or_the_machi
 def test_every_findings_command_is_one_that_vpneval_accepts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "testbed.toml").write_text(TESTBED)
     monkeypatch.chdir(tmp_path)
-    declared = [one for module in pkgutil.iter_modules(judges.__path__) for one in findings_of(module.name)]
-    for asked in dict.fromkeys(asked for one in declared for asked in (one.run, *one.elsewhere) if asked):
+    for asked in dict.fromkeys(asked for one in every_finding() for asked in (one.run, *one.elsewhere) if asked):
         assert resolve(asked).cells, asked
         assert by_the_command(command(asked)) == asked, "and so does its command"
 

@@ -16,9 +16,9 @@ from runner.instruments.operator.mesh import results as mesh_results
 from runner.instruments.result import Measured
 from runner.instruments.security.run import rate, results
 from runner.instruments.security.vantage import ProbeOutcome
+from runner.papers.judges.thesis import PLAIN
 from runner.papers.published import paper
 from runner.papers.tables import SIZES, paper_effort
-from runner.papers.thesis import PLAIN
 from runner.report.mesh import mesh_points, rows
 from runner.report.model import Report
 from runner.report.plots.plots import plots_of
