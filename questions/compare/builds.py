@@ -1,17 +1,18 @@
-"""Builds and versions of one VPN, which took turns in one run: what ``vpneval compare RUN`` says, and the run's own
-exit code."""
+"""Builds and versions of one VPN, which took turns in one run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from questions.compare.judgement import VERDICTS, Comparison, MetricChange, change_of, comparison_of, visible
 from runner.data.checks import check
-from runner.data.errors import UsageError
 from runner.data.trials import Run, Trial
-from runner.evidence.stats import Ratio, summarise
+from runner.evidence.estimates import Estimate
+from runner.evidence.stats import compare_blocks, ratio_of
 from runner.ranking.basis import Basis, bases
 from runner.ranking.verdicts import Verdict, turned, verdicts
-from runner.report.compare import VERDICTS, Comparison, MetricChange, comparison_of, visible
+
+NO_NUMBER = ("failed", "unsupported")
 
 
 def builds_of(run: Run) -> dict[str, list[str]]:
@@ -25,17 +26,11 @@ def builds_of(run: Run) -> dict[str, list[str]]:
 
 def compare_builds(run: Run, trials: Sequence[Trial]) -> list[Comparison]:
     """Of each VPN with several builds, the first one beside each of the others, in the metrics for which the run's
-    experiments ask. The verdicts are those of the run's pairs, at its level and margins.
-
-    Raises UsageError for a run without two builds of a VPN, and for what ``runner.data.checks`` refuses.
-    """
+    experiments ask; empty where the run has no two builds of a VPN. The verdicts are those of the run's pairs, at its
+    level and margins. Raises UsageError for what ``runner.data.checks`` refuses."""
+    if not (builds := builds_of(run)):
+        return []
     check(run, trials)
-    builds = builds_of(run)
-    if not builds:
-        raise UsageError(
-            f"{run.run_id} has no two builds of a VPN. Name two runs, before the change and after it, or measure "
-            "builds: vpneval run builds --build VPN@old=PATH --build VPN@new=PATH"
-        )
     asked = {name for experiment in run.experiments for name in experiment.metrics}
     every = bases(run, trials)
     given = verdicts(every, [asked] * len(every), run.looks)
@@ -44,12 +39,13 @@ def compare_builds(run: Run, trials: Sequence[Trial]) -> list[Comparison]:
     made = []
     for before, *others in builds.values():
         for after in others:
+            failed = [trial.reason for trial in trials if trial.vpn == after and trial.status in NO_NUMBER]
             changes: dict[str, MetricChange] = {}
             for basis in every:
                 for metric in basis.values:
                     if metric in asked and metric not in changes and before in basis.values[metric]:
                         verdict = pairs.get((basis.configuration, basis.image, metric, after, before))
-                        changes[metric] = _change(basis, metric, before, after, verdict, trials)
+                        changes[metric] = _change(basis, metric, before, after, verdict, failed)
             compared = comparison_of(_named(run, before), _named(run, after), [*changes.values()])
             made.append(compared.model_copy(update={"turns": True}))
     return made
@@ -65,35 +61,17 @@ def _named(run: Run, name: str) -> str:
 
 
 def _change(
-    basis: Basis, metric: str, before: str, after: str, verdict: Verdict | None, trials: Sequence[Trial]
+    basis: Basis, metric: str, before: str, after: str, verdict: Verdict | None, failed: Sequence[str]
 ) -> MetricChange:
     known, values = basis.metrics[metric], basis.values[metric]
-    change = MetricChange(
-        vpn=after,
-        levels="",
-        metric=metric,
-        title=known.title,
-        unit=known.unit,
-        better=known.better,
-        reference=False,
-        before=summarise([*values[before].values()]),
-        after=summarise([*values[after].values()]) if after in values else None,
-        ratio=None,
-        of_baseline=False,
-        bounded=[],
-        margin=known.margin,
-        verdict="not separable",
-        reason="not measured",
-    )
+    change = change_of(known, after, values[before], values.get(after, {}), failed)
     if verdict is None:
-        failed = [trial.reason for trial in trials if trial.vpn == after and trial.status in ("failed", "unsupported")]
-        reason = " ".join(failed[0].split()) if failed else change.reason
-        return change.model_copy(update={"verdict": "now failing" if failed else change.verdict, "reason": reason})
-    pair = basis.pairs(metric)
-    estimate = pair.get((after, before)) or pair.get((before, after))
+        return change
+    estimate = _estimate(basis, metric, before, after)
+    paired = "trimmed mean of the log ratios by round"
     return change.model_copy(
         update={
-            "ratio": _ratio(verdict),
+            "ratio": ratio_of(estimate, paired) if estimate else compare_blocks(values[after], values[before]),
             "visible": visible(estimate, verdict.level, known.margin) if estimate else None,
             "verdict": VERDICTS[verdict.decision],
             "reason": verdict.reason,
@@ -101,13 +79,8 @@ def _change(
     )
 
 
-def _ratio(verdict: Verdict) -> Ratio:
-    apart = bool(verdict.low and verdict.high and not verdict.low <= 1 <= verdict.high)
-    return Ratio(
-        blocks=verdict.blocks,
-        ratio=verdict.ratio,
-        low=verdict.low,
-        high=verdict.high,
-        significant=apart,
-        method="trimmed mean of the log ratios by round",
-    )
+def _estimate(basis: Basis, metric: str, before: str, after: str) -> Estimate | None:
+    """The log ratio of after over before, as the verdicts have it."""
+    pairs = basis.pairs(metric)
+    turned_round = pairs.get((before, after))
+    return turned_round._replace(centre=-turned_round.centre) if turned_round else pairs.get((after, before))
