@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from questions.compare.blocks import say
 from questions.compare.builds import compare_builds
 from questions.compare.judgement import Comparisons
 from questions.compare.runs import compare_kinds
-from questions.compare.words import answer, say
+from questions.compare.words import answer
 from runner.data.trials import Cell
 from runner.design.question import Evidence, Going, Question, Said
 

@@ -46,8 +46,7 @@ def compare_builds(run: Run, trials: Sequence[Trial]) -> list[Comparison]:
                     if metric in asked and metric not in changes and before in basis.values[metric]:
                         verdict = pairs.get((basis.configuration, basis.image, metric, after, before))
                         changes[metric] = _change(basis, metric, before, after, verdict, failed)
-            compared = comparison_of(_named(run, before), _named(run, after), [*changes.values()])
-            made.append(compared.model_copy(update={"turns": True}))
+            made.append(comparison_of(_named(run, before), _named(run, after), [*changes.values()], turns=True))
     return made
 
 

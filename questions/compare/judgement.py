@@ -4,7 +4,7 @@ builds."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import scipy
 from pydantic import Field
@@ -25,6 +25,7 @@ VERDICTS: Mapping[Decision, Verdict] = {
     "same": "no difference",
     "undecided": "not separable",
 }
+SIGNIFICANCE = 0.05
 LARGEST = 50.0  # of a logarithm: beyond, it is only known to be huge
 SEEN = 0.8  # of the runs in which a difference as large as ``visible`` would be found
 
@@ -66,10 +67,10 @@ class Comparison(Strict):
 
     before: str
     after: str
-    differences: list[str]
+    differences: list[str] = []
     changes: list[MetricChange]
-    only_before: list[str]
-    only_after: list[str]
+    only_before: list[str] = []
+    only_after: list[str] = []
     outcome: Outcome
     smallest: float | None = None
     largest: float | None = None
@@ -108,20 +109,18 @@ def change_of(
     )
 
 
-def comparison_of(before: str, after: str, changes: Sequence[MetricChange]) -> Comparison:
-    """The comparison that these changes make, with its outcome."""
+def comparison_of(before: str, after: str, changes: Sequence[MetricChange], **more: Any) -> Comparison:
+    """The comparison that these changes make, with its outcome. ``more``: other fields of it."""
     counts = [change for change in changes if not change.reference and change.verdict != "not judged"]
     seen = [change.visible for change in counts if change.visible]
     return Comparison(
         before=before,
         after=after,
-        differences=[],
         changes=list(changes),
-        only_before=[],
-        only_after=[],
         outcome=_outcome(changes, counts),
         smallest=min(seen, default=None),
         largest=max(seen, default=None),
+        **more,
     )
 
 

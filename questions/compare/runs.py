@@ -8,7 +8,15 @@ from dataclasses import dataclass
 
 import scipy
 
-from questions.compare.judgement import VERDICTS, Comparison, MetricChange, change_of, comparison_of, visible
+from questions.compare.judgement import (
+    SIGNIFICANCE,
+    VERDICTS,
+    Comparison,
+    MetricChange,
+    change_of,
+    comparison_of,
+    visible,
+)
 from runner.data.checks import check
 from runner.data.errors import UsageError
 from runner.data.levels import BASELINE, UPLINK
@@ -23,7 +31,6 @@ from runner.ranking.verdicts import Decision, Tested, held, level_of, probabilit
 from runner.report import text
 from runner.report.kinds import by_kind
 
-SIGNIFICANCE = 0.05
 MACHINE = ("lab cpu", "lab cores", "lab guest", "lab kind")  # where one differs, absolute values do, too
 Whole = tuple[Run, Sequence[Trial]]
 Plain = Sequence[Mapping[str, Baseline]]  # of either run: metric -> its baseline
@@ -46,17 +53,12 @@ def compare_kinds(before: Whole, after: Whole) -> list[Comparison]:
         )
     only_before = _left_out(before[0], [part[0] for part, _ in shared.values()])
     only_after = _left_out(after[0], [part[0] for _, part in shared.values()])
-    return [
-        made.model_copy(
-            update={
-                "machines": kind,
-                "only_before": made.only_before + only_before,
-                "only_after": made.only_after + only_after,
-            }
-        )
-        for kind, both in shared.items()
-        for made in [compare_runs(*both)]
-    ]
+    comparisons = []
+    for kind, both in shared.items():
+        made = compare_runs(*both)
+        only = {"only_before": made.only_before + only_before, "only_after": made.only_after + only_after}
+        comparisons.append(made.model_copy(update={"machines": kind, **only}))
+    return comparisons
 
 
 def _kind(run: Run, trials: Sequence[Trial]) -> str:
@@ -100,14 +102,14 @@ def compare_runs(before: Whole, after: Whole) -> Comparison:
     ours, theirs = identity(run_a), identity(run_b)
     differences = {name: f"{name}: {value} → {theirs[name]}" for name, value in ours.items() if theirs[name] != value}
     changes = _judged(tests, other_machine=any(name in differences for name in MACHINE))
-    made = comparison_of(run_a.run_id, run_b.run_id, changes)
-    return made.model_copy(
-        update={
-            "differences": [*differences.values()],
-            "only_before": sorted({_cell_title(cells_a[key][0]) for key in cells_a.keys() - cells_b.keys()}),
-            "only_after": sorted({_cell_title(cells_b[key][0]) for key in cells_b.keys() - cells_a.keys()}),
-            "agreement": agreement(before, after),
-        }
+    return comparison_of(
+        run_a.run_id,
+        run_b.run_id,
+        changes,
+        differences=[*differences.values()],
+        only_before=sorted({_cell_title(cells_a[key][0]) for key in cells_a.keys() - cells_b.keys()}),
+        only_after=sorted({_cell_title(cells_b[key][0]) for key in cells_b.keys() - cells_a.keys()}),
+        agreement=agreement(before, after),
     )
 
 

@@ -3,40 +3,18 @@ did not change how much that is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
-from questions.compare.judgement import SEEN, Comparison, Comparisons, MetricChange, Outcome, Verdict
-from questions.compare.runs import SIGNIFICANCE
-from runner.data.streams import shown
-from runner.design.blocks import Block, Check, Heading, Paragraph, Plot, Table, TableCell
-from runner.design.question import Said
+from questions.compare.judgement import SEEN, SIGNIFICANCE, Comparison, MetricChange, Outcome, Verdict
+from runner.design.blocks import Block, Check, Paragraph, Table, TableCell
 from runner.ranking.verdicts import LEVEL
 from runner.report import text
-from runner.report.plots.plotting import STEP, Value, spec_of
 
 MOST = 10.0  # a change of more than this is only said to be more
 COUNTED: tuple[Verdict, ...] = ("no difference", "not separable", "not judged")  # these are only counted, others shown
 BAD, UNDECIDED = ("regression", "now failing"), ("not separable", "not judged")
 TONES = {"regression": "bad", "now failing": "bad", "improvement": "good"}
 ABSOLUTE = "a: absolute numbers, not shares of the baseline"
-
-
-def say(judged: Comparisons) -> Said:
-    """Every comparison, one after another."""
-    brief, whole = list[Block](), list[Block]()
-    several = len(judged.comparisons)
-    for number, one in enumerate(judged.comparisons, 1):
-        if one.machines and several > 1:
-            brief.append(Heading(f"kind of machine {number} of {several}"))
-        brief += _in_brief(one)
-        whole += [Heading(_title(one)), *_head(one), *_plots(one.changes), *_table(one), *_rest(one)]
-    return Said(
-        line="; ".join(map(answer, judged.comparisons)),
-        brief=brief,
-        whole=whole,
-        checks={shown(_title(one)): _checks(one) for one in judged.comparisons},
-    )
 
 
 def answer(comparison: Comparison) -> str:
@@ -51,7 +29,8 @@ def answer(comparison: Comparison) -> str:
     return ends[comparison.outcome]
 
 
-def _title(comparison: Comparison) -> str:
+def title(comparison: Comparison) -> str:
+    """The names of both."""
     return f"vpneval compare: {comparison.before} and {comparison.after}"
 
 
@@ -59,7 +38,8 @@ def _answer(comparison: Comparison) -> Paragraph:
     return Paragraph(answer(comparison), "good" if comparison.outcome == "fine" else "bad")
 
 
-def _head(comparison: Comparison) -> list[Block]:
+def opening(comparison: Comparison) -> list[Block]:
+    """The answer, and what limits it."""
     return [_answer(comparison), *_smallest(comparison), *_about(comparison)]
 
 
@@ -70,7 +50,7 @@ def _about(comparison: Comparison) -> list[Block]:
     return [*where, *(Paragraph(sentence, "bad") for sentence in differ)]
 
 
-def _in_brief(comparison: Comparison) -> list[Block]:
+def changes_first(comparison: Comparison) -> list[Block]:
     """The changes and, at the end, the answer. Of two builds there are few measurements, and each is shown."""
     changes, turns = comparison.changes, comparison.turns
     blocks: list[Block] = [Paragraph(f"Before {comparison.before}  after {comparison.after}"), *_about(comparison)]
@@ -128,16 +108,14 @@ def _only(comparison: Comparison) -> list[Block]:
     return [Paragraph(f"Only {when}: {'; '.join(of)}", "soft") for when, of in cells.items() if of]
 
 
-def _table(comparison: Comparison) -> list[Block]:
+def numbers(comparison: Comparison) -> list[Block]:
+    """Every number, and what only one of the two has; then whether both rank alike."""
     head = ["VPN and levels", "metric", "before", "after", "change (95 %)", "verdict"]
     changed = sorted(comparison.changes, key=lambda change: change.verdict in COUNTED)
     rows = [_row(change, turns=comparison.turns) for change in changed]
-    return [Table("Before and after", head, rows, about="" if comparison.turns else ABSOLUTE, named=True)]
-
-
-def _rest(comparison: Comparison) -> list[Block]:
+    table = Table("Before and after", head, rows, about="" if comparison.turns else ABSOLUTE, named=True)
     agreements = (f"{one.configuration}, {one.what}: {one.said}" for one in comparison.agreement)
-    return [*_only(comparison), *map(Paragraph, agreements)]
+    return [table, *_only(comparison), *map(Paragraph, agreements)]
 
 
 def _row(change: MetricChange, *, turns: bool) -> list[str | TableCell]:
@@ -158,13 +136,13 @@ def _short_row(change: MetricChange, *, turns: bool) -> list[str | TableCell]:
     return [name, change.short or change.metric, f"{before}\n{after}", str(moved).replace(" (", "\n("), verdict]
 
 
-def _checks(comparison: Comparison) -> list[Check]:
+def checks(comparison: Comparison) -> list[Check]:
     """A test case for each measurement: it fails where it became worse or fails now, and is skipped where nothing is
     decided."""
-    checks = [_check(change) for change in comparison.changes if not change.reference]
+    cases = [_check(change) for change in comparison.changes if not change.reference]
     if comparison.outcome == "nothing measured":
-        checks.append(Check("measurements in common", "error", answer(comparison)))
-    return checks
+        cases.append(Check("measurements in common", "error", answer(comparison)))
+    return cases
 
 
 def _check(change: MetricChange) -> Check:
@@ -174,58 +152,3 @@ def _check(change: MetricChange) -> Check:
     moved = text.change(change.ratio) if change.ratio else ""
     words = f"{change.verdict}: {' '.join(filter(None, (moved, change.reason)))}"
     return Check(change.title, "failure" if change.verdict in BAD else "skipped", words, name)
-
-
-def _plots(changes: Sequence[MetricChange]) -> list[Plot]:
-    """One plot for each metric: the change of each cell, with its interval."""
-    by_metric: dict[str, list[Value]] = {}
-    known = {change.metric: change for change in changes}
-    for change in changes:
-        if change.ratio and change.ratio.ratio:
-            cell = f"{change.vpn} · {change.levels}" if change.levels else change.vpn
-            value: Value = {"cell": cell, "ratio": change.ratio.ratio - 1}
-            if change.ratio.low is not None and change.ratio.high is not None:
-                value |= {"low": change.ratio.low - 1, "high": change.ratio.high - 1}
-            value |= {"verdict": change.verdict, "says": text.change(change.ratio)}
-            by_metric.setdefault(change.metric, []).append(value)
-    return [_forest(known[metric], values) for metric, values in by_metric.items()]
-
-
-def _forest(known: MetricChange, values: list[Value]) -> Plot:
-    """The plot of one metric. ``known``: any change of the metric, which has its title and unit."""
-    cells = text.counted(len(values), "cell")
-    x = {"type": "quantitative", "axis": {"format": "+.0%"}, "title": "change"}
-    y = {"field": "cell", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": 320}}
-    colours = {"domain": ["regression", "improvement", "no difference", "not separable", "now failing", "not judged"]}
-    colours |= {"range": ["#d62728", "#2ca02c", "#7f7f7f", "#bcbd22", "#d62728", "#dddddd"]}
-    colour = {"field": "verdict", "type": "nominal", "scale": colours}
-    tooltip = [{"field": "cell"}, {"field": "says", "title": "change (95 %)"}, {"field": "verdict"}]
-    layers: list[dict[str, Any]] = [
-        {
-            "data": {"values": [{"at": 0}]},
-            "mark": {"type": "rule", "style": "ink", "strokeDash": [4, 4]},
-            "encoding": {"x": x | {"field": "at"}},
-        },
-        {
-            "data": {"values": [value for value in values if "low" in value]},
-            "mark": {"type": "rule", "strokeWidth": 3, "opacity": 0.5},
-            "encoding": {
-                "y": y,
-                "x": x | {"field": "low"},
-                "x2": {"field": "high"},
-                "color": colour,
-                "tooltip": tooltip,
-            },
-        },
-        {
-            "data": {"values": values},
-            "mark": {"type": "point", "filled": True, "size": 50},
-            "encoding": {"y": y, "x": x | {"field": "ratio"}, "color": colour, "tooltip": tooltip},
-        },
-    ]
-    return Plot(
-        key=known.metric,
-        title=f"{known.title} ({known.better} is better): change from before to after",
-        alt=f"Change of the {text.lower(known.title)} of {cells}. The table has all numbers.",
-        spec=spec_of({"height": STEP * len(values), "layer": layers}),
-    )

@@ -26,7 +26,7 @@ def show(judged: Comparisons, form: str) -> None:
     from runner.report.forms.terminal import print_blocks
 
     if form == "term":
-        from questions.compare.words import say
+        from questions.compare.blocks import say
 
         print_blocks(say(judged).brief, out)
     else:
@@ -35,7 +35,7 @@ def show(judged: Comparisons, form: str) -> None:
 
 def text_of(judged: Comparisons, form: str) -> str:
     """The comparisons in a form that is text. Raises UsageError where it holds one only."""
-    from questions.compare.words import say
+    from questions.compare.blocks import say
     from runner.report.forms.elements import titled_page
     from runner.report.forms.junit import junit_text
     from runner.report.forms.markdown import blocks_text

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+from questions.compare.blocks import say
 from questions.compare.judgement import Comparison, Comparisons
 from questions.compare.trends import Trend, sections_of
-from questions.compare.words import say
 from runner.cli.compared import text_of
 from runner.report.forms.elements import page
 from runner.report.forms.terminal import print_blocks
