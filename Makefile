@@ -141,8 +141,9 @@ setup-dev: .venv/ready-dev
 		apt-get -q update && DEBIAN_FRONTEND=noninteractive \
 			apt-get -qy install --no-install-recommends --no-upgrade $(PACKAGES); \
 	fi
+	@echo "Installing the Python packages of requirements.txt into .venv: 360 MB, in one to two minutes."
 	$(PYTHON) -m venv .venv
-	.venv/bin/pip --quiet install --require-hashes --no-deps -r requirements.txt
+	.venv/bin/pip --disable-pip-version-check install --require-hashes --no-deps -r requirements.txt
 	.venv/bin/pip --quiet install --no-deps --no-build-isolation --editable .
 	touch .venv/ready
 

@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from runner.data.errors import UsageError, require_known
 from runner.data.files import from_toml, read_text
 from runner.data.named import MUSTS, TRAFFICS, USUAL, Must
 from runner.data.needs import Needs
 from runner.data.numbers import number, rate_bps
+from runner.data.options import NeedsOptions, joined
 
-# As a user names them -> as they are kept.
-NEEDS = {
-    **{"line": "line_bps", "path_rtt": "path_rtt_ms", "path_loss": "path_loss_ratio"},
-    **{"traffic": "traffic", "cores": "cores", "must": "must"},
-}
-KEYS = tuple(NEEDS)
 LONGEST_RTT_MS = 1e5
 MOST_CORES = 4096
 
 
-class Given(NamedTuple):
-    """The options of a command, as they were typed; empty where they were not."""
-
-    needs: Path | None = None
-    line: str = ""
-    path_rtt: str = ""
-    path_loss: str = ""
-    traffic: str = ""
-    cores: str = ""
-    must: str = ""
-
-
-def stated(options: Given, before: Needs | None = None) -> Needs:
+def stated(options: NeedsOptions, before: Needs | None = None) -> Needs:
     """The needs of the file, over them those of the options; what neither says is as ``before``. Raises UsageError."""
     given = _of_file(options.needs) if options.needs else {}
     names = {key: f"--{key.replace('_', '-')}" for key in KEYS}
     if options.needs:
         names |= {key: f"{key} in {options.needs}" for key in given}
     for key in KEYS:
-        if text := getattr(options, key):
+        if text := joined(options.must) if key == "must" else getattr(options, key):
             given[key], names[key] = text, f"--{key.replace('_', '-')}"
     return _read(given, names, before or Needs())
 
@@ -58,22 +41,19 @@ def _of_file(path: Path) -> dict[str, Any]:
 
 def _read(given: Mapping[str, Any], names: Mapping[str, str], before: Needs) -> Needs:
     found: dict[str, Any] = dict(before)
-    if "line" in given:
-        found["line_bps"] = rate_bps(str(given["line"]), names["line"])
-    if "path_rtt" in given:
-        found["path_rtt_ms"] = _milliseconds(str(given["path_rtt"]), names["path_rtt"])
-    if "path_loss" in given:
-        found["path_loss_ratio"] = _share(str(given["path_loss"]), names["path_loss"])
-    if "traffic" in given:
-        require_known(names["traffic"], str(given["traffic"]), TRAFFICS)
-        found["traffic"] = given["traffic"]
-    if "cores" in given:
-        found["cores"] = _cores(str(given["cores"]), names["cores"])
+    for key, (kept, read) in NEEDS.items():
+        if key in given:
+            found[kept] = read(str(given[key]), names[key])
     if "must" in given:
         found["must"], found["without"] = _musts(given["must"], names["must"])
-    stated_now = {NEEDS[key] for key in given} | ({*MUSTS} if "must" in given else set())
+    stated_now = {NEEDS[key][0] for key in given if key in NEEDS} | ({*MUSTS} if "must" in given else set())
     found["seen"] = tuple(name for name in before.seen if name not in stated_now)
     return Needs.model_validate(found)
+
+
+def _traffic(text: str, name: str) -> str:
+    require_known(name, text, TRAFFICS)
+    return text
 
 
 def _cores(text: str, name: str) -> int:
@@ -99,6 +79,17 @@ def _share(text: str, name: str) -> float:
         return scale * number(count.strip(), 0, 1 / scale)
     except ValueError:
         raise UsageError(f"{name} must be a share of the packets, like 0.0005 or 0.05%, not {text!r:.60}") from None
+
+
+# As a user names them -> as they are kept, and who reads them.
+NEEDS: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
+    "line": ("line_bps", rate_bps),
+    "path_rtt": ("path_rtt_ms", _milliseconds),
+    "path_loss": ("path_loss_ratio", _share),
+    "traffic": ("traffic", _traffic),
+    "cores": ("cores", _cores),
+}
+KEYS = (*NEEDS, "must")
 
 
 def _musts(given: Any, name: str) -> tuple[tuple[Must, ...], tuple[Must, ...]]:

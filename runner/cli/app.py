@@ -25,6 +25,7 @@ from runner.cli.commands.run import run
 from runner.cli.commands.tunnel import rekey, renew, rollback, upgrade
 from runner.cli.commands.watch import watch
 from runner.cli.commands.why import why
+from runner.cli.options import with_groups
 from runner.cli.words import Once, Words
 
 app = typer.Typer(
@@ -69,11 +70,11 @@ def main_options(
 
 command("list")(list_)
 for command_function in (doctor, look, image, plan, run, more, report, why, compare, bisect, history, watch):
-    command()(command_function)
+    command()(with_groups(command_function))
 command("bisect-step", hidden=True)(bisect_step)
 command(hidden=True)(block)
 command(hidden=True)(play)
-command()(recipe)
+command()(with_groups(recipe))
 for day_two in (renew, rekey, upgrade, rollback):
     tunnel_app.command(cls=Once)(day_two)
 lab_app.command("shell", cls=Once)(lab_shell)

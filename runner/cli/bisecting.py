@@ -86,8 +86,8 @@ def _search(asked: Bisection, first: str, last: str) -> int:
 def step(asked: Bisection) -> int:
     """Build the commit that is checked out, and measure it beside the good one. Returns the exit code of the run, or
     SKIP where it cannot be built."""
-    from runner.cli.ending import Shown
-    from runner.cli.measuring import measure
+    from runner.cli.commands.run.work import measure
+    from runner.cli.options import Shown
 
     here = _git("show", "--no-patch", "--format=%h %s", "HEAD")
     if not _made(asked):

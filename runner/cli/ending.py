@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from runner.catalogue import load_run
 from runner.cli import reading
 from runner.cli.compared import code_of, show
 from runner.cli.live import levels_of, watching
-from runner.cli.options import tell
+from runner.cli.options import Shown, tell
 from runner.cli.output import err, out
 from runner.data.errors import UsageError
 from runner.data.files import word
@@ -26,21 +25,6 @@ from runner.sweep.request import Request
 from runner.sweep.settings import Outcome
 
 NOTHING_MEASURED = 5
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What the user is shown of a run. ``strict``: the exit code is 1 if any trial gave no number."""
-
-    quiet: bool = False
-    full: bool = False
-    as_json: bool = False
-    strict: bool = False
-
-    def say(self, text: str) -> None:
-        """Print what the user is told beside the trials and the report."""
-        if not self.quiet:
-            tell(text)
 
 
 def measure_and_report(request: Request, shown: Shown) -> int:

@@ -82,9 +82,10 @@ def _held(folder: Path, deepest: int = DEEPEST) -> list[Path]:
     return [run for path in below for run in _held(path, deepest - 1)]
 
 
-def latest(a: str, b: str) -> Path:
-    """The run folder in results/ that was written to last. Of runs under several kernels it is that of the machine's
-    own kernel, unless only another has numbers of both VPNs. Raises UsageError where there is none."""
+def latest(command: str, *vpns: str) -> Path:
+    """The run folder in results/ that was written to last, for a ``command`` that names none. Of runs under several
+    kernels it is that of the machine's own kernel, unless only another has numbers of all these VPNs. Raises UsageError
+    where there is none."""
     from runner.catalogue import load_run
     from runner.data.parent import indexed
 
@@ -92,12 +93,12 @@ def latest(a: str, b: str) -> Path:
     if not own:
         raise UsageError(
             "results/ has no run of yours yet. Measure one with `make compare` or `vpneval run`, or name a run folder: "
-            f"vpneval why {a} {b} DIR"
+            f"vpneval {command} DIR"
         )
     last = max(own, key=lambda run: (run / "run.json").stat().st_mtime)
     together = sorted(indexed(last.parent) or [last], key=lambda run: run.name != HOST)
 
-    def has_both(run: Path) -> bool:
-        return {a, b} <= {trial.vpn for trial in load_run(run)[1] if trial.status == "ok"}
+    def has_all(run: Path) -> bool:
+        return {*vpns} <= {trial.vpn for trial in load_run(run)[1] if trial.status == "ok"}
 
-    return next(filter(has_both, together), together[0])
+    return next(filter(has_all, together), together[0])

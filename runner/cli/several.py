@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from runner.cli.ending import NOTHING_MEASURED, Shown, measure_and_report, together
-from runner.cli.options import tell
+from runner.cli.ending import NOTHING_MEASURED, measure_and_report, together
+from runner.cli.options import Shown, tell
 from runner.cli.reading import report_of
 from runner.data.errors import CannotRunHere, VpnevalError
 from runner.data.files import from_json, is_there, no_link, read_bytes, word

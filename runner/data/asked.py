@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from runner.data.kinds import Line, Real, Whole
-from runner.data.named import HOST, IMAGE
 from runner.data.needs import Needs
+from runner.data.numbers import seconds
+from runner.data.options import RunOptions, each_level, joined
 
 SITE = "site:"
 
@@ -31,7 +33,7 @@ class AskedFarm(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     address: Line
-    equal: Line = "kernel,image,versions"
+    equal: Line = RunOptions.farm_equal
     timeout: Line = ""
     insecure: bool = False
 
@@ -53,15 +55,15 @@ class AskedRun(BaseModel):
     instruments: tuple[Line, ...] = ()
     question: Line = ""
     levels: Listed = ()
-    profile: Line = "quick"
+    profile: Line = RunOptions.profile
     repetitions: Whole | None = None
     duration_s: Whole | None = None
     rounds: Whole | None = None
     slice_s: float | None = None
-    seed: Whole = 1
-    lab: Line = "netns"
-    kernel: Line = HOST
-    image: Line = IMAGE
+    seed: Whole = RunOptions.seed
+    lab: Line = RunOptions.lab
+    kernel: Line = RunOptions.kernel
+    image: Line = RunOptions.image
     gateway_images: Listed = ()
     builds: tuple[Line, ...] = ()
     out: Path | None = Field(default=None, description="the run folder, where one was named")
@@ -74,6 +76,23 @@ class AskedRun(BaseModel):
     search_rates: Line = ""
     needs: Needs = Needs()
     farm: AskedFarm | None = None
+
+    @classmethod
+    def from_options(cls, experiments: Sequence[str], given: RunOptions, needs: Needs) -> AskedRun:
+        """What these options and needs ask for. Raises UsageError for a malformed time, and ValidationError."""
+        kept = {name: value for name, value in vars(given).items() if name in cls.model_fields}
+        kept |= {
+            "vpns": joined(given.vpns),
+            "levels": joined([*map(each_level, given.levels or ())]),
+            "instruments": given.instruments or (),
+            "builds": given.builds or (),
+            "deadline_s": seconds(given.deadline_s) if given.deadline_s else None,
+            "farm": None,
+        }
+        if given.farm:
+            names = {"address": "farm", "equal": "farm_equal", "timeout": "farm_timeout", "insecure": "farm_insecure"}
+            kept["farm"] = AskedFarm(**{name: getattr(given, option) for name, option in names.items()})
+        return cls(experiments=experiments, needs=needs, **kept)
 
     @property
     def sites(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -14,43 +14,17 @@ from runner.data.asked import AskedFarm, AskedRun
 from runner.data.errors import UsageError
 from runner.data.named import HOST, USUAL
 from runner.data.needs import Needs
-from runner.data.numbers import seconds
+from runner.data.options import RunOptions, options_of
 from runner.data.trials import Invocation, Run
 
-OPTIONS: Mapping[str, str] = {  # with a value -> the field that has it
-    "--lab": "lab",
-    "--kernel": "kernel",
-    "--vpn": "vpns",
-    "--instrument": "instruments",
-    "--question": "question",
-    "--set": "levels",
-    "--profile": "profile",
-    "--duration": "duration_s",
-    "--rounds": "rounds",
-    "--slice": "slice_s",
-    "--reps": "repetitions",
-    "--seed": "seed",
-    "--image": "image",
-    "--gateway-image": "gateway_images",
-    "--build": "builds",
-    "--max-rate": "max_rate",
-    "--between": "between",
-    "--search-rates": "search_rates",
-    "--weights": "weights",
-    "--out": "out",
-    "--deadline": "deadline_s",
-}
-SWITCHES: Mapping[str, tuple[str, bool]] = {
-    "--retry-failed": ("retry_failed", True),
-    "--until-significant": ("until_significant", True),
-    "--no-until-significant": ("until_significant", False),
-}
-OF_FARM: Mapping[str, str] = {"--farm": "address", "--farm-equal": "equal", "--farm-timeout": "timeout"}
-INSECURE = "--farm-insecure"
-WITHOUT_VALUE = (INSECURE, "--install", "--strict", "--quiet", "--full", "--json", "--no-color")
+OPTIONS = options_of(RunOptions)
+FIRST = ("lab", "kernel")  # in a command line: where it runs; what it is about; how long, and where to
+LAST = [
+    *("repetitions", "seed", "image", "gateway_images", "weights"),
+    *("out", "deadline_s", "retry_failed", "until_significant"),
+]
 REPEATED = ("instruments", "builds")  # paths may have commas
-MANY = ("vpns", "levels", "gateway_images", *REPEATED)
-_FIELDS = AskedRun.model_fields
+OTHER_SWITCHES = ("--quiet", "--full", "--json", "--no-color")
 
 
 def begun(asked: AskedRun) -> Invocation:
@@ -69,24 +43,20 @@ def _now() -> str:
 
 def words(asked: AskedRun) -> list[str]:
     """The words behind ``vpneval run`` that ask for this, without what is usual."""
+    farm = asked.farm or AskedFarm(address="")
+    values = dict(asked) | {"farm": farm.address} | {f"farm_{name}": value for name, value in farm if name != "address"}
     found = [*asked.experiments]
-    for option, field in OPTIONS.items():
-        value = getattr(asked, field)
-        if value == _FIELDS[field].default:
+    for name in (*FIRST, *(name for name in OPTIONS if name not in (*FIRST, *LAST)), *LAST):
+        value, flag = values.get(name), OPTIONS[name].flag
+        if value in (None, (), getattr(RunOptions, name)):
             continue
-        if field in REPEATED:
-            found += [word for path in value for word in (option, path)]
+        if isinstance(value, bool):
+            found.append(flag.split("/")[not value])
+        elif name in REPEATED:
+            found += [word for path in value for word in (flag, path)]
         else:
-            found += [option, _text(field, value)]
-    found += [switch for switch, (field, value) in SWITCHES.items() if getattr(asked, field) is value]
-    found += _of_needs(asked.needs)
-    if farm := asked.farm:
-        usual = AskedFarm(address="")
-        for option, field in OF_FARM.items():
-            if (value := getattr(farm, field)) != getattr(usual, field):
-                found += [option, value]
-        found += [INSECURE] * farm.insecure
-    return found
+            found += [flag, _text(name, value)]
+    return found + _of_needs(asked.needs)
 
 
 def command(asked: AskedRun) -> str:
@@ -95,7 +65,7 @@ def command(asked: AskedRun) -> str:
 
 
 def _text(field: str, value: Any) -> str:
-    if field in MANY:
+    if isinstance(value, tuple):
         return ",".join(value)
     if field == "deadline_s":
         return f"{value / 60:.12g}m" if value % 60 == 0 else f"{value:.12g}s"
@@ -123,35 +93,23 @@ def _of_needs(needs: Needs) -> list[str]:
 def read(line: Sequence[str]) -> AskedRun | None:
     """What these words behind ``vpneval run`` ask for, but for the needs, which their run has; None where they are no
     such command line. Of an option given twice the last one counts. What is about other runs is left out, as --rest."""
-    given: dict[str, Any] = {"experiments": []}
-    farm: dict[str, Any] = {}
+    fields = {flag: name for name, option in OPTIONS.items() for flag in option.flag.split("/")}
+    experiments, given = list[str](), dict[str, Any]()
     rest = iter(line)
     for word in rest:
-        option, equals, value = word.partition("=")
+        flag, equals, value = word.partition("=")
+        name = fields.get(flag, "")
         if not word.startswith("--"):
-            given["experiments"].append(word)
-        elif word in SWITCHES:
-            field, on = SWITCHES[word]
-            given[field] = on
-        elif word in WITHOUT_VALUE:
-            farm |= {"insecure": True} if word == INSECURE else {}
-        else:
+            experiments.append(word)
+        elif name and not OPTIONS[name].metavar:
+            given[name] = not flag.startswith("--no-")
+        elif word not in OTHER_SWITCHES:
             value = value if equals else next(rest, "")
-            if field := OPTIONS.get(option, ""):
-                given[field] = [*given.get(field, []), *_pieces(field, value)] if field in MANY else value
-            elif field := OF_FARM.get(option, ""):
-                farm[field] = value
+            if name:
+                given[name] = [*given.get(name, []), value] if OPTIONS[name].type == list[str] | None else value
     with suppress(ValidationError, UsageError):
-        if "deadline_s" in given:
-            given["deadline_s"] = seconds(given["deadline_s"])
-        if "address" in farm:
-            given["farm"] = AskedFarm(**farm)
-        return AskedRun(**given)
+        return AskedRun.from_options(experiments, RunOptions(**given), Needs())
     return None
-
-
-def _pieces(field: str, value: str) -> list[str]:
-    return [value] if field in REPEATED else [piece.strip() for piece in value.split(",") if piece.strip()]
 
 
 def asked_of(run: Run, call: int = 0) -> AskedRun | None:

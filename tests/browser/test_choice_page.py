@@ -17,10 +17,11 @@ from questions.choose.page import PATHS_MS, SHARES
 from runner.choice.answer import RATES_BPS, answer, bands, changes
 from runner.choice.devices import Device, OnPath
 from runner.choice.musts import State
-from runner.choice.stated import Given, stated
+from runner.choice.stated import stated
 from runner.choice.thresholds import USUAL
 from runner.data.named import MUSTS, TRAFFICS, Must, Traffic
 from runner.data.needs import Needs
+from runner.data.options import NeedsOptions
 from runner.ranking.weights import PRESETS
 from runner.report.forms.html import html_text
 from runner.report.model import Report
@@ -207,7 +208,8 @@ def stated_by(command: str, report: Report) -> Needs:
     line, path_rtt, path_loss, traffic, must = (
         given.get(f"--{name}", "") for name in ("line", "path-rtt", "path-loss", "traffic", "must")
     )
-    return stated(Given(None, line, path_rtt, path_loss, traffic, "", must), choice_of(report).needs)
+    given_now = NeedsOptions(None, line, path_rtt, path_loss, traffic, "", [must] * bool(must))
+    return stated(given_now, choice_of(report).needs)
 
 
 @pytest.mark.parametrize(

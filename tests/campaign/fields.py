@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from runner.cli import measuring
-from runner.cli.ending import Shown, report_on
+from runner.cli.commands.run import work as measuring
+from runner.cli.ending import report_on
+from runner.cli.options import Shown
 from runner.data.store import open_store
 from runner.lab.places import rootless
 from runner.stages.play import folder_of

@@ -8,6 +8,7 @@ from typer.main import get_command
 from runner.cli.app import app
 from runner.cli.options import asked_for
 from runner.data.asked import AskedFarm, AskedRun
+from runner.data.options import NeedsOptions, RunOptions, options_of
 from runner.design.profile import Profile
 from runner.sweep.request import Request, resolve
 
@@ -23,7 +24,10 @@ def by_the_command(line: str) -> AskedRun:
     """What ``vpneval run`` with these words asks for, read as the command reads them."""
     group: Any = get_command(app)
     with group.commands["run"].make_context("run", shlex.split(line)) as context:
-        return asked_for(context)
+        given, needs = (
+            group(**{name: context.params[name] for name in options_of(group)}) for group in (RunOptions, NeedsOptions)
+        )
+        return asked_for(context.params["experiments"], given, needs)
 
 
 def made_up(profile: Profile, repetitions: int = 1, first: int = 1, **asked: Any) -> Request:

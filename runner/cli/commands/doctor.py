@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,20 +12,37 @@ from runner.cli import options
 from runner.data.errors import require_known
 from runner.data.guest import inside
 from runner.data.named import HOST
+from runner.data.options import joined
 from runner.data.streams import document
-from runner.lab.names import DEFAULT_IMAGE, image_names
+from runner.lab.names import DEFAULT_IMAGE, image_names, kernel_names
+
+if TYPE_CHECKING:
+    from runner.stages.examination import Check
 
 MARKS = {"ok": ("ok", "green"), "warning": ("unsupported", "yellow"), "error": ("missing", "red")}
+Row = tuple[str, str, str]  # level, what, and what is said of it
 
 
 def doctor(
     image: options.ImageName = DEFAULT_IMAGE,
     lab: options.LabSpec = "netns",
-    kernel: options.KernelName = HOST,
-    vpns: options.AskedVpns = None,
+    kernel: Annotated[
+        str, typer.Option("--kernel", metavar="NAME", help=f"ask this kernel: {', '.join(kernel_names())}")
+    ] = HOST,
+    vpns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--vpn",
+            metavar="A,B",
+            help="ask only these VPNs; a file of your own: ./mine.py. Default: all VPNs",
+            autocompletion=options.complete_vpns,
+        ),
+    ] = None,
     max_rate: options.MaxRate = "",
     uplink: options.UplinkName = "",
-    only_machine: options.OnlyMachine = False,
+    only_machine: Annotated[
+        bool, typer.Option("--machine", help="look at this machine only; start no lab, ask no VPN")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Check which VPNs this machine can run.
@@ -38,7 +57,6 @@ def doctor(
     from rich.table import Table
     from rich.text import Text
 
-    from runner.cli.examined import none_of, rows
     from runner.cli.output import out
     from runner.lab import kernels
     from runner.stages.examination import examine, this_machine
@@ -48,9 +66,7 @@ def doctor(
     require_known("image", image, image_names())
     if under and not inside():
         raise typer.Exit(this_command_under(under, image, options.tell))
-    checks = (
-        this_machine() if only_machine else examine(image, lab, options.joined(vpns), max_rate, options.tell, uplink)
-    )
+    checks = this_machine() if only_machine else examine(image, lab, joined(vpns), max_rate, options.tell, uplink)
     if as_json:
         document(json.dumps([vars(check) for check in checks], indent=1) + "\n")
     else:
@@ -62,3 +78,35 @@ def doctor(
         out.print(table)
     if any(check.level == "error" for check in checks) or none_of(checks):
         raise typer.Exit(3)
+
+
+def rows(checks: Sequence[Check]) -> Iterator[Row]:
+    """What was found, as few lines: what works in one, and of the rest each reason once. In the order of the checks."""
+    commands = [check for check in checks if check.tool]
+    if commands and all(check.level == "ok" for check in commands):
+        yield "ok", "commands", ", ".join(check.tool for check in commands)
+        commands = []
+    vpns = [check for check in checks if check.vpn]
+    for check in checks:
+        if check in commands or not (check.vpn or check.tool):
+            yield check.level, check.what, check.says
+    works = dict.fromkeys(check.vpn for check in vpns)
+    reasons: dict[str, dict[str, list[str]]] = {}
+    for check in vpns:
+        if check.level != "ok":
+            works.pop(check.vpn, None)
+            reasons.setdefault(check.says, {}).setdefault(check.vpn, []).append(check.configuration)
+    configurations = {name: sum(check.vpn == name for check in vpns) for name in {check.vpn for check in vpns}}
+    if works:
+        yield "ok", "VPNs", ", ".join(works)
+    for says, names in reasons.items():
+        refused = [
+            name if len(of) == configurations[name] else f"{name} ({', '.join(of)})" for name, of in names.items()
+        ]
+        yield "warning", "VPNs", f"{', '.join(refused)}: {says}"
+
+
+def none_of(checks: Sequence[Check]) -> bool:
+    """Were VPNs asked, and is there none that works here?"""
+    vpns = [check for check in checks if check.vpn]
+    return bool(vpns) and all(check.level != "ok" for check in vpns)

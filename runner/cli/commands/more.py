@@ -11,26 +11,27 @@ from runner.cli import options
 from runner.cli.folders import one_run
 from runner.data.errors import UsageError
 from runner.data.files import word
+from runner.data.options import NeedsOptions
 
 if TYPE_CHECKING:
     from runner.data.trials import Run
 
 
 def more(
-    context: typer.Context,
+    *,
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="the folder of the run to go on with")],
     deadline: options.Deadline = "",
-    needs: options.NeedsFile = None,
-    line: options.Line = "",
-    path_rtt: options.PathRtt = "",
-    path_loss: options.PathLoss = "",
-    traffic: options.TrafficName = "",
-    cores: options.Cores = "",
-    must: options.MustHaves = None,
-    quiet: options.Quiet = False,
-    full: options.Full = False,
-    as_json: options.Json = False,
-    trust: options.Trust = None,
+    needs: NeedsOptions,
+    shown: options.Shown,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trust",
+            metavar="FILE|DIR",
+            help="use this file, or what is below this directory, if the run asks for it; of a farm: the scheduler's "
+            "address",
+        ),
+    ] = None,
 ) -> None:
     """Go on with a run where lines have no sure answer, pairs of VPNs are undecided, or what is named was not watched
     yet, and print the report.
@@ -43,8 +44,8 @@ def more(
     """
     options.begin("vpneval reads the run.")
     from runner.catalogue import load_run
-    from runner.cli.ending import Shown
-    from runner.cli.measuring import measure
+    from runner.choice.stated import stated
+    from runner.cli.commands.run.work import measure
     from runner.data.invocation import asked_of
     from runner.data.numbers import seconds
     from runner.data.store import is_being_written
@@ -65,15 +66,15 @@ def more(
         )
     require_trusted(asked, folder, trust or ())
     note(asked)
-    asked = asked.changed(out=folder, needs=options.needs_of(context, run.needs))
+    asked = asked.changed(out=folder, needs=stated(needs, run.needs))
     if run.machines:
         asked = asked.changed(repetitions=_twice(run, folder, deadline), deadline_s=None, until_significant=None)
     else:
         rootless.enter(asked.lab)  # which begins this command again, where it is not root
-        time_s = seconds(deadline) if deadline else _time_s(folder, asked.weights, quiet)
+        time_s = seconds(deadline) if deadline else _time_s(folder, asked.weights, shown.quiet)
         without = asked.rounds and not deadline  # so many rounds, however long they take
         asked = asked.changed(until_significant=True, deadline_s=None if without else time_s)
-    raise typer.Exit(measure(asked, Shown(quiet, full, as_json)))
+    raise typer.Exit(measure(asked, shown))
 
 
 def _twice(run: Run, folder: Path, deadline: str) -> int:

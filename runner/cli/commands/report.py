@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runner.cli import options
-from runner.cli.folders import runs_in
+from runner.cli.folders import latest, runs_in
 from runner.cli.reading import of_kinds, report_of, reports_of
 from runner.data.errors import UsageError, require_known
 from runner.data.extras import pip_install
+from runner.data.options import NeedsOptions
 from runner.data.streams import document, standard_output
 
 if TYPE_CHECKING:
@@ -24,23 +25,21 @@ FINDINGS = ("findings", "findings-plot")
 
 
 def report(
-    context: typer.Context,
+    *,
     folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR", help="run folders of one lab, or one folder that holds several runs")
-    ],
+        list[Path] | None,
+        typer.Argument(
+            metavar="DIR",
+            help="run folders of one lab, or one folder that holds several runs; default: the latest in results/",
+        ),
+    ] = None,
     weights: options.Weights = "",
     question: options.QuestionName = "",
     configuration: Annotated[
         str, typer.Option("--configuration", metavar="NAME", help="rank only comparable or recommended; default: both")
     ] = "",
     margin: options.Margin = "",
-    needs: options.NeedsFile = None,
-    line: options.Line = "",
-    path_rtt: options.PathRtt = "",
-    path_loss: options.PathLoss = "",
-    traffic: options.TrafficName = "",
-    cores: options.Cores = "",
-    must: options.MustHaves = None,
+    needs: NeedsOptions,
     form: Annotated[
         str,
         typer.Option(
@@ -62,14 +61,16 @@ def report(
     holds no run is passed over.
     """
     options.begin("vpneval reads the run and makes the report.")
+    from runner.choice.stated import stated
     from runner.report.forms.registry import FORMS
 
     one_report = {"pdf", *(name for name, other in FORMS.items() if other.one_report)}
-    stating = partial(options.needs_of, context)
+    stating = partial(stated, needs)
     made_of = partial(
         report_of, weights=weights, configuration=configuration, margin=margin, needs=stating, question=question
     )
     _check_form(form, across, write, [*FORMS])
+    folders = folders or [latest("report")]
     runs = runs_in(folders)
     only, together = runs[0] if len(runs) == 1 else None, set(runs) == set(folders)  # named one by one: one report
     if write:
@@ -125,7 +126,7 @@ def _print_findings(reports: list[Report], form: str) -> None:
     """results/papers/findings.md, or its picture."""
     from questions.papers.page import findings_text, lettered, rows_of
     from questions.papers.plot import published_against_measured
-    from runner.cli.planned import expected
+    from runner.cli.commands.plan.work import expected
     from runner.report.plots.vega import svg
 
     if form == "findings":

@@ -10,22 +10,23 @@ import typer
 from runner.cli import options
 from runner.cli.folders import latest, one_run
 from runner.cli.reading import of_kinds
+from runner.data.options import NeedsOptions
 
 
 def why(
-    context: typer.Context,
-    a: Annotated[str, typer.Argument(metavar="VPN", help="the VPN that is compared")],
-    b: Annotated[str, typer.Argument(metavar="VPN", help="the VPN that it is compared with")],
+    *,
+    a: Annotated[
+        str,
+        typer.Argument(metavar="VPN", help="the VPN that is compared", autocompletion=options.complete_vpns),
+    ],
+    b: Annotated[
+        str,
+        typer.Argument(metavar="VPN", help="the VPN that it is compared with", autocompletion=options.complete_vpns),
+    ],
     folder: Annotated[
         Path | None, typer.Argument(metavar="[DIR]", help="the run folder; default: the latest in results/")
     ] = None,
-    needs: options.NeedsFile = None,
-    line: options.Line = "",
-    path_rtt: options.PathRtt = "",
-    path_loss: options.PathLoss = "",
-    traffic: options.TrafficName = "",
-    cores: options.Cores = "",
-    must: options.MustHaves = None,
+    needs: NeedsOptions,
 ) -> None:
     """Print by what factor one VPN is better or worse than another.
 
@@ -37,15 +38,16 @@ def why(
     from questions.choose.judgement import choice
     from questions.choose.words import suits
     from runner.catalogue import load_told
+    from runner.choice.stated import stated
     from runner.cli.output import out
     from runner.data.scale import no_scale
     from runner.report.scale import above
     from runner.report.why import why_each
 
-    run, trials, lacks = load_told(one_run(folder) if folder else latest(a, b))
+    run, trials, lacks = load_told(one_run(folder) if folder else latest(f"why {a} {b}", a, b))
     for sentence in lacks:
         options.tell(f"Warning: {sentence}")
-    run = run.model_copy(update={"needs": options.needs_of(context, run.needs)})
+    run = run.model_copy(update={"needs": stated(needs, run.needs)})
     if found := no_scale(run):
         out.print(above(found), highlight=False, soft_wrap=True)
     for sentence in suits(choice(run, trials), a, b):

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.cli import bisecting, measuring
+from runner.cli import bisecting
 from runner.cli.bisecting import Bisection, bisect, step_of
+from runner.cli.commands.run import work as measuring
 from runner.data.asked import AskedRun
 from runner.data.errors import UsageError
 

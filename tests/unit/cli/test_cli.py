@@ -14,9 +14,9 @@ import pytest
 
 from runner.catalogue import GROUPS, experiment_names, factors, load_vpn, metrics, version_names, vpn_names
 from runner.cli import options
-from runner.cli.listing import ABSENT
+from runner.cli.commands.list.work import ABSENT
+from runner.cli.commands.plan.work import expected, searches
 from runner.cli.main import main
-from runner.cli.planned import expected, searches
 from runner.data.errors import UsageError
 from runner.data.levels import LEVELS
 from runner.data.numbers import roughly, seconds
@@ -343,7 +343,6 @@ def test_rounds_and_slices_that_are_none(capsys: CapSys, given: tuple[str, ...],
         ("search=binary", "smallest", 3, 10, 3.0),
         ("search=scan", "quick", 4, 10, 4.0),
         ("search=bayes", "quick", 4, 1, 4.0),
-        ("search=mlrsearch", "thesis", 4, 30, 4.0),
         ("search=rfc2544", "thesis", 4, 1, 60.0),
         ("", "quick", None, 1, 0.3),
         ("", "quick", 5, 1, 0.3),  # of the generator, whose trials are as long as the profile says

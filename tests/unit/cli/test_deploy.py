@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_vpn, vpn_names
-from runner.cli.deployed import readable, real_sites
+from runner.cli.commands.recipe.work import real_sites, tunnel_page
 from runner.data.errors import UsageError
 from runner.lab.places.sites import read_sites
 from runner.lab.shape.site_to_site import SITES as TEST_SITES
@@ -324,7 +324,7 @@ def test_private_keys_are_for_root_alone_and_a_directory_that_is_in_use_is_left(
 def test_a_site_without_its_real_network_is_said_with_the_line_to_add(tmp_path: Path) -> None:
     (tmp_path / "sites.toml").write_text(SITES)
     said: list[str] = []
-    readable(load_vpn("tinc"), load_vpn("tinc").comparable, (tmp_path / "sites.toml", ""), 3650, {}, said.append)
+    tunnel_page(load_vpn("tinc"), load_vpn("tinc").comparable, (tmp_path / "sites.toml", ""), 3650, said.append)
     (line,) = said
     assert "names no network of gw2, so this recipe is for its test host's, 198.18.2.0/24" in line
     assert line.endswith('to [gw2], for example: network = "10.2.0.0/16"')
@@ -334,7 +334,7 @@ def test_a_site_without_its_real_network_is_said_with_the_line_to_add(tmp_path: 
 def test_packets_are_made_to_fit_the_path(tmp_path: Path, path_mtu: int | None) -> None:
     (tmp_path / "sites.toml").write_text((f"path_mtu = {path_mtu}\n" if path_mtu else "") + SITES)
     vpn = load_vpn("openvpn")
-    said = readable(vpn, vpn.recommended, (tmp_path / "sites.toml", ""), 3650, {}, print)
+    said = tunnel_page(vpn, vpn.recommended, (tmp_path / "sites.toml", ""), 3650, print)
     assert said.count(f"\nmtu={path_mtu or ''} # of the path") == 2
     assert "-days 3650 " in said
     assert "Addresses to replace" not in said, "they are the reader's own"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from runner.catalogue import load_vpn
-from runner.cli.examined import none_of, rows
+from runner.cli.commands.doctor import none_of, rows
 from runner.lab.node import Completed
 from runner.lab.shape.site import BarePath
 from runner.lab.shape.site_to_site import SITES, Lab

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_vpn, vpn_names
-from runner.cli.listing import EXTINCT, tables
+from runner.cli.commands.list.work import EXTINCT, tables
 
 PRINTED = Path(__file__).parents[3] / "results/published/oslv_tables.json"
 SYSTEMS = pytest.mark.parametrize("system", EXTINCT["systems"], ids=lambda system: system["name"])

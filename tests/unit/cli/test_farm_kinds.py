@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from runner.cli.commands.watch.work import view
 from runner.cli.main import main
-from runner.cli.watching import view
 from runner.data.merge import identity
 from runner.data.store import load_run, open_store
 from runner.report.kinds import by_kind

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from runner.catalogue import digest_of, load_vpn
-from runner.cli import listing
+from runner.cli.commands.list import work as listing
 from runner.cli.main import main
 from runner.data.cache import cache_dir
 from runner.data.errors import CannotRunHere, UsageError

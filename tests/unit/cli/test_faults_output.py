@@ -12,10 +12,10 @@ from typing import TextIO
 import pytest
 from rich.live import Live
 
-from runner.cli import listing
+from runner.cli.commands.lab.work import exit_code
+from runner.cli.commands.list import work as listing
 from runner.cli.main import main
 from runner.cli.output import Output
-from runner.cli.shell import exit_code
 from runner.data import streams
 from runner.data.store import open_store
 from runner.data.streams import CONTROL, ERRORS, OUTPUT, output_to, shown

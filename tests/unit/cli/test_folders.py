@@ -151,3 +151,10 @@ def test_one_page_is_of_one_run(capsys: CapSys) -> None:
 def test_a_folder_that_is_not_ours_to_read_holds_nothing(capsys: CapSys) -> None:
     Path("results/closed").mkdir(mode=0)
     assert vpneval(capsys, "report", "results")[0] == 0
+
+
+def test_report_takes_the_latest_run(capsys: CapSys) -> None:
+    code, _, err = vpneval(capsys, "report")
+    assert (code, "vpneval report DIR" in " ".join(err.split())) == (2, True)
+    shutil.copytree(RUN, "results/mine")
+    assert vpneval(capsys, "report", "--format", "md") == vpneval(capsys, "report", "results/mine", "--format", "md")

@@ -8,8 +8,8 @@ import pytest
 
 from runner.catalogue import load_vpn, version_names, vpn_names
 from runner.choice.musts import WORDS
-from runner.cli import listing
-from runner.cli.listing import here, tables
+from runner.cli.commands.list import work as listing
+from runner.cli.commands.list.work import here, tables
 from runner.data.named import MUSTS
 from runner.lab.software import layers
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runner.cli.looked import examined, instead, said
+from runner.cli.commands.look.work import examined, instead, said
 from runner.cli.output import Output
 from runner.data.errors import UsageError
 from runner.data.loads import CoreLoad, Limit, MachineLoad, ProcessLoad, ThreadLoad

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.cli import measuring
+from runner.cli.commands.run import work as measuring
 from runner.cli.main import main
 from runner.data.asked import AskedFarm
 from runner.data.invocation import words

@@ -12,8 +12,8 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.cli import ending, several
-from runner.cli.ending import Shown
 from runner.cli.main import main
+from runner.cli.options import Shown
 from runner.cli.several import run_with_rest, told_again
 from runner.data.asked import AskedRun
 from runner.data.needs import Needs

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_vpn
-from runner.cli import tunnels
+from runner.cli.commands.tunnel import work as tunnels
 from runner.data.errors import UsageError
 from runner.lab.shape.site_to_site import SITES
 from runner.vpn.recipe import KeyMaker

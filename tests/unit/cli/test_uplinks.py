@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from questions.compare.runs import compare_runs
-from runner.cli import measuring, several
-from runner.cli.deployed import uplink_of
-from runner.cli.ending import Shown
+from runner.cli import several
+from runner.cli.commands.recipe.work import uplink_of
+from runner.cli.commands.run import work as measuring
+from runner.cli.options import Shown
 from runner.data.asked import AskedRun
 from runner.data.errors import UsageError
 from runner.data.merge import merge_runs

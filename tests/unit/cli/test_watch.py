@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from runner.catalogue import load_run
+from runner.cli.commands.watch.work import last_slice, view, watch
 from runner.cli.live import LiveProgress
-from runner.cli.watching import last_slice, view, watch
 from runner.data.errors import UsageError
 from runner.data.trials import Cell, Run, Slice, Trial
 from runner.report.ranked_numbers import so_far

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from runner.choice.stated import Given, stated
+from runner.choice.stated import stated
 from runner.cli.main import main
 from runner.data.errors import UsageError
+from runner.data.options import NeedsOptions
 from runner.data.parent import indexed
 from runner.data.store import load_run, open_store
 from runner.lab.places.inventory import read_inventory
@@ -151,7 +152,7 @@ def test_what_windows_has_saved_begins_with_a_byte_order_mark(tmp_path: Path) ->
     for path, text in ((weights, "rtt = 2"), (needs, 'line = "100M"'), (lab, "nodes: 3"), (machines, "[gw1]\nlan = 3")):
         path.write_text(text, encoding="utf-8-sig")
     assert parse_weights(str(weights), METRICS).values["rtt"] == 2
-    assert stated(Given(needs=needs)).line_bps == 100e6
+    assert stated(NeedsOptions(needs=needs)).line_bps == 100e6
     with pytest.raises(UsageError, match=r"lab.yml:1: nodes"):  # not: unknown key '\ufeffnodes'
         read_lab_file(lab)
     with pytest.raises(UsageError, match=r"machines.toml:2: \[gw1\] lan: Input should be a valid string"):

@@ -324,7 +324,7 @@ def test_a_report_does_not_take_the_place_of_a_link(folder: Path, mine: Path, na
 @pytest.mark.parametrize("name", ["index.json", "index.partial", "uml"])
 def test_links_in_a_parent_folder_of_runs(tmp_path: Path, mine: Path, name: str) -> None:
     from runner.cli import several
-    from runner.cli.ending import Shown
+    from runner.cli.options import Shown
     from runner.lab.kernels import Uml
     from tests.unit.asking import request
 

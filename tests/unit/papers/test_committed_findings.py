@@ -14,7 +14,7 @@ from questions.papers.deciding import DecidingWay, in_words, ways
 from questions.papers.page import LONGEST_CELL, findings_text, lettered, rows_of, runs_of
 from questions.papers.plot import published_against_measured
 from runner.catalogue import load_run
-from runner.cli.planned import expected
+from runner.cli.commands.plan.work import expected
 from runner.data.invocation import command
 from runner.papers import judges
 from runner.papers.judges import findings_of

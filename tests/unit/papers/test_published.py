@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from runner.catalogue import experiment_names
-from runner.cli.listing import EXTINCT
+from runner.cli.commands.list.work import EXTINCT
 from runner.data.errors import UsageError
 from runner.papers import published
 from runner.papers.judges import findings_of

@@ -79,10 +79,10 @@ def test_without_a_folder_the_latest_run_of_the_users_own_is_read(
     for folder in ("papers/thesis", "examples/quick", "published/old"):
         stored(Path("results") / folder, vpns, 9)
     with pytest.raises(UsageError, match=r"no run of yours yet.*make compare.*vpneval why wireguard_go openvpn DIR"):
-        latest("wireguard_go", "openvpn")
+        latest("why wireguard_go openvpn", "wireguard_go", "openvpn")
     stored(Path("results/first"), vpns, 1)
     stored(Path("results/second"), vpns, 2)
-    assert latest("wireguard_go", "openvpn") == Path("results/second")
+    assert latest("why", "wireguard_go", "openvpn") == Path("results/second")
 
 
 def test_of_runs_under_several_kernels_the_machines_own_is_read(
@@ -94,6 +94,6 @@ def test_of_runs_under_several_kernels_the_machines_own_is_read(
     stored(both / "uml", ("openvpn", "wireguard_go", "ipsec_user"), 2)
     for name in ("uml", "host"):
         add_to_index(both, name, "complete")
-    assert latest("wireguard_go", "openvpn") == both / "host"
-    assert latest("ipsec_user", "openvpn") == both / "uml", "only this one has both"
-    assert latest("ipsec_user", "ssh_tun") == both / "host", "which says that it has them not"
+    assert latest("why", "wireguard_go", "openvpn") == both / "host"
+    assert latest("why", "ipsec_user", "openvpn") == both / "uml", "only this one has both"
+    assert latest("why", "ipsec_user", "ssh_tun") == both / "host", "which says that it has them not"

@@ -16,7 +16,7 @@ from questions.choose.judgement import choice
 from questions.choose.steps import ALONE_S, LATE_S, STEADY_BPS, WATCH_S
 from runner.choice.devices import devices
 from runner.choice.musts import states, words_of
-from runner.cli.planned import limits
+from runner.cli.commands.plan.work import limits
 from runner.data.named import Must
 from runner.data.needs import Needs
 from runner.data.store import Store, load_run, open_store

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from runner.cli.ending import Shown, measure_and_report
-from runner.cli.options import tell
+from runner.cli.ending import measure_and_report
+from runner.cli.options import Shown, tell
 from runner.data.asked import AskedRun
 from runner.data.errors import CannotRunHere
 from runner.lab.kernels.boot import Kernel

@@ -19,8 +19,8 @@ def watch(
     """Show the ranking of a run while it is measured. This command only reads the run folder."""
     begin("vpneval reads the run.")
     from runner.catalogue import load_run
+    from runner.cli.commands.watch.work import watch as watch_run
     from runner.cli.output import out
-    from runner.cli.watching import watch as watch_run
 
     folder = one_run(folder)
     watch_run(folder, out, weights_of(weights, load_run(folder)[0]) if weights else None)

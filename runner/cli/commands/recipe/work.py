@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from runner.catalogue import digest_of, load_run, read_run
+from runner.cli.commands.tunnel.work import Tunnel, begin, name_to_load, with_keys, write
 from runner.cli.options import tell
-from runner.cli.tunnels import Tunnel, begin, name_to_load, with_keys, write
 from runner.data.errors import UsageError, require_known
 from runner.data.files import short
 from runner.data.levels import UPLINK, Params, tunnel_levels
+from runner.data.trials import Trial
 from runner.lab.places.site import site_rig
 from runner.lab.places.sites import Sites, describe_sites, read_sites, real
 from runner.lab.shape.site import Site
@@ -43,6 +45,17 @@ def real_sites(inventory: Sites) -> tuple[Site, ...]:
         return real(rig.sites, inventory)
 
 
+class Measured(NamedTuple):
+    """What the recipe of a tunnel needs of a run. ``versions``: package -> the version that was measured. ``path_mtu``:
+    that of the path, bytes, where no ping is answered there, by which a tunnel's script finds it. ``mtu_to_set``: as
+    the function makes it."""
+
+    versions: Mapping[str, str] = {}
+    path_mtu: int | None = None
+    mtu_to_set: Mapping[str, int] = {}
+
+
+UNMEASURED = Measured()
 Line = tuple[Path, str]  # an inventory, and the one of its uplinks that is meant, or none
 
 
@@ -75,9 +88,9 @@ def carried(vpn: Vpn, params: Params, sites: Sequence[Site], say: Callable[[str]
 
 def measured(
     folder: Path, vpn: Vpn, params: Params | None, say: Callable[[str], None]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """The levels of this VPN in a run, and the versions of its packages there: package -> version. Without ``params``
-    those that its makers recommend, or the comparable ones, or the only ones.
+) -> tuple[dict[str, str], Measured]:
+    """The levels of this VPN in a run, and what else its recipe needs of that. Without ``params`` the levels that its
+    makers recommend, or the comparable ones, or the only ones.
 
     Raises UsageError, which names what was measured, where this was not.
     """
@@ -97,51 +110,27 @@ def measured(
         if kept := next((path for path in logs if path.is_file()), None):
             say(f"{kept} has the files that were measured.")
     packages: dict[str, str] = run.image.get("packages", {})
-    return levels, {name: packages[name] for name in vpn.software.packages if name in packages}
+    path = run.lab.get("path") or {}
+    return levels, Measured(
+        versions={name: packages[name] for name in vpn.software.packages if name in packages},
+        path_mtu=None if path.get("answers_pings", True) else path.get("mtu_bytes"),
+        mtu_to_set=mtu_to_set(mine),
+    )
 
 
-def unanswered_mtu(folder: Path) -> int | None:
-    """The MTU of the path that a run measured, bytes, where no ping is answered there, by which a tunnel's script finds
-    it; else None."""
-    path = read_run(folder / "run.json").lab.get("path") or {}
-    return None if path.get("answers_pings", True) else path.get("mtu_bytes")
-
-
-def mtu_to_set(folder: Path, vpn: Vpn) -> Mapping[str, int]:
-    """The MTU ``inside`` with which the tunnel passed a narrow ``path`` without ICMP in this run, where it had died on
-    one; empty where it had not, or was not tried."""
-    for trial in load_run(folder)[1]:
-        for value in trial.measurements:
-            if trial.vpn != vpn.name or value.metric != "black_hole_mtu":
-                continue
-            match value.detail:
-                case {"numbers": {"mtu_to_set": {"inside": int(inside), "path": int(path)}}}:
-                    return {"inside": inside, "path": path}
+def mtu_to_set(trials: Sequence[Trial]) -> Mapping[str, int]:
+    """The MTU ``inside`` with which the tunnel passed a narrow ``path`` without ICMP in these trials, where it had died
+    on one; empty where it had not, or was not tried."""
+    for value in (value for trial in trials for value in trial.measurements if value.metric == "black_hole_mtu"):
+        match value.detail:
+            case {"numbers": {"mtu_to_set": {"inside": int(inside), "path": int(path)}}}:
+                return {"inside": inside, "path": path}
     return {}
 
 
 def uplink_of(folder: Path) -> str:
     """The uplink that a run measured; empty where its inventory named none."""
     return str(read_run(folder / "run.json").lab.get(UPLINK, ""))
-
-
-def readable(
-    vpn: Vpn,
-    params: Params,
-    site: Line | None,
-    days: int,
-    versions: Mapping[str, str],
-    say: Callable[[str], None],
-    measured_mtu: int | None = None,
-    to_set: Mapping[str, int] | None = None,
-) -> str:
-    """The page of this tunnel. ``versions``: package -> the version that was measured. ``measured_mtu``: the path's,
-    where the inventory names none and the tunnel's script could not find it. ``to_set``: see ``mtu_to_set``."""
-    check_days(days)
-    refuse_beside(vpn)
-    sites, path_mtu = sites_of(site, say)
-    params, path_mtu = carried(vpn, params, sites, say), path_mtu or measured_mtu
-    return page(vpn, params, sites, path_mtu, days, versions, example=site is None, mtu_to_set=to_set)
 
 
 def refuse_beside(vpn: Vpn) -> None:
@@ -159,29 +148,39 @@ def check_days(days: int) -> None:
         raise UsageError(f"--days must be from 1 to {MOST_DAYS}, not {days}")
 
 
-def deploy(
+def tunnel_page(
     vpn: Vpn,
     params: Params,
     site: Line | None,
-    folder: Path,
     days: int,
-    versions: Mapping[str, str],
     say: Callable[[str], None],
-    measured_mtu: int | None = None,
-    to_set: Mapping[str, int] | None = None,
-) -> None:
-    """Make fresh keys, on a node of this machine that has no network, and a directory for each gateway."""
+    run: Measured = UNMEASURED,
+    folder: Path | None = None,
+) -> str:
+    """The page of this tunnel. With a ``folder``: after fresh keys were made, on a node of this machine that has no
+    network, and a directory for each gateway, there."""
     check_days(days)
-    check_offered(vpn, params)
+    if folder:
+        check_offered(vpn, params)
     refuse_beside(vpn)
-    if warning := encryption_warning(vpn, params):
-        say(warning)
-    begin()
+    if folder:
+        if warning := encryption_warning(vpn, params):
+            say(warning)
+        begin()
     sites, path_mtu = sites_of(site, say)
-    params, path_mtu = carried(vpn, params, sites, say), path_mtu or measured_mtu
-    if site is None:
-        say("The addresses are the examples of the lab. For your gateways: --site SITES.toml")
-    tunnel = with_keys(vpn, Tunnel(name_to_load(vpn), dict(params), tuple(sites), days, path_mtu), say)
-    name = write(vpn, tunnel, folder, say)
-    text = page(vpn, params, sites, path_mtu, days, versions, written=name, example=site is None, mtu_to_set=to_set)
-    deployment.put(folder / "README.md", text, 0o644)
+    params, path_mtu = carried(vpn, params, sites, say), path_mtu or run.path_mtu
+    name = ""
+    if folder:
+        if site is None:
+            say("The addresses are the examples of the lab. For your gateways: --site SITES.toml")
+        tunnel = with_keys(vpn, Tunnel(name_to_load(vpn), dict(params), tuple(sites), days, path_mtu), say)
+        name = write(vpn, tunnel, folder, say)
+    text = page(
+        *(vpn, params, sites, path_mtu, days, run.versions),
+        written=name,
+        example=site is None,
+        mtu_to_set=run.mtu_to_set,
+    )
+    if folder:
+        deployment.put(folder / "README.md", text, 0o644)
+    return text

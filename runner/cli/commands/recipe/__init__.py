@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -11,73 +10,77 @@ import typer
 from runner.cli import options
 from runner.data.errors import UsageError
 from runner.data.files import word
+from runner.data.options import NeedsOptions, joined
 from runner.data.streams import document
 
 
 def recipe(
-    context: typer.Context,
+    *,
     vpn: Annotated[
-        str, typer.Argument(metavar="[VPN]", help="a name from `vpneval list`, or a file; default: what --run names")
+        str,
+        typer.Argument(
+            metavar="[VPN]",
+            help="a name from `vpneval list`, or a file; default: what --run names",
+            autocompletion=options.complete_vpns,
+        ),
     ] = "",
     levels: options.TunnelLevels = None,
-    site: options.SiteFile = None,
+    site: Annotated[
+        Path | None, typer.Option("--site", metavar="SITES.toml", help="for these two machines, as --lab site:")
+    ] = None,
     uplink: options.UplinkName = "",
-    of_run: options.OfRun = None,
-    folder: options.WriteTo = None,
-    days: options.Days = 3650,
-    needs: options.NeedsFile = None,
-    line: options.Line = "",
-    path_rtt: options.PathRtt = "",
-    path_loss: options.PathLoss = "",
-    traffic: options.TrafficName = "",
-    cores: options.Cores = "",
-    must: options.MustHaves = None,
+    of_run: Annotated[
+        Path | None,
+        typer.Option(
+            "--run", metavar="DIR", help="as this run measured it: its levels, and the versions of the software"
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--write", metavar="DIR", help="make a directory for each gateway, with keys, files and units"),
+    ] = None,
+    days: Annotated[int, typer.Option("--days", metavar="N", help="validity of the certificates")] = 3650,
+    needs: NeedsOptions,
 ) -> None:
     """Print how to set a tunnel up on two gateways, without vpneval.
 
     It is at the levels that the VPN's makers recommend, unless --set names others. Without a VPN it is the one that the
     run in --run names for your needs.
     """
-    vpn = vpn or _named(context, of_run)
+    vpn = vpn or _named(needs, of_run)
     options.begin(f"vpneval reads the plugin {vpn}.")
     from runner.catalogue import load_vpn
-    from runner.cli.deployed import deploy, measured, mtu_to_set, readable, unanswered_mtu, uplink_of
-    from runner.cli.shell import one_tunnel
+    from runner.cli.commands.lab.work import one_tunnel
+    from runner.cli.commands.recipe.work import Measured, measured, tunnel_page, uplink_of
 
     plugin = load_vpn(vpn)
-    params, versions, path_mtu = (
-        one_tunnel(plugin, options.joined(levels), plugin.recommended, ["inner"]),
-        dict[str, str](),
-        None,
-    )
+    params, run = one_tunnel(plugin, joined(levels), plugin.recommended, ["inner"]), Measured()
     inner = {factor: params.pop(factor) for factor in ("inner",) if factor in params}
-    to_set: Mapping[str, int] = {}
     if of_run is not None:
-        asked = params if len(options.joined(levels).split(",")) > len(inner) else None
-        params, versions = measured(of_run, plugin, asked if levels else None, options.tell)
-        path_mtu, to_set = unanswered_mtu(of_run), mtu_to_set(of_run, plugin)
+        asked = params if len(joined(levels).split(",")) > len(inner) else None
+        params, run = measured(of_run, plugin, asked if levels else None, options.tell)
         uplink = uplink or uplink_of(of_run) * bool(site)
     if uplink and site is None:
         raise UsageError("--uplink is a line of an inventory: give --site SITES.toml, too")
     sites = (site, uplink) if site else None
-    params |= inner
-    if folder is not None:
-        return deploy(plugin, params, sites, folder, days, versions, options.tell, path_mtu, to_set)
-    document(readable(plugin, params, sites, days, versions, options.tell, path_mtu, to_set))
+    text = tunnel_page(plugin, params | inner, sites, days, options.tell, run, folder)
+    if folder is None:
+        document(text)
 
 
-def _named(context: typer.Context, of_run: Path | None) -> str:
+def _named(needs: NeedsOptions, of_run: Path | None) -> str:
     """The VPN that a run names for the stated needs. Raises UsageError where there is none."""
     if of_run is None:
         raise UsageError("name a VPN, or a run that names one: vpneval recipe --run DIR --line 100M")
     from questions.choose.judgement import choice
     from questions.choose.words import headline, kin
     from runner.catalogue import load_run
+    from runner.choice.stated import stated
     from runner.data.scale import no_scale
     from runner.report.scale import above
 
     run, trials = load_run(of_run)
-    made = choice(run.model_copy(update={"needs": options.needs_of(context, run.needs)}), trials)
+    made = choice(run.model_copy(update={"needs": stated(needs, run.needs)}), trials)
     said = made.answer if made else None
     if made is None or said is None:
         raise UsageError(f"{of_run} does not say for which line. State yours: --line 100M, or name a VPN")

@@ -22,8 +22,8 @@ Days = Annotated[
 def renew(tunnel: Folder, folder: Next, days: Days = None) -> None:
     """Make new certificates by the same CA: the gateways accept old and new ones meanwhile."""
     options.begin("vpneval makes new certificates.")
-    from runner.cli.deployed import check_days
-    from runner.cli.tunnels import begin, renewed, write_next
+    from runner.cli.commands.recipe.work import check_days
+    from runner.cli.commands.tunnel.work import begin, renewed, write_next
 
     check_days(days or 1)
     begin()
@@ -33,8 +33,8 @@ def renew(tunnel: Folder, folder: Next, days: Days = None) -> None:
 def rekey(tunnel: Folder, folder: Next, days: Days = None) -> None:
     """Make all keys new, the CA's, too: old ones are refused once both gateways have the new tunnel."""
     options.begin("vpneval makes new keys.")
-    from runner.cli.deployed import check_days
-    from runner.cli.tunnels import begin, rekeyed, write_next
+    from runner.cli.commands.recipe.work import check_days
+    from runner.cli.commands.tunnel.work import begin, rekeyed, write_next
 
     check_days(days or 1)
     begin()
@@ -44,7 +44,7 @@ def rekey(tunnel: Folder, folder: Next, days: Days = None) -> None:
 def upgrade(tunnel: Folder, folder: Next) -> None:
     """Make the tunnel as this vpneval has it, with the keys that it has."""
     options.begin("vpneval reads the plugin.")
-    from runner.cli.tunnels import upgraded, write_next
+    from runner.cli.commands.tunnel.work import upgraded, write_next
 
     write_next(upgraded(tunnel), folder, options.tell)
 
@@ -52,6 +52,6 @@ def upgrade(tunnel: Folder, folder: Next) -> None:
 def rollback(tunnel: Folder) -> None:
     """Print the commands that bring back the tunnel before this one."""
     options.begin("vpneval reads the folder.")
-    from runner.cli.tunnels import rollback as commands
+    from runner.cli.commands.tunnel.work import rollback as commands
 
     document("\n".join(commands(tunnel)) + "\n")

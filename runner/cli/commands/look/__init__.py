@@ -37,7 +37,7 @@ def look(
     --max-rate it sends TCP for some seconds on the path and in the tunnel, no faster than that; without it, only pings.
     """
     options.begin("vpneval connects to the gateways.")
-    from runner.cli.looked import examined, instead, said
+    from runner.cli.commands.look.work import examined, instead, said
     from runner.cli.output import out
 
     if not gateway and not lab:

@@ -31,7 +31,7 @@ def list_(
     begin("vpneval reads the plugins and the experiments.")
     from rich.table import Table
 
-    from runner.cli.listing import tables
+    from runner.cli.commands.list.work import tables
     from runner.cli.output import out
 
     listings = tables(whole=as_json)

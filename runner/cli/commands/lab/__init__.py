@@ -8,13 +8,20 @@ import typer
 
 from runner.cli import options
 from runner.data.errors import require_known
+from runner.data.options import joined
 from runner.lab.names import DEFAULT_IMAGE
 
 
 def lab_shell(
     node: Annotated[str, typer.Argument(metavar="NODE", help="host1, gw1, wan, gw2 or host2")],
     vpn: Annotated[
-        str, typer.Option("--vpn", metavar="NAME", help="bring this VPN up first; a file of your own: ./mine.py")
+        str,
+        typer.Option(
+            "--vpn",
+            metavar="NAME",
+            help="bring this VPN up first; a file of your own: ./mine.py",
+            autocompletion=options.complete_vpns,
+        ),
     ] = "none",
     levels: options.TunnelLevels = None,
     image: options.ImageName = DEFAULT_IMAGE,
@@ -28,13 +35,13 @@ def lab_shell(
     """Open a shell on a node of a new lab in which the VPN is up. The lab is removed when the shell ends."""
     options.begin(f"vpneval starts a lab and brings {vpn} up in it.")
     from runner.catalogue import load_vpn
-    from runner.cli.shell import one_tunnel, shell
+    from runner.cli.commands.lab.work import one_tunnel, shell
     from runner.lab.places import check_uplinks, rootless
     from runner.sweep.request import site_limits
 
     require_known("node", node, ["host1", "gw1", "wan", "gw2", "host2"])
     plugin = load_vpn(vpn)
-    params = one_tunnel(plugin, options.joined(levels))
+    params = one_tunnel(plugin, joined(levels))
     limits = site_limits(where, max_rate, "")
     check_uplinks(where, [uplink] * bool(uplink))
     rootless.enter(where)
