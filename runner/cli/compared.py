@@ -2,45 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from runner.cli.output import out
-from runner.cli.reading import of_kinds
 from runner.data.errors import UsageError
 from runner.data.streams import document
 
 if TYPE_CHECKING:
-    from runner.report.compare import Comparison
+    from questions.compare.judgement import Comparisons
 
 EXITS = {"worse": 1, "cannot tell": 6, "fine": 0, "nothing measured": 5}  # of several comparisons the first
 FORMS = ("term", "html", "md", "json", "junit")
 
 
-def code_of(comparisons: Sequence[Comparison]) -> int:
+def code_of(judged: Comparisons) -> int:
     """The exit code of these comparisons."""
-    outcomes = {comparison.outcome for comparison in comparisons}
+    outcomes = {comparison.outcome for comparison in judged.comparisons}
     return next(EXITS[outcome] for outcome in EXITS if outcome in outcomes)
 
 
-def show(comparisons: Sequence[Comparison], form: str) -> None:
+def show(judged: Comparisons, form: str) -> None:
     """Print the comparisons in this form of FORMS. Raises UsageError where it holds one only."""
-    from runner.report.forms.comparison import comparison_html, comparison_junit, comparison_md
-    from runner.report.forms.terminal_comparison import render
+    from runner.report.forms.terminal import print_blocks
+
+    if form == "term":
+        from questions.compare.blocks import say
+
+        print_blocks(say(judged).brief, out)
+    else:
+        document(text_of(judged, form))
+
+
+def text_of(judged: Comparisons, form: str) -> str:
+    """The comparisons in a form that is text. Raises UsageError where it holds one only."""
+    from questions.compare.blocks import say
+    from runner.report.forms.elements import titled_page
+    from runner.report.forms.junit import junit_text
+    from runner.report.forms.markdown import blocks_text
 
     if form == "json":
-        texts = [comparison.model_dump_json(indent=1) for comparison in comparisons]
-        document((texts[0] if len(texts) == 1 else "[" + ",\n".join(texts) + "]") + "\n")
-    elif form == "html":
-        if len(comparisons) > 1:
+        texts = [comparison.model_dump_json(indent=1) for comparison in judged.comparisons]
+        return (texts[0] if len(texts) == 1 else "[" + ",\n".join(texts) + "]") + "\n"
+    if form == "html":
+        if (several := len(judged.comparisons)) > 1:
             raise UsageError(
-                f"--format html holds one comparison, and there are {len(comparisons)} here: choose another --format"
+                f"--format html holds one comparison, and there are {several} here: choose another --format"
             )
-        document(comparison_html(comparisons[0]))
-    elif form in ("md", "junit"):
-        document((comparison_md if form == "md" else comparison_junit)(comparisons))
-    else:
-        for number, comparison in enumerate(comparisons, 1):
-            if comparison.machines and len(comparisons) > 1:
-                out.rule(of_kinds(number, len(comparisons)))
-            render(comparison, out)
+        return titled_page(say(judged).whole)
+    return blocks_text(say(judged).whole) if form == "md" else junit_text("vpneval compare", say(judged).checks)

@@ -16,6 +16,7 @@ from runner.data.files import word
 from runner.data.levels import BASELINE
 from runner.data.streams import document
 from runner.data.trials import Trial
+from runner.design.question import Evidence
 from runner.report.text import counted
 from runner.stages.guests import Ended
 from runner.stages.play import folder_of, play
@@ -84,13 +85,13 @@ def report_on(request: Request, folder: Path, outcome: Outcome, shown: Shown) ->
 def _of_builds(folder: Path, shown: Shown, code: int) -> int:
     """Print what the run says of its builds. Returns the exit code of the comparison, or ``code`` where the run has
     another one."""
-    from runner.report.builds import compare_builds
+    from questions import questions
 
-    comparisons = compare_builds(*load_run(folder))
+    judged = questions()["compare"].judge(Evidence(*load_run(folder)))
     if not shown.as_json and not shown.quiet:
-        show(comparisons, "term")
+        show(judged, "term")
         tell(f"The run is in {folder}. For a pull request: vpneval compare {word(folder)} --format md")
-    return code or code_of(comparisons)
+    return code or code_of(judged)
 
 
 def without_number(request: Request, folder: Path, strict: bool) -> int:

@@ -108,6 +108,16 @@ class Plot:
     spec: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A test case of a CI. ``about``: what was tested, which may be empty; ``words``: why it did not pass."""
+
+    name: str
+    ended: Literal["passed", "failure", "skipped", "error"]
+    words: str = ""
+    about: str = ""
+
+
 Block = Heading | Paragraph | list[Note] | Table | Plot | Hyperlink
 
 

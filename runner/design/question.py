@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from runner.data.asked import AskedRun
 from runner.data.needs import Needs
 from runner.data.trials import Cell, Run, Strict, Trial, VpnRecord
-from runner.design.blocks import Block
+from runner.design.blocks import Block, Check
 from runner.ranking.weights import Weights
 
 Judgement = TypeVar("Judgement", bound=Strict)
@@ -23,12 +23,14 @@ Judgement = TypeVar("Judgement", bound=Strict)
 @dataclass(frozen=True)
 class Evidence:
     """What a question is answered from: a run and its trials. ``weights``: those that were asked for. ``share``: how
-    much of the time is over of a run that goes on, from 0 to 1; None: it has ended."""
+    much of the time is over of a run that goes on, from 0 to 1; None: it has ended. ``after``: a later run with its
+    trials, which this one is compared with."""
 
     run: Run
     trials: Sequence[Trial]
     weights: Weights | None = None
     share: float | None = None
+    after: tuple[Run, Sequence[Trial]] | None = None
 
 
 class Going(NamedTuple):
@@ -87,7 +89,7 @@ class Next(NamedTuple):
 class Said:
     """An answer in words. ``line``: in one line; ``brief``: what a terminal shows, and ``beside`` where it has room;
     ``whole``: for what is read from the top; ``steps``: what to do next; ``sections``: by their names, of a report that
-    the answer does not lead."""
+    the answer does not lead; ``checks``: by the names of their suites, what a CI shows as test cases."""
 
     line: str
     brief: Sequence[Block] = ()
@@ -95,6 +97,7 @@ class Said:
     beside: Sequence[Block] = ()
     sections: Mapping[str, Sequence[Block]] = field(default_factory=dict)
     steps: Sequence[Next] = ()
+    checks: Mapping[str, Sequence[Check]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from runner.data.errors import UsageError
 from runner.data.trials import Machine, Run, Trial
 from runner.report import text
 
@@ -36,30 +35,6 @@ def by_kind(run: Run, trials: Sequence[Trial]) -> list[Whole]:
         own = run.model_copy(update={"machines": machines, "profile_note": whole, "lab": lab, "image": image})
         runs.append((own, [trial for trial in trials if trial.machine in machines]))
     return runs
-
-
-def shared_kinds(before: Whole, after: Whole) -> list[tuple[str, Whole, Whole]]:
-    """(Kind, before, after) of what can be compared in two runs: each kind of machine that both have, or the whole
-    runs, without a name, where each has one kind. Raises UsageError where they have no kind in common."""
-    ours, theirs = ({_kind(*part): part for part in by_kind(*whole)} for whole in (before, after))
-    if len(ours) == len(theirs) == 1:
-        return [("", before, after)]
-    shared = [(kind, ours[kind], theirs[kind]) for kind in ours if kind in theirs]
-    if not shared:
-        raise UsageError(
-            f"{before[0].run_id} was measured on {_list(ours)}, and {after[0].run_id} on {_list(theirs)}: no kind of "
-            "machine is in both, so that nothing can be compared. vpneval report DIR --across machines has a report "
-            "for each kind of a run"
-        )
-    return shared
-
-
-def _kind(run: Run, trials: Sequence[Trial]) -> str:
-    return next((run.machines[trial.machine].kind for trial in trials if trial.machine in run.machines), "")
-
-
-def _list(kinds: Iterable[str]) -> str:
-    return "; ".join(kind or "a single machine" for kind in kinds)
 
 
 def _facts(lab: Mapping[str, Any], machines: Sequence[Machine]) -> dict[str, Any]:

@@ -6,12 +6,13 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
+from questions.compare.runs import compare_runs
+from questions.compare.trends import trends
 from runner.data.needs import Needs
-from runner.report.compare import compare_runs
-from runner.report.forms.comparison import comparison_html, history_html, trends
 from runner.report.forms.html import html_text
 from tests.browser.conftest import Open
 from tests.unit.choice.runs import chosen_run
+from tests.unit.comparisons import form_of, history_html
 from tests.unit.synthetic import realistic_run
 from tests.unit.whole_report import build
 
@@ -25,7 +26,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     texts = {
         "report": html_text(build(*one)),
         "choice": html_text(build(*chosen_run(needs=Needs(line_bps=1e8, path_rtt_ms=20)))),
-        "compare": comparison_html(compare_runs(one, other)),
+        "compare": form_of(compare_runs(one, other)),
         "history": history_html(trends([one, later])),
     }
     folder = tmp_path_factory.mktemp("pages")

@@ -2,16 +2,17 @@
 
 from pathlib import Path
 
-from runner.report.compare import compare_runs
-from runner.report.forms.comparison import comparison_html, history_html, trends
+from questions.compare.runs import compare_runs
+from questions.compare.trends import trends
 from tests.browser.conftest import Open
+from tests.unit.comparisons import form_of, history_html
 from tests.unit.synthetic import realistic_run
 
 
 def test_compare_draws_each_metric(tmp_path: Path, open_page: Open) -> None:
     before, after = realistic_run(3, seed=1), realistic_run(3, seed=2)
     path = tmp_path / "compare.html"
-    path.write_text(comparison_html(compare_runs(before, after)))
+    path.write_text(form_of(compare_runs(before, after)))
     page = open_page(path, width=390)
     for plot in page.locator("figure").all():
         plot.scroll_into_view_if_needed()

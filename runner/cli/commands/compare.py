@@ -12,7 +12,7 @@ from runner.cli.folders import one_run
 from runner.data.errors import UsageError, require_known
 
 if TYPE_CHECKING:
-    from runner.report.compare import Comparison
+    from questions.compare.judgement import Comparisons
 
 
 def compare(
@@ -40,35 +40,33 @@ def compare(
     from runner.cli.compared import FORMS, code_of, show
 
     require_known("format", form, list(FORMS))
-    comparisons = _runs(one_run(before), one_run(after), margin) if after else _builds(one_run(before), margin)
-    show(comparisons, "json" if as_json else form)
-    if code := code_of(comparisons):
+    judged = _judge(one_run(before), one_run(after) if after else None, margin)
+    show(judged, "json" if as_json else form)
+    if code := code_of(judged):
         raise typer.Exit(code)
 
 
-def _runs(before: Path, after: Path, margin: str) -> list[Comparison]:
+def _judge(before: Path, after: Path | None, margin: str) -> Comparisons:
+    from questions.compare import Compare
     from runner.catalogue import load_told
     from runner.data.merge import distinct
+    from runner.design.question import Evidence
     from runner.ranking.margins import with_margins
-    from runner.report.compare import compare_kinds
 
-    if before.resolve() == after.resolve():
+    if after and before.resolve() == after.resolve():
         raise UsageError(f"compare takes two runs, and both are {before}: before the change, and after it")
-    (first, trials, lacks), (second, later, too) = load_told(before), load_told(after)
-    for sentence in lacks + too:
+    folders = [before, *([after] if after else [])]
+    read = [load_told(folder) for folder in folders]
+    for sentence in (sentence for _, _, lacks in read for sentence in lacks):
         options.tell(f"Warning: {sentence}")
-    first, second = distinct([first, second], [before, after])
-    if trials and trials == later:
+    runs = [with_margins(run, margin) for run in distinct([run for run, _, _ in read], folders)]
+    (trials, *later) = (trials for _, trials, _ in read)
+    if trials and trials in later:
         raise UsageError(f"{before} and {after} hold the same measurements: nothing was measured in between")
-    return compare_kinds((with_margins(first, margin), trials), (with_margins(second, margin), later))
-
-
-def _builds(folder: Path, margin: str) -> list[Comparison]:
-    from runner.catalogue import load_told
-    from runner.ranking.margins import with_margins
-    from runner.report.builds import compare_builds
-
-    run, trials, lacks = load_told(folder)
-    for sentence in lacks:
-        options.tell(f"Warning: {sentence}")
-    return compare_builds(with_margins(run, margin), trials)
+    judged = Compare().judge(Evidence(runs[0], trials, after=(runs[1], later[0]) if later else None))
+    if not judged.comparisons:
+        raise UsageError(
+            f"{runs[0].run_id} has no two builds of a VPN. Name two runs, before the change and after it, or measure "
+            "builds: vpneval run builds --build VPN@old=PATH --build VPN@new=PATH"
+        )
+    return judged

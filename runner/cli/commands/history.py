@@ -23,12 +23,14 @@ def history(
     of a farm.
     """
     begin("vpneval reads the runs.")
+    from questions.compare.trends import sections_of, trends
     from runner.catalogue import load_run
     from runner.data.merge import distinct
-    from runner.report.forms.comparison import history_html, trends
+    from runner.report.forms.elements import page
     from runner.report.kinds import by_kind
 
     named = runs_in(folders)
     loaded = [load_run(folder) for folder in named]
     runs = zip(distinct([run for run, _ in loaded], named), (trials for _, trials in loaded), strict=True)
-    document(history_html(trends([kind for run, trials in runs for kind in by_kind(run, trials)])))
+    found = trends([kind for run, trials in runs for kind in by_kind(run, trials)])
+    document(page("vpneval history", *sections_of(found)))

@@ -30,6 +30,13 @@ def page(title: str, *sections: Sequence[Block]) -> str:
     return fill("base.html.j2", title, sections=map(blocks_html, sections))
 
 
+def titled_page(blocks: Sequence[Block]) -> str:
+    """A page of blocks, whose first one is its title."""
+    title, *others = blocks
+    assert isinstance(title, Heading)
+    return page(title.words, others)
+
+
 def fill(template: str, title: str, *more: str | Path, **context: Any) -> str:
     """A page from a template that extends base.html.j2. Every text of ``context`` is escaped in it. The style, Vega,
     plots.js and the scripts in ``more`` are part of the page: a path, or the name of one beside this file."""

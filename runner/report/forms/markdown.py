@@ -21,6 +21,11 @@ def markdown_text(report: Report, plots: Mapping[str, Sequence[Plot]] | None = N
     return "\n".join(lines_of(whole(report, plots or {}, str(folder or ""))))
 
 
+def blocks_text(blocks: Sequence[Block]) -> str:
+    """Blocks without their plots, whose pictures would be files."""
+    return "\n".join(lines_of([block for block in blocks if not isinstance(block, Plot)]))
+
+
 def lines_of(blocks: Sequence[Block]) -> list[str]:
     """The blocks as lines of Markdown, an empty line after each block. Links are left out: only the page has them."""
     lines: list[str] = []

@@ -34,6 +34,7 @@ LONG = 60  # characters of a cell from which on a table is printed as cards
 FACTS_SHOWN = ("lab kind", "lab kernel", "lab guest", "lab cpu", "lab cores", "image name")
 SENTENCES_SHOWN = 12
 REASON_SHOWN = 400
+STYLES = {"strong": "bold", "good": "bold green", "bad": "bold red", "caveat": "yellow"}
 COLOUR = {"failed": "bold red", "lab_error": "bold red", "partly": "red", "unsupported": "yellow"}
 
 
@@ -111,26 +112,33 @@ def print_blocks(section: Sequence[Block], console: Console) -> None:
             case Paragraph(words, "code", lead):
                 console.print(Text.assemble((f"{lead}  ", "cyan"), words))
             case Paragraph(words, kind):
-                console.print(Text(words, "bold" if kind == "strong" else "dim"))
+                console.print(Text(words, STYLES.get(kind, "dim")))
             case blocks.Table():
-                about = f"  {block.about}" * bool(block.about)
-                console.print(Text.assemble("\n", (block.title, "bold cyan"), (about, "dim")))
+                if block.title:
+                    about = f"  {block.about}" * bool(block.about)
+                    console.print(Text.assemble("\n", (block.title, "bold cyan"), (about, "dim")))
                 rows = [[cell(content) for content in row] for row in block.rows]
-                wordy = any(len(entry.words) > LONG for row in rows for entry in row)
-                console.print((_cards if wordy else _grid)(block.head, rows))
+                wordy = any(len(line) > LONG for row in rows for entry in row for line in entry.words.splitlines())
+                console.print(_cards(block.head, rows) if wordy else _grid(block, rows))
                 for note in block.notes:
                     console.print(_dim(f"  {note.text}"))
             case list():
                 _remarks([note.text for note in block], console)
 
 
-def _grid(heads: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> Table:
+def _grid(table: blocks.Table, rows: Sequence[Sequence[TableCell]]) -> Table:
     grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
-    for head in heads:
-        grid.add_column(head, overflow="fold")
+    for column, head in enumerate(table.head):
+        grid.add_column(head, overflow="fold", justify="right" if column in table.numbers else "left")
     for row in rows:
-        grid.add_row(*[Text(entry.words, TONES.get(entry.tone, "")) for entry in row])
+        grid.add_row(*[_two_lines(entry, "\n") for entry in row])
     return grid
+
+
+def _two_lines(entry: TableCell, between: str, style: str = "") -> Text:
+    """The words of a cell, and its second line."""
+    small = [(f"{between}{entry.small}", "dim")] if entry.small else []
+    return Text.assemble((entry.words, style or TONES.get(entry.tone, "")), *small)
 
 
 def _cards(heads: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> Table:
@@ -139,7 +147,7 @@ def _cards(heads: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> Table:
     cards = Table.grid(padding=(0, 1, 0, 0))
     cards.add_column(overflow="fold")
     for first, *others in filter(None, rows):
-        cards.add_row(Text(first.words, "bold"))
+        cards.add_row(_two_lines(first, "  ", "bold"))
         for head, entry in zip(heads[1:], others, strict=True):
             if entry.words:
                 cards.add_row(Text.assemble((f"  {head}: ", "dim"), (entry.words, TONES.get(entry.tone, ""))))

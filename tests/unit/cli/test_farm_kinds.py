@@ -227,7 +227,7 @@ def test_compare_says_which_machines_have_no_counterpart(two_kinds: Path, capsys
     text = called(capsys, "compare", two_kinds, after)
     assert "kind of machine" not in text
     assert "No significant regression" in text
-    assert "only before: the machines m3, m4" in text
+    assert "Only before: the machines m3, m4" in text
     page = called(capsys, "compare", two_kinds, after, "--format", "html")
     assert "On the machines with Made-up CPU @ 2.0 GHz" in page
 

@@ -43,6 +43,7 @@ MISTYPED = [
     (("recipe", "Wire-Guard"), "unknown VPN 'Wire-Guard'; did you mean wireguard? Valid: boringtun, "),
     (("lab", "shell", "--vpn", "wireguard"), "Missing argument 'NODE'. It is: host1, gw1, wan, gw2 or host2"),
     (("compare", str(EXAMPLE), f"{EXAMPLE}/."), "compare takes two runs, and both are "),
+    (("compare", str(EXAMPLE)), "has no two builds of a VPN"),
     (
         ("why", "wireguard", "openvpn", str(EXAMPLE)),
         "compares wireguard and openvpn in nothing: it has no numbers of wireguard (unsupported: the kernel has no "

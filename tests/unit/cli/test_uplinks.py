@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from questions.compare.runs import compare_runs
 from runner.cli import several
 from runner.cli.commands.recipe.work import uplink_of
 from runner.cli.commands.run import work as measuring
@@ -17,7 +18,6 @@ from runner.data.store import load_run
 from runner.lab.places import check_uplinks, rootless
 from runner.lab.places.sites import read_sites
 from runner.report.closing import by_uplink
-from runner.report.compare import compare_runs
 from runner.sweep.request import Request, resolve
 from runner.sweep.run_record import describe
 from tests.unit.cli.test_cli import vpneval

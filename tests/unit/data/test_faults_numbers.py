@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from questions.compare.runs import compare_runs
 from runner.catalogue import metrics, parse_levels
 from runner.data.checks import check
 from runner.data.errors import UsageError
@@ -15,7 +16,6 @@ from runner.data.numbers import number, real, seconds
 from runner.data.store import load_run, open_store
 from runner.data.trials import Cell, ExperimentRecord
 from runner.ranking.weights import parse_weights
-from runner.report.compare import compare_runs
 from runner.report.model import build
 from runner.report.why import why
 from tests.unit.data.test_store import RUN, trial

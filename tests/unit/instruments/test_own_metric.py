@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from questions.compare.runs import compare_runs
+from questions.compare.trends import trends
 from runner import catalogue
 from runner.cli.main import main
 from runner.data.errors import UsageError
@@ -16,14 +18,13 @@ from runner.data.metric import Metric
 from runner.data.trials import Cell, ExperimentRecord, Measurement, Run, Trial
 from runner.ranking.basis import measured_metrics
 from runner.ranking.weights import parse_weights
-from runner.report.compare import compare_runs
-from runner.report.forms.comparison import comparison_html, history_html, trends
 from runner.report.forms.html import html_text
 from runner.report.forms.registry import FORMS
 from runner.report.forms.tables import csv_text, json_text
 from runner.report.model import Report, build
 from runner.sweep.run_record import metrics_of
 from tests.unit.asking import request
+from tests.unit.comparisons import form_of, history_html
 from tests.unit.reports import everywhere
 from tests.unit.synthetic import CBC, make_run, make_trial
 
@@ -105,7 +106,7 @@ def test_two_runs_of_it_are_compared_merged_and_followed() -> None:
     before, after = run_of(), run_of(2.0, run_id="after")
     comparison = compare_runs(before, after)
     assert {change.verdict for change in comparison.changes} == {"regression"}
-    assert "Time to wake (lower is better)" in comparison_html(comparison)
+    assert "Time to wake (lower is better)" in form_of(comparison)
     assert "Time to wake (lower is better)" in history_html(trends([before, after]))
     merged, trials = merge_runs([before, after])
     assert merged.metrics == {"wake_ms": OURS}
@@ -161,7 +162,7 @@ def test_weights_before_a_run_may_name_what_its_instrument_measures(
 
 def test_its_words_cannot_steer_a_page_and_its_name_no_file() -> None:
     runs = [run_of(ours=OURS.model_copy(update={"title": "<b>Wake", "unit": "<i>ms"}), run_id=one) for one in "ab"]
-    pages = [html_text(report_of(*runs[0])), comparison_html(compare_runs(*runs)), history_html(trends(runs))]
+    pages = [html_text(report_of(*runs[0])), form_of(compare_runs(*runs)), history_html(trends(runs))]
     for page in pages:
         assert "&lt;b&gt;Wake" in page
         assert "<b>Wake" not in page

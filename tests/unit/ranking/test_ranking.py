@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
+from questions.compare.runs import compare_runs
 from runner.data.errors import UsageError
 from runner.data.merge import merge_runs
 from runner.data.trials import Measurement, Run, Status, Trial
@@ -15,7 +16,6 @@ from runner.ranking.basis import bases
 from runner.ranking.draws import draw_means, draw_ranks, order_of
 from runner.ranking.ranking import weighted_average
 from runner.ranking.weights import Weights, default_weights
-from runner.report.compare import compare_runs
 from runner.report.facts import traffic_caveats
 from runner.report.text import unranked
 from tests.unit.reports import THREE, averages, metric_ranks, places, rank, rank_all, ranked, trials_of

@@ -2,8 +2,8 @@
 
 import pytest
 
+from questions.compare.runs import compare_runs
 from runner.data.trials import Trial
-from runner.report.compare import compare_runs
 from runner.report.model import build
 from tests.unit.reports import one_experiment
 from tests.unit.synthetic import CBC, PLAIN, TCP, make_trial

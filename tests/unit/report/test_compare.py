@@ -1,17 +1,15 @@
 """Two runs: what is a regression, what is noise, and what stops answering."""
 
-import io
-
 import numpy as np
 import pytest
-from rich.console import Console
 
+from questions.compare.judgement import Comparison, MetricChange
+from questions.compare.runs import compare_runs
+from questions.compare.trends import trends
 from runner.data.trials import Run, Trial
 from runner.ranking.margins import with_margins
 from runner.report import text
-from runner.report.compare import Comparison, MetricChange, compare_runs
-from runner.report.forms.comparison import comparison_html, history_html, trends
-from runner.report.forms.terminal_comparison import render
+from tests.unit.comparisons import form_of, history_html, printed
 from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, make_run, make_trial, realistic_run
 
 RUN = make_run(("none", "openvpn"))
@@ -35,12 +33,6 @@ def compared(before: list[Trial], after: list[Trial], run: Run = RUN) -> Compari
 def only(comparison: Comparison) -> MetricChange:
     assert len(comparison.changes) == 1
     return comparison.changes[0]
-
-
-def printed(comparison: Comparison, width: int = 100) -> str:
-    console = Console(width=width, file=io.StringIO(), record=True)
-    render(comparison, console)
-    return console.export_text()
 
 
 @pytest.mark.parametrize(
@@ -242,7 +234,7 @@ def test_memory_never_decides() -> None:
 def test_what_shares_nothing_is_no_success() -> None:
     result = compared(trials_of({"rtt": 1.0}, 1), trials_of({"tcp_throughput": 1.0}, 1))
     assert result.outcome == "nothing measured"
-    assert "No significant regression" not in printed(result) + comparison_html(result)
+    assert "No significant regression" not in printed(result) + form_of(result)
 
 
 def test_the_smallest_difference_that_would_be_seen_is_printed() -> None:
@@ -270,7 +262,7 @@ def test_the_page_says_what_the_terminal_says() -> None:
         trials_of({"tcp_throughput": 50.0, "rtt": 1.0}, 2),
     )
     comparison = compared(before, after)
-    page = comparison_html(comparison)
+    page = form_of(comparison)
     assert comparison.outcome == "worse"
     assert "Significant regression" in page
     for change in comparison.changes:
@@ -278,9 +270,9 @@ def test_the_page_says_what_the_terminal_says() -> None:
         assert change.ratio
         assert text.change(change.ratio) in page
     assert page.count("<figure>") == 2
-    assert '<td class="failed">regression</td>' in page
+    assert '<td class="bad">regression</td>' in page
     assert "&lt;td" not in page, "no element is shown as text"
-    assert "No significant regression" in comparison_html(compared(before, before))
+    assert "No significant regression" in form_of(compared(before, before))
 
 
 def test_history_has_a_trend_for_each_vpn_and_metric_and_keeps_labs_apart() -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from questions.compare.runs import compare_runs
 from runner.catalogue import load_run
 from runner.cli.main import main
 from runner.data import streams
 from runner.data.errors import UsageError
 from runner.data.guest import GUEST
 from runner.data.trials import Run, Trial
-from runner.report.compare import compare_runs
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.registry import FORMS

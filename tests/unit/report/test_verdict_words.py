@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from questions.compare.runs import compare_runs
 from runner.data.errors import UsageError
 from runner.data.trials import Run, Trial
 from runner.ranking.margins import with_margins
 from runner.ranking.verdicts import Verdict
-from runner.report.compare import compare_runs
 from runner.report.forms.tables import json_text
 from runner.report.model import Report, build
 from runner.report.verdicts import counted, more, of_ranking, ratio, words

@@ -1,14 +1,14 @@
-"""What was measured in the cells of one table: values by block, their summary, their share of the baseline."""
+"""What was measured in cells: values by block, their summary, their share of the baseline."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from runner.data.levels import beside_plain_ip, outside_of_tunnel
+from runner.data.levels import BASELINE, beside_plain_ip, outside_of_tunnel
 from runner.data.trials import Cell, Trial, cell_key
+from runner.evidence.estimates import Blocks, RoundValues
 from runner.evidence.stats import Ratio, Summary, block_values, compare_all, lower_bounds, summarise_all
-from runner.report.facts import BASELINE
 
 
 class Baseline:
@@ -27,6 +27,14 @@ class Baseline:
         levels."""
         keys = [cell_key(BASELINE, levels(params)) for levels in (outside_of_tunnel, beside_plain_ip)]
         return next((self._found[key] for key in keys if key in self._found), (None, set()))
+
+
+def shares_of(values: Blocks, plain: Blocks) -> Blocks:
+    """Block -> value over that of plain IP, of the blocks that both have. Rounds stay rounds."""
+    shares = {block: value / plain[block] for block, value in values.items() if block in plain}
+    if isinstance(values, RoundValues):
+        return RoundValues(shares, values.instances, (), values.search_error)
+    return shares
 
 
 class Numbers(NamedTuple):

@@ -1,0 +1,154 @@
+"""What a comparison says: the answer, what limits it, and every number. A terminal has the changes first, and of what
+did not change how much that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from questions.compare.judgement import SEEN, SIGNIFICANCE, Comparison, MetricChange, Outcome, Verdict
+from runner.design.blocks import Block, Check, Paragraph, Table, TableCell
+from runner.ranking.verdicts import LEVEL
+from runner.report import text
+
+MOST = 10.0  # a change of more than this is only said to be more
+COUNTED: tuple[Verdict, ...] = ("no difference", "not separable", "not judged")  # these are only counted, others shown
+BAD, UNDECIDED = ("regression", "now failing"), ("not separable", "not judged")
+TONES = {"regression": "bad", "now failing": "bad", "improvement": "good"}
+ABSOLUTE = "a: absolute numbers, not shares of the baseline"
+
+
+def answer(comparison: Comparison) -> str:
+    """The one answer, in words."""
+    longer = "Measure longer (vpneval more RUN)" if comparison.turns else "Repeat both runs more often (--reps 5)"
+    ends: Mapping[Outcome, str] = {
+        "worse": "Significant regression",
+        "fine": "No significant regression",
+        "cannot tell": f"Cannot tell: no measurement is decided. {longer}",
+        "nothing measured": f"The {'builds' if comparison.turns else 'runs'} share no measurement.",
+    }
+    return ends[comparison.outcome]
+
+
+def title(comparison: Comparison) -> str:
+    """The names of both."""
+    return f"vpneval compare: {comparison.before} and {comparison.after}"
+
+
+def _answer(comparison: Comparison) -> Paragraph:
+    return Paragraph(answer(comparison), "good" if comparison.outcome == "fine" else "bad")
+
+
+def opening(comparison: Comparison) -> list[Block]:
+    """The answer, and what limits it."""
+    return [_answer(comparison), *_smallest(comparison), *_about(comparison)]
+
+
+def _about(comparison: Comparison) -> list[Block]:
+    """What is compared, and how the two labs differ."""
+    where = [Paragraph(f"On the machines with {comparison.machines}")] if comparison.machines else []
+    differ = (f"The runs differ in {difference}: a change may be due to that." for difference in comparison.differences)
+    return [*where, *(Paragraph(sentence, "bad") for sentence in differ)]
+
+
+def changes_first(comparison: Comparison) -> list[Block]:
+    """The changes and, at the end, the answer. Of two builds there are few measurements, and each is shown."""
+    changes, turns = comparison.changes, comparison.turns
+    blocks: list[Block] = [Paragraph(f"Before {comparison.before}  after {comparison.after}"), *_about(comparison)]
+    listed = [change for change in changes if turns or change.verdict not in COUNTED]
+    if listed:
+        head = ["VPN and levels", "metric", "before → after", "change (95 %)", "verdict"]
+        rows = [_short_row(change, turns=turns) for change in listed]
+        if turns:  # the builds are named above
+            head, rows = head[1:], [row[1:] for row in rows]
+        blocks.append(Table("", head, rows, numbers=(len(head) - 3, len(head) - 2)))
+    for verdict in () if turns else COUNTED:
+        if number := sum(change.verdict == verdict for change in changes):
+            blocks.append(Paragraph(f"{text.counted(number, 'measurement')}: {verdict}"))
+    blocks += [*_smallest(comparison), *_what_was_compared(comparison), *_only(comparison)]
+    if any(change.reference and change.ratio for change in listed):
+        blocks.append(Paragraph("The references changed: the machine did, not only the VPNs.", "caveat"))
+    for one in comparison.agreement:
+        if one.what == "weighted":
+            blocks.append(Paragraph(f"ranking {one.configuration}, {text.counted(len(one.vpns), 'VPN')}: {one.said}"))
+    how = f"more than each metric's margin; Welch's t, false discovery rate {SIGNIFICANCE:.0%}"
+    if turns:
+        how = f"by the ratios of the rounds; one false verdict or more in {LEVEL:.0%} of such runs at most"
+    return [*blocks, _answer(comparison), *([Paragraph(f"({how})", "soft")] if changes else [])]
+
+
+def _smallest(comparison: Comparison) -> list[Block]:
+    """How small a difference these runs can see; empty where that is not known."""
+    if comparison.smallest is None or comparison.largest is None:
+        return []
+    low, high = (text.percent(min(ratio - 1, MOST)) for ratio in (comparison.smallest, comparison.largest))
+    ends = low if low == high else f"{low} to {'more than ' * (comparison.largest - 1 > MOST)}{high}, by measurement"
+    which = "this run" if comparison.turns else "these runs"
+    return [Paragraph(f"The smallest difference that {which} would show, in {SEEN:.0%} of such runs: {ends}.")]
+
+
+def _what_was_compared(comparison: Comparison) -> list[Block]:
+    """Whether shares of the baseline or absolute numbers were compared. Builds took turns, so that neither matters."""
+    if comparison.turns or not comparison.changes:
+        return []
+    shares = sum(change.of_baseline for change in comparison.changes)
+    if not shares:
+        return [
+            Paragraph("Compared as absolute numbers (a): one of the runs has no baseline of the same traffic.", "soft")
+        ]
+    rest = len(comparison.changes) - shares
+    sentence = (
+        f"{text.counted(shares, 'measurement')}: compared as shares of each run's own baseline, which a slower or "
+        "faster machine does not change" + (f"; {rest} as absolute numbers (marked a)" if rest else "")
+    )
+    return [Paragraph(sentence, "soft")]
+
+
+def _only(comparison: Comparison) -> list[Block]:
+    cells = {"before": comparison.only_before, "after": comparison.only_after}
+    return [Paragraph(f"Only {when}: {'; '.join(of)}", "soft") for when, of in cells.items() if of]
+
+
+def numbers(comparison: Comparison) -> list[Block]:
+    """Every number, and what only one of the two has; then whether both rank alike."""
+    head = ["VPN and levels", "metric", "before", "after", "change (95 %)", "verdict"]
+    changed = sorted(comparison.changes, key=lambda change: change.verdict in COUNTED)
+    rows = [_row(change, turns=comparison.turns) for change in changed]
+    table = Table("Before and after", head, rows, about="" if comparison.turns else ABSOLUTE, named=True)
+    agreements = (f"{one.configuration}, {one.what}: {one.said}" for one in comparison.agreement)
+    return [table, *_only(comparison), *map(Paragraph, agreements)]
+
+
+def _row(change: MetricChange, *, turns: bool) -> list[str | TableCell]:
+    mark = " a" * bool(change.ratio and not change.of_baseline and not turns)
+    return [
+        TableCell(change.vpn, small=change.levels),
+        change.title,
+        text.with_interval(change.before, change.unit, "before" in change.bounded),
+        text.with_interval(change.after, change.unit, "after" in change.bounded) if change.after else change.reason,
+        (text.change(change.ratio) if change.ratio else text.NONE) + mark,
+        TableCell(change.verdict, tone=TONES.get(change.verdict, "")),
+    ]
+
+
+def _short_row(change: MetricChange, *, turns: bool) -> list[str | TableCell]:
+    """A row of a terminal, in two lines."""
+    name, _, before, after, moved, verdict = _row(change, turns=turns)
+    return [name, change.short or change.metric, f"{before}\n{after}", str(moved).replace(" (", "\n("), verdict]
+
+
+def checks(comparison: Comparison) -> list[Check]:
+    """A test case for each measurement: it fails where it became worse or fails now, and is skipped where nothing is
+    decided."""
+    cases = [_check(change) for change in comparison.changes if not change.reference]
+    if comparison.outcome == "nothing measured":
+        cases.append(Check("measurements in common", "error", answer(comparison)))
+    return cases
+
+
+def _check(change: MetricChange) -> Check:
+    name = f"{change.vpn} ({change.levels})" if change.levels else change.vpn
+    if change.verdict not in BAD + UNDECIDED:
+        return Check(change.title, "passed", about=name)
+    moved = text.change(change.ratio) if change.ratio else ""
+    words = f"{change.verdict}: {' '.join(filter(None, (moved, change.reason)))}"
+    return Check(change.title, "failure" if change.verdict in BAD else "skipped", words, name)
