@@ -152,7 +152,7 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     groups = dict[str, tuple[type, set[str]]]()
     for name, own in inspect.signature(command, eval_str=True).parameters.items():
         group, *without = get_args(own.annotation) or [own.annotation]
-        if not is_dataclass(group):
+        if not (isinstance(group, type) and is_dataclass(group)):
             parameters.append(own.replace(kind=own.KEYWORD_ONLY))
             continue
         taken = {field: known for field, known in options_of(group).items() if field not in without}
