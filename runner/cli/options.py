@@ -52,47 +52,34 @@ class Shown:
             tell(text)
 
 
-def complete(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """What completes a value that is a name of these, or several with commas between them."""
+def catalogue() -> Any:
+    """The catalogue, loaded where a shell asks for names."""
+    from runner import catalogue
 
-    def completions(incomplete: str) -> list[str]:
-        before, comma, begun = incomplete.rpartition(",")
-        return [f"{before}{comma}{name}" for name in names() if name.startswith(begun)]
-
-    return completions
+    return catalogue
 
 
-def vpn_names() -> list[str]:
-    """The VPNs, loaded where a shell asks for them."""
-    from runner.catalogue import vpn_names
-
-    return vpn_names()
-
-
-def experiment_names() -> list[str]:
-    """The experiments, and the names that stand for several."""
-    from runner.catalogue import GROUPS, experiment_names
-
-    return [*experiment_names(), *GROUPS]
-
-
-def factor_levels() -> list[str]:
-    """What ``--set`` takes: each named level of each factor."""
-    from runner.catalogue import factors
-
-    return [f"{factor}={level}" for factor, levels in factors().items() for level in levels.named]
-
-
-complete_vpns = complete(vpn_names)
 COMPLETIONS: Mapping[str, Callable[[], Iterable[str]]] = {
-    "vpns": vpn_names,
-    "levels": factor_levels,
+    "experiments": lambda: [*catalogue().experiment_names(), *catalogue().GROUPS],
+    "vpns": lambda: catalogue().vpn_names(),
+    "levels": lambda: [f"{name}={level}" for name, levels in catalogue().factors().items() for level in levels.named],
     "profile": lambda: PROFILE_NAMES.split(", "),
     "image": image_names,
     "kernel": kernel_names,
     "traffic": lambda: TRAFFICS,
     "must": lambda: MUSTS,
 }
+
+
+def complete(name: str) -> Callable[[str], list[str]] | None:
+    """What completes a value of this option: a name, or several with commas between them. None where nothing is
+    known."""
+
+    def completions(incomplete: str) -> list[str]:
+        before, comma, begun = incomplete.rpartition(",")
+        return [f"{before}{comma}{known}" for known in COMPLETIONS[name]() if known.startswith(begun)]
+
+    return completions if name in COMPLETIONS else None
 
 
 def typed(name: str, group: type = RunOptions) -> Any:
@@ -102,7 +89,7 @@ def typed(name: str, group: type = RunOptions) -> Any:
         known.flag,
         metavar=known.metavar or None,
         help=known.help.format(**NAMES),
-        autocompletion=complete(COMPLETIONS[name]) if name in COMPLETIONS else None,
+        autocompletion=complete(name),
     )
 
 
@@ -122,7 +109,7 @@ Experiments = Annotated[
     typer.Argument(
         metavar="EXPERIMENT",
         help="names from `vpneval list experiments`, or a file of your own: ./mine.py",
-        autocompletion=complete(experiment_names),
+        autocompletion=complete("experiments"),
     ),
 ]
 TunnelLevels = Annotated[
@@ -131,7 +118,7 @@ TunnelLevels = Annotated[
         "--set",
         metavar="FACTOR=LEVEL,…",
         help="levels of the tunnel; `vpneval list factors` names them",
-        autocompletion=complete(factor_levels),
+        autocompletion=complete("levels"),
     ),
 ]
 UplinkName = Annotated[
