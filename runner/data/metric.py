@@ -53,6 +53,9 @@ class Metric(BaseModel):
         return "" if least - ROUNDED <= value <= most + ROUNDED else f"{value:g}; it is from {least:g} to {most:g}"
 
 
+time_s = partial(Metric, unit="s", better="lower")
+time_ms = partial(Metric, unit="ms", better="lower")
+bit_rate = partial(Metric, unit="bit/s", better="higher")
 # What has the unit 1, which tells nothing by itself.
 share = partial(Metric, unit="1", bounds=(0.0, 1.0))  # of all
 verdict = partial(share, better="higher", exact=True)  # 1 or 0, or a share that does not vary

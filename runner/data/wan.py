@@ -9,6 +9,8 @@ from typing import Any
 from runner.data.errors import UsageError
 from runner.data.numbers import number
 
+SELDOM = 4  # standard deviations: farther from the mean is one packet of 30,000
+
 
 @dataclass(frozen=True)
 class Conditions:
@@ -25,6 +27,11 @@ class Conditions:
     def impaired(self) -> bool:
         """Is netem needed?"""
         return bool(self.delay_ms or self.jitter_ms or self.loss_ratio)
+
+    @property
+    def rtt_s(self) -> float:
+        """The round trip that nearly no packet exceeds while the queue is empty."""
+        return 2 * (self.delay_ms + SELDOM * self.jitter_ms) / 1e3
 
 
 # Our choice of round numbers. The satellite's delay: RFC 2488 §2 (geostationary, 240 to 280 ms one way).

@@ -1,6 +1,6 @@
 """Decides which machine measures which block: a free machine gets the next one, and a block that broke goes elsewhere.
 
-Nothing here knows of Dask: `Workers` carry the jobs and the answers.
+Nothing here knows of Dask: `Workers` carry the jobs and the answers. Why Dask does not decide: decision 0115.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Protocol
 
 from pydantic import ValidationError
@@ -60,14 +61,15 @@ class Workers(Protocol):
 
 @dataclass
 class _Hand:
-    """A worker, and what it does: it introduces itself, or measures a block until some time, or does nothing."""
+    """A worker, and what it does: it introduces itself, waits until it is admitted, or measures a block until some
+    time."""
 
     address: str
     name: str = ""
+    introduction: Introduction | None = None  # of one that is not admitted yet
+    admitted: bool = False
     kind: str = ""
     has: set[int] = field(default_factory=set)  # blocks in its spool
-    admitted: bool = False
-    twin: bool = False  # its machine has another worker
     job: object = None
     block: int | None = None
     until: float = 0.0
@@ -104,8 +106,7 @@ class Coordinator:
     left_out: dict[str, str] = field(default_factory=dict)  # machine -> why
     given_up: dict[int, str] = field(default_factory=dict)  # block -> why
     _hands: dict[str, _Hand] = field(default_factory=dict)
-    _of_job: dict[object, _Hand] = field(default_factory=dict)
-    _met: dict[str, tuple[_Hand, Introduction]] = field(default_factory=dict)  # said what they are, not admitted yet
+    _twins: set[str] = field(default_factory=set)  # addresses of those whose machine has another worker
     _breaks: Counter[str] = field(default_factory=Counter)
     _broke_on: dict[int, list[str]] = field(default_factory=dict)  # block -> the machines, one for each try
     _looked: float = -LOOK_S
@@ -147,83 +148,72 @@ class Coordinator:
 
     def _look(self) -> None:
         there = self.workers.addresses()
-        for address in [address for address in self._hands if address not in there]:
-            hand = self._hands[address]
+        for hand in [hand for hand in self._hands.values() if hand.address not in there]:
             if hand.block is not None:
                 self._broke(hand, "its worker died or did not answer", gone=True)
-            self._drop(hand)
+            self._rest(hand)
+            del self._hands[hand.address]
         for address in sorted(there - self._hands.keys()):
             self._hands[address] = hand = _Hand(address)
             self._ask(hand)
-        for hand in list(self._hands.values()):
-            if hand.twin and not any(other.admitted for other in self._twins(hand)):
-                hand.twin = False
-                self.note(hand.address, "")
-                self._ask(hand)
 
     def _ask(self, hand: _Hand) -> None:
         """Ask a worker to introduce itself. It gets no block before it has answered."""
         hand.admitted, hand.block = False, None
-        self._start(hand, self.introduce, self.run, list(self.images), dict(self.again), lab=False)
-
-    def _start(self, hand: _Hand, work: Callable[..., Any], *args: Any, lab: bool) -> None:
-        hand.job = self.workers.start(hand.address, work, *args, lab=lab)
-        self._of_job[hand.job] = hand
-
-    def _twins(self, hand: _Hand) -> list[_Hand]:
-        """The other workers of this worker's machine, such as the old one after a restart, until the scheduler forgets
-        it."""
-        return [other for other in self._hands.values() if other is not hand and other.name == hand.name]
-
-    def _drop(self, hand: _Hand) -> None:
-        self._rest(hand)
-        self._hands.pop(hand.address, None)
-        self._met.pop(hand.address, None)
+        hand.job = self.workers.start(
+            hand.address, self.introduce, self.run, list(self.images), dict(self.again), lab=False
+        )
 
     def _rest(self, hand: _Hand) -> None:
         """Cancel the worker's job; it has no block any more."""
-        if self._of_job.pop(hand.job, None) is not None:
+        if hand.job is not None:
             self.workers.cancel(hand.job)
         hand.job, hand.block = None, None
 
     def _lose_all(self) -> None:
-        """Take back all jobs, which are lost with the scheduler."""
+        """Take back all jobs, which are lost with the scheduler. All workers are asked again."""
         self.say("The scheduler does not answer. vpneval waits for it; what is finished stays on the machines.")
-        for hand in list(self._hands.values()):
-            if hand.block is not None:
-                self.todo.insert(0, hand.block)
-            if hand.twin:
-                self.note(hand.address, "")
-            self._drop(hand)
+        self.todo[:0] = [hand.block for hand in self._hands.values() if hand.block is not None]
+        for hand in self._hands.values():
+            self._rest(hand)
+        for address in self._twins:
+            self.note(address, "")
+        self._hands.clear()
+        self._twins.clear()
 
     def _admit(self, waited_s: float) -> None:
         """Admit or refuse the machines that have introduced themselves. The first ones are judged together, because
         what most of them have in common decides."""
-        if not self._met:
-            return
+        met = [(hand, hand.introduction) for hand in self._hands.values() if hand.introduction]
         if waited_s < GATHER_S and any(not hand.name for hand in self._hands.values()):
             return  # who has not answered yet may have some of the blocks
-        if self.choose:
-            self.choose([introduction.machine for _, introduction in self._met.values()])
+        if met and self.choose:
+            self.choose([introduction.machine for _, introduction in met])
             self.choose = None
-        for hand, introduction in self._met.values():
+        for hand, introduction in met:
             self._admit_one(hand, introduction)
-        self._met.clear()
 
     def _admit_one(self, hand: _Hand, introduction: Introduction) -> None:
+        """Admit or refuse a machine. A second worker of one, such as the new one after a restart, waits until the
+        scheduler forgets the other."""
+        if any(other.admitted and other.name == hand.name for other in self._hands.values()):
+            if hand.address not in self._twins:
+                self._twins.add(hand.address)
+                why = f"the machine {hand.name} has another worker already, and one lab at a time"
+                self.note(hand.address, why)
+                self.say(f"{hand.address} gets no blocks: {why}")
+            return
+        if hand.address in self._twins:
+            self._twins.discard(hand.address)
+            self.note(hand.address, "")
+        hand.introduction = None
         if hand.name in self.left_out:
             return
-        if any(other.admitted for other in self._twins(hand)):
-            hand.twin = True
-            why = f"the machine {hand.name} has another worker already, and one lab at a time"
-            self.note(hand.address, why)
-            self.say(f"{hand.address} gets no blocks: {why}")
-        elif why := self.admit(hand.name, introduction.machine, introduction.images):
+        if why := self.admit(hand.name, introduction.machine, introduction.images):
             self._leave_out(hand.name, why)
             self.say(f"{hand.name} is refused: {why}")
         else:
-            hand.admitted, hand.has = True, set(introduction.has)
-            hand.kind = introduction.machine.kind
+            hand.admitted, hand.has, hand.kind = True, set(introduction.has), introduction.machine.kind
 
     # --- Blocks ------------------------------------------------------------------------------------------------------
 
@@ -240,8 +230,9 @@ class Coordinator:
                 left[hand.kind] -= 1
             self.todo.remove(number)
             hand.block, hand.until = number, time.monotonic() + self.timeout_s + SLACK_S
-            stored, hand.stored = hand.stored, []
-            self._start(hand, self.play, self.run, number, dict(self.request), self.timeout_s, stored, lab=True)
+            job = (self.run, number, dict(self.request), self.timeout_s, hand.stored)
+            hand.stored = []
+            hand.job = self.workers.start(hand.address, self.play, *job, lab=True)
 
     def _left_of_kinds(self) -> Counter[str] | None:
         """Kind of machine -> how many more blocks it gets, where the kinds of the connected machines share the
@@ -256,30 +247,18 @@ class Coordinator:
     def _next(self, hand: _Hand) -> int | None:
         """The block for this machine: one that it has, else the first one that no other machine has. A block that broke
         here comes last, and only if no other machine can try it."""
-        own = next((number for number in self.todo if number in hand.has), None) if hand.has else None
-        if own is not None or not self.todo:
-            return own
-        elsewhere = set[int]().union(*(other.has for other in self._hands.values() if other.has))
-        again = None
-        for number in self.todo:
-            if number in elsewhere:
-                continue
-            if hand.name not in self._broke_on.get(number, ()):
-                return number
-            if again is None and not self._another_can_try(hand, number):
-                again = number
-        return again
-
-    def _another_can_try(self, hand: _Hand, number: int) -> bool:
-        """Can another machine try this block? It must be of the same kind where kinds share the blocks."""
-        return any(
-            other.admitted and other.name not in self._broke_on[number]
-            for other in self._hands.values()
-            if self.shared is None or other.kind == hand.kind
-        )
+        others = [other for other in self._hands.values() if other is not hand]
+        elsewhere = set[int]().union(*(other.has for other in others if other.has))
+        # Where kinds share the blocks, only one of the same kind can try it.
+        names = {other.name for other in others if other.admitted and (self.shared is None or other.kind == hand.kind)}
+        tried = self._broke_on.get
+        own = (number for number in self.todo if number in hand.has)
+        free = (number for number in self.todo if number not in elsewhere and hand.name not in tried(number, ()))
+        last = (number for number in self.todo if number not in elsewhere and names.issubset(tried(number, ())))
+        return next(chain(own if hand.has else (), free, last), None)
 
     def _hear(self, answer: JobResult) -> None:
-        hand = self._of_job.pop(answer.job, None)
+        hand = next((hand for hand in self._hands.values() if hand.job == answer.job), None)
         if hand is None:
             return  # given up before it came
         number, hand.job, hand.block = hand.block, None, None
@@ -308,8 +287,7 @@ class Coordinator:
             self._leave_out(hand.address, why)
             self.say(f"{hand.address} is refused: {why}")
             return
-        hand.name = introduction.name
-        self._met[hand.address] = hand, introduction
+        hand.name, hand.introduction = introduction.name, introduction
 
     def _came(self, hand: _Hand, number: int, packed: object) -> None:
         try:

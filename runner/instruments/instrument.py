@@ -38,6 +38,7 @@ class Go(Enum):
 
 
 Measuring = Generator[Found, Go, Measured]
+MadeOf = tuple[Image, Image, Callable[[str], object], Path]  # a lab: its image, the gateways', its log and its logs
 
 
 @dataclass(frozen=True)
@@ -110,18 +111,9 @@ class Instrument(ABC):
         return None
 
     @contextmanager
-    def lab(
-        self,
-        rig: Rig,
-        vpn: Vpn,
-        params: Mapping[str, str],
-        image: Image,
-        gateway_image: Image,
-        log: Callable[[str], object],
-        logs: Path,
-    ) -> Iterator[Lab]:
+    def lab(self, rig: Rig, vpn: Vpn, params: Mapping[str, str], *made_of: *MadeOf) -> Iterator[Lab]:
         """The lab of its trials, gone when the block ends: the rig's own, unless these levels need another."""
-        with rig.lab(image, gateway_image, log, logs) as lab:
+        with rig.lab(*made_of) as lab:
             yield lab
 
     def own_wan(self, params: Mapping[str, str]) -> bool:

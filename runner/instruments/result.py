@@ -12,7 +12,7 @@ from runner.data.trials import Rung, Timeline, Value
 
 @dataclass
 class Measured:
-    """What a measurement of one trial gave, and for how long the instruments ran (seconds)."""
+    """What a measurement of one trial gave, and for how long the instruments ran (seconds); 0: as long as it took."""
 
     measurements: list[Value] = field(default_factory=list)
     measuring_s: float = 0.0

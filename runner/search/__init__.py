@@ -9,7 +9,7 @@ import math
 from typing import Literal, get_args
 
 from runner.data.errors import UsageError
-from runner.search import bayes, bisection, mlr, rounds
+from runner.search import bayes, bisection, rounds
 from runner.search.model import TAKES, Account, Engine, Flag, Goal, Loss, Measure, SearchResult, SearchTrial
 from runner.search.scan import scan
 
@@ -48,21 +48,21 @@ def find_throughput(
 
     Not every engine takes these (``TAKES``); UsageError where one is given to an engine that has no use for it:
     ``relative_width``: half the width of the interval over the rate at which the search stops; 0.01 if not given.
-    ``trial_duration_s``: of one trial of ``bayes``, and of a pool's member in ``mlrsearch``; 2 s if not given.
+    ``trial_duration_s``: of one trial of ``bayes`` and ``rounds``; 2 s if not given.
     ``first_rate_bps``: begin there instead of at an end of the range.
     ``confirm``: (trials, seconds each) whose mean loss has to stay within the ratio; None goes without. It is
     also what ``binary`` and ``scan`` judge each rate by. "usual", and None there, are the thesis' 10 × 10 s.
 
     Engines: ``bayes``; ``binary`` (bisection on the thesis' criterion); ``scan`` (the thesis' linear scan, in steps
     of 1 Mbit/s, from a rate near to one that fails); ``rfc2544`` (bisection with trials of 60 s, RFC 2544 §24 and
-    §26.1); ``mlrsearch`` (the PyPI package); ``rounds`` (not the mean: the rate at which half of many short trials
-    pass). The same measurements give the same search: no engine draws anything.
+    §26.1); ``rounds`` (not the mean: the rate at which half of many short trials pass). The same measurements give the
+    same search: no engine draws anything.
 
     Flags: ``generator_limited`` (the most that could be offered passes), ``no_throughput`` (nothing passes): no
     rate with either; ``unconfirmed`` (no confirmation was reached); ``unstable`` (the device changed meanwhile).
 
-    Raises UsageError before any trial where an argument makes no sense, CannotRunHere where MLRsearch is asked
-    for and missing, MeasurementError where counts make no sense or a trial does not end.
+    Raises UsageError before any trial where an argument makes no sense, MeasurementError where counts make no sense or
+    a trial does not end.
     """
     names = ("relative_width", "trial_duration_s", "first_rate_bps", "confirm")
     values = (relative_width, trial_duration_s, first_rate_bps, None if confirm == "usual" else confirm)
@@ -87,8 +87,6 @@ def _search_with(engine: Engine, account: Account, goal: Goal) -> SearchResult:
         return bisection.bisect(account, goal, 1, RFC2544_TRIAL_S)
     if engine == "scan":
         return scan(account, goal, *(goal.confirm or THESIS_CONFIRM))
-    if engine == "mlrsearch":
-        return mlr.mlrsearch(account, goal)
     if engine == "rounds":
         return rounds.search(account, goal)
     return bayes.search(account, goal)

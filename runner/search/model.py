@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from runner.data.errors import MeasurementError
 
 Flag = Literal["generator_limited", "no_throughput", "unconfirmed", "unstable"]
-Engine = Literal["bayes", "binary", "scan", "rfc2544", "mlrsearch", "rounds"]
+Engine = Literal["bayes", "binary", "scan", "rfc2544", "rounds"]
 Purpose = Literal["seed", "floor", "estimate", "probe", "confirm"]
 
 # which of the arguments that not all need each engine takes
@@ -19,7 +19,6 @@ TAKES: Mapping[str, frozenset[str]] = {
     "binary": frozenset({"relative_width", "first_rate_bps", "confirm"}),
     "scan": frozenset({"first_rate_bps", "confirm"}),
     "rfc2544": frozenset({"relative_width", "first_rate_bps"}),
-    "mlrsearch": frozenset({"relative_width", "trial_duration_s"}),
     "rounds": frozenset({"relative_width", "trial_duration_s", "first_rate_bps"}),
 }
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from runner.search import RFC2544_TRIAL_S, TAKES, THESIS_CONFIRM, Engine, Measure, SearchResult, find_throughput
-from runner.search.mlr import POOL, VERDICTS
 from runner.search.scan import most_trials
 
 LOWEST_BPS = 1e6
@@ -33,9 +32,7 @@ class UdpSearch:
     @property
     def trials(self) -> int:
         """How many trials decide about one rate, where their number is fixed."""
-        if self.engine in ("binary", "scan"):
-            return (self.confirm or THESIS_CONFIRM)[0]
-        return POOL * VERDICTS if self.engine == "mlrsearch" else 1
+        return (self.confirm or THESIS_CONFIRM)[0] if self.engine in ("binary", "scan") else 1
 
     @property
     def trial_s(self) -> float:

@@ -236,7 +236,7 @@ class RunningTrial:
         self._measuring, self._failure = None, reason
         self._saw = error.attempt if isinstance(error, MeasurementError) else {}
         if no_result and isinstance(error, MeasurementError):  # what the slices come to is not to be trusted
-            spent = Measured(measuring_s=self.spent_s, attempt=self._saw)
+            spent = Measured(attempt=self._saw)
             spent.remarks = self._remarks + noise.remarks(around, loaded=False)
             self._write(measured=spent, status="failed", reason=reason, around=around)
         elif self.turning and not no_result and self._attempts - self._repairs < ATTEMPTS:
@@ -271,7 +271,7 @@ class RunningTrial:
 
     def _ended_early(self, reason: str, around: Noise, attempt: dict[str, Any] | None = None) -> None:
         """Write the trial's line, with the slices that it has, or without a number."""
-        spent = Measured(measuring_s=self.spent_s, attempt=attempt or {})
+        spent = Measured(attempt=attempt or {})
         spent.warnings = [*self._notes]
         spent.remarks = self._remarks + noise.remarks(around, loaded=False)
         if self.turning:
@@ -289,6 +289,6 @@ class RunningTrial:
         foreign = foreign_ratio(measured.curve, os.cpu_count() or 1)
         if foreign is not None and (around := what.get("around")):
             what["around"] = around.model_copy(update={"foreign_ratio": foreign})
-        if self.turning:
+        if self.turning or not measured.measuring_s:
             measured.measuring_s = self.spent_s
         self.records.write(self.planned, self.up, log=self.log, started=self._began, slices=self.fresh(), **what)

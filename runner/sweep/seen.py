@@ -28,8 +28,9 @@ def for_path(request: Request, path: BarePath, most_bps: float | None = None) ->
 
 
 def from_path(profile: Profile, path: BarePath, most_bps: float | None = None) -> Profile:
-    """The profile with searches limited by what the bare path carries, with headroom: one TCP connection measured it,
-    which may carry less than the path has room for. Where no rate was measured, ``most_bps`` is the limit."""
+    """The profile with searches limited by what the bare path carries, with headroom: where no UDP port was open, one
+    TCP connection measured it, which may carry less than the path has room for. Where no rate was measured,
+    ``most_bps`` is the limit."""
     highest_bps = HEADROOM * max(path.rates_bps) if path.rates_bps else most_bps
     if not highest_bps:
         return profile
@@ -42,14 +43,14 @@ def without_rate(request: Request, path: BarePath, most_bps: float | None = None
     if not request.profile.from_path or path.rates_bps or most_bps:
         return ""
     return (
-        "The rate of the bare path was not measured, because no TCP port of gw2 comes through. So the searches "
+        "The rate of the bare path was not measured, because no port of gw2 comes through. So the searches "
         "offer up to 10 Gbit/s. To limit them, give --max-rate."
     )
 
 
 def with_seen(needs: Needs, path: BarePath) -> Needs:
-    """The needs with what the bare path shows, where the user has said nothing: the line (the slower way; what one TCP
-    connection carried within --max-rate), the median round trip, the loss, the MTU, and the musts that follow from it.
+    """The needs with what the bare path shows, where the user has said nothing: the line (the slower way; what was
+    carried within --max-rate), the median round trip, the loss, the MTU, and the musts that follow from it.
     A loss is filled in where one was seen: of a hundred packets none lost tells nothing of one in a thousand.
     """
     found: dict[Seen, object] = {"path_mtu_bytes": path.mtu_bytes}

@@ -36,7 +36,7 @@ from runner.sweep.plan import Planned, PlannedTunnel
 from runner.sweep.records import Records
 from runner.sweep.running_trial import RunningTrial
 from runner.sweep.settings import Stage, Watcher
-from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
+from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, no_second_lab, start_services
 from runner.vpn.page import recipe
 from runner.vpn.plugin import Vpn
 
@@ -85,7 +85,7 @@ class TunnelBuilder:
             self._tunnel,
             bare=self._lab,
             keys=self._keys,
-            meshes=self._mesh if lab.kind == "netns" else None,
+            meshes=self._mesh if lab.kind == "netns" else no_second_lab,
             another=self._another if self.stage.rig.stands != 1 else None,
         )
         self._benches.append(made)

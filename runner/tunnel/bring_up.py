@@ -51,6 +51,11 @@ class Keys(Protocol):
         ``lasts_s``: new ones, whose certificates of gateways expire after so long."""
 
 
+def no_second_lab(*_: Any, **__: Any) -> Any:
+    """In the place of what makes labs beside the tunnel's. Raises MeasurementError."""
+    raise MeasurementError("this needs labs beside the tunnel's own, which only the namespace lab has (--lab netns)")
+
+
 @dataclass
 class Bench:
     """The lab and the tunnel that are measured now. ``renewal`` makes both anew, after a tunnel has broken."""
@@ -58,12 +63,11 @@ class Bench:
     lab: Lab
     tunnel: Tunnel
     renewal: Callable[[], tuple[Lab, Tunnel]]
-    bare: Callable[[], Lab] | None = None  # a fresh lab in the place of this one, without a tunnel
-    keys: Keys | None = None
-    meshes: Callable[[Topology], AbstractContextManager[Lab]] | None = None  # a lab of another shape, beside this one
-    another: Callable[[], AbstractContextManager[Bench]] | None = (
-        None  # the same tunnel in one more lab beside this one
-    )
+    bare: Callable[[], Lab] = no_second_lab  # a fresh lab in the place of this one, without a tunnel
+    keys: Keys = no_second_lab
+    meshes: Callable[[Topology], AbstractContextManager[Lab]] = no_second_lab  # a lab of another shape, beside this one
+    # The same tunnel in one more lab beside this one; None where only one can be there.
+    another: Callable[[], AbstractContextManager[Bench]] | None = None
     _shared: dict[str, tuple[Any, ExitStack, str]] = field(default_factory=dict)
 
     @property
@@ -148,6 +152,14 @@ def start_services(lab: Lab) -> None:
     wait_until(listening, "the far host's servers listening")
 
 
+def put_files(node: Node, vpn: Vpn, files: Mapping[str, str]) -> None:
+    """Put the VPN's software onto the node, where it brings any, and then these files."""
+    if vpn.brings_software:
+        equip(node, vpn)
+    for path, text in files.items():
+        node.write(path, text)
+
+
 def equip(node: Node, vpn: Vpn) -> Unsupported | None:
     """Are the VPN's tools on the node? Where they are missing, or of another version, and the VPN has a layer, it is
     unpacked there. A build then takes its place."""
@@ -213,11 +225,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     sites = lab.sites
     prepare_beside(lab, vpn, params, secrets)
     for site in sites:
-        if vpn.brings_software:
-            equip(lab.gateway(site), vpn)
-        peers = peers_of(site, sites)
-        for path, text in vpn.render(site, peers, params, secrets).items():
-            lab.gateway(site).write(path, text)
+        put_files(lab.gateway(site), vpn, vpn.render(site, peers_of(site, sites), params, secrets))
 
     address = entry(vpn, sites)
     ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", address, str(ANSWER_PORT), str(UP_WITHIN_S))
@@ -290,10 +298,7 @@ def prepare_beside(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> None
     for process in node.background:
         process.stop()
     node.background.clear()
-    if vpn.brings_software:
-        equip(node, vpn)
-    for path, text in vpn.render_beside(me, lab.sites, params, secrets).items():
-        node.write(path, text)
+    put_files(node, vpn, vpn.render_beside(me, lab.sites, params, secrets))
 
 
 def start_beside(lab: Lab, vpn: Vpn, params: Params) -> None:

@@ -27,12 +27,13 @@ from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import open_image
 from runner.search.settings import UdpSearch
 from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
+from tests.bench.mlr import MlrSearch
 
 PAYLOAD_BYTES = 1300
 ENGINES = {
     "bayes ±1 %": UdpSearch(relative_width=0.01, trial_duration_s=1.0, confirm=None),
     "bayes ±2 %, 9 s (quick)": UdpSearch(relative_width=0.02, trial_duration_s=1.0, confirm=None, budget_s=9.0),
-    "mlrsearch, pooled": UdpSearch(engine="mlrsearch", relative_width=0.01, trial_duration_s=1.0, confirm=None),
+    "mlrsearch, pooled": MlrSearch(relative_width=0.01, trial_duration_s=1.0, confirm=None),
     "binary, 10 × 1 s": UdpSearch(engine="binary", relative_width=0.01, confirm=(10, 1.0)),
 }
 FULL = {

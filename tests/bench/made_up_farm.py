@@ -96,8 +96,18 @@ class Fake:
     says: Callable[[int], str] = lambda block: ""  # the error that it raises
     silent: bool = False
     images: dict[str, Any] = field(default_factory=dict)
+    introduces: Callable[..., Any] | None = None  # what it says of itself instead, from what it is asked to do
     answers: Callable[[int], bytes] = lambda number: packed(run_of(1), *block_of(number))
     measured: list[int] = field(default_factory=list)
+
+    def introduction(self, job: object, work: Callable[..., Any], *args: Any) -> JobResult:
+        if self.introduces is None:
+            facts = {"name": self.name, "machine": self.machine.model_dump(), "has": self.has, "images": self.images}
+            return JobResult(job, result=facts)
+        try:
+            return JobResult(job, result=self.introduces(work, *args))
+        except Exception as error:
+            return JobResult(job, error=str(error))
 
 
 @dataclass
@@ -124,9 +134,7 @@ class PaperWorkers:
         job, machine = self._jobs, self.machines[address]
         if not lab:
             self.asked.append(args)
-            result = {"name": machine.name, "machine": machine.machine.model_dump(), "has": machine.has}
-            result["images"] = machine.images
-            self._waiting.append((job, JobResult(job, result=result)))
+            self._waiting.append((job, machine.introduction(job, work, *args)))
             return job
         number = args[1]
         self.stored += args[4]

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from runner.data.errors import CannotRunHere
-from runner.search import SearchResult, find_throughput, mlr
+from runner.search import SearchResult, find_throughput
 from tests.bench import bound
 from tests.bench.bound import ERROR, NORMAL, Bound
 from tests.bench.devices import KINDS, Device, Kind, population
+from tests.bench.mlr import find_by_mlrsearch
 
 EVALUATION_SEED = 76_000  # the priors and limits were tuned on seeds below 100
 OVERHEAD_S = 0.3
@@ -33,7 +33,7 @@ METHODS: dict[str, tuple[int, dict[str, Any]]] = {  # plain devices, options
     "bayes ±1 %, confirmed": (40, {"relative_width": 0.01, "trial_duration_s": 1.0}),
     "bayes ±2 %, 9 s (quick)": (30, QUICK),
     "bayes ±2 %, 9 s, warm start": (30, {"first_rate_bps": "near", **QUICK}),
-    "mlrsearch, pooled": (60, {"engine": "mlrsearch", **FIND}),
+    "mlrsearch, pooled": (60, {"find": find_by_mlrsearch, **FIND}),
     "binary, 10×10 s": (60, {"engine": "binary"}),
     "rfc2544, 60 s": (60, {"engine": "rfc2544"}),
     "scan, 10×10 s": (60, {"engine": "scan"}),
@@ -66,8 +66,9 @@ def search(device: Device, options: dict[str, Any]) -> Outcome:
     options = {"overhead_s": OVERHEAD_S, **options}
     if options.get("first_rate_bps"):
         options["first_rate_bps"] = min(MAX_RATE_BPS, truth_bps * (0.95 if device.seed % 2 else 1.05))
+    find = options.pop("find", find_throughput)
     began_s = time.process_time()
-    result: SearchResult = find_throughput(device, **options)
+    result: SearchResult = find(device, **options)
     cpu_s = time.process_time() - began_s
     found_bps = result.rate_bps if options.get("confirm", True) is None else result.confirmed_rate_bps
     low_bps, high_bps = result.interval_bps or (math.inf, -math.inf)
@@ -183,15 +184,9 @@ def main() -> None:
     if arguments.kind:
         of_kind(arguments.kind, arguments.devices, arguments.seed)
         return
-    methods = dict(METHODS)
-    try:
-        mlr.load()
-    except CannotRunHere as error:
-        print(f"without mlrsearch: {error}\n")
-        del methods["mlrsearch, pooled"]
     found: dict[str, list[Outcome]] = {}
     print(f"plain devices, seed {arguments.seed}\n\n{HEAD}", flush=True)
-    for name, (count, options) in methods.items():
+    for name, (count, options) in METHODS.items():
         devices = population(min(count, arguments.devices), arguments.seed)
         found[name] = [search(device, options) for device in devices]
         print(row(name, found[name]), flush=True)

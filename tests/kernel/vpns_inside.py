@@ -19,6 +19,7 @@ import pytest
 from runner.catalogue import load_vpn
 from runner.data.errors import CommandError
 from runner.data.trials import Value
+from runner.instruments.tools.generator import generating
 from runner.instruments.traffic.overhead import overhead
 from runner.instruments.traffic.tcp import tcp
 from runner.lab import kernels, probes
@@ -220,7 +221,8 @@ def smallest_measurement(lab: Lab, vpn: Vpn, address: str) -> list[Value]:
     """TCP throughput of a second, bit/s; overhead of a short packet, where the plugin knows its closed form."""
     found = [tcp(lab, address, 1, 1, "forward", "random")]
     if layers := vpn.encapsulation(vpn.comparable, PACKET_BYTES):
-        found.append(overhead(lab, address, PACKET_BYTES, False, layers))
+        with generating(lab, address) as by:
+            found.append(overhead(lab, PACKET_BYTES, False, layers, by))
     measured = [each for one in found for each in one.measurements]
     seen = {each.metric: each.detail.get("captured_lengths") for one in found for each in one.measurements}
     rates = {each.metric: each.value for each in measured}

@@ -12,6 +12,7 @@ from runner.data.errors import MeasurementError
 from runner.data.store import load_run
 from runner.instruments.security.other_family import other_family
 from runner.instruments.security.vantage import vantage
+from runner.instruments.tools.generator import generating
 from runner.instruments.traffic.overhead import overhead
 from runner.lab.shape.site_to_site import Lab, over_ipv6
 from runner.vpn.plugin import Vpn
@@ -46,7 +47,8 @@ def test_over_ipv6_each_packet_is_twenty_bytes_longer(lab_for: LabFor, name: str
         tunnel = bring(lab, vpn)
         assert tunnel.proof.delivered
         if vpn.carries == "ip":
-            found.append(overhead(lab, tunnel.address, PACKET_BYTES, False, None))
+            with generating(lab, tunnel.address) as by:
+                found.append(overhead(lab, PACKET_BYTES, False, None, by))
     if found:
         more = 0 if vpn.reference else 20
         lengths = [one.measurements[0].detail["captured_lengths"] for one in found]
@@ -67,7 +69,8 @@ def test_the_closed_form_is_that_of_the_path(lab_for: LabFor) -> None:
     layers, usual = vpn.encapsulation(vpn.comparable, PACKET_BYTES), overhead_bytes(vpn, vpn.comparable, PACKET_BYTES)
     assert layers is not None
     assert usual is not None
-    measured = overhead(lab, tunnel.address, PACKET_BYTES, False, longer(layers))
+    with generating(lab, tunnel.address) as by:
+        measured = overhead(lab, PACKET_BYTES, False, longer(layers), by)
     (found,) = measured.measurements  # of a stream that lost nothing, after others that may have
     assert found.value == found.detail["closed_form_bytes"] == usual + 20
 

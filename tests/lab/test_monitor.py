@@ -122,6 +122,15 @@ def test_a_check_that_is_killed_leaves_nothing_that_the_next_one_minds(image: Im
             assert checked(near).code == 0
 
 
+def test_an_nft_that_fails_is_no_kernel_without_nftables(image: Image, tmp_path: Path) -> None:
+    with deployed(image, tmp_path) as (_, near):
+        near.write("/root/broken/nft", "#!/bin/sh\nexit 1\n", mode=0o755)
+        done = near.run("env", "PATH=/root/broken:/usr/sbin:/usr/bin", "/root/tunnel/check.sh", "--json", check=False)
+        said = json.loads(done.stdout)
+        assert (done.code, said["cause"]) == (2, "unchecked")
+        assert checked(near).code == 0, "the control"
+
+
 def test_forwarding_that_is_turned_off_is_turned_on_again(image: Image, tmp_path: Path) -> None:
     """And who turns it off all the time is the cause."""
     with deployed(image, tmp_path) as (lab, near):

@@ -8,9 +8,10 @@ from runner.catalogue import load_vpn
 from runner.data.errors import MeasurementError, TooLongError
 from runner.data.levels import AEAD
 from runner.instruments.tools.fragments import refuse_too_long
+from runner.instruments.tools.generator import Load, generating
 from runner.instruments.traffic.mtu import path_mtu
 from runner.instruments.traffic.overhead import overhead
-from runner.instruments.traffic.packets import stream
+from runner.instruments.traffic.packets import Counted, stream
 from runner.instruments.traffic.tcp import tcp
 from runner.lab.readings.wire import outer
 from runner.lab.shape.site_to_site import Lab, batch, namespace_lab
@@ -49,6 +50,12 @@ def set_mtu(lab: Lab, mtu: int) -> None:
         batch(lab.gateway(site), f"link set wan0 mtu {mtu}")
 
 
+def sent(lab: Lab, bench: Bench, length: int, per_s: float, fragment: bool = False) -> Counted:
+    """Half a second of packets from host1 to host2."""
+    with generating(lab, bench.address, fragments=fragment) as by:
+        return stream(lab, Load((length,), per_s, 0.5, fragment=fragment), [by])
+
+
 @pytest.mark.parametrize(("name", "cipher"), CARRIERS)
 def test_overhead_is_the_closed_form(lab: Lab, image: Image, name: str, cipher: str) -> None:
     bench = bench_in(lab, name, image, cipher)
@@ -57,7 +64,8 @@ def test_overhead_is_the_closed_form(lab: Lab, image: Image, name: str, cipher: 
     params = {"cipher": cipher, "integrity": integrity, "compression": "off"}
     for length in (64, 65, 512, 1380):
         layers, expected = vpn.encapsulation(params, length), overhead_bytes(vpn, params, length)
-        measured = overhead(lab, bench.address, length, False, layers)
+        with generating(lab, bench.address) as by:
+            measured = overhead(lab, length, False, layers, by)
         found = measured.measurements[0]
         others = [one for one in measured.warnings if "streams lost packets" not in one]  # a busy machine may lose some
         assert others == [], length
@@ -71,14 +79,15 @@ def test_overhead_is_the_closed_form(lab: Lab, image: Image, name: str, cipher: 
 def test_a_wrong_closed_form_is_found(lab: Lab, image: Image) -> None:
     bench = bench_in(lab, "none", image)
     wrong = {"UDP": 8, "inner packet": 256}
-    assert "closed form is 8" in overhead(lab, bench.address, 256, False, wrong).warnings[0]
+    with generating(lab, bench.address) as by:
+        assert "closed form is 8" in overhead(lab, 256, False, wrong, by).warnings[0]
 
 
 @pytest.mark.smoke
 def test_every_packet_is_counted(lab: Lab, image: Image) -> None:
     bench = bench_in(lab, "none", image)
     for length in (28, 64, 1500):
-        counted = stream(lab, bench.address, length, 2000, 0.5)
+        counted = sent(lab, bench, length, 2000)
         assert counted.received == counted.sent > 500  # on a busy machine, the sender forgets some
         assert counted.outer_packets == pytest.approx(counted.sent, abs=10)  # and a few of ARP
     assert "vpneval" not in lab.host2.run("nft", "list", "tables").stdout, "the sink has gone"
@@ -96,7 +105,7 @@ def test_what_is_lost_on_the_wan_is_missing_at_the_sink(lab: Lab, image: Image) 
     }
     """
     lab.wan.run("nft", "-f", "-", input=rules)
-    counted = stream(lab, bench.address, 256, 2000, 0.5)
+    counted = sent(lab, bench, 256, 2000)
     dropped = lab.wan.run("nft", "list", "table", "netdev", "cut").stdout.partition("counter packets ")[2].split()[0]
     assert int(dropped) == -(-counted.sent // 10) > 50
     assert counted.sent == counted.received + counted.lost_packets
@@ -106,7 +115,7 @@ def test_what_is_lost_on_the_wan_is_missing_at_the_sink(lab: Lab, image: Image) 
 @pytest.mark.smoke
 def test_fragments_are_counted(lab: Lab, image: Image) -> None:
     bench = bench_in(lab, "none", image)
-    counted = stream(lab, bench.address, 2000, 400, 0.5, fragment=True)
+    counted = sent(lab, bench, 2000, 400, fragment=True)
     assert counted.received == counted.sent > 100
     assert counted.fragments == 2 * counted.sent
     assert counted.outer_packets == pytest.approx(2 * counted.sent, abs=10)
@@ -121,12 +130,12 @@ def test_where_nftables_does_not_work_iptables_counts(lab: Lab, image: Image) ->
     bench = bench_in(lab, "none", image)
     refuse(lab, "nft")
     for length, fragment in ((28, False), (1500, False), (2000, True)):
-        counted = stream(lab, bench.address, length, 400, 0.5, fragment)
+        counted = sent(lab, bench, length, 400, fragment)
         assert counted.received == counted.sent > 100
     assert "vpneval" not in lab.host2.run("iptables-legacy-save").stdout, "the sink has gone"
     refuse(lab, "iptables-legacy-restore")
     with pytest.raises(MeasurementError, match="nftables: Operation not supported; iptables: Operation not supported"):
-        stream(lab, bench.address, 64, 400, 0.5)
+        sent(lab, bench, 64, 400)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.data.errors import InstrumentError, MeasurementError
-from runner.data.wan import Conditions
+from runner.data.wan import PRESETS, Conditions
 from runner.instruments.traffic.idle import idle
 from runner.lab.node import wait_until
 from runner.lab.readings.wan import verify
@@ -19,6 +19,7 @@ from runner.lab.shape import wan
 from runner.lab.shape.site_to_site import Lab, namespace_lab
 from runner.lab.software.image import Image
 from runner.tunnel.bring_up import Bench, Tunnel, bring_up, start_services
+from tests.lab.commands import trials_of, vpneval
 
 FAR = Conditions(delay_ms=25, loss_ratio=0.02, rate_bps=4e6)  # without netem, a program takes its place
 # 300 datagrams at once: their queue has room for them, the buffer of one socket (net.core.wmem_default) has not.
@@ -128,3 +129,23 @@ def test_a_kernel_without_netem_is_told_which_rate_it_can_have(lab: Lab) -> None
     no = wan.conditions_refusal(lab, Conditions(delay_ms=25))
     assert (no is not None) == (tried.code != 0)
     assert no is None or ("netem" in no.reason and "wan_rate_bps=100000000" in no.reason)
+
+
+@pytest.mark.timeout(480)
+@pytest.mark.parametrize("preset", [name for name, conditions in PRESETS.items() if conditions.rate_bps])
+def test_each_preset_gives_numbers_near_the_rate_that_it_sets(image: Image, tmp_path: Path, preset: str) -> None:
+    """However long the path is: whoever waits for what is on its way waits for a round trip, too."""
+    wanted = PRESETS[preset]
+    with namespace_lab(image, logs=tmp_path) as lab:
+        if no := wan.conditions_refusal(lab, wanted):
+            pytest.skip(no.reason)
+    asked = ("--vpn", "wireguard_go", "--profile", "smallest", "--set", f"measure=udp,measure=idle,wan={preset}")
+    done = vpneval("run", "transport", *asked, "--out", tmp_path / "run", timeout=420)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for vpn in ("none", "wireguard_go"):
+        trials = trials_of(tmp_path / "run", vpn)
+        found = {value.metric: value.value for trial in trials for value in trial.measurements}
+        assert {trial.status for trial in trials} == {"ok"}, [trial.reason for trial in trials]
+        assert wanted.rate_bps is not None
+        assert 0.9 <= found["udp_throughput"] / wanted.rate_bps <= 1
+        assert 2 * wanted.delay_ms <= found["rtt"] <= 2 * wanted.delay_ms + 30

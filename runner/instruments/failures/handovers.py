@@ -50,7 +50,7 @@ def many(bench: Bench, vpn: Vpn, params: Mapping[str, str], timers: str, seed: i
     Raises MeasurementError where not one was seen, TimeoutError where a second gateway cannot be prepared, and what
     bringing up another lab raises.
     """
-    wanted, started, seen = int(params["handovers"]), time.monotonic(), SeenHandovers()
+    wanted, seen = int(params["handovers"]), SeenHandovers()
     with ExitStack() as stack:
         benches = [bench]
         for _ in range(int(params.get("labs", "1")) - 1):
@@ -73,7 +73,7 @@ def many(bench: Bench, vpn: Vpn, params: Mapping[str, str], timers: str, seed: i
     if len(samples) < wanted:
         warnings.append(f"{len(samples)} of {wanted} handovers were measured")
     value = measurement("handover_ms", median, samples, **detail)
-    return Measured([value], time.monotonic() - started, warnings=warnings)
+    return Measured([value], warnings=warnings)
 
 
 def _ms(seconds: float) -> float:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from runner.data.errors import MeasurementError
 from runner.data.levels import Levels, tunnel_levels
-from runner.data.metric import Metric
+from runner.data.metric import time_ms
 from runner.data.remarks import breakdown
 from runner.design.profile import Profile
 from runner.instruments.failures import reroute
@@ -58,7 +57,6 @@ def recovery(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
         with keep_routes(bench.lab, vpn, params):
             return once(rng)
 
-    started = time.monotonic()
     outages = repeat_failure(bench, kept_once, profile.failures, seed)
     overloads = {"offered_bps": offered_bps} if offered_bps else {}
     routes = {"ipv6_route_within_s": KEPT_S} if "inner" in params else {}
@@ -66,7 +64,6 @@ def recovery(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
     measured = report_outages("outage_ms", outages, watch.limit_s, watched_s=watch.limit_s, **what)
     dead = [rate for result, rate in zip(outages, offered_bps, strict=False) if result.recovered_s is None]
     measured.remarks += breakdown("UDP", dead)
-    measured.measuring_s = time.monotonic() - started
     return measured
 
 
@@ -90,13 +87,11 @@ def measure_reroute(bench: Bench, params: Mapping[str, str], profile: Profile, s
         after.append(path_text(*reroute.paths(topology, bench.lab)))
         return result
 
-    started = time.monotonic()
     outages = repeat_failure(bench, once, profile.failures, seed)
     paths = {"path_before": before, "path_after": after}
     measured = report_outages(
         "convergence_ms", outages, watch.limit_s, detection=timers, timers=bench.tunnel.timers, **paths
     )
-    measured.measuring_s = time.monotonic() - started
     return measured
 
 
@@ -125,11 +120,9 @@ class Recovery(Breaking):
         "outage_limit_s": Levels(("60", "150"), (1, 600), told="watched for {} s".format),  # absent: the profile's
     }
     metrics = (
-        Metric(
+        time_ms(
             name="outage_ms",
             title="Outage",
-            unit="ms",
-            better="lower",
             definition="How long one kind of failure stops the traffic. Datagrams run in both directions at a fixed "
             "rate. The value is the number that are lost, or more than 400 ms late, divided by the rate, in the worse "
             "direction. If the traffic does not recover in time, the value is a lower bound.",
@@ -159,11 +152,9 @@ class Reroute(Breaking):
         "link_failure": Levels(("carrier", "silent"), default="silent", before=True),
     }
     metrics = (
-        Metric(
+        time_ms(
             name="convergence_ms",
             title="Convergence time",
-            unit="ms",
-            better="lower",
             definition="A link dies, and routing moves the tunnel's packets to another path. Datagrams run in both "
             "directions at a fixed rate. The value is the number that are lost, or more than 400 ms late, divided by "
             "the rate, in the worse direction. If the traffic does not recover in time, the value is a lower bound.",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 
 from runner.data.errors import Unsupported
 from runner.data.levels import WAN_FACTORS
@@ -13,11 +12,10 @@ from runner.design.profile import Profile
 from runner.instruments.failures.cluster import heartbeat_of, no_clusterip
 from runner.instruments.failures.redundancy import cannot, start_redundancy
 from runner.instruments.failures.reroute import start_routing
-from runner.instruments.instrument import Whole
+from runner.instruments.instrument import MadeOf, Whole
 from runner.lab.places import Rig
 from runner.lab.shape.site_to_site import SITES, Lab
 from runner.lab.shape.topologies import REDUNDANT, Topology, ospf, topology_lab
-from runner.lab.software.image import Image
 from runner.vpn.plugin import Vpn
 
 
@@ -34,25 +32,17 @@ def routed_topology(params: Mapping[str, str]) -> Topology:
 
 
 @contextmanager
-def lab_for(
-    rig: Rig,
-    vpn: Vpn,
-    params: Mapping[str, str],
-    image: Image,
-    gateway_image: Image,
-    log: Callable[[str], object],
-    logs: Path,
-) -> Iterator[Lab]:
+def lab_for(rig: Rig, vpn: Vpn, params: Mapping[str, str], *made_of: *MadeOf) -> Iterator[Lab]:
     """The lab that trials with these levels need: the rig's own, unless they name another topology.
 
     Raises what the rig raises, and TimeoutError or MeasurementError where a router does not come up.
     """
     topology = topology_of(params)
     if topology is None:
-        with rig.lab(image, gateway_image, log, logs) as lab:
+        with rig.lab(*made_of) as lab:
             yield lab
         return
-    with on_cpus(params.get("cpus")), topology_lab(topology, image, gateway_image, log, logs) as lab:
+    with on_cpus(params.get("cpus")), topology_lab(topology, *made_of) as lab:
         if "redundancy" in params:
             start_redundancy(lab, vpn, params["redundancy"], heartbeat_of(params))
         else:

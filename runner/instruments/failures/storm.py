@@ -15,7 +15,7 @@ from math import ceil
 
 from runner.data.errors import InstrumentError, MeasurementError, Unsupported
 from runner.data.levels import Levels, Params, tunnel_levels
-from runner.data.metric import Metric
+from runner.data.metric import Metric, time_s
 from runner.data.remarks import Remark
 from runner.design.profile import Profile
 from runner.instruments.failures.breaks import clear, end_all
@@ -23,11 +23,11 @@ from runner.instruments.instrument import Asked, Whole
 from runner.instruments.operator.counts import mesh as sites_of
 from runner.instruments.operator.mesh import star
 from runner.instruments.result import Measured, measurement
-from runner.instruments.tools.cost import daemon, processes
+from runner.instruments.tools.cost import own_cpu_s, pss_bytes
 from runner.lab.node import PATIENCE, LabNode, wait_until
 from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import Lab, batch
-from runner.tunnel.bring_up import Bench, equip, prepare_beside, start_beside
+from runner.tunnel.bring_up import Bench, prepare_beside, put_files, start_beside
 from runner.vpn.plugin import Secrets, Vpn
 
 ASK_S = 0.2
@@ -43,14 +43,10 @@ def storm(bench: Bench, vpn: Vpn, params: Params, spokes: int, how: str) -> Meas
 
     Raises MeasurementError where not all come up, and InstrumentError where the control fails.
     """
-    started = time.monotonic()
-    if bench.meshes is None or bench.keys is None:
-        raise MeasurementError("a hub with many spokes needs the namespace lab")
     sites = sites_of(spokes + 1)
     secrets = bench.keys(sites=sites)
     with bench.meshes(star(sites)) as lab:
         measured = storm_in(lab, vpn, tunnel_levels(params), secrets, how)
-    measured.measuring_s = time.monotonic() - started
     return measured
 
 
@@ -75,11 +71,11 @@ def storm_in(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets, how: str) -> 
     if early := first_answers_s(lab, spokes, down_s + ASK_S, limit_s=0):
         raise InstrumentError(f"{len(early)} spokes were answered while the hub was down")
     batch(centre, f"link set {hub.wan_interface} up")
-    again_s, spent_s = time.time(), cpu_of(centre)
+    again_s, spent_s = time.time(), own_cpu_s(centre)
     vpn.start(centre, hub, spokes, params)
     back = first_answers_s(lab, spokes, again_s, LIMIT_S * PATIENCE)
-    cost = cpu_of(centre) - spent_s
-    memory = sum(daemon(pid).pss_bytes for _, pid in processes([centre]))
+    cost = own_cpu_s(centre) - spent_s
+    memory = pss_bytes(centre)
     return results(len(spokes), up, back, cost, memory)
 
 
@@ -96,11 +92,8 @@ def prepare(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> None:
     *spokes, hub = lab.sites
     prepare_beside(lab, vpn, params, secrets)
     for site in lab.sites:
-        gateway = lab.gateway(site)
-        if vpn.brings_software:
-            equip(gateway, vpn)
-        for path, text in vpn.render(site, spokes if site is hub else [hub], params, secrets).items():
-            gateway.write(path, text)
+        files = vpn.render(site, spokes if site is hub else [hub], params, secrets)
+        put_files(lab.gateway(site), vpn, files)
 
 
 def asking(lab: Lab, spokes: Sequence[Site], hub: Site) -> None:
@@ -129,13 +122,6 @@ def first_answers_s(lab: Lab, spokes: Sequence[Site], since_s: float, limit_s: f
         time.sleep(ASK_S)
 
 
-def cpu_of(node: LabNode) -> float:
-    """CPU seconds of the hub so far. Raises MeasurementError where the kernel does not count them."""
-    if (cpu_s := node.cpu_s()) is None:
-        raise MeasurementError("this machine's kernel gives a node no control group that counts its CPU time")
-    return cpu_s
-
-
 def results(spokes: int, up: Sequence[float], back: Sequence[float], cpu_s: float, memory: int) -> Measured:
     """The times of the shares of spokes that are back, and the hub's cost; a share that is not back has none."""
     measured = Measured([measurement("storm_start", round(up[-1], 2), [round(each, 2) for each in up])])
@@ -157,27 +143,24 @@ class Storm(Whole):
     """A hub that reboots or restarts, and all its spokes that come back."""
 
     name = "storm"
+    datagrams = True
     factors = {
         "spokes": Levels(("10", "50"), range=(2, 100), default="50", told="{} spokes".format),
         "hub_failure": Levels(("reboot", "restart"), default="reboot", told="{} of the hub".format),
     }
     metrics = (
-        Metric(
+        time_s(
             name="storm_start",
             title="Time until all tunnels of a hub are up",
-            unit="s",
-            better="lower",
             definition="From the first command on the hub, then on each spoke, until each spoke's echo request through "
             "its tunnel has been answered by the hub. Keys and files are in place.",
             source="RFC 792 (echo)",
             margin=1.5,
         ),
         *(
-            Metric(
+            time_s(
                 name=name,
                 title=f"Time until {share:.0%} of a hub's tunnels are back",
-                unit="s",
-                better="lower",
                 definition="The hub dies without a word, or its daemons are told to end (factor hub_failure); a second "
                 f"later they are started again. The time from then until {share:.0%} of the spokes were answered "
                 "through their tunnels. Every spoke asks five times a second.",
@@ -186,11 +169,9 @@ class Storm(Whole):
             )
             for name, share in SHARES.items()
         ),
-        Metric(
+        time_s(
             name="storm_cpu",
             title="CPU time of a hub until all are back",
-            unit="s",
-            better="lower",
             definition="CPU time of all processes of the hub, from their start until all spokes are back.",
             source="cgroups(7), cpu.stat",
             margin=1.5,
@@ -209,9 +190,7 @@ class Storm(Whole):
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         if lab.kind != "netns":
             return Unsupported("a hub with many spokes needs the namespace lab")
-        if vpn.carries == "tcp":
-            return Unsupported(f"{vpn.title} carries TCP only", cause="tcp only")
-        return None
+        return super().refuses(lab, vpn, params)
 
     def labs(self, params: Mapping[str, str]) -> int:
         return 1 + ceil(int(params["spokes"]) / FILES_OF_A_LAB)

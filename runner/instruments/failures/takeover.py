@@ -15,7 +15,7 @@ import numpy as np
 
 from runner.data.errors import MeasurementError
 from runner.data.levels import Levels
-from runner.data.metric import Metric
+from runner.data.metric import time_ms, time_s
 from runner.design.profile import Profile
 from runner.instruments.failures.cluster import DEAD_AFTER_S, HEARTBEAT_S, heartbeat_of
 from runner.instruments.failures.gateway import FAILURES, break_gateway
@@ -77,7 +77,6 @@ def failover(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
     handovers: list[Handover] = []
     outages: list[Outage] = []
     downloads: list[float | str] = []
-    started = time.monotonic()
     for turn in range(profile.failures):
         breaks = prepare_failure(bench, vpn, params, anew=turn > 0)
         lab = bench.lab
@@ -99,7 +98,6 @@ def failover(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
         what = {"file_bytes": FILE_BYTES, "limit_bytes_per_s": LIMIT}
         measured.measurements.append(measurement("failover_download_s", float(np.median(took)), took, **what))
     measured.warnings += [f"no time of the download: {why}" for why in downloads if isinstance(why, str)]
-    measured.measuring_s = time.monotonic() - started
     return measured
 
 
@@ -169,7 +167,6 @@ def interrupt_download(bench: Bench, vpn: Vpn, params: Mapping[str, str], profil
     took: list[float] = []
     broken: list[str] = []
     handovers: list[Handover] = []
-    started = time.monotonic()
     for turn in range(profile.failures):
         breaks = prepare_failure(bench, vpn, params, anew=turn > 0)
         lab = bench.lab
@@ -198,7 +195,6 @@ def interrupt_download(bench: Bench, vpn: Vpn, params: Mapping[str, str], profil
     measured = Measured([measurement("failover_download_s", float(np.median(took)), took, **detail)])
     add_handovers(measured, handovers, 1e-3, expected=failure != "sync_link")
     measured.warnings += [f"no recovery within {profile.outage_limit_s:g} s: {why}" for why in broken]
-    measured.measuring_s = time.monotonic() - started
     return measured
 
 
@@ -253,22 +249,18 @@ class Failover(Breaking):
         "heartbeat_ms": Levels(("1000", "200"), (50, 60_000), before=True),
     }
     metrics = (
-        Metric(
+        time_ms(
             name="handover_ms",
             title="Handover time",
-            unit="ms",
-            better="lower",
             definition="The time on the WAN from the last tunnel packet of the gateway that fails to the first one of "
             "the gateway that takes over. Only packets as long as those of the probe stream count, so that the "
             "negotiation of a tunnel does not.",
             source="ClusterIP paper, Fig. 1b and Section VI; draft-ietf-bmwg-ipsec-term (tunnel failover time)",
             plot="boxes",
         ),
-        Metric(
+        time_ms(
             name="failover_outage_ms",
             title="Outage at failover",
-            unit="ms",
-            better="lower",
             definition="How long the hosts' packets do not come through when one of two gateways fails. Datagrams run "
             "in both directions at a fixed rate. The value is the number that are lost, or more than 400 ms late, "
             "divided by the rate, in the worse direction. If the traffic does not recover in time, the value is a "
@@ -277,11 +269,9 @@ class Failover(Breaking):
             plot="timelines",
         ),
         *COSTS,
-        Metric(
+        time_s(
             name="failover_download_s",
             title="Download across a failover",
-            unit="s",
-            better="lower",
             definition="The time of an HTTP download during which one of two gateways fails. By default, curl fetches "
             "10 MB at 2 MB/s beside the probe stream, which takes 5.2 s without a failure. If a size and a limit are "
             "asked for, the failure comes after 5 s, as in the third test of the ClusterIP paper. If the traffic does "

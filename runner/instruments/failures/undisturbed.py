@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runner.data.errors import MeasurementError
-from runner.data.metric import Metric
+from runner.data.metric import time_s
 from runner.data.trials import Value
 from runner.instruments.failures.port_threads import give_threads, thread_s
 from runner.instruments.failures.redundancy import PAIR, arm
@@ -26,67 +25,53 @@ WHOLE_FILE_BYTES = 50_000_000  # as fast as it goes: the paper's second test
 STALLS_S = 10.0  # nothing comes for so long: broken off
 TRIED_S = 0.2  # ten or more ticks of a clock
 COSTS = (
-    Metric(
+    time_s(
         name="ha_download_s",
         title="Download with a second gateway",
-        unit="s",
-        better="lower",
         definition="The time of an HTTP download, of 50 MB unless another size is asked for, with or without a "
         "second gateway in standby. Nothing fails. The detail has the CPU seconds by kind.",
         source="ClusterIP paper, Section VI (first and second test); curl(1), time_total; proc_stat(5)",
     ),
-    Metric(
+    time_s(
         name="ha_user_s",
         title="User CPU time of a download",
-        unit="s",
-        better="lower",
         definition="CPU time in user mode of the whole lab during the download of ha_download_s. This and the other "
         "times by mode are not measured where the kernel does not tell the modes apart, as in User Mode Linux.",
         source="ClusterIP paper, Section VI (first and second test); proc_stat(5)",
     ),
-    Metric(
+    time_s(
         name="ha_system_s",
         title="System CPU time of a download",
-        unit="s",
-        better="lower",
         definition="CPU time in the kernel, including interrupts, of the whole lab during the download of "
         "ha_download_s.",
         source="ClusterIP paper, Section VI (first and second test); proc_stat(5)",
     ),
-    Metric(
+    time_s(
         name="ha_client_user_s",
         title="User CPU time of the client of a download",
-        unit="s",
-        better="lower",
         definition="CPU time in user mode of all processes of the host that downloads, during the download of "
         "ha_download_s.",
         source="ClusterIP paper, Section VI (the command `time` around wget); cgroups(7)",
     ),
-    Metric(
+    time_s(
         name="ha_client_system_s",
         title="System CPU time of the client of a download",
-        unit="s",
-        better="lower",
         definition="CPU time in the kernel of all processes of the host that downloads, during the download of "
         "ha_download_s.",
         source="ClusterIP paper, Section VI (the command `time` around wget); cgroups(7)",
     ),
-    Metric(
+    time_s(
         name="ha_gateway_cpu_s",
         title="CPU time of the active gateway",
-        unit="s",
-        better="lower",
         definition="CPU time of all processes of the active gateway, in user mode and in the kernel, during the "
         "download of ha_download_s. Where the VPN is in the kernel, with the threads that take the packets of its "
         "ports: there is one for each port of the lab, as with threaded NAPI on a network card. Not measured where "
         "this process cannot see the kernel's threads.",
         source="ClusterIP paper, Section VI (the command `top`: the IPsec task); cgroups(7); proc_pid_stat(5)",
     ),
-    Metric(
+    time_s(
         name="ha_passive_cpu_s",
         title="CPU time of the passive gateway",
-        unit="s",
-        better="lower",
         definition="The same of the gateway that stands by.",
         source="ClusterIP paper, Section VII; cgroups(7); proc_pid_stat(5)",
     ),
@@ -102,7 +87,7 @@ def measure_undisturbed(bench: Bench, vpn: Vpn, params: Mapping[str, str]) -> Me
     arm(lab, vpn, params["redundancy"])
     in_kernel = vpn.dataplane == "kernel"
     threads = give_threads(lab, REDUNDANT) if in_kernel and "download_bytes" in params else {}
-    limit, started = limit_of(params), time.monotonic()
+    limit = limit_of(params)
     longest_s = 10 + file_bytes * max(3 / limit, 8 / SLOWEST_BPS)
     with download_from_pair(lab, longest_s, file_bytes, limit, STALLS_S) as download:
         before, own = snapshot(lab), by_node(lab, threads)
@@ -119,7 +104,7 @@ def measure_undisturbed(bench: Bench, vpn: Vpn, params: Mapping[str, str]) -> Me
         measured |= {"ha_user_s": cpu["user"], "ha_system_s": round(cpu["system"] + cpu["irq"] + cpu["softirq"], 3)}
     values = [measurement(metric, value, **detail) for metric, value in measured.items()]
     values += of_processes(own, lab.host2.name, not in_kernel or bool(threads), tells)
-    return Measured(values, time.monotonic() - started)
+    return Measured(values)
 
 
 def tells_modes_apart() -> bool:

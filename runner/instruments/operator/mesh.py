@@ -20,7 +20,7 @@ import numpy as np
 
 from runner.data.errors import MeasurementError
 from runner.data.levels import Levels, Params, tunnel_levels
-from runner.data.metric import Metric
+from runner.data.metric import Metric, time_s
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.operator.counts import joining, lines
@@ -33,7 +33,7 @@ from runner.lab.shape.site import Site, peers_of
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.shape.topologies import Port, Topology
 from runner.papers.tables import AT, SIZES, printed_tables
-from runner.tunnel.bring_up import Bench, equip, prepare_beside, start_beside
+from runner.tunnel.bring_up import Bench, prepare_beside, put_files, start_beside
 from runner.tunnel.proof import ANSWER_PORT
 from runner.vpn.plugin import Secrets, Vpn
 
@@ -96,8 +96,6 @@ def mesh(bench: Bench, vpn: Vpn, params: Params, sizes: Sequence[int] = SIZES, b
     Raises MeasurementError where not one comes up.
     """
     started = time.monotonic()
-    if bench.meshes is None or bench.keys is None:
-        raise MeasurementError("meshes of more than two sites need the namespace lab")
     if vpn.carries == "tcp":
         raise MeasurementError("the VPN only forwards ports and carries nothing between the sites' networks")
     points: list[Size] = []
@@ -120,7 +118,6 @@ def mesh(bench: Bench, vpn: Vpn, params: Params, sizes: Sequence[int] = SIZES, b
         "paper": printed_tables(vpn.name)["scalability"],
     }
     measured = results(points, sizes, why, on_paper, too_slow)
-    measured.measuring_s = time.monotonic() - started
     return measured
 
 
@@ -134,12 +131,8 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> Size:
     text: dict[str, str] = {}
     prepare_beside(lab, vpn, params, secrets)
     for site in lab.sites:
-        gateway, peers = lab.gateway(site), peers_of(site, lab.sites)
-        if vpn.brings_software:
-            equip(gateway, vpn)
-        text = vpn.render(site, peers, params, secrets)
-        for path, content in text.items():
-            gateway.write(path, content)
+        gateway, text = lab.gateway(site), vpn.render(site, peers_of(site, lab.sites), params, secrets)
+        put_files(gateway, vpn, text)
         for name in ("answer", "everyone"):
             gateway.write(f"{probes.FOLDER}/{name}.py", probes.source(name), mode=0o644)
         gateway.spawn("python3", "-IS", f"{probes.FOLDER}/answer.py", str(ANSWER_PORT), log="mesh-answer")
@@ -274,11 +267,9 @@ class Mesh(Whole):
     name = "mesh"
     factors = {"sites": Levels(tuple(map(str, SIZES)), told="up to {} sites".format)}  # absent: all of SIZES
     metrics = (
-        Metric(
+        time_s(
             name="mesh_time",
             title="Time to a mesh of ten",
-            unit="s",
-            better="lower",
             definition="The time from the first command on a gateway until each of ten gateways has reached every "
             "other LAN through its tunnel. The gateways are started one after the other. Keys and files are in place.",
             source="OSLV paper, section Scalability; docs/operations.md",
@@ -292,11 +283,9 @@ class Mesh(Whole):
             "The kernel's own memory is not counted.",
             source="OSLV paper, section Scalability (N tunnels take N times the memory); proc_pid_smaps(5)",
         ),
-        Metric(
+        time_s(
             name="mesh_cpu",
             title="CPU per tunnel of a mesh of ten",
-            unit="s",
-            better="lower",
             definition="CPU seconds that the VPN's processes on all ten gateways have used when the mesh is up, "
             "divided by the 45 tunnels.",
             source="OSLV paper, section Scalability (processing power); proc_pid_stat(5)",

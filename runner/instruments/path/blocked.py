@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from runner.data.errors import CommandError, MeasurementError, Unsupported
+from runner.data.errors import CommandError, Unsupported
 from runner.data.levels import tunnel_levels
 from runner.data.metric import verdict
 from runner.instruments.instrument import Asked
+from runner.instruments.path.router import nft_counters
 from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
 from runner.instruments.tools.between import talking
 from runner.lab import probes
@@ -46,8 +47,7 @@ def block(lab: Lab, rule: str) -> None:
 
 def tcp_packets(lab: Lab) -> int:
     """TCP packets that the gateways have sent, whether they passed or not."""
-    shown = json.loads(lab.wan.run("nft", "-j", "list", "counters", "table", "bridge", "blocked").stdout)
-    return sum(int(entry["counter"]["packets"]) for entry in shown["nftables"] if "counter" in entry)
+    return nft_counters(lab.wan, "bridge", "blocked")["of_tcp"]
 
 
 def passing(lab: Lab) -> list[str]:
@@ -68,8 +68,6 @@ def through(bench: Bench, asked: Asked, metric: str) -> tuple[PathVerdict, int]:
 
     Raises NoControl where the filter is not what it should be.
     """
-    if bench.bare is None or bench.keys is None:
-        raise MeasurementError("there is no second lab here to bring the tunnel up in anew")
     rule, open_ = FILTERS[metric]
     keys, lab = bench.keys(), bench.bare()
     bench.lab = lab

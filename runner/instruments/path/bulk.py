@@ -12,10 +12,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from runner.data.errors import MeasurementError, Unsupported
-from runner.data.metric import Metric
+from runner.data.metric import time_ms
 from runner.instruments.instrument import Asked
-from runner.instruments.path.policing import PORT, PROGRAM, RATE_BPS, answering, lacks_tbf
-from runner.instruments.path.router import slow, wan_router
+from runner.instruments.path.policing import PORT, PROGRAM, RATE_BPS, lacks_tbf, slow_to_far
 from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
 from runner.lab import probes
 from runner.lab.node import LabNode
@@ -71,21 +70,17 @@ class Bulk(PathProbe):
 
     name = "bulk"
     metrics = (
-        Metric(
+        time_ms(
             name="beside_bulk_p50",
             title="Delay beside bulk, median",
-            unit="ms",
-            better="lower",
             definition=f"The WAN carries {RATE_BPS / 1e6:g} Mbit/s to the far gateway and lets {QUEUE_MS:g} ms of it "
             f"wait. One TCP stream (CUBIC) fills it, and beside it {PER_S} packets a second of {BYTES} bytes are sent "
             "through the tunnel, at their times (open loop). The value is the median of their round trips.",
             source="RFC 7567 §1.2 (queues that are too long), RFC 9438 (CUBIC), RFC 2330 §11.1 (sampling)",
         ),
-        Metric(
+        time_ms(
             name="beside_bulk_p99",
             title="Delay beside bulk, 99th percentile",
-            unit="ms",
-            better="lower",
             definition="As beside_bulk_p50, and the value is the 99th percentile.",
             source="RFC 7567 §1.2, RFC 2679 §5 (percentiles of delay)",
         ),
@@ -96,16 +91,10 @@ class Bulk(PathProbe):
         return super().refuses(lab, vpn, params) or lacks_tbf(lab)
 
     def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:
-        lab, far = bench.lab, bench.lab.sites[-1]
-        gateway, version = lab.gateway(lab.sites[0]), ip_version(far.wan_address)
-        with (
-            wan_router(lab) as ports,
-            answering((lab.gateway(far), version), (lab.host2, 4)),
-            slow(lab, ports[far.wan_address], RATE_BPS, QUEUE_BYTES),
-        ):
-            bare = beside_a_stream(gateway, far.wan_address)
+        with slow_to_far(bench.lab, QUEUE_BYTES) as (gateway, address):
+            bare = beside_a_stream(gateway, address)
             if bare["p50_ms"] < LONG_MS:
                 raise NoControl(f"without a tunnel, the stream filled a queue of {bare['p50_ms']:g} ms only")
-            found = beside_a_stream(lab.host1, bench.address)
+            found = beside_a_stream(bench.lab.host1, bench.address)
         kinds = {name: "as_plain" if found[name] <= LONGER * bare[name] else "longer" for name in ("p50_ms", "p99_ms")}
         return {f"beside_bulk_{name[:3]}": PathVerdict(kind, found[name], bare, found) for name, kind in kinds.items()}

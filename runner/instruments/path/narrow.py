@@ -17,7 +17,7 @@ from runner.data.levels import tunnel_levels
 from runner.data.metric import Metric
 from runner.data.packet import over_ipv6
 from runner.instruments.instrument import Asked
-from runner.instruments.path.router import forget, leads, wan_router
+from runner.instruments.path.router import forget, leads, nft_counters, wan_router
 from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
 from runner.instruments.tools.counters import read_counter
 from runner.lab.node import PATIENCE, LabNode
@@ -104,9 +104,7 @@ def fragment_counts(lab: Lab) -> dict[str, int]:
     """Fragments that gateways and router have made, and the router's words that a packet is too big."""
     nodes = [lab.wan, *(lab.gateway(site) for site in lab.sites)]
     fragments = sum(read_counter(node, "Ip", "FragCreates") for node in nodes)
-    shown = json.loads(lab.wan.run("nft", "-j", "list", "counters", "table", "inet", "narrow").stdout)
-    too_big = sum(int(entry["counter"]["packets"]) for entry in shown["nftables"] if "counter" in entry)
-    return {"fragments": fragments, "too_big": too_big}
+    return {"fragments": fragments} | nft_counters(lab.wan, "inet", "narrow")
 
 
 def inner_mtu(vpn: Vpn, params: Mapping[str, str], path_mtu: int, version: int) -> int:

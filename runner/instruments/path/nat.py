@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from runner.data.errors import MeasurementError, Unsupported
-from runner.data.metric import Metric
+from runner.data.metric import time_s
 from runner.instruments.instrument import Asked
 from runner.instruments.path.translation import PATIENT_S, PORTS, PUBLIC, Nat, back_s, behind_nat, came_up
 from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
@@ -58,22 +58,18 @@ class NatRebinding(PathProbe):
 
     name = "nat"
     metrics = (
-        Metric(
+        time_s(
             name="nat_port_back",
             title="Back after a NAT changed its port",
-            unit="s",
-            better="lower",
             definition="The first gateway is behind a NAT, which forgets its mappings and gives the tunnel another "
             "port. The value is the time until an echo from inside, sent once a second, is answered; "
             f"{PATIENT_S:g} if none is, or if the tunnel does not come up behind the NAT.",
             source="RFC 4787 §4.1 (mapping), RFC 3947 §5 and RFC 9146 (a peer whose port changes)",
             margin=1.5,
         ),
-        Metric(
+        time_s(
             name="nat_address_back",
             title="Back after a NAT changed its address",
-            unit="s",
-            better="lower",
             definition="As nat_port_back, and the NAT's own address is another one.",
             source="RFC 4787 §4.1, RFC 4555 (MOBIKE), RFC 9000 §9 (migration)",
             margin=1.5,

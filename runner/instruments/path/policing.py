@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.kinds import LARGEST
@@ -28,15 +28,16 @@ PROGRAM = f"{probes.FOLDER}/path.py"
 
 
 @contextmanager
-def answering(*nodes: tuple[LabNode, int]) -> Iterator[None]:
-    """The program that takes and sends TCP, on these nodes, for IPv4 or IPv6."""
-    if not nodes:
-        yield
-        return
-    (node, version), *others = nodes
-    with talking(node, "path", "answer", str(version), PORT, ready="ready") as far, answering(*others):
-        far.say(key="")  # nobody else is in this lab
-        yield
+def slow_to_far(lab: Lab, *queue_bytes: int) -> Iterator[tuple[LabNode, str]]:
+    """The WAN carries RATE_BPS to the far gateway, which answers there, as the far host does. Yields the near gateway
+    and the far one's address. ``queue_bytes``: as ``slow``."""
+    far = lab.sites[-1]
+    with wan_router(lab) as ports, ExitStack() as stack:
+        for node, version in ((lab.gateway(far), ip_version(far.wan_address)), (lab.host2, 4)):
+            answering = stack.enter_context(talking(node, "path", "answer", str(version), PORT, ready="ready"))
+            answering.say(key="")  # nobody else is in this lab
+        with slow(lab, ports[far.wan_address], RATE_BPS, *queue_bytes):
+            yield lab.gateway(lab.sites[0]), far.wan_address
 
 
 def rate(node: LabNode, address: str, seconds: float, way: str) -> float:
@@ -82,21 +83,15 @@ class Policing(PathProbe):
         return super().refuses(lab, vpn, params) or lacks_tbf(lab)
 
     def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:
-        lab, far = bench.lab, bench.lab.sites[-1]
-        gateway, version = lab.gateway(lab.sites[0]), ip_version(far.wan_address)
-        with (
-            wan_router(lab) as ports,
-            answering((lab.gateway(far), version), (lab.host2, 4)),
-            slow(lab, ports[far.wan_address], RATE_BPS, QUEUE_BYTES, BUCKET_BYTES),
-        ):
-            bare = rate(gateway, far.wan_address, SECONDS, "send")
-            back = rate(gateway, far.wan_address, BACK_S, "take")
+        with slow_to_far(bench.lab, QUEUE_BYTES, BUCKET_BYTES) as (gateway, address):
+            bare = rate(gateway, address, SECONDS, "send")
+            back = rate(gateway, address, BACK_S, "take")
             if not RATE_BPS / 2 < bare < 1.1 * RATE_BPS or back < 2 * RATE_BPS:
                 raise NoControl(
                     f"without a tunnel, {bare / 1e6:.1f} Mbit/s passed the policer, and {back / 1e6:.1f} Mbit/s "
                     "came back"
                 )
-            through = rate(lab.host1, bench.address, SECONDS, "send")
+            through = rate(bench.lab.host1, bench.address, SECONDS, "send")
         share = through / bare
         control = {"passed_mbit_s": round(bare / 1e6, 1), "other_direction_mbit_s": round(back / 1e6, 1)}
         numbers = {"share_percent": round(100 * share), "passed_mbit_s": round(through / 1e6, 1)}

@@ -5,6 +5,7 @@ host1 ──── gw1 ════ router ════ gw2 ──── host2
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -91,3 +92,10 @@ def slow(lab: Lab, port: str, rate_bps: float, queue_bytes: int, burst_bytes: in
         for site in lab.sites:
             on = (word.replace("off", "on") for word in FEATURES_OFF)
             lab.gateway(site).run("ethtool", "-K", site.wan_interface, *on, check=False)
+
+
+def nft_counters(node: LabNode, *table: str) -> dict[str, int]:
+    """The packets that the counters of a table of nft(8) have seen, by the counters' names."""
+    shown = json.loads(node.run("nft", "-j", "list", "counters", "table", *table).stdout)
+    counters = [entry["counter"] for entry in shown["nftables"] if "counter" in entry]
+    return {counter["name"]: int(counter["packets"]) for counter in counters}

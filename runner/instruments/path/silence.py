@@ -103,12 +103,12 @@ class Silence(Judging):
         return at_once(self.measure(bench, asked))
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
-        began, seen, controls = time.monotonic(), dict[str, dict[str, Any]](), dict[str, str]()
+        seen, controls = dict[str, dict[str, Any]](), dict[str, str]()
         try:
             with behind_nat(bench, asked) as nat:
                 if not came_up(bench, asked):
                     came = ":".join(map(str, nat.outside_address()))
-                    return self.to_measured({"nat_silence": PathVerdict("dead", 0.0, {"came_through": came})}, began)
+                    return self.to_measured({"nat_silence": PathVerdict("dead", 0.0, {"came_through": came})})
                 for silence_s in SILENCES_S:
                     begun = begin(bench, nat, silence_s)
                     if (yield {"silence_s": float(silence_s)}) is Go.END:
@@ -119,5 +119,5 @@ class Silence(Judging):
                     if seen[str(silence_s)]["back_from_inside_s"] is None:
                         break
         except TROUBLE as trouble:
-            return self.inconclusive(trouble, began)
-        return self.to_measured({"nat_silence": verdict(seen, controls)}, began)
+            return self.inconclusive(trouble)
+        return self.to_measured({"nat_silence": verdict(seen, controls)})

@@ -6,17 +6,16 @@ host1 ──── gw1 ════ NAT ════ gw2 ──── host2
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from runner.data.errors import CommandError, MeasurementError
+from runner.data.errors import CommandError
 from runner.data.levels import tunnel_levels
 from runner.instruments.instrument import Asked
-from runner.instruments.path.router import wan_router
+from runner.instruments.path.router import nft_counters, wan_router
 from runner.instruments.path.verdict import NoControl
 from runner.instruments.tools.between import Talker, talking
 from runner.lab.node import PATIENCE
@@ -98,9 +97,7 @@ class Nat:
 
     def packet_counts(self) -> dict[str, int]:
         """Packets that inside has ``sent``, and that ``came`` from outside."""
-        shown = json.loads(self.lab.wan.run("nft", "-j", "list", "counters", "table", "ip", "translation").stdout)
-        counters = [entry["counter"] for entry in shown["nftables"] if "counter" in entry]
-        return {counter["name"]: int(counter["packets"]) for counter in counters}
+        return nft_counters(self.lab.wan, "ip", "translation")
 
     def outside_address(self) -> tuple[str, int]:
         """Send from inside: the address and port that the far gateway sees. Its answer must come back.
@@ -124,8 +121,6 @@ class Nat:
 def behind_nat(bench: Bench, asked: Asked) -> Iterator[Nat]:
     """A fresh lab whose first gateway is behind a NAT, for ``came_up``. Leaves ``bench`` without its tunnel. Raises
     NoControl where the NAT translates nothing."""
-    if bench.bare is None:
-        raise MeasurementError("there is no second lab here to bring the tunnel up in anew")
     bench.close()
     lab = bench.lab = bench.bare()
     near, far = lab.sites[0], lab.sites[-1]
@@ -151,8 +146,6 @@ def behind_nat(bench: Bench, asked: Asked) -> Iterator[Nat]:
 
 def came_up(bench: Bench, asked: Asked) -> bool:
     """Bring the tunnel up behind the NAT. Does it come up? Raises MeasurementError."""
-    if bench.keys is None:
-        raise MeasurementError("there are no keys here to bring the tunnel up with")
     try:
         bench.tunnel = bring_up(bench.lab, asked.vpn, tunnel_levels(asked.params), bench.keys())
     except (TimeoutError, CommandError):

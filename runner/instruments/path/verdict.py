@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -48,22 +47,22 @@ class Judging(Whole):
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         return self.takes_s
 
-    def to_measured(self, found: Mapping[str, PathVerdict], began: float) -> Measured:
-        """The verdicts, metric by metric, as measurements. ``began``: by the monotonic clock."""
+    def to_measured(self, found: Mapping[str, PathVerdict]) -> Measured:
+        """The verdicts, metric by metric, as measurements."""
         values = [
             measurement(
                 name, verdict.value, kind=verdict.kind, numbers=dict(verdict.numbers), control=dict(verdict.control)
             )
             for name, verdict in found.items()
         ]
-        return Measured(values, time.monotonic() - began)
+        return Measured(values)
 
-    def inconclusive(self, trouble: Exception, began: float) -> Measured:
+    def inconclusive(self, trouble: Exception) -> Measured:
         """No verdict, and why."""
         kind = "no_control" if isinstance(trouble, NoControl) else "no_answer"
         told = {metric.name: {"kind": kind, "reason": str(trouble)} for metric in self.metrics}
         warnings = [f"{name}: inconclusive: {trouble}" for name in told]
-        return Measured([], time.monotonic() - began, warnings, attempt={"inconclusive": told})
+        return Measured(warnings=warnings, attempt={"inconclusive": told})
 
 
 class PathProbe(Judging):
@@ -74,8 +73,7 @@ class PathProbe(Judging):
         """Metric -> verdict. Raises one of TROUBLE where there is none, and NoControl for a control."""
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
-        began = time.monotonic()
         try:
-            return self.to_measured(self.verdicts(bench, asked), began)
+            return self.to_measured(self.verdicts(bench, asked))
         except TROUBLE as trouble:
-            return self.inconclusive(trouble, began)
+            return self.inconclusive(trouble)

@@ -23,6 +23,7 @@ from runner.instruments.security.vantage import (
     Frame,
     ProbeOutcome,
     Vantage,
+    inconclusive,
     message,
     speaker_on,
 )
@@ -42,7 +43,7 @@ def diversion(at: Vantage) -> ProbeOutcome:
     at.look()
     samples = [frame for frame in at.outer() if frame.packet_bytes >= MESSAGE_BYTES]
     if len(samples) < 2:
-        return ProbeOutcome("inconclusive", "no packets of the tunnel were captured to forge others from")
+        return inconclusive("no packets of the tunnel were captured to forge others from")
     forged = forgeries(samples[-2], samples[-1])
     at.answer(message())
     undisturbed = len(sent_frames(at, third=False))
@@ -90,13 +91,11 @@ def diversion_outcome(
             "fail", f"of {answers} answers some went to somebody without a key: {astray}", control, detail
         )
     if not undisturbed:
-        return ProbeOutcome(
-            "inconclusive", "no answer of the far host left its gateway undisturbed either", detail=detail
-        )
+        return inconclusive("no answer of the far host left its gateway undisturbed either", detail)
     if not reached:
-        return ProbeOutcome("inconclusive", "not all of the third party's packets arrived", detail=detail)
+        return inconclusive("not all of the third party's packets arrived", detail)
     if not seen:
-        return ProbeOutcome("inconclusive", "what the gateway sends to the third address is not seen", detail=detail)
+        return inconclusive("what the gateway sends to the third address is not seen", detail)
     return ProbeOutcome("pass", f"none of {answers} answers went to the third address", control, detail)
 
 

@@ -12,7 +12,7 @@ import time
 
 from runner.data.errors import CommandError, MeasurementError
 from runner.instruments.security.other_family import other_family
-from runner.instruments.security.vantage import PORT, ProbeOutcome, Vantage, message
+from runner.instruments.security.vantage import PORT, ProbeOutcome, Vantage, inconclusive, message
 from runner.lab.node import PATIENCE, LabNode
 from runner.lab.shape.site import hop
 
@@ -27,13 +27,13 @@ def probe_while_down(at: Vantage) -> ProbeOutcome:
     before = message()
     at.speak(before)
     if not at.count([before])[0]:
-        return ProbeOutcome("inconclusive", "the tunnel was not up before it was taken down")
+        return inconclusive("the tunnel was not up before it was taken down")
     ipv6 = other_family(at)
     route = ("0.0.0.0/0", "via", *hop(far.wan_address), "metric", "4000")  # by name it would be of the hop's family
     try:
         gateway.run("ip", "route", "add", *route)
     except CommandError as error:
-        return ProbeOutcome("inconclusive", f"the near gateway takes no default route: {error.stderr}")
+        return inconclusive(f"the near gateway takes no default route: {error.stderr}")
     gateway.defer("ip", "route", "del", *route)
     at.interfere("drop")
     cut, cut_control = leaks(at)
@@ -48,9 +48,7 @@ def probe_while_down(at: Vantage) -> ProbeOutcome:
         when = " and ".join(["the peer is cut off"] * cut + ["its processes are killed"] * dead)
         return ProbeOutcome("fail", f"fails open: traffic leaves in the clear when {when}{besides}", control, detail)
     if not (cut_control and dead_control):
-        return ProbeOutcome(
-            "inconclusive", "not even a message to outside was seen on the WAN in the clear", detail=detail
-        )
+        return inconclusive("not even a message to outside was seen on the WAN in the clear", detail)
     tried = f"cut off, and with {', '.join(killed)} killed" if killed else "cut off; it has no process to kill"
     return ProbeOutcome("pass", f"fails closed: nothing in the clear when {tried}{besides}", control, detail)
 

@@ -5,7 +5,7 @@ tunnel's marker must have been delivered and answered.
 """
 
 from runner.data.errors import MeasurementError
-from runner.instruments.security.vantage import ProbeOutcome, Vantage, clear_frame, message, speaker_on
+from runner.instruments.security.vantage import ProbeOutcome, Vantage, clear_frame, inconclusive, message, speaker_on
 from runner.lab import probes
 from runner.lab.node.iproute import interface
 from runner.tunnel.proof import ANSWER_PORT, COMPLEMENT, MARKER_BYTES
@@ -19,7 +19,7 @@ def leak(at: Vantage) -> ProbeOutcome:
         with speaker_on(gateway) as speaker:
             speaker.say(raw=clear_frame(open_marker).hex(), on=interface(gateway, site.wan_interface))
         if not at.appears(open_marker):
-            return ProbeOutcome("inconclusive", f"the tap did not see a marker that {site.name} sent in the clear")
+            return inconclusive(f"the tap did not see a marker that {site.name} sent in the clear")
     marker = message(MARKER_BYTES)
     ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "marker", at.address, str(ANSWER_PORT), "5")
     sent = at.lab.host1.run(*ask, input=marker.hex(), check=False, timeout=15)
@@ -36,8 +36,6 @@ def leak(at: Vantage) -> ProbeOutcome:
     if sent.code != 0:
         raise MeasurementError(f"the marker did not come through the tunnel: {sent.stderr.strip()[-200:]}")
     if on_wire < 2 * MARKER_BYTES:
-        return ProbeOutcome(
-            "inconclusive", f"the tap saw {on_wire} bytes of {2 * MARKER_BYTES} sent: it proves nothing"
-        )
+        return inconclusive(f"the tap saw {on_wire} bytes of {2 * MARKER_BYTES} sent: it proves nothing")
     control = "the tap saw a clear marker from each gateway, and the tunnel's was delivered and answered"
     return ProbeOutcome("pass", "no part of the marker was on the WAN", control, detail)

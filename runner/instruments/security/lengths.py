@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from runner.instruments.security.vantage import ProbeOutcome, Vantage, clear_frame, message, speaker_on
+from runner.instruments.security.vantage import ProbeOutcome, Vantage, clear_frame, inconclusive, message, speaker_on
 from runner.lab.node import PATIENCE
 from runner.lab.node.iproute import interface
 
@@ -23,15 +23,15 @@ SHORTER = 0.05  # a share of the length; by more, compression tells what is insi
 def lengths(at: Vantage) -> ProbeOutcome:
     """Pearson's correlation of inner and outer lengths, one message at a time on the idle tunnel."""
     if not (reads := control(at)):
-        return ProbeOutcome("inconclusive", "the tap misread the lengths of clear frames")
+        return inconclusive("the tap misread the lengths of clear frames")
     order = [length for length in LENGTHS for _ in range(EACH)]
     random.Random(0).shuffle(order)
     messages = [message(length) for length in order]
     outer = [outer_bytes(at, each) for each in messages]
     if missing := sum(count == 0 for count in at.count(messages)):
-        return ProbeOutcome("inconclusive", f"{missing} of {len(messages)} messages were not delivered")
+        return inconclusive(f"{missing} of {len(messages)} messages were not delivered")
     if not all(outer):
-        return ProbeOutcome("inconclusive", "the tap saw nothing of a message that was delivered")
+        return inconclusive("the tap saw nothing of a message that was delivered")
     follows = float(np.corrcoef(order, outer)[0, 1]) if min(outer) < max(outer) else 0.0
     medians = {
         length: float(np.median([o for i, o in zip(order, outer, strict=True) if i == length])) for length in LENGTHS
@@ -51,12 +51,12 @@ def content(at: Vantage) -> ProbeOutcome:
     """Messages of one length, random and repetitive: where the latter are shorter on the WAN, content leaks by length
     (as in CRIME, CVE-2012-4929, and VORACLE against compressing VPNs)."""
     if not (reads := control(at)):
-        return ProbeOutcome("inconclusive", "the tap misread the lengths of clear frames")
+        return inconclusive("the tap misread the lengths of clear frames")
     plain = [message(1000) for _ in range(5)]
     monotone = [message(16) + b"A" * 984 for _ in range(5)]
     outer = [outer_bytes(at, each) for each in (*plain, *monotone)]
     if missing := sum(count == 0 for count in at.count([*plain, *monotone])):
-        return ProbeOutcome("inconclusive", f"{missing} of 10 messages were not delivered")
+        return inconclusive(f"{missing} of 10 messages were not delivered")
     of_plain, of_monotone = float(np.median(outer[:5])), float(np.median(outer[5:]))
     detail = {"outer_bytes_random": of_plain, "outer_bytes_repetitive": of_monotone}
     if of_plain - of_monotone > SHORTER * 1000:

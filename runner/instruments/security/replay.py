@@ -6,7 +6,7 @@ stream once more, with numbers to fit, so that the VPN sees them. Control: the f
 copies arrived at the far gateway, in TCP acknowledged by it.
 """
 
-from runner.instruments.security.vantage import ProbeOutcome, Vantage, message, speaker_on
+from runner.instruments.security.vantage import ProbeOutcome, Vantage, inconclusive, message, speaker_on
 from runner.lab.node.iproute import interface
 
 MESSAGES = 8
@@ -60,7 +60,7 @@ def replay_outcome(delivered: list[int], copies: int, reached: bool, control: st
         again = sum(count > 1 for count in delivered)
         return ProbeOutcome("fail", f"{again} of {len(delivered)} messages were delivered again", control, detail)
     if min(delivered) == 0:
-        return ProbeOutcome("inconclusive", "a message was not delivered even once", detail=detail)
+        return inconclusive("a message was not delivered even once", detail)
     if not reached:
-        return ProbeOutcome("inconclusive", f"{copies} copies were made and not all seen to arrive", detail=detail)
+        return inconclusive(f"{copies} copies were made and not all seen to arrive", detail)
     return ProbeOutcome("pass", "every message was delivered once", control, detail)

@@ -21,7 +21,7 @@ from runner.instruments.security.lengths import content, lengths
 from runner.instruments.security.replay import replay
 from runner.instruments.security.stranger import stranger
 from runner.instruments.security.tampering import tampering
-from runner.instruments.security.vantage import PORT, ProbeOutcome, Vantage, vantage
+from runner.instruments.security.vantage import PORT, ProbeOutcome, Vantage, inconclusive, vantage
 from runner.instruments.security.wrong_key import wrong_key
 from runner.instruments.tools.visits import HTTP_SERVER
 from runner.papers.tables import paper_security
@@ -57,7 +57,6 @@ def security(bench: Bench, vpn: Vpn, params: Params, only: Collection[str] = ())
     Nothing here raises for a VPN's failure. Afterwards the tunnel is gone. Raises MeasurementError where the lab has no
     machine between the gateways, and LabError where it is broken.
     """
-    started = time.monotonic()
     bench.lab.wan  # noqa: B018 - raises where there is none, and everything would be inconclusive
     wanted = only or (WITH_COMPRESSION if compresses(params) else (*PROBES, WRONG_KEY))
     outcomes = on_the_tunnel(bench, vpn, [name for name in PROBES if name in wanted])
@@ -67,7 +66,7 @@ def security(bench: Bench, vpn: Vpn, params: Params, only: Collection[str] = ())
             outcomes[WRONG_KEY] = wrong_key(bench, vpn, tunnel_levels(params))
             outcomes[WRONG_KEY].detail["took_s"] = round(time.monotonic() - began, 2)
         except TROUBLE as trouble:
-            outcomes[WRONG_KEY] = ProbeOutcome("inconclusive", str(trouble))
+            outcomes[WRONG_KEY] = inconclusive(str(trouble))
     measured = results(outcomes)
     printed = paper_security(vpn.name)
     for value in measured.measurements:
@@ -75,7 +74,6 @@ def security(bench: Bench, vpn: Vpn, params: Params, only: Collection[str] = ())
             value.detail["paper_table_4"] = printed[column]
     if not only and not compresses(params):
         rate(measured, vpn, params, outcomes)
-    measured.measuring_s = time.monotonic() - started
     return measured
 
 
@@ -105,7 +103,7 @@ def on_the_tunnel(bench: Bench, vpn: Vpn, names: list[str]) -> dict[str, ProbeOu
                     outcome.result, outcome.reason, outcome.control, {**outcome.detail, **took}
                 )
             except TROUBLE as trouble:
-                outcomes[name] = ProbeOutcome("inconclusive", str(trouble))
+                outcomes[name] = inconclusive(str(trouble))
     return outcomes
 
 

@@ -25,6 +25,7 @@ from runner.instruments.security.vantage import (
     ProbeOutcome,
     Vantage,
     hardware,
+    inconclusive,
     message,
     speaker_on,
 )
@@ -53,7 +54,7 @@ def stranger(at: Vantage) -> ProbeOutcome:
     at.look()
     samples = [frame for frame in at.outer() if frame.packet_bytes >= len(messages[0])]
     if len(samples) < 2:
-        return ProbeOutcome("inconclusive", "no packets of the tunnel were captured to forge others from")
+        return inconclusive("no packets of the tunnel were captured to forge others from")
     sample = samples[-1]
     links = (b"", PPP) if sample.is_ip and sample.protocol == GRE else (b"",)
     forged = forgeries(at, sample, beginnings(samples[-2].payload, sample.payload, links), messages[-1])
@@ -76,11 +77,9 @@ def stranger(at: Vantage) -> ProbeOutcome:
     if accepted:
         return ProbeOutcome("fail", f"{accepted} packets of somebody without a key were delivered", control, detail)
     if arrived < len(forged):
-        return ProbeOutcome("inconclusive", f"{arrived} of {len(forged)} forged packets arrived", detail=detail)
+        return inconclusive(f"{arrived} of {len(forged)} forged packets arrived", detail)
     if not delivered[-1]:
-        return ProbeOutcome(
-            "inconclusive", "the far host does not even take such a packet from its own LAN", detail=detail
-        )
+        return inconclusive("the far host does not even take such a packet from its own LAN", detail)
     return ProbeOutcome(
         "pass", f"none of {len(forged)} packets of somebody without a key was delivered", control, detail
     )

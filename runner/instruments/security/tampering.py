@@ -7,7 +7,7 @@ the flipped ones arrived at the far gateway, and its UDP and TCP found no fault 
 
 import time
 
-from runner.instruments.security.vantage import ProbeOutcome, Vantage, message
+from runner.instruments.security.vantage import ProbeOutcome, Vantage, inconclusive, message
 from runner.instruments.tools.counters import read_counter
 from runner.lab.node import PATIENCE, LabNode
 
@@ -22,9 +22,7 @@ def tampering(at: Vantage) -> ProbeOutcome:
     for each in untouched:
         at.speak(each)
     if not all(at.count(untouched)):
-        return ProbeOutcome(
-            "inconclusive", "packets with checksums made anew are not delivered: neither would changed ones be"
-        )
+        return inconclusive("packets with checksums made anew are not delivered: neither would changed ones be")
     before = bad_checksums(gateway)
     at.interfere("flip", len(untouched[0]))
     changed = [message() for _ in range(1 if at.stream_outside else FLIPS)]
@@ -51,11 +49,9 @@ def tampering(at: Vantage) -> ProbeOutcome:
     if foreign:
         return ProbeOutcome("fail", f"{len(foreign)} altered messages were delivered", control, detail)
     if not frames or arrived < len(frames):
-        return ProbeOutcome("inconclusive", f"{arrived} of {len(frames)} flipped packets arrived", detail=detail)
+        return inconclusive(f"{arrived} of {len(frames)} flipped packets arrived", detail)
     if wrong:
-        return ProbeOutcome(
-            "inconclusive", f"the kernel refused {wrong} packets before the VPN saw them", detail=detail
-        )
+        return inconclusive(f"the kernel refused {wrong} packets before the VPN saw them", detail)
     note = f"; {intact} were delivered as they had been said" if intact else ""
     return ProbeOutcome("pass", f"nothing altered was delivered{note}", control, detail)
 

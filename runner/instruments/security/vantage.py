@@ -53,6 +53,11 @@ class ProbeOutcome:
     detail: dict[str, Any] = field(default_factory=dict)
 
 
+def inconclusive(reason: str, detail: dict[str, Any] | None = None) -> ProbeOutcome:
+    """The outcome of a probe that tells nothing, for this reason."""
+    return ProbeOutcome("inconclusive", reason, detail=detail or {})
+
+
 @dataclass(frozen=True)
 class Frame:
     """An Ethernet frame that a tap has seen; ``way`` as the interface sees it."""

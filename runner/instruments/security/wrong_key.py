@@ -19,6 +19,7 @@ from runner.instruments.security.vantage import (
     PORT,
     Frame,
     ProbeOutcome,
+    inconclusive,
     log_sizes,
     message,
     speaker_on,
@@ -32,7 +33,7 @@ from runner.lab.node.iproute import interface
 from runner.lab.node.probing import probe
 from runner.lab.shape.site import Site, peers_of
 from runner.lab.shape.site_to_site import Lab
-from runner.tunnel.bring_up import Bench, equip, prepare_beside, start_beside
+from runner.tunnel.bring_up import Bench, prepare_beside, put_files, start_beside
 from runner.tunnel.proof import ANSWER_PORT, has_answer
 from runner.vpn.plugin import Secrets, Vpn, entry
 
@@ -44,8 +45,6 @@ ICMP = 1
 
 def wrong_key(bench: Bench, vpn: Vpn, params: Params) -> ProbeOutcome:
     """Does payload pass a peer with private keys of its own? It must not. Leaves ``bench`` without a tunnel."""
-    if bench.bare is None or bench.keys is None:
-        return ProbeOutcome("inconclusive", "there is no second lab here to bring a stranger up in")
     own = bench.keys()
     if not own:
         return ProbeOutcome("fail", "it has no keys: the tunnel that is up is one with anybody", "it was up")
@@ -84,9 +83,7 @@ def wrong_key(bench: Bench, vpn: Vpn, params: Params) -> ProbeOutcome:
             "fail", f"a peer with other keys is accepted in the place of {' and '.join(came)}", control, detail
         )
     if silent := [name for name, count in arrived.items() if not count and name not in quiet]:
-        return ProbeOutcome(
-            "inconclusive", f"no packet of a stranger in the place of {' and '.join(silent)} arrived", detail=detail
-        )
+        return inconclusive(f"no packet of a stranger in the place of {' and '.join(silent)} arrived", detail)
     return ProbeOutcome("pass", "a peer with other keys is refused, whichever end it takes", control, detail)
 
 
@@ -110,11 +107,8 @@ def attempt(
     # A coordinator does not tell a stranger of the other gateway: it is the one that hears and refuses.
     watched, strange = lab.nodes[vpn.beside or other.name], lab.gateway(impostor)
     for site in lab.sites:
-        if vpn.brings_software:
-            equip(lab.gateway(site), vpn)
-        peers = peers_of(site, lab.sites)
-        for path, text in vpn.render(site, peers, params, keys[site.name]).items():
-            lab.gateway(site).write(path, text)
+        files = vpn.render(site, peers_of(site, lab.sites), params, keys[site.name])
+        put_files(lab.gateway(site), vpn, files)
     with (
         probe(watched, "tap", interface(watched, other.wan_interface), ready="tapping") as process,
         probe(strange, "tap", interface(strange, impostor.wan_interface), ready="tapping") as strange_process,

@@ -18,9 +18,9 @@ from typing import Protocol
 import numpy as np
 
 from runner.data.errors import MeasurementError
-from runner.instruments.tools.generator import Generator, Worker, stamped_request
+from runner.instruments.tools.between import Talker, talking
+from runner.instruments.tools.generator import Generator, stamped_request
 from runner.instruments.tools.visits import HTTP_PORT, visits
-from runner.lab.node.probing import probe
 from runner.tunnel.bring_up import Bench
 
 PATIENCE_S = 10.0
@@ -63,7 +63,7 @@ class StampedSender:
 
     told = "one-way, of stamped datagrams"
 
-    def __init__(self, sender: Worker, counter: Generator) -> None:
+    def __init__(self, sender: Talker, counter: Generator) -> None:
         self._sender, self._counter, self._sent, self._since = sender, counter, 0, 0
 
     def begin(self, seconds: float, wait_s: float = 0.0) -> None:
@@ -88,7 +88,7 @@ class Echo:
 
     told = "round trips: the two hosts have no common clock"
 
-    def __init__(self, near: Worker) -> None:
+    def __init__(self, near: Talker) -> None:
         self._near, self._ms = near, list[float]()
 
     def begin(self, seconds: float, wait_s: float = 0.0) -> None:
@@ -124,8 +124,8 @@ def echoing(bench: Bench) -> Echo:
 
     @contextmanager
     def open_echo() -> Iterator[Echo]:
-        with probe(bench.lab.host1, "visit", "near", bench.address, str(HTTP_PORT), ready="ready") as near:
-            yield Echo(Worker(bench.lab.host1, "visit", near))
+        with talking(bench.lab.host1, "visit", "near", bench.address, str(HTTP_PORT), ready="ready") as near:
+            yield Echo(near)
 
     shared: Echo = bench.get_shared("echo beside", open_echo)
     return shared
@@ -134,10 +134,6 @@ def echoing(bench: Bench) -> Echo:
 def stamping(bench: Bench, counter: Generator) -> StampedSender:
     """The sender of stamped datagrams of this tunnel, which are received by ``counter``. Raises MeasurementError."""
 
-    @contextmanager
-    def open_sender() -> Iterator[Worker]:
-        with probe(bench.lab.host1, "generate", ready="ready") as sender:
-            yield Worker(bench.lab.host1, "generate", sender)
-
     counter.stamps(0)  # what is late of the last time
-    return StampedSender(bench.get_shared("stamped sender", open_sender), counter)
+    sender = bench.get_shared("stamped sender", lambda: talking(bench.lab.host1, "generate", ready="ready"))
+    return StampedSender(sender, counter)

@@ -3,30 +3,49 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from runner.lab.node import PATIENCE, LabNode
 from runner.lab.node.commands import Dialogue
 from runner.lab.node.iproute import interface
-from runner.lab.node.probing import hear_object, probe, tell
+from runner.lab.node.probing import hear, hear_object, probe, tell
 from runner.lab.shape.site_to_site import Lab
 
 
 @dataclass
 class Talker:
-    """A program on a node that answers every line with a line, both JSON."""
+    """A program on a node that answers every line with a line."""
 
     node: LabNode
     process: Dialogue
     name: str = "between"  # of the probe, for a sentence
 
-    def say(self, timeout_s: float = 10.0, /, **what: Any) -> dict[str, Any]:
-        """Raises MeasurementError where it is dead or does not answer."""
-        tell(self.process, self.name, json.dumps(what))
+    def tell(self, line: str) -> None:
+        """Say a line to it. Raises MeasurementError where it is dead."""
+        tell(self.process, self.name, line)
+
+    def hear(self, timeout_s: float) -> str:
+        """The next line that it says. Raises MeasurementError where none comes in time."""
+        return hear(self.process, self.name, timeout_s * PATIENCE)
+
+    def hear_object(self, timeout_s: float) -> dict[str, Any]:
+        """The next line, a JSON object. Raises as ``hear``."""
         return hear_object(self.process, self.name, timeout_s * PATIENCE)
+
+    def say(self, timeout_s: float = 10.0, /, **what: Any) -> dict[str, Any]:
+        """Its answer to a line, both JSON. Raises MeasurementError where it is dead or does not answer."""
+        self.tell(json.dumps(what))
+        return self.hear_object(timeout_s)
+
+    def end(self) -> None:
+        """Let it go: it puts everything back before it ends."""
+        self.process.tell_no_more()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(2)
 
 
 @contextmanager

@@ -215,6 +215,18 @@ def daemon(pid: int) -> DaemonState:
     return DaemonState(name, switches, pss_bytes)
 
 
+def pss_bytes(node: LabNode) -> int:
+    """The memory of all processes of a node, where the nodes share a kernel."""
+    return sum(daemon(pid).pss_bytes for _, pid in processes([node]))
+
+
+def own_cpu_s(node: LabNode) -> float:
+    """CPU seconds of all processes of a node so far. Raises MeasurementError where the kernel does not count them."""
+    if (cpu_s := node.cpu_s()) is None:
+        raise MeasurementError("this machine's kernel gives a node no control group that counts its CPU time")
+    return cpu_s
+
+
 def seen_daemons(look: str) -> dict[int, DaemonState]:
     """PID on the node -> daemon, from the output of ``LOOK`` there; without PID 1, which holds the node."""
     names: dict[int, str] = {}

@@ -18,6 +18,7 @@ UDP_BYTES, TCP_BYTES = 8, 20
 SHORTEST, LONGEST = 68, 65535  # RFC 791 §3.2: every link carries 68 bytes
 ECHOES = 3
 LOOKS = 3
+WAIT_S, MOST_WAITS = 0.25, 40  # beyond a round trip; by a bisection of 65,535 lengths
 ETHERNET_MTU = 1500
 
 
@@ -92,7 +93,7 @@ def install(lab: Lab) -> None:
 
 def search(lab: Lab, address: str) -> int:
     """The largest packet, bytes, that is answered with DF set. Raises MeasurementError where none is."""
-    longest = _probe(lab, "search", address, str(SHORTEST), str(_link_mtu(lab)))
+    longest = _probe(lab, "search", address, _wait_s(lab), str(SHORTEST), str(_link_mtu(lab)))
     if not longest:
         raise MeasurementError(f"no echo of {SHORTEST} bytes was answered: the path MTU cannot be measured")
     return longest
@@ -124,15 +125,20 @@ def largest_whole(lab: Lab, address: str, mtu: int) -> int:
 
 def echo(lab: Lab, address: str, length: int, *, fragment: bool = False) -> int:
     """How many of ECHOES echoes of ``length`` bytes are answered; with DF set unless ``fragment``."""
-    return _probe(lab, "echo", address, str(length), str(ECHOES), *(["fragment"] if fragment else []))
+    return _probe(lab, "echo", address, _wait_s(lab), str(length), str(ECHOES), *(["fragment"] if fragment else []))
 
 
 def _link_mtu(lab: Lab) -> int:
     return min(LONGEST, int(lab.host1.run("cat", "/sys/class/net/eth0/mtu").stdout))
 
 
+def _wait_s(lab: Lab) -> str:
+    return f"{WAIT_S + lab.rtt_s:g}"
+
+
 def _probe(lab: Lab, *argv: str) -> int:
-    done = lab.host1.run("python3", "-IS", f"{probes.FOLDER}/pmtu.py", *argv, check=False, timeout=30)
+    timeout_s = 30 + MOST_WAITS * lab.rtt_s
+    done = lab.host1.run("python3", "-IS", f"{probes.FOLDER}/pmtu.py", *argv, check=False, timeout=timeout_s)
     if done.code != 0:
         raise error_class(done.code)(f"the probe pmtu failed: {''.join(done.stderr.strip().splitlines()[-1:])}")
     return int(done.stdout)

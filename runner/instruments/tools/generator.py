@@ -9,21 +9,19 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from ipaddress import ip_interface, ip_network
 from typing import Any
 
 from runner.data.errors import MeasurementError
 from runner.instruments.tools.arrivals import arrived_by, by_then, check_counts, variations_ms, whole_packets
+from runner.instruments.tools.between import talking
 from runner.instruments.tools.fragments import IP_UDP_BYTES, IPV6_UDP_BYTES
-from runner.lab.node import PATIENCE, LabNode
-from runner.lab.node.commands import Dialogue
+from runner.lab.node import LabNode
 from runner.lab.node.iproute import interface, objects
-from runner.lab.node.probing import hear, hear_object, probe, tell
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 
@@ -31,7 +29,7 @@ PORT = 20000  # and the next ones, one a flow: nobody listens there, and the cou
 STAMPED_PORT = 19999
 MOST_FLOWS = 4096
 BURST = 16  # packets that are sent together; see decision 0030
-STILL_S = 0.03  # after so long without a packet none is on its way any more
+STILL_S = 0.03  # after so long without a packet, and a round trip, none is on its way any more
 JITTER_IP_BYTES = 228
 JITTER_PER_S = 625.0  # 1 Mbit/s of 200 bytes of payload
 FEWEST_STAMPS = 10
@@ -102,36 +100,15 @@ class Arrived:
         return int(self.offered["longest"])
 
 
-class Worker:
-    """A probe that keeps running, and answers each line with a line."""
-
-    def __init__(self, node: LabNode, name: str, process: Dialogue) -> None:
-        self.node, self.name, self.process = node, name, process
-
-    def tell(self, line: str) -> None:
-        """Say a line to it. Raises MeasurementError where it is gone."""
-        tell(self.process, self.name, line)
-
-    def hear(self, timeout_s: float) -> str:
-        """The next line that it says. Raises MeasurementError where none comes in time."""
-        return hear(self.process, self.name, timeout_s * PATIENCE)
-
-    def hear_object(self, timeout_s: float) -> dict[str, Any]:
-        """The next line, a JSON object. Raises as ``hear``."""
-        return hear_object(self.process, self.name, timeout_s * PATIENCE)
-
-    def end(self) -> None:
-        """Let it go: it puts everything back before it ends."""
-        self.process.tell_no_more()
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(2)
-
-
 class Generator:
-    """A sender on a near host and a counter on a far one; see ``generating``. It begins anew after a failure."""
+    """A sender on a near host and a counter on a far one, ``rtt_s`` apart; see ``generating``. It begins anew after a
+    failure."""
 
-    def __init__(self, near: LabNode, far: LabNode, address: str, cores: Sequence[int], fragments: bool) -> None:
+    def __init__(
+        self, near: LabNode, far: LabNode, address: str, cores: Sequence[int], fragments: bool, rtt_s: float
+    ) -> None:
         self.near, self.far, self.address, self.cores, self.fragments = near, far, address, list(cores), fragments
+        self.rtt_s = rtt_s
         self._open()
 
     def _open(self) -> None:
@@ -140,12 +117,10 @@ class Generator:
         sources = sources_of(self.near, port, ":" in self.address)
         ports = str(PORT), str(PORT + MOST_FLOWS - 1), str(STAMPED_PORT), *(["fragments"] if self.fragments else [])
         with ExitStack() as stack:
-            counting = probe(self.far, "count", interface(self.far, "eth0"), sources, *ports, ready="ready")
-            self.counter = Worker(self.far, "count", stack.enter_context(counting))
+            counting = talking(self.far, "count", interface(self.far, "eth0"), sources, *ports, ready="ready")
+            self.counter = stack.enter_context(counting)
             stack.callback(self.counter.end)
-            self.sender = Worker(
-                self.near, "generate", stack.enter_context(probe(self.near, "generate", ready="ready"))
-            )
+            self.sender = stack.enter_context(talking(self.near, "generate", ready="ready"))
             stack.callback(self.sender.end)
             self._processes = stack.pop_all()
 
@@ -185,8 +160,8 @@ class Generator:
     def finish(self, load: Load, offered: Mapping[str, Any], still_s: float = STILL_S, beside: int = 0) -> Arrived:
         """Wait for the last packets of the trial that was begun, of which the sender ``offered`` so many. ``beside``:
         so many other datagrams were sent meanwhile. Raises as ``play``."""
-        self.counter.tell(f"end {offered.get('sent', 0) + beside} {still_s}")
-        counts = self.counter.hear_object(15)
+        self.counter.tell(f"end {offered.get('sent', 0) + beside} {still_s + self.rtt_s}")
+        counts = self.counter.hear_object(15 + self.rtt_s)
         if "error" in offered:
             raise MeasurementError(f"the sender on {self.sender.node.name} could not send: {offered['error']}")
         check_counts(counts)
@@ -223,14 +198,15 @@ class Generator:
 
     def stamps(self, sent: int) -> list[tuple[int, int, int]]:
         """The stamped datagrams that have come since the last time: number, when sent and when come, in ns. Waits until
-        ``sent`` have come, or none has for STILL_S. Raises as ``play``."""
+        ``sent`` have come, or none has for STILL_S and a round trip. Raises as ``play``."""
         stamps: list[tuple[int, int, int]] = []
-        end = time.monotonic() + STILL_S
+        still_s = STILL_S + self.rtt_s
+        end = time.monotonic() + still_s
         while True:
             self.counter.tell("stamps")
             if came := self.counter.hear_object(10)["stamps"]:
                 stamps += [(number, sent_ns, came_ns) for number, sent_ns, came_ns in came]
-                end = time.monotonic() + STILL_S
+                end = time.monotonic() + still_s
             if len(stamps) >= sent or time.monotonic() > end:
                 break
             time.sleep(0.002)
@@ -245,14 +221,21 @@ def stamped_request(address: str, seconds: float, wait_s: float = 0.0) -> str:
     return json.dumps(ask | {"stamped": True, "wait_s": wait_s})
 
 
-def at_once(generators: Sequence[Generator], load: Load, still_s: float = STILL_S) -> list[Arrived]:
-    """One trial of each generator, at the same time. Where it raises, as ``Generator.play``, all of them begin anew."""
+def at_once(
+    generators: Sequence[Generator],
+    load: Load,
+    still_s: float = STILL_S,
+    when_sent: Callable[[], object] = lambda: None,
+) -> list[Arrived]:
+    """One trial of each generator, at the same time; ``when_sent`` is called when all of it has left. Where it raises,
+    as ``Generator.play``, all of them begin anew."""
     with ExitStack() as stack:
         for generator in generators:
             stack.enter_context(generator.anew())
         for generator in generators:
             generator.begin(load)
         sent = [generator.sender_report(load) for generator in generators]
+        when_sent()
         return [generator.finish(load, offered, still_s) for generator, offered in zip(generators, sent, strict=True)]
 
 
@@ -286,7 +269,7 @@ def generating(lab: Lab, address: str = "", *, reverse: bool = False, fragments:
     to = address or lab.sites[-1].host_address
     if reverse:
         to = lab.sites[0].host_ipv6 if ":" in address else lab.sites[0].host_address
-    made = Generator(near, far, to, cores_for(lab, near), fragments)
+    made = Generator(near, far, to, cores_for(lab, near), fragments, lab.rtt_s)
     try:
         yield made
     finally:

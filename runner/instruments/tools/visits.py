@@ -1,7 +1,8 @@
 """Short visits to a tunnel that stands: slices of TCP and round trips, by two probes that stay between visits.
 
 A slice of TCP is counted at the receiver between two marks, so that what waits in the sender's buffers counts for
-nobody; the first tenth of a second, in which the queues fill again, is not counted.
+nobody; the first tenth of a second, in which the queues fill again, is not counted. On a long path all of that takes
+round trips: nothing is told of a window that has not been answered yet.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ HTTP_SERVER = f"host2:{HTTP_PORT}"  # the port that a bench frees for the web se
 
 WARM_S = 0.1
 FRESH_S = 0.4
+WARM_RTTS, SLICE_RTTS, FRESH_RTTS = 2, 2, 12  # at least; slow start doubles its ten segments in each (RFC 6928)
 PATIENCE_S = 40.0  # the probes give up before that, and say why
 
 
@@ -30,8 +32,8 @@ class Visits:
 
     fresh_bps: float  # of TCP in the tunnel's first moments
 
-    def __init__(self, near: Dialogue, far: Dialogue, failed: Callable[[], None]) -> None:
-        self._near, self._far, self._failed = near, far, failed
+    def __init__(self, near: Dialogue, far: Dialogue, rtt_s: float, failed: Callable[[], None]) -> None:
+        self._near, self._far, self._rtt_s, self._failed = near, far, rtt_s, failed
 
     def tcp(
         self,
@@ -44,11 +46,13 @@ class Visits:
         control: str = "",
         meanwhile: Callable[[], object] = lambda: None,
     ) -> dict[str, Any]:
-        """One transfer of ``slice_s`` seconds, as fast as it goes or at ``rate_bps``: ``bytes`` and ``seconds`` between
-        the marks, ``carried_bytes`` of the whole visit, ``retransmits``, ``congestion_control``. ``control``: that of
-        the streams, "" for the host's; ``meanwhile`` is called when it has begun. Raises MeasurementError."""
+        """One transfer of ``slice_s`` seconds or SLICE_RTTS, as fast as it goes or at ``rate_bps``: ``bytes`` and
+        ``seconds`` between the marks, ``carried_bytes`` of the whole visit, ``retransmits``, ``congestion_control``.
+        ``control``: that of the streams, "" for the host's; ``meanwhile`` is called when it has begun. Raises
+        MeasurementError."""
         how = {"direction": direction, "streams": streams, "payload": payload, "rate_bps": rate_bps, "control": control}
-        return self._ask(meanwhile, do="tcp", warm_s=WARM_S, slice_s=slice_s, **how)
+        slice_s, warm_s = max(slice_s, SLICE_RTTS * self._rtt_s), max(WARM_S, WARM_RTTS * self._rtt_s)
+        return self._ask(meanwhile, do="tcp", warm_s=warm_s, slice_s=slice_s, **how)
 
     def exchanges(self, number: int) -> list[float]:
         """Times of one byte and its answer, ms, one after another. Raises MeasurementError."""
@@ -86,7 +90,8 @@ def _open_visits(lab: Lab, address: str, failed: Callable[[], None]) -> Iterator
         probe(lab.host2, "visit", "far", str(HTTP_PORT), ready="ready") as far,
         probe(lab.host1, "visit", "near", address, str(HTTP_PORT), ready="ready") as near,
     ):
-        begun = Visits(near, far, failed)
-        fresh = begun.tcp(FRESH_S)  # not counted: a fresh tunnel is slower at first, one in TCP up to five times
+        begun = Visits(near, far, lab.rtt_s, failed)
+        # Not counted: a fresh tunnel is slower at first, one in TCP up to five times.
+        fresh = begun.tcp(max(FRESH_S, FRESH_RTTS * lab.rtt_s))
         begun.fresh_bps = 8 * fresh["bytes"] / fresh["seconds"]
         yield begun

@@ -9,7 +9,7 @@ from typing import Any
 
 from runner.data.errors import InstrumentError, MeasurementError
 from runner.data.levels import Levels
-from runner.data.metric import Metric, share
+from runner.data.metric import bit_rate, share
 from runner.data.trials import Value
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
@@ -94,11 +94,9 @@ class Clients(Whole):
     name = "clients"
     factors = {"clients": Levels(("1", "2", "4", "8", "16", "32", "64"), default="1", told="{} clients".format)}
     metrics = (
-        Metric(
+        bit_rate(
             name="clients_throughput",
             title="Throughput of many clients",
-            unit="bit/s",
-            better="higher",
             definition="All clients download an incompressible file by HTTP at the same time, each from its own "
             "address in the near LAN. The value is what they received together, divided by the time of the slowest "
             "client. Connection set-up is included.",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.levels import BASELINE, Levels
-from runner.data.metric import Metric
+from runner.data.metric import bit_rate
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
@@ -90,11 +90,9 @@ class SshTransfer(Whole):
     name = "device"
     factors = {"device_cipher": Levels(tuple(CIPHERS), default="aes-128-cbc", told="".format)}
     metrics = (
-        Metric(
+        bit_rate(
             name="ssh_rate",
             title="100 MB through ssh",
-            unit="bit/s",
-            better="higher",
             definition="On the gateway, dd sends 100 MB of zeros through ssh to the near host, without any VPN. The "
             "value is 800 Mbit divided by the time that this takes. Connection set-up is included.",
             source="the device page, Hardware performance; ssh_config(5) Ciphers",

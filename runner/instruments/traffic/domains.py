@@ -7,22 +7,19 @@ To each other, the sites have the addresses of every lab, 10.1.0.0/24 and 10.2.0
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.levels import Levels
 from runner.data.metric import verdict
 from runner.design.profile import Profile
-from runner.instruments.instrument import Asked, Whole
+from runner.instruments.instrument import Asked, MadeOf, Whole
 from runner.instruments.result import Measured, measurement
 from runner.lab import probes
 from runner.lab.node import LabNode, wait_until
 from runner.lab.places import Rig
 from runner.lab.shape.site_to_site import Lab, batch
-from runner.lab.software.image import Image
 from runner.tunnel.bring_up import Bench
 from runner.tunnel.proof import ANSWER_PORT
 from runner.vpn.plugin import Vpn
@@ -76,7 +73,6 @@ def domains(lab: Lab, *, by_gateways: bool) -> Measured:
 
     Raises MeasurementError where there is an answer after the gateways have stopped to translate.
     """
-    started = time.monotonic()
     near, far = lab.sites
     for host in (lab.host1, lab.host2):
         host.write(f"{probes.FOLDER}/ask.py", probes.source("ask"), mode=0o644)
@@ -91,7 +87,7 @@ def domains(lab: Lab, *, by_gateways: bool) -> Measured:
         if is_answered(lab.host1, far.host_address, NOT_WITHIN_S):
             raise MeasurementError("the far host answered although the near gateway did not translate any more")
     value = measurement("overlap_reach", float(forward and reverse), forward=forward, reverse=reverse)
-    return Measured([value], time.monotonic() - started)
+    return Measured([value])
 
 
 def is_answered(host: LabNode, address: str, within_s: float) -> bool:
@@ -134,17 +130,8 @@ class Domains(Whole):
         return 2.0
 
     @contextmanager
-    def lab(
-        self,
-        rig: Rig,
-        vpn: Vpn,
-        params: Mapping[str, str],
-        image: Image,
-        gateway_image: Image,
-        log: Callable[[str], object],
-        logs: Path,
-    ) -> Iterator[Lab]:
-        with super().lab(rig, vpn, params, image, gateway_image, log, logs) as lab:
+    def lab(self, rig: Rig, vpn: Vpn, params: Mapping[str, str], *made_of: *MadeOf) -> Iterator[Lab]:
+        with super().lab(rig, vpn, params, *made_of) as lab:
             if not self.refuses(lab, vpn, params):
                 same_network(lab)
                 if params["translator"] == "gateway":

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from runner.data.errors import CommandError, MeasurementError
 from runner.data.levels import Levels
-from runner.data.metric import Metric
+from runner.data.metric import time_s
 from runner.data.trials import Value
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
@@ -132,11 +132,9 @@ class Download(Whole):
         )
     }
     metrics = (
-        Metric(
+        time_s(
             name="download_time",
             title="Download time",
-            unit="s",
-            better="lower",
             definition="curl on the near host fetches an incompressible file by HTTP from nginx on the far host. The "
             "value is the time from the start of curl to the last byte. Connection set-up is included.",
             source="curl(1) --write-out, time_total; RFC 9110 §9.3.1 (GET)",

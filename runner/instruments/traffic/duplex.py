@@ -9,49 +9,27 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from runner.data.errors import CommandError, MeasurementError
+from runner.data.errors import MeasurementError
 from runner.data.metric import Metric, share
 from runner.data.remarks import breakdown
 from runner.data.trials import Trial, Value
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Instrument, Measuring
 from runner.instruments.result import Measured, measurement
-from runner.instruments.tools.counters import fragments_created
 from runner.instruments.tools.factors import BURST_PACKETS, PACKET_BYTES
-from runner.instruments.tools.generator import BURST, Load, at_once, generator
-from runner.instruments.tools.limits import Limits
-from runner.instruments.tools.searched import on_one_cpu, run_search
-from runner.instruments.traffic.packets import LAST_STILL_S, OVERHEAD_S, rate_found
-from runner.instruments.traffic.udp import found_rate, search_detail
-from runner.lab.readings.wire import outer
-from runner.lab.shape.site_to_site import Lab
-from runner.search import Loss
+from runner.instruments.tools.generator import BURST, Load, generator
+from runner.instruments.tools.searched import Played, Trials, search_detail
+from runner.instruments.traffic.packets import MIN_RATE_BPS, OVERHEAD_S, Counted, rate_found, search_rate, stream
 from runner.search.settings import UdpSearch
 from runner.tunnel.bring_up import Bench
 
 LINE_BPS = 1e9  # what is offered each way under overload: hardware configuration A of the paper
 ETHERNET_BYTES = 38  # preamble, header, check sequence and gap: with 46 bytes of IP the paper's 1.488 Mpacket/s
 OVERLOAD_S = 0.4
-MIN_RATE_BPS = 1e5
 FEWEST_TRIALS = 10  # may be made, however slow the machine is: climbing to a rate that fails can take seven
-
-
-@dataclass(frozen=True)
-class Both:
-    """A stream each way at once. Inner packets, both directions together; ``on_time`` as in packets.py. ``burst`` and
-    ``longest_burst``: how many left one host back to back, on the mean and at most."""
-
-    sent: int
-    seconds: float
-    received: int
-    on_time: int
-    outer_packets: int
-    fragments: int
-    burst: float
-    longest_burst: int
 
 
 def duplex(
@@ -60,34 +38,18 @@ def duplex(
     """Packet rate both ways of inner packets of ``packet_bytes`` (IPv4), which may be fragmented.
 
     The search's budget counts what a trial really costs here, and is stretched to FEWEST_TRIALS of them.
-    ``known_bps``: what an earlier repetition found, in inner bit/s, where the search then starts. A rate that breaks
-    the tunnel down counts as lost altogether. Raises MeasurementError where there is no rate to report.
+    ``known_bps``: what an earlier repetition found, in inner bit/s, where the search then starts. Raises
+    MeasurementError where there is no rate to report.
     """
-    started = time.monotonic()
-    bits = 8 * packet_bytes
-    streams: list[Both] = []
-    breakdowns: list[float] = []
-    limits = Limits()
+    started, measured, bits = time.monotonic(), Measured(), 8 * packet_bytes
 
-    def offer(rate_bps: float, duration_s: float) -> Loss:
-        both: Both | None = None
-        try:
-            with limits.watch(bench, rate_bps) as piece:
-                both = both_ways(bench, packet_bytes, rate_bps / bits / 2, duration_s, burst)
-                piece.note_carried(both.received * packet_bytes, both.sent * packet_bytes)
-        except (CommandError, MeasurementError):
-            if bench.carries_payload():
-                raise
-        if both is None or (not both.received and not bench.carries_payload()):
-            breakdowns.append(rate_bps / bits)
-            bench.renew()
-            return Loss(1, 0, rate_bps)
-        streams.append(both)
-        return Loss(both.sent, both.on_time, both.sent / both.seconds * bits)
+    def play(rate_bps: float, duration_s: float) -> Played[Counted]:
+        return both_ways(bench, packet_bytes, rate_bps / bits / 2, duration_s, burst).as_played(packet_bytes)
 
+    trials = Trials(bench, play)
     line_bps = 2 * LINE_BPS * packet_bytes / (packet_bytes + ETHERNET_BYTES)
-    offer(line_bps, OVERLOAD_S)
-    overload = streams[0] if streams else None
+    trials.offer(line_bps, OVERLOAD_S)
+    overload = trials.counts[0] if trials.counts else None
     # What a trial costs beside its packets: half a second, and in a guest kernel several.
     overhead_s = max(OVERHEAD_S, time.monotonic() - started - OVERLOAD_S)
     least_s = FEWEST_TRIALS * (search.trial_duration_s + overhead_s)
@@ -95,12 +57,11 @@ def duplex(
     first_bps = known_bps
     if first_bps is None and overload:
         first_bps = max(MIN_RATE_BPS, overload.on_time / overload.seconds * bits)
-    result = yield from run_search(search, offer, first_bps, overhead_s, min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS))
-    measured = Measured()
-    result = on_one_cpu(result, bench.lab)
-    value = found_rate(result, "packet rate", measured)
-    measured.loads = limits.machine_loads(value)
+    result = yield from search_rate(trials, search, first_bps, overhead_s)
+    value = trials.found_rate(result, "packet rate", measured)
+    breakdowns = [rate_bps / bits for rate_bps in trials.breakdowns_bps]
     measured.remarks += breakdown("packets", breakdowns, "packet/s")
+    streams = trials.counts
     detail = search_detail(result) | {"packet_bytes": packet_bytes, "breakdowns_packets_per_s": breakdowns}
     detail |= bursts_detail(streams[1:], burst)  # without the overload, which knows no pause
     measured.measurements.append(measurement("packet_rate_both_ways", value / bits, **detail))
@@ -115,7 +76,7 @@ def duplex(
     return measured
 
 
-def _per_packet(calm: Both) -> Value:
+def _per_packet(calm: Counted) -> Value:
     """Packets on the WAN for each packet of the hosts, in a stream without loss. Raises MeasurementError where nothing
     arrived."""
     if not calm.received:
@@ -125,39 +86,20 @@ def _per_packet(calm: Both) -> Value:
     return per_packet
 
 
-def both_ways(bench: Bench, packet_bytes: int, per_s: float, seconds: float, burst: int = BURST) -> Both:
-    """Packets of ``packet_bytes`` at ``per_s`` each way for ``seconds``, ``burst`` of them back to back at most. They
-    are counted where they come out.
-
-    Raises MeasurementError where a probe does not work, or a counter's two counts disagree.
-    """
-    lab, load = bench.lab, Load((packet_bytes,), per_s, seconds, burst, fragment=True)
+def both_ways(bench: Bench, packet_bytes: int, per_s: float, seconds: float, burst: int = BURST) -> Counted:
+    """Packets of ``packet_bytes`` at ``per_s`` each way for ``seconds``, ``burst`` of them back to back at most. Raises
+    as ``stream``."""
     ways = [generator(bench, reverse=reverse, fragments=True) for reverse in (False, True)]
-    wan, fragments = _outer_packets(lab), fragments_created(lab)
-    arrived = at_once(ways, load, LAST_STILL_S)
-    return Both(
-        sent=sum(way.sent for way in arrived),
-        seconds=max(way.seconds for way in arrived),
-        received=sum(way.received for way in arrived),
-        on_time=sum(way.on_time for way in arrived),
-        outer_packets=_outer_packets(lab) - wan,
-        fragments=fragments_created(lab) - fragments,
-        burst=statistics.fmean(way.burst for way in arrived),
-        longest_burst=max(way.longest_burst for way in arrived),
-    )
+    return stream(bench.lab, Load((packet_bytes,), per_s, seconds, burst, fragment=True), ways)
 
 
-def bursts_detail(streams: Sequence[Both], burst: int = BURST) -> dict[str, Any]:
+def bursts_detail(streams: Sequence[Counted], burst: int = BURST) -> dict[str, Any]:
     """In which bursts packets were asked for and left, as data for the trial's line."""
     return {
         "burst_packets": burst,
         "burst_packets_sent": round(statistics.median(stream.burst for stream in streams), 1) if streams else None,
         "burst_packets_longest": max((stream.longest_burst for stream in streams), default=None),
     }
-
-
-def _outer_packets(lab: Lab) -> int:
-    return outer(lab, "forward").packets + outer(lab, "reverse").packets
 
 
 class Duplex(Instrument):

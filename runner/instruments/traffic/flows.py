@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from runner.data.errors import MeasurementError
-from runner.data.metric import Metric, share
+from runner.data.metric import bit_rate, share
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
@@ -28,7 +27,6 @@ def flows(
     ``duration_s``: whole seconds. ``around``: what watches the transfer. A stream that got nothing counts as
     unfairness. Raises MeasurementError where nothing arrived, or iperf3 did not start as many streams.
     """
-    started = time.monotonic()
     with around or nullcontext(Piece(0)) as piece:
         report = iperf3(lab, address, duration_s, *(("--parallel", str(streams)) if streams > 1 else ()))
         piece.carried_bytes = report["end"]["sum_received"]["bytes"]
@@ -44,7 +42,6 @@ def flows(
             measurement("flows_throughput", report["end"]["sum_received"]["bits_per_second"], **detail),
             measurement("fairness", jain(rates), [float(rate) for rate in rates]),
         ],
-        time.monotonic() - started,
     )
 
 
@@ -59,11 +56,9 @@ class Flows(Whole):
     name = "flows"
     factors = {"streams": STREAMS}
     metrics = (
-        Metric(
+        bit_rate(
             name="flows_throughput",
             title="Throughput of parallel flows",
-            unit="bit/s",
-            better="higher",
             definition="Payload bits per second that the receiver gets from all parallel TCP streams together.",
             source="RFC 6349 §2.3; thesis §6.2 (loading the gateways with multiple requests)",
             limited=True,

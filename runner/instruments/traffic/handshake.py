@@ -6,7 +6,6 @@ host1 ──── gw1 ════ tap │ router │ tap ════ gw2 ─�
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,19 +16,19 @@ from statistics import fmean
 
 from runner.data.errors import CommandError, MeasurementError, Unsupported
 from runner.data.levels import Levels, Params, tunnel_levels
-from runner.data.metric import Metric, share
+from runner.data.metric import Metric, share, time_ms
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked
 from runner.instruments.path import narrow, router
 from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
 from runner.instruments.tools.between import Talker, talking
 from runner.lab import probes
-from runner.lab.node import LabNode, wait_until
+from runner.lab.node import wait_until
 from runner.lab.node.iproute import interface
 from runner.lab.readings.path import HEADERS_BYTES
 from runner.lab.shape.site import ip_version, peers_of
 from runner.lab.shape.site_to_site import Lab
-from runner.tunnel.bring_up import UP_WITHIN_S, Bench, equip, start
+from runner.tunnel.bring_up import UP_WITHIN_S, Bench, put_files, start
 from runner.tunnel.proof import ANSWER_PORT, has_answer
 from runner.vpn.plugin import Secrets, Vpn, entry
 
@@ -38,6 +37,7 @@ OF_THE_NETWORK = (0, 1, 2, 58)  # ICMP, IGMP, ICMPv6, and the header before its 
 SILENT_S = 2.0  # a VPN that has sent nothing by then waits for payload
 PINGS, PING_BYTES, FLOOD, LONG_BYTES = 3, 228, 1000, 1400
 PAYLOAD = "55" * 16  # hex
+TABLE = ("inet", "handshake")
 LOSSY = """
 table inet handshake {{
     counter seen {{
@@ -132,14 +132,6 @@ def wan_packets(port: str, tap: Talker) -> Iterator[WanPacket]:
         yield WanPacket(at_s, port, way == "in", length, fragment, protocol)
 
 
-def read_counters(node: LabNode) -> dict[str, int]:
-    """The packets that a node's counters have seen."""
-    shown = json.loads(node.run("nft", "-j", "list", "counters", "table", "inet", "handshake").stdout)
-    return {
-        entry["counter"]["name"]: int(entry["counter"]["packets"]) for entry in shown["nftables"] if "counter" in entry
-    }
-
-
 def ping(lab: Lab, packet_bytes: int, *options: str) -> bool:
     """Does the far gateway answer a ping of this length from the near one?"""
     address = lab.sites[-1].wan_address
@@ -172,7 +164,7 @@ def obstruct(lab: Lab, obstacles: Obstacles) -> dict[str, object]:
         for gateway in gateways:
             gateway.run("nft", "-f", "-", input=NO_FRAGMENTS)
         passed = ping(lab, LONG_BYTES, "-c3", "-i0.2", "-Mdont")
-        dropped = sum(read_counters(gateway)["lost"] for gateway in gateways)
+        dropped = sum(router.nft_counters(gateway, *TABLE)["lost"] for gateway in gateways)
         if passed or not dropped or not ping(lab, obstacles.mtu, "-c2", "-i0.2", "-Mdo"):
             raise NoControl(
                 f"without a tunnel {dropped} fragments were dropped; a packet in fragments passed: {passed}"
@@ -181,7 +173,7 @@ def obstruct(lab: Lab, obstacles: Obstacles) -> dict[str, object]:
     if obstacles.loss_ratio:
         lab.wan.run("nft", "-f", "-", input=LOSSY.format(per_10000=round(1e4 * obstacles.loss_ratio)))
         ping(lab, PING_BYTES, "-f", f"-c{FLOOD}")
-        found |= (seen := read_counters(lab.wan))
+        found |= (seen := router.nft_counters(lab.wan, *TABLE))
         expected = seen["seen"] * obstacles.loss_ratio
         if seen["seen"] < FLOOD or abs(seen["lost"] - expected) > 5 * sqrt(expected):
             raise NoControl(f"the WAN lost {seen['lost']} of {seen['seen']} packets, not about {expected:.0f}")
@@ -192,11 +184,7 @@ def obstruct(lab: Lab, obstacles: Obstacles) -> dict[str, object]:
 def try_to_start(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> bool:
     """Write the VPN's files on every gateway and start it. Returns whether that succeeded."""
     for site in lab.sites:
-        gateway = lab.gateway(site)
-        if vpn.brings_software:
-            equip(gateway, vpn)
-        for path, text in vpn.render(site, peers_of(site, lab.sites), params, secrets).items():
-            gateway.write(path, text)
+        put_files(lab.gateway(site), vpn, vpn.render(site, peers_of(site, lab.sites), params, secrets))
     try:
         start(lab, vpn, params)
     except (TimeoutError, CommandError):
@@ -321,11 +309,9 @@ class Handshake(PathProbe):
             definition="Those packets that reach a gateway as fragments of an IP packet, whoever has cut it.",
             source="RFC 791 §3.2, RFC 8200 §4.5",
         ),
-        Metric(
+        time_ms(
             name="handshake_time",
             title="Time of a handshake",
-            unit="ms",
-            better="lower",
             definition="From the first packet that the dialing gateway sends to the last of the handshake.",
             source="RFC 7296 §2.1 (what is lost is sent again)",
             margin=1.5,
@@ -345,8 +331,6 @@ class Handshake(PathProbe):
         return self.takes_s * PATHS[params["path"]].handshakes
 
     def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:
-        if bench.bare is None or bench.keys is None:
-            raise MeasurementError("there is no second lab here to bring the tunnel up in anew")
         obstacles, keys, params = PATHS[asked.params["path"]], bench.keys(), tunnel_levels(asked.params)
         seen: list[dict[str, float]] = []
         control: dict[str, object] = {}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from runner.data.errors import MeasurementError, ProofError
-from runner.data.metric import Metric
+from runner.data.metric import time_ms, time_s
 from runner.data.trials import Position
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Go, Instrument, Measuring, whole
@@ -29,11 +28,9 @@ SETUPS = 10  # tell most pairs apart, and a set-up takes ten times as long as a 
 
 def idle(lab: Lab, address: str, duration_s: float, setup_s: float) -> Measured:
     """Round-trip time on the idle tunnel, and the set-up time that was taken when the tunnel came up."""
-    started = time.monotonic()
     times = exchanges(lab, address, duration_s)
     return Measured(
         [measurement("rtt", float(np.median(times)), times, **percentiles(times)), measurement("setup_time", setup_s)],
-        time.monotonic() - started,
     )
 
 
@@ -41,7 +38,7 @@ def slices(bench: Bench, memory: dict[str, Any]) -> Measuring:
     """Round-trip time in short visits until told to end, and set-up times: first that of the tunnel itself, then those
     of an equal tunnel beside it, in every SETUP_EVERYth visit, and after SETUPS of them in every SELDOMth. Raises
     LabError, and MeasurementError, also where the second tunnel does not come up."""
-    started, times, taken, go = time.monotonic(), list[float](), 0, Go.ON
+    times, taken, go = list[float](), 0, Go.ON
     while go is Go.ON:
         _, *now = visits(bench).exchanges(1 + VISIT_EXCHANGES)
         readings = {"rtt": float(np.median(now))}
@@ -56,7 +53,7 @@ def slices(bench: Bench, memory: dict[str, Any]) -> Measuring:
         memory["setups"] = memory.get("setups", 0) + ("setup_time" in readings)
         times, taken = times + now, taken + 1
         go = yield readings
-    return Measured([measurement("rtt", 0.0, **percentiles(times))], time.monotonic() - started)
+    return Measured([measurement("rtt", 0.0, **percentiles(times))])
 
 
 def exchanges(lab: Lab, address: str, duration_s: float, at_least: int = 1) -> list[float]:
@@ -94,12 +91,10 @@ class Idle(Instrument):
 
     name = "idle"
     metrics = (
-        Metric(
+        time_ms(
             name="rtt",
             title="Round-trip time",
             short="RTT",
-            unit="ms",
-            better="lower",
             definition="One host sends one byte, the other answers with one byte, over one open TCP connection with "
             "TCP_NODELAY. The value is the median time from request to answer. The tunnel carries nothing else. The "
             "exchange is the same for every VPN, so that VPNs which carry TCP only can be compared.",
@@ -107,12 +102,10 @@ class Idle(Instrument):
             margin=1.15,
             plot="distribution",
         ),
-        Metric(
+        time_s(
             name="setup_time",
             title="Tunnel set-up time",
             short="Set-up",
-            unit="s",
-            better="lower",
             definition="The time from the first command on a gateway until the far host has answered the first "
             "payload. Both gateways start cold: no daemon is running; keys and files are in place.",
             source="after draft-ietf-bmwg-ipsec-term (tunnel set-up rate), seen by the hosts",

@@ -14,7 +14,7 @@ from typing import Any
 
 from runner.data.errors import CommandError, InstrumentError, MeasurementError, Unsupported
 from runner.data.levels import Levels
-from runner.data.metric import Metric
+from runner.data.metric import bit_rate
 from runner.data.slices import FOREIGN, at_rate
 from runner.data.trials import Value
 from runner.design.profile import Profile
@@ -36,7 +36,7 @@ from runner.vpn.plugin import Vpn
 RUNGS_BPS = (10e6, 30e6, 100e6, 300e6, 1000e6, 3000e6)
 OF_LINE = (0.1, 0.5, 0.8, 1.0, 1.25)  # of what a line has room for
 ROOM = 0.93  # of a line's rate for payload: Ethernet's and IP's headers, and those of a tunnel, take the rest
-RUNG_S = 0.25
+RUNG_S = 0.25  # and a round trip, after which both ends are at it
 ALONE_S = 0.15  # of a rung, from its begin: CPU time is counted, and no probe is beside the load yet
 OVERHEAD_S = 0.06  # of a rung
 CARRIED = 0.95  # of a rung: who carries less does not carry it
@@ -184,9 +184,10 @@ class Climb:
     def _tcp(self, rate_bps: float) -> dict[str, float]:
         via, beside = visits(self.bench), self.side_probe
         counting = Counting(self.bench.lab)
-        transfer = via.tcp(RUNG_S - WARM_S, rate_bps=rate_bps, meanwhile=lambda: counting.begin(beside))
+        rung_s = RUNG_S + self.bench.lab.rtt_s
+        transfer = via.tcp(rung_s - WARM_S, rate_bps=rate_bps, meanwhile=lambda: counting.begin(beside))
         counting.end()
-        beside.finish(RUNG_S)
+        beside.finish(rung_s)
         delays = beside.delays()
         carried_bps = 8 * transfer["bytes"] / transfer["seconds"]
         loss = {"loss_ratio": 1 - delays.came / delays.sent} if delays.sent else {}
@@ -196,7 +197,8 @@ class Climb:
     def _datagrams(self, rate_bps: float) -> dict[str, float]:
         payload_bytes = self.asked.profile.udp_payload_bytes
         packet_bytes = payload_bytes + headers_bytes(self.bench.address)
-        load = Load((packet_bytes,), rate_bps / (8 * payload_bytes), RUNG_S, fragment=self.fragment)
+        rung_s = RUNG_S + self.bench.lab.rtt_s
+        load = Load((packet_bytes,), rate_bps / (8 * payload_bytes), rung_s, fragment=self.fragment)
         made = generator(self.bench, fragments=self.fragment)
         with made.anew():
             beside = self.side_probe
@@ -204,7 +206,7 @@ class Climb:
             made.begin(load)
             counting.begin(beside)
             offered = made.sender_report(load)
-            stamped = beside.finish(RUNG_S)
+            stamped = beside.finish(rung_s)
             arrived = made.finish(load, offered, beside=stamped)
             counting.end()
             delays = beside.delays()
@@ -237,10 +239,14 @@ class Counting:
 
     def begin(self, beside: Beside) -> None:
         """Let the probe begin, when it is its turn: by its own clock, as this process may wake up too late."""
+        rtt_s = self._lab.rtt_s
         if not self._lab.shared_kernel:
-            beside.begin(RUNG_S)
+            beside.begin(RUNG_S + rtt_s)
             return
-        beside.begin(RUNG_S - ALONE_S, ALONE_S)
+        beside.begin(RUNG_S - ALONE_S, rtt_s + ALONE_S)
+        if rtt_s:
+            time.sleep(rtt_s)
+            self._before = spent_s(self._lab)
         time.sleep(ALONE_S)
         self._after = spent_s(self._lab)
 
@@ -304,11 +310,9 @@ class Ladder(Instrument):
         "line_bps": Levels(("100000000",), (100_000, 10**11)),
     }
     metrics = (
-        Metric(
+        bit_rate(
             name="ladder_rate",
             title="Highest rate of the ladder",
-            unit="bit/s",
-            better="higher",
             definition="Rates of 10, 30, 100, 300, 1000 and 3000 Mbit/s of payload (with the factor line_bps: 0.1, "
             "0.5, 0.8, 1 and 1.25 times 93 % of that line) are offered for a quarter of a second each, as one paced "
             "TCP stream or as datagrams (factor carried), until one is not carried: less than 95 % of it comes "
@@ -335,7 +339,7 @@ class Ladder(Instrument):
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
         so_far: SoFar = asked.memory.setdefault(MEMORY, SoFar())
-        climb, started, go, highest = Climb(bench, asked, so_far), time.monotonic(), Go.ON, list[float]()
+        climb, go, highest = Climb(bench, asked, so_far), Go.ON, list[float]()
         if climb.datagrams:
             length = asked.profile.udp_payload_bytes + headers_bytes(bench.address)
             climb.fragment = may_fragment(bench, {"fragmentation": asked.profile.fragmentation}, length)
@@ -347,7 +351,7 @@ class Ladder(Instrument):
             go = yield found
             if not asked.profile.rounds or (so_far.visits >= FEWEST and not so_far.highest_bps):
                 break
-        return Measured([value(highest, so_far)], time.monotonic() - started)
+        return Measured([value(highest, so_far)])
 
 
 def value(highest_bps: list[float], so_far: SoFar) -> Value:

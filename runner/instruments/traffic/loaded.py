@@ -13,7 +13,7 @@ import numpy as np
 
 from runner.data.errors import CommandError, InstrumentError, MeasurementError, Unsupported
 from runner.data.levels import Levels
-from runner.data.metric import Metric
+from runner.data.metric import Metric, time_ms
 from runner.data.remarks import Remark
 from runner.data.trials import Value
 from runner.design.profile import Profile
@@ -51,7 +51,6 @@ def measure_under_load(
     look at the idle tunnel, too? ``control``: the stream's congestion control, which decides how long the queues are
     that it fills. Raises MeasurementError where the load does not start, ends too early, or has another one.
     """
-    started = time.monotonic()
     measured = Measured()
     before = exchanges(lab, address, IDLE_S)
     if datagrams:
@@ -79,7 +78,6 @@ def measure_under_load(
         measured.warnings.append(f"the load of half the throughput reached only {share:.0%} of that")
 
     _add_under_load(measured, before, times, load_bps, control, calls, packets_per_s)
-    measured.measuring_s = time.monotonic() - started
     return measured
 
 
@@ -205,11 +203,9 @@ class Loaded(Whole):
         "congestion": replace(CONGESTION, default=CUBIC),
     }
     metrics = (
-        Metric(
+        time_ms(
             name="rtt_loaded",
             title="Round-trip time under load",
-            unit="ms",
-            better="lower",
             definition="Median time of the same exchange as in the round-trip time, while a TCP stream from the near "
             "host to the far host fills the tunnel, or half of it (factor load). How long the queues are then is the "
             "choice of the stream's congestion control (factor congestion).",
@@ -217,11 +213,9 @@ class Loaded(Whole):
             margin=1.15,
             plot="distribution",
         ),
-        Metric(
+        time_ms(
             name="udp_rtt",
             title="UDP round-trip time",
-            unit="ms",
-            better="lower",
             definition="irtt sends a datagram every 5 ms through a tunnel that carries nothing else. The value is the "
             "median round-trip time. The detail has the delay variation and the loss. This is a second instrument "
             "beside the TCP exchange.",

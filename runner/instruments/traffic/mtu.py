@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 from runner.data.metric import Metric
@@ -20,7 +19,6 @@ def path_mtu(bench: Bench) -> Measured:
     A tunnel that takes long packets and has its own outer packets fragmented has a larger path MTU than what it
     carries unfragmented; both are reported. Raises MeasurementError where no echo is answered.
     """
-    started = time.monotonic()
     install(bench.lab)
     mtu = search(bench.lab, bench.address)
     whole = largest_whole(bench.lab, bench.address, mtu)
@@ -30,7 +28,7 @@ def path_mtu(bench: Bench) -> Measured:
     longer = {"bytes": mtu + 1, "sent": ECHOES, "answered": answered, "fragments": made}
     value = measurement("path_mtu", float(mtu), unfragmented_bytes=whole, one_byte_more=longer)
     warnings = [f"path MTU: packets longer than {whole} bytes travel in fragments"] if whole < mtu else []
-    return Measured([value], time.monotonic() - started, warnings)
+    return Measured([value], warnings=warnings)
 
 
 class Mtu(Whole):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +16,7 @@ from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.counters import counters, fragments_by_node
 from runner.instruments.tools.factors import FRAGMENTATION, PACKET_BYTES
 from runner.instruments.tools.fragments import may_fragment
-from runner.instruments.tools.generator import Generator, generator
+from runner.instruments.tools.generator import Generator, Load, generator
 from runner.instruments.traffic.packets import Counted, stream
 from runner.lab.node.iproute import interface
 from runner.lab.node.probing import answer, probe
@@ -32,10 +31,8 @@ SHORT_BYTES = 256
 COMMON = 0.02  # lengths that make up less than this of the captured packets are not the stream's
 
 
-def overhead(
-    lab: Lab, address: str, packet_bytes: int, fragment: bool, layers: Layers | None, by: Generator | None = None
-) -> Measured:
-    """Overhead, bytes of IP per inner packet of ``packet_bytes``, host1 to host2, the tunnel otherwise idle.
+def overhead(lab: Lab, packet_bytes: int, fragment: bool, layers: Layers | None, by: Generator) -> Measured:
+    """Overhead, bytes of IP per inner packet of ``packet_bytes``, host1 to host2 by ``by``, the tunnel otherwise idle.
 
     What the WAN's counters say that it carried from the first gateway to the last while PACKETS packets were sent,
     less what does not belong to them, less the packets themselves; Ethernet headers are on neither side. A capture
@@ -46,11 +43,10 @@ def overhead(
     that is lost by chance, as on a busy machine, spoils the account, so that the stream is sent again. Raises
     MeasurementError where packets were lost in each of TRIES streams.
     """
-    started = time.monotonic()
     outer(lab), outer(lab, "reverse")  # a port without a queue gets one now, and not within the measurement
     lossy = 0
     for _ in range(TRIES):
-        counted, report, back, again, made = capture_stream(lab, address, packet_bytes, fragment, by)
+        counted, report, back, again, made = capture_stream(lab, packet_bytes, fragment, by)
         if counted.received >= counted.sent:
             break
         lossy += 1
@@ -89,19 +85,19 @@ def overhead(
     measured.warnings += disagreements(value, captured, closed_form_bytes, repeated)
     if counted.fragments and not fragment:
         measured.warnings.append(f"{counted.fragments} fragments were made, although fragmentation is not allowed")
-    measured.measuring_s = time.monotonic() - started
     return measured
 
 
 def capture_stream(
-    lab: Lab, address: str, packet_bytes: int, fragment: bool, by: Generator | None
+    lab: Lab, packet_bytes: int, fragment: bool, by: Generator
 ) -> tuple[Counted, dict[str, Any], Outer, int, dict[str, int]]:
     """Send the stream, with a capture on the WAN: its counts, what the capture saw, and meanwhile what went back over
     the WAN, TCP's retransmissions, and the fragments that the near host and its gateway made."""
     node, port = leaving(lab, "forward")
     with probe(node, "lengths", interface(node, port), ready="watching") as watching:
         back, again, made = outer(lab, "reverse"), retransmissions(lab), fragments_by_node(lab)
-        counted = stream(lab, address, packet_bytes, PER_S, PACKETS / PER_S, fragment, burst=1, by=by)
+        load = Load((packet_bytes,), PER_S, PACKETS / PER_S, burst=1, fragment=fragment)
+        counted = stream(lab, load, [by])
         back, again = outer(lab, "reverse") - back, retransmissions(lab) - again
         made = {name: count - made[name] for name, count in fragments_by_node(lab).items()}
         return counted, answer(watching, "lengths"), back, again, made
@@ -179,4 +175,4 @@ class Overhead(Whole):
             layers = over_ipv6(layers)
         fragment = may_fragment(bench, asked.params, packet_bytes)
         by = generator(bench, fragments=fragment)  # one of another trial in this tunnel holds its port
-        return overhead(bench.lab, bench.address, packet_bytes, fragment, layers, by)
+        return overhead(bench.lab, packet_bytes, fragment, layers, by)

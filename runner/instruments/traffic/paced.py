@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Mapping
 
 from runner.data.errors import MeasurementError, Unsupported
@@ -102,14 +101,14 @@ class Paced(Instrument):
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
         profile, rate_bps = asked.profile, float(asked.params["paced_bps"])
-        started, go, found = time.monotonic(), Go.ON, list[dict[str, float]]()
+        go, found = Go.ON, list[dict[str, float]]()
         while go is Go.ON:
             found.append(visit(bench, rate_bps, profile.slice_s if profile.rounds else profile.duration_s))
             go = yield found[-1]
             if not profile.rounds:
                 break
         cost, carried = (statistics.median(each[name] for each in found) for name in ("paced_cpu", "carried_ratio"))
-        measured = Measured([measurement("paced_cpu", cost, carried_ratio=carried)], time.monotonic() - started)
+        measured = Measured([measurement("paced_cpu", cost, carried_ratio=carried)])
         if carried < CARRIED:
             measured.warnings.append(f"only {carried:.0%} of {rate_bps / 1e6:g} Mbit/s came through")
         return measured

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from runner.data.errors import CommandError, MeasurementError
 from runner.data.metric import Metric
 from runner.data.remarks import breakdown
 from runner.data.trials import Trial
@@ -19,12 +18,10 @@ from runner.instruments.tools.cost import machines
 from runner.instruments.tools.counters import fragments_created
 from runner.instruments.tools.factors import BURST_PACKETS, FRAGMENTATION, PACKET_BYTES
 from runner.instruments.tools.fragments import may_fragment
-from runner.instruments.tools.generator import BURST, Generator, Load, generating, generator
-from runner.instruments.tools.limits import Limits
-from runner.instruments.tools.searched import on_one_cpu, run_search
+from runner.instruments.tools.generator import BURST, Generator, Load, at_once, generator
+from runner.instruments.tools.searched import Played, Searching, Trials, on_one_cpu, run_search, search_detail
 from runner.instruments.traffic.tcp import pilot_bps
-from runner.instruments.traffic.udp import found_rate, search_detail
-from runner.lab.readings.wire import outer
+from runner.lab.readings.wire import Outer, outer
 from runner.lab.shape.site_to_site import Lab
 from runner.search import Loss
 from runner.search.settings import LOSS_RATIO, UdpSearch
@@ -37,7 +34,8 @@ MIN_RATE_BPS = 1e5
 
 @dataclass(frozen=True)
 class Counted:
-    """One stream of packets: sent on host1, counted at host2's interface and on the WAN. Packets are inner ones.
+    """Streams of packets, one each way: sent on one host, counted at the other's interface and on the WAN. Packets are
+    inner ones, of all ways together.
 
     ``on_time`` of the ``received`` came within the sender's time, see generator.py; ``late`` is the rest. ``burst`` and
     ``longest_burst``: how many left back to back, on the mean and at most.
@@ -50,9 +48,9 @@ class Counted:
     outer_packets: int
     outer_ip_bytes: int
     fragments: int
-    cpu_s: float
     burst: float
     longest_burst: int
+    cpu_s: float = 0.0
 
     @property
     def late(self) -> int:
@@ -63,6 +61,11 @@ class Counted:
     def lost_packets(self) -> int:
         """Packets that did not come at all."""
         return self.sent - self.received
+
+    def as_played(self, packet_bytes: int) -> Played[Counted]:
+        """A trial of packets of this length, whose rate is in inner bit/s."""
+        loss = Loss(self.sent, self.on_time, self.sent / self.seconds * 8 * packet_bytes)
+        return Played(loss, self.sent * packet_bytes, self.received * packet_bytes, self)
 
 
 def packets(
@@ -76,41 +79,21 @@ def packets(
     """Packet rate of inner packets of ``packet_bytes`` (IPv4) by the loss-bounded search, and its CPU cost.
 
     ``fragment``: whether they may be fragmented. ``first_bps``: where to start, in inner bit/s. ``burst``: how many
-    leave back to back. A rate that breaks the tunnel down counts as lost altogether, and the tunnel is made anew.
-    Raises MeasurementError where there is no rate to report.
+    leave back to back. Raises MeasurementError where there is no rate to report.
     """
-    started = time.monotonic()
-    measured = Measured()
-    bits = 8 * packet_bytes
-    streams: list[Counted] = []
-    breakdowns: list[float] = []
-    limits = Limits()
+    started, measured, bits = time.monotonic(), Measured(), 8 * packet_bytes
 
-    def offer(rate_bps: float, duration_s: float) -> Loss:
-        try:
-            by = generator(bench, fragments=fragment)
-            with limits.watch(bench, rate_bps) as piece:  # outside of the counters: the reading costs CPU time, too
-                offered = (packet_bytes, rate_bps / bits, duration_s, fragment)
-                counted = stream(bench.lab, bench.address, *offered, burst=burst, by=by)
-                piece.note_carried(counted.received * packet_bytes, counted.sent * packet_bytes)
-        except (CommandError, MeasurementError):
-            if bench.carries_payload():
-                raise
-            counted = None
-        if counted is None or (not counted.received and not bench.carries_payload()):
-            breakdowns.append(rate_bps / bits)
-            bench.renew()
-            return Loss(1, 0, rate_bps)
-        streams.append(counted)
-        return Loss(counted.sent, counted.on_time, counted.sent / counted.seconds * bits)
+    def send(per_s: float, seconds: float) -> Counted:
+        load = Load((packet_bytes,), per_s, seconds, burst, fragment=fragment)
+        return stream(bench.lab, load, [generator(bench, fragments=fragment)], lambda: cpu_spent(bench.lab))
 
-    result = yield from run_search(search, offer, first_bps, OVERHEAD_S, min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS))
-    result = on_one_cpu(result, bench.lab)
-    value = found_rate(result, "packet rate", measured)
-    measured.loads = limits.machine_loads(value)
+    generator(bench, fragments=fragment)  # its start belongs to no trial
+    trials = Trials(bench, lambda rate_bps, seconds: send(rate_bps / bits, seconds).as_played(packet_bytes))
+    result = yield from search_rate(trials, search, first_bps, OVERHEAD_S)
+    value = trials.found_rate(result, "packet rate", measured)
+    breakdowns = [rate_bps / bits for rate_bps in trials.breakdowns_bps]
     measured.remarks += breakdown("packets", breakdowns, "packet/s")
-    slower = (packet_bytes, 0.9 * value / bits, 1.0, fragment)
-    best = best_passing(streams) or stream(bench.lab, bench.address, *slower, burst=burst)
+    best = best_passing(trials.counts) or send(0.9 * value / bits, 1.0)
     detail = search_detail(result) | stream_detail(best, burst) | {"breakdowns_packets_per_s": breakdowns}
     measured.measurements.append(measurement("packet_rate", value / bits, packet_bytes=packet_bytes, **detail))
     if best.cpu_s > 0 and best.received:
@@ -122,43 +105,39 @@ def packets(
     return measured
 
 
-def stream(
-    lab: Lab,
-    address: str,
-    packet_bytes: int,
-    per_s: float,
-    seconds: float,
-    fragment: bool = False,
-    *,
-    burst: int = BURST,
-    by: Generator | None = None,
-) -> Counted:
-    """Send packets of ``packet_bytes`` at ``per_s`` for ``seconds`` from host1, and count them where they come out.
+def search_rate(trials: Trials[Counted], search: UdpSearch, first_bps: float | None, overhead_s: float) -> Searching:
+    """A search in inner bit/s, from ``first_bps`` on, if anything is known."""
+    lowest_bps = min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS)
+    result = yield from run_search(search, trials.offer, first_bps, overhead_s, lowest_bps)
+    return on_one_cpu(result, trials.bench.lab)
 
-    ``burst`` of them are sent together (see generate.py). ``by``: a generator for such packets, where there is one.
-    Raises MeasurementError where a probe does not work, or the counter's two counts disagree.
+
+def stream(lab: Lab, load: Load, ways: Sequence[Generator], spent_s: Callable[[], float] = lambda: 0.0) -> Counted:
+    """Send ``load`` by each of ``ways`` (the first from host1 to host2, the second back) at the same time, and count
+    its packets where they come out. ``spent_s``: CPU seconds so far, for the time in which they are sent.
+
+    Raises MeasurementError where a probe does not work, or a counter's two counts disagree.
     """
-    load = Load((packet_bytes,), per_s, seconds, burst=burst, fragment=fragment)
-    with ExitStack() as stack:
-        by = by or stack.enter_context(generating(lab, address, fragments=fragment))
-        wan, fragments, cpu = outer(lab), fragments_created(lab), cpu_spent(lab)
-        by.begin(load)
-        sent = by.sender_report(load)
-        cpu = cpu_spent(lab) - cpu
-        arrived = by.finish(load, sent, LAST_STILL_S)
-        passed = outer(lab) - wan
+    wan, fragments, spent = on_the_wan(lab, len(ways)), fragments_created(lab), [spent_s()]
+    arrived = at_once(ways, load, LAST_STILL_S, lambda: spent.append(spent_s()))
+    passed = [after - before for after, before in zip(on_the_wan(lab, len(ways)), wan, strict=True)]
     return Counted(
-        sent=arrived.sent,
-        seconds=arrived.seconds,
-        received=arrived.received,
-        on_time=arrived.on_time,
-        outer_packets=passed.packets,
-        outer_ip_bytes=passed.ip_bytes,
+        sent=sum(way.sent for way in arrived),
+        seconds=max(way.seconds for way in arrived),
+        received=sum(way.received for way in arrived),
+        on_time=sum(way.on_time for way in arrived),
+        outer_packets=sum(way.packets for way in passed),
+        outer_ip_bytes=sum(way.ip_bytes for way in passed),
         fragments=fragments_created(lab) - fragments,
-        cpu_s=cpu,
-        burst=arrived.burst,
-        longest_burst=arrived.longest_burst,
+        burst=statistics.fmean(way.burst for way in arrived),
+        longest_burst=max(way.longest_burst for way in arrived),
+        cpu_s=spent[1] - spent[0],
     )
+
+
+def on_the_wan(lab: Lab, ways: int) -> list[Outer]:
+    """What has gone over the WAN so far, forward, and of two ways in reverse, too."""
+    return [outer(lab, direction) for direction in ("forward", "reverse")[:ways]]
 
 
 def cpu_spent(lab: Lab) -> float:

@@ -15,12 +15,12 @@ from typing import Any
 
 from runner.data.errors import InstrumentError, MeasurementError, Unsupported
 from runner.data.levels import Levels
-from runner.data.metric import Metric
+from runner.data.metric import Metric, time_s
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.operator.mesh import star
 from runner.instruments.result import Measured, measurement
-from runner.instruments.tools.cost import daemon, processes
+from runner.instruments.tools.cost import own_cpu_s, processes, pss_bytes
 from runner.lab.node import LabNode, proc, wait_until
 from runner.lab.node.commands import Dialogue
 from runner.lab.node.probing import ask_probe, probe
@@ -75,7 +75,7 @@ class Watched:
         """From now on it counts."""
         ask_probe(self._tap, "tap", {}, 10)
         self._packets = []
-        self._cpu_s, self._slept, self._begin_s = self._cpu(), self._sleeps(), time.time()
+        self._cpu_s, self._slept, self._begin_s = own_cpu_s(self._gateway), self._sleeps(), time.time()
 
     def look(self) -> None:
         """Take over what the tap has seen. Raises MeasurementError where it could not keep all."""
@@ -87,7 +87,7 @@ class Watched:
 
     def end(self) -> AtRest:
         """What it did since ``begin``."""
-        seconds, cpu_s, slept = time.time() - self._begin_s, self._cpu(), self._sleeps()
+        seconds, cpu_s, slept = time.time() - self._begin_s, own_cpu_s(self._gateway), self._sleeps()
         self.look()
         wakeups = sum(max(0, count - self._slept.get(thread, 0)) for thread, count in slept.items())
         times = [self._begin_s, *(at_s for at_s, _ in self._packets), self._begin_s + seconds]
@@ -96,16 +96,11 @@ class Watched:
             seconds=round(seconds, 2),
             cpu_ms=round(1000 * (cpu_s - self._cpu_s) * a_minute, 3),
             wakeups=round(wakeups * a_minute, 2),
-            pss_bytes=sum(daemon(pid).pss_bytes for _, pid in processes([self._gateway])),
+            pss_bytes=pss_bytes(self._gateway),
             packets=round(len(self._packets) * a_minute, 2),
             bytes=round(sum(length for _, length in self._packets) * a_minute, 1),
             silence_s=round(max(later - sooner for sooner, later in pairwise(times)), 2),
         )
-
-    def _cpu(self) -> float:
-        if (cpu_s := self._gateway.cpu_s()) is None:
-            raise MeasurementError("this machine's kernel gives a node no control group that counts its CPU time")
-        return cpu_s
 
     def _sleeps(self) -> dict[str, int]:
         """How often each thread has gone to sleep by itself, so that something woke it later (proc_pid_status(5)): a
@@ -140,8 +135,6 @@ def watch_gateways(lab: Lab) -> Iterator[dict[str, Watched]]:
 @contextmanager
 def control(bench: Bench) -> Iterator[dict[str, Watched]]:
     """Bare gateways: gw1 polls, and gw2 is polled; gw3 has nothing to do. Raises MeasurementError."""
-    if bench.meshes is None:
-        raise MeasurementError("the bare gateways beside the tunnel need the namespace lab")
     with bench.meshes(star(mesh_sites(3))) as lab:
         near, far = lab.sites[0], lab.sites[1]
         wait_until(
@@ -157,7 +150,6 @@ def control(bench: Bench) -> Iterator[dict[str, Watched]]:
 def quiet(bench: Bench, quiet_s: float) -> Measured:
     """Leave the tunnel alone for ``quiet_s`` seconds, and the bare gateways beside it. Values are the mean of the two
     gateways. Raises MeasurementError, and InstrumentError where the control shows that it would not have been seen."""
-    started = time.monotonic()
     with control(bench) as bare, watch_gateways(bench.lab) as gateways:
         everyone = [*gateways.values(), *bare.values()]
         time.sleep(SETTLE_S)
@@ -171,7 +163,7 @@ def quiet(bench: Bench, quiet_s: float) -> Measured:
         rests = {name: gateway.end() for name, gateway in gateways.items()}
         beside = {name: gateway.end() for name, gateway in bare.items()}
     check(polling=beside["gw1"], nothing=beside["gw3"])
-    return Measured(values(rests, beside), time.monotonic() - started)
+    return Measured(values(rests, beside))
 
 
 def check(polling: AtRest, nothing: AtRest) -> None:
@@ -261,11 +253,9 @@ class Quiet(Whole):
             definition="The same packets' bytes, from the outer IP header on.",
             source="packet(7)",
         ),
-        Metric(
+        time_s(
             name="idle_silence",
             title="Longest silence of an idle tunnel",
-            unit="s",
-            better="lower",
             definition="The longest time without any of these packets. A NAT on the way forgets a tunnel that is "
             "silent for longer than its timer. At most as long as the trial's watch.",
             source="RFC 4787 REQ-5 (a NAT's timer for UDP: at least 2 minutes); RFC 3948 §4 (keepalives)",

@@ -17,7 +17,7 @@ from typing import Any
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.kinds import LARGEST
 from runner.data.levels import Levels
-from runner.data.metric import Metric
+from runner.data.metric import Metric, time_ms
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
@@ -50,7 +50,6 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
     The plugin sees to it that the keys are new. Raises MeasurementError, CommandError or TimeoutError where a rekey
     does not happen, or the load ends too early.
     """
-    started = time.monotonic()
     lab, me, peers, renew = bench.lab, bench.lab.sites[0], bench.lab.sites[1:], vpn.lifecycle().rekeying.renew
     argv = ("iperf3", "--client", bench.address, "--port", IPERF_PORT, "--connect-timeout", "3000", "--reverse")
     options = ("--time", str(LOAD_LIMIT_S), "--interval", str(INTERVAL_S), "--json")
@@ -98,7 +97,6 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
             measurement("rekey_loss", median(losses), losses, what=what, **rounded),
             measurement("rekey_rtt", median(spikes), spikes, **idle, exchanges=sum(map(len, after_ms))),
         ],
-        time.monotonic() - started,
     )
     if warning := too_slow(took_s):
         measured.warnings.append(warning)
@@ -217,11 +215,9 @@ class Rekey(Whole):
             source="RFC 7296 §2.8 (rekeying); swanctl(8) --rekey",
             bounds=(-LARGEST, 1.0),  # more may come after a rekey than before, but not less than nothing
         ),
-        Metric(
+        time_ms(
             name="rekey_rtt",
             title="Longest round trip at a rekey",
-            unit="ms",
-            better="lower",
             definition="A TCP stream fills the tunnel. The longest of the round trips that begin within one second "
             "after the start of a rekey. The value is the median of the trial's rekeys. The detail has the round "
             "trips of the second before.",

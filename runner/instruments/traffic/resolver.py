@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from runner.data.metric import Metric, share
+from runner.data.metric import share, time_ms
 from runner.data.trials import Value
 from runner.instruments.result import measurement
 from runner.instruments.traffic.idle import percentiles
@@ -58,11 +58,7 @@ class Resolving:
     none."""
 
     def __init__(self, lab: Lab, duration_s: float) -> None:
-        to = lab.sites[0].lan_address, str(PORT), str(duration_s), str(EXCHANGES)
-        done = lab.host1.run("python3", "-IS", "-c", PROGRAM, *to, check=False, timeout=3 * duration_s + 15)
-        if done.code != 0:
-            raise error_class(done.code)(f"the gateway's DNS server failed: {done.stderr.strip()[-200:]}")
-        report = json.loads(done.stdout)
+        report = ask_gateway(lab, PROGRAM, PORT, duration_s, "DNS server")
         self.times_ms: list[float] = report["times_ms"]
         self.unanswered: int = report["unanswered"]
 
@@ -70,6 +66,16 @@ class Resolving:
     def unanswered_ratio(self) -> float:
         """The share of the questions that had no answer."""
         return self.unanswered / (self.unanswered + len(self.times_ms))
+
+
+def ask_gateway(lab: Lab, program: str, port: int, duration_s: float, what: str) -> dict[str, Any]:
+    """What a program on host1 says that asks the first gateway for so long. Raises MeasurementError where it fails."""
+    to = lab.sites[0].lan_address, str(port), str(duration_s), str(EXCHANGES)
+    done = lab.host1.run("python3", "-IS", "-c", program, *to, check=False, timeout=3 * duration_s + 15)
+    if done.code != 0:
+        raise error_class(done.code)(f"the gateway's {what} failed: {done.stderr.strip()[-200:]}")
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
 @contextmanager
@@ -110,41 +116,33 @@ def delays(idle: Resolving, loaded: Resolving) -> list[Value]:
 
 SOURCE = "RFC 1035 §4.1; RFC 2681 §4.1 (percentiles of round-trip delay), with a question of DNS as the Type-P"
 METRICS = (
-    Metric(
+    time_ms(
         name="dns_delay",
         title="Delay of the gateway's DNS",
-        unit="ms",
-        better="lower",
         definition="The near host asks the DNS server of its gateway (dnsmasq) for a name that this server knows, one "
         "question after another, each in one datagram. The tunnel carries nothing. The value is the median time until "
         "the answer.",
         source=SOURCE,
         margin=1.15,
     ),
-    Metric(
+    time_ms(
         name="dns_delay_loaded",
         title="Delay of the gateway's DNS under load",
-        unit="ms",
-        better="lower",
         definition="The median of the same, beside a tunnel with a load (factor tunnel_load).",
         source=SOURCE,
         margin=1.15,
         plot="distribution",
     ),
-    Metric(
+    time_ms(
         name="dns_p95_loaded",
         title="Delay of the gateway's DNS under load, 95th percentile",
-        unit="ms",
-        better="lower",
         definition="95 % of the answers that make up dns_delay_loaded came within this time.",
         source=SOURCE,
         margin=1.15,
     ),
-    Metric(
+    time_ms(
         name="dns_p99_loaded",
         title="Delay of the gateway's DNS under load, 99th percentile",
-        unit="ms",
-        better="lower",
         definition="99 % of the answers that make up dns_delay_loaded came within this time. It needs 200 answers.",
         source=SOURCE,
         margin=1.15,

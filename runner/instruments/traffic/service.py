@@ -3,7 +3,6 @@ load."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -13,7 +12,7 @@ import numpy as np
 
 from runner.data.errors import CommandError, MeasurementError
 from runner.data.levels import Levels
-from runner.data.metric import Metric
+from runner.data.metric import Metric, time_ms
 from runner.data.remarks import Remark
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
@@ -22,13 +21,11 @@ from runner.instruments.tools.counters import arrived_bytes
 from runner.instruments.traffic import resolver
 from runner.instruments.traffic.idle import percentiles
 from runner.instruments.traffic.loaded import (
-    EXCHANGES,
     check_load,
     streaming,
 )
-from runner.instruments.traffic.resolver import Resolving, answering
+from runner.instruments.traffic.resolver import Resolving, answering, ask_gateway
 from runner.lab.node import Process, wait_until
-from runner.lab.node.probing import error_class
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 
@@ -74,11 +71,7 @@ class Asking:
     """Exchanges with the service, one after another: how long each took, ms, and how many there were in a second."""
 
     def __init__(self, lab: Lab, duration_s: float) -> None:
-        to = lab.sites[0].lan_address, str(PORT), str(duration_s), str(EXCHANGES)
-        done = lab.host1.run("python3", "-IS", "-c", PROGRAM, *to, check=False, timeout=3 * duration_s + 15)
-        if done.code != 0:
-            raise error_class(done.code)(f"the gateway's service failed: {done.stderr.strip()[-200:]}")
-        report = json.loads(done.stdout)
+        report = ask_gateway(lab, PROGRAM, PORT, duration_s, "service")
         self.times_ms: list[float] = report["times_ms"]
         self.per_s: float = len(self.times_ms) / report["seconds"]
 
@@ -90,7 +83,6 @@ def service(lab: Lab, address: str, load: str, duration_s: float) -> Measured:
     ``duration_s``: of each of the four. Raises MeasurementError where the service does not answer, the load ends too
     early, or a rate is not reached.
     """
-    started = time.monotonic()
     with serving(lab), answering(lab) as answers:
         idle = Asking(lab, duration_s)
         names = [Resolving(lab, duration_s)] if answers else []
@@ -116,7 +108,6 @@ def service(lab: Lab, address: str, load: str, duration_s: float) -> Measured:
             measurement("service_delay_loaded", delays[1][0], beside.times_ms, **delays[1][1]),
             *(resolver.delays(*names) if answers else ()),
         ],
-        time.monotonic() - started,
         remarks=[] if answers else [no_dns],
     )
 
@@ -176,21 +167,17 @@ class Service(Whole):
             "tunnel: at a fixed rate that every VPN carries, or as fast as it goes (factor tunnel_load).",
             source="the device page, Hardware performance (other services of the router); RFC 9110 §9.3.1 (GET)",
         ),
-        Metric(
+        time_ms(
             name="service_delay",
             title="Delay of the gateway's answer",
-            unit="ms",
-            better="lower",
             definition="The median time of the same exchanges beside an idle tunnel, from the call of connect() to the "
             "end of the answer.",
             source="RFC 2681 §4.1 (percentiles of round-trip delay), with an HTTP exchange as the Type-P",
             margin=1.15,
         ),
-        Metric(
+        time_ms(
             name="service_delay_loaded",
             title="Delay of the gateway's answer under load",
-            unit="ms",
-            better="lower",
             definition="The median time of the same exchanges beside a tunnel with a load (factor tunnel_load).",
             source="RFC 2681 §4.1 (percentiles of round-trip delay), with an HTTP exchange as the Type-P",
             margin=1.15,

@@ -3,11 +3,10 @@ policer with a large burst."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 from runner.data.levels import Levels
-from runner.data.metric import Metric, share
+from runner.data.metric import share, time_s
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
@@ -40,21 +39,17 @@ class Steady(Whole):
         )
     }
     metrics = (
-        Metric(
+        time_s(
             name="steady_gap",
             title="Longest gap",
-            unit="s",
-            better="lower",
             definition=STEADY + "The longest time in which none came, less what the sender did not send and the "
             "counter did not see.",
             source=SOURCES,
             margin=1.5,
         ),
-        Metric(
+        time_s(
             name="steady_late",
             title="Latest datagram",
-            unit="s",
-            better="lower",
             definition=STEADY + "How much later than the least delayed datagram the latest one came.",
             source="after RFC 3393 (delay variation), RFC 7679",
             margin=1.5,
@@ -80,7 +75,7 @@ class Steady(Whole):
         return STRETCH_S + 2
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
-        began, payload_bytes = time.monotonic(), asked.profile.udp_payload_bytes
+        payload_bytes = asked.profile.udp_payload_bytes
         rate_bps = min(float(asked.params["steady_bps"]), asked.profile.udp.max_rate_bps)
         packet_bytes = payload_bytes + headers_bytes(bench.address)
         fragment = may_fragment(bench, {"fragmentation": asked.profile.fragmentation}, packet_bytes)
@@ -103,5 +98,4 @@ class Steady(Whole):
                 measurement("steady_worst_second_loss", steady.worst_second_loss_ratio),
                 measurement("steady_loss", round(steady.loss_ratio, 6)),
             ],
-            time.monotonic() - began,
         )

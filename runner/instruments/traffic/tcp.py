@@ -11,7 +11,7 @@ from typing import Any
 
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.levels import TCP, Levels
-from runner.data.metric import Metric
+from runner.data.metric import Metric, bit_rate
 from runner.data.remarks import Remark
 from runner.data.trials import Position
 from runner.design.profile import Profile
@@ -127,7 +127,7 @@ def _no_cost(why: str) -> list[Remark]:
 
 def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring:
     """TCP throughput and its cost, in slices of ``slice_s`` seconds, until told to end. Raises MeasurementError."""
-    started, retransmits, refused, limits = time.monotonic(), 0, "", Limits()
+    retransmits, refused, limits = 0, "", Limits()
     payload, direction, go, taken = params["payload"], params["direction"], Go.ON, 0
     while go is Go.ON:
         if payload == "text":
@@ -149,7 +149,7 @@ def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring
         retransmits += transfer["retransmits"]
         taken += 1
         go = yield values
-    measured = Measured([memory(snapshot(bench.lab))], time.monotonic() - started)
+    measured = Measured([memory(snapshot(bench.lab))])
     measured.remarks += _no_cost(refused)
     detail = {"retransmits": retransmits, "congestion_control": transfer["congestion_control"]}
     measured.measurements.append(measurement("tcp_throughput", 0.0, **detail))
@@ -233,12 +233,10 @@ class Tcp(Instrument):
         "transfer": Levels(("file",), told="of a {}".format),  # absent: it ends after a time
     }
     metrics = (
-        Metric(
+        bit_rate(
             name="tcp_throughput",
             title="TCP throughput",
             short="TCP",
-            unit="bit/s",
-            better="higher",
             definition="Payload bits per second at the receiver. iperf3 takes the mean of a whole test. Where VPNs "
             "take turns, each slice of a transfer is measured between two marks, and the value is the mean of the "
             "middle half of the slices. With the factor transfer, one whole test ends with the thesis' file: 37.9 MB "
@@ -259,11 +257,9 @@ class Tcp(Instrument):
             source="proc_stat(5); includes the hosts' generators where the lab's nodes share one kernel",
             secondary=True,
         ),
-        Metric(
+        bit_rate(
             name="throughput_per_core",
             title="Throughput per busy core",
-            unit="bit/s",
-            better="higher",
             definition="Payload bits received per CPU second during the TCP test: the rate that one fully busy core "
             "carries.",
             source="proc_stat(5); the inverse of cpu_per_gigabyte, so that a ranking should count one of the two",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from runner.data.errors import CannotRunHere, MeasurementError, Unsupported
+from runner.data.errors import MeasurementError, Unsupported
 from runner.data.levels import BY_PROFILE, Levels
-from runner.data.metric import Metric
+from runner.data.metric import bit_rate, time_ms
 from runner.data.remarks import Remark, breakdown
 from runner.data.trials import Trial, Value
 from runner.design.profile import Profile
@@ -19,13 +19,12 @@ from runner.instruments.tools.counters import fragments_created, receive_buffer_
 from runner.instruments.tools.factors import BURST_PACKETS, FRAGMENTATION
 from runner.instruments.tools.fragments import headers_bytes, may_fragment
 from runner.instruments.tools.iperf import OVERHEAD_S, iperf3
-from runner.instruments.tools.limits import Limits
-from runner.instruments.tools.searched import run_search
+from runner.instruments.tools.searched import Played, Trials, run_search, search_detail, with_drops
 from runner.instruments.traffic.tcp import pilot_bps
 from runner.instruments.traffic.udp_rounds import LOOK_S, udp_in_rounds
 from runner.lab.node import Node
 from runner.lab.shape.site_to_site import Lab
-from runner.search import Engine, Loss, SearchResult, mlr
+from runner.search import Engine, Loss, SearchResult
 from runner.search.settings import LOSS_RATIO, UdpSearch
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
@@ -43,59 +42,35 @@ print(min(udp.getsockopt(socket.SOL_SOCKET, buffer) for buffer in (socket.SO_RCV
 NEAR = 0.05  # the goodput is that of a trial which offered the throughput within this share
 JITTER_RATE_BPS = 1e6
 JITTER_PAYLOAD_BYTES = 200
-FLAGS = {  # what they say of a search that found no rate
-    "no_throughput": f"no_throughput: more than {LOSS_RATIO:.0%} is lost even at the lowest rate",
-    "unconfirmed": "unconfirmed: the search's time was over before a rate was confirmed to lose at most "
-    f"{LOSS_RATIO:.0%} (more time: --profile thesis, or a longer --deadline)",
-}
 
 
 def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | None) -> Measuring:
     """UDP throughput by the loss-bounded search, and jitter at a low rate. Each trial of the search is a slice.
 
     ``first_bps``: where to start, if anything is known. The socket buffers are as large as may be; what the receiver's
-    drops is no loss of the VPN, and is kept beside it for each trial. The search sees the tunnel only through
-    ``offer``. A rate that breaks the tunnel down counts as lost altogether, and the tunnel is made anew. Raises
-    MeasurementError where there is no throughput to report.
+    drops is no loss of the VPN, and is kept beside it for each trial. Raises MeasurementError where there is no
+    throughput to report.
     """
-    started = time.monotonic()
-    measured = Measured()
-    counters = {"receive_buffer_errors": 0, "fragments": 0}
-    breakdowns: list[float] = []
-    drops: list[float] = []  # of what each trial sent, the share that the receiver's socket dropped
-    limits = Limits()
+    started, measured = time.monotonic(), Measured()
     granted = (granted_bytes(host, WINDOW_BYTES) for host in (bench.lab.host1, bench.lab.host2))
     options = ("--udp", "--length", str(payload_bytes), "--window", str(min(granted)), "--bitrate")
 
-    def offer(rate_bps: float, duration_s: float) -> Loss:
+    def play(rate_bps: float, duration_s: float) -> Played[int]:
         before = receive_buffer_errors(bench.lab), fragments_created(bench.lab)
-        test = max(1, round(duration_s)), *options, str(int(rate_bps))
-        try:
-            with limits.watch(bench, rate_bps) as piece:
-                report = iperf3(bench.lab, bench.address, *test)
-                sent_bytes = report["end"]["sum_sent"]["packets"] * payload_bytes
-                piece.note_carried(report["end"]["sum_received"]["bytes"], sent_bytes)
-        except MeasurementError:
-            if not bench.carries_payload():
-                breakdowns.append(rate_bps)
-                bench.renew()
-                drops.append(0.0)
-                return Loss(1, 0, rate_bps)
-            # The instrument failed, not the tunnel: iperf3 begins with a datagram each way, and hangs if one is lost.
-            report = iperf3(bench.lab, bench.address, *test)
-        dropped = receive_buffer_errors(bench.lab) - before[0]
-        counters["receive_buffer_errors"] += dropped
-        counters["fragments"] += fragments_created(bench.lab) - before[1]
+        report = iperf3(bench.lab, bench.address, max(1, round(duration_s)), *options, str(int(rate_bps)))
+        dropped, fragments = receive_buffer_errors(bench.lab) - before[0], fragments_created(bench.lab) - before[1]
         loss = udp_loss(report, payload_bytes, dropped)
-        drops.append(min(dropped, loss.sent) / loss.sent)
-        return loss
+        return Played(loss, loss.sent * payload_bytes, report["end"]["sum_received"]["bytes"], fragments, dropped)
 
-    result = yield from run_search(search, offer, first_bps, OVERHEAD_S)
-    value = found_rate(result, "UDP throughput", measured)
-    measured.loads = limits.machine_loads(value)
-    measured.remarks += breakdown("UDP", breakdowns)
-    detail = with_drops(search_detail(result), drops) | counters
-    detail |= {"payload_bytes": payload_bytes, "breakdowns_bps": breakdowns, "estimand": "mean"}
+    # A trial that failed says nothing yet: iperf3 begins with a datagram each way, and hangs if one is lost.
+    trials = Trials(bench, play, again=True)
+    result = yield from run_search(search, trials.offer, first_bps, OVERHEAD_S)
+    value = trials.found_rate(result, "UDP throughput", measured)
+    measured.remarks += breakdown("UDP", trials.breakdowns_bps)
+    detail = with_drops(search_detail(result), trials.drop_ratios)
+    detail |= {"receive_buffer_errors": sum(trial.dropped for trial in trials.all if trial)}
+    detail |= {"fragments": sum(trials.counts), "payload_bytes": payload_bytes}
+    detail |= {"breakdowns_bps": trials.breakdowns_bps, "estimand": "mean"}
     if search.engine == "scan":
         detail["steps"] = len({trial.asked_rate_bps for trial in result.trials if trial.purpose == "confirm"})
     throughput = measurement("udp_throughput", value, **detail)
@@ -140,58 +115,6 @@ def goodput(result: SearchResult, rate_bps: float) -> list[Value]:
     return [measurement("udp_goodput", nearest.forwarded_rate_bps, offered_rate_bps=offered, purpose=nearest.purpose)]
 
 
-def found_rate(result: SearchResult, what: str, measured: Measured) -> float:
-    """The rate that a search found (bit/s), or that it is known to reach at least, with a warning in ``measured``.
-
-    A lower bound is the highest offered rate that passed, where no higher one failed or the generator was the limit.
-    A lower rate that failed did so by accident, or by an earlier trial's queue; the search takes such a failure back,
-    too. Raises MeasurementError where there is neither.
-    """
-    if "unstable" in result.flags:
-        measured.warnings.append(f"{what} is unstable: the loss at one rate changed during the search")
-    if value := result.confirmed_rate_bps or result.rate_bps:
-        return value
-    limited = "generator_limited" in result.flags
-    passed_bps = max((trial.offered_rate_bps for trial in result.trials if trial.loss_ratio <= LOSS_RATIO), default=0.0)
-    failed = any(trial.offered_rate_bps > passed_bps for trial in result.trials)
-    if not passed_bps or (failed and not limited):
-        raise MeasurementError(f"no {what}: {explain(result)}", **search_detail(result))
-    why = "the generator could offer no more" if limited else "the search's time ended before a higher rate failed"
-    measured.warnings.append(f"{what} is at least this: {why}")
-    return passed_bps
-
-
-def with_drops(detail: Mapping[str, Any], drops: Sequence[float]) -> dict[str, Any]:
-    """The ``detail`` of a search, with the share of what each of its trials sent that the receiver's socket dropped."""
-    trials = zip(detail["trials"], drops, strict=True)
-    return {**detail, "trials": [trial | {"receiver_drop_ratio": round(share, 6)} for trial, share in trials]}
-
-
-def search_detail(result: SearchResult) -> dict[str, Any]:
-    """A search as data for the trial's line: every trial of it, with what was offered and lost."""
-    return {
-        "interval_bps": list(result.interval_bps) if result.interval_bps else None,
-        "confirmed_rate_bps": result.confirmed_rate_bps,
-        "flags": sorted(result.flags),
-        "trials": [
-            {
-                "offered_rate_bps": round(trial.offered_rate_bps),
-                "duration_s": trial.duration_s,
-                "loss_ratio": round(trial.loss_ratio, 6),
-                "purpose": trial.purpose,
-            }
-            for trial in result.trials
-        ],
-    }
-
-
-def explain(result: SearchResult) -> str:
-    """Why a search found no rate: its flags and what they mean, and the loss ratios (%) of its last three trials."""
-    why = "; ".join(FLAGS.get(flag, flag) for flag in sorted(result.flags)) or "the search found none"
-    losses = ", ".join(f"{t.loss_ratio:.1%} at {t.offered_rate_bps / 1e6:.3g} Mbit/s" for t in result.trials[-3:])
-    return f"{why}; loss ratio {losses or 'not measured'}"
-
-
 def jitter(lab: Lab, address: str) -> Value:
     """Jitter of a 1 Mbit/s stream of small datagrams for a second, as iperf3's receiver computes it."""
     report = iperf3(
@@ -221,7 +144,7 @@ OFFERED = {
 
 
 # Searches that go on without a break; --set search=… chooses one, where a study is to be repeated.
-ENGINES: tuple[Engine, ...] = ("bayes", "binary", "scan", "rfc2544", "mlrsearch")
+ENGINES: tuple[Engine, ...] = ("bayes", "binary", "scan", "rfc2544")
 
 
 # The thesis' search in half a minute, to set the generator beside iperf3: three trials of a second at each rate.
@@ -254,33 +177,27 @@ class Udp(Instrument):
         **OFFERED,
     }
     metrics = (
-        Metric(
+        bit_rate(
             name="udp_throughput",
             title="UDP throughput",
             short="UDP",
-            unit="bit/s",
-            better="higher",
             definition="The highest offered rate (UDP payload bits per second) at which the loss ratio stays below 1 "
             "%. The profile thesis takes the mean loss of the trials. Where VPNs take turns, the median trial counts.",
             source="RFC 2544 §26.1 with the thesis' loss bound (§3.5.1); the median trial as in MLRsearch",
             limited=True,
         ),
-        Metric(
+        bit_rate(
             name="udp_goodput",
             title="UDP goodput",
-            unit="bit/s",
-            better="higher",
             definition="UDP payload bits per second that come through the tunnel at the UDP throughput: what was "
             "received in the passing trial whose offered rate is nearest to it.",
             source="RFC 2647 §3.17 (goodput), within RFC 2544 §26.1",
             secondary=True,
         ),
-        Metric(
+        time_ms(
             name="jitter",
             title="Jitter",
             short="Jitter",
-            unit="ms",
-            better="lower",
             definition="Interarrival jitter of a stream of 1 Mbit/s in datagrams of 200 B. In the profile thesis, "
             "iperf3 smooths it over a second. Where VPNs take turns, the value is the median change of the delay from "
             "one datagram to the next in many short streams. The mean is not used, because the moments in which the "
@@ -305,11 +222,6 @@ class Udp(Instrument):
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         if no := super().refuses(lab, vpn, params):
             return no
-        if params.get("search") == "mlrsearch":
-            try:
-                mlr.load()
-            except CannotRunHere as lack:
-                return Unsupported(str(lack))
         if "search" in params and (offered := sorted(OFFERED.keys() & params.keys())):
             return Unsupported(
                 f"a search by {params['search']} offers iperf3's datagrams, without {', '.join(offered)}"

@@ -4,7 +4,6 @@ trial."""
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from runner.instruments.tools.fragments import IP_UDP_BYTES, IPV6_UDP_BYTES, hea
 from runner.instruments.tools.generator import BURST, Arrived, Generator, Load, at_once, generator, imix
 from runner.instruments.tools.limits import Limits
 from runner.instruments.tools.recovery import ECHO_FOR_S, PATIENT, await_empty_queues, broke_down
+from runner.instruments.tools.searched import last_losses, trial_rows
 from runner.instruments.tools.visits import visits
 from runner.search import SearchTrial
 from runner.search.rounds import StepwiseSearch
@@ -185,7 +185,7 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
     over all the instances of the tunnel that share ``asked.memory``. Raises MeasurementError where there is no
     throughput.
     """
-    started, settings = time.monotonic(), asked.profile.udp
+    settings = asked.profile.udp
     so_far = so_far_of(asked, bench)
     search, first = so_far.search, len(so_far.search.trials)
     warm_s = asked.profile.warm_budget_s if asked.known_bps is not None else None
@@ -217,7 +217,6 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
         why = "too few datagrams of the jitter stream arrived"
         measured.remarks.append(Remark(kind="no value", subject="jitter", why=why))
     measured.remarks += breakdown("UDP", so_far.breakdowns_bps)
-    measured.measuring_s = time.monotonic() - started
     return measured
 
 
@@ -251,8 +250,7 @@ def throughput(
     search = so_far.search
     passed = [trial for trial in search.trials if trial.loss_ratio <= LOSS_RATIO]
     if not passed:
-        last = ", ".join(f"{t.loss_ratio:.1%} at {t.offered_rate_bps / 1e6:.3g} Mbit/s" for t in search.trials[-3:])
-        why = f"no UDP throughput: every trial lost more than {LOSS_RATIO:.0%}: {last}"
+        why = f"no UDP throughput: every trial lost more than {LOSS_RATIO:.0%}: {last_losses(search.trials)}"
         slow = any(trial.asked_rate_bps <= search.min_rate_bps for trial in search.trials)
         flag = "no_throughput" if slow else "unconfirmed"
         raise MeasurementError(why, **(detail_of(so_far, first) | {"flags": [flag]}))
@@ -282,15 +280,7 @@ def detail_of(so_far: SearchMemory, first: int) -> dict[str, Any]:
         "criterion": f"the median trial of {search.duration_s:g} s loses 1 %",
         "confirmed_rate_bps": None,
         "flags": ["generator_limited"] if search.generator_limited else [],
-        "trials": [
-            {
-                "offered_rate_bps": round(trial.offered_rate_bps),
-                "duration_s": trial.duration_s,
-                "loss_ratio": round(trial.loss_ratio, 6),
-                "purpose": trial.purpose,
-            }
-            for trial in search.trials[first:]
-        ],
+        "trials": trial_rows(search.trials[first:]),
         "trials_of_all_instances": len(search.trials),
         "burst_packets_sent": round(statistics.median(so_far.bursts), 1) if so_far.bursts else None,
         "burst_packets_longest": so_far.longest_burst or None,

@@ -11,18 +11,17 @@ from itertools import cycle
 
 from runner.data.errors import CommandError, MeasurementError, Unsupported
 from runner.data.levels import Levels
-from runner.data.metric import Metric
+from runner.data.metric import bit_rate
 from runner.data.remarks import breakdown
 from runner.data.trials import Trial
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Instrument, Measuring
 from runner.instruments.result import Measured, measurement
+from runner.instruments.tools.between import Talker, talking
 from runner.instruments.tools.fragments import IP_UDP_BYTES, may_fragment
-from runner.instruments.tools.generator import Load, Worker
-from runner.instruments.tools.limits import Limits
-from runner.instruments.tools.searched import run_search
-from runner.instruments.traffic.udp import Udp, found_rate, granted_bytes, search_detail, with_drops
-from runner.lab.node.probing import probe
+from runner.instruments.tools.generator import Load
+from runner.instruments.tools.searched import Played, Trials, run_search, search_detail, with_drops
+from runner.instruments.traffic.udp import Udp, granted_bytes
 from runner.lab.shape.site_to_site import Lab
 from runner.search import Loss
 from runner.search.settings import UdpSearch
@@ -46,17 +45,16 @@ class Datagrams:
     dropped: int
 
 
-NOTHING = Datagrams(1, 1.0, 0, 0)
-
-
 @dataclass(frozen=True)
 class Programs:
-    """A program on host1 that sends datagrams to one on host2, each from or to a socket with a buffer of its own."""
+    """A program on host1 that sends datagrams to one on host2, ``rtt_s`` away, each from or to a socket with a buffer
+    of its own."""
 
-    sender: Worker
-    sink: Worker
+    sender: Talker
+    sink: Talker
     address: str
     send_buffer_bytes: int
+    rtt_s: float = 0.0
     ports: Iterator[int] = field(default_factory=lambda: cycle(PORTS))
 
     def play(self, load: Load) -> Datagrams:
@@ -68,8 +66,8 @@ class Programs:
         more = {"address": self.address, "port": port, "send_buffer_bytes": self.send_buffer_bytes}
         self.sender.tell(json.dumps(asdict(load) | more))
         offered = self.sender.hear_object(3 * load.seconds + 10)
-        self.sink.tell(f"end {offered.get('sent', 0)}")
-        counts = self.sink.hear_object(10)
+        self.sink.tell(f"end {offered.get('sent', 0)} {self.rtt_s}")
+        counts = self.sink.hear_object(10 + self.rtt_s)
         if "error" in offered:
             raise MeasurementError(f"the sender on {self.sender.node.name} could not send: {offered['error']}")
         return Datagrams(offered["sent"], offered["seconds"], counts["received"], counts["dropped"])
@@ -79,14 +77,11 @@ class Programs:
 def sending(lab: Lab, address: str, send_buffer_bytes: int, receive_buffer_bytes: int) -> Iterator[Programs]:
     """The two programs, which end with the block. Raises MeasurementError where one does not work."""
     with ExitStack() as stack:
-        workers = {}
-        for node, name, argv in (
-            (lab.host2, "sink", (str(receive_buffer_bytes),)),
-            (lab.host1, "generate", ()),
-        ):
-            workers[name] = Worker(node, name, stack.enter_context(probe(node, name, *argv, ready="ready")))
-            stack.callback(workers[name].end)
-        yield Programs(workers["generate"], workers["sink"], address, send_buffer_bytes)
+        sink = stack.enter_context(talking(lab.host2, "sink", str(receive_buffer_bytes), ready="ready"))
+        stack.callback(sink.end)
+        sender = stack.enter_context(talking(lab.host1, "generate", ready="ready"))
+        stack.callback(sender.end)
+        yield Programs(sender, sink, address, send_buffer_bytes, lab.rtt_s)
 
 
 class UdpSockets(Instrument):
@@ -100,11 +95,9 @@ class UdpSockets(Instrument):
         "receive_buffer_bytes": Levels(("196608", "2097152"), (4096, 2**27), "196608", told="{} B to receive".format),
     }
     metrics = (
-        Metric(
+        bit_rate(
             name=METRIC,
             title="UDP throughput to a program",
-            unit="bit/s",
-            better="higher",
             definition="The highest rate (UDP payload bits per second) that one program can send to another with less "
             "than 1 % of loss. Their sockets have buffers of given lengths (factors send_buffer_bytes and "
             "receive_buffer_bytes). Datagrams that the receiver's socket drops because its buffer is full are lost, "
@@ -132,47 +125,36 @@ class UdpSockets(Instrument):
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
         """Search from where an earlier repetition ended, or from START_BPS."""
-        started, measured, limits = time.monotonic(), Measured(), Limits()
+        started, measured = time.monotonic(), Measured()
         payload_bytes = int(asked.params["payload_bytes"])
         buffers = {name: int(asked.params[name]) for name in ("send_buffer_bytes", "receive_buffer_bytes")}
         fragment = may_fragment(bench, asked.params, payload_bytes + IP_UDP_BYTES)
-        breakdowns: list[float] = []
-        drops: list[float] = []  # of what each trial sent, the share that the receiver's socket dropped
 
-        def play(load: Load) -> Datagrams:
-            programs: Programs = bench.get_shared(
-                "programs", lambda: sending(bench.lab, bench.address, *buffers.values())
-            )
-            return programs.play(load)
-
-        def offer(rate_bps: float, duration_s: float) -> Loss:
+        def play(rate_bps: float, duration_s: float) -> Played[None]:
             per_s = rate_bps / (8 * payload_bytes)
             load = Load((payload_bytes + IP_UDP_BYTES,), per_s, duration_s, fragment=fragment)
-            with limits.watch(bench, rate_bps) as piece:
-                try:
-                    counted = play(load)
-                except (MeasurementError, CommandError):
-                    bench.forget("programs")
-                    counted = play(load) if bench.carries_payload() else NOTHING  # a program failed, or the tunnel
-                piece.note_carried(counted.received * payload_bytes, counted.sent * payload_bytes)
-            if not counted.received and not bench.carries_payload():
-                breakdowns.append(rate_bps)
-                drops.append(0.0)
-                bench.renew()
-                return Loss(1, 0, rate_bps)
-            drops.append(counted.dropped / counted.sent)
-            offered_bps = 8 * payload_bytes * counted.sent / counted.seconds
-            return Loss(counted.sent, min(counted.received, counted.sent), offered_bps)
+            try:
+                programs: Programs = bench.get_shared(
+                    "programs", lambda: sending(bench.lab, bench.address, *buffers.values())
+                )
+                found = programs.play(load)
+            except (MeasurementError, CommandError):
+                bench.forget("programs")
+                raise
+            loss = Loss(found.sent, min(found.received, found.sent), 8 * payload_bytes * found.sent / found.seconds)
+            return Played(loss, found.sent * payload_bytes, found.received * payload_bytes, None, found.dropped)
 
+        trials = Trials(bench, play, again=True)
         try:
-            result = yield from run_search(search_of(asked.profile), offer, asked.known_bps or START_BPS, OVERHEAD_S)
+            result = yield from run_search(
+                search_of(asked.profile), trials.offer, asked.known_bps or START_BPS, OVERHEAD_S
+            )
         finally:
             bench.forget("programs")
-        value = found_rate(result, "UDP throughput to a program", measured)
-        measured.loads = limits.machine_loads(value)
-        measured.remarks += breakdown("UDP", breakdowns)
-        detail = with_drops(search_detail(result), drops) | buffers
-        detail |= {"payload_bytes": payload_bytes, "breakdowns_bps": breakdowns, "estimand": "mean"}
+        value = trials.found_rate(result, "UDP throughput to a program", measured)
+        measured.remarks += breakdown("UDP", trials.breakdowns_bps)
+        detail = with_drops(search_detail(result), trials.drop_ratios) | buffers
+        detail |= {"payload_bytes": payload_bytes, "breakdowns_bps": trials.breakdowns_bps, "estimand": "mean"}
         measured.measurements.append(measurement(METRIC, value, **detail))
         measured.measuring_s = time.monotonic() - started
         return measured

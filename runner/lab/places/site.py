@@ -179,6 +179,7 @@ class SiteRig:
             order = ("host1", "gw1", "gw2", "host2")
             lab = Lab({name: nodes[name] for name in order}, self.sites, 0.0, commands, self.kind, shared_kernel=False)
             lab.path, lab.measure_path = self.path, partial(self.measure_path, lab)
+            lab.rtt_s = max(self.path.rtt_ms, default=0.0) / 1e3
             lab.hosts_on_gateways = not self.host_ports
             lab.bring_up_s = time.monotonic() - started
             yield lab

@@ -214,7 +214,9 @@ def counting() -> dict[str, Any]:
             words = next_words()
             end, sent, still_s = (now, int(words[1]), float(words[2])) if words else (now, 0, 0.0)
         if end is not None and (
-            packets.read() - packets_before >= sent or now > max(end, changed) + still_s or now > end + LONGEST_S
+            packets.read() - packets_before >= sent
+            or now > max(end, changed) + still_s
+            or now > end + LONGEST_S + still_s
         ):
             break
         time.sleep(LOOK_S)

@@ -5,12 +5,17 @@ usage: path.py answer 4|6 PORT...                   "udp/51820" or "tcp/655"; sa
        path.py ask ADDRESS SECONDS MAX_BPS MTU LOW HIGH PORT...
        path.py rate ADDRESS SECONDS MAX_BPS tcp/PORT send|take  prints the rate of one way, bit/s
 The others read the same key from the first line of standard input: everybody can reach the ports, and the far end
-answers and sends nothing to those who do not know it. The second prints one JSON object. SECONDS of TCP each way, 0:
-none. MTU of the path in bytes; 0: it is sought from LOW to HIGH (0: not at all), by datagrams with DF set and answers
-as long, so that no ICMP is needed. ADDRESS may have the sender's own behind a comma.
+answers and sends nothing to those who do not know it. The second prints one JSON object. SECONDS of TCP each way, and
+then rising rates of datagrams, up to the first that the path does not carry, 0: none. The rate is the higher of both,
+of payload: a path that is long or loses packets has room for more than one TCP connection takes, and some let TCP pass
+faster (after RFC 9097). MTU of the path in bytes; 0: it is sought from LOW to HIGH (0: not at all), by datagrams with
+DF set and answers as long, so that no ICMP is needed. ADDRESS may have the sender's own behind a comma.
 Of the ports, each is tried; the first of each kind that answers carries the rest. A datagram is answered with what was
-seen of it: the address and port that it came from, its TOS byte, and the time. TOS is RFC 2474 and RFC 3168.
+seen of it: the address and port that it came from, its TOS byte, and the time. TOS is RFC 2474 and RFC 3168. One of a
+load begins with LOAD behind the key, and is only counted; TELL asks for the count; SEND asks for a load.
 """
+
+from __future__ import annotations
 
 import json
 import math
@@ -22,6 +27,7 @@ import struct
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -35,6 +41,13 @@ SO_MAX_PACING_RATE = 47  # asm-generic/socket.h
 STALLS_S = 15.0
 MOST_LINE = 200
 LEAST_WAIT_S = 0.1
+LOAD, TELL, SEND = b"load", b"tell", b"send"
+LEAST_BPS, MOST_BPS, STEP_S, LAST_S, MOST_STEPS = 1e6, 10e9, 0.4, 1.0, 20
+CARRIED = 0.85  # of a rate: a path that loses a tenth carries it
+BEYOND = 1.3  # of what came, in the last load, which fills the path
+USUAL_MTU = 1280
+TURN_S, TURN_PACKETS = 0.001, 64
+BUFFER_BYTES = 1 << 22
 V6 = sys.argv[2:3] == ["6"] or ":" in (sys.argv[2:3] or [""])[0]  # the path's family
 FAMILY = socket.AF_INET6 if V6 else socket.AF_INET
 TOS = (socket.IPPROTO_IPV6, socket.IPV6_TCLASS) if V6 else (socket.IPPROTO_IP, socket.IP_TOS)
@@ -49,6 +62,7 @@ def udp(port: int) -> socket.socket:
     made = socket.socket(FAMILY, socket.SOCK_DGRAM)
     made.setsockopt(*TELL_TOS, 1)
     made.setsockopt(*PROBES)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
     made.bind(("", port))
     return made
 
@@ -76,6 +90,7 @@ def answer(ports: list[str]) -> None:
     if not (first := sys.stdin.readline()):
         return
     key = json.loads(first)["key"]
+    loads = dict[Any, Load]()  # by sender
     print(json.dumps({"answering": True}), flush=True)
     while True:
         ready = [number for number, _ in waiting.poll()]
@@ -83,16 +98,30 @@ def answer(ports: list[str]) -> None:
             return
         for end in (ends[number] for number in ready if number):
             if end.type == socket.SOCK_DGRAM:
-                reply(end, key.encode())
+                reply(end, key.encode(), loads)
             else:
                 threading.Thread(target=stream, args=(end.accept()[0], key), daemon=True).start()
 
 
-def reply(end: socket.socket, key: bytes) -> None:
+def reply(end: socket.socket, key: bytes, loads: dict[Any, Load]) -> None:
     """Tell the sender of a datagram that begins with the key what was seen of it, with the same TOS byte and at least
-    as long."""
+    as long; or count it, or begin, where it is of a load."""
     text, tos, sender = receive_datagram(end)
     if not text.startswith(key):
+        return
+    what, more = text[len(key) :][:4], text[len(key) + 4 :]
+    if what == LOAD:
+        loads.setdefault(sender, Load()).note(len(text))
+    if what == TELL:
+        with suppress(OSError):
+            end.sendto(json.dumps(loads.setdefault(sender, Load()).late_bps).encode(), sender)
+        loads[sender] = Load()
+    if what == SEND:
+        with suppress(ValueError, TypeError):
+            bps, seconds, length = json.loads(more.rstrip(b"\0"))
+            asked = (end, sender, key, float(bps), min(LAST_S, float(seconds)), min(int(length), 1 << 16))
+            threading.Thread(target=offer, args=asked, daemon=True).start()
+    if what in (LOAD, TELL, SEND):
         return
     end.setsockopt(*TOS, tos)
     number = text.removeprefix(key).decode(errors="replace")[:20]
@@ -115,6 +144,40 @@ def stream(line: socket.socket, key: str) -> None:
 
 
 # --- both -----------------------------------------------------------------------------------------------------
+
+
+class Load:
+    """What has come of a load of datagrams: when, and how many bytes by then."""
+
+    def __init__(self) -> None:
+        self.came: list[tuple[float, int]] = []
+
+    def note(self, length: int) -> None:
+        """One more datagram of so many bytes."""
+        self.came.append((time.monotonic(), (self.came[-1][1] if self.came else 0) + length))
+
+    @property
+    def late_bps(self) -> float:
+        """The rate in the second half of its time, in which what a policer lets pass at first has passed; 0 where
+        nothing came."""
+        if len(self.came) < 2:
+            return 0.0
+        (begin, _), (end, total) = self.came[0], self.came[-1]
+        middle, before = next((when, count) for when, count in self.came if when >= (begin + end) / 2)
+        return (total - before) * 8 / max(1e-3, end - middle)
+
+
+def offer(end: socket.socket, to: Any, key: bytes, bps: float, seconds: float, length: int) -> None:
+    """Send datagrams of ``length`` bytes at this rate for so long."""
+    datagram, sent, started = (key + LOAD).ljust(length, b"\0"), 0, time.monotonic()
+    while (now := time.monotonic() - started) < seconds:
+        due = int(bps / 8 / length * now)
+        for _ in range(min(TURN_PACKETS, due - sent)):
+            with suppress(OSError):  # the port's queue is full
+                end.sendto(datagram, to)
+            sent += 1
+        if sent >= due:
+            time.sleep(TURN_S)
 
 
 def send_bytes(line: socket.socket, seconds: float, max_bps: float) -> None:
@@ -159,7 +222,55 @@ def ask(
     if streams and seconds:
         for way, send in (("forward_bps", True), ("reverse_bps", False)):
             facts[way] = rate(address, streams[0], seconds, max_bps, mtu, send=send)
+    if datagrams and seconds:
+        length, rtt_s = (mtu or USUAL_MTU) - (48 if V6 else 28), max(facts["rtt_ms"], default=0.0) / 1e3
+        with udp(0) as line:
+            for way, send in (("forward_bps", True), ("reverse_bps", False)):
+                carried = partial(
+                    load_carried_bps, line, (address.partition(",")[0], datagrams[0]), length, rtt_s, send
+                )
+                facts[way] = max(facts.get(way, 0.0), capacity_bps(carried, max_bps or MOST_BPS))
     return facts
+
+
+def capacity_bps(carried: Callable[[float, float], float], max_bps: float) -> float:
+    """The rate that the path carries: that of what comes while it is full, or the highest that was offered."""
+    rate_bps = min(LEAST_BPS, max_bps)
+    for _ in range(MOST_STEPS):
+        came_bps = min(rate_bps, carried(rate_bps, STEP_S))
+        if came_bps < CARRIED * rate_bps:  # it is full, or was held up for a moment
+            rate_bps = min(max(BEYOND * came_bps, LEAST_BPS), max_bps)
+            came_bps = min(rate_bps, carried(rate_bps, LAST_S))
+            if came_bps < CARRIED * rate_bps:
+                break
+        if rate_bps >= max_bps:
+            break
+        rate_bps = min(2 * rate_bps, max_bps)
+    return came_bps
+
+
+def load_carried_bps(
+    line: socket.socket, to: Any, length: int, rtt_s: float, send: bool, rate_bps: float, seconds: float
+) -> float:
+    """What comes of a load at this rate, ``send``: of that which this end sends; else of the other end's."""
+    line.settimeout(PATIENCE_S / 3 + 2 * rtt_s)
+    key = KEY.encode()
+    if send:
+        offer(line, to, key, rate_bps, seconds, length)
+        for _ in range(3):
+            with suppress(OSError, ValueError):
+                line.sendto(key + TELL, to)
+                return float(json.loads(receive_datagram(line)[0]))
+        return 0.0
+    came = Load()
+    for _ in range(3):
+        with suppress(OSError):
+            line.sendto(key + SEND + json.dumps([rate_bps, seconds, length]).encode(), to)
+            while True:
+                came.note(len(receive_datagram(line)[0]))
+        if came.came:
+            break
+    return came.late_bps
 
 
 def reaches(address: str, port: str) -> bool:

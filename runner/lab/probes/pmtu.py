@@ -1,9 +1,11 @@
 """Near host: which lengths of IP packets reach the far host and are answered, by ICMP echo that nobody fragments.
 
-usage: pmtu.py search ADDRESS LOW HIGH     the largest length from LOW to HIGH that is answered; 0 where not even LOW is
-       pmtu.py echo   ADDRESS LENGTH COUNT [fragment]   how many of COUNT packets are answered; without DF if "fragment"
+usage: pmtu.py search ADDRESS WAIT_S LOW HIGH   the largest length from LOW to HIGH that is answered; 0 where not even
+                                                LOW is
+       pmtu.py echo   ADDRESS WAIT_S LENGTH COUNT [fragment]   how many of COUNT packets are answered; without DF if
+                                                               "fragment"
 Prints the number. A packet that is too long is given up at once where a router says so (ICMP type 3 code 4,
-RFC 1191 §4; ICMPv6 type 2, RFC 8201 §4), else after two times 0.25 s.
+RFC 1191 §4; ICMPv6 type 2, RFC 8201 §4), else after two times WAIT_S.
 """
 
 import os
@@ -17,12 +19,12 @@ MTU_DISCOVER = (socket.IPPROTO_IPV6, 23) if V6 else (socket.IPPROTO_IP, 10)  # i
 DONT_SET_DF, PROBE = 0, 3  # PROBE sets DF and does not heed what PMTU was learnt
 ECHO, ECHO_REPLY, TOO_BIG = (128, 129, b"\2\0") if V6 else (8, 0, b"\3\4")  # RFC 4443, RFC 792
 HEADERS_BYTES = 48 if V6 else 28
-WAIT_S, ATTEMPTS = 0.25, 2
+WAIT_S, ATTEMPTS = float(sys.argv[3]), 2
 
 ICMP = (socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)
 sock = socket.socket(*ICMP) if V6 else socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**20)
-sock.setsockopt(*MTU_DISCOVER, DONT_SET_DF if "fragment" in sys.argv[5:] else PROBE)
+sock.setsockopt(*MTU_DISCOVER, DONT_SET_DF if "fragment" in sys.argv[6:] else PROBE)
 identity = os.getpid() & 0xFFFF
 sequence = 0
 
@@ -71,9 +73,9 @@ def echo_passes(address: str, length: int) -> bool:
 
 
 if sys.argv[1] == "echo":
-    print(sum(echo_passes(sys.argv[2], int(sys.argv[3])) for _ in range(int(sys.argv[4]))))
+    print(sum(echo_passes(sys.argv[2], int(sys.argv[4])) for _ in range(int(sys.argv[5]))))
 else:
-    address, low, high = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    address, low, high = sys.argv[2], int(sys.argv[4]), int(sys.argv[5])
     if not any(echo_passes(address, low) for _ in range(2 * ATTEMPTS)):
         print(0)
         sys.exit()

@@ -1,10 +1,10 @@
 """Far host: a program that reads datagrams from a socket with a buffer of a given length, trial after trial.
 
 usage: sink.py BUFFER_BYTES
-Prints "ready". A trial is two lines on standard input: "begin PORT", which it answers by "counting", and "end SENT",
-which it answers, as soon as SENT datagrams have come, and GRACE_S later at the latest, by a JSON object: "received",
-the datagrams that it has read, and "dropped", those that its socket had no room for. What comes later finds no socket:
-give each trial a port of its own. It ends with its standard input.
+Prints "ready". A trial is two lines on standard input: "begin PORT", which it answers by "counting", and "end SENT
+WAY_S", which it answers, as soon as SENT datagrams have come, and GRACE_S and WAY_S later at the latest, by a JSON
+object: "received", the datagrams that it has read, and "dropped", those that its socket had no room for. What comes
+later finds no socket: give each trial a port of its own. It ends with its standard input.
 """
 
 import gc
@@ -52,7 +52,7 @@ def trial(sock: socket.socket) -> dict[str, int]:
         received += read(sock)
         if sent < 0 and any(number == sys.stdin.fileno() for number, _ in ready):
             words = sys.stdin.readline().split()
-            sent, end = (int(words[1]) if words else 0), now
+            sent, end = (int(words[1]), now + float(words[2])) if words else (0, now)
             asked.unregister(sys.stdin)
         if sent >= 0 and (received + drop_count(sock) >= sent or now > end + GRACE_S):
             return {"received": received, "dropped": drop_count(sock)}

@@ -14,7 +14,8 @@ from runner.lab.node import Node, proc
 from runner.lab.node.answers import understood
 from runner.lab.node.iproute import objects
 from runner.lab.readings.calibration import calibration
-from runner.lab.readings.hardware import cpu_name, hardware
+from runner.lab.readings.hardware import UNKNOWN, hardware
+from runner.lab.readings.loads import SHARED
 from runner.lab.shape import congestion
 from runner.lab.shape.site_to_site import Lab
 
@@ -34,14 +35,8 @@ KERNEL_CRYPTO = re.compile(
 )
 FILES = {
     "cpuinfo": "/proc/cpuinfo",
-    "meminfo": "/proc/meminfo",
     "stat": "/proc/stat",
     "crypto": "/proc/crypto",
-    "clock_source": "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-    "governor": "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
-    "smt": "/sys/devices/system/cpu/smt/active",
-    "vendor": "/sys/class/dmi/id/sys_vendor",
-    "product": "/sys/class/dmi/id/product_name",
     "rmem_max": "/proc/sys/net/core/rmem_max",
 }
 # Level -> openssl-speed(1)'s words for it. An AEAD is measured with its tag.
@@ -77,35 +72,33 @@ def _facts(lab: Lab) -> dict[str, Any]:
     texts = {name: text.strip() for name, text in read(gateway, FILES).items()}
     cpu = proc.first_processor(texts["cpuinfo"])
     flags = cpu.get("flags", cpu.get("Features", "")).split()  # Features on ARM
-    kernel, machine = gateway.run("uname", "-rm").stdout.split()
+    machines = hardware(lab)
+    here = machines[SHARED if lab.shared_kernel else gateway.name]
     every = links(lab)
     wan = next(link for link in every if f"{gateway.name} {lab.sites[0].wan_interface}" in link["interfaces"])
     return {
         "kind": lab.kind,
         **({"path": asdict(lab.path)} if lab.path else {}),
-        "kernel": kernel,
+        "kernel": here["kernel"],
         **({"guest": inside()} if inside() else {}),
-        "machine": machine,
-        "cpu": cpu_name(cpu),
+        "machine": gateway.run("uname", "-m").stdout.strip(),
+        "cpu": here["cpu"],
         "cpu_flags": [flag for flag in CPU_FLAGS if flag in flags],
-        "cores": int(gateway.run("nproc").stdout),
-        "smt": {"0": "off", "1": "on"}.get(texts["smt"], "unknown"),
-        "governor": texts["governor"] or "unknown",
-        "hypervisor": f"{texts['vendor']} {texts['product']}".strip() or "present, unnamed"
+        **{name: here[name] for name in ("cores", "smt", "governor")},
+        "hypervisor": here["maker"].replace(UNKNOWN, "present, unnamed")
         if "hypervisor" in flags
         else "none seen"
         if "flags" in cpu
         else "unknown",  # only x86 has the flag
         "steal_ratio_since_boot": steal_ratio(texts["stat"]),
-        "memory_bytes": proc.memory_of(texts["meminfo"], "MemTotal"),
-        "clock_source": texts["clock_source"] or "unknown",
+        **{name: here[name] for name in ("memory_bytes", "clock_source")},
         "kernel_crypto": crypto_drivers(texts["crypto"]) or "unknown",
         "congestion_control": congestion.default(lab.host1) or "unknown",
         "rmem_max": texts["rmem_max"] or "unknown",
         "nodes_share_cores": lab.shared_kernel,
         **({"calibration": calibration()} if lab.shared_kernel else {}),
         "links": every,
-        "machines": hardware(lab),
+        "machines": machines,
         "wan_ip_version": lab.sites[0].path_version,
         "wan_mtu": wan["mtu"],
         "wan_link_bps": "unknown" if lab.shared_kernel else link_bps(gateway, lab.sites[0].wan_interface),

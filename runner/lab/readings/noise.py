@@ -15,6 +15,7 @@ from runner.data.errors import VpnevalError
 from runner.data.remarks import Remark
 from runner.data.trials import Noise
 from runner.lab.node.proc import cpu_ticks
+from runner.lab.probes.loads import group_folders, text_of
 from runner.lab.readings.facts import read
 from runner.lab.shape.site_to_site import Lab
 
@@ -41,12 +42,12 @@ def snapshot(
 ) -> NoiseSnapshot:
     """The counters now, also of the machines of a ``lab`` that has its own. ``root`` is where proc and sys are;
     ``known``: an earlier snapshot's machines, whose control groups are not looked for again."""
-    ticks = cpu_ticks(_read(root / "proc/stat") or "")
+    ticks = cpu_ticks(text_of(f"{root}/proc/stat"))
     cores = root.glob("sys/devices/system/cpu/cpu[0-9]*/thermal_throttle")
-    counts = [_read(core / "core_throttle_count") for core in cores]
+    counts = [text_of(f"{core}/core_throttle_count") for core in cores]
     throttled = [int(count) for count in counts if count]
-    groups = _group_files(_read(root / "proc/self/cgroup") or "")
-    throttled += _quota_used_up(_read(root / path) or "" for path in groups)
+    groups = _group_files(text_of(f"{root}/proc/self/cgroup"))
+    throttled += _quota_used_up(text_of(f"{root}/{path}") for path in groups)
     return NoiseSnapshot(ticks, sum(throttled) if throttled else None, _elsewhere(lab, known) if lab else {})
 
 
@@ -104,17 +105,9 @@ def remarks(noise: Noise, loaded: bool) -> list[Remark]:
 
 
 def _group_files(groups: str) -> list[str]:
-    """The files with the counters of a process's control group and of those above it, version 2 or 1, from the text of
+    """The files with the counters of a process's control group and of those above it, below the root, from the text of
     /proc/PID/cgroup (cgroups(7))."""
-    files = []
-    for line in groups.splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        top = Path("sys/fs/cgroup") / controllers
-        own = top / path.lstrip("/")
-        files += [str(folder / "cpu.stat") for folder in [own, *own.parents] if folder.is_relative_to(top)]
-    return files
+    return [f"{folder}/cpu.stat".lstrip("/") for folder in group_folders(groups)]
 
 
 def _quota_used_up(stats: Iterable[str]) -> list[int]:
@@ -126,14 +119,7 @@ def _quota_used_up(stats: Iterable[str]) -> list[int]:
 def _clock_ratio(root: Path) -> float | None:
     ratios = []
     for folder in root.glob("sys/devices/system/cpu/cpu[0-9]*/cpufreq"):
-        current, highest = _read(folder / "scaling_cur_freq"), _read(folder / "cpuinfo_max_freq")
+        current, highest = (text_of(f"{folder}/{name}") for name in ("scaling_cur_freq", "cpuinfo_max_freq"))
         if current and highest:
             ratios.append(int(current) / int(highest))
     return round(max(ratios), 3) if ratios else None
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text()
-    except OSError:
-        return None

@@ -22,6 +22,7 @@ from runner.lab.shape.site import Site, ip_version
 HEADERS_BYTES = {4: 28, 6: 48}  # IP and ICMP
 SHORTEST_MTU = {4: 576, 6: 1280}
 RATE_S = 2.0
+MOST_S = 120.0  # of the probe beside TCP: rates that double from 1 Mbit/s on, each way, on a path of seconds
 BEGINS_WITHIN_S = 30.0 * PATIENCE
 
 
@@ -100,7 +101,7 @@ def look(
     with answering(far, address, *ports) as key:
         asking = ("python3", "-IS", f"{probes.FOLDER}/path.py", "ask", address, str(rate_s), str(max_bps))
         mtus = (mtu_bytes, SHORTEST_MTU[ip_version(address.partition(",")[0])], longest_bytes)
-        done = near.run(*asking, *map(str, mtus), *ports, check=False, timeout=60 + 2 * rate_s, input=key)
+        done = near.run(*asking, *map(str, mtus), *ports, check=False, timeout=MOST_S + 2 * rate_s, input=key)
     if done.code != 0:
         why = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.code}"]
         raise MeasurementError(

@@ -59,6 +59,7 @@ class Lab:
     kind: str = "netns"
     shared_kernel: bool = True  # do the nodes share the runner's kernel, its CPUs and its /proc?
     path: BarePath | None = None  # between two machines, where the lab has only those
+    rtt_s: float = 0.0  # of its path without load, as it was set or seen: whoever waits for packets waits for that, too
     measure_path: Callable[[], BarePath] | None = None  # the same with its rates, which takes some seconds
     # CPU seconds by kind that machines of their own spend in a second without a test; None: not measured yet
     background: Mapping[str, float] | None = None

@@ -52,6 +52,7 @@ def apply(lab: Lab, wanted: Conditions) -> None:
 
     The rate counts Ethernet frames without preamble, gap and checksum: 14 bytes more than the IP packet.
     """
+    lab.rtt_s = wanted.rtt_s
     tick = tick_s(lab.wan) if wanted.rate_bps else 0.0
     netem = wanted.impaired and not _lacks(lab.wan, *NETEM)
     if wanted.impaired and not netem:
@@ -107,6 +108,7 @@ def _put_apart(lab: Lab, wanted: Conditions) -> None:
 
 def clear(lab: Lab) -> None:
     """Take the queues of ``apply`` away again."""
+    lab.rtt_s = 0.0
     for port in ("gw1", "gw2"):
         lab.wan.run("tc", "qdisc", "del", "dev", port, "root", check=False)
     lab.wan.run("ip", "link", "set", "dev", "br0", "promisc", "off", check=False)

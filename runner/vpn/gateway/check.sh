@@ -239,7 +239,9 @@ judge() { # where has the marker been?
 within 10 answered 2> /dev/null || true
 certificates
 if [ -n "$closed$closed6" ]; then
-    if again has_nftables; then again is_closed || verdict open "" "$start"; else note "$without_nftables"; fi
+    if [ -e "$lacks" ]; then note "$without_nftables"
+    elif again has_nftables; then again is_closed || verdict open "" "$start"
+    else verdict unchecked "nft fails, which says whether the way past the tunnel is closed."; fi
 fi
 [ -z "$failed" ] || down
 other_port
@@ -252,7 +254,7 @@ if [ -n "$closed" ]; then
         note "A NAT of this gateway must leave out what is between the sites. If it has one, add before the NAT's rule:" \
             "iptables -t nat -I POSTROUTING -s $lan -d $closed -j ACCEPT"
     route_of_hosts
-    if again has_nftables; then as_a_host; else note "Not tried: packets as from a host. Try one: ping $far"; fi
+    if [ -e "$lacks" ]; then note "Not tried: packets as from a host. Try one: ping $far"; else as_a_host; fi
     for network in $there6; do is_tunnel "$(leads_to "$network")" || verdict ipv6 "$network" "ip -6 route get $network"; done
     networks=$(ip -6 -o route show dev "$port" proto kernel | grep -oE '^[23][0-9a-f][0-9a-f:]+/[0-9]+' | tr '\n' ' ') || true
     if [ -n "$networks" ] && [ -z "$lans6" ] && [ "$(cat /proc/sys/net/ipv6/conf/all/forwarding)" != 0 ]; then

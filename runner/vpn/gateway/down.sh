@@ -25,7 +25,7 @@ while read -r file; do
     rm -f "$file"
     if [ -e "$file.before-vpneval" ]; then mv "$file.before-vpneval" "$file"; fi
 done < "$kept/$name"
-rm -f "$kept/$name" "/run/vpneval-$name.pending"
+rm -f "$kept/$name" "/run/vpneval-$name.pending" "$lacks"
 sort -ru "$kept/made" | xargs rmdir 2> /dev/null || true
 gone=$(reopen <<< "$mine") # what another tunnel closes as well, stays closed
 if [ ! -d /etc/vpneval ]; then # the last tunnel gives back what all of them share

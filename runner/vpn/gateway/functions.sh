@@ -5,6 +5,7 @@ set -euf
 home=$(dirname "${BASH_SOURCE[0]}")
 name=${home##*/} closing=vpneval_closed_${home##*/} clamping=vpneval_tunnel_${home##*/}
 kept=/var/lib/vpneval # what down.sh needs
+lacks=/run/vpneval-$name.lacks-nftables # is there where the closing has found that the kernel has none
 . "$home/gateway.sh"
 daemons=
 
@@ -75,7 +76,9 @@ is_closed() {
 hold() { # what the unit runs: the way past the tunnel is closed for as long as this nft is there
     local flags
     refuse
+    rm -f "$lacks"
     if [ -z "$closed" ] || ! has_nftables; then
+        if [ -n "$closed" ]; then : > "$lacks"; fi
         while sleep 1; do
             refuse
             if [ -n "$closed" ] && has_nftables; then exit; fi # the unit starts this anew

@@ -343,7 +343,6 @@ def test_rounds_and_slices_that_are_none(capsys: CapSys, given: tuple[str, ...],
         ("search=binary", "smallest", 3, 10, 3.0),
         ("search=scan", "quick", 4, 10, 4.0),
         ("search=bayes", "quick", 4, 1, 4.0),
-        ("search=mlrsearch", "thesis", 4, 30, 4.0),
         ("search=rfc2544", "thesis", 4, 1, 60.0),
         ("", "quick", None, 1, 0.3),
         ("", "quick", 5, 1, 0.3),  # of the generator, whose trials are as long as the profile says

@@ -117,11 +117,11 @@ def test_a_machine_that_breaks_once_goes_on(tmp_path: Path) -> None:
 
 def test_a_worker_that_goes(tmp_path: Path) -> None:
     def go(workers: PaperWorkers) -> None:
-        workers.machines.pop("tcp://m2")
-        workers._waiting.clear()
+        del workers.machines["tcp://m2"]
 
     workers = PaperWorkers(farm("m1", "m2", "m3"), {5: go})
-    stopped, said, _ = spread(tmp_path / "run", workers, 6, timeout_s=0.1)
+    workers.machines["tcp://m2"].silent = True
+    stopped, said, _ = spread(tmp_path / "run", workers, 6)
     assert stopped == ""
     whole(tmp_path / "run", 6)
     assert any("on m2: its worker died or did not answer" in text for text in said)
@@ -248,6 +248,18 @@ def test_a_machine_that_comes_back_before_its_old_worker_is_forgotten(tmp_path: 
     whole(tmp_path / "run", 12)
     assert any(text.startswith("tcp://m1-new gets no blocks") for text in said)
     assert workers.machines["tcp://m1-new"].measured
+
+
+def test_a_machine_that_is_left_out_is_named_once_though_it_has_two_workers(tmp_path: Path) -> None:
+    workers = PaperWorkers(farm("m1", "m2") | {"tcp://m1-new": Fake("m1")})
+    for address in ("tcp://m1", "tcp://m1-new"):
+        workers.machines[address].says = lambda block: "the lab is broken"
+    noted: dict[str, str] = {}
+    assert spread(tmp_path / "run", workers, 6, note=noted.__setitem__)[0] == ""
+    whole(tmp_path / "run", 6)
+    assert {name: why for name, why in noted.items() if why} == {
+        "m1": "broke 2 times, the last time: the lab is broken"
+    }
 
 
 def test_a_second_worker_is_asked_again_after_a_restart_of_the_scheduler(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 from runner.data.store import load_run
 from runner.farm import block
 from runner.farm.block import BlockError, pack, unpack
-from runner.farm.coordinator import JobResult
 from tests.bench.made_up_farm import MACHINE, Fake, PaperWorkers, block_of, packed, run_of
 from tests.unit.farm.test_farm import farm, impatient, spread, whole
 
@@ -36,17 +35,9 @@ INTRODUCTIONS: list[Any] = [
 ]
 
 
-class Introduced(PaperWorkers):
+def introduced(says: Any) -> PaperWorkers:
     """m2 introduces itself with this; m1 is a good machine."""
-
-    says: Any = None
-
-    def start(self, address: str, work: Callable[..., Any], *args: Any, lab: bool) -> object:
-        job = super().start(address, work, *args, lab=lab)
-        if not lab and address.endswith("m2"):
-            at = next(at for at, (number, _) in enumerate(self._waiting) if number == job)
-            self._waiting[at] = (int(str(job)), JobResult(job, result=self.says))
-        return job
+    return PaperWorkers(farm("m1") | {"tcp://m2": Fake("m2", introduces=lambda *_: says)})
 
 
 def inside(folder: Path) -> None:
@@ -56,9 +47,7 @@ def inside(folder: Path) -> None:
 
 @pytest.mark.parametrize("number", range(len(INTRODUCTIONS)))
 def test_a_machine_with_a_strange_introduction_is_left_out(number: int, tmp_path: Path) -> None:
-    workers = Introduced(farm("m1", "m2"))
-    workers.says = INTRODUCTIONS[number]
-    stopped, said, made = spread(tmp_path / "run", workers, 3)
+    stopped, said, made = spread(tmp_path / "run", introduced(INTRODUCTIONS[number]), 3)
     assert stopped == ""
     whole(tmp_path / "run", 3)
     inside(tmp_path)
@@ -67,9 +56,7 @@ def test_a_machine_with_a_strange_introduction_is_left_out(number: int, tmp_path
 
 
 def test_a_good_introduction_is_taken(tmp_path: Path) -> None:
-    workers = Introduced(farm("m1", "m2"))
-    workers.says = GOOD
-    _, _, made = spread(tmp_path / "run", workers, 3)
+    _, _, made = spread(tmp_path / "run", introduced(GOOD), 3)
     assert not made.left_out
     assert set(load_run(tmp_path / "run")[0].machines) == {"m1", "m2"}
 

@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from runner.data.store import open_store
 from runner.farm import block, coordinator
-from runner.farm.coordinator import Coordinator, JobResult
+from runner.farm.coordinator import Coordinator
 from runner.lab.software import image
 from tests.bench.made_up_farm import Fake, PaperWorkers
 from tests.unit.farm.test_farm import keeper_of, whole
@@ -47,21 +46,6 @@ def mmdebstrap(monkeypatch: pytest.MonkeyPatch, code: int = 0) -> list[str]:
     return asked
 
 
-class Joining(PaperWorkers):
-    """Workers that really say what they are."""
-
-    def start(self, address: str, work: Callable[..., Any], *args: Any, lab: bool) -> object:
-        job = super().start(address, work, *args, lab=lab)
-        if not lab:
-            self.cancel(job)
-            try:
-                said = {**work(*args), "name": self.machines[address].name}
-                self._waiting.append((self._jobs, JobResult(job, result=said)))
-            except Exception as error:
-                self._waiting.append((self._jobs, JobResult(job, error=str(error))))
-        return job
-
-
 def spread(folder: Path, joined: dict[str, Any]) -> tuple[str, list[str]]:
     """A run of two blocks on one machine: why it ended before, and what was said. What it has goes into ``joined``."""
     said: list[str] = []
@@ -72,7 +56,8 @@ def spread(folder: Path, joined: dict[str, Any]) -> tuple[str, list[str]]:
             joined.update(images, image=machine.image)
             return keeper.join(name, machine)
 
-        workers = Joining({"tcp://m1": Fake("m1")})
+        really = Fake("m1", introduces=lambda work, *args: {**work(*args), "name": "m1"})
+        workers = PaperWorkers({"tcp://m1": really})
         made = Coordinator(
             workers, "key", ["trixie"], {}, [1, 2], 60.0, admit, keeper.keep, said.append, patience_s=1.0
         )

@@ -3,6 +3,7 @@ nobody can tell what separate gateways would carry."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,9 +11,9 @@ from typing import Any, cast
 import pytest
 
 from runner.instruments.instrument import at_once
+from runner.instruments.tools.generator import Load
 from runner.instruments.tools.limits import Limits, Piece
 from runner.instruments.traffic import clients, download, duplex, packets
-from runner.instruments.traffic.duplex import Both
 from runner.instruments.traffic.packets import Counted
 from runner.lab.shape.site_to_site import SITES, Lab
 from runner.search.settings import UdpSearch
@@ -33,12 +34,21 @@ def bench() -> Bench:
     return cast(Bench, SimpleNamespace(get_shared=made.get_shared, lab=made.lab, address="10.2.0.2"))
 
 
-def test_a_packet_rate_says_how_much_came_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stream(lab: Lab, address: str, size: int, per_s: float, seconds: float, *_: Any, **__: Any) -> Counted:
-        sent, came = round(per_s * seconds), round(min(per_s, MOST_PER_S) * seconds)
-        return Counted(sent, seconds, came, came, came, 0, 0, 1.0, **BURSTS)
+def played(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tunnel that forwards MOST_PER_S of the packets of all ways together."""
 
-    monkeypatch.setattr(packets, "stream", stream)
+    def stream(lab: Lab, load: Load, ways: Sequence[object], *_: object) -> Counted:
+        per_s = load.per_s * len(ways)
+        sent, came = round(per_s * load.seconds), round(min(per_s, MOST_PER_S) * load.seconds)
+        return Counted(sent, load.seconds, came, came, came, 0, 0, cpu_s=1.0, **BURSTS)
+
+    for module in (packets, duplex):
+        monkeypatch.setattr(module, "stream", stream)
+        monkeypatch.setattr(module, "generator", lambda bench, **more: None)
+
+
+def test_a_packet_rate_says_how_much_came_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    played(monkeypatch)
     found = at_once(packets.packets(bench(), BYTES, False, SEARCH, 8.0 * BYTES * MOST_PER_S))
     (load,) = found.loads
     assert found.measurements[0].value == pytest.approx(MOST_PER_S, rel=0.1)
@@ -47,11 +57,7 @@ def test_a_packet_rate_says_how_much_came_through(monkeypatch: pytest.MonkeyPatc
 
 
 def test_both_ways_say_how_much_came_through_in_both(monkeypatch: pytest.MonkeyPatch) -> None:
-    def both_ways(bench: Bench, size: int, per_s: float, seconds: float, burst: int) -> Both:
-        sent, came = round(2 * per_s * seconds), round(min(2 * per_s, MOST_PER_S) * seconds)
-        return Both(sent, seconds, came, came, came, 0, **BURSTS)
-
-    monkeypatch.setattr(duplex, "both_ways", both_ways)
+    played(monkeypatch)
     found = at_once(duplex.duplex(bench(), BYTES, SEARCH, None))
     (load,) = found.loads
     assert found.measurements[0].value == pytest.approx(MOST_PER_S, rel=0.1)

@@ -18,11 +18,11 @@ from runner.catalogue import instruments, load_vpn
 from runner.data.trials import Evidence, Proof
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, Whole
-from runner.instruments.tools import beside, generator, limits, visits
+from runner.instruments.tools import between, generator, limits, visits
 from runner.instruments.tools.beside import Delays, StampedSender
 from runner.instruments.tools.cost import Spent
 from runner.instruments.tools.generator import Arrived, Generator, Load
-from runner.instruments.traffic import duplex, packets, soak, tcp, udp, udp_sockets
+from runner.instruments.traffic import packets, soak, tcp, udp, udp_sockets
 from runner.lab.node import Completed
 from runner.lab.readings.wire import Outer
 from runner.tunnel.bring_up import Bench, Tunnel
@@ -81,7 +81,7 @@ def open_(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         finally:
             found[name] -= 1
 
-    for module in (visits, generator, beside, udp_sockets):
+    for module in (visits, between):
         monkeypatch.setattr(module, "probe", probe)
     monkeypatch.setattr(visits, "ask_probe", answer)
     for name, value in {
@@ -105,8 +105,7 @@ def open_(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     monkeypatch.setattr(generator.Generator, "stamps", lambda *_: [])
     monkeypatch.setattr(packets, "outer", lambda *_: Outer(0, 0))
     monkeypatch.setattr(packets, "cpu_spent", lambda lab: 1.0)
-    monkeypatch.setattr(duplex, "_outer_packets", lambda lab: 0)
-    for module in (packets, duplex, udp):
+    for module in (packets, udp):
         monkeypatch.setattr(module, "fragments_created", lambda lab: 0)
     monkeypatch.setattr(soak, "bare_gateways", lambda bench: nullcontext({}))
     monkeypatch.setattr(soak, "iperf3", lambda *_: report("tcp"))

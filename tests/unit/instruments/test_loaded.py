@@ -8,11 +8,12 @@ import pytest
 from runner.data.errors import CannotRunHere, MeasurementError
 from runner.instruments.result import Measured
 from runner.instruments.tools.iperf import check_version, version_of
+from runner.instruments.tools.searched import found_rate
 from runner.instruments.traffic.clients import read_clients
 from runner.instruments.traffic.download import make_file, read_curl
 from runner.instruments.traffic.idle import percentiles
 from runner.instruments.traffic.loaded import read_irtt
-from runner.instruments.traffic.udp import found_rate, goodput
+from runner.instruments.traffic.udp import goodput
 from runner.lab.shape.site_to_site import Lab
 from runner.search import SearchResult, SearchTrial
 from runner.search.model import Flag

@@ -1,7 +1,6 @@
 """Packet rate: what is made of the sink's counts, and what may be asked for."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +12,8 @@ from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, play
 from runner.instruments.tools.arrivals import arrived_by, by_then, check_counts, variations_ms, whole_packets
 from runner.instruments.tools.generator import BURST, Load, imix
-from runner.instruments.traffic.duplex import Both, bursts_detail
+from runner.instruments.tools.limits import Limits
+from runner.instruments.traffic.duplex import bursts_detail
 from runner.instruments.traffic.packets import Counted, best_passing, stream_detail
 from tests.unit.helpers import PaperLab
 
@@ -104,7 +104,7 @@ def test_sent_is_received_late_and_lost() -> None:
 
 def test_each_packet_rate_says_what_left_back_to_back() -> None:
     """What was asked for, and what left where the rate left no time for pauses."""
-    both = [Both(9, 1.0, 9, 9, 9, 0, burst=burst, longest_burst=round(2 * burst)) for burst in (17.0, 30.04, 45.0)]
+    both = [counted(9, 9, burst=burst, longest_burst=round(2 * burst)) for burst in (17.0, 30.04, 45.0)]
     for burst in (BURST, 44):
         one, two = stream_detail(counted(9, 9), burst), bursts_detail(both, burst)
         for detail, sent, longest in ((one, 20.0, 90), (two, 30.0, 90)):
@@ -129,9 +129,9 @@ def test_how_many_leave_back_to_back_can_be_asked_for(measure: str, monkeypatch:
     monkeypatch.setattr("runner.instruments.traffic.packets.may_fragment", lambda *asked: False)
     for module in ("packets", "duplex"):
         monkeypatch.setattr(f"runner.instruments.traffic.{module}.generator", lambda bench, **more: Paper())
-        monkeypatch.setattr(f"runner.instruments.traffic.{module}.outer", lambda *asked: SimpleNamespace(packets=0))
-        monkeypatch.setattr(f"runner.instruments.traffic.{module}.fragments_created", lambda lab: 0)
-        monkeypatch.setattr(f"runner.instruments.traffic.{module}.Limits", Unwatched)
+    for name, value in {"outer": None, "fragments_created": 0, "cpu_spent": 0.0}.items():
+        monkeypatch.setattr(f"runner.instruments.traffic.packets.{name}", lambda *_, value=value: value)
+    monkeypatch.setattr(Limits, "watch", lambda *_: nullcontext())
     bench: Any = SimpleNamespace(lab=PaperLab({}), address="10.2.0.2")
     with pytest.raises(Unplayed):
         play(instrument.measure(bench, Asked(load_vpn("openvpn"), params, PROFILES["quick"], 1)), print)
@@ -140,14 +140,6 @@ def test_how_many_leave_back_to_back_can_be_asked_for(measure: str, monkeypatch:
 
 class Unplayed(Exception):
     """Nothing is sent on paper."""
-
-
-class Unwatched:
-    """No machine is watched on paper."""
-
-    @contextmanager
-    def watch(self, bench: object, rate_bps: float) -> Iterator[None]:
-        yield
 
 
 # --- what may be asked for -------------------------------------------------------------------------------------

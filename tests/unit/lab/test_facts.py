@@ -47,11 +47,11 @@ def test_steal_since_boot() -> None:
 
 
 def test_files_that_are_not_there_are_empty() -> None:
-    node = Answers({"head -v -c": "==> /proc/meminfo <==\nMemTotal: 5 kB\n\n==> /proc/crypto <==\nname : x\n"})
+    node = Answers({"head -v -c": "==> /proc/stat <==\ncpu  5 0\n\n==> /proc/crypto <==\nname : x\n"})
     found = read(node, FILES)
-    assert found["meminfo"] == "MemTotal: 5 kB\n\n"
+    assert found["stat"] == "cpu  5 0\n\n"
     assert found["crypto"] == "name : x\n"
-    assert found["governor"] == found["cpuinfo"] == ""
+    assert found["rmem_max"] == found["cpuinfo"] == ""
 
 
 def test_openssl_is_asked_once_for_what_is_needed() -> None:

@@ -595,7 +595,7 @@ def test_the_searches_rates_can_be_set_and_then_the_path_does_not_change_them(tm
 
 def test_a_rate_that_was_not_measured_is_said() -> None:
     asked, said = asked_on_a_path(())
-    assert said.startswith("The rate of the bare path was not measured, because no TCP port of gw2 comes through.")
+    assert said.startswith("The rate of the bare path was not measured, because no port of gw2 comes through.")
     assert asked.profile == PROFILES["site"]
 
 

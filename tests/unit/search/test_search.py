@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any, get_args
 
 import numpy as np
 import pytest
 
-from runner.data.errors import CannotRunHere, MeasurementError, UsageError
+from runner.data.errors import MeasurementError, UsageError
 from runner.search import TAKES, Engine, Loss, Measure, SearchResult, find_throughput
 from runner.search.settings import UdpSearch
 from tests.bench.devices import Device, population
@@ -42,24 +41,6 @@ def test_every_engine_finds_a_quiet_device(engine: Engine) -> None:
     assert result.confirmed_rate_bps is not None
     assert result.confirmed_rate_bps <= dut.true_throughput() * 1.01
     assert not result.flags
-
-
-def test_mlrsearch_agrees_where_it_is_installed() -> None:
-    pytest.importorskip("MLRsearch")
-    dut = device(noise=0.002)
-    result = find_throughput(dut, engine="mlrsearch", max_rate_bps=1e9, trial_duration_s=1.0)
-    assert result.rate_bps == pytest.approx(dut.true_throughput(), rel=0.02)
-    assert "no_throughput" in find_throughput(sharp(1e5), engine="mlrsearch").flags
-    assert "generator_limited" in find_throughput(sharp(1e12), engine="mlrsearch").flags
-
-
-def test_mlrsearch_names_its_package_when_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> None:
-        raise ImportError(name)
-
-    monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(CannotRunHere, match="pip install MLRsearch"):
-        find_throughput(PLAIN, engine="mlrsearch")
 
 
 @pytest.mark.parametrize("engine", ["bayes", "binary", "rfc2544"])
@@ -171,8 +152,6 @@ def test_an_argument_changes_the_search_or_is_refused(engine: Engine, argument: 
         # the scan begins below 1 Gbit/s, so that it ends soon
         return find_throughput(device(), engine=engine, min_rate_bps=200e6, max_rate_bps=1e9, **arguments)
 
-    if engine == "mlrsearch":
-        pytest.importorskip("MLRsearch")
     if argument in TAKES[engine]:
         assert search(**{argument: UNUSUAL[argument]}).trials != search().trials
     else:
@@ -182,8 +161,6 @@ def test_an_argument_changes_the_search_or_is_refused(engine: Engine, argument: 
 
 @pytest.mark.parametrize("engine", get_args(Engine))
 def test_one_way_to_ask_serves_every_engine(engine: Engine) -> None:
-    if engine == "mlrsearch":
-        pytest.importorskip("MLRsearch")
     dut = device(noise=0.002)
     asked = UdpSearch(engine=engine, max_rate_bps=1e9)
     assert asked.find(dut, 250e6, 0.0).rate_bps == pytest.approx(dut.true_throughput(), rel=0.02)

@@ -1,4 +1,4 @@
-"""Single steps of the engines that others made: when a verdict is given early, and what MLRsearch is not believed."""
+"""Single steps of the engines that others made, and how a run asks for them."""
 
 from __future__ import annotations
 
@@ -33,18 +33,6 @@ def test_a_verdict_needs_no_more_trials_than_decide_it() -> None:
     assert verdict.mean_loss_ratio == pytest.approx(0.005)
 
 
-def test_mlrsearch_is_not_believed_where_the_generator_fell_short_of_the_rate_that_it_found() -> None:
-    """Nothing is lost up to 500 Mbit/s, of which the generator offered 300."""
-    pytest.importorskip("MLRsearch")
-    found = find_throughput(
-        lambda rate_bps, _: Loss(1e6, 1e6 if rate_bps < 500e6 else 0.5e6, min(rate_bps, 300e6)),
-        engine="mlrsearch",
-        max_rate_bps=1e9,
-        trial_duration_s=1.0,
-    )
-    assert (found.rate_bps, *found.flags) == (None, "generator_limited")
-
-
 @pytest.mark.parametrize(
     ("settings", "first", "warm_budget_s", "seconds"),
     [
@@ -67,7 +55,7 @@ def test_how_long_a_search_will_take(
 
 
 def test_an_argument_without_effect_names_the_engines_that_take_it() -> None:
-    with pytest.raises(UsageError, match=r"choose one of these engines: bayes, mlrsearch, rounds$"):
+    with pytest.raises(UsageError, match=r"choose one of these engines: bayes, rounds$"):
         find_throughput(lambda rate_bps, _: Loss(1, 1), engine="scan", trial_duration_s=1.0)
 
 

@@ -13,7 +13,6 @@ SETTINGS: dict[Engine, dict[str, Any]] = {
     "rfc2544": {"relative_width": 0.02},
     "scan": {"confirm": (3, 1.0)},
     "bayes": {"confirm": (3, 1.0), "relative_width": 0.02},
-    "mlrsearch": {"relative_width": 0.02, "trial_duration_s": 1.0},
     "rounds": {"relative_width": 0.02, "trial_duration_s": 0.3},
 }
 SHORT_RATIOS = (0.0, 1e-5, 1e-4, 1e-3, 0.01, 0.04)
@@ -35,8 +34,6 @@ def stalling(capacity_bps: float, short_ratio: float, stalled: set[int], loss_ra
 
 
 def search(engine: Engine, device: Measure) -> SearchResult:
-    if engine == "mlrsearch":
-        pytest.importorskip("MLRsearch")
     return find_throughput(device, engine=engine, max_rate_bps=10e9, **SETTINGS[engine])
 
 

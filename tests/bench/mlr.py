@@ -1,27 +1,42 @@
-"""The FD.io project's MLRsearch (draft-ietf-bmwg-mlrsearch; PyPI: MLRsearch), as an optional engine."""
+"""The FD.io project's MLRsearch (draft-ietf-bmwg-mlrsearch; PyPI: MLRsearch), to compare the engines with."""
 
 from __future__ import annotations
 
-import importlib
 import statistics
 from typing import Any
 
-from runner.data.errors import CannotRunHere, MeasurementError
-from runner.data.extras import pip_install
+import MLRsearch as library
+
+from runner.data.errors import MeasurementError
 from runner.data.numbers import same
-from runner.search.model import Account, BudgetSpent, Flag, Goal, SearchResult
+from runner.search.model import Account, BudgetSpent, Flag, Goal, Measure, SearchResult
+from runner.search.settings import LOSS_RATIO, LOWEST_BPS, UdpSearch
 
 POOL = 10  # trials whose mean counts as one: MLRsearch judges the median trial, the thesis the mean
 VERDICTS = 3  # pooled trials whose median decides a rate
 UNLIMITED_S = 1e9  # the account keeps the budget
 
 
-def mlrsearch(account: Account, goal: Goal) -> SearchResult:
-    """MLRsearch with pools of ten trials of half the usual duration as its measurement.
+class MlrSearch(UdpSearch):
+    """MLRsearch, asked for as the engines are."""
 
-    ``interval_bps`` are its relevant bounds and hold no probability. CannotRunHere without the package.
+    def find(
+        self, offer: Measure, first_bps: float | None, overhead_s: float, min_rate_bps: float = LOWEST_BPS
+    ) -> SearchResult:
+        goal = Goal(LOSS_RATIO, min_rate_bps, self.max_rate_bps, self.relative_width, self.trial_duration_s, None, None)
+        return mlrsearch(Account(offer, overhead_s, self.budget_s), goal)
+
+
+def find_by_mlrsearch(measure: Measure, *, overhead_s: float = 0.0, **asked: Any) -> SearchResult:
+    """The rate that it finds; ``asked``: the fields of UdpSearch."""
+    return MlrSearch(**asked).find(measure, None, overhead_s)
+
+
+def mlrsearch(account: Account, goal: Goal) -> SearchResult:
+    """MLRsearch with pools of ten trials as its measurement.
+
+    ``interval_bps`` are its relevant bounds and hold no probability.
     """
-    library = load()
     config = library.Config()
     config.max_load, config.min_load = goal.max_rate_bps, goal.min_rate_bps
     config.search_duration_max, config.warmup_duration = UNLIMITED_S, 0.0
@@ -38,7 +53,7 @@ def mlrsearch(account: Account, goal: Goal) -> SearchResult:
     ]
     flag: Flag
     try:
-        results = library.MultipleLossRatioSearch(config).search(_measurer(library, account), lambda _: None)
+        results = library.MultipleLossRatioSearch(config).search(_measurer(account), lambda _: None)
     except BudgetSpent:
         return account.result(None, flags=frozenset({"unconfirmed"}))
     except RuntimeError as error:  # it raises this where even the lowest load fails
@@ -64,15 +79,7 @@ def _kept_ratio(account: Account, load_bps: float) -> float:
     return statistics.median(kept or [1.0])
 
 
-def load() -> Any:
-    """The library, or CannotRunHere with the package's name."""
-    try:
-        return importlib.import_module("MLRsearch")
-    except ImportError as error:
-        raise CannotRunHere(f"the mlrsearch engine needs the package MLRsearch: {pip_install('MLRsearch')}") from error
-
-
-def _measurer(library: Any, account: Account) -> Any:
+def _measurer(account: Account) -> Any:
     class MeanOfPool(library.AbstractMeasurer):  # type: ignore[misc]  # the library is loaded on demand
         """Offers one load in ``POOL`` trials and reports their mean loss ratio."""
 
