@@ -82,7 +82,7 @@ def complete(name: str) -> Callable[[str], list[str]] | None:
     return completions if name in COMPLETIONS else None
 
 
-def typed(name: str, group: type = RunOptions) -> Any:
+def typer_option(name: str, group: type = RunOptions) -> Any:
     """The option of a group for a command that takes it alone."""
     known = options_of(group)[name]
     return typer.Option(
@@ -93,17 +93,17 @@ def typed(name: str, group: type = RunOptions) -> Any:
     )
 
 
-Levels = Annotated[list[str] | None, typed("levels")]
-QuestionName = Annotated[str, typed("question")]
-LabSpec = Annotated[str, typed("lab")]
-ImageName = Annotated[str, typed("image")]
-MaxRate = Annotated[str, typed("max_rate")]
-OutDir = Annotated[Path | None, typed("out")]
-Deadline = Annotated[str, typed("deadline_s")]
-Weights = Annotated[str, typed("weights")]
-Full = Annotated[bool, typed("full", Shown)]
-Quiet = Annotated[bool, typed("quiet", Shown)]
-Json = Annotated[bool, typed("as_json", Shown)]
+Levels = Annotated[list[str] | None, typer_option("levels")]
+QuestionName = Annotated[str, typer_option("question")]
+LabSpec = Annotated[str, typer_option("lab")]
+ImageName = Annotated[str, typer_option("image")]
+MaxRate = Annotated[str, typer_option("max_rate")]
+OutDir = Annotated[Path | None, typer_option("out")]
+Deadline = Annotated[str, typer_option("deadline_s")]
+Weights = Annotated[str, typer_option("weights")]
+Full = Annotated[bool, typer_option("full", Shown)]
+Quiet = Annotated[bool, typer_option("quiet", Shown)]
+Json = Annotated[bool, typer_option("as_json", Shown)]
 Experiments = Annotated[
     list[str],
     typer.Argument(
@@ -149,7 +149,7 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
                 field,
                 own.KEYWORD_ONLY,
                 default=getattr(group, field),
-                annotation=Annotated[known.type, typed(field, group)],
+                annotation=Annotated[known.type, typer_option(field, group)],
             )
             for field, known in taken.items()
         ]
