@@ -52,41 +52,17 @@ class Shown:
             tell(text)
 
 
-def complete(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """What completes a value that is a name of these, or several with commas between them."""
+def catalogue() -> Any:
+    """The catalogue, loaded where a shell asks for names."""
+    from runner import catalogue
 
-    def completions(incomplete: str) -> list[str]:
-        before, comma, begun = incomplete.rpartition(",")
-        return [f"{before}{comma}{name}" for name in names() if name.startswith(begun)]
-
-    return completions
+    return catalogue
 
 
-def vpn_names() -> list[str]:
-    """The VPNs, loaded where a shell asks for them."""
-    from runner.catalogue import vpn_names
-
-    return vpn_names()
-
-
-def experiment_names() -> list[str]:
-    """The experiments, and the names that stand for several."""
-    from runner.catalogue import GROUPS, experiment_names
-
-    return [*experiment_names(), *GROUPS]
-
-
-def factor_levels() -> list[str]:
-    """What ``--set`` takes: each named level of each factor."""
-    from runner.catalogue import factors
-
-    return [f"{factor}={level}" for factor, levels in factors().items() for level in levels.named]
-
-
-complete_vpns = complete(vpn_names)
 COMPLETIONS: Mapping[str, Callable[[], Iterable[str]]] = {
-    "vpns": vpn_names,
-    "levels": factor_levels,
+    "experiments": lambda: [*catalogue().experiment_names(), *catalogue().GROUPS],
+    "vpns": lambda: catalogue().vpn_names(),
+    "levels": lambda: [f"{name}={level}" for name, levels in catalogue().factors().items() for level in levels.named],
     "profile": lambda: PROFILE_NAMES.split(", "),
     "image": image_names,
     "kernel": kernel_names,
@@ -95,34 +71,45 @@ COMPLETIONS: Mapping[str, Callable[[], Iterable[str]]] = {
 }
 
 
-def typed(name: str, group: type = RunOptions) -> Any:
+def complete(name: str) -> Callable[[str], list[str]] | None:
+    """What completes a value of this option: a name, or several with commas between them. None where nothing is
+    known."""
+
+    def completions(incomplete: str) -> list[str]:
+        before, comma, begun = incomplete.rpartition(",")
+        return [f"{before}{comma}{known}" for known in COMPLETIONS[name]() if known.startswith(begun)]
+
+    return completions if name in COMPLETIONS else None
+
+
+def typer_option(name: str, group: type = RunOptions) -> Any:
     """The option of a group for a command that takes it alone."""
     known = options_of(group)[name]
     return typer.Option(
         known.flag,
         metavar=known.metavar or None,
         help=known.help.format(**NAMES),
-        autocompletion=complete(COMPLETIONS[name]) if name in COMPLETIONS else None,
+        autocompletion=complete(name),
     )
 
 
-Levels = Annotated[list[str] | None, typed("levels")]
-QuestionName = Annotated[str, typed("question")]
-LabSpec = Annotated[str, typed("lab")]
-ImageName = Annotated[str, typed("image")]
-MaxRate = Annotated[str, typed("max_rate")]
-OutDir = Annotated[Path | None, typed("out")]
-Deadline = Annotated[str, typed("deadline_s")]
-Weights = Annotated[str, typed("weights")]
-Full = Annotated[bool, typed("full", Shown)]
-Quiet = Annotated[bool, typed("quiet", Shown)]
-Json = Annotated[bool, typed("as_json", Shown)]
+Levels = Annotated[list[str] | None, typer_option("levels")]
+QuestionName = Annotated[str, typer_option("question")]
+LabSpec = Annotated[str, typer_option("lab")]
+ImageName = Annotated[str, typer_option("image")]
+MaxRate = Annotated[str, typer_option("max_rate")]
+OutDir = Annotated[Path | None, typer_option("out")]
+Deadline = Annotated[str, typer_option("deadline_s")]
+Weights = Annotated[str, typer_option("weights")]
+Full = Annotated[bool, typer_option("full", Shown)]
+Quiet = Annotated[bool, typer_option("quiet", Shown)]
+Json = Annotated[bool, typer_option("as_json", Shown)]
 Experiments = Annotated[
     list[str],
     typer.Argument(
         metavar="EXPERIMENT",
         help="names from `vpneval list experiments`, or a file of your own: ./mine.py",
-        autocompletion=complete(experiment_names),
+        autocompletion=complete("experiments"),
     ),
 ]
 TunnelLevels = Annotated[
@@ -131,7 +118,7 @@ TunnelLevels = Annotated[
         "--set",
         metavar="FACTOR=LEVEL,…",
         help="levels of the tunnel; `vpneval list factors` names them",
-        autocompletion=complete(factor_levels),
+        autocompletion=complete("levels"),
     ),
 ]
 UplinkName = Annotated[
@@ -152,7 +139,7 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     groups = dict[str, tuple[type, set[str]]]()
     for name, own in inspect.signature(command, eval_str=True).parameters.items():
         group, *without = get_args(own.annotation) or [own.annotation]
-        if not is_dataclass(group):
+        if not (isinstance(group, type) and is_dataclass(group)):
             parameters.append(own.replace(kind=own.KEYWORD_ONLY))
             continue
         taken = {field: known for field, known in options_of(group).items() if field not in without}
@@ -162,7 +149,7 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
                 field,
                 own.KEYWORD_ONLY,
                 default=getattr(group, field),
-                annotation=Annotated[known.type, typed(field, group)],
+                annotation=Annotated[known.type, typer_option(field, group)],
             )
             for field, known in taken.items()
         ]

@@ -24,10 +24,9 @@ def by_the_command(line: str) -> AskedRun:
     """What ``vpneval run`` with these words asks for, read as the command reads them."""
     group: Any = get_command(app)
     with group.commands["run"].make_context("run", shlex.split(line)) as context:
-        given, needs = (
-            group(**{name: context.params[name] for name in options_of(group)}) for group in (RunOptions, NeedsOptions)
-        )
-        return asked_for(context.params["experiments"], given, needs)
+        options = RunOptions(**{name: context.params[name] for name in options_of(RunOptions)})
+        needs = NeedsOptions(**{name: context.params[name] for name in options_of(NeedsOptions)})
+        return asked_for(context.params["experiments"], options, needs)
 
 
 def made_up(profile: Profile, repetitions: int = 1, first: int = 1, **asked: Any) -> Request:

@@ -35,7 +35,7 @@ def doctor(
             "--vpn",
             metavar="A,B",
             help="ask only these VPNs; a file of your own: ./mine.py. Default: all VPNs",
-            autocompletion=options.complete_vpns,
+            autocompletion=options.complete("vpns"),
         ),
     ] = None,
     max_rate: options.MaxRate = "",

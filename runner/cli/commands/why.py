@@ -17,11 +17,11 @@ def why(
     *,
     a: Annotated[
         str,
-        typer.Argument(metavar="VPN", help="the VPN that is compared", autocompletion=options.complete_vpns),
+        typer.Argument(metavar="VPN", help="the VPN that is compared", autocompletion=options.complete("vpns")),
     ],
     b: Annotated[
         str,
-        typer.Argument(metavar="VPN", help="the VPN that it is compared with", autocompletion=options.complete_vpns),
+        typer.Argument(metavar="VPN", help="the VPN that it is compared with", autocompletion=options.complete("vpns")),
     ],
     folder: Annotated[
         Path | None, typer.Argument(metavar="[DIR]", help="the run folder; default: the latest in results/")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from runner.catalogue import load_vpn
-from runner.cli import ending, several
+from runner.cli import options, several
 from runner.cli.main import main
 from runner.cli.options import Shown
 from runner.cli.several import run_with_rest, told_again
@@ -104,7 +104,7 @@ def test_both_verdicts_and_both_pages_are_the_end(asked: Request, monkeypatch: p
     monkeypatch.setattr(several, "measure_and_report", measured)
     monkeypatch.setattr(kernels.Uml, "prepare", lambda self, say: None)
     said: list[str] = []
-    monkeypatch.setattr(ending, "tell", said.append)
+    monkeypatch.setattr(options, "tell", said.append)
     assert run_with_rest(kernels.Uml(), asked, Shown(strict=True)) == 0
     assert [(one.kernel, one.weights) for one in given] == [
         ("host", "tcp_throughput=1"),

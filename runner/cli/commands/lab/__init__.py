@@ -20,7 +20,7 @@ def lab_shell(
             "--vpn",
             metavar="NAME",
             help="bring this VPN up first; a file of your own: ./mine.py",
-            autocompletion=options.complete_vpns,
+            autocompletion=options.complete("vpns"),
         ),
     ] = "none",
     levels: options.TunnelLevels = None,

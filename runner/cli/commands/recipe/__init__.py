@@ -21,7 +21,7 @@ def recipe(
         typer.Argument(
             metavar="[VPN]",
             help="a name from `vpneval list`, or a file; default: what --run names",
-            autocompletion=options.complete_vpns,
+            autocompletion=options.complete("vpns"),
         ),
     ] = "",
     levels: options.TunnelLevels = None,
