@@ -18,7 +18,7 @@ import scipy
 
 from runner.choice.reliability import CARRIED, LOST, RungAttempts, rung_attempts
 from runner.choice.watched import Watched, long_watch
-from runner.data.levels import BASELINE, outside_of_tunnel
+from runner.data.levels import BASELINE, outside_of_tunnel, unusual
 from runner.data.numbers import MOST_LOG
 from runner.data.own_cores import on_own_cores
 from runner.data.scale import no_scale
@@ -27,7 +27,7 @@ from runner.data.wan import conditions
 from runner.evidence.estimates import Blocks, alone
 from runner.evidence.intervals import Array
 from runner.evidence.stats import block_values
-from runner.ranking.basis import Basis, basis_of, unusual
+from runner.ranking.basis import Basis, basis_of
 
 DRAWS = 400
 LARGEST = 3e38  # in single precision

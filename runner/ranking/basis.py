@@ -9,18 +9,17 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from runner.data.errors import UsageError
-from runner.data.levels import RANKED_AT, VARIANTS, WAN_FACTORS, outside_of_tunnel
+from runner.data.levels import outside_of_tunnel, unusual
 from runner.data.metric import Metric
 from runner.data.remarks import Kind
-from runner.data.scale import no_scale
-from runner.data.trials import Run, Trial
+from runner.data.trials import Run, Trial, measured_metrics
 from runner.evidence.estimates import Blocks, Estimate, estimate_pairs
+from runner.evidence.selection import TCP_ONLY, comparable, for_metric, why_absent
 from runner.evidence.stats import block_values, lower_bounds
 from runner.ranking.draws import DrawnRanks, Order, draw_ranks, order_of
 from runner.ranking.ranks import separated_pairs
 from runner.ranking.weights import Weights
 
-TCP_ONLY = "carries TCP only"
 CAUSES: tuple[Kind, ...] = ("no kernel", "tcp only")
 Levels = tuple[tuple[str, str], ...]  # factors with their levels, as what can be counted
 
@@ -152,40 +151,6 @@ def basis_of(run: Run, trials: Sequence[Trial], configuration: str, metrics: Col
     )
 
 
-def absent(run: Run, trials: Sequence[Trial]) -> list[str]:
-    """The VPNs without a number, those of the kernel's data path first."""
-    measured = {trial.vpn for trial in trials if trial.status == "ok"}
-    without = [vpn for vpn in comparable(run) if vpn not in measured]
-    return sorted(without, key=lambda vpn: (run.vpns[vpn].dataplane != "kernel", vpn))
-
-
-def comparable(run: Run) -> list[str]:
-    """The VPNs that the run may compare: on machines that are no scale for data planes (runner/data/scale.py), those
-    whose packets the kernel carries."""
-    apart = no_scale(run) is not None
-    return [
-        vpn
-        for vpn, record in run.vpns.items()
-        if not record.reference and not (apart and record.dataplane == "userspace")
-    ]
-
-
-def measured_metrics(trials: Sequence[Trial]) -> set[str]:
-    """The metrics that at least one ok trial measured: those that weights may name."""
-    return {measurement.metric for trial in trials if trial.status == "ok" for measurement in trial.measurements}
-
-
-def ranked_by(measure: str) -> dict[str, str]:
-    """The levels of the traffic by which the metrics of the instrument ``measure`` are ranked. A trial's parameters
-    must name ``measure``; the other levels are compared only where they are named."""
-    return RANKED_AT.get(measure, {"measure": measure, "payload": "random"})
-
-
-def unusual(params: Mapping[str, str]) -> dict[str, str]:
-    """The levels that belong neither to the VPN nor to the traffic: those of the WAN and of a slow gateway."""
-    return {factor: params[factor] for factor in (*WAN_FACTORS, *VARIANTS) if factor in params}
-
-
 def _selected(run: Run, trials: Sequence[Trial], configuration: str) -> dict[str, list[Trial]]:
     """Candidate VPN -> its trials at the configuration's tunnel levels."""
     selected: dict[str, list[Trial]] = {}
@@ -197,17 +162,6 @@ def _selected(run: Run, trials: Sequence[Trial], configuration: str) -> dict[str
         if trial.vpn in wanted and trial.params.items() >= wanted[trial.vpn].items():
             selected[trial.vpn].append(trial)
     return selected
-
-
-def for_metric(metric: Metric, trials: Sequence[Trial]) -> list[Trial]:
-    """The trials that measure the metric with the traffic that it is ranked by, whether they ended ok or not."""
-    wanted = ranked_by(metric.measure)
-    return [
-        trial
-        for trial in trials
-        if trial.params.get("measure") == wanted["measure"]
-        and all(trial.params.get(factor, level) == level for factor, level in wanted.items())
-    ]
 
 
 def _traffic(metric: Metric, selected: Mapping[str, Sequence[Trial]]) -> dict[str, str]:
@@ -302,9 +256,3 @@ def _why(run: Run, vpn: str, metric: str, selected: Mapping[str, Sequence[Trial]
         return Why(absent, "tcp only" if absent == TCP_ONLY else "")
     causes = [remark.kind for remark in first.remarks if remark.kind in CAUSES]
     return Why(f"{first.status}: {first.reason}", causes[0] if causes else "")
-
-
-def why_absent(run: Run, vpn: str, metric: str) -> str:
-    """Why an ok trial has no value of ``metric``, as far as the plugin's own data tells."""
-    udp = metric == "udp_rtt" or (metric in run.metrics and run.metrics[metric].measure == "udp")
-    return TCP_ONLY if udp and vpn in run.vpns and run.vpns[vpn].carries == "tcp" else "not measured"

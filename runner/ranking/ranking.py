@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
 
-from runner.data.numbers import SAME
+from runner.data.numbers import SAME, chance
 from runner.data.trials import Strict
 from runner.evidence.estimates import Pooled, RoundValues
 from runner.ranking.basis import Basis
 from runner.ranking.draws import CONFIDENCE, DRAWS, Order
 from runner.ranking.weights import Slack, Weights, slack
-from runner.ranking.words import chance
 
 
 class Standing(Strict):

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from runner.data.lab_facts import GeneratorLimit, generator_limits
+from runner.data.levels import unusual
 from runner.data.remarks import IN_REASON, NOISE
 from runner.data.scale import no_scale
 from runner.data.trials import Run, Strict, Trial, cell_key
+from runner.evidence.selection import comparable, for_metric
 from runner.evidence.stats import Drift, Summary, drift
-from runner.ranking.basis import Basis, comparable, for_metric, unusual
+from runner.ranking.basis import Basis
 from runner.ranking.ranking import Ranking
 from runner.ranking.weights import PRESETS
 from runner.report.breakdowns import of_lost

@@ -15,11 +15,12 @@ from runner.data.invocation import asked_of
 from runner.data.metric import Metric
 from runner.data.scale import NoScale, no_scale
 from runner.data.store import uncollected
-from runner.data.trials import Run, Strict, Trial, cell_key
+from runner.data.trials import Run, Strict, Trial, cell_key, measured_metrics
 from runner.design.blocks import Block
 from runner.design.question import Card, Evidence, Question, Said
+from runner.evidence.selection import absent
 from runner.evidence.stats import Drift, Summary, trials_by_cell
-from runner.ranking.basis import Basis, absent, bases, measured_metrics
+from runner.ranking.basis import Basis, bases
 from runner.ranking.longer import seconds_more
 from runner.ranking.machines import OnMachines, on_machines
 from runner.ranking.ranking import Ranking, weigh

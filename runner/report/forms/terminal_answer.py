@@ -14,13 +14,12 @@ from rich.text import Text
 
 from runner.data.files import word
 from runner.data.metric import Metric
-from runner.data.numbers import same
+from runner.data.numbers import chance, same
 from runner.data.streams import shown
 from runner.design.question import Next
 from runner.evidence.stats import Summary
 from runner.ranking.ranking import Ranking, Standing
 from runner.ranking.verdicts import Verdict
-from runner.ranking.words import chance
 from runner.report import text
 from runner.report.answer import (
     BY_TCP,
