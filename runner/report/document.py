@@ -18,7 +18,7 @@ from runner.report.model import Report
 from runner.report.plots.thinning import note, shown
 from runner.report.ranked_numbers import RankedNumber
 from runner.report.scale import above
-from runner.report.why import sentence
+from runner.report.verdicts import sentence
 
 ARROWS = {"higher": "↑", "lower": "↓"}  # which way is better
 HEAD = ("VPN", "levels", "median (95 % interval)", "share of baseline", "n", "CoV", "status")  # of a metric's table

@@ -12,7 +12,7 @@ from pydantic import Field
 from runner.data.crypto_limit import crypto_limit
 from runner.data.metric import Metric
 from runner.data.trials import Cell, ExperimentRecord, Run, Strict, Trial, cell_key
-from runner.evidence.selection import why_absent
+from runner.evidence.configurations import why_absent
 from runner.evidence.stats import Ratio, Summary, block_values, lower_bounds
 from runner.evidence.ties import in_order
 from runner.report import text

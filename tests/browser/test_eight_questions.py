@@ -17,7 +17,7 @@ from runner.report.answer import verdict
 from runner.report.forms.html import html_text
 from runner.report.model import Report, build
 from runner.report.ranked_numbers import RankedNumber
-from runner.report.why import sentence
+from runner.report.verdicts import sentence
 from tests.browser.conftest import Open
 from tests.unit.looking import look
 from tests.unit.report.test_report_limits import ONE
