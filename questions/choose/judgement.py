@@ -20,7 +20,7 @@ from runner.data.needs import Needs
 from runner.data.scale import NoScale, no_scale
 from runner.data.shipped import shipped_beside, shipped_runs
 from runner.data.trials import Run, Strict, Trial, VpnRecord
-from runner.ranking.basis import absent
+from runner.evidence.configurations import absent
 
 DATAGRAMS = ("udp", "ladder")
 FEWEST_INSTANCES = 2  # of the tunnels of each VPN

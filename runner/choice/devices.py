@@ -18,16 +18,16 @@ import scipy
 
 from runner.choice.reliability import CARRIED, LOST, RungAttempts, rung_attempts
 from runner.choice.watched import Watched, long_watch
-from runner.data.levels import BASELINE, outside_of_tunnel
+from runner.data.levels import BASELINE, outside_of_tunnel, unusual
 from runner.data.numbers import MOST_LOG
 from runner.data.own_cores import on_own_cores
 from runner.data.scale import no_scale
 from runner.data.trials import Run, Rung, Trial
 from runner.data.wan import conditions
+from runner.evidence.configurations import Configuration, configuration_of
 from runner.evidence.estimates import Blocks, alone
 from runner.evidence.intervals import Array
 from runner.evidence.stats import block_values
-from runner.ranking.basis import Basis, basis_of, unusual
 
 DRAWS = 400
 LARGEST = 3e38  # in single precision
@@ -117,7 +117,7 @@ def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
         if not trial.params.get("image") and not trial.params.get("inner") and not unusual(trial.params)
     ]
     for configuration in CONFIGURATIONS:
-        basis = basis_of(run, usual, configuration, (), "")
+        basis = configuration_of(run, usual, configuration)
         own = {vpn: _own(usual, vpn, levels) for vpn, levels in basis.levels.items() if levels}
         if any(trial.curve for mine in own.values() for trial in mine):
             plain = [trial for trial in usual if trial.vpn == BASELINE and trial.status == "ok"]
@@ -151,7 +151,7 @@ def _own(trials: Sequence[Trial], vpn: str, levels: Mapping[str, str]) -> list[T
 
 def _device(
     run: Run,
-    basis: Basis,
+    basis: Configuration,
     vpn: str,
     every: Sequence[Trial],
     plain: Sequence[Trial],

@@ -16,6 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from questions.rank.so_far import RankedNumbers, so_far
 from runner.catalogue import factors, load_run
 from runner.data.levels import VARIANTS, Levels, traffic_factors
 from runner.data.metric import Metric
@@ -23,9 +24,9 @@ from runner.data.streams import shown as shown_text
 from runner.data.streams import standard_error
 from runner.data.trials import Run, Trial
 from runner.ranking.weights import Weights
-from runner.report.forms.terminal_answer import ranking_so_far
-from runner.report.ranked_numbers import RankedNumbers, so_far
-from runner.report.text import counted, in_unit, wan
+from runner.report.answer import ranking_name
+from runner.report.forms.terminal_answer import values_table
+from runner.report.text import counted, in_unit, unranked, wan
 from runner.search.settings import LOSS_RATIO
 from runner.sweep.plan import Planned
 from runner.sweep.settings import Watch, Watcher
@@ -269,13 +270,29 @@ def rankings_that_fit(
     """As many rankings as fit into ``lines`` lines, each with its own number of lines; the first one always."""
     fitting: list[tuple[RenderableType, int]] = []
     for ranked in rankings:
-        shown = Group(*ranking_so_far(ranked.ranking, ranked.numbers, metrics, console.width, ended))
+        shown = Group(*ranking_so_far(ranked, metrics, console.width, ended))
         taken = len(console.render_lines(shown))
         if fitting and taken > lines:
             break
         fitting.append((shown, taken))
         lines -= taken
     return fitting
+
+
+def ranking_so_far(
+    ranked: RankedNumbers, metrics: Mapping[str, Metric], width: int, ended: bool = False
+) -> list[RenderableType]:
+    """A ranking while the run goes on: the table, the VPNs that are not in it yet, and a note where there is only one
+    repetition. ``ended``: the run is over."""
+    ranking = ranked.ranking
+    blocks = max((count for standing in ranking.standings for count in standing.blocks.values()), default=0)
+    waiting = ", ".join(vpns for vpns, *_ in unranked(ranking))
+    parts: list[RenderableType] = [Text(f"Ranking{'' if ended else ' so far'} {ranking_name(ranking)}", "bold cyan")]
+    if any(standing.place for standing in ranking.standings):
+        parts.append(values_table(ranking, {number.metric: number for number in ranked.numbers}, metrics, width))
+    if blocks == 1:
+        parts.append(Text("one repetition: all tie" + ("" if ended else ", the next ones will tell some apart"), "dim"))
+    return parts + ([Text(f"not ranked{'' if ended else ' (yet)'}: {waiting}", "dim")] if waiting else [])
 
 
 def last_results(trials: Sequence[Trial], lines: int, metrics: Mapping[str, Metric]) -> list[Table]:

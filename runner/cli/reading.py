@@ -65,7 +65,7 @@ def reports_of(
     from runner.data.errors import UsageError
     from runner.data.irregular import load_told
     from runner.data.merge import distinct, merge_runs
-    from runner.ranking.basis import measured_metrics
+    from runner.data.trials import measured_metrics
     from runner.ranking.margins import with_margins
     from runner.report.kinds import by_kind
     from runner.report.model import build

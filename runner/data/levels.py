@@ -133,3 +133,14 @@ def outside_of_tunnel(params: Mapping[str, str]) -> dict[str, str]:
 def beside_plain_ip(params: Mapping[str, str]) -> dict[str, str]:
     """The levels that a VPN's cell shares with plain IP beside it, which has no crypto driver and no other variant."""
     return {factor: level for factor, level in outside_of_tunnel(params).items() if factor not in VARIANTS}
+
+
+def ranked_by(measure: str) -> dict[str, str]:
+    """The levels of the traffic by which the metrics of the instrument ``measure`` are ranked. A trial's parameters
+    must name ``measure``; the other levels are compared only where they are named."""
+    return RANKED_AT.get(measure, {"measure": measure, "payload": "random"})
+
+
+def unusual(params: Mapping[str, str]) -> dict[str, str]:
+    """The levels that belong neither to the VPN nor to the traffic: those of the WAN and of a slow gateway."""
+    return {factor: params[factor] for factor in (*WAN_FACTORS, *VARIANTS) if factor in params}

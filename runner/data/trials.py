@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
@@ -439,3 +439,8 @@ def trial_id(vpn: str, params: Mapping[str, str], repetition: int, position: str
     digest = hashlib.sha256(cell_key(vpn, params).encode()).hexdigest()[:10]
     suffix = "" if position == "within" else f"-{position}"
     return f"{vpn}-{digest}-r{repetition}{suffix}"
+
+
+def measured_metrics(trials: Sequence[Trial]) -> set[str]:
+    """The metrics that at least one ok trial measured: those that weights may name."""
+    return {measurement.metric for trial in trials if trial.status == "ok" for measurement in trial.measurements}

@@ -371,3 +371,8 @@ def _between(series: Sequence[_Series], growth: float) -> tuple[float, float] | 
     if not beyond:
         return None
     return float(np.average(beyond, weights=weights)), sum(weights) ** 2 / sum(w * w for w in weights) / len(weights)
+
+
+def machines_of(by_vpn: Mapping[str, Blocks]) -> list[str]:
+    """The machines on which these values of one metric were measured; empty where there is only one."""
+    return sorted({name for blocks in by_vpn.values() if isinstance(blocks, RoundValues) for name in blocks.machines})

@@ -15,7 +15,7 @@ import scipy
 
 from runner.data.numbers import exp, lead
 from runner.data.trials import Strict
-from runner.evidence.estimates import Blocks, Estimate, RoundValues, estimate_pair
+from runner.evidence.estimates import Blocks, Estimate, RoundValues, estimate_pair, machines_of
 from runner.evidence.ties import in_order
 from runner.ranking.basis import Basis
 from runner.ranking.ranking import Ranking
@@ -58,11 +58,6 @@ class OnMachines(Strict):
     def elsewhere(self) -> list[OneMachine]:
         """The machines on which another VPN leads."""
         return [machine for machine in self.machines if machine.leader != self.first]
-
-
-def machines_of(by_vpn: Mapping[str, Blocks]) -> list[str]:
-    """The machines on which these values of one metric were measured; empty where there is only one."""
-    return sorted({name for blocks in by_vpn.values() if isinstance(blocks, RoundValues) for name in blocks.machines})
 
 
 def on_machines(basis: Basis, ranking: Ranking) -> OnMachines | None:

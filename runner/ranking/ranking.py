@@ -16,11 +16,11 @@ from itertools import combinations, pairwise
 
 from runner.data.numbers import SAME
 from runner.data.trials import Strict
+from runner.evidence.configurations import Configuration
 from runner.evidence.estimates import Pooled, RoundValues
 from runner.ranking.basis import Basis
 from runner.ranking.draws import CONFIDENCE, DRAWS, Order
 from runner.ranking.weights import Slack, Weights, slack
-from runner.ranking.words import chance
 
 
 class Standing(Strict):
@@ -58,12 +58,6 @@ class Pair(Strict):
     equal: float | None = None
     separated: bool = False
 
-    @property
-    def words(self) -> str:
-        """``openvpn before ssh_tun 71 %``: both, and the share of the draws in which the order holds."""
-        order = f"{self.first} before {self.second}"
-        return order if self.probability is None else f"{order} {chance(self.probability)}"
-
 
 class Ranking(Strict):
     """The ranking of one named configuration. ``standings``: the ranked by place, then the unranked by
@@ -81,6 +75,12 @@ class Ranking(Strict):
     slack: list[Slack]
     method: str
     probability_method: str
+
+    @property
+    def as_configured(self) -> Configuration:
+        """The tunnels and the traffic that it compares, the VPNs in its order."""
+        levels = {standing.vpn: standing.levels for standing in self.standings}
+        return Configuration(self.configuration, self.image, levels, self.traffic)
 
 
 def weigh(basis: Basis, weights: Weights) -> Ranking:

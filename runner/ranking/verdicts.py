@@ -22,12 +22,12 @@ import scipy
 
 from runner.data.metric import Metric
 from runner.data.numbers import exp, lead
-from runner.data.trials import MOST_LOOKS, Run, Strict, Trial
+from runner.data.trials import MOST_LOOKS, Strict
 from runner.evidence.estimates import EQUAL, Estimate
 from runner.evidence.stats import lead_of_differences
-from runner.ranking.basis import Basis, bases
+from runner.ranking.basis import Basis
 from runner.ranking.looks import nominal
-from runner.ranking.weights import COST_AT_FULL_SPEED, default_weights
+from runner.ranking.weights import COST_AT_FULL_SPEED
 
 Decision = Literal["better", "worse", "same", "undecided"]
 LEVEL = 0.05  # of one false verdict or more among all of a run
@@ -108,12 +108,6 @@ def level_of(tested: Sequence[Tested], looks: int, share: float = 1.0) -> float:
             return level
         remaining = len(tested) - settled
     return nominal(LEVEL, looks, share)
-
-
-def verdicts_of(run: Run, trials: Sequence[Trial]) -> list[Verdict]:
-    """All verdicts of a run in the metrics that count by default, as often as it was looked at."""
-    made = bases(run, trials)
-    return verdicts(made, [default_weights(basis.values).counted.keys() for basis in made], run.looks)
 
 
 def verdicts(bases: Sequence[Basis], counted: Sequence[Set[str]], looks: int = 1, share: float = 1.0) -> list[Verdict]:

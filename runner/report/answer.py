@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from runner.data.asked import AskedRun
 from runner.data.files import word
+from runner.data.numbers import chance
 from runner.data.trials import Strict
 from runner.evidence.ties import in_order
 from runner.ranking.ranking import Ranking, weigh
 from runner.ranking.verdicts import Verdict
 from runner.ranking.weights import PRESETS, Slack, of_run
-from runner.ranking.words import chance
 from runner.report import text
 from runner.report.breakdowns import of_lost, of_ranked
 from runner.report.facts import FARM

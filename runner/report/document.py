@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from runner.data.metric import Metric
+from runner.data.numbers import chance
 from runner.design.blocks import Block, Heading, Note, Paragraph, Plot, Table, TableCell
 from runner.ranking.ranking import Ranking
-from runner.ranking.words import chance
 from runner.report import proofs, text, verdicts
 from runner.report.answer import RankingAnswer, answers, change, missing, numbers_of, place_of, sure, surer, unit_of
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_levels, row_repetitions, row_share
@@ -18,7 +18,7 @@ from runner.report.model import Report
 from runner.report.plots.thinning import note, shown
 from runner.report.ranked_numbers import RankedNumber
 from runner.report.scale import above
-from runner.report.why import sentence
+from runner.report.verdicts import sentence
 
 ARROWS = {"higher": "↑", "lower": "↓"}  # which way is better
 HEAD = ("VPN", "levels", "median (95 % interval)", "share of baseline", "n", "CoV", "status")  # of a metric's table

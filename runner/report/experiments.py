@@ -13,9 +13,9 @@ from runner.data.crypto_limit import crypto_limit
 from runner.data.metric import Metric
 from runner.data.trials import Cell, ExperimentRecord, Run, Strict, Trial, cell_key
 from runner.evidence.cells import Baseline, Numbers, numbers_of
+from runner.evidence.configurations import why_absent
 from runner.evidence.stats import Ratio, Summary, block_values, lower_bounds
 from runner.evidence.ties import in_order
-from runner.ranking.basis import why_absent
 from runner.report import text
 from runner.report.effects import Effect, effects
 from runner.report.facts import BASELINE

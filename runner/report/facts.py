@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from runner.data.lab_facts import GeneratorLimit, generator_limits
+from runner.data.levels import unusual
 from runner.data.remarks import IN_REASON, NOISE
 from runner.data.scale import no_scale
 from runner.data.trials import Run, Strict, Trial, cell_key
+from runner.evidence.configurations import Configuration, comparable, for_metric
 from runner.evidence.stats import Drift, Summary, drift
-from runner.ranking.basis import Basis, comparable, for_metric, unusual
 from runner.ranking.ranking import Ranking
 from runner.ranking.weights import PRESETS
 from runner.report.breakdowns import of_lost
@@ -132,17 +133,17 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
     return sentences
 
 
-def traffic_caveats(bases: Sequence[Basis]) -> list[str]:
+def traffic_caveats(configurations: Sequence[Configuration]) -> list[str]:
     """A sentence for each ranking and each unusual traffic that some of its metrics were measured with."""
     sentences = []
-    for basis in bases:
+    for configuration in configurations:
         metrics: dict[str, list[str]] = {}
-        for metric, asked in basis.traffic.items():
+        for metric, asked in configuration.traffic.items():
             if under := unusual(asked):
-                metrics.setdefault(levels(under), []).append(basis.metrics[metric].title)
+                metrics.setdefault(levels(under), []).append(configuration.metrics[metric].title)
         sentences += [
-            f"Ranking {basis.configuration}: {', '.join(titles)}: ranked by what was measured with {under}, as most "
-            "VPNs were."
+            f"Ranking {configuration.configuration}: {', '.join(titles)}: ranked by what was measured with {under}, as "
+            "most VPNs were."
             for under, titles in metrics.items()
         ]
     return sentences

@@ -8,9 +8,9 @@ from typing import Literal
 
 from runner.data.levels import BASELINE, beside_plain_ip
 from runner.data.trials import Rung, Strict, Trial
+from runner.evidence.configurations import Configuration
 from runner.evidence.stats import Summary, summarise
 from runner.evidence.ties import in_order
-from runner.ranking.basis import Basis
 from runner.report import text
 
 CARRIED = 0.95  # of a rung, as the instrument says it
@@ -72,7 +72,7 @@ class CoresLadder(Strict):
     rates: list[CoresAt]
 
 
-def ladders(basis: Basis, trials: Sequence[Trial]) -> list[CoresLadder]:
+def ladders(configuration: Configuration, trials: Sequence[Trial]) -> list[CoresLadder]:
     """The ladders of a configuration's VPNs beside plain IP's, under the same conditions."""
     plain: dict[tuple[tuple[str, str], ...], list[Trial]] = {}
     own: dict[tuple[str, tuple[tuple[str, str], ...]], list[Trial]] = {}
@@ -80,10 +80,12 @@ def ladders(basis: Basis, trials: Sequence[Trial]) -> list[CoresLadder]:
         if not trial.curve:
             continue
         conditions = tuple(sorted(beside_plain_ip(trial.params).items()))
-        levels = basis.levels.get(trial.vpn)
+        levels = configuration.levels.get(trial.vpn)
         if trial.vpn == BASELINE:
             plain.setdefault(conditions, []).append(trial)
-        elif levels and trial.params.items() >= levels.items() and trial.params.get("image", "") == basis.image:
+            continue
+        same_image = trial.params.get("image", "") == configuration.image
+        if levels and same_image and trial.params.items() >= levels.items():
             own.setdefault((trial.vpn, conditions), []).append(trial)
     return [
         CoresLadder(vpn=vpn, carried=_kind(climbs[0]), rates=_rates(climbs, plain.get(conditions, [])))

@@ -13,9 +13,8 @@ from runner.data.own_cores import Apart, on_own_cores, overtakings
 from runner.data.scale import no_scale
 from runner.data.trials import Run, Strict, Trial, cell_key
 from runner.design.blocks import Block, Heading, Note, Paragraph, Table
+from runner.evidence.configurations import Configuration
 from runner.evidence.stats import block_values, trials_by_cell
-from runner.ranking.basis import Basis
-from runner.ranking.ranking import Ranking
 from runner.report import text
 
 HELD = ("quota", "path")  # limits other than the CPU time of the programs
@@ -114,7 +113,7 @@ class LimitsSection(Strict):
         return {(row.metric, cell_key(row.vpn, row.params)): row.says for row in self.rows}
 
 
-def limits(run: Run, trials: Sequence[Trial], bases: Sequence[Basis]) -> LimitsSection:
+def limits(run: Run, trials: Sequence[Trial], configurations: Sequence[Configuration]) -> LimitsSection:
     """The section, from all trials whose machines were watched."""
     by_cell: dict[tuple[str, str], list[Trial]] = {}
     every = trials_by_cell(trials)
@@ -128,36 +127,32 @@ def limits(run: Run, trials: Sequence[Trial], bases: Sequence[Basis]) -> LimitsS
         if (blocks := block_values(every[cell], metric))
     ]
     orders = []
-    for basis in bases:
-        compared = [row for row in rows if _compared(row, basis.image, basis.levels, basis.traffic)]
-        for metric in basis.traffic:
+    for configuration in configurations:
+        compared = [row for row in rows if _compared(row, configuration)]
+        for metric in configuration.traffic:
             mine = {row.vpn: row for row in compared if row.metric == metric}
-            if (order := _order(run, basis, mine, metric)) is not None:
+            if (order := _order(run, configuration, mine, metric)) is not None:
                 orders.append(order)
     stands = all(order.stands for order in orders) if orders else None
     return LimitsSection(rows=rows, orders=[order.sentence for order in orders], changes=orders, stands=stands)
 
 
-def of_ranking(limited: LimitsSection, ranking: Ranking) -> list[LimitRow]:
-    """What limits the VPNs of a ranking in the throughputs that it compares: the rows, in the ranking's order."""
-    levels = {standing.vpn: standing.levels for standing in ranking.standings}
-    mine = [row for row in limited.rows if _compared(row, ranking.image, levels, ranking.traffic)]
-    return sorted(mine, key=lambda row: (list(levels).index(row.vpn), row.metric))
+def rows_of(limited: LimitsSection, configuration: Configuration) -> list[LimitRow]:
+    """What limits these VPNs in the throughputs that are compared: the rows, the VPNs in their order."""
+    mine = [row for row in limited.rows if _compared(row, configuration)]
+    return sorted(mine, key=lambda row: ([*configuration.levels].index(row.vpn), row.metric))
 
 
-def orders_of(limited: LimitsSection, ranking: Ranking) -> list[SeparateOrder]:
-    """What becomes of the order of a ranking on separate gateways, throughput by throughput."""
-    return [
-        order
-        for order in limited.changes
-        if (order.configuration, order.image) == (ranking.configuration, ranking.image)
-    ]
+def orders_of(limited: LimitsSection, configuration: Configuration) -> list[SeparateOrder]:
+    """What becomes of the order of these VPNs on separate gateways, throughput by throughput."""
+    this = (configuration.configuration, configuration.image)
+    return [order for order in limited.changes if (order.configuration, order.image) == this]
 
 
-def changed_order(limited: LimitsSection, ranking: Ranking, title: str) -> str:
+def changed_order(limited: LimitsSection, configuration: Configuration, title: str) -> str:
     """How separate gateways would change the order in the throughput called ``title``, in a sentence; empty where no
     change is known."""
-    return next((one.says for one in orders_of(limited, ranking) if one.title == title and not one.stands), "")
+    return next((one.says for one in orders_of(limited, configuration) if one.title == title and not one.stands), "")
 
 
 def _bits(params: Mapping[str, str]) -> int:
@@ -222,16 +217,14 @@ def _why_unknown(run: Run, vpn: str, free: Sequence[Sequence[MachineLoad]]) -> s
     return "" if free else "a quota or the path limited it here"
 
 
-def _compared(
-    row: LimitRow, image: str, levels: Mapping[str, Mapping[str, str]], traffic: Mapping[str, Mapping[str, str]]
-) -> bool:
-    """Whether the row is what a ranking compares: its tunnel (VPN -> ``levels``) and its ``traffic`` (metric ->
-    levels)."""
-    same = row.params.get("image", "") == image and tunnel_levels(row.params) == levels.get(row.vpn)
-    return same and outside_of_tunnel(row.params) == traffic.get(row.metric)
+def _compared(row: LimitRow, configuration: Configuration) -> bool:
+    """Are its tunnel and its traffic those that are compared?"""
+    same_image = row.params.get("image", "") == configuration.image
+    same = same_image and tunnel_levels(row.params) == configuration.levels.get(row.vpn)
+    return same and outside_of_tunnel(row.params) == configuration.traffic.get(row.metric)
 
 
-def _order(run: Run, basis: Basis, rows: Mapping[str, LimitRow], metric: str) -> SeparateOrder | None:
+def _order(run: Run, configuration: Configuration, rows: Mapping[str, LimitRow], metric: str) -> SeparateOrder | None:
     """What becomes of the order of one ranking in one throughput on separate gateways. None where this is not known of
     two VPNs."""
     there = {vpn: row.apart for vpn, row in rows.items() if row.apart}
@@ -248,8 +241,8 @@ def _order(run: Run, basis: Basis, rows: Mapping[str, LimitRow], metric: str) ->
     rest = [f" Not known of {', '.join(vpns)}: {why}." for why, vpns in unknown.items()]
     return SeparateOrder(
         title=run.metrics[metric].title,
-        configuration=basis.configuration,
-        image=basis.image,
+        configuration=configuration.configuration,
+        image=configuration.image,
         stands=not phrases,
         says=f"on separate gateways {what}.{''.join(rest)}",
     )

@@ -18,13 +18,14 @@ from runner.data.store import uncollected
 from runner.data.trials import Run, Strict, Trial, cell_key
 from runner.design.blocks import Block
 from runner.design.question import Card, Evidence, Question, Said
+from runner.evidence.configurations import absent
 from runner.evidence.stats import Drift, Summary, trials_by_cell
-from runner.ranking.basis import Basis, absent, bases, measured_metrics
-from runner.ranking.longer import seconds_more
-from runner.ranking.machines import OnMachines, on_machines
-from runner.ranking.ranking import Ranking, weigh
-from runner.ranking.verdicts import Verdict, verdicts
-from runner.ranking.weights import Weights, default_weights
+from runner.ranking.basis import Basis
+from runner.ranking.machines import OnMachines
+from runner.ranking.ranking import Ranking
+from runner.ranking.rankings import Rankings
+from runner.ranking.verdicts import Verdict
+from runner.ranking.weights import Weights
 from runner.report import facts
 from runner.report.behaviour import Behaviour, behaviours
 from runner.report.behaviour import section as behaviour_section
@@ -175,24 +176,21 @@ def build(
     were measured. Without ``configurations``: all in which something was measured. Raises UsageError for an unknown
     configuration, and for what ``runner.data.checks`` refuses."""
     check(run, trials)
-    metrics = measured_metrics(trials) | set(weights.counted if weights else ())
-    all_bases = bases(run, trials, metrics, configurations)
-    rankings = [weigh(basis, weights or default_weights(basis.values)) for basis in all_bases]
+    ranked = Rankings(run, trials, weights, configurations)
     by_cell = trials_by_cell(trials)
-    limited = limits(run, trials, all_bases)
+    limited = limits(run, trials, ranked.bases)
     experiments = [experiment_report(run, trials, by_cell, record, limited.beside) for record in run.experiments]
     proofs, proof_of = proofs_of(trials)
     evidence = Evidence(run, trials, weights)
     judged_by = [Answered(question, question.judge(evidence)) for question in questions]
     judged = [one for one in judged_by if one.question.say(one.judgement, run.run_id)]
     line = next((one.say(run.run_id).line for one in judged if one.question.leads), "")
-    pairs = verdicts(all_bases, [ranking.weights.counted.keys() for ranking in rankings], run.looks)
     return Report(
         **_of_run(run),
         trials={status: sum(trial.status == status for trial in trials) for status in COUNTED},
         facts=facts.facts(run, trials),
         metrics=run.metrics,
-        caveats=facts.caveats(run, trials, rankings) + facts.traffic_caveats(all_bases),
+        caveats=facts.caveats(run, trials, ranked.rankings) + facts.traffic_caveats(ranked.bases),
         warnings=facts.warnings(trials),
         drift=facts.drifts(trials),
         judged=judged,
@@ -200,11 +198,11 @@ def build(
         in_a_line=line,
         absent=absent(run, trials),
         weighed=weights is not None,
-        rankings=rankings,
-        verdicts=pairs,
-        seconds_more=seconds_more(run, pairs, all_bases),
-        spreads=spreads(all_bases),
-        behind=[ranked_numbers(basis) for basis in all_bases],
+        rankings=ranked.rankings,
+        verdicts=ranked.verdicts,
+        seconds_more=ranked.seconds_more,
+        spreads=spreads(ranked.bases),
+        behind=[ranked_numbers(basis) for basis in ranked.bases],
         sustained=sustained(run, by_cell, _summaries(experiments)),
         references=[name for name, record in run.vpns.items() if record.reference],
         carriers={name: record.transport for name, record in run.vpns.items()},
@@ -216,14 +214,14 @@ def build(
         behaviour=behaviours(trials),
         mesh=mesh_points(trials),
         limits=limited,
-        machines=[by_machine for pair in zip(all_bases, rankings, strict=True) if (by_machine := on_machines(*pair))],
+        machines=ranked.machines,
         machines_differ=differing(run),
         machines_lack=lacking(run, trials),
         left_out=left_out(run),
         proofs=proofs,
         observations=observations_of(trials, proof_of),
-        bases=all_bases,
-        ladders=[ladders(basis, trials) for basis in all_bases],
+        bases=ranked.bases,
+        ladders=[ladders(basis, trials) for basis in ranked.bases],
     )
 
 

@@ -4,15 +4,12 @@ experiments: CPU cost and set-up time are measured by the way, and count in most
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from runner.data.metric import Metric
 from runner.data.trials import Run, Strict, Trial
 from runner.design.blocks import Block, Heading, Hyperlink, Table, TableCell
+from runner.evidence.configurations import Configuration
 from runner.evidence.stats import Summary, block_values, summarise, summarise_all
-from runner.ranking.basis import Basis, bases
-from runner.ranking.ranking import Ranking, weigh
-from runner.ranking.weights import Weights, default_weights
 from runner.report import text
 
 SUSTAINED = ("tcp_throughput", "cpu_per_gigabyte")
@@ -29,13 +26,6 @@ class RankedNumber(Strict):
     at_least: list[str]
 
 
-class RankedNumbers(NamedTuple):
-    """A ranking, and the numbers behind its ranks."""
-
-    ranking: Ranking
-    numbers: list[RankedNumber]
-
-
 class Sustained(Strict):
     """One cell's TCP throughput (bit/s) and its CPU cost (s/GB)."""
 
@@ -45,36 +35,20 @@ class Sustained(Strict):
     cost: Summary
 
 
-def ranked_numbers(basis: Basis) -> list[RankedNumber]:
-    """The numbers of every metric that the basis has values of, in the order of the definitions."""
+def ranked_numbers(made: Configuration) -> list[RankedNumber]:
+    """The numbers of every metric that has values, in the order of the definitions."""
     numbers = []
-    for metric, by_vpn in basis.values.items():
+    for metric, by_vpn in made.values.items():
         summaries = summarise_all([list(blocks.values()) for blocks in by_vpn.values()])
         numbers.append(
             RankedNumber(
                 metric=metric,
-                traffic=text.levels(basis.traffic[metric]),
+                traffic=text.levels(made.traffic[metric]),
                 summaries=dict(zip(by_vpn, summaries, strict=True)),
-                at_least=[vpn for vpn, blocks in basis.bounds[metric].items() if blocks],
+                at_least=[vpn for vpn, blocks in made.bounds[metric].items() if blocks],
             )
         )
     return numbers
-
-
-def so_far(run: Run, trials: Sequence[Trial], weights: Weights | None = None) -> list[RankedNumbers]:
-    """Every ranking of a run that is still being measured, with the numbers behind it. Rankings with places come first,
-    and of these the recommended configuration."""
-    counted = weights.counted if weights else ()
-    rankings = []
-    for basis in bases(run, trials, counted):
-        ranking = weigh(basis, weights or default_weights(basis.values))
-        rankings.append(RankedNumbers(ranking, ranked_numbers(basis)))
-
-    def place(ranked: RankedNumbers) -> tuple[bool, bool]:
-        placed = any(standing.place for standing in ranked.ranking.standings)
-        return not placed, ranked.ranking.configuration != "recommended"
-
-    return sorted(rankings, key=place)
 
 
 def sustained(

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from runner.data.levels import WAN_FACTORS, traffic_factors
 from runner.data.metric import Metric
+from runner.data.numbers import chance
 from runner.evidence.intervals import ALL_EQUAL
 from runner.evidence.stats import Ratio, Summary
 from runner.ranking.ranking import Pair, Ranking, Standing
-from runner.ranking.words import chance
 
 HUGE = 1000  # a wider interval is only said to be wider than this factor
 NONE = "–"

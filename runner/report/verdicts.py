@@ -9,9 +9,8 @@ from typing import Literal
 from runner.data.metric import Metric
 from runner.data.trials import Strict
 from runner.design.blocks import Block, Heading, Paragraph, Table, TableCell
-from runner.evidence.estimates import Components, components
-from runner.ranking.basis import Basis
-from runner.ranking.machines import machines_of
+from runner.evidence.configurations import Configuration
+from runner.evidence.estimates import Components, components, machines_of
 from runner.ranking.ranking import Ranking
 from runner.ranking.verdicts import NO_INTERVAL, Verdict, turned
 from runner.report import text
@@ -37,18 +36,18 @@ class Spread(Strict):
     between: Literal["instances", "machines"] = "instances"
 
 
-def spreads(bases: Sequence[Basis]) -> list[Spread]:
+def spreads(configurations: Sequence[Configuration]) -> list[Spread]:
     """The spread of every metric that was measured by rounds, for each ranking."""
     return [
         Spread(
-            configuration=basis.configuration,
-            image=basis.image,
+            configuration=made.configuration,
+            image=made.image,
             metric=metric,
             components=parts,
             between="machines" if machines_of(by_vpn) else "instances",
         )
-        for basis in bases
-        for metric, by_vpn in basis.values.items()
+        for made in configurations
+        for metric, by_vpn in made.values.items()
         if (parts := components(by_vpn))
     ]
 
@@ -101,6 +100,44 @@ def words(verdict: Verdict) -> str:
     if verdict.decision != "undecided":
         return said
     return f"{said}, {_reason(verdict) if verdict.seconds is None else more(verdict.seconds)}"
+
+
+def sentence(metric: Metric, verdict: Verdict) -> str:
+    """The verdict as a sentence."""
+    a, b, what = verdict.a, verdict.b, metric.title if metric.title[1:2].isupper() else metric.title.lower()
+    if verdict.ratio is None:
+        return (
+            f"{a} is {verdict.decision} than {b} in {what}."
+            if verdict.decision in ("better", "worse")
+            else (f"{a} and {b} have the same {what}." if verdict.decision == "same" else f"{what}: {verdict.reason}.")
+        )
+    times = f"{verdict.ratio:.3g}"
+    if verdict.decisive_low is not None and verdict.decisive_high is not None:
+        times += f" ({interval(verdict)})"
+    has = f"{a} has {times} times the {what} of {b}{_at(verdict)}"
+    if verdict.decision == "same":
+        return f"{has}: for a user the same, as it is surely less than a factor of {verdict.margin:.3g} away."
+    if verdict.decision == "undecided":
+        more = (
+            f"about {verdict.seconds / 60:.0f} more minutes of these two would decide it"
+            if verdict.seconds and (verdict.seconds >= 90)
+            else "a minute more of these two would decide it"
+        )
+        return f"{has}, which may be chance: {verdict.reason or more}."
+    return f"{has}: {verdict.decision}."
+
+
+def _at(verdict: Verdict) -> str:
+    """The rates of a cost: that of a byte changes with them."""
+    if verdict.a_bps is None or verdict.b_bps is None:
+        return ""
+    a, b = (_rate(rate_bps) for rate_bps in (verdict.a_bps, verdict.b_bps))
+    return f", both at {a}" if a == b else f", each at its full speed ({a} and {b})"
+
+
+def _rate(rate_bps: float) -> str:
+    scale, unit = text.prefix(rate_bps, "bit/s")
+    return f"{rate_bps / scale:.3g} {unit}"
 
 
 def _reason(verdict: Verdict) -> str:

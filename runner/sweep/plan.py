@@ -11,12 +11,11 @@ from functools import partial
 from runner.catalogue import describe_fault, instruments
 from runner.data.errors import UsageError
 from runner.data.foreign import caught
-from runner.data.levels import BASELINE, TUNNEL_FACTORS, UPLINK, VARIANTS
+from runner.data.levels import BASELINE, TUNNEL_FACTORS, UPLINK, VARIANTS, ranked_by
 from runner.data.trials import Cell, Position, trial_id
 from runner.design.experiment import Experiment
 from runner.design.profile import Profile
 from runner.instruments.instrument import Instrument
-from runner.ranking.basis import ranked_by
 from runner.vpn.plugin import Vpn
 
 TUNNEL_S = 0.9  # bring-up, proof and tear-down of one tunnel, on average

@@ -25,7 +25,7 @@ from runner.data.files import is_there
 from runner.data.levels import BASELINE, UPLINK, VERSION
 from runner.data.needs import Needs
 from runner.data.numbers import rate_bps
-from runner.data.trials import Cell, ExperimentRecord, Trial
+from runner.data.trials import Cell, ExperimentRecord, Trial, measured_metrics
 from runner.design.experiment import Experiment
 from runner.design.profile import PROFILES, Profile, between_rates, in_turns, with_duration
 from runner.design.question import Question
@@ -35,7 +35,6 @@ from runner.lab.machine import LEAST_LABS
 from runner.lab.names import image_names
 from runner.lab.places import check_spec, check_uplinks
 from runner.lab.places.hours import validate_hours
-from runner.ranking.basis import measured_metrics
 from runner.ranking.weights import Weights, parse_weights
 from runner.sweep.builds import BUILD_INSTANCE_S, builds_of, with_builds
 from runner.sweep.going_on import measured

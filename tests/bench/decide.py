@@ -186,7 +186,7 @@ def until_known(
     machine: Machine, truths: Sequence[float], rounds: int, runs: int, rng: np.random.Generator, *, looks: bool = True
 ) -> tuple[Share, float]:
     """TCP throughput in three instances of so many rounds, where looks end and double slices as under a deadline
-    (questions/rank.py): the share of the 95 % intervals that contain the truth, and the median half-width as a
+    (questions/rank): the share of the 95 % intervals that contain the truth, and the median half-width as a
     factor. Without ``looks``, each VPN has one slice in each round."""
     hits, widths = list[bool](), list[float]()
     cells = {str(vpn): Cell(vpn=str(vpn), params=CBC | TRAFFIC["tcp_throughput"]) for vpn in range(len(truths))}

@@ -30,7 +30,8 @@ from runner.catalogue import load_run
 from runner.data.levels import BASELINE
 from runner.data.trials import Trial
 from runner.evidence.stats import Ratio, block_values, compare_blocks
-from runner.ranking.verdicts import Verdict, verdicts_of
+from runner.ranking.rankings import Rankings
+from runner.ranking.verdicts import Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE_STREAM = "streams=1,direction=forward,payload=random,measure=tcp"
@@ -91,7 +92,7 @@ def equals(plugin: str, seeds: Sequence[int], seconds: int, busy: bool = False) 
     for seed in seeds:
         with tempfile.TemporaryDirectory() as scratch, now_and_then(busy, seed):
             folder = measure(Path(scratch) / "run", copies(Path(scratch), plugin, 3), seconds, ONE_STREAM, seed)
-            verdicts = [one for one in verdicts_of(*load_run(folder)) if one.metric == "tcp_throughput"]
+            verdicts = [one for one in Rankings(*load_run(folder)).verdicts if one.metric == "tcp_throughput"]
         decided = Counter(one.decision for one in verdicts)
         wrong += bool(decided["better"] + decided["worse"])
         found += verdicts

@@ -9,15 +9,15 @@ import pytest
 from playwright.sync_api import Locator, Page
 
 from runner.data.levels import NO_CIPHER
+from runner.data.numbers import chance
 from runner.data.trials import Measurement, Run, Rung, Trial
 from runner.ranking.verdicts import Verdict, turned
 from runner.ranking.weights import PRESETS, Weights, of_run
-from runner.ranking.words import chance
 from runner.report.answer import verdict
 from runner.report.forms.html import html_text
 from runner.report.model import Report, build
 from runner.report.ranked_numbers import RankedNumber
-from runner.report.why import sentence
+from runner.report.verdicts import sentence
 from tests.browser.conftest import Open
 from tests.unit.looking import look
 from tests.unit.report.test_report_limits import ONE

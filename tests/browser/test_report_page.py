@@ -12,9 +12,9 @@ import pytest
 from playwright.sync_api import BrowserContext, Page
 
 from runner.catalogue import load_run
+from runner.data.numbers import chance
 from runner.data.trials import Run, Trial
 from runner.ranking.weights import parse_weights
-from runner.ranking.words import chance
 from runner.report import text
 from runner.report.answer import place_of, unit_of, verdict
 from runner.report.forms.html import html_text

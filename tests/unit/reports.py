@@ -9,8 +9,9 @@ from rich.console import Console
 
 from runner.data.metric import Metric
 from runner.data.trials import Cell, ExperimentRecord, Run, Trial
+from runner.evidence.configurations import configuration_of
 from runner.evidence.estimates import Blocks
-from runner.ranking.basis import bases, basis_of
+from runner.ranking.basis import Basis, bases
 from runner.ranking.ranking import Ranking, weigh
 from runner.ranking.ranks import ranks_of, separated_pairs
 from runner.ranking.weights import Weights, default_weights
@@ -68,7 +69,7 @@ def trials_of(values: Mapping[str, Mapping[str, float]], noise: tuple[float, ...
 
 def rank(run: Run, trials: Sequence[Trial], *, configuration: str, weights: Weights, image: str = "") -> Ranking:
     """The ranking of the named configuration."""
-    return weigh(basis_of(run, trials, configuration, weights.counted, image), weights)
+    return weigh(Basis(**vars(configuration_of(run, trials, configuration, weights.counted, image))), weights)
 
 
 def rank_all(

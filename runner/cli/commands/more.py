@@ -94,8 +94,8 @@ def _time_s(folder: Path, weights: str, quiet: bool) -> float:
     from questions import USUAL, question_of, questions
     from runner.catalogue import load_run
     from runner.cli.reading import weights_of
+    from runner.data.trials import measured_metrics
     from runner.design.question import Evidence
-    from runner.ranking.basis import measured_metrics
 
     run, trials = load_run(folder)
     question = questions()[USUAL] if weights else question_of({trial.params["measure"] for trial in trials})

@@ -37,12 +37,12 @@ def why(
     options.begin("vpneval reads the run.")
     from questions.choose.judgement import choice
     from questions.choose.words import suits
+    from questions.rank.why import why_each
     from runner.catalogue import load_told
     from runner.choice.stated import stated
     from runner.cli.output import out
     from runner.data.scale import no_scale
     from runner.report.scale import above
-    from runner.report.why import why_each
 
     run, trials, lacks = load_told(one_run(folder) if folder else latest(f"why {a} {b}", a, b))
     for sentence in lacks:

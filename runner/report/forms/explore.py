@@ -7,14 +7,14 @@ from typing import Any
 
 from runner.data.numbers import lead
 from runner.data.streams import printable
+from runner.evidence.configurations import Configuration
 from runner.evidence.ties import in_order
-from runner.ranking.ranking import Ranking
 from runner.ranking.verdicts import turned
 from runner.report.answer import ranking_name
 from runner.report.experiments import MetricTable
 from runner.report.model import Report
 from runner.report.ranked_numbers import row_id
-from runner.report.why import sentence
+from runner.report.verdicts import sentence
 
 MANY = 1000  # cells that the page knows with their rate and cost; of more, those that no other of their VPN beats
 
@@ -23,7 +23,9 @@ def page_data(report: Report) -> dict[str, Any]:
     """The data that the page's script works on, in the types that JSON has."""
     cells = _capacity(report)
     return {
-        "rankings": [{"name": ranking_name(made), "pairs": _pairs(report, made)} for made in report.rankings],
+        "rankings": [
+            {"name": ranking_name(made), "pairs": _pairs(report, made.as_configured)} for made in report.rankings
+        ],
         "capacity": unbeaten(cells) if len(cells) > MANY else cells,
         "cores": report.cores,
     }
@@ -39,9 +41,9 @@ def table_id(experiment: int, table: MetricTable) -> str:
     return f"table-{experiment}-{table.metric}"
 
 
-def tables_of(report: Report, ranking: Ranking) -> dict[str, str]:
-    """Metric -> the id of the first table of an experiment that has the ranked levels."""
-    levels = {standing.vpn: standing.levels for standing in ranking.standings}
+def tables_of(report: Report, compared: Configuration) -> dict[str, str]:
+    """Metric -> the id of the first table of an experiment that has the levels compared."""
+    levels = compared.levels
     ids: dict[str, str] = {}
     for number, experiment in enumerate(report.experiments):
         for table in experiment.tables:
@@ -55,10 +57,12 @@ def places_of(report: Report, number: int) -> dict[str, str]:
     """Metric -> the id of the element with the numbers that ranking ``number`` ranks: a table, or a row below the
     ranking."""
     behind = report.behind[number] if report.behind else []
-    return {row.metric: row_id(number, row.metric) for row in behind} | tables_of(report, report.rankings[number])
+    return {row.metric: row_id(number, row.metric) for row in behind} | tables_of(
+        report, report.rankings[number].as_configured
+    )
 
 
-def _pairs(report: Report, made: Ranking) -> list[dict[str, Any]]:
+def _pairs(report: Report, made: Configuration) -> list[dict[str, Any]]:
     """The verdict on each pair in each metric, both ways: the ratio, and a sentence."""
     verdicts = [
         verdict

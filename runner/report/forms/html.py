@@ -17,7 +17,7 @@ from runner.data.store import uncollected
 from runner.data.trials import cell_key
 from runner.design.blocks import Block, Heading, Hyperlink, Note, Paragraph, Plot, Table, TableCell
 from runner.design.question import Card
-from runner.ranking.ranking import Ranking
+from runner.evidence.configurations import Configuration
 from runner.report import document, gateway_cores, proofs, text, verdicts
 from runner.report import ranked_numbers as behind
 from runner.report.answer import (
@@ -38,7 +38,7 @@ from runner.report.forms.listed import Told, trials_of
 from runner.report.forms.matrix import matrix_of
 from runner.report.headings import machine, title
 from runner.report.limits import ABOUT as ABOUT_LIMITS
-from runner.report.limits import of_ranking, orders_of
+from runner.report.limits import orders_of, rows_of
 from runner.report.model import Answered, Report
 from runner.report.plots.plots import plots_of
 from runner.report.plots.plots_machines import machine_plots
@@ -46,7 +46,7 @@ from runner.report.plots.plotting import Samples
 from runner.report.plots.thinning import RANGE_HEAD, note, ranges, shown
 from runner.report.scale import above
 from runner.report.titles import answer_of
-from runner.report.why import sentence
+from runner.report.verdicts import sentence
 
 TALLEST = 1200  # px; a taller plot of an experiment is folded with the tables
 LISTED = 4000  # measurements; with more, the page does not list the trials, which are in trials.jsonl
@@ -132,7 +132,7 @@ def _more(report: Report, answer: RankingAnswer) -> Markup:
     """The sections that unfold below a ranking: the verdict on each pair, and the numbers behind the ranks, as far as
     neither the ranking nor an experiment lists them."""
     ranking = report.rankings[answer.number]
-    tables = tables_of(report, ranking)
+    tables = tables_of(report, ranking.as_configured)
     numbers = report.behind[answer.number] if report.behind else []
     rest = [one for one in numbers if not report.ranks_count or one.metric not in tables]
     pairs = verdicts.section(report.verdicts, report.spreads, ranking, report.metrics)
@@ -160,8 +160,8 @@ def _limits(report: Report, all_answers: Sequence[RankingAnswer]) -> list[dict[s
                 "number": answer.number,
                 "says": gateway_cores.most_per_core(numbers),
                 "table": blocks_html(tables),
-                "limited": blocks_html(_limited(report, ranking, answer.name)),
-                "orders": [f"{order.title}: {order.says}" for order in orders_of(report.limits, ranking)],
+                "limited": blocks_html(_limited(report, ranking.as_configured, answer.name)),
+                "orders": [f"{order.title}: {order.says}" for order in orders_of(report.limits, ranking.as_configured)],
             }
         )
     return [entry for entry in made if entry["table"] or entry["limited"]]
@@ -175,11 +175,11 @@ def _parts(found: Sequence[gateway_cores.CoresLadder], carried: gateway_cores.Ki
     return [Paragraph(gateway_cores.ABOUT_PARTS), Table(title, ["VPN", *rates], rows, named=True)]
 
 
-def _limited(report: Report, ranking: Ranking, name: str) -> list[Block]:
-    """What limits each throughput of this ranking, in a sentence that unfolds its figures, and what gateways with cores
-    of their own would carry."""
+def _limited(report: Report, compared: Configuration, name: str) -> list[Block]:
+    """What limits each throughput that is compared, in a sentence that unfolds its figures, and what gateways with
+    cores of their own would carry."""
     rows: list[list[str | TableCell]] = []
-    for row in of_ranking(report.limits, ranking):
+    for row in rows_of(report.limits, compared):
         why = TableCell(row.says, opens=[Note(line) for line in row.limit.evidence])
         _, _, rate, _, separate = row.cells
         rows.append([TableCell(row.vpn, small=report.metrics[row.metric].title), rate, why, separate])

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from runner.data.numbers import chance
 from runner.ranking.ranking import Standing
-from runner.ranking.words import chance
 from runner.report import text
 from runner.report.answer import RankingAnswer, change, groups, numbers_of, place_of, unit_of
 from runner.report.document import ARROWS

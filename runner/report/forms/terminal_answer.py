@@ -7,20 +7,19 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
 from runner.data.files import word
 from runner.data.metric import Metric
-from runner.data.numbers import same
+from runner.data.numbers import chance, same
 from runner.data.streams import shown
 from runner.design.question import Next
 from runner.evidence.stats import Summary
 from runner.ranking.ranking import Ranking, Standing
 from runner.ranking.verdicts import Verdict
-from runner.ranking.words import chance
 from runner.report import text
 from runner.report.answer import (
     BY_TCP,
@@ -33,7 +32,6 @@ from runner.report.answer import (
     numbers_of,
     order,
     place_of,
-    ranking_name,
     recipe,
     surer,
     unit_of,
@@ -43,7 +41,7 @@ from runner.report.forms.terminal_answered import print_answers, print_steps
 from runner.report.forms.terminal_experiments import answered_by_ranking, render_experiments
 from runner.report.headings import machine
 from runner.report.kinds import OTHERS
-from runner.report.limits import LimitRow, changed_order, of_ranking
+from runner.report.limits import LimitRow, changed_order, rows_of
 from runner.report.machines import holds
 from runner.report.model import Report
 from runner.report.ranked_numbers import RankedNumber
@@ -147,13 +145,13 @@ def _limits(report: Report, ranking: Ranking, console: Console, *, whole: bool) 
     """Print what limits the ranked VPNs in the first throughput that counts, and what separate gateways would change.
     ``whole``: print a sentence for each VPN, else the kinds of limits in a line."""
     placed = {standing.vpn for standing in ranking.standings if standing.place}
-    known = [row for row in of_ranking(report.limits, ranking) if row.vpn in placed]
+    known = [row for row in rows_of(report.limits, ranking.as_configured) if row.vpn in placed]
     metric = next((metric for metric in ranking.weights.counted if any(row.metric == metric for row in known)), "")
     if not metric:
         return
     rows = [row for row in known if row.metric == metric]
     title = report.metrics[metric].title
-    changed = changed_order(report.limits, ranking, title)
+    changed = changed_order(report.limits, ranking.as_configured, title)
     if not whole:
         sentence = f"{text.short(metric, report.metrics)} is limited by {_kinds(rows)}."
         console.print(Text(sentence + (" Separate gateways might change the order." if changed else ""), "dim"))
@@ -221,21 +219,6 @@ def values_table(
         row += [_value(numbers[metric], standing, units[metric][0], wide, best[metric]) for metric in counted]
         table.add_row(*row, style="" if standing.place else "dim")
     return table
-
-
-def ranking_so_far(
-    ranking: Ranking, numbers: Sequence[RankedNumber], metrics: Mapping[str, Metric], width: int, ended: bool = False
-) -> list[RenderableType]:
-    """A ranking while the run goes on: the table, the VPNs that are not in it yet, and a note where there is only one
-    repetition. ``ended``: the run is over."""
-    blocks = max((count for standing in ranking.standings for count in standing.blocks.values()), default=0)
-    waiting = ", ".join(vpns for vpns, *_ in text.unranked(ranking))
-    parts: list[RenderableType] = [Text(f"Ranking{'' if ended else ' so far'} {ranking_name(ranking)}", "bold cyan")]
-    if any(standing.place for standing in ranking.standings):
-        parts.append(values_table(ranking, {number.metric: number for number in numbers}, metrics, width))
-    if blocks == 1:
-        parts.append(Text("one repetition: all tie" + ("" if ended else ", the next ones will tell some apart"), "dim"))
-    return parts + ([Text(f"not ranked{'' if ended else ' (yet)'}: {waiting}", "dim")] if waiting else [])
 
 
 def _value(numbers: RankedNumber, standing: Standing, scale: float, wide: bool, best: Set[str]) -> Text:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from runner.data.levels import ranked_by
 from runner.data.trials import cell_key
 from runner.design.blocks import Plot
-from runner.ranking.basis import ranked_by
 from runner.report import text
 from runner.report.experiments import ExperimentReport, MetricTable
 from runner.report.facts import BASELINE

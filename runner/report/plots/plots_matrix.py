@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from runner.data.levels import ranked_by
 from runner.design.blocks import Plot
-from runner.ranking.basis import ranked_by
 from runner.report import text
 from runner.report.experiments import ExperimentReport, MetricTable
 from runner.report.facts import BASELINE

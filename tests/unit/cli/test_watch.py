@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from questions.rank.so_far import so_far
 from runner.catalogue import load_run
 from runner.cli.commands.watch.work import last_slice, view, watch
 from runner.cli.live import LiveProgress
 from runner.data.errors import UsageError
 from runner.data.trials import Cell, Run, Slice, Trial
-from runner.report.ranked_numbers import so_far
 from runner.sweep.plan import Planned
 from tests.unit.synthetic import realistic_run
 

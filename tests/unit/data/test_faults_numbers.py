@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from questions.compare.runs import compare_runs
+from questions.rank.why import why
 from runner.catalogue import metrics, parse_levels
 from runner.data.checks import check
 from runner.data.errors import UsageError
@@ -17,7 +18,6 @@ from runner.data.store import load_run, open_store
 from runner.data.trials import Cell, ExperimentRecord
 from runner.ranking.weights import parse_weights
 from runner.report.model import build
-from runner.report.why import why
 from tests.unit.data.test_store import RUN, trial
 from tests.unit.synthetic import METRICS, make_run, realistic_run
 

@@ -15,8 +15,7 @@ from runner.cli.main import main
 from runner.data.errors import UsageError
 from runner.data.merge import merge_runs
 from runner.data.metric import Metric
-from runner.data.trials import Cell, ExperimentRecord, Measurement, Run, Trial
-from runner.ranking.basis import measured_metrics
+from runner.data.trials import Cell, ExperimentRecord, Measurement, Run, Trial, measured_metrics
 from runner.ranking.weights import parse_weights
 from runner.report.forms.html import html_text
 from runner.report.forms.registry import FORMS

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from runner.data.numbers import chance
 from runner.ranking import ranking
 from runner.ranking.draws import DRAWS, Order
 from runner.ranking.ranking import Standing
-from runner.ranking.words import chance
 
 
 def standing(vpn: str, average: float | None = None, place: int | None = None, best: float | None = None) -> Standing:

@@ -7,7 +7,7 @@ import pytest
 
 from runner.catalogue import load_experiment
 from runner.data.errors import UsageError
-from runner.ranking.basis import ranked_by
+from runner.data.levels import ranked_by
 from runner.ranking.weights import BALANCED, COST, PRESETS, Weights, default_weights, of_run, parse_weights, slack
 from tests.unit.reports import THREE, ranked
 from tests.unit.synthetic import METRICS, TCP

@@ -7,6 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
+from questions.rank.why import why
 from runner.data.remarks import Remark
 from runner.data.trials import Run, Trial
 from runner.report.answer import answers
@@ -15,7 +16,6 @@ from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.terminal_answer import render_answer
 from runner.report.model import build
-from runner.report.why import why
 from tests.unit.synthetic import PLAIN, make_trial, realistic_run
 
 LOST = Remark(kind="no payload")

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from questions.rank.why import why
 from runner.catalogue import load_run, load_told
 from runner.cli.reading import report_of
 from runner.data.trials import Trial
 from runner.report.answer import answers
 from runner.report.forms.registry import FORMS
 from runner.report.model import Report
-from runner.report.why import why
 from tests.campaign.gains import EDITS, EXAMPLE, FAILED, copy, edited, gained
 
 VPNS = ("openvpn", "ssh_tun", "wireguard_go")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import pytest
 
 from runner.data.levels import NO_CIPHER
 from runner.data.trials import Rung, Trial
-from runner.ranking.basis import Basis
+from runner.evidence.configurations import Configuration
 from runner.report.gateway_cores import cores, ladders, table
 from tests.unit.synthetic import CBC, make_trial
 
 MB = 1e6
-WANTED = {"openvpn": dict(CBC), "ssh_tun": dict(CBC)}
+COMPARED = Configuration("comparable", image="", levels={"openvpn": dict(CBC), "ssh_tun": dict(CBC)}, traffic={})
 
 
 def rung(rate_bps: float, cpu_s: list[float | None], carried: float = 1.0, rounds: list[int] | None = None) -> Rung:
@@ -36,8 +34,7 @@ def climb(vpn: str, *curve: Rung, carried: str = "tcp") -> Trial:
 
 
 def of(*trials: Trial) -> list[list[str]]:
-    basis = cast(Basis, type("Paper", (), {"levels": WANTED, "image": ""}))
-    return table(ladders(basis, trials), "tcp")[1]
+    return table(ladders(COMPARED, trials), "tcp")[1]
 
 
 def test_plain_ips_cost_of_as_many_bytes_in_the_same_round_is_not_the_gateways() -> None:
@@ -86,10 +83,9 @@ def test_the_parts_are_those_of_each_gateway_and_of_the_threads_and_what_is_left
 
     plain = parted("none", 0.01, gw1_cpu_s=0.0, gw2_cpu_s=0.0, threads_cpu_s=0.005)
     own = parted("openvpn", 0.06, gw1_cpu_s=0.02, gw2_cpu_s=0.015, threads_cpu_s=0.01)
-    basis = cast(Basis, type("Paper", (), {"levels": WANTED, "image": ""}))
-    found = ladders(basis, [plain, own])
+    found = ladders(COMPARED, [plain, own])
     assert table(found, "tcp", lambda at: at.says_parts)[1] == [
         ["openvpn", "gw1 0.08, gw2 0.06, threads 0.02, rest 0.04"]
     ]
-    older = ladders(basis, [climb("none", rung(10 * MB, [0.01])), climb("openvpn", rung(10 * MB, [0.06]))])
+    older = ladders(COMPARED, [climb("none", rung(10 * MB, [0.01])), climb("openvpn", rung(10 * MB, [0.06]))])
     assert table(older, "tcp", lambda at: at.says_parts)[1] == [["openvpn", "–"]]

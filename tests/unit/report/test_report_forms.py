@@ -20,7 +20,7 @@ from runner.report.plots import vega
 from runner.report.plots.plots import plots_of
 from runner.report.plots.plotting import Samples
 from runner.report.plots.thinning import ranges, shown
-from runner.report.why import sentence
+from runner.report.verdicts import sentence
 from tests.unit.reports import everywhere, one_experiment, realistic
 from tests.unit.synthetic import CBC, PLAIN, TCP, make_trial, realistic_run
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -13,7 +12,7 @@ from runner.data.levels import outside_of_tunnel, tunnel_levels
 from runner.data.limits import evidence
 from runner.data.loads import Limit, MachineLoad
 from runner.data.trials import Run, Trial, cell_key
-from runner.ranking.basis import Basis
+from runner.evidence.configurations import Configuration
 from runner.report.answer import answers
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
@@ -186,8 +185,8 @@ def test_the_shorter_download_is_the_faster_one() -> None:
         downloads.append(trial.model_copy(update=changed | {"params": trial.params | {"file_bytes": "1000000"}}))
     levels = {trial.vpn: tunnel_levels(trial.params) for trial in reversed(downloads)}
     traffic = {"tcp_throughput": outside_of_tunnel(downloads[0].params)}
-    basis = SimpleNamespace(configuration="comparable", image="", levels=levels, traffic=traffic)
-    (said,) = limits(run, downloads, [cast(Basis, basis)]).orders
+    compared = Configuration("comparable", image="", levels=levels, traffic=traffic)
+    (said,) = limits(run, downloads, [compared]).orders
     assert "ssh_tun would pass openvpn" in said
 
 

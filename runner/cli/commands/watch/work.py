@@ -11,6 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from questions.rank.so_far import so_far
 from runner.catalogue import load_run
 from runner.cli.live import HEAD, clock, last_results, levels_of, rankings_that_fit, result_of
 from runner.data.checksum import checked, without_checksum
@@ -21,7 +22,6 @@ from runner.data.streams import printable
 from runner.data.trials import Invocation, Run, Slice, Trial, trial_id
 from runner.ranking.weights import Weights
 from runner.report.kinds import OTHERS, by_kind
-from runner.report.ranked_numbers import so_far
 from runner.report.text import counted
 
 POLL_S = 2.0

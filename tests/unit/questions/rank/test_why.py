@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from questions.rank.why import why
 from runner.catalogue import load_run
 from runner.cli.folders import latest
 from runner.data.errors import UsageError
@@ -13,10 +14,10 @@ from runner.data.parent import add_to_index
 from runner.ranking.verdicts import Verdict, turned
 from runner.report.headings import machine
 from runner.report.model import build
-from runner.report.why import sentence, why
+from runner.report.verdicts import sentence
 from tests.unit.synthetic import realistic_run
 
-EXAMPLE = next((Path(__file__).parents[3] / "results" / "examples").glob("*/run.json")).parent
+EXAMPLE = next((Path(__file__).parents[4] / "results" / "examples").glob("*/run.json")).parent
 
 
 def test_the_heading_has_the_machine_the_tunnels_and_the_traffic() -> None:

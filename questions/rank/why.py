@@ -6,18 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from runner.data.errors import UsageError, require_known
 from runner.data.levels import BASELINE
-from runner.data.metric import Metric
 from runner.data.trials import Run, Trial
-from runner.ranking.basis import bases
-from runner.ranking.ranking import weigh
-from runner.ranking.verdicts import Verdict, turned, verdicts_of
+from runner.ranking.rankings import Rankings
+from runner.ranking.verdicts import Verdict, turned
 from runner.ranking.weights import default_weights
 from runner.report import text
 from runner.report.breakdowns import breakdowns, of_lost
 from runner.report.facts import facts
 from runner.report.headings import machine_of
 from runner.report.kinds import by_kind
-from runner.report.verdicts import confidence, interval
+from runner.report.verdicts import confidence, sentence
 
 
 def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
@@ -30,17 +28,18 @@ def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
     if a == b:
         raise UsageError(f"why takes two VPNs, and both are {a}")
     lines = [machine_of(facts(run, trials))]
-    based = {(basis.configuration, basis.image): basis for basis in bases(run, trials)}
-    heading, broken, judged = "", breakdowns(trials), verdicts_of(run, trials)
+    made = Rankings(run, trials)
+    ranking_of = {(ranking.configuration, ranking.image): ranking for ranking in made.rankings}
+    heading, broken, judged = "", breakdowns(trials), made.verdicts
     for verdict in judged:
         if {verdict.a, verdict.b} != {a, b}:
             continue
         where = " ".join(filter(None, (verdict.configuration, verdict.image)))
         if where != heading:
             lines += ["", f"{where}: {_levels(run, verdict, a)} against {_levels(run, verdict, b)}"]
-            basis = based[verdict.configuration, verdict.image]
-            lines.append(f"Traffic: {_traffic(run, basis.traffic)}.")
-            lines += of_lost(weigh(basis, default_weights(basis.values)), (a, b))
+            ranking = ranking_of[verdict.configuration, verdict.image]
+            lines.append(f"Traffic: {_traffic(run, ranking.traffic)}.")
+            lines += of_lost(ranking, (a, b))
             heading = where
             tunnels = {(vpn, verdict.image): run.vpns[vpn].configurations.get(verdict.configuration) for vpn in (a, b)}
             lines += [
@@ -83,44 +82,6 @@ def why_each(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[list[str
     if len(nothing) == len(kinds):
         raise nothing[0]
     return parts
-
-
-def sentence(metric: Metric, verdict: Verdict) -> str:
-    """The verdict as a sentence."""
-    a, b, what = verdict.a, verdict.b, metric.title if metric.title[1:2].isupper() else metric.title.lower()
-    if verdict.ratio is None:
-        return (
-            f"{a} is {verdict.decision} than {b} in {what}."
-            if verdict.decision in ("better", "worse")
-            else (f"{a} and {b} have the same {what}." if verdict.decision == "same" else f"{what}: {verdict.reason}.")
-        )
-    times = f"{verdict.ratio:.3g}"
-    if verdict.decisive_low is not None and verdict.decisive_high is not None:
-        times += f" ({interval(verdict)})"
-    has = f"{a} has {times} times the {what} of {b}{_at(verdict)}"
-    if verdict.decision == "same":
-        return f"{has}: for a user the same, as it is surely less than a factor of {verdict.margin:.3g} away."
-    if verdict.decision == "undecided":
-        more = (
-            f"about {verdict.seconds / 60:.0f} more minutes of these two would decide it"
-            if verdict.seconds and (verdict.seconds >= 90)
-            else "a minute more of these two would decide it"
-        )
-        return f"{has}, which may be chance: {verdict.reason or more}."
-    return f"{has}: {verdict.decision}."
-
-
-def _at(verdict: Verdict) -> str:
-    """The rates of a cost: that of a byte changes with them."""
-    if verdict.a_bps is None or verdict.b_bps is None:
-        return ""
-    a, b = (_rate(rate_bps) for rate_bps in (verdict.a_bps, verdict.b_bps))
-    return f", both at {a}" if a == b else f", each at its full speed ({a} and {b})"
-
-
-def _rate(rate_bps: float) -> str:
-    scale, unit = text.prefix(rate_bps, "bit/s")
-    return f"{rate_bps / scale:.3g} {unit}"
 
 
 def _traffic(run: Run, measured: Mapping[str, Mapping[str, str]]) -> str:
