@@ -39,14 +39,14 @@ def load_question(name: str) -> Question[Any]:
     if lacks:
         raise UsageError(f"question {name} is not finished: {kind.__name__} lacks {', '.join(lacks)}")
     with blame_file(f"question {name} cannot be made", [Path(name)]):
-        return _guarded(name, kind)()
+        return _guard_class(name, kind)()
 
 
 METHODS = tuple(name for name, value in vars(Question).items() if callable(value) and name[0] != "_")
 GIVES: dict[str, tuple[type, ...]] = {"judge": (Strict,), "going": (Going,), "say": (Said, type(None))}
 
 
-def _guarded(name: str, kind: type[Question[Any]]) -> type[Question[Any]]:
+def _guard_class(name: str, kind: type[Question[Any]]) -> type[Question[Any]]:
     """The class of a user's file, whose methods blame that file for what they raise and for what they must not give."""
 
     def guard(method: str) -> Callable[..., Any]:

@@ -26,7 +26,10 @@ def say(choice: Choice, where: str) -> Said:
 
 def _brief(choice: Choice) -> list[Block]:
     """The answer for the stated line, or the lines with the VPNs for each; then what was not measured."""
-    blocks: list[Block] = [Paragraph(words.headline(choice), "strong"), *_paragraphs([words.seen(choice.needs)], True)]
+    blocks: list[Block] = [
+        Paragraph(words.headline(choice), "strong"),
+        *_paragraphs([words.seen_needs(choice.needs)], True),
+    ]
     if choice.answer is None:
         rows: list[list[str | TableCell]] = [
             [row.lines, TableCell(row.vpns, tone=TONES.get(row.grade, ""))] for row in words.lines(choice)
@@ -35,7 +38,9 @@ def _brief(choice: Choice) -> list[Block]:
     else:
         blocks += _paragraphs(words.why_not(choice.answer), True)
         blocks += _paragraphs([state_words.steadiness(choice), words.about_musts(choice), words.what_changes(choice)])
-    blocks += _paragraphs([state_words.disturbance(choice.machine), words.kin(choice), *words.failed(choice)])
+    blocks += _paragraphs(
+        [state_words.disturbance(choice.machine), words.kin(choice), *words.failure_sentences(choice)]
+    )
     return [*blocks, *(Paragraph(sentence, "caveat") for sentence in [words.not_measured(choice)] if sentence)]
 
 
@@ -47,9 +52,9 @@ def _whole(choice: Choice, where: str) -> list[Block]:
     """The answer in a sentence, the lines with the VPNs for each, why the others are out, and what would change it.
     Without ``where``, no command."""
     said = choice.answer
-    notes = [words.seen(choice.needs), *(words.why_not(said) if said else [])]
+    notes = [words.seen_needs(choice.needs), *(words.why_not(said) if said else [])]
     notes += [state_words.disturbance(choice.machine), state_words.steadiness(choice), words.about_musts(choice)]
-    notes += [words.what_changes(choice), words.kin(choice), *words.failed(choice)]
+    notes += [words.what_changes(choice), words.kin(choice), *words.failure_sentences(choice)]
     notes += [words.not_measured(choice)]
     if where and (command := words.measures_others(choice, where)):
         notes.append(f"To measure more of them: {command}")

@@ -9,7 +9,7 @@ from functools import partial
 from pydantic import Field, InstanceOf
 
 from questions.choose.side_by_side import SideBySide, side_by_side
-from runner.choice.answer import RATES_BPS, Words, answer, bands, changes, unsettled
+from runner.choice.answer import RATES_BPS, Words, answer, bands, changes, unsettled_lines
 from runner.choice.candidates import candidates
 from runner.choice.devices import Device, devices
 from runner.choice.machine import FEWEST_ROUNDS, MachineState, machine_state
@@ -20,7 +20,7 @@ from runner.data.needs import Needs
 from runner.data.scale import NoScale, no_scale
 from runner.data.shipped import shipped_beside, shipped_runs
 from runner.data.trials import Run, Strict, Trial, VpnRecord
-from runner.evidence.configurations import absent
+from runner.evidence.configurations import absent_vpns
 
 DATAGRAMS = ("udp", "ladder")
 FEWEST_INSTANCES = 2  # of the tunnels of each VPN
@@ -91,20 +91,20 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice:
         answer=said,
         bands=every,
         changes=changes(measured, words, said, every) if said else [],
-        unsettled=asked if few else unsettled(measured, words, run.needs, state=machine),
+        unsettled=asked if few else unsettled_lines(measured, words, run.needs, state=machine),
         # A VPN whose ladder fails is few for ever: in later tunnels all else has its turns again.
         early=few and len({trial.repetition for trial in trials if trial.curve}) <= FEWEST_INSTANCES,
         states=known,
-        absent=absent(run, trials),
+        absent=absent_vpns(run, trials),
         partly=_partly(run, trials),
-        others=_others(run),
+        others=_unmeasured_candidates(run),
         kin=_kin(run, trials, sorted(measured)),
         machine=machine,
         scale=no_scale(run),
         fresh=[vpn for vpn, record in run.vpns.items() if record.after and vpn not in climbers],
         devices=measured,
     )
-    return made.model_copy(update={"beside": _beside(made, run, trials, words)})
+    return made.model_copy(update={"beside": _compare_named(made, run, trials, words)})
 
 
 def _climbed_too_seldom(trials: Sequence[Trial], vpns: Container[str]) -> bool:
@@ -118,7 +118,7 @@ def _climbed_too_seldom(trials: Sequence[Trial], vpns: Container[str]) -> bool:
     return min((climbed[cell] for cell in carrying), default=0) < FEWEST_ROUNDS or len(tunnels) < FEWEST_INSTANCES
 
 
-def _beside(made: Choice, run: Run, trials: Sequence[Trial], words: Words) -> SideBySide | None:
+def _compare_named(made: Choice, run: Run, trials: Sequence[Trial], words: Words) -> SideBySide | None:
     """The table of the named VPNs, in the order of the answer, or of the lines."""
     vpns = made.answer.named if made.answer else [vpn for band in made.bands for vpn in band.named]
     on = partial(answer, made.devices, words, state=made.machine)
@@ -126,7 +126,7 @@ def _beside(made: Choice, run: Run, trials: Sequence[Trial], words: Words) -> Si
     return side_by_side([*dict.fromkeys(vpns)], on, made.needs, made.devices, made.states, runs)
 
 
-def _others(run: Run) -> list[str]:
+def _unmeasured_candidates(run: Run) -> list[str]:
     """The VPNs that the run has not come to and that have every must in force. None where data planes have no scale."""
     if no_scale(run):
         return []

@@ -39,15 +39,15 @@ def context(choice: Choice, where: str) -> dict[str, Any]:
     first = said.of(said.named[0]) if said and said.named else None
     return {
         "headline": words.headline(choice),
-        "seen": words.seen(choice.needs),
+        "seen": words.seen_needs(choice.needs),
         "lines": words.lines(choice),
         "stated": said is not None,
         "why_not": words.why_not(said) if said else [],
-        "changed": words.changed(choice),
+        "changed": words.change_clauses(choice),
         "first": first.vpn if first else "",
         "musts": list(first.musts.items()) if first else [],
         "kin": words.kin(choice),
-        "failed": words.failed(choice),
+        "failed": words.failure_sentences(choice),
         "absent": choice.absent,
         "partly": choice.partly,
         "recipe": steps.get("Set it up", ""),

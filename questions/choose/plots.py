@@ -61,7 +61,7 @@ def _ladder(devices: Mapping[str, Device], colours: Mapping[str, str], kind: str
         key=f"ladder-{kind}-{quantity.split('_', maxsplit=1)[0]}",
         title=f"{title} against the rate, in {SAYS[kind]}",
         alt=f"{title}, against the offered rate in {SAYS[kind]}, a line for each of "
-        f"{text.counted(len(devices), 'VPN')}, with 95 % intervals.",
+        f"{text.count_noun(len(devices), 'VPN')}, with 95 % intervals.",
         spec=spec_of({"height": 260, "layer": _layers(values, quantity, colours)}),
     )
 

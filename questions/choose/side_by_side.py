@@ -125,7 +125,9 @@ def side_by_side(
         ComparedRow(kind="cores", cells=[ComparedCell(value=one.cores) for one in own]),
     ]
     rows += [
-        ComparedRow(kind=kind, cells=[_found(devices[vpn], sought, runs[:1] if sought.here else runs) for vpn in shown])
+        ComparedRow(
+            kind=kind, cells=[_worst_value(devices[vpn], sought, runs[:1] if sought.here else runs) for vpn in shown]
+        )
         for kind, sought in SOUGHT.items()
     ]
     rows += [
@@ -141,7 +143,7 @@ def _common(vpns: Sequence[str], answer_on: AnswerOn, needs: Needs) -> float:
     return max((rate for rate in RATES_BPS if USUAL.demand_bps(rate) <= least_bps), default=RATES_BPS[0])
 
 
-def _found(device: Device, sought: _Sought, runs: Runs) -> ComparedCell:
+def _worst_value(device: Device, sought: _Sought, runs: Runs) -> ComparedCell:
     """The worst value of the first run that has one: a failure may meet a timer early or late."""
     this = runs[0][0]
     record = this.vpns[device.vpn]
@@ -150,7 +152,7 @@ def _found(device: Device, sought: _Sought, runs: Runs) -> ComparedCell:
             continue
         seen = [
             (value.at_least or value.detail.get("kind") in NOT_BACK, sought.unit * value.value, trial)
-            for trial, value in _measured(device, sought, trials)
+            for trial, value in _measurements_of(device, sought, trials)
         ]
         if seen:
             at_least, worst, trial = max(seen, key=lambda each: each[:2])
@@ -159,7 +161,7 @@ def _found(device: Device, sought: _Sought, runs: Runs) -> ComparedCell:
     return ComparedCell()
 
 
-def _measured(device: Device, sought: _Sought, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Measurement]]:
+def _measurements_of(device: Device, sought: _Sought, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Measurement]]:
     levels = sought.params if sought.any_levels else {**device.levels, **sought.params}
     for trial in trials:
         params = trial.params

@@ -11,7 +11,7 @@ def no_answer(machine: MachineState) -> str:
     """Why the run allows no answer, in a sentence or two; empty where it does."""
     if machine.forbids == "few":
         return (
-            f"No answer yet: each VPN was measured in {text.counted(machine.rounds, 'round')}, and an answer needs "
+            f"No answer yet: each VPN was measured in {text.count_noun(machine.rounds, 'round')}, and an answer needs "
             f"{FEWEST_ROUNDS}. Measure on."
         )
     if machine.forbids is None:

@@ -13,7 +13,7 @@ import numpy as np
 from questions.choose.judgement import Choice
 from runner.choice.answer import RATES_BPS, Words, answer
 from runner.choice.devices import LOSSY, Device
-from runner.choice.grade import WATCHED, Grade, graded
+from runner.choice.grade import WATCHED, Grade, grade_device
 from runner.choice.musts import SHOWN_BY, words_of
 from runner.choice.thresholds import USUAL
 from runner.data.asked import AskedRun
@@ -85,9 +85,9 @@ def watch_list(choice: Choice, evidence: Evidence, limit_bps: float = math.inf) 
     that are first for the most lines come first. VPNs that carry TCP only cannot be watched."""
     words = words_of(choice.states)
     rates, first, others = dict[str, tuple[bool, float]](), Counter[str](), Counter[str]()
-    for needs in _asked(choice.needs):
+    for needs in _needs_by_line(choice.needs):
         for place, vpn in enumerate(answer(choice.devices, words, needs).named):
-            one = graded(choice.devices[vpn], needs, USUAL)
+            one = grade_device(choice.devices[vpn], needs, USUAL)
             if evidence.run.vpns[vpn].carries != "tcp" and math.isfinite(one.datagrams_bps):
                 fits = bool(np.median(one.grade) == Grade.FITS)
                 rates[vpn] = max((fits, min(one.datagrams_bps, limit_bps)), rates.get(vpn, (False, 0.0)))
@@ -105,7 +105,7 @@ def on_trust(choice: Choice) -> dict[Must, list[str]]:
     words = words_of(choice.states)
     untried = {must for must in SHOWN_BY if must in choice.needs.must}
     hoped = {vpn: own | {must: "declared" for must in untried if own[must] == "unknown"} for vpn, own in words.items()}
-    suit = named(choice.devices, hoped, choice.needs)
+    suit = named_vpns(choice.devices, hoped, choice.needs)
     by_must = {must: [vpn for vpn in suit if words[vpn][must] in ("declared", "unknown")] for must in SHOWN_BY}
     return {must: vpns for must, vpns in by_must.items() if must in untried and vpns}
 
@@ -129,16 +129,16 @@ def lossy(needs: Needs) -> dict[str, str]:
 def tcp_in_tcp(choice: Choice) -> list[str]:
     """The VPNs that carry TCP in TCP and are named, or would be if the path lost nothing."""
     clean = {vpn: replace(device, tcp_in_tcp=False) for vpn, device in choice.devices.items()}
-    suit = named(clean, words_of(choice.states), choice.needs)
+    suit = named_vpns(clean, words_of(choice.states), choice.needs)
     return [vpn for vpn in suit if choice.devices[vpn].tcp_in_tcp]
 
 
-def named(devices: Mapping[str, Device], words: Words, needs: Needs) -> list[str]:
+def named_vpns(devices: Mapping[str, Device], words: Words, needs: Needs) -> list[str]:
     """The VPNs that are named for any line that is asked for."""
-    return [*dict.fromkeys(vpn for asked in _asked(needs) for vpn in answer(devices, words, asked).named)]
+    return [*dict.fromkeys(vpn for asked in _needs_by_line(needs) for vpn in answer(devices, words, asked).named)]
 
 
-def _asked(needs: Needs) -> list[Needs]:
+def _needs_by_line(needs: Needs) -> list[Needs]:
     """The needs for each line that is asked for."""
     return [needs.model_copy(update={"line_bps": line}) for line in ([needs.line_bps] if needs.line_bps else RATES_BPS)]
 

@@ -65,7 +65,7 @@ def headline(choice: Choice) -> str:
         return f"By the speed of your line. Assumed: {asked_for(choice.needs)}."
     line = _rate(said.needs.line_bps or 0)
     if not said.named and said.unknown:
-        vpns = _listed(said.unknown, "and")
+        vpns = _join_names(said.unknown, "and")
         return f"Which VPN suits {line} is not known here: not enough was measured of {vpns}."
     if not said.named:
         return f"{NONE_SUITS['sure']} {line}, {asked_for(choice.needs)}."
@@ -81,7 +81,7 @@ def headline(choice: Choice) -> str:
     if said.certainties.carries == "open":
         carries = f"Whether it carries your {line} is not decided yet: {_up_to(first.here_bps, first.most_bps)}"
         return f"{TAKE['open']} {first.vpn}. {carries}."
-    carries = f"it carries your {line} and takes {_cores(first)} on each gateway{_at(first)}"
+    carries = f"it carries your {line} and takes {_cores(first)} on each gateway{_at_rate(first)}"
     take, sure = TAKE[said.certainty], " Sure." * (said.certainty == "sure")
     return f"{take} {first.vpn}{_equals(said)}: {carries}{kept}.{sure}"
 
@@ -94,7 +94,7 @@ def asked_for(needs: Needs) -> str:
     return ", ".join([*words, *without, TRAFFIC[needs.traffic]])
 
 
-def seen(needs: Needs) -> str:
+def seen_needs(needs: Needs) -> str:
     """What of the needs was seen on the path, and not stated; empty where nothing was."""
     said: Mapping[str, Callable[[], str]] = {
         "line_bps": lambda: f"{_rate(needs.line_bps or 0)} each way, in one TCP connection within --max-rate",
@@ -179,11 +179,11 @@ def to_find_out(choice: Choice) -> list[str]:
 
 def what_changes(choice: Choice) -> str:
     """What would change the answer, in one sentence; empty where nothing does that was looked at."""
-    clauses = changed(choice)
+    clauses = change_clauses(choice)
     return f"What changes it: {'; '.join(clauses)}." if clauses else ""
 
 
-def changed(choice: Choice) -> list[str]:
+def change_clauses(choice: Choice) -> list[str]:
     """A clause for each change of the needs that changes the answer."""
     return [clause for change in choice.changes if (clause := _change(change))]
 
@@ -209,14 +209,18 @@ def kin(choice: Choice, *vpns: str) -> str:
     if not kernels:
         return ""
     programs = {twins: [vpn for vpn, own in kernels.items() if own == twins] for twins in kernels.values()}
-    speak = [f"{_listed(twins, 'or')} speaks the protocol of {_listed(of, 'and')}" for twins, of in programs.items()]
+    speak = [
+        f"{_join_names(twins, 'or')} speaks the protocol of {_join_names(of, 'and')}" for twins, of in programs.items()
+    ]
     was, costs = ("it was", "costs") if len(programs) == 1 else ("they were", "cost")
     take = [
-        f" Where both gateways have {_listed(twins, 'or')}, take it instead of {vpn}."
+        f" Where both gateways have {_join_names(twins, 'or')}, take it instead of {vpn}."
         for vpn, twins in kernels.items()
         if vpn in choice.named
     ]
-    return f"In the kernel, {_listed(speak, 'and')}: {was} not measured here, and usually {costs} less.{''.join(take)}"
+    return (
+        f"In the kernel, {_join_names(speak, 'and')}: {was} not measured here, and usually {costs} less.{''.join(take)}"
+    )
 
 
 def not_measured(choice: Choice) -> str:
@@ -236,7 +240,7 @@ def measures_others(choice: Choice, where: str) -> str:
     return f"vpneval run choose --vpn {names} --deadline 2m --out {shlex.quote(where)}" if names else ""
 
 
-def failed(choice: Choice) -> list[str]:
+def failure_sentences(choice: Choice) -> list[str]:
     """A sentence for each VPN with failed trials."""
     candidates = choice.answer.candidates if choice.answer else []
     return [
@@ -345,14 +349,14 @@ def _equals(said: Answer) -> str:
     if not others:
         return ""
     probably = "probably " * (said.certainties.equal != "sure")
-    return f" ({_listed(others, 'and')} {'is' if len(others) == 1 else 'are'} {probably}equally good for you)"
+    return f" ({_join_names(others, 'and')} {'is' if len(others) == 1 else 'are'} {probably}equally good for you)"
 
 
 def _either(named: Sequence[str]) -> str:
-    return _listed(named, "or")
+    return _join_names(named, "or")
 
 
-def _listed(names: Sequence[str], word: str) -> str:
+def _join_names(names: Sequence[str], word: str) -> str:
     return f"{', '.join(names[:-1])} {word} {names[-1]}" if len(names) > 1 else names[0]
 
 
@@ -367,10 +371,10 @@ def _cores(candidate: Candidate) -> str:
 def _costs_more(candidate: Candidate) -> str:
     within = candidate.cores_within
     cores = _cores(candidate) if within is None else f"up to {text.digits(within)} of a core"
-    return f"costs more: {cores} on each gateway{_at(candidate)}"
+    return f"costs more: {cores} on each gateway{_at_rate(candidate)}"
 
 
-def _at(candidate: Candidate) -> str:
+def _at_rate(candidate: Candidate) -> str:
     """The rate that the cores are for: the cost of a byte changes with it."""
     return "" if candidate.cores_bps is None else f" at {_rate(candidate.cores_bps)} of payload"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from questions.compare import words
 from questions.compare.judgement import Comparisons, MetricChange
-from runner.data.streams import shown
+from runner.data.streams import visible_text
 from runner.design.blocks import Block, Heading, Plot
 from runner.design.question import Said
 from runner.report import text
@@ -27,7 +27,7 @@ def say(judged: Comparisons) -> Said:
         line="; ".join(map(words.answer, judged.comparisons)),
         brief=brief,
         whole=whole,
-        checks={shown(words.title(one)): words.checks(one) for one in judged.comparisons},
+        checks={visible_text(words.title(one)): words.checks(one) for one in judged.comparisons},
     )
 
 
@@ -48,7 +48,7 @@ def _plots(changes: Sequence[MetricChange]) -> list[Plot]:
 
 def _forest(known: MetricChange, values: list[Value]) -> Plot:
     """The plot of one metric. ``known``: any change of the metric, which has its title and unit."""
-    cells = text.counted(len(values), "cell")
+    cells = text.count_noun(len(values), "cell")
     x = {"type": "quantitative", "axis": {"format": "+.0%"}, "title": "change"}
     y: dict[str, Any] = {"field": "cell", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": 320}}
     colours = {"domain": ["regression", "improvement", "no difference", "not separable", "now failing", "not judged"]}

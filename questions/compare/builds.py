@@ -10,7 +10,7 @@ from runner.data.trials import Run, Trial
 from runner.evidence.estimates import Estimate
 from runner.evidence.stats import compare_blocks, ratio_of
 from runner.ranking.basis import Basis, bases
-from runner.ranking.verdicts import Verdict, turned, verdicts
+from runner.ranking.verdicts import Verdict, reversed_verdict, verdicts
 
 NO_NUMBER = ("failed", "unsupported")
 
@@ -34,7 +34,7 @@ def compare_builds(run: Run, trials: Sequence[Trial]) -> list[Comparison]:
     asked = {name for experiment in run.experiments for name in experiment.metrics}
     every = bases(run, trials)
     given = verdicts(every, [asked] * len(every), run.looks)
-    both_ways = [*given, *map(turned, given)]
+    both_ways = [*given, *map(reversed_verdict, given)]
     pairs = {(each.configuration, each.image, each.metric, each.a, each.b): each for each in both_ways}
     made = []
     for before, *others in builds.values():
@@ -46,11 +46,13 @@ def compare_builds(run: Run, trials: Sequence[Trial]) -> list[Comparison]:
                     if metric in asked and metric not in changes and before in basis.values[metric]:
                         verdict = pairs.get((basis.configuration, basis.image, metric, after, before))
                         changes[metric] = _change(basis, metric, before, after, verdict, failed)
-            made.append(comparison_of(_named(run, before), _named(run, after), [*changes.values()], turns=True))
+            made.append(
+                comparison_of(_name_builds(run, before), _name_builds(run, after), [*changes.values()], turns=True)
+            )
     return made
 
 
-def _named(run: Run, name: str) -> str:
+def _name_builds(run: Run, name: str) -> str:
     """A build by its name and its digest, a version by its title; else it is the image's own."""
     record = run.vpns[name]
     if record.build:

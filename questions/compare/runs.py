@@ -27,7 +27,7 @@ from runner.evidence.cells import Baseline, shares_of
 from runner.evidence.estimates import Blocks, Estimate, RoundValues, alone, independent
 from runner.evidence.stats import Ratio, block_values, compare_independent, lower_bounds, ratio_of
 from runner.ranking.agreement import agreement
-from runner.ranking.verdicts import Decision, Tested, held, level_of, probabilities
+from runner.ranking.verdicts import Decision, Tested, bounded_decision, level_of, probabilities
 from runner.report import text
 from runner.report.kinds import by_kind
 
@@ -101,7 +101,7 @@ def compare_runs(before: Whole, after: Whole) -> Comparison:
     ]
     ours, theirs = identity(run_a), identity(run_b)
     differences = {name: f"{name}: {value} → {theirs[name]}" for name, value in ours.items() if theirs[name] != value}
-    changes = _judged(tests, other_machine=any(name in differences for name in MACHINE))
+    changes = _judge_tests(tests, other_machine=any(name in differences for name in MACHINE))
     return comparison_of(
         run_a.run_id,
         run_b.run_id,
@@ -153,7 +153,7 @@ def _test(metric: Metric, reference: bool, old: Sequence[Trial], new: Sequence[T
     return _Test(metric, change.model_copy(update=found), p, estimate)
 
 
-def _judged(tests: Sequence[_Test], *, other_machine: bool) -> list[MetricChange]:
+def _judge_tests(tests: Sequence[_Test], *, other_machine: bool) -> list[MetricChange]:
     """The changes with their verdicts. On another machine, or one that is slower or faster than before, absolute values
     say nothing of a VPN; memory never does."""
     references = [test for test in tests if test.change.reference]
@@ -196,7 +196,7 @@ def _verdict(change: MetricChange, adjusted_p: float | None, tested: Tested | No
         decision = "better" if (estimate.centre > 0) == (change.better == "higher") else "worse"
     elif tested.alike <= level:
         decision = "same"
-    firm = held(decision, "after", "before", set(change.bounded), tested.metric)
+    firm = bounded_decision(decision, "after", "before", set(change.bounded), tested.metric)
     less = "after" if estimate.centre < 0 else "before"
     return change.model_copy(
         update={

@@ -121,7 +121,8 @@ def _trend(trends: Sequence[Trend], vpns: Sequence[str]) -> Plot:
     return Plot(
         key=f"{trends[0].configuration}-{known.name}",
         title=f"{trends[0].configuration}: {known.title} ({known.better} is better)",
-        alt=f"{known.title} of {text.counted(len(trends), 'VPN')} over {text.counted(len(trends[0].runs), 'run')}.",
+        alt=f"{known.title} of {text.count_noun(len(trends), 'VPN')} over "
+        f"{text.count_noun(len(trends[0].runs), 'run')}.",
         spec=spec_of({"height": 240, "data": {"values": values}, "layer": layers}),
     )
 

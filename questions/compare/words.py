@@ -63,13 +63,15 @@ def changes_first(comparison: Comparison) -> list[Block]:
         blocks.append(Table("", head, rows, numbers=(len(head) - 3, len(head) - 2)))
     for verdict in () if turns else COUNTED:
         if number := sum(change.verdict == verdict for change in changes):
-            blocks.append(Paragraph(f"{text.counted(number, 'measurement')}: {verdict}"))
+            blocks.append(Paragraph(f"{text.count_noun(number, 'measurement')}: {verdict}"))
     blocks += [*_smallest(comparison), *_what_was_compared(comparison), *_only(comparison)]
     if any(change.reference and change.ratio for change in listed):
         blocks.append(Paragraph("The references changed: the machine did, not only the VPNs.", "caveat"))
     for one in comparison.agreement:
         if one.what == "weighted":
-            blocks.append(Paragraph(f"ranking {one.configuration}, {text.counted(len(one.vpns), 'VPN')}: {one.said}"))
+            blocks.append(
+                Paragraph(f"ranking {one.configuration}, {text.count_noun(len(one.vpns), 'VPN')}: {one.said}")
+            )
     how = f"more than each metric's margin; Welch's t, false discovery rate {SIGNIFICANCE:.0%}"
     if turns:
         how = f"by the ratios of the rounds; one false verdict or more in {LEVEL:.0%} of such runs at most"
@@ -97,7 +99,7 @@ def _what_was_compared(comparison: Comparison) -> list[Block]:
         ]
     rest = len(comparison.changes) - shares
     sentence = (
-        f"{text.counted(shares, 'measurement')}: compared as shares of each run's own baseline, which a slower or "
+        f"{text.count_noun(shares, 'measurement')}: compared as shares of each run's own baseline, which a slower or "
         "faster machine does not change" + (f"; {rest} as absolute numbers (marked a)" if rest else "")
     )
     return [Paragraph(sentence, "soft")]

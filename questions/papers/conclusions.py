@@ -88,7 +88,7 @@ def lines_of(rows: Rows, runs: Runs) -> list[list[str]]:
         else:
             decided, told = deciding(conclusion, rows, became), []
         numbers = "; ".join(
-            f"{_answered(row)}{row.measured}{f', {row.part}' * bool(row.part)}; run {run}" for run, row in decided
+            f"{_answer_words(row)}{row.measured}{f', {row.part}' * bool(row.part)}; run {run}" for run, row in decided
         )
         why = dict.fromkeys(because(row) for _, row in decided)
         now = f"**{became}**{', in part' * (became in UNDECIDED and bool(numbers))} {numbers}".rstrip()
@@ -96,7 +96,7 @@ def lines_of(rows: Rows, runs: Runs) -> list[list[str]]:
     return lines
 
 
-def _answered(row: FindingRow) -> str:
+def _answer_words(row: FindingRow) -> str:
     return f"{row.answer} " * bool(row.answer)
 
 

@@ -133,7 +133,7 @@ def _way(name: str, mine: Rows, runs: Runs) -> DecidingWay:
         return DecidingWay(UNSHARED[declared.basis], own, _command(own), here=False)
     if any(row.kind == "scale" for _, row in mine) and not able:
         return _on_a_fair_kernel(asked, runs)
-    return _of_able(able, asked, runs) if able else _unmeasured(declared, mine, asked, runs)
+    return _of_able(able, asked, runs) if able else _way_to_measure(declared, mine, asked, runs)
 
 
 def _on_a_fair_kernel(asked: AskedRun, runs: Runs) -> DecidingWay:
@@ -143,7 +143,7 @@ def _on_a_fair_kernel(asked: AskedRun, runs: Runs) -> DecidingWay:
     return DecidingWay("on a kernel with ESP", asked, _command(asked), here=False)
 
 
-def _unmeasured(declared: Finding, mine: Rows, asked: AskedRun, runs: Runs) -> DecidingWay:
+def _way_to_measure(declared: Finding, mine: Rows, asked: AskedRun, runs: Runs) -> DecidingWay:
     """Where no run has a number that could decide."""
     why = "incomparable in these runs" if any(row.value is not None for _, row in mine) else "not measured"
     here = asked.kernel in (HOST, "uml")  # QEMU would be an emulation

@@ -19,7 +19,7 @@ from runner.papers.judges import findings_of
 from runner.papers.published import DeviceRow, device_row
 from runner.papers.scales import Basis
 from runner.report.experiments import name_of
-from runner.report.text import NONE, counted, roughly
+from runner.report.text import NONE, count_noun, roughly
 
 HEAD = ("finding", "published", "measured (95 % interval)", "verdict", "systems", "why")
 COLOUR = {
@@ -261,7 +261,7 @@ def _device(run: Run, trials: Sequence[Trial]) -> str:
 
 def _cores(run: Run) -> str:
     cores = run.lab.get("cores")
-    return counted(cores, "core") if isinstance(cores, int) else "an unknown number of cores"
+    return count_noun(cores, "core") if isinstance(cores, int) else "an unknown number of cores"
 
 
 def section(findings: Findings, experiments: Sequence[str]) -> list[Block]:

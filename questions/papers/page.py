@@ -18,9 +18,9 @@ from runner.data.asked import AskedRun
 from runner.data.invocation import command
 from runner.data.named import HOST
 from runner.papers.published import names, paper
-from runner.report.forms.markdown import fitted, table_lines
+from runner.report.forms.markdown import fit_words, table_lines
 from runner.report.model import Report
-from runner.report.text import NONE, counted, duration
+from runner.report.text import NONE, count_noun, duration
 
 LONGEST_CELL = 200  # characters, of the tables of findings and of runs
 PICTURE = "![Published ratio against measured ratio, with 95 % intervals](findings.svg)"
@@ -57,7 +57,7 @@ MADE = (
 TOGETHER = "Measured at the same time, so that they took CPU time from each other if that was on one machine"
 
 
-def lettered(reports: Sequence[Report]) -> dict[str, Report]:
+def by_letters(reports: Sequence[Report]) -> dict[str, Report]:
     """The reports by the letters that the page names their runs by: A to Z, then AA, AB…"""
     letters = [first + second for first in ("", *ascii_uppercase) for second in ascii_uppercase]
     return dict(zip(letters, reports, strict=False))
@@ -69,7 +69,7 @@ def findings_text(reports: Sequence[Report], planned: Planned) -> str:
     Each report is a run of its own, with a letter: what two labs measured is shown side by side, and never compared.
     ``planned``: how long a command takes by ``vpneval plan``.
     """
-    by_letter = lettered(reports)
+    by_letter = by_letters(reports)
     rows = rows_of(by_letter)
     runs = runs_of(by_letter, planned)
     lines = ["# Do the papers' conclusions still hold?", "", opening(rows, runs), ""]
@@ -229,7 +229,7 @@ def _open(row: FindingRow) -> str:
 
 def fit(words: str) -> str:
     """The words of a cell, cut where they are too many."""
-    return fitted(words, LONGEST_CELL)
+    return fit_words(words, LONGEST_CELL)
 
 
 def _runs(reports: Mapping[str, Report], runs: Runs) -> list[str]:
@@ -249,7 +249,7 @@ def _runs(reports: Mapping[str, Report], runs: Runs) -> list[str]:
     days = sorted({report.created_at[:10] for report in reports.values()})
     when = f", {' to '.join(dict.fromkeys((days[0], days[-1])))}" if days else ""
     return [
-        *("## The runs", "", f"{counted(len(lines), 'run')}, {duration(seconds)} together{when}. {MADE}", ""),
+        *("## The runs", "", f"{count_noun(len(lines), 'run')}, {duration(seconds)} together{when}. {MADE}", ""),
         *[f"- **{where}**: {', '.join(of)}" for where, of in machines.items()],
         *("", *lines, "", *_together(reports)),
     ]

@@ -76,15 +76,15 @@ def paper_tables(run: Run, trials: Sequence[Trial]) -> list[PaperTable]:
         performance,
         losses,
         fragments,
-        *_varied(run, trials),
-        *(_counted(counts) if counts else ()),
-        *(_probed(probed, run.metrics) if probed else ()),
+        *_variation_tables(run, trials),
+        *(_count_tables(counts) if counts else ()),
+        *(_probe_tables(probed, run.metrics) if probed else ()),
         _meshes(trials),
     ]
     return sorted((table for table in made if table.rows), key=lambda table: table.key)
 
 
-def _varied(run: Run, trials: Sequence[Trial]) -> Iterator[PaperTable]:
+def _variation_tables(run: Run, trials: Sequence[Trial]) -> Iterator[PaperTable]:
     """The thesis' tables of how much its tests vary."""
     for table, what in variation.TITLES.items():
         rows, notes = variation.rows(run, trials, table)
@@ -100,7 +100,7 @@ def _cells(trials: Sequence[Trial], measure: str) -> list[list[Trial]]:
     return sorted(cells.values(), key=lambda own: (own[0].vpn != BASELINE, own[0].vpn, own[0].cell))
 
 
-def _counted(cells: Sequence[Sequence[Trial]]) -> Iterator[PaperTable]:
+def _count_tables(cells: Sequence[Sequence[Trial]]) -> Iterator[PaperTable]:
     """Tables 1, 2, 3 and 5. Their counts are the same in every repetition, because nothing has to run for them."""
     by_vpn = {own[-1].vpn: {m.metric: m for m in own[-1].measurements} for own in cells}
     yield PaperTable(
@@ -125,9 +125,9 @@ def _counted(cells: Sequence[Sequence[Trial]]) -> Iterator[PaperTable]:
         rows=[
             [
                 vpn,
-                _listed(by_metric.get("cipher_choice"), "ciphers"),
-                _listed(by_metric.get("cipher_choice"), "integrities"),
-                _listed(by_metric.get("cipher_choice"), "compressions"),
+                _list_words(by_metric.get("cipher_choice"), "ciphers"),
+                _list_words(by_metric.get("cipher_choice"), "integrities"),
+                _list_words(by_metric.get("cipher_choice"), "compressions"),
                 *_paper(by_metric.get("cipher_choice"), "paper_system", "paper_difficulty"),
             ]
             for vpn, by_metric in by_vpn.items()
@@ -196,7 +196,7 @@ def _meshes(trials: Sequence[Trial]) -> PaperTable:
     return PaperTable(key="table-5-mesh", title="Full meshes", about=mesh.ABOUT, head=list(mesh.HEAD), rows=rows)
 
 
-def _probed(cells: Sequence[Sequence[Trial]], metrics: Mapping[str, Metric]) -> Iterator[PaperTable]:
+def _probe_tables(cells: Sequence[Sequence[Trial]], metrics: Mapping[str, Metric]) -> Iterator[PaperTable]:
     """Table 4 and the declared strengths. A verdict that differs between repetitions is shown with its counts."""
     rows, notes, rated = [], [], []
     for own in cells:
@@ -205,7 +205,7 @@ def _probed(cells: Sequence[Sequence[Trial]], metrics: Mapping[str, Metric]) -> 
         rows.append([name, *[_verdict(own, probe) for probe in PROBES], _paper_row(first.vpn)])
         notes += [f"{name}: {reason}" for reason in dict.fromkeys(_reasons(own, metrics))]
         if strength := next((m for m in first.measurements if m.metric == "declared_strength"), None):
-            rated.append(_rated(first.vpn, strength))
+            rated.append(_strength_row(first.vpn, strength))
     yield PaperTable(
         key="table-4",
         title="Security (Table 4)",
@@ -261,7 +261,7 @@ def _paper_row(vpn: str) -> str:
     return " ".join("✓" if yes else "✗" for yes in paper_security(vpn).values()) or NONE
 
 
-def _rated(vpn: str, strength: Measurement) -> list[str]:
+def _strength_row(vpn: str, strength: Measurement) -> list[str]:
     detail = strength.detail
     return [
         vpn,
@@ -281,7 +281,7 @@ def _number(measurement: Measurement | None) -> str:
     return f"{measurement.value:g}" if measurement else NONE
 
 
-def _listed(measurement: Measurement | None, what: str) -> str:
+def _list_words(measurement: Measurement | None, what: str) -> str:
     names = _detail(measurement).get(what, [])
     return f"{len(names)}: {', '.join(names)}" if names else "none"
 

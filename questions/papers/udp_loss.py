@@ -53,7 +53,7 @@ def _row(first: Trial, measured: Sequence[Measurement]) -> list[str]:
     buffers = ", ".join(f"{int(size) / 1024:g} KB" for size in sizes if size) or NONE
     rate = statistics.median(measurement.value for measurement in measured) / 1e6
     numbers = [f"{rate:.1f}", str(len(losses)), _spread(own), _spread(both)]
-    return [first.vpn, first.params["cipher"], buffers, *numbers, _printed(first.vpn)]
+    return [first.vpn, first.params["cipher"], buffers, *numbers, _printed_loss(first.vpn)]
 
 
 def _spread(losses: Sequence[float]) -> str:
@@ -71,7 +71,7 @@ def _trials_at(measured: Measurement) -> list[dict[str, Any]]:
     return [trial for trial in searched if abs(trial["offered_rate_bps"] - measured.value) <= AT_IT * measured.value]
 
 
-def _printed(vpn: str) -> str:
+def _printed_loss(vpn: str) -> str:
     stated = {value.id: value.value for value in paper("thesis").values}
     mean, deviation = stated.get(f"loss.udp.{vpn}"), stated.get(f"loss.udp.{vpn}.sd")
     return NONE if mean is None else f"{mean:g} ± {deviation:g}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from runner.choice.devices import Device
-from runner.choice.grade import Criterion, Grade, Graded, graded
+from runner.choice.grade import Criterion, Grade, Graded, grade_device
 from runner.choice.machine import MachineState
 from runner.choice.model import WEAKEST, Answer, Band, Candidate, Carries, Certainties, Certainty, Change, Reason
 from runner.choice.reliability import FEWEST_ATTEMPTS
@@ -76,7 +76,7 @@ def _judge(
     state: MachineState = QUIET,
     own_cores: bool = False,
 ) -> _Judged:
-    every = {vpn: graded(device, needs, thresholds, own_cores=own_cores) for vpn, device in devices.items()}
+    every = {vpn: grade_device(device, needs, thresholds, own_cores=own_cores) for vpn, device in devices.items()}
     able = [vpn for vpn in every if not _lacking(words.get(vpn, {}), needs)]
     drawn = chosen([every[vpn] for vpn in able], thresholds, needs.cores)
     shares = drawn.mean(axis=0) if able else []
@@ -139,7 +139,7 @@ def bands(
     said of rates between two bands, which nobody asked about."""
     found: list[Band] = []
     for line_bps in RATES_BPS:
-        judged = _judge(devices, words, _on(needs, line_bps), thresholds, state)
+        judged = _judge(devices, words, _with_line(needs, line_bps), thresholds, state)
         last, now = found[-1] if found else None, (set(judged.named), judged.grade, judged.certainty)
         if last and (set(last.named), last.grade, last.certainty) == now:
             equal = min(last.equal, judged.certainties.equal, key=WEAKEST.index)
@@ -156,8 +156,8 @@ def bands(
                 certainty=judged.certainty,
                 equal=judged.certainties.equal,
                 reservations=judged.reservations,
-                here_bps=_known(first.capacity_bps) if first else None,
-                most_bps=_known(first.most_bps) if first else None,
+                here_bps=_finite_median(first.capacity_bps) if first else None,
+                most_bps=_finite_median(first.most_bps) if first else None,
                 unknown=judged.unknown,
             )
         )
@@ -176,17 +176,17 @@ def changes(
         found.append(Change(line_bps=then.low_bps, named=then.named, grade=then.grade, reservations=then.reservations))
     known = [must for must in CHANGING if must not in needs.must]
     for must in known:
-        found += _changed(devices, words, said, (*needs.must, must), thresholds, must=must)
+        found += _must_changes(devices, words, said, (*needs.must, must), thresholds, must=must)
     for must in needs.must:
         fewer = tuple(other for other in needs.must if other != must)
-        found += _changed(devices, words, said, fewer, thresholds, without=must)
+        found += _must_changes(devices, words, said, fewer, thresholds, without=must)
     return found
 
 
 CHANGING: tuple[Must, ...] = ("udp-blocked", "kernel", "post-quantum", "certificates", "ipv6-inside", "standard")
 
 
-def _changed(
+def _must_changes(
     devices: Mapping[str, Device],
     words: Words,
     said: Answer,
@@ -203,7 +203,9 @@ def _changed(
     return [Change(must=must, without=without, named=then.named, grade=then.grade, reservations=reservations)]
 
 
-def unsettled(devices: Mapping[str, Device], words: Words, needs: Needs, *, state: MachineState = QUIET) -> list[float]:
+def unsettled_lines(
+    devices: Mapping[str, Device], words: Words, needs: Needs, *, state: MachineState = QUIET
+) -> list[float]:
     """The lines, of those that an answer is for, that more of the same measurements would settle: here, or on gateways
     with cores of their own, no VPN is named for sure, and that is not because none has the musts, or surely none
     carries the line, or because it depends on the gateways whether one of them does. ``needs`` without a line:
@@ -213,12 +215,13 @@ def unsettled(devices: Mapping[str, Device], words: Words, needs: Needs, *, stat
         line
         for line in asked
         if not all(
-            _settled(answer(devices, words, _on(needs, line), state=state, own_cores=own), own) for own in (False, True)
+            _is_settled(answer(devices, words, _with_line(needs, line), state=state, own_cores=own), own)
+            for own in (False, True)
         )
     ]
 
 
-def _settled(said: Answer, own_cores: bool) -> bool:
+def _is_settled(said: Answer, own_cores: bool) -> bool:
     """``own_cores``: what gateways with cores of their own carry at most is no measurement that more of the same makes
     surer, and only who is best on them counts."""
     words = said.certainties
@@ -236,7 +239,7 @@ def _by_gateways(candidate: Candidate) -> bool:
     return candidate.carries == "depends" and here_bps is not None and (most_bps is None or most_bps > MORE * here_bps)
 
 
-def _on(needs: Needs, line_bps: float) -> Needs:
+def _with_line(needs: Needs, line_bps: float) -> Needs:
     return needs.model_copy(update={"line_bps": line_bps})
 
 
@@ -327,7 +330,7 @@ def _candidate(
 ) -> Candidate:
     assert needs.line_bps is not None
     grade = _middle(one)
-    here, most, cores = (_known(draws) for draws in (one.capacity_bps, one.most_bps, one.cores))
+    here, most, cores = (_finite_median(draws) for draws in (one.capacity_bps, one.most_bps, one.cores))
     return Candidate(
         vpn=one.device.vpn,
         chance=chance,
@@ -350,7 +353,7 @@ def _candidate(
     )
 
 
-def _known(draws: np.ndarray) -> float | None:
+def _finite_median(draws: np.ndarray) -> float | None:
     middle = float(np.median(draws))
     return middle if math.isfinite(middle) else None
 
@@ -372,7 +375,7 @@ def _within(cores: np.ndarray) -> float | None:
 
 
 def _value(one: Graded, criterion: Criterion) -> float | None:
-    return _known(one.values[criterion]) if criterion in one.values else None
+    return _finite_median(one.values[criterion]) if criterion in one.values else None
 
 
 def _reasons(one: Graded, own: Mapping[Must, str], needs: Needs, chance: float, first: Graded | None) -> list[Reason]:
@@ -393,4 +396,4 @@ def _reasons(one: Graded, own: Mapping[Must, str], needs: Needs, chance: float, 
     if first and np.median(one.standing) > np.median(first.standing):
         known = _reservations(first)
         return [Reason(criterion=name, value=_value(one, name)) for name in _reservations(one) if name not in known]
-    return [Reason(criterion="cost", value=_known(one.cores))] if chance <= 1 - PROBABLE else [Reason()]
+    return [Reason(criterion="cost", value=_finite_median(one.cores))] if chance <= 1 - PROBABLE else [Reason()]

@@ -118,7 +118,7 @@ def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
     ]
     for configuration in CONFIGURATIONS:
         basis = configuration_of(run, usual, configuration)
-        own = {vpn: _own(usual, vpn, levels) for vpn, levels in basis.levels.items() if levels}
+        own = {vpn: _trials_of(usual, vpn, levels) for vpn, levels in basis.levels.items() if levels}
         if any(trial.curve for mine in own.values() for trial in mine):
             plain = [trial for trial in usual if trial.vpn == BASELINE and trial.status == "ok"]
             planned = {where(trial) for trial in plain}  # which no VPN's own trials change
@@ -135,7 +135,8 @@ def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
                 for vpn, mine in tried.items()
             }
             return {
-                vpn: replace(device, on_path=_on_path(_own(trials, vpn, device.levels))) for vpn, device in made.items()
+                vpn: replace(device, on_path=_on_path(_trials_of(trials, vpn, device.levels)))
+                for vpn, device in made.items()
             }
     return {}
 
@@ -145,7 +146,7 @@ def where(trial: Trial) -> tuple[str, int]:
     return str(sorted(outside_of_tunnel(trial.params).items())), trial.repetition
 
 
-def _own(trials: Sequence[Trial], vpn: str, levels: Mapping[str, str]) -> list[Trial]:
+def _trials_of(trials: Sequence[Trial], vpn: str, levels: Mapping[str, str]) -> list[Trial]:
     return [trial for trial in trials if trial.vpn == vpn and trial.params.items() >= levels.items()]
 
 

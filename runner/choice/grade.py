@@ -88,16 +88,16 @@ class Graded:
         return np.asarray(10 * self.grade + np.where(self.grade < Grade.SHORT, worst, lasting), dtype=np.int8)
 
 
-def graded(device: Device, needs: Needs, thresholds: Thresholds, *, own_cores: bool = False) -> Graded:
+def grade_device(device: Device, needs: Needs, thresholds: Thresholds, *, own_cores: bool = False) -> Graded:
     """The device on a line of ``needs.line_bps``, which is given. ``own_cores``: with as much as gateways with cores of
     their own carry at most, where that is known."""
     assert needs.line_bps is not None
     share, demand_bps = thresholds.share(needs.traffic), thresholds.demand_bps(needs.line_bps)
     small = _smaller(device, needs, thresholds)
-    here_bps = _mixed(device.tcp_bps, _scaled(device.udp_bps, small), share)
-    most_bps = _mixed(
-        _scaled(device.tcp_bps, device.growth.get("tcp", math.inf)),
-        _scaled(device.udp_bps, small * device.growth.get("udp", math.inf)),
+    here_bps = _mixture_bps(device.tcp_bps, _scale(device.udp_bps, small), share)
+    most_bps = _mixture_bps(
+        _scale(device.tcp_bps, device.growth.get("tcp", math.inf)),
+        _scale(device.udp_bps, small * device.growth.get("udp", math.inf)),
         share,
     )
     if device.tcp_in_tcp:  # all connections share one
@@ -114,11 +114,11 @@ def graded(device: Device, needs: Needs, thresholds: Thresholds, *, own_cores: b
     busy = reached_bps / capacity_bps if capacity_bps else 1.0
     judged_bps = thresholds.load * busy * _median(_or_unknown(device.udp_bps))
     if share:
-        loss = _at(device.curves.get("datagrams"), "loss_ratio", judged_bps, device.udp_bps, thresholds.load)
+        loss = _interpolate(device.curves.get("datagrams"), "loss_ratio", judged_bps, device.udp_bps, thresholds.load)
         codes["loss"] = _step(loss, thresholds.loss_ratio)
         values["loss"] = loss
     if needs.traffic == "calls":
-        delay = _at(device.curves.get("datagrams"), "delay_ms", judged_bps, device.udp_bps, thresholds.load)
+        delay = _interpolate(device.curves.get("datagrams"), "delay_ms", judged_bps, device.udp_bps, thresholds.load)
         codes["delay"] = _step(delay, thresholds.delay_ms)
         whole = delay + (needs.path_rtt_ms or 0.0) / 2
         codes["mouth_to_ear"] = _step(whole, thresholds.mouth_to_ear_ms)
@@ -239,7 +239,7 @@ def _or_unknown(draws: Array | None) -> Array:
     return np.full(DRAWS, np.nan) if draws is None else draws
 
 
-def _scaled(draws: Array | None, factor: float) -> Array | None:
+def _scale(draws: Array | None, factor: float) -> Array | None:
     with np.errstate(invalid="ignore"):  # nobody knows how often nothing
         return None if draws is None else draws * factor
 
@@ -248,7 +248,7 @@ def _median(draws: Array) -> float:
     return float(np.median(draws))
 
 
-def _mixed(tcp_bps: Array | None, udp_bps: Array | None, share: float) -> Array:
+def _mixture_bps(tcp_bps: Array | None, udp_bps: Array | None, share: float) -> Array:
     """The rate of a mixture whose ``share`` of bytes is datagrams: its time is that of both parts."""
     time: Array = np.zeros(DRAWS)
     with np.errstate(divide="ignore"):  # what carries nothing takes for ever
@@ -272,7 +272,7 @@ def _step(draws: Array, step: Step) -> Codes:
     return np.where(np.isnan(draws), Grade.UNKNOWN, codes).astype(np.int8)
 
 
-def _at(
+def _interpolate(
     curve: Curve | None,
     name: Literal["loss_ratio", "delay_ms"],
     rate_bps: float,

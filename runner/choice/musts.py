@@ -84,7 +84,9 @@ def states(
     ``configuration`` names the levels whose cryptography is judged."""
     runs = [(run, trials), *earlier]
     records = {
-        name: _completed(name, record, earlier) for known, _ in reversed(runs) for name, record in known.vpns.items()
+        name: _complete_record(name, record, earlier)
+        for known, _ in reversed(runs)
+        for name, record in known.vpns.items()
     }
     every = {name: _of_vpn(name, record, runs, configuration) for name, record in records.items()}
     return {
@@ -105,14 +107,14 @@ def worst(own: Mapping[Must, State], musts: Iterable[Must]) -> Word:
 
 def _of_vpn(name: str, record: VpnRecord, runs: Sequence[Earlier], configuration: str) -> dict[Must, State]:
     seen = [
-        (run, _seen(run, record, [trial for trial in trials if trial.vpn == name], configuration))
+        (run, _see_vpn(run, record, [trial for trial in trials if trial.vpn == name], configuration))
         for run, trials in runs
         if name in run.vpns and same_tunnel(run.vpns[name], record)
     ]
     return {must: _state(must, record, seen, runs[0][0]) for must in MUSTS}
 
 
-def _completed(name: str, record: VpnRecord, earlier: Sequence[Earlier]) -> VpnRecord:
+def _complete_record(name: str, record: VpnRecord, earlier: Sequence[Earlier]) -> VpnRecord:
     """A record of before declarations were kept has those of a shipped run."""
     if record.declared or record.family:
         return record
@@ -125,7 +127,7 @@ def same_tunnel(one: VpnRecord, other: VpnRecord) -> bool:
     return (one.title, one.transport, one.dataplane) == (other.title, other.transport, other.dataplane)
 
 
-def _seen(run: Run, record: VpnRecord, trials: Sequence[Trial], configuration: str) -> SeenVpn:
+def _see_vpn(run: Run, record: VpnRecord, trials: Sequence[Trial], configuration: str) -> SeenVpn:
     path = run.lab.get("path") or {}
     version = run.lab.get("wan_ip_version", 4)
     return SeenVpn(record, trials, record.configurations.get(configuration, {}), version, bool(path.get("nat")))
@@ -176,7 +178,7 @@ def _networks(seen: SeenVpn) -> Found | None:
 def _udp_blocked(seen: SeenVpn) -> Found | None:
     """A tunnel that came up past a filter passes, or not; else one that the capture saw in TCP alone, and not one of
     which it saw anything else. Plain IP is what it carries, and the marker is TCP."""
-    for trial, passed in sorted(_measured(seen, "passes_without_udp"), key=lambda probe: probe[1].value):
+    for trial, passed in sorted(_measurements_of(seen, "passes_without_udp"), key=lambda probe: probe[1].value):
         return Found(passed.value == 1, "trial", trial=trial.id)
     if seen.record.transport == "ip":
         return Found(False, "plugin", seen.record.transport)
@@ -214,7 +216,7 @@ def _ipv6_path(seen: SeenVpn) -> Found | None:
 def _nat(seen: SeenVpn) -> Found | None:
     """A tunnel that came up behind a NAT and was back after the NAT had changed its port, or not; else one that a NAT
     is on the path of."""
-    for trial, back in sorted(_measured(seen, "nat_port_back"), key=lambda probe: -probe[1].value):
+    for trial, back in sorted(_measurements_of(seen, "nat_port_back"), key=lambda probe: -probe[1].value):
         passed = back.detail.get("kind") in ("at_once", "back")
         return Found(passed, "trial", f"{back.value:.0f} s" if passed else "", trial.id)
     return Found(True, "trial", trial=seen.ok[0].id) if seen.ok and seen.nat else None
@@ -223,7 +225,7 @@ def _nat(seen: SeenVpn) -> Found | None:
 def _no_fixed_address(seen: SeenVpn) -> Found | None:
     """It comes back after the gateway's move. Where it did not, a trial tells that only if it has watched for longer
     than daemons wait; or if the plugin declares that a living tunnel follows."""
-    moves = _measured(seen, "outage_ms", failure="roaming")
+    moves = _measurements_of(seen, "outage_ms", failure="roaming")
     follows = bool(seen.record.declared and seen.record.declared.roaming)
     for trial, outage in sorted(moves, key=lambda move: not move[1].at_least):
         watched_s = outage.detail.get("watched_s", 0.0)
@@ -234,7 +236,7 @@ def _no_fixed_address(seen: SeenVpn) -> Found | None:
 
 
 def _fail_closed(seen: SeenVpn) -> Found | None:
-    for trial, passed in sorted(_measured(seen, "fail_closed"), key=lambda probe: probe[1].value):
+    for trial, passed in sorted(_measurements_of(seen, "fail_closed"), key=lambda probe: probe[1].value):
         return Found(passed.value == 1, "trial", trial=trial.id)
     return None
 
@@ -255,7 +257,7 @@ def _post_quantum(seen: SeenVpn) -> Found | None:
     """What a trial asked for shows what can be set up; a classical key exchange that was asked for denies nothing."""
     withstands, broken = (approved_lists()["key_exchange"][kind] for kind in ("post_quantum", "classical"))
     found = []
-    for trial in _negotiated(seen):
+    for trial in _negotiated_trials(seen):
         word = trial.evidence.key_exchange if trial.evidence else ""
         asked = bool({*EXCHANGES} & {*trial.params})
         if word in withstands or (word in broken and not asked):
@@ -264,11 +266,11 @@ def _post_quantum(seen: SeenVpn) -> Found | None:
     return min(found, key=lambda each: each[0])[1] if found else None
 
 
-def _approved(seen: SeenVpn) -> Found | None:
+def _judge_approval(seen: SeenVpn) -> Found | None:
     """Key exchange, cipher and integrity, all in the list. One that nobody has looked up leaves it unknown."""
     handshake = seen.record.declared.handshake if seen.record.declared else ""
     permitted = next((part for part in _parts() if part["handshake"] == handshake), NO_LIST)
-    agreed = next((trial for trial in _negotiated(seen) if _at_levels(trial, seen)), None)
+    agreed = next((trial for trial in _negotiated_trials(seen) if _at_levels(trial, seen)), None)
     if agreed is None or agreed.evidence is None:
         return None
     words = [agreed.evidence.key_exchange, *(seen.levels[factor] for factor in ("cipher", "integrity"))]
@@ -280,7 +282,7 @@ def _approved(seen: SeenVpn) -> Found | None:
     return Found(fulfilled, "negotiated", value, agreed.id, sources)
 
 
-def _negotiated(seen: SeenVpn) -> list[Trial]:
+def _negotiated_trials(seen: SeenVpn) -> list[Trial]:
     """The trials whose daemons told their key exchange."""
     return [trial for trial in seen.ok if trial.evidence and trial.evidence.key_exchange]
 
@@ -289,7 +291,7 @@ def _at_levels(trial: Trial, seen: SeenVpn) -> bool:
     return tunnel_levels(trial.params) == dict(seen.levels)
 
 
-def _measured(seen: SeenVpn, metric: str, **levels: str) -> list[tuple[Trial, Measurement]]:
+def _measurements_of(seen: SeenVpn, metric: str, **levels: str) -> list[tuple[Trial, Measurement]]:
     return [
         (trial, measurement)
         for trial in seen.ok
@@ -324,7 +326,7 @@ TRIED: Mapping[Must, Callable[[SeenVpn], Found | None]] = {
     "fail-closed": _fail_closed,
     "mesh": _mesh,
     "post-quantum": _post_quantum,
-    "approved": _approved,
+    "approved": _judge_approval,
 }
 # Must -> the trial of the experiment musts that shows it, and the seconds that one takes at most, the shortest first.
 SHOWN_BY: Mapping[Must, tuple[Mapping[str, str], float]] = {

@@ -11,20 +11,20 @@ from runner.data.files import from_toml, read_text
 from runner.data.named import MUSTS, TRAFFICS, USUAL, Must
 from runner.data.needs import Needs
 from runner.data.numbers import number, rate_bps
-from runner.data.options import NeedsOptions, joined
+from runner.data.options import NeedsOptions, join_values
 
 LONGEST_RTT_MS = 1e5
 MOST_CORES = 4096
 
 
-def stated(options: NeedsOptions, before: Needs | None = None) -> Needs:
+def state_needs(options: NeedsOptions, before: Needs | None = None) -> Needs:
     """The needs of the file, over them those of the options; what neither says is as ``before``. Raises UsageError."""
     given = _of_file(options.needs) if options.needs else {}
     names = {key: f"--{key.replace('_', '-')}" for key in KEYS}
     if options.needs:
         names |= {key: f"{key} in {options.needs}" for key in given}
     for key in KEYS:
-        if text := joined(options.must) if key == "must" else getattr(options, key):
+        if text := join_values(options.must) if key == "must" else getattr(options, key):
             given[key], names[key] = text, f"--{key.replace('_', '-')}"
     return _read(given, names, before or Needs())
 

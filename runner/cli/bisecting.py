@@ -50,7 +50,7 @@ def bisect(asked: Bisection, good: str, bad: str) -> int:
     asked.folder.mkdir(parents=True, exist_ok=True)
     with _as_it_was():
         _git("checkout", "--quiet", "--detach", first)
-        if not _made(asked):
+        if not _make_build(asked):
             raise UsageError(f"the command of --build fails at the good commit {good}: {asked.command}")
         if asked.product.is_dir():
             shutil.copytree(asked.product, asked.good, symlinks=True)
@@ -90,7 +90,7 @@ def step(asked: Bisection) -> int:
     from runner.cli.options import Shown
 
     here = _git("show", "--no-patch", "--format=%h %s", "HEAD")
-    if not _made(asked):
+    if not _make_build(asked):
         tell(f"{here}: cannot be built, and is passed over")
         return SKIP
     tell(f"{here}: is measured beside the good one, for {asked.deadline_s:g} s at most")
@@ -118,7 +118,7 @@ def step_of(file: Path) -> int:
     return code if code in (FINE, WORSE, SKIP) else SKIP if code in (5, CANNOT_TELL) else min(ABORT + code, 255)
 
 
-def _made(asked: Bisection) -> bool:
+def _make_build(asked: Bisection) -> bool:
     """Run the user's command in the work tree. Does it end well, and is its product there?"""
     done = subprocess.run(["sh", "-c", asked.command], stdout=2, stdin=subprocess.DEVNULL, check=False)
     return done.returncode == 0 and asked.product.exists()
@@ -135,11 +135,11 @@ def _commits(good: str, bad: str) -> tuple[str, str]:
         raise UsageError("a git bisect is going on in this work tree. End it first: git bisect reset")
     commits = []
     for option, revision in (("--good", good), ("--bad", bad)):
-        found = _asked("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        found = _run_git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         if found.returncode:
             raise UsageError(f"{option} {revision!r:.60} is no commit of this repository")
         commits.append(found.stdout.strip())
-    if commits[0] == commits[1] or _asked("merge-base", "--is-ancestor", *commits).returncode:
+    if commits[0] == commits[1] or _run_git("merge-base", "--is-ancestor", *commits).returncode:
         raise UsageError(f"--good {good} does not come before --bad {bad}")
     return commits[0], commits[1]
 
@@ -147,22 +147,22 @@ def _commits(good: str, bad: str) -> tuple[str, str]:
 @contextmanager
 def _as_it_was() -> Iterator[None]:
     """Check out afterwards what is checked out now."""
-    branch = _asked("symbolic-ref", "--quiet", "--short", "HEAD").stdout.strip()
+    branch = _run_git("symbolic-ref", "--quiet", "--short", "HEAD").stdout.strip()
     back = branch or _git("rev-parse", "HEAD")
     try:
         yield
     finally:
-        _asked("bisect", "reset", back)
-        _asked("checkout", "--quiet", back)
+        _run_git("bisect", "reset", back)
+        _run_git("checkout", "--quiet", back)
 
 
 def _git(*words: str) -> str:
     """What git says. Raises UsageError with its words where it fails."""
-    done = _asked(*words)
+    done = _run_git(*words)
     if done.returncode:
         raise UsageError(f"git {' '.join(words)}: {done.stderr.strip()}")
     return done.stdout.strip()
 
 
-def _asked(*words: str) -> subprocess.CompletedProcess[str]:
+def _run_git(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*GIT, *words], capture_output=True, text=True, check=False)

@@ -17,7 +17,7 @@ from runner.data.levels import BASELINE
 from runner.data.streams import document
 from runner.data.trials import Trial
 from runner.design.question import Evidence
-from runner.report.text import counted
+from runner.report.text import count_noun
 from runner.stages.guests import Ended
 from runner.stages.play import folder_of, play
 from runner.sweep.plan import ranked_cells
@@ -105,7 +105,7 @@ def without_number(request: Request, folder: Path, strict: bool) -> int:
     if failed:
         why = failed[0].reason.splitlines()[0] if failed[0].reason else "no reason was recorded"
         first = f"{failed[0].vpn} {levels_of(failed[0].params)}: {why}"
-        tell(f"{len(failed)} of {counted(len(tried), 'trial')} gave no number. The first of them: {first}")
+        tell(f"{len(failed)} of {count_noun(len(tried), 'trial')} gave no number. The first of them: {first}")
     ranked = ranked_cells(request.cells, {vpn.name: vpn for vpn in request.vpns})
     lacking = ranked.keys() - {trial.cell for trial in trials if trial.status == "ok"}
     broken = [trial for trial in failed if not _too_slow(trial)]

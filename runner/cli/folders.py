@@ -31,7 +31,7 @@ def runs_in(folders: Sequence[Path]) -> list[Path]:
     twice = {str(folder) for folder, path in zip(folders, resolved, strict=True) if resolved.count(path) > 1}
     if twice:
         raise UsageError(f"named twice: {', '.join(sorted(twice))}. Every trial would count twice; name each run once")
-    held = [(folder, _held(folder)) for folder in folders]
+    held = [(folder, _folders_in(folder)) for folder in folders]
     for folder, runs in held:
         if not is_there(folder) or (len(folders) == 1 and not runs):
             check_run_folder(folder)
@@ -65,13 +65,13 @@ def is_shipped(run: Path) -> bool:
     return any(parent == "results" and child in SHIPPED for parent, child in pairwise(parts))
 
 
-def _held(folder: Path, deepest: int = DEEPEST) -> list[Path]:
+def _folders_in(folder: Path, deepest: int = DEEPEST) -> list[Path]:
     """The run folders that ``folder`` is or holds."""
     if is_there(folder / "run.json"):
         return [folder]
-    from runner.data.parent import indexed
+    from runner.data.parent import indexed_runs
 
-    if (together := indexed(folder)) is not None:
+    if (together := indexed_runs(folder)) is not None:
         return together
     if not deepest or not is_folder(folder):
         return []
@@ -79,7 +79,7 @@ def _held(folder: Path, deepest: int = DEEPEST) -> list[Path]:
         below = sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
     except OSError:  # not ours to read
         return []
-    return [run for path in below for run in _held(path, deepest - 1)]
+    return [run for path in below for run in _folders_in(path, deepest - 1)]
 
 
 def latest(command: str, *vpns: str) -> Path:
@@ -87,16 +87,16 @@ def latest(command: str, *vpns: str) -> Path:
     kernels it is that of the machine's own kernel, unless only another has numbers of all these VPNs. Raises UsageError
     where there is none."""
     from runner.catalogue import load_run
-    from runner.data.parent import indexed
+    from runner.data.parent import indexed_runs
 
-    own = [run for run in _held(Path("results")) if not is_shipped(run)]
+    own = [run for run in _folders_in(Path("results")) if not is_shipped(run)]
     if not own:
         raise UsageError(
             "results/ has no run of yours yet. Measure one with `make compare` or `vpneval run`, or name a run folder: "
             f"vpneval {command} DIR"
         )
     last = max(own, key=lambda run: (run / "run.json").stat().st_mtime)
-    together = sorted(indexed(last.parent) or [last], key=lambda run: run.name != HOST)
+    together = sorted(indexed_runs(last.parent) or [last], key=lambda run: run.name != HOST)
 
     def has_all(run: Path) -> bool:
         return {*vpns} <= {trial.vpn for trial in load_run(run)[1] if trial.status == "ok"}

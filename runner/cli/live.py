@@ -20,13 +20,13 @@ from questions.rank.so_far import RankedNumbers, so_far
 from runner.catalogue import factors, load_run
 from runner.data.levels import VARIANTS, Levels, traffic_factors
 from runner.data.metric import Metric
-from runner.data.streams import shown as shown_text
 from runner.data.streams import standard_error
+from runner.data.streams import visible_text as shown_text
 from runner.data.trials import Run, Trial
 from runner.ranking.weights import Weights
 from runner.report.answer import ranking_name
 from runner.report.forms.terminal_answer import values_table
-from runner.report.text import counted, in_unit, unranked, wan
+from runner.report.text import count_noun, in_unit, unranked_vpns, wan
 from runner.search.settings import LOSS_RATIO
 from runner.sweep.plan import Planned
 from runner.sweep.settings import Watch, Watcher
@@ -111,7 +111,9 @@ class Search:
     def says(self) -> str:
         """``12 rates tried, the last 812 Mbit/s lost 0.3 %; between 790 Mbit/s and 850 Mbit/s``."""
         low, high = sorted((self.passed_bps, self.failed_bps))  # near the answer, a higher rate may pass by chance
-        tried = f"{counted(self.tried, 'rate')} tried, the last {rate(self.last_bps)} lost {100 * self.last_loss:.1f} %"
+        tried = (
+            f"{count_noun(self.tried, 'rate')} tried, the last {rate(self.last_bps)} lost {100 * self.last_loss:.1f} %"
+        )
         if self.failed_bps == math.inf:
             return f"{tried}; at least {rate(self.passed_bps)}"
         return f"{tried}; " + (f"between {rate(low)} and {rate(high)}" if low else f"less than {rate(high)}")
@@ -286,7 +288,7 @@ def ranking_so_far(
     repetition. ``ended``: the run is over."""
     ranking = ranked.ranking
     blocks = max((count for standing in ranking.standings for count in standing.blocks.values()), default=0)
-    waiting = ", ".join(vpns for vpns, *_ in unranked(ranking))
+    waiting = ", ".join(vpns for vpns, *_ in unranked_vpns(ranking))
     parts: list[RenderableType] = [Text(f"Ranking{'' if ended else ' so far'} {ranking_name(ranking)}", "bold cyan")]
     if any(standing.place for standing in ranking.standings):
         parts.append(values_table(ranking, {number.metric: number for number in ranked.numbers}, metrics, width))

@@ -27,7 +27,7 @@ from runner.cli.options import tell
 from runner.data.errors import LabError, UsageError, VpnevalError
 from runner.data.files import short
 from runner.data.foreign import caught
-from runner.data.streams import ReaderGone, guarded
+from runner.data.streams import ReaderGone, guard_output
 
 PR_SET_DUMPABLE = 4  # linux/prctl.h
 INTERRUPTED = 130
@@ -41,25 +41,25 @@ def main(argv: list[str] | None = None) -> Any:
     arguments.sort(key=lambda argument: argument != "--no-color")  # wherever it stands; the others keep their order
     _sane_size()
     try:
-        with guarded(), _interruptible():
+        with guard_output(), _interruptible():
             _one_command(arguments)
     except ReaderGone as gone:
         sys.exit(gone.exit_code)
     except VpnevalError as error:
         from runner.lab.redaction import hide
 
-        with guarded():
+        with guard_output():
             tell(f"vpneval: {hide(str(error))}")
-            if interrupted(error):
+            if is_interruption(error):
                 tell("That came of the interruption. What was measured is safe.")
-        sys.exit(INTERRUPTED if interrupted(error) else error.exit_code)
+        sys.exit(INTERRUPTED if is_interruption(error) else error.exit_code)
     except KeyboardInterrupt:
-        with guarded():
+        with guard_output():
             tell("vpneval was interrupted. What was measured is safe.")
         sys.exit(INTERRUPTED)
 
 
-def interrupted(error: BaseException | None) -> bool:
+def is_interruption(error: BaseException | None) -> bool:
     """Did it come while an interruption was being dealt with?"""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__

@@ -176,7 +176,7 @@ def asked_for(experiments: list[str], given: RunOptions, needs: NeedsOptions) ->
     from pydantic import ValidationError
 
     from runner.catalogue import read_run
-    from runner.choice.stated import stated
+    from runner.choice.stated import state_needs
     from runner.data.asked import AskedRun
 
     before = None
@@ -184,7 +184,7 @@ def asked_for(experiments: list[str], given: RunOptions, needs: NeedsOptions) ->
         if given.out and is_there(given.out / "run.json"):
             before = read_run(given.out / "run.json").needs
     try:
-        return AskedRun.from_options(experiments, given, stated(needs, before))
+        return AskedRun.from_options(experiments, given, state_needs(needs, before))
     except ValidationError as wrong:
         first = wrong.errors()[0]
         raise UsageError(f"{str(first['input'])[:60]!r} cannot be {first['loc'][0]}: {first['msg']}") from None

@@ -18,7 +18,7 @@ from runner.data.errors import CannotRunHere, VpnevalError
 from runner.data.files import from_json, is_there, no_link, read_bytes, word
 from runner.data.levels import UPLINK
 from runner.data.named import HOST
-from runner.data.parent import add_to_index, check_parent, folder_of, indexed
+from runner.data.parent import add_to_index, check_parent, folder_of, indexed_runs
 from runner.data.streams import document, output_to, standard_output
 from runner.lab.kernels.boot import Kernel
 from runner.lab.shape.site_to_site import check_machine
@@ -49,10 +49,10 @@ def run_on_uplinks(request: Request, shown: Shown) -> int:
     others = [level for level in asked.levels if level.partition("=")[0] != UPLINK]
     share_s = asked.deadline_s / len(request.uplinks) if asked.deadline_s else None
 
-    def on(uplink: str) -> Request:
+    def request_on(uplink: str) -> Request:
         return resolve(asked.changed(levels=[*others, f"{UPLINK}={uplink}"], deadline_s=share_s))
 
-    works = [partial(_into_folder, UPLINK, name, parent, partial(on, name), shown) for name in request.uplinks]
+    works = [partial(_into_folder, UPLINK, name, parent, partial(request_on, name), shown) for name in request.uplinks]
     code = _one_after_another(works, parent, shown)
     for line in by_uplink(_written(parent).values()):
         shown.say(line)
@@ -71,7 +71,7 @@ def _one_after_another(works: Sequence[Callable[[], int]], parent: Path, shown: 
             if codes[-1] in (2, 130):
                 break
     if shown.as_json:
-        reports = [from_json(read_bytes(run / "report.json")) for run in indexed(parent) or ()]
+        reports = [from_json(read_bytes(run / "report.json")) for run in indexed_runs(parent) or ()]
         document(json.dumps(reports, indent=1) + "\n")
     else:
         shown.say(f"The runs are in {parent}. To print all reports again: vpneval report {word(parent)}")
@@ -118,7 +118,7 @@ def told_again(parent: Path) -> list[str]:
 def _written(parent: Path) -> dict[Path, Report]:
     """The reports of the runs in a parent folder; of one that another version has written, made from the run anew."""
     found = {}
-    for run in indexed(parent) or ():
+    for run in indexed_runs(parent) or ():
         if is_there(page := run / "report.json"):
             try:
                 found[run] = Report.model_validate_json(read_bytes(page))

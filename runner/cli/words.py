@@ -13,8 +13,8 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.exceptions import TyperException
 
 from runner.cli.options import tell
-from runner.data.errors import UsageError, nearest, unfinished
-from runner.data.streams import output_to, shown, standard_output
+from runner.data.errors import UsageError, nearest, unfinished_methods
+from runner.data.streams import output_to, standard_output, visible_text
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def _as_text() -> Iterator[None]:
     try:
         yield
     except TyperException as wrong:
-        wrong.message = shown(wrong.message)
+        wrong.message = visible_text(wrong.message)
         raise
 
 
@@ -121,6 +121,6 @@ class Once(TyperCommand):
             try:
                 return super().invoke(ctx)
             except KeyboardInterrupt as ended:  # of which typer makes an exit code
-                if where := unfinished(ended):
+                if where := unfinished_methods(ended):
                     tell(f"vpneval was interrupted{where}")
                 raise

@@ -11,19 +11,19 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from runner.data.kinds import Line, Real, Whole
 from runner.data.needs import Needs
 from runner.data.numbers import seconds
-from runner.data.options import RunOptions, each_level, joined
+from runner.data.options import RunOptions, each_level, join_values
 
 SITE = "site:"
 
 
-def _listed(given: object) -> object:
+def _split_names(given: object) -> object:
     """``a,b`` as names; a list of them as it is."""
     if isinstance(given, str):
         return tuple(name.strip() for name in given.split(",") if name.strip())
     return tuple(given) if isinstance(given, list) else given
 
 
-Listed = Annotated[tuple[Line, ...], BeforeValidator(_listed)]
+Listed = Annotated[tuple[Line, ...], BeforeValidator(_split_names)]
 
 
 class AskedFarm(BaseModel):
@@ -82,8 +82,8 @@ class AskedRun(BaseModel):
         """What these options and needs ask for. Raises UsageError for a malformed time, and ValidationError."""
         kept = {name: value for name, value in vars(given).items() if name in cls.model_fields}
         kept |= {
-            "vpns": joined(given.vpns),
-            "levels": joined([*map(each_level, given.levels or ())]),
+            "vpns": join_values(given.vpns),
+            "levels": join_values([*map(each_level, given.levels or ())]),
             "instruments": given.instruments or (),
             "builds": given.builds or (),
             "deadline_s": seconds(given.deadline_s) if given.deadline_s else None,

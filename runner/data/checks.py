@@ -24,14 +24,14 @@ def check(run: Run, trials: Sequence[Trial]) -> None:
             raise UsageError(f"run.json: what it defines as the metric {name!r} calls itself {known.name!r}")
     for experiment in run.experiments:
         for metric in experiment.metrics:
-            _known(run, f"run.json: experiment {experiment.name}", metric)
+            _check_metric(run, f"run.json: experiment {experiment.name}", metric)
         for cell in experiment.cells:
             _levels(f"run.json: experiment {experiment.name}: {cell.vpn}", cell.params)
     for trial in trials:
         where = f"trials.jsonl: trial {trial.id}"
         _levels(where, trial.params)
         for measurement in trial.measurements:
-            _known(run, where, measurement.metric)
+            _check_metric(run, where, measurement.metric)
             known = run.metrics[measurement.metric]
             if (measurement.unit, measurement.better) != (known.unit, known.better):
                 units = f"{measurement.unit}, {measurement.better} is better; it is {known.unit}, {known.better}"
@@ -40,7 +40,7 @@ def check(run: Run, trials: Sequence[Trial]) -> None:
                 raise UsageError(f"{where}: a value of {measurement.metric} is not a finite number")
 
 
-def _known(run: Run, where: str, metric: str) -> None:
+def _check_metric(run: Run, where: str, metric: str) -> None:
     if metric not in run.metrics:
         defined = ", ".join(run.metrics) or "none"
         raise UsageError(f"{where}: unknown metric {metric!r}; run.json defines {defined}")

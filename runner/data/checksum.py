@@ -29,7 +29,7 @@ def has_checksum(line: bytes) -> bool:
     return line[-LENGTH : len(MEMBER) - LENGTH] == MEMBER and line.endswith(END)
 
 
-def checked(line: bytes) -> bytes:
+def check_line(line: bytes) -> bytes:
     """The JSON object of a line, without its checksum, and of one without a checksum as it is.
 
     Raises ValueError, which says what has happened and what to do, where the checksum is another one."""

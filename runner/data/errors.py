@@ -39,7 +39,7 @@ class Interrupted(VpnevalError):
     exit_code = 130
 
 
-def unfinished(ended: KeyboardInterrupt) -> str:
+def unfinished_methods(ended: KeyboardInterrupt) -> str:
     """Which of a plugin's methods had not returned when the user ended the run, and what could not be taken back
     afterwards, as words to go on with; or "". Of methods that call one another it is the innermost."""
     said = [*getattr(ended, "__notes__", [])[:1], *filter(None, [getattr(ended, LEFT_BEHIND, "")])]

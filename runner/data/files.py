@@ -34,7 +34,7 @@ def no_link(path: Path) -> Path:
 
 def is_there(path: Path) -> bool:
     """Does something exist under this name? Raises UsageError where that cannot be known."""
-    with _told(path):
+    with _telling_errors(path):
         try:
             path.stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -50,7 +50,7 @@ def is_folder(path: Path) -> bool:
 def open_to_read(path: Path) -> IO[bytes]:
     """Open a file as ``path.open("rb")`` does. Raises UsageError where ``path`` is no file, does not exist, may not be
     read, or is what Git LFS leaves in a file's place."""
-    with _told(path):
+    with _telling_errors(path):
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         kind = os.fstat(opened).st_mode
         if stat.S_ISREG(kind):
@@ -66,7 +66,7 @@ def read_bytes(path: Path, most_bytes: int | None = None) -> bytes:
     """Read a file as ``path.read_bytes()`` does. Raises as ``open_to_read`` does, and UsageError for one larger than
     ``most_bytes``; where these are not given, than MOST_BYTES."""
     most = most_bytes or MOST_BYTES
-    with open_to_read(path) as file, _told(path):
+    with open_to_read(path) as file, _telling_errors(path):
         if (size := os.fstat(file.fileno()).st_size) > most:
             raise UsageError(f"{short(path)} has {size} bytes; at most {most} are read. Is it the right file?")
         return file.read()
@@ -83,7 +83,7 @@ def lines_of(path: Path) -> Iterator[bytes]:
     MOST_BYTES, as of a file with a hole (lseek(2))."""
     with open_to_read(path) as file:
         for number in count(1):
-            with _told(path):
+            with _telling_errors(path):
                 line = file.readline(MOST_BYTES + 1)
             if len(line) > MOST_BYTES:
                 raise UsageError(
@@ -169,7 +169,7 @@ HELP = {
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _telling_errors(path: Path) -> Iterator[None]:
     """The system's error about ``path``, as a UsageError."""
     try:
         yield

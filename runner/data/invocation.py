@@ -27,12 +27,12 @@ REPEATED = ("instruments", "builds")  # paths may have commas
 OTHER_SWITCHES = ("--quiet", "--full", "--json", "--no-color")
 
 
-def begun(asked: AskedRun) -> Invocation:
+def begin_invocation(asked: AskedRun) -> Invocation:
     """The record of a call that begins now."""
     return Invocation(command_line=["vpneval", "run", *words(asked)], asked=asked, started_at=_now())
 
 
-def ended(call: Invocation, outcome: str, **what: object) -> Invocation:
+def end_invocation(call: Invocation, outcome: str, **what: object) -> Invocation:
     """The record of a call that has ended now, with these other fields."""
     return call.model_copy(update={"ended_at": _now(), "outcome": outcome, **what})
 

@@ -24,12 +24,12 @@ def load_told(folder: Path, today: Callable[[], Mapping[str, Metric]] = dict) ->
     told: list[str] = []
     run, trials = load_run(folder, told, today)
     lacks = incomplete(folder, trials)
-    trials, cut = _restored(folder, run, trials)
+    trials, cut = _restore_trials(folder, run, trials)
     trials, twice = _once(folder, trials)
     return run, trials, [*lacks, *_some(told), *_some(cut), *_some(twice)]
 
 
-def _restored(folder: Path, run: Run, trials: list[Trial]) -> tuple[list[Trial], list[str]]:
+def _restore_trials(folder: Path, run: Run, trials: list[Trial]) -> tuple[list[Trial], list[str]]:
     """The trials with those whose line is missing or cut, as failed ones; and a sentence on each of these."""
     if not run.invocations or run.invocations[-1].outcome != "complete":  # killed between a slice and its trial's line
         return trials, []
@@ -41,11 +41,11 @@ def _restored(folder: Path, run: Run, trials: list[Trial]) -> tuple[list[Trial],
             kept = {number for measurement in trials[own].measurements for number in measurement.rounds}
             if trials[own].status == "ok" and kept and played - kept:
                 why = f"its line has {len(kept)} of its {len(played)} rounds"
-                whole[own] = _edited(trials[own], why)
+                whole[own] = _failed_trial(trials[own], why)
                 told.append(f"{folder}/trials.jsonl: the trial {id_} counts as failed: {why}, so the file was edited.")
         elif (other := alike.get(_cell_of(id_))) and (number := re.search(r"-r(\d{1,9})(?:-\w+)?$", id_)):
             whole.append(
-                _edited(other, "its line is missing").model_copy(update={"id": id_, "repetition": int(number[1])})
+                _failed_trial(other, "its line is missing").model_copy(update={"id": id_, "repetition": int(number[1])})
             )
             told.append(
                 f"{folder}/trials.jsonl: the line of the trial {id_} is missing, whose slices are there: the file was "
@@ -54,7 +54,7 @@ def _restored(folder: Path, run: Run, trials: list[Trial]) -> tuple[list[Trial],
     return whole, told
 
 
-def _edited(trial: Trial, why: str) -> Trial:
+def _failed_trial(trial: Trial, why: str) -> Trial:
     update = {"status": "failed", "measurements": [], "curve": [], "timelines": [], "loads": [], "attempt": {}}
     return trial.model_copy(update=update | {"reason": f"trials.jsonl was edited: {why}"})
 

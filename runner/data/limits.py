@@ -36,14 +36,14 @@ def judge(machines: Machines, *, generator_limited: bool = False) -> Limit | Non
         return None
     limit = (
         _quota(machines)
-        or _shaped(machines, certain=True)
+        or _shaper_limit(machines, certain=True)
         or _stolen(machines)
         or _full(machines)
         or _foreign(machines)
         or _generator(machines, generator_limited)
         or _softirq(machines)
         or _busy(machines)
-        or _shaped(machines, certain=False)
+        or _shaper_limit(machines, certain=False)
         or _queue(machines)
         or _nothing(machines)
     )
@@ -136,7 +136,7 @@ def _foreign(machines: Machines) -> Limit | None:
     return None
 
 
-def _shaped(machines: Machines, *, certain: bool) -> Limit | None:
+def _shaper_limit(machines: Machines, *, certain: bool) -> Limit | None:
     """A port that keeps a rate drops most of all dropped packets, or makes most of its packets wait."""
     ports = [port for machine in machines for port in machine.ports]
     shaped = [port for port in ports if port.waited]

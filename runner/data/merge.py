@@ -23,7 +23,7 @@ def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial
     same_estimands(runs)
     merged, trials = runs[0]
     if len(runs) > 1:
-        trials = [_moved(merged, trial) for trial in trials]
+        trials = [_move_logs(merged, trial) for trial in trials]
     for run, more in runs[1:]:
         ours, theirs = identity(merged), identity(run)
         for name, value in ours.items():
@@ -44,7 +44,7 @@ def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial
             default=-1,
         )
         trials = trials + [
-            _moved(run, _later(trial, offset, last_round + 1)).model_copy(update={"id": f"{run.run_id}/{trial.id}"})
+            _move_logs(run, _later(trial, offset, last_round + 1)).model_copy(update={"id": f"{run.run_id}/{trial.id}"})
             for trial in more
         ]
         merged = merged.model_copy(
@@ -127,7 +127,7 @@ def _meaning(metric: Metric) -> str:
     return f"{metric.unit} by the instrument {metric.measure}, {metric.better} is better"
 
 
-def _moved(run: Run, trial: Trial) -> Trial:
+def _move_logs(run: Run, trial: Trial) -> Trial:
     """The trial with the path of its logs as seen from the parent of the run folders, where a page of several runs
     belongs."""
     return trial.model_copy(update={"log": f"{run.run_id}/{trial.log}"}) if trial.log else trial

@@ -157,7 +157,7 @@ class RunOptions:
     )
 
 
-def joined(given: Sequence[str] | None) -> str:
+def join_values(given: Sequence[str] | None) -> str:
     """The values of a repeated option as one text: ``--vpn a --vpn b`` is ``--vpn a,b``; so is ``--set``.
 
     Raises UsageError for one that names nothing: an unset variable of a script would otherwise measure everything.

@@ -44,7 +44,7 @@ def on_own_cores(trials: Sequence[Sequence[MachineLoad]], here_bps: float = 0.0)
     no prediction can be made: no program of the VPN carries the packets (the kernel does), the gateways have cores of
     their own already, or shared cores carried more than the upper end, so that the loads are not those of that rate.
     """
-    predictions = [prediction for loads in trials if (prediction := _apart(loads)) is not None]
+    predictions = [prediction for loads in trials if (prediction := _share_apart(loads)) is not None]
     if not predictions:
         return None
     low_bps, high_bps = (
@@ -68,12 +68,12 @@ def overtakings(here_bps: Mapping[str, float], there: Mapping[str, Apart]) -> tu
     return surely, perhaps
 
 
-def _apart(loads: Sequence[MachineLoad]) -> Apart | None:
+def _share_apart(loads: Sequence[MachineLoad]) -> Apart | None:
     if len(loads) != 1 or not loads[0].carried_bytes or len(loads[0].nodes) < 2:
         return None
     machine = loads[0]
     carriers = [program for program in machine.processes if program.role == VPN and program.busy >= CARRIES]
-    predictions = [_of(program, machine) for program in carriers]
+    predictions = [_share_of(program, machine) for program in carriers]
     for node in {program.node for program in carriers}:  # all of a gateway's programs together have its cores
         own = [program for program in carriers if program.node == node]
         high = max(_bounds(machine, own, len(machine.cores)))
@@ -84,7 +84,7 @@ def _apart(loads: Sequence[MachineLoad]) -> Apart | None:
     return slowest.model_copy(update={"low_bps": min(prediction.low_bps for prediction in predictions)})
 
 
-def _of(process: ProcessLoad, machine: MachineLoad) -> Apart:
+def _share_of(process: ProcessLoad, machine: MachineLoad) -> Apart:
     alone = process.busiest is None or process.busiest.busy >= ONE * process.busy
     low, high = _bounds(machine, [process], 1 if alone else min(process.threads, len(machine.cores)))
     threads = 1 if alone else process.threads

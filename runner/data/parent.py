@@ -45,7 +45,7 @@ def add_to_index(parent: Path, name: str, outcome: str, what: str = "kernel") ->
     written.rename(path)
 
 
-def indexed(folder: Path) -> list[Path] | None:
+def indexed_runs(folder: Path) -> list[Path] | None:
     """The run folders of a parent folder that are not empty; None if ``folder`` is no parent folder."""
     path = folder / INDEX
     if is_there(folder / "run.json") or not is_there(path):

@@ -59,15 +59,15 @@ class Remark(BaseModel):
         return f"{self.subject} from {said} {unit} offered"
 
 
-def _of(subject: str) -> str:
+def _of_subject(subject: str) -> str:
     return f" of {subject}" if subject else ""
 
 
 WORDS: Mapping[Kind, Callable[[Remark], str]] = {
     "breakdown": lambda it: "the tunnel broke down under " + it.load.replace(" from ", ", from "),
     "no payload": lambda _: LOST,
-    "steal": lambda it: f"more than {100 * it.value:.0f} % of the CPU time{_of(it.subject)} was stolen",
-    "throttled": lambda it: f"the CPU{_of(it.subject)} was throttled",
+    "steal": lambda it: f"more than {100 * it.value:.0f} % of the CPU time{_of_subject(it.subject)} was stolen",
+    "throttled": lambda it: f"the CPU{_of_subject(it.subject)} was throttled",
     "slow clock": lambda it: f"no loaded core ran at even {100 * it.value:.0f} % of its highest frequency",
     "no value": lambda it: f"no {it.subject}: {it.why}",
     "no kernel": lambda _: "this kernel lacks what it needs",
@@ -77,7 +77,7 @@ WORDS: Mapping[Kind, Callable[[Remark], str]] = {
 LOST = "the tunnel carries no payload any more"
 
 
-def breakdown(subject: str, rates: Sequence[float], unit: str = "bit/s") -> list[Remark]:
+def breakdown_remarks(subject: str, rates: Sequence[float], unit: str = "bit/s") -> list[Remark]:
     """The remark on a tunnel that broke down at these offered rates; none where there is no rate."""
     return [Remark(kind="breakdown", subject=subject, value=min(rates), unit=unit)] if rates else []
 

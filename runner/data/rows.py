@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from runner.data.checksum import checked, how_to_mend
+from runner.data.checksum import check_line, how_to_mend
 from runner.data.errors import UsageError
 from runner.data.files import LONGEST, from_json
 from runner.data.kinds import MOST, SAID
@@ -21,7 +21,7 @@ def read_line(model: type[Row], path: Path, number: int, line: bytes) -> Row:
     """A whole line of a file as data. Raises UsageError, with the line's number, where it is not as it was written, or
     does not fit the schema."""
     try:
-        body = checked(line)
+        body = check_line(line)
     except ValueError as changed:
         raise UsageError(f"{path}, line {number}: {changed}. {how_to_mend(path, number)}") from None
     try:

@@ -17,7 +17,7 @@ from runner.data.trials import Run, Trial
 Shipped = Literal["packages", "layers", "published", "evidence", "behaviour", "operations", "lengths", "restarts"]
 
 
-def shipped(name: Shipped) -> Path:
+def shipped_folder(name: Shipped) -> Path:
     """The folder ``name``."""
     return (Path(__file__).parents[1] / "shipped" / name).resolve()
 
@@ -25,7 +25,7 @@ def shipped(name: Shipped) -> Path:
 @cache
 def shipped_runs() -> list[tuple[Run, list[Trial]]]:
     """The runs that show what VPNs can do, that of the newest Debian first."""
-    return [load_run(path.parent) for path in sorted(shipped("evidence").glob("*/run.json"), reverse=True)]
+    return [load_run(path.parent) for path in sorted(shipped_folder("evidence").glob("*/run.json"), reverse=True)]
 
 
 @cache
@@ -33,4 +33,4 @@ def shipped_beside() -> list[tuple[Run, list[Trial]]]:
     """The runs that tell of VPNs what a run of a choice does not measure: what a NAT does to them, what they ask of an
     operator, how much longer packets get, and how long a failure takes."""
     names: tuple[Shipped, ...] = ("behaviour", "operations", "lengths", "restarts")
-    return [*shipped_runs(), *(load_run(shipped(name)) for name in names)]
+    return [*shipped_runs(), *(load_run(shipped_folder(name)) for name in names)]

@@ -189,7 +189,7 @@ def open_store(folder: Path) -> Iterator[Store]:
                     f"{folder} has trials but no run.json, which says how they were measured. Put run.json back, "
                     "or choose another --out"
                 )
-            store.trials = completed(folder, trials, read_run(folder / "run.json")) if trials else []
+            store.trials = complete_trials(folder, trials, read_run(folder / "run.json")) if trials else []
         yield store
 
 
@@ -244,21 +244,22 @@ def load_run(
     check_run_folder(folder)
     run = read_run(folder / "run.json", today)
     path = folder / "trials.jsonl"
-    return run, completed(folder, read_trials(path, told, run.metrics), run) if is_there(path) else []
+    return run, complete_trials(folder, read_trials(path, told, run.metrics), run) if is_there(path) else []
 
 
-def completed(folder: Path, trials: Sequence[Trial], run: Run) -> list[Trial]:
+def complete_trials(folder: Path, trials: Sequence[Trial], run: Run) -> list[Trial]:
     """The trials, those that were under way when the run ended made of their slices: ok where the slices give a value
     of each metric that they name, else to be measured again."""
     if all(trial.status != "interrupted" for trial in trials):
         return list(trials)
     slices = read_slices(folder, run.metrics)
     return [
-        _completed(trial, slices.get(trial.id, []), run) if trial.status == "interrupted" else trial for trial in trials
+        _complete_trial(trial, slices.get(trial.id, []), run) if trial.status == "interrupted" else trial
+        for trial in trials
     ]
 
 
-def _completed(trial: Trial, slices: Sequence[Slice], run: Run) -> Trial:
+def _complete_trial(trial: Trial, slices: Sequence[Slice], run: Run) -> Trial:
     named = dict.fromkeys(name for row in slices for name in row.values if name in run.metrics)
     values = values_of(slices, named)
     if not values:
@@ -322,7 +323,7 @@ def read_trials(path: Path, told: list[str] | None = None, metrics: Mapping[str,
     line, and for values beyond the bounds of ``metrics``."""
     trials: dict[str, Trial] = {}
     failures: dict[str, list[str]] = {}
-    with uncollected():
+    with without_collector():
         for number, line in enumerate(lines_of(path), start=1):
             if not line.endswith(b"\n"):  # torn: only the last can be
                 break
@@ -398,7 +399,7 @@ def _impossible(slice_: Slice, metrics: Mapping[str, Metric]) -> str:
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def without_collector() -> Iterator[None]:
     """Turn the garbage collector off within the context. Where a million objects are made and kept without cycles, its
     search for cycles takes more time than making them."""
     was_on = gc.isenabled()

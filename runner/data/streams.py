@@ -51,7 +51,7 @@ class ReaderGone(VpnevalError):
     exit_code = 128 + 13  # as a process that SIGPIPE ends
 
 
-def shown(text: str) -> str:
+def visible_text(text: str) -> str:
     r"""The text with control characters as text, as JSON writes them: ``\u001b``. They steer no terminal."""
     return CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -59,7 +59,7 @@ def shown(text: str) -> str:
 def printable(value: Any) -> Any:
     """Data with control characters as text: a daemon's log must not steer the reader's terminal."""
     if isinstance(value, str):
-        return shown(value).replace("\t", " ")
+        return visible_text(value).replace("\t", " ")
     if isinstance(value, list | tuple):
         return [printable(inner) for inner in value]
     if isinstance(value, dict):
@@ -142,7 +142,7 @@ def fit(text: str) -> str:
     """The text as others may see it: without the known secrets, and with control characters as text."""
     for hide in HIDERS:
         text = hide(text)
-    return shown(text)
+    return visible_text(text)
 
 
 _asked: list[TextIO] = []  # where what the command was asked for goes: the last one
@@ -195,24 +195,24 @@ def document(text: str) -> None:
     """Write this text to standard output, in UTF-8 whatever the terminal's encoding is, control characters as text."""
     stream = standard_output()
     stream.flush()
-    stream.buffer.write(shown(text).encode())
+    stream.buffer.write(visible_text(text).encode())
     stream.flush()
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
+def guard_output() -> Iterator[None]:
     """Guard standard output and standard error within the context. Raises OutputError and ReaderGone, also at its
     end."""
     streams = sys.stdout, sys.stderr
     out, err = (stream or open(os.devnull, "w") for stream in streams)  # noqa: SIM115  None: closed by the caller
 
-    def lost(error: OSError) -> None:
+    def tell_loss(error: OSError) -> None:
         _to_nowhere(out)
         if isinstance(error, BrokenPipeError):
             raise ReaderGone("") from None
         raise OutputError(f"standard output cannot be written: {error.strerror}") from None
 
-    sys.stdout = cast(TextIO, Guarded(out, lost))
+    sys.stdout = cast(TextIO, Guarded(out, tell_loss))
     sys.stderr = cast(TextIO, Guarded(err, lambda error: _to_nowhere(err)))
     try:
         try:

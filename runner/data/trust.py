@@ -55,20 +55,20 @@ def require_trusted(asked: AskedRun, folder: Path, trusted: Sequence[str]) -> No
     inside = [name for name in wanted if _is_in(name, folder)]
     if inside:
         raise UsageError(
-            f"{folder}/run.json asks for {_listed(inside)}, in the run folder itself. vpneval uses no file of a run "
-            "folder: whoever sent the folder would decide what runs here. Copy it elsewhere if you trust it, and give "
-            f"the command of the run with that file and --out {word(folder)}"
+            f"{folder}/run.json asks for {_list_names(inside)}, in the run folder itself. vpneval uses no file of a "
+            "run folder: whoever sent the folder would decide what runs here. Copy it elsewhere if you trust it, and "
+            f"give the command of the run with that file and --out {word(folder)}"
         )
     left = [name for name in wanted if not _is_trusted(name, trusted) and not _is_noted(name)]
     if left:
         raise UsageError(
-            f"{folder}/run.json asks for what is not vpneval's own: {_listed(left)}. It may run any command on this "
-            "machine, or on machines that it names. Look at it; if you trust it: vpneval more "
+            f"{folder}/run.json asks for what is not vpneval's own: {_list_names(left)}. It may run any command on "
+            "this machine, or on machines that it names. Look at it; if you trust it: vpneval more "
             f"{word(folder)} {' '.join(f'--trust {word(name)}' for name in left)}"
         )
 
 
-def _listed(names: Iterable[str]) -> str:
+def _list_names(names: Iterable[str]) -> str:
     return ", ".join(map(word, names))
 
 

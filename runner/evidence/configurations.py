@@ -53,7 +53,7 @@ def configuration_of(
     run: Run, trials: Sequence[Trial], configuration: str, metrics: Collection[str] = (), image: str = ""
 ) -> Configuration:
     """The configuration of this name. ``metrics``: metrics that may count beside the measured ones."""
-    selected = _selected(run, trials, configuration)
+    selected = _trials_by_vpn(run, trials, configuration)
     measured = measured_metrics(trials)
     traffics = {name: _traffic(metric, selected) for name, metric in run.metrics.items() if name in measured}
     ranked = {name: _ranked_trials(run.metrics[name], traffic, selected) for name, traffic in traffics.items()}
@@ -97,7 +97,7 @@ def comparable(run: Run) -> list[str]:
     ]
 
 
-def absent(run: Run, trials: Sequence[Trial]) -> list[str]:
+def absent_vpns(run: Run, trials: Sequence[Trial]) -> list[str]:
     """The VPNs without a number, those of the kernel's data path first."""
     measured = {trial.vpn for trial in trials if trial.status == "ok"}
     without = [vpn for vpn in comparable(run) if vpn not in measured]
@@ -121,7 +121,7 @@ def why_absent(run: Run, vpn: str, metric: str) -> str:
     return TCP_ONLY if udp and vpn in run.vpns and run.vpns[vpn].carries == "tcp" else "not measured"
 
 
-def _selected(run: Run, trials: Sequence[Trial], configuration: str) -> dict[str, list[Trial]]:
+def _trials_by_vpn(run: Run, trials: Sequence[Trial], configuration: str) -> dict[str, list[Trial]]:
     """Candidate VPN -> its trials at the configuration's tunnel levels."""
     selected: dict[str, list[Trial]] = {}
     wanted: dict[str, dict[str, str]] = {}

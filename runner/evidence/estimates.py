@@ -36,7 +36,7 @@ import scipy
 from runner.data.numbers import SAME
 from runner.data.trials import Strict
 from runner.evidence.intervals import CONFIDENCE, Array, standard_errors
-from runner.evidence.ties import settled
+from runner.evidence.ties import settle_ties
 
 Blocks = Mapping[int, float]  # block -> value
 Numbers = np.ndarray[Any, np.dtype[np.integer[Any]]]
@@ -129,7 +129,7 @@ def estimate_pairs(values: Mapping[str, Blocks]) -> dict[tuple[str, str], Estima
     blocks: the ratio is that of two independent log-normals.
     """
     pairs = list(combinations(values, 2))
-    series = {pair: _paired(values[pair[0]], values[pair[1]]) for pair in pairs}
+    series = {pair: _paired_series(values[pair[0]], values[pair[1]]) for pair in pairs}
     turns = {pair: paired for pair, paired in series.items() if paired is not None}
     vpns = len({vpn for pair in turns for vpn in pair})
     rounds = {
@@ -157,7 +157,7 @@ def alone(blocks: Blocks) -> Estimate | None:
         return Estimate(math.log(value), blocks.error, math.inf, 1) if value > 0 else None
     if len(blocks) < 2 or min(blocks.values()) <= 0:
         return None
-    logs = np.log(settled(list(blocks.values())))
+    logs = np.log(settle_ties(list(blocks.values())))
     if isinstance(blocks, RoundValues):
         instances = np.array([blocks.instances[block] for block in blocks])
         return _with_search(_with_all([_series(logs, instances, machines=bool(blocks.machines))], 1)[0], blocks)
@@ -197,11 +197,16 @@ def components(values: Mapping[str, Blocks]) -> Components | None:
     freedom = (len(own) - 1) * (len(shared) - groups)
     of_slice = float((rest**2).sum() / freedom) / WINSORISED if freedom > 0 else 0.0
     of_round = max(0.0, float(together.var(ddof=1)) / WINSORISED - of_slice / len(own))
-    series = [pair_series for a, b in combinations(own, 2) if (pair_series := _paired(own[a], own[b])) is not None]
+    series = [
+        pair_series for a, b in combinations(own, 2) if (pair_series := _paired_series(own[a], own[b])) is not None
+    ]
     growth = _growth(series)
-    between = _between(series, growth)
+    between = _variance_between(series, growth)
     if between and series[0].machines:  # as in _with_all, each pair has its own; this is their mean
-        between = float(np.mean([(_between([pair_series], growth) or between)[0] for pair_series in series])), 1.0
+        between = (
+            float(np.mean([(_variance_between([pair_series], growth) or between)[0] for pair_series in series])),
+            1.0,
+        )
     return Components(
         slice=math.sqrt(of_slice),
         round=math.sqrt(of_round),
@@ -210,7 +215,7 @@ def components(values: Mapping[str, Blocks]) -> Components | None:
     )
 
 
-def _paired(a: Blocks, b: Blocks) -> _Series | None:
+def _paired_series(a: Blocks, b: Blocks) -> _Series | None:
     """The log ratios of two VPNs that took turns. None for fewer than two shared rounds, or where a value is not
     positive."""
     if not isinstance(a, RoundValues) or not isinstance(b, RoundValues):
@@ -218,7 +223,7 @@ def _paired(a: Blocks, b: Blocks) -> _Series | None:
     shared = sorted(a.keys() & b.keys())
     if len(shared) < 2 or min(min(a[block], b[block]) for block in shared) <= 0:
         return None
-    logs = np.log(settled([a[block] / b[block] for block in shared]))
+    logs = np.log(settle_ties([a[block] / b[block] for block in shared]))
     return _series(logs, np.array([a.instances[block] for block in shared]), machines=bool(a.machines))
 
 
@@ -231,7 +236,7 @@ def _without_rounds(a: Blocks, b: Blocks) -> Estimate | None:
     shared = sorted(a.keys() & b.keys())
     if len(shared) < 2 or min(min(a[block], b[block]) for block in shared) <= 0:
         return None
-    logs = np.log(settled([a[block] / b[block] for block in shared]))
+    logs = np.log(settle_ties([a[block] / b[block] for block in shared]))
     return Estimate(float(logs.mean()), float(standard_errors(logs)), len(logs) - 1, len(logs))
 
 
@@ -273,8 +278,12 @@ def _with_all(series: Sequence[_Series], vpns: int) -> list[Estimate]:
     if not series:
         return []
     growth = _growth(series)
-    between, telling = _between(series, growth) or (0.0, 0.0)
-    alike = _moderated(series, vpns) if vpns >= FEWEST_ALIKE else [(pair.variance, pair.freedom) for pair in series]
+    between, telling = _variance_between(series, growth) or (0.0, 0.0)
+    alike = (
+        _moderated_variances(series, vpns)
+        if vpns >= FEWEST_ALIKE
+        else [(pair.variance, pair.freedom) for pair in series]
+    )
     instances = max(len(pair.sizes) for pair in series)
     freedom = telling * max(1, vpns - 1) * (instances - 1)
     prior = (2 if vpns > 1 else 1) * INSTANCE_PRIOR**2  # a ratio has the instances of both
@@ -305,7 +314,7 @@ def _across_machines(pair: _Series) -> Estimate:
     return Estimate(pair.centre, error, len(pair.sizes) - 1, pair.blocks)
 
 
-def _moderated(series: Sequence[_Series], vpns: int) -> list[tuple[float, float]]:
+def _moderated_variances(series: Sequence[_Series], vpns: int) -> list[tuple[float, float]]:
     """The variance and the degrees of freedom of each series, shrunken towards a variance common to all: Smyth, Stat.
     Appl. Genet. Mol. Biol. 3(1), 2004, §6.2. The correlation of pairs that share a VPN is not taken for similarity."""
     varying = [pair for pair in series if pair.variance >= EQUAL**2]
@@ -358,7 +367,7 @@ def _growth(series: Sequence[_Series]) -> float:
     return 1 + 2 * total
 
 
-def _between(series: Sequence[_Series], growth: float) -> tuple[float, float] | None:
+def _variance_between(series: Sequence[_Series], growth: float) -> tuple[float, float] | None:
     """The variance between instances: what their means differ by, minus the error that they have anyway, pooled over
     the series; and the effective share of the series. The variance may be negative. None where no series has two
     instances of two rounds."""

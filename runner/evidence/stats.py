@@ -27,7 +27,7 @@ from runner.evidence.intervals import (
     same_length,
     standard_errors,
 )
-from runner.evidence.ties import excludes_zero, settled
+from runner.evidence.ties import excludes_zero, settle_ties
 
 
 class Summary(Strict):
@@ -115,7 +115,7 @@ def summarise_all(many: Sequence[Sequence[float]]) -> list[Summary]:
     """The summaries of many samples, much faster than one after the other."""
     arrays = [np.asarray(values, dtype=float) for values in many]
     in_logs = [bool((array > 0).all()) for array in arrays]
-    equal = [settled(array) for array in arrays]
+    equal = [settle_ties(array) for array in arrays]
     intervals = of_medians([np.log(array) if logs else array for array, logs in zip(equal, in_logs, strict=True)])
     moments = _moments(arrays)
     return [_summary(*sample) for sample in zip(arrays, in_logs, intervals, moments, strict=True)]
@@ -196,7 +196,7 @@ def _log_ratios(a: Blocks, b: Blocks) -> Array | None:
     shared = sorted(a.keys() & b.keys())
     if not all(a[block] > 0 and b[block] > 0 for block in shared):
         return None
-    return np.log(settled([a[block] / b[block] for block in shared]))
+    return np.log(settle_ties([a[block] / b[block] for block in shared]))
 
 
 def _ratio(a: Blocks, b: Blocks, logs: Array | None, interval: Interval) -> Ratio:
@@ -226,7 +226,7 @@ def lead_of_differences(a: Blocks, b: Blocks) -> int:
     """For values that are not all positive and have no ratio, as verdicts of 0 and 1: is ``a`` (1) or ``b`` (-1)
     significantly more, by the interval of the differences within blocks? 0 where neither is, or one block is shared."""
     shared = sorted(a.keys() & b.keys())
-    differences = settled([0.0 if same(a[block], b[block]) else a[block] - b[block] for block in shared])
+    differences = settle_ties([0.0 if same(a[block], b[block]) else a[block] - b[block] for block in shared])
     low, high, _ = of_means([differences])[0]
     return 0 if low is None or high is None else int(low > 0) - int(high < 0)
 

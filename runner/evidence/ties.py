@@ -18,7 +18,7 @@ def excludes_zero(low: float, high: float) -> bool:
     return low > SAME or high < -SAME
 
 
-def settled(values: Sequence[float] | Array, scale: float | None = None) -> Array:
+def settle_ties(values: Sequence[float] | Array, scale: float | None = None) -> Array:
     """The values, along the last axis, with equal ones made the same number: the lowest of them.
 
     ``scale``: what SAME is a share of, in place of the larger of two: 1 for logarithms, which may be around zero.
@@ -38,7 +38,7 @@ def settled(values: Sequence[float] | Array, scale: float | None = None) -> Arra
 
 def ranks(values: Sequence[float] | Array, scale: float | None = None) -> Array:
     """The ranks along the last axis, 1 for the lowest; equal ones share the mean of theirs. ``scale``: see settled."""
-    array = settled(values, scale)
+    array = settle_ties(values, scale)
     below = (array[..., :, None] > array[..., None, :]).sum(axis=-1)
     equal = (array[..., :, None] == array[..., None, :]).sum(axis=-1)
     return np.asarray(below + (equal + 1) / 2)
@@ -46,4 +46,4 @@ def ranks(values: Sequence[float] | Array, scale: float | None = None) -> Array:
 
 def in_order(items: Sequence[Item], values: Sequence[float], scale: float | None = None) -> list[Item]:
     """The items by their values, the lowest first; equal ones stay in the order that they have."""
-    return [items[at] for at in np.argsort(settled(values, scale), kind="stable")] if items else []
+    return [items[at] for at in np.argsort(settle_ties(values, scale), kind="stable")] if items else []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runner.data.checksum import checked
+from runner.data.checksum import check_line
 from runner.data.files import no_link, open_file
 from runner.data.rows import Row
 from runner.data.store import Store
@@ -111,7 +111,7 @@ def _read(files: Mapping[str, bytes]) -> tuple[Run, list[Trial], list[Slice]]:
 
 
 def _parse_row(model: type[Row], line: bytes) -> Row:
-    return model.model_validate_json(checked(line), strict=True)
+    return model.model_validate_json(check_line(line), strict=True)
 
 
 def _lines(text: bytes) -> Iterator[bytes]:

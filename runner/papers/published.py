@@ -15,10 +15,10 @@ from typing import Literal
 from pydantic import Field, ValidationError, model_validator
 
 from runner.data.errors import UsageError
-from runner.data.shipped import shipped
+from runner.data.shipped import shipped_folder
 from runner.data.trials import Strict
 
-FOLDER = shipped("published")
+FOLDER = shipped_folder("published")
 DEVICES = "devices.csv"
 Qualifier = Literal["exactly", "about", "at least", "at most", "more than", "less than"]
 

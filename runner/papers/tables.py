@@ -10,9 +10,9 @@ from functools import cache
 from typing import Any
 
 from runner.data.errors import UsageError
-from runner.data.shipped import shipped
+from runner.data.shipped import shipped_folder
 
-TABLES = shipped("published") / "oslv_tables.json"
+TABLES = shipped_folder("published") / "oslv_tables.json"
 SIZES = (2, 3, 5, 10, 20)  # sites of a full mesh
 AT = 10  # the paper's example
 # The paper's systems that live, and the plugin that stands for each in every judge and table: itself, or its heir. Two

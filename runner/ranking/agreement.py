@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence, Set
 import scipy
 
 from runner.data.trials import Run, Strict, Trial
-from runner.evidence.ties import settled
+from runner.evidence.ties import settle_ties
 from runner.ranking.basis import Basis, bases
 from runner.ranking.draws import CONFIDENCE
 from runner.ranking.ranking import Ranking, weigh
@@ -57,7 +57,7 @@ def agreement(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence[Tr
 
 
 def _agreement(a: Made, b: Made, what: str, vpns: list[str]) -> Agreement:
-    first, second = (settled([_order(made, what)[vpn] for vpn in vpns]) for made in (a, b))
+    first, second = (settle_ties([_order(made, what)[vpn] for vpn in vpns]) for made in (a, b))
     tau = float(scipy.stats.kendalltau(first, second, variant="b").statistic)
     return Agreement(
         configuration=a[1].configuration + (f", {a[1].image}" if a[1].image else ""),

@@ -161,7 +161,7 @@ def _verdict(
         return _by_differences(basis, made, known)
     low, high = tested.estimate.interval()
     bounded = {vpn for vpn in (a, b) if basis.bounds[metric].get(vpn)}
-    decision = held(decide(tested, level), a, b, bounded, known)
+    decision = bounded_decision(decide(tested, level), a, b, bounded, known)
     blocked = decision == "undecided" and bool(bounded)
     decisive_low, decisive_high = tested.estimate.interval(1 - level * (2 if decision == "same" else 1))
     return made.model_copy(
@@ -192,7 +192,7 @@ def decide(tested: Tested, level: float) -> Decision:
     return "better" if more == (tested.metric.better == "higher") else "worse"
 
 
-def held(decision: Decision, a: str, b: str, bounded: Set[str], metric: Metric) -> Decision:
+def bounded_decision(decision: Decision, a: str, b: str, bounded: Set[str], metric: Metric) -> Decision:
     """The decision on a pair of which ``bounded`` values are lower bounds. A lower bound can only prove "larger"; any
     other decision becomes undecided."""
     if not bounded or decision == "undecided":
@@ -238,7 +238,7 @@ def _by_differences(basis: Basis, made: Verdict, metric: Metric) -> Verdict:
     else:
         decision = _direction(ahead, metric) if ahead and metric.exact else "undecided"
     bounded = {vpn for vpn in (made.a, made.b) if basis.bounds[metric.name].get(vpn)}
-    decision = held(decision, made.a, made.b, bounded, metric)
+    decision = bounded_decision(decision, made.a, made.b, bounded, metric)
     reason = "" if decision != "undecided" else "a value is not positive, so that there is no ratio"
     ratio = None
     if min(*a.values(), *b.values()) > 0:
@@ -251,7 +251,7 @@ def _direction(ahead: int, metric: Metric) -> Decision:
     return "better" if (ahead > 0) == (metric.better == "higher") else "worse"
 
 
-def turned(verdict: Verdict) -> Verdict:
+def reversed_verdict(verdict: Verdict) -> Verdict:
     """The same verdict, of ``b`` against ``a``."""
     inverse: dict[Decision, Decision] = {"better": "worse", "worse": "better"}
     ends = (verdict.ratio, verdict.high, verdict.low, verdict.decisive_high, verdict.decisive_low)

@@ -119,7 +119,7 @@ def verdict(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
     first, *others = placed
     names = [standing.vpn for standing in others if standing.vpn in first.ties]
     if first.best_probability is None:
-        return f"{_listed([first.vpn, *names])} cannot be told apart: too little was measured."
+        return f"{_join_names([first.vpn, *names])} cannot be told apart: too little was measured."
     if nobody := nobody_leads(ranking, verdicts):
         return nobody
     if not names:
@@ -128,7 +128,7 @@ def verdict(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
         )
     likely = max(placed, key=lambda standing: standing.best_probability or 0.0)
     rivals = [standing for standing in others if (standing.best_probability or 0.0) >= 0.01]
-    rival_chances = _listed([f"{standing.vpn} ({chance(standing.best_probability)})" for standing in rivals])
+    rival_chances = _join_names([f"{standing.vpn} ({chance(standing.best_probability)})" for standing in rivals])
     if likely is first and first.best_probability >= text.PROBABLY and rivals:
         return (
             f"{first.vpn} probably ranks first (in {chance(first.best_probability)} of the simulated rankings). It may "
@@ -140,7 +140,7 @@ def verdict(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
     )
     chances = ", ".join(f"{standing.vpn} {chance(standing.best_probability)}" for standing in tied)
     return (
-        f"{_listed([standing.vpn for standing in tied])} cannot be told apart yet. "
+        f"{_join_names([standing.vpn for standing in tied])} cannot be told apart yet. "
         f"First in the simulated rankings: {chances}."
     )
 
@@ -161,7 +161,7 @@ def nobody_leads(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
 
 def order(ranked_groups: Sequence[Sequence[str]]) -> str:
     """The groups in words: ``a and b (not told apart), then c``."""
-    parts = [_listed(group) + (" (not told apart)" if len(group) > 1 else "") for group in ranked_groups]
+    parts = [_join_names(group) + (" (not told apart)" if len(group) > 1 else "") for group in ranked_groups]
     return ", then ".join(parts)
 
 
@@ -192,7 +192,7 @@ def change(ranking: Ranking, most: int | None = CHANGES) -> str:
             times = slack.high / slack.weight
             near.append((times, f"{_lead(slack.above)} if {name} counts more than {_times(times)} as much"))
         if slack.below:
-            near.append(_less(slack, name))
+            near.append(_less_weight(slack, name))
     if not near:
         return "No single weight, however small or large, makes another VPN lead."
     sentences = [f"{words}." for _, words in sorted(near)[:most]]
@@ -200,11 +200,11 @@ def change(ranking: Ranking, most: int | None = CHANGES) -> str:
         text.lower(ranking.titles[slack.metric]) for slack in ranking.slack if slack.high is None and not slack.below
     ]
     if free and most is None:
-        sentences.append(f"No weight of {_listed(free)} alone, however small or large, changes who leads.")
+        sentences.append(f"No weight of {_join_names(free)} alone, however small or large, changes who leads.")
     return " ".join(sentences)
 
 
-def _less(slack: Slack, name: str) -> tuple[float, str]:
+def _less_weight(slack: Slack, name: str) -> tuple[float, str]:
     """Distance and sentence for a weight whose decrease changes the leader."""
     times = slack.low / slack.weight
     how = f"counts less than {_times(times)} as much" if times else "does not count"
@@ -212,7 +212,7 @@ def _less(slack: Slack, name: str) -> tuple[float, str]:
 
 
 def _lead(names: Sequence[str]) -> str:
-    return f"{_listed(names)} {'leads' if len(names) == 1 else 'lead'}"
+    return f"{_join_names(names)} {'leads' if len(names) == 1 else 'lead'}"
 
 
 def _times(factor: float) -> str:
@@ -254,7 +254,7 @@ def surer(report: Report, answer: RankingAnswer, where: str) -> str:
 def sure(report: Report, answer: RankingAnswer) -> str:
     """How many pairs are undecided and what would decide them, in a sentence that is the same in every form."""
     if answer.open and on_farm(report):
-        return f"{answer.open} of {text.counted(answer.pairs, 'pair')} are undecided. {MORE_MACHINES}."
+        return f"{answer.open} of {text.count_noun(answer.pairs, 'pair')} are undecided. {MORE_MACHINES}."
     return decided_or_not(answer.open, answer.pairs, report.seconds_more)
 
 
@@ -302,7 +302,7 @@ def _answer(report: Report, ranking: Ranking, number: int) -> RankingAnswer:
         against=against(report.verdicts, ranking),
         change="" if nobody else change(ranking),
         broke=of_ranked(report.breakdowns, ranking, others) + of_lost(ranking),
-        absent=[_absent(one, by_kernel) for one in text.unranked(ranking)],
+        absent=[_absent_vpn(one, by_kernel) for one in text.unranked_vpns(ranking)],
         open=sum(pair.decision == "undecided" for pair in mine),
         pairs=len(mine),
     )
@@ -316,7 +316,7 @@ def missing(answer: RankingAnswer) -> list[str]:
     return [f"{', '.join(names)}: {short}{f' ({how})' if how else ''}." for (short, how), names in vpns.items()]
 
 
-def _absent(one: text.Unranked, by_kernel: str) -> Absent:
+def _absent_vpn(one: text.Unranked, by_kernel: str) -> Absent:
     vpns, why, cause = one
     flat = " ".join(why.split())
     if cause == "tcp only":
@@ -326,6 +326,6 @@ def _absent(one: text.Unranked, by_kernel: str) -> Absent:
     return Absent(vpns=vpns, why=flat, short=" ".join(text.beginning(why, LONG).split()), how="")
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     """``a, b and c``."""
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else ""

@@ -156,7 +156,7 @@ def _cell(same: Sequence[Behaviour]) -> TableCell:
     if not same:
         return TableCell("not tried")
     lines = list(dict.fromkeys(map(words, same)))
-    good = {_known(each)[1] if each.kind else None for each in same}
+    good = {_kind_words(each)[1] if each.kind else None for each in same}
     tone = "warn" if len(lines) > 1 or not same[0].kind else TONES[good.pop()]
     return TableCell("; ".join(lines), tone=tone, opens=[note for each in same for note in _notes(each)])
 
@@ -166,7 +166,7 @@ def words(each: Behaviour) -> str:
     if not each.kind:
         return INCONCLUSIVE.get(each.why, INCONCLUSIVE["no_answer"])
     try:
-        said = _known(each)[0].format_map(each.numbers)
+        said = _kind_words(each)[0].format_map(each.numbers)
     except (KeyError, ValueError, TypeError):  # a run of another version, or of somebody, has other numbers
         said = each.kind
     match each.numbers:
@@ -175,7 +175,7 @@ def words(each: Behaviour) -> str:
     return said
 
 
-def _known(each: Behaviour) -> tuple[str, bool | None]:
+def _kind_words(each: Behaviour) -> tuple[str, bool | None]:
     """The words for a kind, which a run of another version may have more of."""
     return WORDS[each.metric][1].get(each.kind, (each.kind, None))
 

@@ -27,7 +27,7 @@ class Breakdown(Strict):
     @property
     def sentence(self) -> str:
         """What happened, under which load, and in how many of the trials."""
-        times = "" if self.trials == self.of else f" in {self.trials} of {text.counted(self.of, 'trial')}"
+        times = "" if self.trials == self.of else f" in {self.trials} of {text.count_noun(self.of, 'trial')}"
         return f"{self.vpn}'s tunnel broke down under {self.under}{times}, and was made anew."
 
 
@@ -65,7 +65,7 @@ def of_lost(ranking: Ranking, vpns: Sequence[str] = ()) -> list[str]:
     return [
         f"{standing.vpn} gave no number in "
         + " and in ".join(
-            f"{text.counted(times, 'repetition')} of {ranking.titles[name]}" for name, times in lost.items()
+            f"{text.count_noun(times, 'repetition')} of {ranking.titles[name]}" for name, times in lost.items()
         )
         + ", so it stands behind the others there."
         for standing in ranking.standings

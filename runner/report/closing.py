@@ -16,17 +16,19 @@ def closing(reports: Mapping[str, Report]) -> list[str]:
     nowhere = sorted(set.intersection(*absent)) if absent else []
     lines = [f"Not measured: {', '.join(nowhere)}, which no kernel here runs."] if nowhere else []
     for kernel, report in reports.items():
-        lines.append(f"Under {kernel}, which has a scale of its own: {_answer(report)}" if kernel else _said(report))
+        lines.append(
+            f"Under {kernel}, which has a scale of its own: {_answer(report)}" if kernel else _closing_line(report)
+        )
     return lines
 
 
 def by_uplink(reports: Iterable[Report]) -> list[str]:
     """A line for each uplink of two sites, where these reports are of several."""
     named = {fact.value: report for report in reports for fact in report.facts if fact.name == "lab uplink"}
-    return [f"Uplink {name}: {_said(report)}" for name, report in named.items()] if len(named) > 1 else []
+    return [f"Uplink {name}: {_closing_line(report)}" for name, report in named.items()] if len(named) > 1 else []
 
 
-def _said(report: Report) -> str:
+def _closing_line(report: Report) -> str:
     return f"{above(report.scale)} {_answer(report)}" if report.scale else _answer(report)
 
 

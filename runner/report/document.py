@@ -15,7 +15,7 @@ from runner.report.experiments import ExperimentReport, MetricTable, Row, row_le
 from runner.report.facts import BASELINE, interval_method
 from runner.report.headings import machine
 from runner.report.model import Report
-from runner.report.plots.thinning import note, shown
+from runner.report.plots.thinning import note, thin_experiment
 from runner.report.ranked_numbers import RankedNumber
 from runner.report.scale import above
 from runner.report.verdicts import sentence
@@ -42,7 +42,11 @@ def whole(report: Report, plots: Mapping[str, Sequence[Plot]], where: str = "") 
         blocks.append(Paragraph(f"Shown for reference, not ranked: {', '.join(report.references)}."))
     blocks += _left_out(report)
     for experiment in report.experiments:
-        blocks += [*opening(experiment), *plots.get(experiment.name, ()), *measurements(shown(report, experiment))]
+        blocks += [
+            *opening(experiment),
+            *plots.get(experiment.name, ()),
+            *measurements(thin_experiment(report, experiment)),
+        ]
     for section in (*report.sections.values(), proofs.section(report.proofs)):
         blocks += section
     return [*blocks, *how_to_read(report), *warnings(report), *provenance(report), *lab(report)]
@@ -61,7 +65,7 @@ def for_a_paper(report: Report) -> list[Block]:
             blocks += ranking(ranking_, report.metrics)
     blocks += _left_out(report)
     for experiment in report.experiments:
-        blocks += [Heading(experiment.name), *measurements(shown(report, experiment))]
+        blocks += [Heading(experiment.name), *measurements(thin_experiment(report, experiment))]
     blocks += [*warnings(report), *how_to_read(report), *provenance(report)]
     return [*blocks, Paragraph(f"Run {report.run_id}. Machine: {machine(report)}.")]
 
@@ -98,11 +102,11 @@ def answer(report: Report, answer_: RankingAnswer, where: str = "") -> list[Bloc
 def ranking(ranking_: Ranking, metrics: Mapping[str, Metric]) -> list[Block]:
     """The ranking as ranks: place, average rank and the rank in each metric of every ranked VPN; then the pairs whose
     order is not sure, and the VPNs that are not ranked."""
-    rows = ranked(ranking_)
+    rows = rank_rows(ranking_)
     head = ["place", "VPN", "configuration", "average rank", "place (95 %)", "ranks first"]
     head += [f"{text.short(metric, metrics)} ×{weight:g}" for metric, weight in ranking_.weights.counted.items()]
     notes = [Note(words) for words in (text.doubts(ranking_), change(ranking_, most=None)) if words]
-    notes += [Note(f"not ranked: {why}", lead=f"{vpns}:") for vpns, why, _ in text.unranked(ranking_)]
+    notes += [Note(f"not ranked: {why}", lead=f"{vpns}:") for vpns, why, _ in text.unranked_vpns(ranking_)]
     title = Heading(f"Ranking: {ranking_.configuration}" + (f", {ranking_.image}" if ranking_.image else ""))
     weights = f"Weights: {text.weights(ranking_, metrics)}"
     if not rows:
@@ -122,7 +126,7 @@ def measurements(experiment: ExperimentReport) -> list[Block]:
     for metric in experiment.tables:
         about = f"{metric.better} is better; {metric.common}"
         rows: list[list[str | TableCell]] = [
-            [row.vpn, row_levels(row), *measured(row, metric), TableCell(row.status, note=row.problem or 0)]
+            [row.vpn, row_levels(row), *number_cells(row, metric), TableCell(row.status, note=row.problem or 0)]
             for row in metric.rows
         ]
         blocks.append(Table(metric.title, HEAD, rows, about, numbers=range(2, 6)))
@@ -214,7 +218,7 @@ def _value(numbers: RankedNumber, vpn: str, scale: float) -> str:
     return f"{bound}{text.digits(summary.median / scale)} ({text.spread(summary, scale)})"
 
 
-def ranked(ranking: Ranking) -> list[list[str]]:
+def rank_rows(ranking: Ranking) -> list[list[str]]:
     """A row for each VPN that is ranked: place, VPN, configuration, average, places, how often first, its ranks."""
     ranks = [text.ranks(ranking, metric) for metric in ranking.weights.counted]
     return [
@@ -232,7 +236,7 @@ def ranked(ranking: Ranking) -> list[list[str]]:
     ]
 
 
-def measured(row: Row, table: MetricTable) -> list[str]:
+def number_cells(row: Row, table: MetricTable) -> list[str]:
     """Median with its interval, share of the baseline, repetitions, coefficient of variation."""
     if not row.summary:
         return [text.NONE, text.NONE, row_repetitions(row), text.NONE]

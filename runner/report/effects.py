@@ -61,7 +61,7 @@ def _of_factor(record: ExperimentRecord, factor: str, measured: Measured, metric
             groups.setdefault(held, {}).setdefault(cell.params[factor], blocks)
     pairs = {held: _pair(order, levels, better) for held, levels in groups.items() if len(levels) > 1}
     both = [(groups[held][of], groups[held][over]) for held, (of, over) in pairs.items()]
-    ratios = [made if made.blocks else _apart(*two) for two, made in zip(both, compare_all(both), strict=True)]
+    ratios = [made if made.blocks else _ratio_apart(*two) for two, made in zip(both, compare_all(both), strict=True)]
     values = summarise_all([list(blocks.values()) for blocks, _ in both])
     return [
         Effect(
@@ -78,7 +78,7 @@ def _of_factor(record: ExperimentRecord, factor: str, measured: Measured, metric
     ]
 
 
-def _apart(of: Mapping[int, float], over: Mapping[int, float]) -> Ratio:
+def _ratio_apart(of: Mapping[int, float], over: Mapping[int, float]) -> Ratio:
     """The ratio of levels that share no block, because one of them was measured in other rounds."""
     return compare_independent([*over.values()], [*of.values()])[0]
 

@@ -19,7 +19,7 @@ from runner.evidence.ties import in_order
 from runner.report import text
 from runner.report.effects import Effect, effects
 from runner.report.facts import BASELINE
-from runner.report.text import bound, share
+from runner.report.text import bound_mark, share
 from runner.report.text import levels as levels_in_words
 
 CellStatus = Literal["ok", "partly", "failed", "unsupported", "lab_error", "interrupted", "not measured", "not run"]
@@ -129,7 +129,7 @@ def row_repetitions(row: Row) -> str:
 
 def row_share(row: Row, table: MetricTable) -> str:
     """The share of the baseline, with a mark where it is a bound."""
-    return share(row.share, table.better, bound(row.at_least, row.baseline_at_least))
+    return share(row.share, table.better, bound_mark(row.at_least, row.baseline_at_least))
 
 
 def experiment_report(

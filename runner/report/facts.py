@@ -16,8 +16,8 @@ from runner.evidence.stats import Drift, Summary, drift
 from runner.ranking.ranking import Ranking
 from runner.ranking.weights import PRESETS
 from runner.report.breakdowns import of_lost
-from runner.report.scale import apart
-from runner.report.text import change, counted, levels, percent, quantity, traffic
+from runner.report.scale import apart_sentence
+from runner.report.text import change, count_noun, levels, percent, quantity, traffic
 
 BASELINE = "none"  # the name of the trials without a VPN: plain IP
 FARM = "machines of the farm"  # the name of the fact that lists them
@@ -84,14 +84,14 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
     stopped = [call.outcome for call in run.invocations[-1:] if call.outcome not in ("", "complete", "ok")]
     sentences += [f"The run did not end as planned: {outcome}." for outcome in stopped]
     if run.invocations and (trimmed := run.invocations[-1].trimmed):
-        sentences.append(f"vpneval left out {counted(trimmed, 'trial')} to keep the deadline.")
+        sentences.append(f"vpneval left out {count_noun(trimmed, 'trial')} to keep the deadline.")
     if run.invocations and (passed_over := run.invocations[-1].passed_over):
         sentences.append(
-            f"vpneval left out {counted(passed_over, 'trial')} because what they decide was decided before, or "
+            f"vpneval left out {count_noun(passed_over, 'trial')} because what they decide was decided before, or "
             "needed more time than was left."
         )
     if run.lab.get("nodes_share_cores") or run.lab.get("kind") == "netns":
-        cores = counted(run.lab["cores"], "core") if "cores" in run.lab else "cores"
+        cores = count_noun(run.lab["cores"], "core") if "cores" in run.lab else "cores"
         sentences.append(
             f"Hosts, gateways and WAN share the {cores} of one machine: rates are what all of them together "
             "reach, and the CPU cost includes the hosts' traffic generators. Compare the VPNs, not the numbers "
@@ -99,7 +99,7 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
         )
     left = [vpn for vpn, record in run.vpns.items() if not record.reference and vpn not in comparable(run)]
     if left and (found := no_scale(run)):
-        sentences.append(apart(found, left))
+        sentences.append(apart_sentence(found, left))
     turns = {number for trial in ok for measurement in trial.measurements for number in measurement.rounds}
     blocks = max(len({trial.repetition for trial in ok}), len(turns))
     if ok and blocks < 2:
@@ -124,7 +124,7 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
         sentence
         for ranking in rankings
         for sentence in (
-            *_lost(run, ranking, trials),
+            *_lost_metrics(run, ranking, trials),
             *(f"Ranking {ranking.configuration}: {sentence}" for sentence in of_lost(ranking)),
             *_thin(ranking, blocks),
             *_from_below(ranking),
@@ -163,7 +163,7 @@ def warnings(trials: Sequence[Trial]) -> list[str]:
         for warning in [*trial.warnings, *remarks]:
             by_warning.setdefault(warning, []).append(trial.vpn)
     return [
-        f"{warning} ({', '.join(dict.fromkeys(vpns))}: {counted(len(vpns), 'trial')})"
+        f"{warning} ({', '.join(dict.fromkeys(vpns))}: {count_noun(len(vpns), 'trial')})"
         for warning, vpns in by_warning.items()
     ]
 
@@ -215,12 +215,12 @@ def _drift(run: Run, moves: Sequence[Drift]) -> list[str]:
         return []
     return [
         "The machine drifted during the run. Within a block, plain IP changed by more than its interval in "
-        f"{len(moved)} of {counted(len(judged), 'measurement')}: {'; '.join(moved)}. vpneval compares VPNs within a "
+        f"{len(moved)} of {count_noun(len(judged), 'measurement')}: {'; '.join(moved)}. vpneval compares VPNs within a "
         "block and in random order, so the drift widens the intervals, and no VPN gains from it."
     ]
 
 
-def _lost(run: Run, ranking: Ranking, trials: Sequence[Trial]) -> list[str]:
+def _lost_metrics(run: Run, ranking: Ranking, trials: Sequence[Trial]) -> list[str]:
     """A sentence for each metric that the balanced preset counts, but that no VPN has because its trials failed."""
     tunnels = {standing.vpn: standing.levels.items() for standing in ranking.standings}
     failed = [t for t in trials if t.status == "failed" and t.params.items() >= tunnels.get(t.vpn, {("", "")})]
@@ -232,7 +232,7 @@ def _lost(run: Run, ranking: Ranking, trials: Sequence[Trial]) -> list[str]:
     }
     return [
         f"Ranking {ranking.configuration}: {title} does not count: no VPN has it, and "
-        f"{counted(count, 'trial')} of it failed."
+        f"{count_noun(count, 'trial')} of it failed."
         for title, count in lost.items()
         if count
     ]
@@ -275,7 +275,7 @@ def _noise(trials: Sequence[Trial]) -> list[str]:
         return []
     read = [noise for trial in trials if trial.noise for noise in (trial.noise, *trial.noise.machines.values())]
     stolen = max((noise.steal_ratio or 0.0 for noise in read), default=0.0)
-    words = [f"{noise} in {counted(number, 'trial')}" for noise, number in counts.items()]
+    words = [f"{noise} in {count_noun(number, 'trial')}" for noise, number in counts.items()]
     most = f" (of all the CPU time of a trial, at most {percent(stolen)})" if stolen else ""
     return [f"Noise: {'; '.join(words)}{most}. vpneval marked these trials and kept them."]
 

@@ -102,7 +102,7 @@ def _rates(own: Sequence[Trial], plain: Sequence[Trial]) -> list[CoresAt]:
     return [
         CoresAt(
             rate_bps=rate_bps,
-            carried=statistics.median(share for rung in rungs for share in _known(rung, "carried_ratio")),
+            carried=statistics.median(share for rung in rungs for share in _known_values(rung, "carried_ratio")),
             cores=summarise(found) if (found := cores(rungs, beside.get(rate_bps, []))) else None,
             parts=_parts(rungs, beside.get(rate_bps, [])),
         )
@@ -124,7 +124,7 @@ def _by_rate(trials: Sequence[Trial]) -> dict[float, list[Rung]]:
     return rungs
 
 
-def _known(rung: Rung, name: str) -> list[float]:
+def _known_values(rung: Rung, name: str) -> list[float]:
     return [value for value in rung.values.get(name, []) if value is not None]
 
 

@@ -13,7 +13,7 @@ from runner.report.model import Report
 def title(report: Report) -> str:
     """What the run compares, and when it was made: ``5 VPNs, measured on 2026-10-01``."""
     measured = {seen.vpn for seen in report.observations if seen.value is not None} - {*report.references, BASELINE}
-    return f"{text.counted(len(measured), 'VPN')}, measured on {report.created_at[:10]}"
+    return f"{text.count_noun(len(measured), 'VPN')}, measured on {report.created_at[:10]}"
 
 
 def machine(report: Report) -> str:
@@ -34,12 +34,12 @@ def machine_of(lab_facts: Sequence[Fact]) -> str:
         kind["site"] = f"two sites, by their uplink {uplink}"
     guest = facts.get("lab guest", "")
     if machines := next((fact.count for fact in lab_facts if fact.name == FARM), None):
-        kind["netns"] = f"a farm of {text.counted(machines, 'machine')}"
+        kind["netns"] = f"a farm of {text.count_noun(machines, 'machine')}"
         if others := facts.get(f"lab {OTHERS}", ""):
             kind["netns"] += f" (left out, of other kinds: {others})"
     parts = [
         facts.get("lab cpu", "").replace("(R)", "").replace("(TM)", ""),
-        text.counted(cores, "core") if cores is not None else "",
+        text.count_noun(cores, "core") if cores is not None else "",
         f"Linux {facts['lab kernel']}" + (f" in {guest}" if guest not in ("", "none") else "")
         if "lab kernel" in facts
         else "",

@@ -26,7 +26,7 @@ def by_kind(run: Run, trials: Sequence[Trial]) -> list[Whole]:
         machines = {name: machine for name, machine in run.machines.items() if machine.kind == kind}
         others = [name for name in run.machines if name not in machines]
         note = (
-            f"This report is about {text.counted(len(machines), 'machine')} ({kind}). The run has {len(others)} of "
+            f"This report is about {text.count_noun(len(machines), 'machine')} ({kind}). The run has {len(others)} of "
             "other kinds: vpneval report DIR --across machines has a report for each kind"
         )
         whole = f"{run.profile_note}. {note}" if run.profile_note else note

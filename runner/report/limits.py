@@ -128,7 +128,7 @@ def limits(run: Run, trials: Sequence[Trial], configurations: Sequence[Configura
     ]
     orders = []
     for configuration in configurations:
-        compared = [row for row in rows if _compared(row, configuration)]
+        compared = [row for row in rows if _is_compared(row, configuration)]
         for metric in configuration.traffic:
             mine = {row.vpn: row for row in compared if row.metric == metric}
             if (order := _order(run, configuration, mine, metric)) is not None:
@@ -139,7 +139,7 @@ def limits(run: Run, trials: Sequence[Trial], configurations: Sequence[Configura
 
 def rows_of(limited: LimitsSection, configuration: Configuration) -> list[LimitRow]:
     """What limits these VPNs in the throughputs that are compared: the rows, the VPNs in their order."""
-    mine = [row for row in limited.rows if _compared(row, configuration)]
+    mine = [row for row in limited.rows if _is_compared(row, configuration)]
     return sorted(mine, key=lambda row: ([*configuration.levels].index(row.vpn), row.metric))
 
 
@@ -217,7 +217,7 @@ def _why_unknown(run: Run, vpn: str, free: Sequence[Sequence[MachineLoad]]) -> s
     return "" if free else "a quota or the path limited it here"
 
 
-def _compared(row: LimitRow, configuration: Configuration) -> bool:
+def _is_compared(row: LimitRow, configuration: Configuration) -> bool:
     """Are its tunnel and its traffic those that are compared?"""
     same_image = row.params.get("image", "") == configuration.image
     same = same_image and tunnel_levels(row.params) == configuration.levels.get(row.vpn)
@@ -231,8 +231,8 @@ def _order(run: Run, configuration: Configuration, rows: Mapping[str, LimitRow],
     if len(there) < 2:
         return None
     surely, perhaps = overtakings({vpn: _bps(row.median, row.unit, row.params) for vpn, row in rows.items()}, there)
-    phrases = [f"{slower} would pass {', '.join(faster)}" for slower, faster in _grouped(surely)]
-    phrases += [f"{slower} might pass {', '.join(faster)}" for slower, faster in _grouped(perhaps)]
+    phrases = [f"{slower} would pass {', '.join(faster)}" for slower, faster in _group_pairs(surely)]
+    phrases += [f"{slower} might pass {', '.join(faster)}" for slower, faster in _group_pairs(perhaps)]
     unknown: dict[str, list[str]] = {}
     for vpn, row in rows.items():
         if vpn not in there:
@@ -248,7 +248,7 @@ def _order(run: Run, configuration: Configuration, rows: Mapping[str, LimitRow],
     )
 
 
-def _grouped(pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
+def _group_pairs(pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
     for slower in dict.fromkeys(slower for slower, _ in pairs):
         yield slower, [faster for vpn, faster in pairs if vpn == slower]
 

@@ -138,7 +138,7 @@ def _leaves(facts: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, An
 def holds(ranking: OnMachines) -> str:
     """``wireguard_go leads on 9 of 10 machines; on m7 openvpn leads.``"""
     every, elsewhere = len(ranking.machines), ranking.elsewhere
-    leads = f"{ranking.first} leads on {every - len(elsewhere)} of {text.counted(every, 'machine')}"
+    leads = f"{ranking.first} leads on {every - len(elsewhere)} of {text.count_noun(every, 'machine')}"
     by_leader: dict[str, list[str]] = {}
     for machine in elsewhere:
         by_leader.setdefault(machine.leader, []).append(machine.machine)

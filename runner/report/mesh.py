@@ -96,8 +96,8 @@ def rows(points: Sequence[MeshPoint]) -> list[list[str]]:
         [
             point.vpn,
             str(point.sites),
-            ("≥ " if point.at_least else "≈ " * point.predicted) + shown(point.up_s, "s"),
-            *["≈ " * point.predicted + shown(getattr(point, what), unit) for what, _, unit in WHAT[1:4]],
+            ("≥ " if point.at_least else "≈ " * point.predicted) + quantity_or_number(point.up_s, "s"),
+            *["≈ " * point.predicted + quantity_or_number(getattr(point, what), unit) for what, _, unit in WHAT[1:4]],
             "≈ " * point.predicted + f"{point.config_lines:.0f}",
             text.NONE if point.effort is None else f"{point.effort:g}",
             text.NONE if point.effort_of_the_paper is None else f"{point.effort_of_the_paper:g}",
@@ -106,6 +106,6 @@ def rows(points: Sequence[MeshPoint]) -> list[list[str]]:
     ]
 
 
-def shown(value: float, unit: str) -> str:
+def quantity_or_number(value: float, unit: str) -> str:
     """A value as text.quantity has it; zero, and a value without a unit, as a plain number."""
     return f"{value:g}" if value == 0 or unit == "1" else text.quantity(value, unit)

@@ -14,11 +14,11 @@ from runner.data.checks import check
 from runner.data.invocation import asked_of
 from runner.data.metric import Metric
 from runner.data.scale import NoScale, no_scale
-from runner.data.store import uncollected
+from runner.data.store import without_collector
 from runner.data.trials import Run, Strict, Trial, cell_key
 from runner.design.blocks import Block
 from runner.design.question import Card, Evidence, Question, Said
-from runner.evidence.configurations import absent
+from runner.evidence.configurations import absent_vpns
 from runner.evidence.stats import Drift, Summary, trials_by_cell
 from runner.ranking.basis import Basis
 from runner.ranking.machines import OnMachines
@@ -42,7 +42,7 @@ from runner.report.machines import Lack, Unlike, differing, lacking, left_out, m
 from runner.report.mesh import MeshPoint, mesh_points
 from runner.report.observations import Observation, observations_of
 from runner.report.proofs import ProofRow, proofs_of
-from runner.report.ranked_numbers import SUSTAINED, RankedNumber, Sustained, ranked_numbers, sustained
+from runner.report.ranked_numbers import SUSTAINED, RankedNumber, Sustained, ranked_numbers, sustained_costs
 from runner.report.verdicts import Spread, spreads
 
 SECTIONS = ("limits", "machines", "findings", "behaviour", "timelines", "paper-tables")  # in their order
@@ -163,7 +163,7 @@ class Report(Strict):
         return [row.summary for row in rows if row.summary]
 
 
-@uncollected()
+@without_collector()
 def build(
     run: Run,
     trials: Sequence[Trial],
@@ -196,14 +196,14 @@ def build(
         judged=judged,
         judgements={one.question.name: one.judgement.model_dump(mode="json") for one in judged},
         in_a_line=line,
-        absent=absent(run, trials),
+        absent=absent_vpns(run, trials),
         weighed=weights is not None,
         rankings=ranked.rankings,
         verdicts=ranked.verdicts,
         seconds_more=ranked.seconds_more,
         spreads=spreads(ranked.bases),
         behind=[ranked_numbers(basis) for basis in ranked.bases],
-        sustained=sustained(run, by_cell, _summaries(experiments)),
+        sustained=sustained_costs(run, by_cell, _summaries(experiments)),
         references=[name for name, record in run.vpns.items() if record.reference],
         carriers={name: record.transport for name, record in run.vpns.items()},
         cores=run.lab["cores"] if isinstance(run.lab.get("cores"), int) else None,

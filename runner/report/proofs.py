@@ -46,7 +46,7 @@ def proofs_of(trials: Sequence[Trial]) -> tuple[list[ProofRow], dict[str, int]]:
     by_row: dict[tuple[str, ...], list[Trial]] = {}
     for trial in trials:
         if trial.evidence:
-            by_row.setdefault((trial.vpn, _negotiated(trial), _path(trial), _marker(trial)), []).append(trial)
+            by_row.setdefault((trial.vpn, _negotiated_words(trial), _path(trial), _marker(trial)), []).append(trial)
     first = {vpn: at for at, vpn in reversed(list(enumerate(trial.vpn for trial in trials)))}
     rows: list[ProofRow] = []
     numbers: dict[str, int] = {}
@@ -67,7 +67,7 @@ def proofs_of(trials: Sequence[Trial]) -> tuple[list[ProofRow], dict[str, int]]:
     return rows, numbers
 
 
-def _negotiated(trial: Trial) -> str:
+def _negotiated_words(trial: Trial) -> str:
     assert trial.evidence
     seen = trial.evidence
     words = (seen.cipher, seen.integrity, seen.compression, seen.key_exchange)

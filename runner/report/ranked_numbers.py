@@ -51,7 +51,7 @@ def ranked_numbers(made: Configuration) -> list[RankedNumber]:
     return numbers
 
 
-def sustained(
+def sustained_costs(
     run: Run, by_cell: Mapping[str, Sequence[Trial]], made: Mapping[tuple[str, str], Summary]
 ) -> list[Sustained]:
     """Throughput and CPU cost of every cell whose trials measured both, without references (plain IP), which no ranking

@@ -20,21 +20,21 @@ WHY: Mapping[Kind, str] = {
 
 def above(found: NoScale) -> str:
     """What a reader must know before the answer."""
-    whose = f", on {_listed(found.machines)}" if found.machines else ""
+    whose = f", on {_join_names(found.machines)}" if found.machines else ""
     return (
         f"Measured {WHERE[found.kind]}{whose}: this is no scale between VPNs in the kernel and programs. Only the "
         "kernel's VPNs are compared, and no number here is that of a real gateway."
     )
 
 
-def apart(found: NoScale, vpns: Sequence[str]) -> str:
+def apart_sentence(found: NoScale, vpns: Sequence[str]) -> str:
     """Why these VPNs are compared with no other."""
     are, their = ("is", "its") if len(vpns) == 1 else ("are", "their")
     return (
-        f"{WHY[found.kind]}. So {_listed(vpns)} {are} compared with no other VPN here; {their} numbers compare {their} "
-        "own settings."
+        f"{WHY[found.kind]}. So {_join_names(vpns)} {are} compared with no other VPN here; {their} numbers compare "
+        f"{their} own settings."
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]

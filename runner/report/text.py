@@ -29,7 +29,7 @@ def lower(title: str) -> str:
     return title if title[:2].isupper() else title[:1].lower() + title[1:]
 
 
-def closed(cut: str) -> str:
+def close_brackets(cut: str) -> str:
     """The beginning of a sentence without a bracket that its cut left open."""
     return cut[: cut.rindex("(")].rstrip() if cut.count("(") > cut.count(")") else cut
 
@@ -38,8 +38,8 @@ def beginning(reason: str, most: int) -> str:
     """The first clause of a reason, to be shown where there is no room for all of it: at most so many characters."""
     for end in ("\n", ". ", "; "):
         reason = reason.partition(end)[0]
-    first = closed(reason)
-    return first if len(first) <= most else f"{closed(first.partition(':')[0][:most])}, the tables say why"
+    first = close_brackets(reason)
+    return first if len(first) <= most else f"{close_brackets(first.partition(':')[0][:most])}, the tables say why"
 
 
 def digits(value: float) -> str:
@@ -89,7 +89,7 @@ def _factor(low: float, high: float) -> str:
     return f"×÷ {factor:.0f}" if factor < HUGE else f"×÷ >{HUGE}"
 
 
-def bound(row_at_least: int, baseline_at_least: bool) -> str:
+def bound_mark(row_at_least: int, baseline_at_least: bool) -> str:
     """The mark of a share that is a bound: ``≥`` where the value is a lower bound, ``≤`` where the baseline is one,
     ``?`` for both."""
     return {(True, False): "≥ ", (False, True): "≤ ", (True, True): "? "}.get((row_at_least > 0, baseline_at_least), "")
@@ -114,8 +114,8 @@ def change(ratio: Ratio) -> str:
     if ratio.ratio is None:
         return NONE
     if ratio.low is None or ratio.high is None:
-        return f"{_signed(ratio.ratio)} % (no interval)"
-    return f"{_signed(ratio.ratio)} % ({_signed(ratio.low)} to {_signed(ratio.high)})"
+        return f"{_signed_percent(ratio.ratio)} % (no interval)"
+    return f"{_signed_percent(ratio.ratio)} % ({_signed_percent(ratio.low)} to {_signed_percent(ratio.high)})"
 
 
 def percent(value: float | None, digits: int = 1) -> str:
@@ -192,13 +192,13 @@ def traffic(levels: Mapping[str, str]) -> str:
 
 def _traffic(levels: Mapping[str, str]) -> list[str]:
     factors = dict.fromkeys([factor for factor in ORDER if factor in levels] + traffic_factors(levels))
-    return [_said(factor, levels[factor]) for factor in factors]
+    return [_level_words(factor, levels[factor]) for factor in factors]
 
 
 def wan(levels: Mapping[str, str]) -> str:
     """The levels of the WAN and of what the tunnel joins in one phrase: ``WAN 25 ms delay, 20 Mbit/s, IPv6 inside``;
     empty where none is named."""
-    words = [_said(factor, levels[factor]) for factor in WAN_FACTORS if factor in levels and factor != "inner"]
+    words = [_level_words(factor, levels[factor]) for factor in WAN_FACTORS if factor in levels and factor != "inner"]
     under, inside = f"WAN {', '.join(words)}" if words else "", INNER.get(levels.get("inner", ""), "")
     return ", ".join(filter(None, (under, inside)))
 
@@ -213,7 +213,7 @@ def levels(params: Mapping[str, str]) -> str:
     return ", ".join(phrases(params))
 
 
-def _said(factor: str, level: str) -> str:
+def _level_words(factor: str, level: str) -> str:
     if factor == "streams" and level == "1":
         return "1 stream"
     if factor == "file_bytes":
@@ -234,7 +234,7 @@ class Unranked(NamedTuple):
     cause: str
 
 
-def unranked(ranking: Ranking) -> list[Unranked]:
+def unranked_vpns(ranking: Ranking) -> list[Unranked]:
     """What is not ranked; VPNs with the same reasons stand together."""
     return _reasons([standing for standing in ranking.standings if standing.place is None], ranking)
 
@@ -294,7 +294,7 @@ def weights(ranking: Ranking, metrics: Mapping[str, Metric]) -> str:
     return f"{ranking.weights.name}: {', '.join(counted_ones)}" if counted_ones else "no metric to weight"
 
 
-def counted(number: int, noun: str) -> str:
+def count_noun(number: int, noun: str) -> str:
     """``1 trial``, ``2 trials``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
@@ -324,7 +324,7 @@ def _decimals(value: float, unit: str) -> int:
     return 0 if unit == "1" and float(value).is_integer() else _digits(value)
 
 
-def _signed(ratio: float) -> str:
+def _signed_percent(ratio: float) -> str:
     return f"{100 * (ratio - 1):+.1f}".replace("-", "−")
 
 

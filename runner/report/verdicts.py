@@ -12,7 +12,7 @@ from runner.design.blocks import Block, Heading, Paragraph, Table, TableCell
 from runner.evidence.configurations import Configuration
 from runner.evidence.estimates import Components, components, machines_of
 from runner.ranking.ranking import Ranking
-from runner.ranking.verdicts import NO_INTERVAL, Verdict, turned
+from runner.ranking.verdicts import NO_INTERVAL, Verdict, reversed_verdict
 from runner.report import text
 
 SHOWN = 8  # undecided pairs of a metric that a terminal shows
@@ -57,7 +57,7 @@ def of_ranking(verdicts: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
     order = {standing.vpn: number for number, standing in enumerate(ranking.standings)}
     metrics = list(ranking.weights.counted)
     mine = [
-        turned(verdict) if order[verdict.a] > order[verdict.b] else verdict
+        reversed_verdict(verdict) if order[verdict.a] > order[verdict.b] else verdict
         for verdict in verdicts
         if (verdict.configuration, verdict.image) == (ranking.configuration, ranking.image)
         and verdict.metric in metrics
@@ -65,15 +65,15 @@ def of_ranking(verdicts: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
     return sorted(mine, key=lambda verdict: (metrics.index(verdict.metric), order[verdict.a], order[verdict.b]))
 
 
-def counted(verdicts: Sequence[Verdict]) -> str:
+def count_verdicts(verdicts: Sequence[Verdict]) -> str:
     """``Of 20 pairs of VPNs in 2 metrics, 14 are decided (better or worse 9, the same 5) and 6 undecided.``"""
     if not verdicts:
         return ""
     same, open_ = (sum(verdict.decision == decision for verdict in verdicts) for decision in ("same", "undecided"))
-    metrics = text.counted(len({verdict.metric for verdict in verdicts}), "metric")
+    metrics = text.count_noun(len({verdict.metric for verdict in verdicts}), "metric")
     return (
-        f"Of {text.counted(len(verdicts), 'pair')} of VPNs in {metrics}, {len(verdicts) - open_} are decided (better "
-        f"or worse {len(verdicts) - same - open_}, the same {same}) and {open_} undecided."
+        f"Of {text.count_noun(len(verdicts), 'pair')} of VPNs in {metrics}, {len(verdicts) - open_} are decided "
+        f"(better or worse {len(verdicts) - same - open_}, the same {same}) and {open_} undecided."
     )
 
 
@@ -99,7 +99,7 @@ def words(verdict: Verdict) -> str:
     said = f"{ratio(verdict)} {SAYS[verdict.decision]}"
     if verdict.decision != "undecided":
         return said
-    return f"{said}, {_reason(verdict) if verdict.seconds is None else more(verdict.seconds)}"
+    return f"{said}, {_reason(verdict) if verdict.seconds is None else time_more(verdict.seconds)}"
 
 
 def sentence(metric: Metric, verdict: Verdict) -> str:
@@ -114,7 +114,7 @@ def sentence(metric: Metric, verdict: Verdict) -> str:
     times = f"{verdict.ratio:.3g}"
     if verdict.decisive_low is not None and verdict.decisive_high is not None:
         times += f" ({interval(verdict)})"
-    has = f"{a} has {times} times the {what} of {b}{_at(verdict)}"
+    has = f"{a} has {times} times the {what} of {b}{_at_rates(verdict)}"
     if verdict.decision == "same":
         return f"{has}: for a user the same, as it is surely less than a factor of {verdict.margin:.3g} away."
     if verdict.decision == "undecided":
@@ -127,7 +127,7 @@ def sentence(metric: Metric, verdict: Verdict) -> str:
     return f"{has}: {verdict.decision}."
 
 
-def _at(verdict: Verdict) -> str:
+def _at_rates(verdict: Verdict) -> str:
     """The rates of a cost: that of a byte changes with them."""
     if verdict.a_bps is None or verdict.b_bps is None:
         return ""
@@ -148,11 +148,11 @@ def decided_or_not(undecided: int, pairs: int, seconds: float | None) -> str:
     """How many of the pairs are undecided, and how much longer would decide most of them, in a sentence."""
     if not undecided:
         return "Every pair of VPNs is decided in every metric that counts."
-    longer = f"; {more(seconds)} would decide most of them" if seconds else ""
-    return f"{undecided} of {text.counted(pairs, 'pair')} are undecided{longer}."
+    longer = f"; {time_more(seconds)} would decide most of them" if seconds else ""
+    return f"{undecided} of {text.count_noun(pairs, 'pair')} are undecided{longer}."
 
 
-def more(seconds: float) -> str:
+def time_more(seconds: float) -> str:
     """``about 40 s more``, ``about 3 min more``, ``about 5 h more``: one digit or two, as it is an estimate."""
     if seconds > LONG_S:
         return f"about {math.ceil(seconds / 3600)} h more"
@@ -212,7 +212,7 @@ def section(
     return [
         Heading("Verdicts", "verdicts", level=3, fold="The verdict on each pair"),
         Paragraph(f"{about(mine, ranking.titles)} {spread_words(spread, ranking, metrics)}".rstrip()),
-        Paragraph(counted(mine), "strong"),
+        Paragraph(count_verdicts(mine), "strong"),
         table(mine, ranking.titles),
     ]
 
@@ -228,7 +228,9 @@ def not_decided(mine: Sequence[Verdict], metrics: Mapping[str, Metric]) -> list[
         reasons: dict[str, list[str]] = {}
         for verdict in own:
             if verdict.decision == "undecided":
-                reasons.setdefault(_reason(verdict) if verdict.seconds is None else "", []).append(_undecided(verdict))
+                reasons.setdefault(_reason(verdict) if verdict.seconds is None else "", []).append(
+                    _undecided_words(verdict)
+                )
         for reason, pairs in reasons.items():
             left = f" and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else ""
             phrases.append(f"undecided{f' ({reason})' if reason else ''}: {', '.join(pairs[:SHOWN])}{left}")
@@ -237,6 +239,6 @@ def not_decided(mine: Sequence[Verdict], metrics: Mapping[str, Metric]) -> list[
     return lines
 
 
-def _undecided(verdict: Verdict) -> str:
+def _undecided_words(verdict: Verdict) -> str:
     pair = f"{verdict.a} or {verdict.b}"
-    return pair if verdict.seconds is None else f"{pair} {ratio(verdict)}, {more(verdict.seconds)}"
+    return pair if verdict.seconds is None else f"{pair} {ratio(verdict)}, {time_more(verdict.seconds)}"

@@ -16,7 +16,7 @@ from runner.catalogue import read_run
 from runner.data.asked import AskedRun
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError
 from runner.data.files import from_json, is_there, no_link, read_bytes, word, write_text
-from runner.data.invocation import begun, ended
+from runner.data.invocation import begin_invocation, end_invocation
 from runner.data.named import HOST
 from runner.data.numbers import seconds
 from runner.data.store import Store, open_store
@@ -143,7 +143,7 @@ class _Call:
 
     def __post_init__(self) -> None:
         self.started = time.monotonic()
-        self.call = begun(self.request.asked)
+        self.call = begin_invocation(self.request.asked)
         if not COMPARED.issubset(self.spread.equal_names):
             self.shared = Counter()
         path = self.store.folder / "run.json"
@@ -207,7 +207,7 @@ class _Call:
         if self.keeper.run is None:
             return
         took_s = round(time.monotonic() - self.started, 3)
-        self.call = ended(self.call, how, elapsed_s=took_s, measuring_s=round(outcome.measuring_s, 3))
+        self.call = end_invocation(self.call, how, elapsed_s=took_s, measuring_s=round(outcome.measuring_s, 3))
         self.keeper.save(invocations=[*self.before, self.call])
 
 

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from runner.catalogue import read_run
 from runner.data.errors import LabError, VpnevalError
 from runner.data.files import word
-from runner.data.invocation import ended
+from runner.data.invocation import end_invocation
 from runner.data.own_program import again
 from runner.data.store import Store, open_store
 from runner.data.streams import output_to
@@ -84,5 +84,5 @@ def _write_down(store: Store, outcome: str) -> None:
     path = store.folder / "run.json"
     if path.exists():
         run = read_run(path)
-        invocations = [*run.invocations[:-1], ended(run.invocations[-1], outcome)]
+        invocations = [*run.invocations[:-1], end_invocation(run.invocations[-1], outcome)]
         store.save_run(run.model_copy(update={"invocations": invocations}))

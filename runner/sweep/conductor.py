@@ -18,7 +18,7 @@ from runner.data.trials import Cell
 from runner.design.question import Going
 from runner.instruments.result import Measured
 from runner.lab.redaction import hide
-from runner.sweep.going_on import after_all, measured, without_number
+from runner.sweep.going_on import after_all, measured_ids, without_number
 from runner.sweep.plan import (
     Block,
     Plan,
@@ -104,7 +104,7 @@ class Conductor:
             hopeless |= self.probe({trial.cell for trial in seen if trial.status in ("ok", "unsupported")})
             if self._looks and self.until_significant and any(trial.status == "ok" for trial in seen):
                 self._doubts_first(hopeless)
-            done = measured(self.store.trials, stage.retry_failed)
+            done = measured_ids(self.store.trials, stage.retry_failed)
             every = blocks(self.cells, stage.request.repetitions, stage.seed, done, hopeless, stage.profile)
             plan = every.after(stage.request.first - 1)
             if self.come_in:

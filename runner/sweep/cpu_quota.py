@@ -16,7 +16,7 @@ GROUPS = Path("/sys/fs/cgroup")
 Hold = Callable[[Lab], dict[str, str]]
 
 
-def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
+def quota_refusal(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
     """Why gateway 2 cannot be slowed down here; None where it can, and where that is not asked for."""
     if "gw2_cpu" not in params:
         return None
@@ -61,7 +61,7 @@ def quota(params: Mapping[str, str]) -> Iterator[Hold]:
         yield lambda lab: _hold(lab, folder, share)
     finally:
         with suppress(TimeoutError):
-            wait_until(lambda: _removed(folder), "the control group empty", deadline_s=3)
+            wait_until(lambda: _remove_group(folder), "the control group empty", deadline_s=3)
         group.remove()
 
 
@@ -89,7 +89,7 @@ def _hold(lab: Lab, folder: Path, share: float) -> dict[str, str]:
     return {"gw2_cpu": f"{share:.0%} of one core for {', '.join(sorted(names))}"}
 
 
-def _removed(folder: Path) -> bool:
+def _remove_group(folder: Path) -> bool:
     with suppress(OSError):
         folder.rmdir()
     return not folder.exists()

@@ -24,7 +24,7 @@ FASTER = 1.2  # what accelerated code must at least gain, to be called so
 _SPEEDS: dict[tuple[str, bool], float] = {}
 
 
-def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
+def driver_refusal(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
     """Why the level of the factor ``driver`` cannot be had here; None where it can, and where none is asked for."""
     if "driver" not in params:
         return None
@@ -84,8 +84,8 @@ def driver_said(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> dict[str, str]
         drivers = kernel_drivers(gateway.run("cat", "/proc/crypto", check=False).stdout, KERNEL[cipher][1])
         return {"driver": drivers[0] if drivers else "unknown"}
     cpu = gateway.run("openssl", "version", "-c").stdout.partition("=")[2].split(maxsplit=1)
-    known = _SPEEDS.get((_known(cipher), generic))
-    speed = f"; openssl speed {_known(cipher)}: {known / 1e9:.2f} Gbit/s" if known else ""
+    known = _SPEEDS.get((_known_cipher(cipher), generic))
+    speed = f"; openssl speed {_known_cipher(cipher)}: {known / 1e9:.2f} Gbit/s" if known else ""
     return {"driver": f"{MASKS[platform.machine()][0]} {cpu[0] if cpu else 'unknown'}{speed}"}
 
 
@@ -94,7 +94,7 @@ def openssl_speed(gateway: Node, cipher: str, *, generic: bool) -> float:
 
     Measured once. Raises CommandError without openssl, MeasurementError where it says nothing (openssl-speed(1)).
     """
-    key = (_known(cipher), generic)
+    key = (_known_cipher(cipher), generic)
     if key not in _SPEEDS:
         hide = ("env", "=".join(MASKS[platform.machine()])) if generic else ()
         argv = ("openssl", "speed", *SPEED[key[0]], "-bytes", str(SPEED_BYTES), "-seconds", "1", "-mr")
@@ -112,7 +112,7 @@ def _cipher(params: Mapping[str, str]) -> str:
     return instruments()[params["measure"]].openssl_cipher(params) or params["cipher"]
 
 
-def _known(cipher: str) -> str:
+def _known_cipher(cipher: str) -> str:
     """The cipher that openssl speed measures for this one: AES, for those that it cannot measure itself."""
     return cipher if cipher in SPEED else "aes-128-cbc"
 

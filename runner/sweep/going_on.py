@@ -9,7 +9,7 @@ from runner.design.profile import Profile
 from runner.sweep.plan import Plan
 
 
-def measured(trials: Sequence[Trial], retry_failed: bool) -> set[str]:
+def measured_ids(trials: Sequence[Trial], retry_failed: bool) -> set[str]:
     """The ids of the trials that are not to be measured again."""
     again = {"lab_error", "failed"} if retry_failed else {"lab_error"}
     return {trial.id for trial in trials if trial.status not in again}

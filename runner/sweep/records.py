@@ -128,7 +128,7 @@ class Records:
             started_at="",
             measuring_s=round(measured.measuring_s, 3),
             attempt=KNOWN.data(measured.attempt),
-            measurements=stored(measured, planned.instrument),
+            measurements=measurements_of(measured, planned.instrument),
             curve=measured.curve,
             timelines=measured.timelines,
             loads=measured.loads,
@@ -160,7 +160,7 @@ def _generator_limited(measured: Measured) -> bool:
     return any("generator_limited" in (value.detail.get("flags") or ()) for value in measured.measurements)
 
 
-def stored(measured: Measured, instrument: Instrument) -> list[Measurement]:
+def measurements_of(measured: Measured, instrument: Instrument) -> list[Measurement]:
     """The values of a measurement with their metrics' units. Raises MeasurementError for a metric that the instrument
     does not define, and for a value that it cannot have."""
     known, measurements = {metric.name: metric for metric in instrument.metrics}, []

@@ -37,7 +37,7 @@ from runner.lab.places import check_spec, check_uplinks
 from runner.lab.places.hours import validate_hours
 from runner.ranking.weights import Weights, parse_weights
 from runner.sweep.builds import BUILD_INSTANCE_S, builds_of, with_builds
-from runner.sweep.going_on import measured
+from runner.sweep.going_on import measured_ids
 from runner.sweep.plan import TUNNEL_S, Planned, all_cells, all_turn, blocks, expected_trial_s
 from runner.sweep.repeating import INITIAL_REPETITIONS, INSTANCE_S, instances
 from runner.sweep.versions import in_versions
@@ -106,7 +106,7 @@ class Request:
 
     def expected(self, seen: Sequence[Trial] = ()) -> tuple[int, float]:
         """The number of trials beside those in ``seen``, and the seconds they will take if every VPN is supported."""
-        done = measured(seen, self.asked.retry_failed)
+        done = measured_ids(seen, self.asked.retry_failed)
         hopeless = {trial.cell for trial in seen if trial.status == "unsupported"}
         sums = blocks(self.cells, self.repetitions, self.asked.seed, done, hopeless, self.profile).sums
         return sums.trials, sums.expected_s

@@ -20,7 +20,7 @@ from runner.design.question import Evidence, Going, Left, Step
 from runner.lab.software.image import Image
 from runner.sweep.conductor import Conductor
 from runner.sweep.request import Request
-from runner.sweep.run_record import describe, measured_vpns, membership, wanted
+from runner.sweep.run_record import describe, measured_vpns, membership, wanted_metrics
 from runner.sweep.settings import Stage
 from runner.tunnel.bring_up import vpn_refusal
 from runner.vpn.plugin import Vpn
@@ -113,7 +113,7 @@ def _next(rest: Rest, left_s: float, kept_s: float) -> Request | None:
     most_bps = min(request.profile.udp.max_rate_bps, request.limits.get("max_rate_bps") or float("inf"))
     left = Left([vpn.name for vpn in rest.later], most_bps, own_lab)
     wished = question.steps(evidence, question.judge(evidence), left)
-    steps = [(step, asked) for step in wished if (asked := _untried(rest, step)).vpns]
+    steps = [(step, asked) for step in wished if (asked := _untried_request(rest, step)).vpns]
     keeps = any(step.kept and left_s >= step.each_s for step, _ in steps)
     for step, asked in sorted(steps, key=lambda pair: pair[0].kept):
         time_s = left_s - kept_s * (keeps and not step.kept)
@@ -122,7 +122,7 @@ def _next(rest: Rest, left_s: float, kept_s: float) -> Request | None:
     return None
 
 
-def _untried(rest: Rest, step: Step) -> Request:
+def _untried_request(rest: Rest, step: Step) -> Request:
     """The request for a step, with those of its VPNs of which it has not been tried."""
     request, known = rest.request, rest.vpns
     vpns = [known[name] for name in step.vpns if name in known]
@@ -181,7 +181,7 @@ def carry_on(rest: Rest, request: Request) -> None:
         store,
         {vpn.name: vpn for vpn in request.vpns},
         request.cells,
-        replace(before.stage, request=request, wanted=wanted(more)),
+        replace(before.stage, request=request, wanted=wanted_metrics(more)),
         before.watcher,
         membership(more),
         look=partial(look_at, store.folder, request) if request.question.latecomers else None,

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from runner.catalogue import load_vpn, read_run
 from runner.data.asked import AskedRun
-from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError, unfinished
+from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError, unfinished_methods
 from runner.data.files import is_there, word
-from runner.data.invocation import begun, ended
+from runner.data.invocation import begin_invocation, end_invocation
 from runner.data.lab_facts import generator_limits
 from runner.data.levels import BASELINE, UPLINK
 from runner.data.store import Store, open_store
@@ -37,7 +37,7 @@ from runner.sweep.conductor import Conductor
 from runner.sweep.repeating import MOST_REPETITIONS
 from runner.sweep.request import Request
 from runner.sweep.rest import Rest, comes_in, look_at, use, without_kept
-from runner.sweep.run_record import describe, membership, save_packages, wanted
+from runner.sweep.run_record import describe, membership, save_packages, wanted_metrics
 from runner.sweep.seen import for_path, without_rate
 from runner.sweep.settings import Outcome, Stage, Watch
 
@@ -72,14 +72,14 @@ def _run_on(rig: Rig, request: Request, folder: Path, say: Callable[[str], None]
     started = time.monotonic()
     with open_store(folder) as store, on_disk(store):
         with rig.lab(image) as lab:
-            if asked.builds and not confined(lab):
+            if asked.builds and not is_confined(lab):
                 say(OF_THE_MACHINE)
             if lab.measure_path and (path := _bare_path(lab, request.profile)):
                 most_bps = rig.inventory.max_rate_bps if isinstance(rig, SiteRig) else None
                 request = for_path(request, path, most_bps)
                 if missing := without_rate(request, path, most_bps):
                     say(missing)
-            record = _examined(lab, request, store, image, gateway_images)
+            record = _examine_lab(lab, request, store, image, gateway_images)
         save_packages(store, [image, *gateway_images.values()])
         request = replace(request, asked=asked.changed(seed=record.seed))  # that of the folder's first call
         stage = Stage(
@@ -90,7 +90,7 @@ def _run_on(rig: Rig, request: Request, folder: Path, say: Callable[[str], None]
             hours=hours,
             deadline=started + min(asked.deadline_s, hours.left_s()) if asked.deadline_s else None,
             most_repetitions=None if asked.deadline_s else MOST_REPETITIONS,
-            wanted=wanted(record),
+            wanted=wanted_metrics(record),
         )
         vpns = {vpn.name: vpn for vpn in request.vpns}
         with watch(folder, record) as watcher:
@@ -107,7 +107,7 @@ def _run_on(rig: Rig, request: Request, folder: Path, say: Callable[[str], None]
                 return conductor.outcome
 
 
-def confined(lab: Lab) -> bool:
+def is_confined(lab: Lab) -> bool:
     """Is root of the gateways no root of any machine?"""
     gateways = [lab.gateway(site) for site in lab.sites]
     own = all(isinstance(gateway, NamespaceNode) and gateway.has_own_users() for gateway in gateways)
@@ -119,7 +119,7 @@ def _bare_path(lab: Lab, profile: Profile) -> BarePath | None:
     return lab.measure_path() if lab.measure_path and profile.from_path else lab.path
 
 
-def _examined(lab: Lab, request: Request, store: Store, image: Image, gateway_images: Mapping[str, Image]) -> Run:
+def _examine_lab(lab: Lab, request: Request, store: Store, image: Image, gateway_images: Mapping[str, Image]) -> Run:
     """The run.json of this lab, with its facts and what its nodes can do, before any VPN is in it.
 
     Raises CannotRunHere where it lacks something, and UsageError where the run folder belongs to another lab."""
@@ -173,17 +173,17 @@ def _written_down(run: Run, asked: AskedRun, conductor: Conductor, started: floa
     Raises Interrupted on Ctrl-C, SIGTERM and SIGHUP, and OSError where the run folder cannot be written any more.
     """
     store, outcome = conductor.store, "interrupted"
-    call = begun(asked)
+    call = begin_invocation(asked)
     store.save_run(run.model_copy(update={"invocations": [*run.invocations, call]}))
     try:
         yield
         outcome = f"stopped: {conductor.outcome.stopped}" if conductor.outcome.stopped else "complete"
     except KeyboardInterrupt as ended_by:
-        outcome += unfinished(ended_by)
+        outcome += unfinished_methods(ended_by)
         safe = f"{outcome}; {len(store.trials)} trials are safe in {store.folder}"
         raise Interrupted(f"{safe}. To continue: the same command with --out {word(store.folder)}") from None
     finally:
-        done = ended(
+        done = end_invocation(
             call,
             outcome,
             elapsed_s=round(time.monotonic() - started, 3),

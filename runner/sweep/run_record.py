@@ -198,7 +198,7 @@ def membership(run: Run) -> dict[str, list[str]]:
     return experiments
 
 
-def wanted(run: Run) -> dict[str, set[str]]:
+def wanted_metrics(run: Run) -> dict[str, set[str]]:
     """Cell key -> the metrics for which the experiments that share the cell ask."""
     metrics: dict[str, set[str]] = {}
     for record in run.experiments:

@@ -75,7 +75,7 @@ class _Asking:
             self.wans[on_wan] = wan.conditions_refusal(self.lab, on_wan)
         no = no or no_underlay(self.lab, vpn, cell.params) or self._no_inner(instrument, vpn, cell)
         no = no or self.wans[on_wan]
-        return no or self._refuses(instrument, vpn, cell) or refused(self.lab, vpn, cell.params)
+        return no or self._refuses(instrument, vpn, cell) or level_refusal(self.lab, vpn, cell.params)
 
     def _no_inner(self, instrument: Instrument, vpn: Vpn, cell: Cell) -> Unsupported | None:
         """Why IPv6 cannot be between the sites, or cannot be measured there; None where it can, or is not asked for."""
@@ -92,6 +92,6 @@ class _Asking:
         return no
 
 
-def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
+def level_refusal(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
     """Why the levels beside cipher, integrity and compression cannot be had in this lab, or of this VPN."""
-    return cpu_quota.refused(lab, vpn, params) or crypto_driver.refused(lab, vpn, params)
+    return cpu_quota.quota_refusal(lab, vpn, params) or crypto_driver.driver_refusal(lab, vpn, params)

@@ -18,7 +18,7 @@ import numpy as np
 
 from runner.choice.answer import answer
 from runner.choice.devices import Device, devices
-from runner.choice.grade import graded
+from runner.choice.grade import grade_device
 from runner.choice.model import Answer
 from runner.choice.musts import states, words_of
 from runner.choice.thresholds import USUAL
@@ -131,7 +131,7 @@ def answered(world: World, needs: Needs, passes: int, seed: int) -> Answer:
         if not fresh or said.grade > 1:
             return said
         for vpn in fresh:
-            rate_bps = graded(made[vpn], needs, USUAL).datagrams_bps
+            rate_bps = grade_device(made[vpn], needs, USUAL).datagrams_bps
             made[vpn] = replace(made[vpn], watched=world.watch(vpn, rate_bps, rng))
 
 

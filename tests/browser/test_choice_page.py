@@ -17,7 +17,7 @@ from questions.choose.page import PATHS_MS, SHARES
 from runner.choice.answer import RATES_BPS, answer, bands, changes
 from runner.choice.devices import Device, OnPath
 from runner.choice.musts import State
-from runner.choice.stated import stated
+from runner.choice.stated import state_needs
 from runner.choice.thresholds import USUAL
 from runner.data.named import MUSTS, TRAFFICS, Must, Traffic
 from runner.data.needs import Needs
@@ -101,7 +101,7 @@ def told(report: Report, devices: dict[str, Device], needs: Needs, share: float 
         "headline": choice_words.headline(made),
         "whyNot": choice_words.why_not(said),
         "kin": choice_words.kin(made),
-        "failed": choice_words.failed(made),
+        "failed": choice_words.failure_sentences(made),
     }
 
 
@@ -113,7 +113,7 @@ def told_of_every_line(report: Report, devices: dict[str, Device], needs: Needs)
     made = choice_of(report).model_copy(update={"needs": needs, "bands": every, "changes": found})
     return {
         "lines": [row._asdict() for row in choice_words.lines(made)],
-        "changed": choice_words.changed(made),
+        "changed": choice_words.change_clauses(made),
         "headline": choice_words.headline(made.model_copy(update={"answer": None})),
     }
 
@@ -209,7 +209,7 @@ def stated_by(command: str, report: Report) -> Needs:
         given.get(f"--{name}", "") for name in ("line", "path-rtt", "path-loss", "traffic", "must")
     )
     given_now = NeedsOptions(None, line, path_rtt, path_loss, traffic, "", [must] * bool(must))
-    return stated(given_now, choice_of(report).needs)
+    return state_needs(given_now, choice_of(report).needs)
 
 
 @pytest.mark.parametrize(

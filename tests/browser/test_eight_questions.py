@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page
 from runner.data.levels import NO_CIPHER
 from runner.data.numbers import chance
 from runner.data.trials import Measurement, Run, Rung, Trial
-from runner.ranking.verdicts import Verdict, turned
+from runner.ranking.verdicts import Verdict, reversed_verdict
 from runner.ranking.weights import PRESETS, Weights, of_run
 from runner.report.answer import verdict
 from runner.report.forms.html import html_text
@@ -123,7 +123,7 @@ def pair(run: tuple[Run, list[Trial]], metric: str, a: str, b: str) -> Verdict:
     (found,) = [
         one for one in look(*run) if (one.configuration, one.metric) == (SHOWN, metric) and {one.a, one.b} == {a, b}
     ]
-    return found if found.a == a else turned(found)
+    return found if found.a == a else reversed_verdict(found)
 
 
 @pytest.mark.parametrize("width", [1400, 390])

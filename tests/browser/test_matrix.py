@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from runner.ranking.verdicts import Verdict, turned
+from runner.ranking.verdicts import Verdict, reversed_verdict
 from runner.ranking.weights import parse_weights
 from runner.report.answer import answers, groups
 from runner.report.forms.html import html_text
@@ -42,7 +42,7 @@ def page(report: Report, tmp_path: Path, open_page: Open) -> Page:
 def against(report: Report, number: int, reference: str) -> dict[tuple[str, str], Verdict]:
     """(VPN, metric) -> the verdict on it against the reference."""
     found = of_ranking(report.verdicts, report.rankings[number])
-    both = [one for pair in found for one in (pair, turned(pair))]
+    both = [one for pair in found for one in (pair, reversed_verdict(pair))]
     return {(one.a, one.metric): one for one in both if one.b == reference}
 
 

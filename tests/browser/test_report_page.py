@@ -87,7 +87,7 @@ def test_the_matrix_is_the_ranking(weights: str, tmp_path: Path, open_page: Open
         card = page.locator(f"#answer-{number}")
         assert card.locator(".who").text_content() == verdict(ranking, report.verdicts)
         notes = page.locator(f"#ranking-{number} .unranked li").all_text_contents()
-        assert notes == [f"{vpns}: not ranked: {why}" for vpns, why, _ in text.unranked(ranking)]
+        assert notes == [f"{vpns}: not ranked: {why}" for vpns, why, _ in text.unranked_vpns(ranking)]
         assert page.locator(f"#ranking-{number} .doubts").text_content() == text.doubts(ranking)
         caption = page.locator(f"#ranking-{number} caption").first.text_content()
         assert caption == f"Weights: {text.weights(ranking, METRICS)}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.data.checksum import checked
+from runner.data.checksum import check_line
 from runner.data.slices import values_of
 from runner.data.store import load_run, read_slices
 from runner.data.trials import Slice, Trial
@@ -42,7 +42,7 @@ def wrong_slices(folder: Path, before: Sequence[str], done: Set[str]) -> list[st
     wrong = [] if found[: len(before)] == list(before) else ["rows of slices.jsonl have changed"]
     numbers: dict[str, list[int]] = {}
     for row in found[len(before) :]:
-        one = Slice.model_validate_json(checked(f"{row}\n".encode()))
+        one = Slice.model_validate_json(check_line(f"{row}\n".encode()))
         numbers.setdefault(one.trial, []).append(one.number)
     wrong += [f"{name}: slices {of}" for name, of in numbers.items() if of != [*range(1, len(of) + 1)]]
     wrong += [f"{name} was measured again" for name in sorted(done & numbers.keys())]

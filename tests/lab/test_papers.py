@@ -147,7 +147,7 @@ def test_a_clock_that_stands_still_is_an_error(bench: Bench, monkeypatch: pytest
 def test_the_generic_driver_is_slower_and_says_so(lab: Lab) -> None:
     vpn, levels = load_vpn("none"), {"measure": "device", "cipher": "none", "device_cipher": "aes-128-gcm"}
     for driver in ("generic", "accelerated"):
-        if no := supported.refused(lab, vpn, levels | {"driver": driver}):
+        if no := supported.level_refusal(lab, vpn, levels | {"driver": driver}):
             pytest.skip(no.reason)
     fast = device(lab, "aes-128-gcm").measurements[0].value
     gateway = lab.gateway(lab.sites[0])

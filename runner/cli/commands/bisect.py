@@ -10,7 +10,7 @@ import typer
 
 from runner.cli import options
 from runner.data.numbers import seconds
-from runner.data.options import joined
+from runner.data.options import join_values
 
 
 def bisect(
@@ -40,7 +40,7 @@ def bisect(
         build=f"{vpn}@{name}={path.resolve()}",
         good=folder / "good" / path.name,
         command=command,
-        levels=[level for level in joined(levels).split(",") if level],
+        levels=[level for level in join_values(levels).split(",") if level],
         deadline_s=seconds(deadline),
         folder=folder,
     )

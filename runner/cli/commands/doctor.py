@@ -12,7 +12,7 @@ from runner.cli import options
 from runner.data.errors import require_known
 from runner.data.guest import inside
 from runner.data.named import HOST
-from runner.data.options import joined
+from runner.data.options import join_values
 from runner.data.streams import document
 from runner.lab.names import DEFAULT_IMAGE, image_names, kernel_names
 
@@ -66,7 +66,7 @@ def doctor(
     require_known("image", image, image_names())
     if under and not inside():
         raise typer.Exit(this_command_under(under, image, options.tell))
-    checks = this_machine() if only_machine else examine(image, lab, joined(vpns), max_rate, options.tell, uplink)
+    checks = this_machine() if only_machine else examine(image, lab, join_values(vpns), max_rate, options.tell, uplink)
     if as_json:
         document(json.dumps([vars(check) for check in checks], indent=1) + "\n")
     else:

@@ -44,7 +44,7 @@ def more(
     """
     options.begin("vpneval reads the run.")
     from runner.catalogue import load_run
-    from runner.choice.stated import stated
+    from runner.choice.stated import state_needs
     from runner.cli.commands.run.work import measure
     from runner.data.invocation import asked_of
     from runner.data.numbers import seconds
@@ -66,7 +66,7 @@ def more(
         )
     require_trusted(asked, folder, trust or ())
     note(asked)
-    asked = asked.changed(out=folder, needs=stated(needs, run.needs))
+    asked = asked.changed(out=folder, needs=state_needs(needs, run.needs))
     if run.machines:
         asked = asked.changed(repetitions=_twice(run, folder, deadline), deadline_s=None, until_significant=None)
     else:

@@ -61,11 +61,11 @@ def report(
     holds no run is passed over.
     """
     options.begin("vpneval reads the run and makes the report.")
-    from runner.choice.stated import stated
+    from runner.choice.stated import state_needs
     from runner.report.forms.registry import FORMS
 
     one_report = {"pdf", *(name for name, other in FORMS.items() if other.one_report)}
-    stating = partial(stated, needs)
+    stating = partial(state_needs, needs)
     made_of = partial(
         report_of, weights=weights, configuration=configuration, margin=margin, needs=stating, question=question
     )
@@ -124,15 +124,15 @@ def _write(folder: Path | None, made_of: Callable[[list[Path]], Report]) -> None
 
 def _print_findings(reports: list[Report], form: str) -> None:
     """results/papers/findings.md, or its picture."""
-    from questions.papers.page import findings_text, lettered, rows_of
+    from questions.papers.page import by_letters, findings_text, rows_of
     from questions.papers.plot import published_against_measured
-    from runner.cli.commands.plan.work import expected
+    from runner.cli.commands.plan.work import expected_time
     from runner.report.plots.vega import svg
 
     if form == "findings":
-        document(findings_text(reports, expected))
+        document(findings_text(reports, expected_time))
         return
-    document(svg(published_against_measured(rows_of(lettered(reports))).spec))
+    document(svg(published_against_measured(rows_of(by_letters(reports))).spec))
 
 
 def _print_pdf(made: Report, folder: Path | None) -> None:

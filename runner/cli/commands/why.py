@@ -39,7 +39,7 @@ def why(
     from questions.choose.words import suits
     from questions.rank.why import why_each
     from runner.catalogue import load_told
-    from runner.choice.stated import stated
+    from runner.choice.stated import state_needs
     from runner.cli.output import out
     from runner.data.scale import no_scale
     from runner.report.scale import above
@@ -47,7 +47,7 @@ def why(
     run, trials, lacks = load_told(one_run(folder) if folder else latest(f"why {a} {b}", a, b))
     for sentence in lacks:
         options.tell(f"Warning: {sentence}")
-    run = run.model_copy(update={"needs": stated(needs, run.needs)})
+    run = run.model_copy(update={"needs": state_needs(needs, run.needs)})
     if found := no_scale(run):
         out.print(above(found), highlight=False, soft_wrap=True)
     for sentence in suits(choice(run, trials), a, b):

@@ -10,7 +10,7 @@ from typing import Any
 from runner.data.errors import MeasurementError
 from runner.data.levels import Levels, tunnel_levels
 from runner.data.metric import time_ms
-from runner.data.remarks import breakdown
+from runner.data.remarks import breakdown_remarks
 from runner.design.profile import Profile
 from runner.instruments.failures import reroute
 from runner.instruments.failures.breaks import CUT_S, DOWN_S, break_by
@@ -63,7 +63,7 @@ def recovery(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
     what: dict[str, Any] = {"failure": KINDS[failure], "timers": bench.tunnel.timers, **overloads, **routes}
     measured = report_outages("outage_ms", outages, watch.limit_s, watched_s=watch.limit_s, **what)
     dead = [rate for result, rate in zip(outages, offered_bps, strict=False) if result.recovered_s is None]
-    measured.remarks += breakdown("UDP", dead)
+    measured.remarks += breakdown_remarks("UDP", dead)
     return measured
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from runner.data.errors import MeasurementError
 from runner.data.metric import Metric, share
-from runner.data.remarks import breakdown
+from runner.data.remarks import breakdown_remarks
 from runner.data.trials import Trial, Value
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Instrument, Measuring
@@ -60,7 +60,7 @@ def duplex(
     result = yield from search_rate(trials, search, first_bps, overhead_s)
     value = trials.found_rate(result, "packet rate", measured)
     breakdowns = [rate_bps / bits for rate_bps in trials.breakdowns_bps]
-    measured.remarks += breakdown("packets", breakdowns, "packet/s")
+    measured.remarks += breakdown_remarks("packets", breakdowns, "packet/s")
     streams = trials.counts
     detail = search_detail(result) | {"packet_bytes": packet_bytes, "breakdowns_packets_per_s": breakdowns}
     detail |= bursts_detail(streams[1:], burst)  # without the overload, which knows no pause

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runner.data.metric import Metric
-from runner.data.remarks import breakdown
+from runner.data.remarks import breakdown_remarks
 from runner.data.trials import Trial
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Instrument, Measuring
@@ -92,7 +92,7 @@ def packets(
     result = yield from search_rate(trials, search, first_bps, OVERHEAD_S)
     value = trials.found_rate(result, "packet rate", measured)
     breakdowns = [rate_bps / bits for rate_bps in trials.breakdowns_bps]
-    measured.remarks += breakdown("packets", breakdowns, "packet/s")
+    measured.remarks += breakdown_remarks("packets", breakdowns, "packet/s")
     best = best_passing(trials.counts) or send(0.9 * value / bits, 1.0)
     detail = search_detail(result) | stream_detail(best, burst) | {"breakdowns_packets_per_s": breakdowns}
     measured.measurements.append(measurement("packet_rate", value / bits, packet_bytes=packet_bytes, **detail))

@@ -10,7 +10,7 @@ from typing import Any
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.levels import BY_PROFILE, Levels
 from runner.data.metric import bit_rate, time_ms
-from runner.data.remarks import Remark, breakdown
+from runner.data.remarks import Remark, breakdown_remarks
 from runner.data.trials import Trial, Value
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Instrument, Measuring
@@ -66,7 +66,7 @@ def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | 
     trials = Trials(bench, play, again=True)
     result = yield from run_search(search, trials.offer, first_bps, OVERHEAD_S)
     value = trials.found_rate(result, "UDP throughput", measured)
-    measured.remarks += breakdown("UDP", trials.breakdowns_bps)
+    measured.remarks += breakdown_remarks("UDP", trials.breakdowns_bps)
     detail = with_drops(search_detail(result), trials.drop_ratios)
     detail |= {"receive_buffer_errors": sum(trial.dropped for trial in trials.all if trial)}
     detail |= {"fragments": sum(trials.counts), "payload_bytes": payload_bytes}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from runner.data.errors import CommandError, MeasurementError
-from runner.data.remarks import Remark, breakdown
+from runner.data.remarks import Remark, breakdown_remarks
 from runner.data.trials import Value
 from runner.instruments.instrument import Asked, Go, Measuring
 from runner.instruments.result import Measured, measurement
@@ -216,7 +216,7 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
     elif asked.wants("jitter"):
         why = "too few datagrams of the jitter stream arrived"
         measured.remarks.append(Remark(kind="no value", subject="jitter", why=why))
-    measured.remarks += breakdown("UDP", so_far.breakdowns_bps)
+    measured.remarks += breakdown_remarks("UDP", so_far.breakdowns_bps)
     return measured
 
 

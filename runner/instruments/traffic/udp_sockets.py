@@ -12,7 +12,7 @@ from itertools import cycle
 from runner.data.errors import CommandError, MeasurementError, Unsupported
 from runner.data.levels import Levels
 from runner.data.metric import bit_rate
-from runner.data.remarks import breakdown
+from runner.data.remarks import breakdown_remarks
 from runner.data.trials import Trial
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Instrument, Measuring
@@ -152,7 +152,7 @@ class UdpSockets(Instrument):
         finally:
             bench.forget("programs")
         value = trials.found_rate(result, "UDP throughput to a program", measured)
-        measured.remarks += breakdown("UDP", trials.breakdowns_bps)
+        measured.remarks += breakdown_remarks("UDP", trials.breakdowns_bps)
         detail = with_drops(search_detail(result), trials.drop_ratios) | buffers
         detail |= {"payload_bytes": payload_bytes, "breakdowns_bps": trials.breakdowns_bps, "estimand": "mean"}
         measured.measurements.append(measurement(METRIC, value, **detail))

@@ -25,11 +25,11 @@ from pydantic import BaseModel, ValidationError
 from runner.data.cache import cache_dir, own_folder
 from runner.data.errors import CannotRunHere, UsageError
 from runner.data.files import await_lock, is_there, read_bytes
-from runner.data.shipped import shipped
+from runner.data.shipped import shipped_folder
 from runner.lab import machine
 from runner.lab.names import DEFAULT_IMAGE, SUITES, image_names
 
-PACKAGES = shipped("packages")
+PACKAGES = shipped_folder("packages")
 DEFAULT = DEFAULT_IMAGE
 NODE_TOOLS = {  # what every node of a lab runs: command -> Debian package
     "bash": "bash",

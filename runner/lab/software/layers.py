@@ -24,13 +24,13 @@ from pydantic import BaseModel
 
 from runner.data.cache import cache_dir, own_folder
 from runner.data.errors import CannotRunHere
-from runner.data.shipped import shipped
+from runner.data.shipped import shipped_folder
 from runner.lab.names import SUITES
 from runner.lab.node import Node
 from runner.lab.node.proc import memory_of
 from runner.lab.software.image import open_image
 
-SCRIPTS = shipped("layers")
+SCRIPTS = shipped_folder("layers")
 TOLD_EVERY_S = 20.0  # while a layer is built
 # $image, $recipe: the view's lower layer and the folder of scripts; $name; $out: the tar file to write.
 # A tmpfs in a mount namespace of its own: killed at any point, it leaves no mount, no process and no file but $out.

@@ -17,7 +17,7 @@ from typing import Any
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
-from runner.data.streams import shown
+from runner.data.streams import visible_text
 from runner.design.blocks import Block, Heading, Paragraph, cell
 from runner.report.forms.explore import script_json
 from runner.report.plots.vega import script as vega
@@ -65,7 +65,7 @@ def _readable(value: Any) -> Any:
     """What an expression of a template gives, with control characters as text."""
     if isinstance(value, Script) or not isinstance(value, str):
         return value
-    return Markup(shown(value)) if isinstance(value, Markup) else shown(value)
+    return Markup(visible_text(value)) if isinstance(value, Markup) else visible_text(value)
 
 
 @cache

@@ -9,7 +9,7 @@ from runner.data.numbers import lead
 from runner.data.streams import printable
 from runner.evidence.configurations import Configuration
 from runner.evidence.ties import in_order
-from runner.ranking.verdicts import turned
+from runner.ranking.verdicts import reversed_verdict
 from runner.report.answer import ranking_name
 from runner.report.experiments import MetricTable
 from runner.report.model import Report
@@ -79,7 +79,7 @@ def _pairs(report: Report, made: Configuration) -> list[dict[str, Any]]:
             "says": sentence(report.metrics[pair.metric], pair),
         }
         for verdict in verdicts
-        for pair in (verdict, turned(verdict))
+        for pair in (verdict, reversed_verdict(verdict))
     ]
 
 

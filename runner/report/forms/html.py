@@ -13,7 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from runner.data.files import word
-from runner.data.store import uncollected
+from runner.data.store import without_collector
 from runner.data.trials import cell_key
 from runner.design.blocks import Block, Heading, Hyperlink, Note, Paragraph, Plot, Table, TableCell
 from runner.design.question import Card
@@ -43,7 +43,7 @@ from runner.report.model import Answered, Report
 from runner.report.plots.plots import plots_of
 from runner.report.plots.plots_machines import machine_plots
 from runner.report.plots.plotting import Samples
-from runner.report.plots.thinning import RANGE_HEAD, note, ranges, shown
+from runner.report.plots.thinning import RANGE_HEAD, note, ranges, thin_experiment
 from runner.report.scale import above
 from runner.report.titles import answer_of
 from runner.report.verdicts import sentence
@@ -52,7 +52,7 @@ TALLEST = 1200  # px; a taller plot of an experiment is folded with the tables
 LISTED = 4000  # measurements; with more, the page does not list the trials, which are in trials.jsonl
 
 
-@uncollected()
+@without_collector()
 def html_text(report: Report, folder: Path | None = None) -> str:
     """The whole report as one page. ``folder``: the run folder, for the commands on the page; without it, they name the
     run."""
@@ -60,7 +60,7 @@ def html_text(report: Report, folder: Path | None = None) -> str:
     data = page_data(report)
     samples, told = Samples(report), Told()
     all_answers = answers(report)
-    absent = _absent(report)
+    absent = _absent_reasons(report)
     logs = {seen.trial: seen.log for seen in report.observations if seen.log}
     cards = [(one, one.card(where, logs, samples.colours)) for one in report.answered]
     data |= {one.question.name: card.data for one, card in cards if card}
@@ -72,9 +72,9 @@ def html_text(report: Report, folder: Path | None = None) -> str:
         report=report,
         machine=machine(report),
         scale=above(report.scale) if report.scale else "",
-        answered=[_answered(one, card, where) for one, card in cards],
+        answered=[_draw_answer(one, card, where) for one, card in cards],
         rates=blocks_html([block for _, card in cards if card for block in card.costs]),
-        pairs=[(answer.number, answer.name, _more(report, answer)) for answer in all_answers],
+        pairs=[(answer.number, answer.name, _sections_below(report, answer)) for answer in all_answers],
         cards=[_card(report, answer, where) for answer in all_answers if report.ranks_count],
         matrices=[matrix_of(report, answer) for answer in all_answers if report.ranks_count],
         meanings=[(NAMES[name], MEANINGS[name]) for name in ("recommended", "comparable")],
@@ -100,7 +100,7 @@ def html_text(report: Report, folder: Path | None = None) -> str:
     )
 
 
-def _answered(one: Answered, card: Card | None, where: str) -> dict[str, Any]:
+def _draw_answer(one: Answered, card: Card | None, where: str) -> dict[str, Any]:
     """The answer to a question: its macros, and what they draw, or its blocks where it has none; the tables beside."""
     said = one.say(where)
     if card is None:
@@ -128,7 +128,7 @@ def _card(report: Report, answer: RankingAnswer, where: str) -> dict[str, Any]:
     }
 
 
-def _more(report: Report, answer: RankingAnswer) -> Markup:
+def _sections_below(report: Report, answer: RankingAnswer) -> Markup:
     """The sections that unfold below a ranking: the verdict on each pair, and the numbers behind the ranks, as far as
     neither the ranking nor an experiment lists them."""
     ranking = report.rankings[answer.number]
@@ -160,7 +160,7 @@ def _limits(report: Report, all_answers: Sequence[RankingAnswer]) -> list[dict[s
                 "number": answer.number,
                 "says": gateway_cores.most_per_core(numbers),
                 "table": blocks_html(tables),
-                "limited": blocks_html(_limited(report, ranking.as_configured, answer.name)),
+                "limited": blocks_html(_limit_blocks(report, ranking.as_configured, answer.name)),
                 "orders": [f"{order.title}: {order.says}" for order in orders_of(report.limits, ranking.as_configured)],
             }
         )
@@ -175,7 +175,7 @@ def _parts(found: Sequence[gateway_cores.CoresLadder], carried: gateway_cores.Ki
     return [Paragraph(gateway_cores.ABOUT_PARTS), Table(title, ["VPN", *rates], rows, named=True)]
 
 
-def _limited(report: Report, compared: Configuration, name: str) -> list[Block]:
+def _limit_blocks(report: Report, compared: Configuration, name: str) -> list[Block]:
     """What limits each throughput that is compared, in a sentence that unfolds its figures, and what gateways with
     cores of their own would carry."""
     rows: list[list[str | TableCell]] = []
@@ -196,7 +196,7 @@ def _capacity(report: Report) -> dict[str, Any]:
     head = ["VPN and levels", "TCP throughput (Mbit/s)", "CPU for this rate", "sustains it"]
     return {
         "table": blocks_html([Table("The configuration of each VPN that sustains it best", head, [], numbers=[1, 2])]),
-        "whose": f"of {report.cpu_of}, as a share of {text.counted(report.cores, 'core')}",
+        "whose": f"of {report.cpu_of}, as a share of {text.count_noun(report.cores, 'core')}",
     }
 
 
@@ -220,7 +220,7 @@ def _experiment(
     plots = plots_of(report, experiment, samples)
     first = next((plot for plot in plots if _height(plot) <= TALLEST), None)
     others = [plot for plot in plots if plot is not first]
-    tables = shown(report, experiment).tables
+    tables = thin_experiment(report, experiment).tables
     folded: list[Block] = [*others, *ranged]
     for table in tables:
         folded += _metric(table, table_id(number, table), samples if listed else None, told)
@@ -233,8 +233,8 @@ def _experiment(
         "plot": blocks_html([first] if first else []),
         "notes": [words for words in (left_out, "" if listed else many) if words],
         "folded": blocks_html(folded),
-        "fold": f"{text.counted(len(tables), 'table')} with every trial"
-        + (f", {text.counted(len(others), 'plot')} more" if others else ""),
+        "fold": f"{text.count_noun(len(tables), 'table')} with every trial"
+        + (f", {text.count_noun(len(others), 'plot')} more" if others else ""),
         "absent": sorted({row.vpn for table in experiment.tables for row in table.rows} & absent.keys()),
         "missing": [
             entry
@@ -250,7 +250,7 @@ def _height(plot: Plot) -> float:
     return float(height) if isinstance(height, int | float) else 0.0
 
 
-def _absent(report: Report) -> dict[str, list[str]]:
+def _absent_reasons(report: Report) -> dict[str, list[str]]:
     """VPN -> why it is not supported, for the VPNs of which no experiment has a number for that reason."""
     rows = [row for experiment in report.experiments for table in experiment.tables for row in table.rows]
     measured = {row.vpn for row in rows if row.summary or row.status != "unsupported"}
@@ -288,7 +288,7 @@ def _problem(
 
 def _metric(metric: MetricTable, name: str, samples: Samples | None, told: Told) -> list[Block]:
     head = ["VPN and levels", "median (95 % interval)", "share of baseline", "n", "CoV", "status"]
-    rows = [_measured(row, metric, name, samples, told) for row in metric.measured]
+    rows = [_number_row(row, metric, name, samples, told) for row in metric.measured]
     if all(row.status == "ok" and not row.reason for row in metric.measured):
         head, rows = head[:-1], [row[:-1] for row in rows]
     about = f"{metric.better} is better; {metric.common}"
@@ -296,11 +296,11 @@ def _metric(metric: MetricTable, name: str, samples: Samples | None, told: Told)
     return [table, *([Paragraph(metric.crypto_limit, "soft")] if metric.crypto_limit else [])]
 
 
-def _measured(row: Row, metric: MetricTable, name: str, samples: Samples | None, told: Told) -> list[str | TableCell]:
+def _number_row(row: Row, metric: MetricTable, name: str, samples: Samples | None, told: Told) -> list[str | TableCell]:
     """A row of the table of this ``name``. The number of repetitions unfolds what was negotiated and the trials, with
     their logs; where another table has listed them, it leads there."""
     seen = samples.of(row, metric.metric) if samples else []
-    median, share, repetitions, variation = document.measured(row, metric)
+    median, share, repetitions, variation = document.number_cells(row, metric)
     listed = told.listed.setdefault((cell_key(row.vpn, row.params), metric.metric), name)
     number = TableCell(repetitions, opens=trials_of(seen, metric.unit, told))
     if seen and listed != name:

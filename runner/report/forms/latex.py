@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runner.data.streams import shown
+from runner.data.streams import visible_text
 from runner.design.blocks import Block, Heading, Note, Paragraph, Table, TableCell, cell
 from runner.report.document import for_a_paper
 from runner.report.model import Report
@@ -62,7 +62,7 @@ def _note(note: Note) -> str:
 
 def escape(words: str) -> str:
     """``words`` as literal text on one line, with control characters as text."""
-    return "".join(SPECIAL.get(letter, letter) for letter in shown(" ".join(words.split())))
+    return "".join(SPECIAL.get(letter, letter) for letter in visible_text(" ".join(words.split())))
 
 
 def _cell(content: str | TableCell) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from runner.data.streams import shown
+from runner.data.streams import visible_text
 from runner.design.blocks import Block, Heading, Note, Paragraph, Plot, Table, TableCell, cell
 from runner.report.document import whole
 from runner.report.model import Report
@@ -56,7 +56,13 @@ def _paragraph(paragraph: Paragraph, marks: str) -> list[str]:
         case "caveat":
             return [f"> **Note** {words}"]
         case "code":
-            return [f"{marks}# {_md(paragraph.lead)}", "", "```csv", shown(" ".join(paragraph.words.split())), "```"]
+            return [
+                f"{marks}# {_md(paragraph.lead)}",
+                "",
+                "```csv",
+                visible_text(" ".join(paragraph.words.split())),
+                "```",
+            ]
     return [f"**{_md(paragraph.lead)}**: {words}" if paragraph.lead else words]
 
 
@@ -77,7 +83,7 @@ def table_lines(head: Sequence[str], rows: Sequence[Sequence[str | TableCell]]) 
     return [line(head), "|" + " --- |" * len(head), *[line(row) for row in rows], ""]
 
 
-def fitted(words: str, longest: int) -> str:
+def fit_words(words: str, longest: int) -> str:
     """The words, cut at the end of one of them so that a cell has so many characters in Markdown at most."""
     if len(_md(words)) <= longest:
         return words
@@ -94,5 +100,5 @@ def _cell(content: str | TableCell) -> str:
 
 def _md(words: str) -> str:
     """``words`` as literal text on one line, within a table or not, with control characters as text."""
-    flat = html.escape(shown(" ".join(words.split())), quote=False)
+    flat = html.escape(visible_text(" ".join(words.split())), quote=False)
     return re.sub(r"([\\`*\[\]|])", r"\\\1", flat)

@@ -58,7 +58,7 @@ def matrix_of(report: Report, answer: RankingAnswer) -> dict[str, Any]:
         "groups": [[_row(standing, places) for standing in group] for group in ordered if group],
         "nobody": not places,
         "doubts": text.doubts(ranking),
-        "unranked": [{"vpns": vpns, "why": why} for vpns, why, _ in text.unranked(ranking)],
+        "unranked": [{"vpns": vpns, "why": why} for vpns, why, _ in text.unranked_vpns(ranking)],
     }
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runner.data.levels import TUNNEL_FACTORS, traffic_factors
-from runner.data.streams import shown
+from runner.data.streams import visible_text
 from runner.data.trials import cell_key
 from runner.report.experiments import MetricTable, Row
 from runner.report.model import Report
@@ -29,7 +29,7 @@ def csv_text(report: Report) -> str:
 
 
 def _harmless(cell: str) -> str:
-    text = shown(cell)
+    text = visible_text(cell)
     formula = text.lstrip().startswith(FORMULA) and not _is_number(text)
     return f"'{text}" if formula or text.strip() in MISSING else text
 

@@ -20,7 +20,7 @@ from runner.design.blocks import Block, Heading, Paragraph, TableCell, cell
 from runner.ranking.ranking import Ranking
 from runner.report import text, verdicts
 from runner.report.answer import change
-from runner.report.document import measured, opening, ranked, warnings
+from runner.report.document import number_cells, opening, rank_rows, warnings
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_levels
 from runner.report.facts import Fact, interval_method
 from runner.report.forms.terminal_answer import NOTHING_TO_RANK, is_tall, render_answer
@@ -74,7 +74,7 @@ def _tables(report: Report, console: Console) -> None:
     for ranking in report.rankings:
         _ranking(ranking, report.metrics, console)
         _verdicts(report, ranking, console)
-        unranked = text.unranked(ranking)
+        unranked = text.unranked_vpns(ranking)
         if unranked and unranked == previous:
             console.print(_dim("not ranked: the same VPNs, for the same reasons"))
         else:
@@ -162,25 +162,25 @@ def _header(report: Report, console: Console) -> None:
     profile = Text.assemble((f" {report.profile} ", "bold reverse"), " ", (report.profile_note, "italic"))
     console.print(profile)
     if report.command_line:
-        console.print(_labelled("command", report.command_line))
+        console.print(_label_value("command", report.command_line))
     bad = "bold red" if report.trials["failed"] or report.trials["lab_error"] else ""
     console.print(
-        _labelled("trials", f"{text.trials(report.trials) or 'none'}; {text.duration(report.elapsed_s)}{share}", bad)
+        _label_value("trials", f"{text.trials(report.trials) or 'none'}; {text.duration(report.elapsed_s)}{share}", bad)
     )
     if report.separation:
-        console.print(_labelled("until", report.separation))
+        console.print(_label_value("until", report.separation))
     facts = {fact.name: fact for fact in report.facts if fact.value}
     lab = " · ".join(_fact(facts[name]) for name in FACTS_SHOWN if name in facts)
-    console.print(_labelled("lab", lab))
+    console.print(_label_value("lab", lab))
     versions = [fact.value for fact in report.facts if fact.name.startswith("version of ")]
     if versions:
-        console.print(_labelled("versions", " · ".join(dict.fromkeys(versions))))
-    console.print(_labelled("cite", report.citation))
+        console.print(_label_value("versions", " · ".join(dict.fromkeys(versions))))
+    console.print(_label_value("cite", report.citation))
     _remarks(report.caveats, console)
 
 
 def _fact(fact: Fact) -> str:
-    return text.counted(fact.count, "core") if fact.name == "lab cores" and fact.count is not None else fact.value
+    return text.count_noun(fact.count, "core") if fact.name == "lab cores" and fact.count is not None else fact.value
 
 
 def _ranking(ranking: Ranking, metrics: Mapping[str, Metric], console: Console) -> None:
@@ -203,7 +203,7 @@ def _verdicts(report: Report, ranking: Ranking, console: Console) -> None:
     mine = verdicts.of_ranking(report.verdicts, ranking)
     if not mine:
         return
-    console.print(Text(verdicts.counted(mine)))
+    console.print(Text(verdicts.count_verdicts(mine)))
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(style="cyan", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -226,7 +226,7 @@ def ranking_table(ranking: Ranking, metrics: Mapping[str, Metric], gap: int = 1)
     table.add_column("chance\nof best", justify="right")
     for metric in counted:
         table.add_column(f"{text.short(metric, metrics)}\n×{ranking.weights.counted[metric]:g}", justify="right")
-    for place, vpn, configuration, average, *others in ranked(ranking):
+    for place, vpn, configuration, average, *others in rank_rows(ranking):
         style = "bold green" if place.rstrip("=") == "1" else ""
         name = Text.assemble((vpn, style or "bold"), (f"\n{configuration}", "dim"))
         places, best, *ranks = others
@@ -302,7 +302,7 @@ def _table(metric: MetricTable, widths: tuple[int, int], stacked: bool, width: i
         if stacked and levelled:
             name = levels if many[row.vpn] > 1 else Text.assemble(name, "\n", levels)
         last = row.vpn
-        *numbers, variation = measured(row, metric)
+        *numbers, variation = number_cells(row, metric)
         cells = [Text(number, style) for number in (*numbers, variation.removesuffix(" %"))]
         table.add_row(name, *([levels] if levelled and not stacked else []), *cells)
     return table
@@ -325,7 +325,7 @@ def _hanging(sentence: Text) -> Table:
     return grid
 
 
-def _labelled(label: str, value: str, style: str = "") -> Table:
+def _label_value(label: str, value: str, style: str = "") -> Table:
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(width=8, style="cyan")
     grid.add_column(overflow="fold")

@@ -15,7 +15,7 @@ from rich.text import Text
 from runner.data.files import word
 from runner.data.metric import Metric
 from runner.data.numbers import chance, same
-from runner.data.streams import shown
+from runner.data.streams import visible_text
 from runner.design.question import Next
 from runner.evidence.stats import Summary
 from runner.ranking.ranking import Ranking, Standing
@@ -177,11 +177,11 @@ def _kinds(rows: Sequence[LimitRow]) -> str:
 
 def _tcp_verdict(report: Report, ranking: Ranking, *, whole: bool) -> Text:
     """The verdict of the ranking that has every VPN, also those that carry TCP only."""
-    words = shown(verdict(ranking, report.verdicts))
+    words = visible_text(verdict(ranking, report.verdicts))
     head = Text.assemble(("TCP only", "bold cyan"), (" (--weights tcp): ", "dim"))
     if not whole:
         return head.append(_first_sentence(words), "bold")
-    return head.append(words, "bold").append(f" Order: {shown(order(groups(ranking)))}.")
+    return head.append(words, "bold").append(f" Order: {visible_text(order(groups(ranking)))}.")
 
 
 def values_table(

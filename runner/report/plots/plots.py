@@ -30,10 +30,10 @@ from runner.report.plots.plotting import (
     log_or_linear,
     spec_of,
     thin,
-    thinned,
+    thinning_sentence,
     unit_of,
 )
-from runner.report.plots.thinning import shown
+from runner.report.plots.thinning import thin_experiment
 from runner.report.plots.vega import Spec
 
 QUANTILES = 60  # of a distribution: enough for a line, whatever the number of samples
@@ -43,7 +43,7 @@ TOLD = 12  # of a cell's values, in a tooltip
 
 def plots_of(report: Report, experiment: ExperimentReport, samples: Samples) -> list[Plot]:
     """The plots of one experiment, as many as its metrics have data for."""
-    experiment = shown(report, experiment)
+    experiment = thin_experiment(report, experiment)
     tables = {table.metric: table for table in experiment.tables if table.measured}
     plots: list[Plot | None] = []
     for table in tables.values():
@@ -101,7 +101,7 @@ def _intervals(experiment: ExperimentReport, table: MetricTable, samples: Sample
     points: list[Value] = []
     for row, label in zip(table.measured, labels, strict=True):
         assert row.summary
-        low, high = (_scaled(v, scale) for v in (row.summary.low, row.summary.high))
+        low, high = (_scale(v, scale) for v in (row.summary.low, row.summary.high))
         median = float(f"{row.summary.median / scale:.6g}")
         interval = text.with_interval(row.summary, table.unit, row.at_least > 0)
         mine = [point for seen in samples.of(row, table.metric) for point in _of_trial(seen, label, scale)]
@@ -124,15 +124,16 @@ def _intervals(experiment: ExperimentReport, table: MetricTable, samples: Sample
             "mark": {"type": "rule", "strokeDash": [4, 4], "style": "ink"},
             "encoding": {"x": x | {"field": "median"}},
         },
-        *_medians(cells, clipped(cells, scale_x["domain"]), x, y, colour),
+        *_medians(cells, clip_intervals(cells, scale_x["domain"]), x, y, colour),
         _points(thin(points, samples.points), x | {"field": "value"}, y, colour),
     ]
-    note = thinned(points, samples.points)
+    note = thinning_sentence(points, samples.points)
     best = text.with_interval(table.measured[0].summary, table.unit) if table.measured[0].summary else ""
     return Plot(
         key=key_of(experiment, table.metric),
         title=f"{table.title}: median, 95 % interval, values",
-        alt=f"{table.title} of {text.counted(len(cells), 'cell')}; best: {labels[0]}, {best}. The table says it all.",
+        alt=f"{table.title} of {text.count_noun(len(cells), 'cell')}; best: {labels[0]}, {best}. The table says it "
+        "all.",
         spec=spec_of(
             {"height": (STEP_OF_TWO if two else STEP) * len(labels), "layer": layers},
             note or ("Dashed: the baseline, plain IP." if baseline else ""),
@@ -184,7 +185,7 @@ def axis_ends(values: Sequence[float]) -> tuple[float, float]:
     return (low - spare if low < 0 else low), high + spare
 
 
-def clipped(cells: Sequence[Value], domain: Sequence[float]) -> dict[str, list[tuple[str, str, float]]]:
+def clip_intervals(cells: Sequence[Value], domain: Sequence[float]) -> dict[str, list[tuple[str, str, float]]]:
     """Shorten the intervals that leave the axis, within ``cells``. Returns side -> (cell, VPN, end of the axis) of each
     interval that an arrow ends."""
     arrows: dict[str, list[tuple[str, str, float]]] = {"left": [], "right": []}
@@ -252,11 +253,12 @@ def _searches(experiment: ExperimentReport, table: MetricTable, samples: Samples
         "mark": {"type": "line", "opacity": 0.35, "strokeWidth": 1},
         "encoding": {"x": x, "y": y, "color": samples.colour, "detail": {"field": "trial"}},
     }
-    note = thinned(values, samples.points) or "Dashed: the bound, 1 %."
+    note = thinning_sentence(values, samples.points) or "Dashed: the bound, 1 %."
     return Plot(
         key=key_of(experiment, f"{table.metric}-searches"),
         title=f"{table.title}: loss by offered rate, each search a line",
-        alt=f"Loss ratio against offered rate, {text.counted(len(values), 'trial')} of all searches; the bound is 1 %.",
+        alt=f"Loss ratio against offered rate, {text.count_noun(len(values), 'trial')} of all searches; the bound is "
+        "1 %.",
         spec=spec_of({"height": 260, "layer": [bound, lines, dots]}, note),
     )
 
@@ -352,7 +354,7 @@ def _of_trial(seen: Observation, label: str, scale: float) -> list[Value]:
     assert seen.value is not None
     values = seen.samples if seen.rounds else [seen.value]
     point: Value = {"cell": label, "vpn": seen.vpn, "repetition": seen.repetition}
-    return [point | {"value": _scaled(value, scale) or 0.0} | _log(seen) for value in values]
+    return [point | {"value": _scale(value, scale) or 0.0} | _log(seen) for value in values]
 
 
 def _log(seen: Observation) -> Value:
@@ -360,5 +362,5 @@ def _log(seen: Observation) -> Value:
     return {"log": f"./{quote(seen.log)}/commands.log"} if seen.log else {}
 
 
-def _scaled(value: float | None, scale: float) -> float | None:
+def _scale(value: float | None, scale: float) -> float | None:
     return None if value is None else float(f"{value / scale:.6g}")

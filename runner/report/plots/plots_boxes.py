@@ -42,7 +42,7 @@ def boxes(experiment: ExperimentReport, table: MetricTable, samples: Samples) ->
     return Plot(
         key=key_of(experiment, f"{table.metric}-boxes"),
         title=f"{table.title}: box plots of all samples",
-        alt=f"Box plots of {text.counted(sum(int(cell['n']) for cell in cells), 'sample')} of "
-        f"{text.counted(len(cells), 'cell')}.",
+        alt=f"Box plots of {text.count_noun(sum(int(cell['n']) for cell in cells), 'sample')} of "
+        f"{text.count_noun(len(cells), 'cell')}.",
         spec=spec_of(body | {"height": STEP_OF_TWO * len(cells)}, "Box: the quartiles. Line: least to greatest."),
     )

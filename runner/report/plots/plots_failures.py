@@ -11,7 +11,7 @@ from runner.design.blocks import Plot
 from runner.report.experiments import ExperimentReport, MetricTable
 from runner.report.failures import DRAWN, FailureRow, spread
 from runner.report.plots.plotting import Value, key_of, spec_of
-from runner.report.text import counted
+from runner.report.text import count_noun
 
 LANES = ("events", "forward", "reverse")  # of one failure, from top to bottom
 LANE, PADDING = 7, 16  # pixels
@@ -37,7 +37,7 @@ def timelines(experiment: ExperimentReport, table: MetricTable, failures: list[F
     return Plot(
         key=key_of(experiment, f"{table.metric}-timelines"),
         title=f"{table.title}: when nothing arrived, seconds after the break",
-        alt=f"Timelines of the failures of {counted(len(cells), 'cell')}. {note} The table below has the words.",
+        alt=f"Timelines of the failures of {count_noun(len(cells), 'cell')}. {note} The table below has the words.",
         spec=spec_of({"height": len(cells) * (len(lanes) * LANE + PADDING), "layer": layers}, note),
     )
 

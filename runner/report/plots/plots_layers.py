@@ -58,6 +58,6 @@ def layers(experiment: ExperimentReport, table: MetricTable, samples: Samples) -
         key=key_of(experiment, f"{table.metric}-layers"),
         title=f"A packet of {inner} bytes on the WAN, layer by layer",
         alt=f"Stacked bars: the layers of one packet on the WAN, the inner packet of {inner} bytes among them, of "
-        f"{text.counted(len(cells), 'cell')}.",
+        f"{text.count_noun(len(cells), 'cell')}.",
         spec=spec_of({"height": STEP * len(cells), "data": {"values": values}, "mark": "bar", "encoding": encoding}),
     )

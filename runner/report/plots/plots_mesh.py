@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from runner.design.blocks import Plot
 from runner.report import text
-from runner.report.mesh import WHAT, MeshPoint, shown
+from runner.report.mesh import WHAT, MeshPoint, quantity_or_number
 from runner.report.plots.plotting import Value, spec_of
 from runner.report.plots.vega import Spec
 
@@ -35,7 +35,7 @@ def _against_n(
     for point in known:
         value: Value = {"vpn": point.vpn, "sites": point.sites, "value": getattr(point, what) / scale}
         how = "counted" if what == "effort" else "predicted" if point.predicted else "measured"
-        values.append(value | {"how": how, "says": shown(getattr(point, what), unit)})
+        values.append(value | {"how": how, "says": quantity_or_number(getattr(point, what), unit)})
     of_paper = _paper_curve(points, what, scale)
     x = {"field": "sites", "type": "quantitative", "title": "sites of the full mesh (N)", "scale": {"zero": False}}
     y = {"field": "value", "type": "quantitative", "title": title + (f" ({prefixed})" if prefixed != "1" else "")}
@@ -73,7 +73,7 @@ def _against_n(
     return Plot(
         key=key(what.replace("_", "-")),
         title=f"{title}, by the number of sites",
-        alt=f"{title} against the number of sites: {text.counted(len(solid), 'point')} and {predicted} predicted.",
+        alt=f"{title} against the number of sites: {text.count_noun(len(solid), 'point')} and {predicted} predicted.",
         spec=spec_of({"height": 240, "layer": layers}, note),
     )
 

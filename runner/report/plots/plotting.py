@@ -93,7 +93,7 @@ def thin(values: Sequence[Value], points: int = POINTS) -> Sequence[Value]:
     return values[:: -(-len(values) // points)] if values else values
 
 
-def thinned(values: Sequence[Value], points: int = POINTS) -> str:
+def thinning_sentence(values: Sequence[Value], points: int = POINTS) -> str:
     """The sentence that says how many samples ``thin`` leaves; empty where it leaves all."""
     shown = len(thin(values, points))
     return f"{shown} of {len(values)} samples are shown." if shown < len(values) else ""

@@ -19,7 +19,7 @@ def step_of(report: Report) -> int:
     return max(1, -(-rows // ROWS))
 
 
-def shown(report: Report, experiment: ExperimentReport) -> ExperimentReport:
+def thin_experiment(report: Report, experiment: ExperimentReport) -> ExperimentReport:
     """The experiment with every k-th cell of each VPN, the same cells in each table."""
     step = step_of(report)
     if step == 1:

@@ -17,7 +17,7 @@ from runner.data.cache import cache_dir
 from runner.data.errors import UsageError
 from runner.data.files import open_to_read
 from runner.data.guest import inside
-from runner.data.streams import shown
+from runner.data.streams import visible_text
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.4.json"
 VEGA_LITE = "6.4"
@@ -36,7 +36,7 @@ def script() -> str:
     kept. Each page runs the script: one that somebody else may have written, or that has changed, is not used."""
     folder, name = cache_dir(), f"vega-{version('vl-convert-python')}-{VEGA_LITE}"
     for kept in sorted(folder.glob(f"{name}-*.js")):
-        if (text := _trusted(kept)) is not None:
+        if (text := _trusted_script(kept)) is not None:
             return text
     if inside():
         return ABSENT
@@ -48,7 +48,7 @@ def script() -> str:
     return made
 
 
-def _trusted(path: Path) -> str | None:
+def _trusted_script(path: Path) -> str | None:
     """The text of a script that only this user or root can have written, and that is what its name says; else None. In
     a guest kernel, whose root may be an ordinary user of the machine, the folder's owner counts as well."""
     with suppress(OSError, UsageError, UnicodeDecodeError):
@@ -69,7 +69,7 @@ def drawable(value: Any) -> Any:
     """A specification whose texts Vega draws as they are: on one line, control characters as text, and another sign
     for a backslash: Vega-Lite writes them into its expressions."""
     if isinstance(value, str):
-        return shown(re.sub(r"[\t\r\n]+", " ", value)).replace("\\", "\u29f9")
+        return visible_text(re.sub(r"[\t\r\n]+", " ", value)).replace("\\", "\u29f9")
     if isinstance(value, list | tuple):
         return [drawable(inner) for inner in value]
     if isinstance(value, dict):

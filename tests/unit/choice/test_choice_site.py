@@ -50,9 +50,9 @@ def test_what_was_seen_on_the_path_is_said() -> None:
     seen = ("line_bps", "path_rtt_ms", "path_mtu_bytes", "nat")
     must = ("networks", "nat", "maintained")
     needs = Needs(line_bps=1e8, path_rtt_ms=12.3, path_mtu_bytes=1400, must=must, seen=seen)
-    said = choice_words.seen(needs)
+    said = choice_words.seen_needs(needs)
     assert said == (
         "Seen on the path: 100 Mbit/s each way, in one TCP connection within --max-rate; a round trip of 12.3 ms; "
         "packets of up to 1400 bytes; a NAT."
     )
-    assert choice_words.seen(needs.model_copy(update={"seen": ()})) == ""
+    assert choice_words.seen_needs(needs.model_copy(update={"seen": ()})) == ""

@@ -10,7 +10,7 @@ import pytest
 from questions.choose.words import why_not
 from runner.choice.answer import answer
 from runner.choice.devices import DRAWS, Device, devices, normal
-from runner.choice.grade import graded
+from runner.choice.grade import grade_device
 from runner.choice.thresholds import USUAL
 from tests.unit.choice.made_up import by_name, device, needs, words
 from tests.unit.choice.runs import TRUTHS, chosen_run
@@ -90,7 +90,7 @@ def test_between_two_rungs_a_cost_below_plain_ip_is_straight_and_stays_in_betwee
     cores = np.tile(np.linspace(-0.02, 0.03, len(curve.rates_bps)), (DRAWS, 1))
     made = replace(made, curves={kind: replace(one, cores=cores) for kind, one in made.curves.items()})
     for line_bps in (1.5e7, 5e7, 2e8, 5e8):
-        found = graded(made, needs(line_bps), USUAL).cores
+        found = grade_device(made, needs(line_bps), USUAL).cores
         at = int(np.searchsorted(curve.rates_bps, USUAL.demand_bps(line_bps)))
         assert (cores[:, at - 1] < found).all()
         assert (found < cores[:, at]).all()

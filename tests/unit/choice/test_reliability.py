@@ -9,7 +9,7 @@ import pytest
 
 from runner.choice.answer import answer
 from runner.choice.devices import devices
-from runner.choice.grade import Grade, graded
+from runner.choice.grade import Grade, grade_device
 from runner.choice.model import Answer
 from runner.choice.musts import states, words_of
 from runner.choice.reliability import Counts, RungAttempts, excess
@@ -88,7 +88,7 @@ def test_who_carries_less_does_not_lose_its_bad_attempts(tcp_bps: float) -> None
 def test_a_long_watch_decides_what_slices_cannot() -> None:
     run, trials = chosen_run(needs=Needs(line_bps=5e7))
     made, states_of = devices(run, trials), words_of(states(run, trials))
-    rate_bps = graded(made["wireguard_go"], run.needs, USUAL).datagrams_bps
+    rate_bps = grade_device(made["wireguard_go"], run.needs, USUAL).datagrams_bps
 
     def watched(bad_windows: int, gap_s: float = 0.02) -> Answer:
         seen = watch(rate_bps, bad=bad_windows, gap_s=gap_s)

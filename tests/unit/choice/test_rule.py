@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from runner.choice.answer import RATES_BPS, answer, bands, changes, unsettled
+from runner.choice.answer import RATES_BPS, answer, bands, changes, unsettled_lines
 from runner.choice.devices import Device, OnPath
 from runner.choice.grade import Grade
 from runner.choice.machine import MachineState
@@ -195,7 +195,7 @@ def test_what_a_trial_carried_on_such_a_path_counts_in_place_of_the_formula() ->
 
 def test_more_slices_settle_nothing_where_no_vpn_has_the_musts() -> None:
     states = {vpn: {**own, "nat": "unknown"} for vpn, own in ALL.items()}
-    assert not unsettled(FOUR, states, needs(1e8, must=("networks", "nat")))
+    assert not unsettled_lines(FOUR, states, needs(1e8, must=("networks", "nat")))
 
 
 def test_failed_trials_are_no_advantage() -> None:
@@ -253,9 +253,9 @@ def test_who_is_not_sure_on_cores_of_their_own_is_not_settled() -> None:
     states, at = words("fast", "wide"), needs(9.3e8, traffic="files")
     assert answer(both, states, at).certainty == "sure"
     assert answer(both, states, at, own_cores=True).certainty != "sure"
-    assert unsettled(both, states, at)
+    assert unsettled_lines(both, states, at)
     known = {**both, "wide": device("wide", 4e8, 4e8, growth=3.0)}
-    assert not unsettled(known, states, at)
+    assert not unsettled_lines(known, states, at)
 
 
 def test_a_line_is_refused_only_where_gateways_of_their_own_would_not_carry_it_either() -> None:
@@ -298,9 +298,9 @@ def test_more_of_the_same_is_not_asked_for_where_the_gateways_decide() -> None:
     unsure = {"fast": device("fast", 1e9, spread=0.3), "light": device("light", 1.2e9, spread=0.3)}
     own = {vpn: replace(made, growth={"tcp": 1.0, "udp": 1.0}) for vpn, made in unsure.items()}
     line = needs(1.1e9, traffic="files")
-    assert not unsettled(unsure, ALL, line)  # gateways of their own may carry it
-    assert unsettled(own, ALL, line) == [1.1e9]
-    assert not unsettled(FOUR, ALL, needs(1e8))
+    assert not unsettled_lines(unsure, ALL, line)  # gateways of their own may carry it
+    assert unsettled_lines(own, ALL, line) == [1.1e9]
+    assert not unsettled_lines(FOUR, ALL, needs(1e8))
 
 
 def test_draws_do_not_depend_on_who_else_is_there() -> None:

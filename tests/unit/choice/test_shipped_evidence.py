@@ -3,7 +3,7 @@
 from runner.catalogue import load_vpn, record_of, vpn_names
 from runner.choice.musts import states
 from runner.data.named import Must
-from runner.data.shipped import shipped, shipped_runs
+from runner.data.shipped import shipped_folder, shipped_runs
 from tests.unit.synthetic import make_run
 
 
@@ -29,7 +29,7 @@ def test_they_show_what_a_run_of_another_day_has_not_tried() -> None:
 
 
 def test_they_are_small_and_tell_nothing_of_whose_machine_it_was() -> None:
-    for path in shipped("evidence").glob("*/*"):
+    for path in shipped_folder("evidence").glob("*/*"):
         assert path.name in ("run.json", "trials.jsonl")
         assert path.stat().st_size < 200_000
         assert "/tmp" not in path.read_text(encoding="utf-8")

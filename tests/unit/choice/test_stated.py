@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.choice.stated import stated
+from runner.choice.stated import state_needs
 from runner.data.errors import UsageError
 from runner.data.named import MUSTS, USUAL
 from runner.data.needs import Needs
@@ -14,12 +14,12 @@ from runner.data.options import NeedsOptions
 
 
 def test_nothing_need_be_given() -> None:
-    assert stated(NeedsOptions()) == Needs()
+    assert state_needs(NeedsOptions()) == Needs()
     assert Needs().must == USUAL
 
 
 def test_options_are_read() -> None:
-    found = stated(
+    found = state_needs(
         NeedsOptions(line="1.5G", path_rtt="0.5ms", path_loss="0.05%", traffic="calls", must=["nat,udp-blocked"])
     )
     assert (found.line_bps, found.path_rtt_ms, found.traffic) == (1.5e9, 0.5, "calls")
@@ -29,25 +29,27 @@ def test_options_are_read() -> None:
 
 @pytest.mark.parametrize(("text", "rtt_ms"), [("20ms", 20.0), ("1s", 1000.0), ("20", 20.0), ("0", 0.0)])
 def test_round_trips_have_units(text: str, rtt_ms: float) -> None:
-    assert stated(NeedsOptions(path_rtt=text)).path_rtt_ms == rtt_ms
+    assert state_needs(NeedsOptions(path_rtt=text)).path_rtt_ms == rtt_ms
 
 
 def test_a_minus_takes_out_what_is_in_force() -> None:
-    assert stated(NeedsOptions(must=["-networks,-maintained"])).must == ()
-    assert stated(NeedsOptions(must=["nat,-maintained"])).must == tuple(m for m in MUSTS if m in ("networks", "nat"))
+    assert state_needs(NeedsOptions(must=["-networks,-maintained"])).must == ()
+    assert state_needs(NeedsOptions(must=["nat,-maintained"])).must == tuple(
+        m for m in MUSTS if m in ("networks", "nat")
+    )
 
 
 def test_a_file_is_read_and_options_come_over_it(tmp_path: Path) -> None:
     path = tmp_path / "needs.toml"
     path.write_text('line = "100M"\npath_rtt = "20ms"\npath_loss = 0.0005\ntraffic = "mixed"\nmust = ["nat"]\n')
-    found = stated(NeedsOptions(needs=path, line="1G"))
+    found = state_needs(NeedsOptions(needs=path, line="1G"))
     assert (found.line_bps, found.path_rtt_ms, found.path_loss_ratio) == (1e9, 20.0, 0.0005)
     assert "nat" in found.must
 
 
 def test_what_is_not_said_is_as_before() -> None:
     before = Needs(line_bps=1e8, path_rtt_ms=20, traffic="calls")
-    assert stated(NeedsOptions(line="1G"), before) == before.model_copy(update={"line_bps": 1e9})
+    assert state_needs(NeedsOptions(line="1G"), before) == before.model_copy(update={"line_bps": 1e9})
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,7 @@ def test_what_is_not_said_is_as_before() -> None:
 )
 def test_what_cannot_be_meant_is_named_with_what_is_valid(given: NeedsOptions, names: tuple[str, ...]) -> None:
     with pytest.raises(UsageError) as wrong:
-        stated(given)
+        state_needs(given)
     assert all(name in str(wrong.value) for name in names)
 
 
@@ -89,10 +91,10 @@ def test_a_wrong_file_is_named_with_its_key(tmp_path: Path, text: str, names: tu
     path = tmp_path / "needs.toml"
     path.write_text(text)
     with pytest.raises(UsageError) as wrong:
-        stated(NeedsOptions(needs=path))
+        state_needs(NeedsOptions(needs=path))
     assert all(name in str(wrong.value) for name in (*names, str(path)))
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"gone\.toml"):
-        stated(NeedsOptions(needs=tmp_path / "gone.toml"))
+        state_needs(NeedsOptions(needs=tmp_path / "gone.toml"))

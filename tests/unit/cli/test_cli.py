@@ -15,7 +15,7 @@ import pytest
 from runner.catalogue import GROUPS, experiment_names, factors, load_vpn, metrics, version_names, vpn_names
 from runner.cli import options
 from runner.cli.commands.list.work import ABSENT
-from runner.cli.commands.plan.work import expected, searches
+from runner.cli.commands.plan.work import expected_time, searches
 from runner.cli.main import main
 from runner.data.errors import UsageError
 from runner.data.levels import LEVELS
@@ -234,12 +234,12 @@ def test_a_command_of_another_day_is_planned_as_plan_does(capsys: CapSys) -> Non
     asked = "transport --vpn openvpn,ssh_tun --set cipher=aes-128-gcm --reps 4"
     code, out, _ = vpneval(capsys, "plan", *asked.split(), "--json")
     told = json.loads(out)
-    planned = expected(by_the_command(f"{asked} --kernel uml --quiet"))
+    planned = expected_time(by_the_command(f"{asked} --kernel uml --quiet"))
     assert code == 0
     assert planned
     assert (planned[0], round(planned[1])) == (told["trials"], told["expected_s"])
     for unknown in ("nothing --vpn openvpn", "transport --lab ssh:nowhere.toml"):
-        assert expected(by_the_command(unknown)) is None, unknown
+        assert expected_time(by_the_command(unknown)) is None, unknown
 
 
 def test_plan_tells_what_until_significant_and_a_deadline_make_of_it(capsys: CapSys) -> None:

@@ -18,7 +18,7 @@ from runner.cli.main import main
 from runner.cli.output import Output
 from runner.data import streams
 from runner.data.store import open_store
-from runner.data.streams import CONTROL, ERRORS, OUTPUT, output_to, shown
+from runner.data.streams import CONTROL, ERRORS, OUTPUT, output_to, visible_text
 from runner.data.trials import Invocation
 from runner.lab import redaction
 from runner.lab.places import rootless
@@ -231,8 +231,8 @@ def test_control_characters_are_shown_as_text(tmp_path: Path, capsys: CapSys) ->
 
 
 def test_shown() -> None:
-    assert shown("a\tb\r\nc\n") == "a\tb\r\nc\n"
-    assert shown("a\rb\x00\udcff") == "a\\u000db\\u0000\\udcff"
+    assert visible_text("a\tb\r\nc\n") == "a\tb\r\nc\n"
+    assert visible_text("a\rb\x00\udcff") == "a\\u000db\\u0000\\udcff"
 
 
 @pytest.mark.parametrize("columns", ["0", "1", "99999999", "-5", "x", "²"])

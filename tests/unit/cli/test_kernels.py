@@ -11,7 +11,7 @@ import pytest
 
 from runner.cli.main import main
 from runner.data.errors import CannotRunHere, UsageError
-from runner.data.parent import add_to_index, check_parent, indexed
+from runner.data.parent import add_to_index, check_parent, indexed_runs
 from runner.lab import kernels
 from runner.lab.kernels import boot
 from runner.lab.kernels.guest import HEADER, Channel
@@ -114,8 +114,8 @@ def test_a_parent_folder_lists_its_runs_once_each(parent: Path) -> None:
         ("qemu:trixie", "qemu-trixie", "complete"),
         ("uml", "uml", "complete"),
     ]
-    assert indexed(parent) == [parent / "host", parent / "qemu-trixie"], "the third has not been measured yet"
-    assert indexed(parent / "host") is None
+    assert indexed_runs(parent) == [parent / "host", parent / "qemu-trixie"], "the third has not been measured yet"
+    assert indexed_runs(parent / "host") is None
 
 
 def test_reports_of_a_parent_folder_are_apart(parent: Path, capsys: pytest.CaptureFixture[str]) -> None:

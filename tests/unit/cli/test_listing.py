@@ -9,7 +9,7 @@ import pytest
 from runner.catalogue import load_vpn, version_names, vpn_names
 from runner.choice.musts import WORDS
 from runner.cli.commands.list import work as listing
-from runner.cli.commands.list.work import here, tables
+from runner.cli.commands.list.work import tables, what_it_needs
 from runner.data.named import MUSTS
 from runner.lab.software import layers
 
@@ -39,14 +39,14 @@ def test_a_line_for_each_vpn_by_family() -> None:
 
 def test_what_makes_it_run_here(images: dict[str, dict[str, str]]) -> None:
     go, ipsec, vtun, boring = map(load_vpn, ("wireguard_go", "ipsec", "vtun", "boringtun"))
-    assert here(go, {}) == "image trixie"
+    assert what_it_needs(go, {}) == "image trixie"
     images["trixie"] = dict.fromkeys(go.software.packages, "1")
-    assert here(go, {}) == "yes"
-    assert here(vtun, {}) == "image bookworm"
+    assert what_it_needs(go, {}) == "yes"
+    assert what_it_needs(vtun, {}) == "image bookworm"
     images["bookworm"] = dict.fromkeys(vtun.software.packages, "1")
-    assert here(vtun, {}) == "yes, in Debian 12"
-    assert here(boring, {}) == "layer boringtun"
-    assert here(ipsec, {"esp4": True}) == "kernel: esp4"
-    assert here(ipsec, {"esp4": False}) == "doctor: esp4"
+    assert what_it_needs(vtun, {}) == "yes, in Debian 12"
+    assert what_it_needs(boring, {}) == "layer boringtun"
+    assert what_it_needs(ipsec, {"esp4": True}) == "kernel: esp4"
+    assert what_it_needs(ipsec, {"esp4": False}) == "doctor: esp4"
     images["bookworm"].clear()
-    assert here(vtun, {}) == "no package"
+    assert what_it_needs(vtun, {}) == "no package"

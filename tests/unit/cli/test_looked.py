@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runner.cli.commands.look.work import examined, instead, said
+from runner.cli.commands.look.work import instead, lines_of_look, look_at_gateways
 from runner.cli.output import Output
 from runner.data.errors import UsageError
 from runner.data.loads import CoreLoad, Limit, MachineLoad, ProcessLoad, ThreadLoad
@@ -34,7 +34,7 @@ def look(**changes: Any) -> Look:
 
 def shown(found: Look, other: list[str]) -> list[str]:
     console = Output(width=80, file=io.StringIO(), record=True)
-    for line in said(found, other):
+    for line in lines_of_look(found, other):
         console.print(line, highlight=False)
     return console.export_text().splitlines()
 
@@ -79,7 +79,7 @@ def test_a_run_of_these_gateways_says_what_another_vpn_would_change() -> None:
 )
 def test_what_is_no_gateway_is_refused(gateway: str, lab: str, rate: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
-        examined(gateway, lab, rate, print)
+        look_at_gateways(gateway, lab, rate, print)
 
 
 # --- what limits it --------------------------------------------------------------------------------------------

@@ -30,9 +30,9 @@ def test_an_upgrade_has_the_keys_of_before_and_says_the_way_back(tmp_path: Path)
     first = written(tmp_path / "first", tmp_path / "mine.py")
     assert stat.S_IMODE((tmp_path / "first/tunnel.json").stat().st_mode) == 0o600
     with pytest.raises(UsageError, match="makes the same tunnel of it"):
-        tunnels.write_next(tunnels.upgraded(tmp_path / "first"), tmp_path / "same", print)
+        tunnels.write_next(tunnels.upgrade_of(tmp_path / "first"), tmp_path / "same", print)
     (tmp_path / "mine.py").write_text(PLUGIN.format(title="Second"))
-    tunnels.write_next(tunnels.upgraded(tmp_path / "first"), tmp_path / "second", print)
+    tunnels.write_next(tunnels.upgrade_of(tmp_path / "first"), tmp_path / "second", print)
     second = tunnels.read(tmp_path / "second")
     assert (second.secrets, second.replaces) == (first.secrets, first.name)
     assert second.name != first.name
@@ -46,7 +46,7 @@ def test_an_upgrade_has_the_keys_of_before_and_says_the_way_back(tmp_path: Path)
 def test_what_cannot_be_renewed_is_refused_with_what_can_be_done(tmp_path: Path) -> None:
     first = written(tmp_path / "first", tmp_path / "mine.py")
     with pytest.raises(UsageError, match="vpneval tunnel rekey"):
-        tunnels.renewed(tmp_path / "first", None, print)
+        tunnels.renewal_of(tmp_path / "first", None, print)
     with pytest.raises(UsageError, match=f"{first.name} is the first one"):
         tunnels.rollback(tmp_path / "first")
     with pytest.raises(UsageError, match=r"has no tunnel.json"):
@@ -55,7 +55,7 @@ def test_what_cannot_be_renewed_is_refused_with_what_can_be_done(tmp_path: Path)
     kept["secrets"].pop(min(kept["secrets"]))
     (tmp_path / "first/tunnel.json").write_text(json.dumps(kept))
     with pytest.raises(UsageError, match="needs other keys now"):
-        tunnels.upgraded(tmp_path / "first")
+        tunnels.upgrade_of(tmp_path / "first")
     (tmp_path / "first/tunnel.json").write_text("{")
     with pytest.raises(UsageError, match="cannot be read"):
         tunnels.read(tmp_path / "first")

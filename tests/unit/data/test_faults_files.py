@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from runner.choice.stated import stated
+from runner.choice.stated import state_needs
 from runner.cli.main import main
 from runner.data.errors import UsageError
 from runner.data.options import NeedsOptions
-from runner.data.parent import indexed
+from runner.data.parent import indexed_runs
 from runner.data.store import load_run, open_store
 from runner.lab.places.inventory import read_inventory
 from runner.lab.places.labfile import read_lab_file
@@ -83,12 +83,12 @@ def test_a_folder_that_the_user_may_not_enter(folder: Path) -> None:
 def test_an_index_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "index.json").mkdir()
     with pytest.raises(UsageError, match=r"index.json is a folder"):
-        indexed(tmp_path)
+        indexed_runs(tmp_path)
     (tmp_path / "index.json").rmdir()
     for text in ('{"runs": 3}', '{"runs": [{"kernel": "uml", "folder": 3}]}', "[" * 100_000, "\xff", "[]"):
         (tmp_path / "index.json").write_text(text, "latin-1")
         with pytest.raises(UsageError, match="is not an index of runs"):
-            indexed(tmp_path)
+            indexed_runs(tmp_path)
 
 
 def test_a_path_of_100_000_characters() -> None:
@@ -152,7 +152,7 @@ def test_what_windows_has_saved_begins_with_a_byte_order_mark(tmp_path: Path) ->
     for path, text in ((weights, "rtt = 2"), (needs, 'line = "100M"'), (lab, "nodes: 3"), (machines, "[gw1]\nlan = 3")):
         path.write_text(text, encoding="utf-8-sig")
     assert parse_weights(str(weights), METRICS).values["rtt"] == 2
-    assert stated(NeedsOptions(needs=needs)).line_bps == 100e6
+    assert state_needs(NeedsOptions(needs=needs)).line_bps == 100e6
     with pytest.raises(UsageError, match=r"lab.yml:1: nodes"):  # not: unknown key '\ufeffnodes'
         read_lab_file(lab)
     with pytest.raises(UsageError, match=r"machines.toml:2: \[gw1\] lan: Input should be a valid string"):

@@ -11,10 +11,10 @@ import pytest
 from pydantic import ValidationError
 
 from runner.cli.folders import one_run
-from runner.data.checksum import LENGTH, checked, has_checksum, with_checksum, without_checksum
+from runner.data.checksum import LENGTH, check_line, has_checksum, with_checksum, without_checksum
 from runner.data.errors import UsageError
 from runner.data.irregular import load_told
-from runner.data.parent import add_to_index, indexed
+from runner.data.parent import add_to_index, indexed_runs
 from runner.data.store import load_run, open_store, read_slices, read_trials
 from runner.data.trials import Invocation, Run, Slice, Trial
 from tests.unit.data.test_store import EXAMPLE, RUN, trial
@@ -87,10 +87,10 @@ def test_an_index_leads_nowhere_but_to_what_lies_beside_it(tmp_path: Path, folde
     parent.mkdir()
     add_to_index(parent, "host", "complete")
     folder.rename(parent / "host")
-    assert indexed(parent) == [parent / "host"] == [one_run(parent)]
+    assert indexed_runs(parent) == [parent / "host"] == [one_run(parent)]
     (parent / "index.json").write_text(json.dumps({"schema_version": 1, "runs": [{"kernel": "x", "folder": name}]}))
     with pytest.raises(UsageError, match=r"index\.json is not an index of runs"):
-        indexed(parent)
+        indexed_runs(parent)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_lines_of_older_runs_have_no_checksum_and_are_read(tmp_path: Path) -> No
     shutil.copytree(EXAMPLE, folder := tmp_path / "run", ignore=shutil.ignore_patterns("logs"))
     path = folder / "trials.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
-    older = [line for line in lines if not has_checksum(line)] or [checked(line).rstrip() + b"\n" for line in lines]
+    older = [line for line in lines if not has_checksum(line)] or [check_line(line).rstrip() + b"\n" for line in lines]
     path.write_bytes(b"".join(older))
     before = load_run(folder)
     with open_store(folder) as store:
@@ -239,7 +239,7 @@ def test_a_line_with_a_checksum_is_json_that_says_the_same() -> None:
     found = json.loads(line)
     assert re.fullmatch("[0-9a-f]{8}", found.pop("crc32"))
     assert found == json.loads(text)
-    assert checked(line) == text.encode()
+    assert check_line(line) == text.encode()
     assert len(line) == len(text) + LENGTH - 1
     with pytest.raises(ValidationError, match="crc32"):  # where another program has written the line anew
         Trial.model_validate_json(json.dumps(json.loads(line)))
@@ -258,6 +258,6 @@ def test_all_that_is_shipped_is_of_its_kinds() -> None:
     for path in sorted(results.rglob("run.json")):
         Run.model_validate_json(path.read_bytes(), strict=True)
         for line in (path.parent / "trials.jsonl").read_bytes().splitlines(keepends=True)[:SAMPLE]:
-            Trial.model_validate_json(checked(line), strict=True)
+            Trial.model_validate_json(check_line(line), strict=True)
             read += 1
     assert read > SAMPLE

@@ -12,7 +12,7 @@ from runner.data.errors import MeasurementError, UsageError
 from runner.data.metric import Metric
 from runner.instruments.result import Measured, measurement
 from runner.report.model import build
-from runner.sweep.records import stored
+from runner.sweep.records import measurements_of
 from tests.unit.synthetic import METRICS, realistic_run
 
 LATER = ("margin", "short", "bounds", "plot", "absolute", "aside", "limited", "secondary")
@@ -69,9 +69,9 @@ def test_the_bounds_of_today_hold_for_an_older_run(tmp_path: Path) -> None:
 
 def test_an_instrument_gives_nothing_beyond_the_bounds() -> None:
     flows = catalogue.instruments()["flows"]
-    assert stored(Measured([measurement("fairness", 1.0)], 1.0), flows)
+    assert measurements_of(Measured([measurement("fairness", 1.0)], 1.0), flows)
     with pytest.raises(MeasurementError, match=r"flows returned a fairness of 1\.01; it is from 0 to 1"):
-        stored(Measured([measurement("fairness", 1.01)], 1.0), flows)
+        measurements_of(Measured([measurement("fairness", 1.01)], 1.0), flows)
 
 
 def test_no_name_is_of_a_metric_of_today_and_of_a_retired_one() -> None:

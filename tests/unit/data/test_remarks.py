@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from runner.data.remarks import Remark, breakdown, of_older
+from runner.data.remarks import Remark, breakdown_remarks, of_older
 from runner.data.store import read_trials
 from runner.report.facts import warnings
 from tests.unit.synthetic import CBC, TCP, make_trial
 
 EVERY = {
-    "the tunnel broke down under UDP, from 400 Mbit/s offered": breakdown("UDP", [9e8, 4e8])[0],
-    "the tunnel broke down under packets, from 1234 packet/s offered": breakdown("packets", [1234], "packet/s")[0],
+    "the tunnel broke down under UDP, from 400 Mbit/s offered": breakdown_remarks("UDP", [9e8, 4e8])[0],
+    "the tunnel broke down under packets, from 1234 packet/s offered": breakdown_remarks("packets", [1234], "packet/s")[
+        0
+    ],
     "noise: more than 1 % of the CPU time was stolen": Remark(kind="steal", value=0.01),
     "noise: more than 1 % of the CPU time of gw2, host1 was stolen": Remark(
         kind="steal", subject="gw2, host1", value=0.01
@@ -52,7 +54,7 @@ def test_of_an_older_trial_what_no_code_reads_stays_a_sentence(tmp_path: Path) -
     ("rates_bps", "said"), [([4e5, 9e5], "from 0.4 Mbit/s"), ([7.6e6], "from 7.6 Mbit/s"), ([4e8], "from 400 Mbit/s")]
 )
 def test_a_breakdown_under_little_is_not_said_to_be_one_under_nothing(rates_bps: list[float], said: str) -> None:
-    (remark,) = breakdown("UDP", rates_bps)
+    (remark,) = breakdown_remarks("UDP", rates_bps)
     assert str(remark) == f"the tunnel broke down under UDP, {said} offered"
 
 

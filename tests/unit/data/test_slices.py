@@ -8,7 +8,7 @@ import pytest
 
 from runner.data.errors import UsageError
 from runner.data.slices import FOREIGN, at_rate, curve_of, foreign_ratio, middle_mean, values_of, with_values
-from runner.data.store import completed, last_round, open_store
+from runner.data.store import complete_trials, last_round, open_store
 from runner.data.trials import Slice, Trial, Value
 from tests.unit.synthetic import CBC, IDLE, make_run, make_trial
 
@@ -79,7 +79,7 @@ def folder(tmp_path: Path) -> Path:
 def stored(folder: Path, *slices: Slice) -> Trial:
     with open_store(folder) as store:
         store.append_slices(slices)
-    (found,) = completed(folder, [UNDER_WAY], RUN)
+    (found,) = complete_trials(folder, [UNDER_WAY], RUN)
     return found
 
 
@@ -129,9 +129,9 @@ def test_a_loss_and_what_no_metric_is_may_be_below_zero(folder: Path) -> None:
 
 def test_other_trials_stay_as_they_are(folder: Path) -> None:
     whole = make_trial("none", IDLE, 1, {"rtt": 1.0})
-    assert completed(folder, [whole], RUN) == [whole]
+    assert complete_trials(folder, [whole], RUN) == [whole]
     stored(folder, *rows({"rtt": 1.0}))
-    assert completed(folder, [whole, UNDER_WAY], RUN)[0] == whole
+    assert complete_trials(folder, [whole, UNDER_WAY], RUN)[0] == whole
     assert last_round([whole]) == 0
 
 

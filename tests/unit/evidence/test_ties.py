@@ -8,7 +8,7 @@ import pytest
 from runner.data.numbers import SAME, lead, same
 from runner.evidence.intervals import ALL_EQUAL
 from runner.evidence.stats import compare_blocks, compare_independent, lead_of_differences, summarise
-from runner.evidence.ties import excludes_zero, in_order, ranks, settled
+from runner.evidence.ties import excludes_zero, in_order, ranks, settle_ties
 from runner.papers.claims import LESS, MORE, compare, decide
 from runner.papers.findings import ahead
 
@@ -32,9 +32,9 @@ def test_logarithms_around_zero_have_a_tolerance_of_their_own() -> None:
 
 
 def test_equal_ones_become_one_number_row_by_row() -> None:
-    rows = settled(np.array([[3.0, 1.0, 3.0 * ROUNDED], [1.0 * ROUNDED, math.inf, 1.0]]))
+    rows = settle_ties(np.array([[3.0, 1.0, 3.0 * ROUNDED], [1.0 * ROUNDED, math.inf, 1.0]]))
     assert rows.tolist() == [[3.0, 1.0, 3.0], [1.0, math.inf, 1.0]]
-    assert settled([]).tolist() == []
+    assert settle_ties([]).tolist() == []
 
 
 def test_equal_ones_stay_in_their_order() -> None:

@@ -25,7 +25,7 @@ from runner.lab import probes
 from runner.lab.shape.site_to_site import SITES, Lab
 from runner.lab.shape.topologies import REDUNDANT, ospf
 from runner.report.failures import failures
-from runner.sweep.records import stored
+from runner.sweep.records import measurements_of
 from runner.tunnel.bring_up import Bench
 from tests.unit.helpers import GW1, GW2, named_secrets
 
@@ -339,7 +339,7 @@ def a_trial(repetition: int, outage_s: float) -> Trial:
         repetition=repetition,
         status="ok",
         started_at="2026-01-01T00:00:00+00:00",
-        measurements=stored(found, instruments()["recovery"]),
+        measurements=measurements_of(found, instruments()["recovery"]),
         timelines=[line.model_copy(update={"rate": 1000.0 + repetition})],
     )
 

@@ -20,7 +20,7 @@ from runner.instruments.result import Measured, measurement
 from runner.sweep import tunnels
 from runner.sweep.conductor import Conductor
 from runner.sweep.plan import Planned
-from runner.sweep.records import stored
+from runner.sweep.records import measurements_of
 from runner.sweep.settings import Stage
 from runner.tunnel.bring_up import Tunnel
 from tests.unit.asking import made_up
@@ -221,7 +221,7 @@ def test_a_file_that_is_no_experiment(folder: Path, text: str, said: str) -> Non
 )
 def test_a_value_that_is_none_is_not_stored(value: Any, said: str) -> None:
     with pytest.raises(MeasurementError) as error:
-        stored(Measured([value]), OF_THE_TREE["idle"])
+        measurements_of(Measured([value]), OF_THE_TREE["idle"])
     assert str(error.value) == said
 
 

@@ -138,7 +138,7 @@ def test_elsewhere_openssls_driver_cannot_be_chosen(machine: Any) -> None:
     machine("riscv64")
     vpn = load_vpn("openvpn")
     lab = Lab(cast(Any, {"gw1": Answers()}), SITES)
-    no = supported.refused(lab, vpn, {**vpn.comparable, "measure": "tcp", "driver": "generic"})
+    no = supported.level_refusal(lab, vpn, {**vpn.comparable, "measure": "tcp", "driver": "generic"})
     assert no is not None
     assert "of x86_64 and aarch64 from OpenSSL, not riscv64's" in no.reason
 

@@ -116,7 +116,7 @@ def test_the_deadlines_clock_starts_after_the_wait_and_ends_with_the_hours(
     monkeypatch.setattr(session, "Conductor", PaperLoop)
     record = SimpleNamespace(seed=1, metrics={}, invocations=[], experiments=[])
     monkeypatch.setattr(SiteRig, "lab", lambda rig, image: nullcontext(Lab({})))
-    monkeypatch.setattr(session, "_examined", lambda *_: record)
+    monkeypatch.setattr(session, "_examine_lab", lambda *_: record)
     monkeypatch.setattr(session, "save_packages", lambda *_: None)
     monkeypatch.setattr(session, "membership", lambda run: {})
     monkeypatch.setattr(session, "_written_down", written_down)

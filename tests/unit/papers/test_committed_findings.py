@@ -10,10 +10,10 @@ import pytest
 
 from questions.papers.conclusions import UNDECIDED, decidable, outcome, put_to_the_test
 from questions.papers.deciding import DecidingWay, in_words, ways
-from questions.papers.page import LONGEST_CELL, findings_text, lettered, rows_of, runs_of
+from questions.papers.page import LONGEST_CELL, by_letters, findings_text, rows_of, runs_of
 from questions.papers.plot import published_against_measured
 from runner.catalogue import load_run
-from runner.cli.commands.plan.work import expected
+from runner.cli.commands.plan.work import expected_time
 from runner.data.invocation import command
 from runner.papers.judges import every_finding
 from runner.papers.published import names, paper
@@ -47,17 +47,17 @@ lan = "eth1"
 @cache
 def reports() -> dict[str, Report]:
     runs = sorted(path.parent for path in RESULTS.glob("*/run.json"))
-    return lettered([build(*load_run(run)) for run in runs])
+    return by_letters([build(*load_run(run)) for run in runs])
 
 
 @cache
 def page() -> str:
-    return findings_text([*reports().values()], expected)
+    return findings_text([*reports().values()], expected_time)
 
 
 def open_ones() -> dict[str, list[DecidingWay]]:
     """Each open conclusion, and what would decide it."""
-    rows, runs = rows_of(reports()), runs_of(reports(), expected)
+    rows, runs = rows_of(reports()), runs_of(reports(), expected_time)
     return {
         f"{name}: {conclusion.says}": ways(conclusion, rows, runs)
         for name, conclusion in put_to_the_test()
@@ -90,7 +90,7 @@ def test_the_committed_runs_decide_conclusions_of_every_paper() -> None:
 def test_of_the_conclusions_that_this_kind_of_machine_can_decide_at_most_one_in_four_is_open() -> None:
     """Not among them: those that need machines of their own for a share or a waiting time, and those that no single run
     decides (NO_RUN)."""
-    rows, runs = rows_of(reports()), runs_of(reports(), expected)
+    rows, runs = rows_of(reports()), runs_of(reports(), expected_time)
     here = [conclusion for _, conclusion in put_to_the_test() if decidable(conclusion, rows, runs)]
     undecided = {conclusion: by for conclusion, by in open_ones().items() if any(way.here for way in by)}
     told = "\n".join(f"{conclusion}: {in_words(by)}" for conclusion, by in undecided.items())

@@ -12,7 +12,7 @@ from rich.console import Console
 from questions.papers.conclusions import decidable, outcome, put_to_the_test, sentence
 from questions.papers.deciding import DISAGREE, Runs
 from questions.papers.findings import FindingRow, Findings, findings, needs, repetitions_made
-from questions.papers.page import OLDER, findings_in, findings_text, lettered, rows_of
+from questions.papers.page import OLDER, by_letters, findings_in, findings_text, rows_of
 from questions.papers.plot import published_against_measured
 from runner.data.invocation import command
 from runner.data.trials import Run, Trial
@@ -116,7 +116,7 @@ def test_a_finding_with_more_numbers_than_a_cell_holds_has_several_rows() -> Non
 
 def test_runs_have_letters_beyond_the_26th() -> None:
     report = report_of("load")
-    assert [*lettered([report] * 28)][24:] == ["Y", "Z", "AA", "AB"]
+    assert [*by_letters([report] * 28)][24:] == ["Y", "Z", "AA", "AB"]
 
 
 def conclusion_cells(page: str, says: str) -> list[str]:

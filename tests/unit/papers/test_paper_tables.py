@@ -24,7 +24,7 @@ from runner.report.model import Report
 from runner.report.plots.plots import plots_of
 from runner.report.plots.plotting import Samples
 from runner.report.plots.vega import svg
-from runner.sweep.records import stored
+from runner.sweep.records import measurements_of
 from tests.unit.findings_worlds import made
 from tests.unit.reports import everywhere
 from tests.unit.synthetic import make_run, make_trial
@@ -36,7 +36,7 @@ ALL = ("confidentiality", "data_integrity", "anti_replay", "peer_authentication"
 def trial_with(vpn: str, traffic: str, measured: Measured, block: int = 1, **levels: str) -> Trial:
     made = make_trial(vpn, {**load_vpn(vpn).recommended, **levels, "measure": traffic}, block, {})
     found = {
-        "measurements": stored(measured, instruments()[traffic]),
+        "measurements": measurements_of(measured, instruments()[traffic]),
         "attempt": measured.attempt,
         "experiments": [traffic],
     }

@@ -17,7 +17,7 @@ from runner.ranking.draws import draw_means, draw_ranks, order_of
 from runner.ranking.ranking import weighted_average
 from runner.ranking.weights import Weights, default_weights
 from runner.report.facts import traffic_caveats
-from runner.report.text import unranked
+from runner.report.text import unranked_vpns
 from tests.unit.reports import THREE, averages, metric_ranks, places, rank, rank_all, ranked, trials_of
 from tests.unit.synthetic import CBC, IDLE, METRICS, TCP, UDP, make_run, make_trial, realistic_run
 
@@ -215,7 +215,7 @@ def test_who_was_measured_badly_does_not_lead_by_ties() -> None:
 def test_one_vpn_is_no_ranking() -> None:
     ranking = ranked({"openvpn": {"rtt": 1.0}, "ssh_tun": {"tcp_throughput": 1.0}}, {"rtt": 1})
     assert {standing.place for standing in ranking.standings} == {None}
-    assert unranked(ranking) == [("openvpn", "a ranking needs two VPNs", ""), ("ssh_tun", "not measured", "")]
+    assert unranked_vpns(ranking) == [("openvpn", "a ranking needs two VPNs", ""), ("ssh_tun", "not measured", "")]
 
 
 def test_draws_of_uneven_blocks_take_off_what_moves_a_block() -> None:

@@ -18,7 +18,15 @@ from runner.evidence.estimates import Estimate, RoundValues
 from runner.evidence.stats import block_values
 from runner.ranking.basis import bases
 from runner.ranking.looks import nominal
-from runner.ranking.verdicts import Verdict, decide, held, level_of, probabilities, seconds_to_decide, turned
+from runner.ranking.verdicts import (
+    Verdict,
+    bounded_decision,
+    decide,
+    level_of,
+    probabilities,
+    reversed_verdict,
+    seconds_to_decide,
+)
 from runner.ranking.weights import Weights
 from tests.bench.decide import QUIET, decided, decided_by_blocks, false_runs, false_with_looks
 from tests.bench.simulated_rounds import Machine, play, run_of
@@ -163,7 +171,7 @@ def test_the_interval_beside_a_verdict_is_the_one_that_decides_it() -> None:
     )
     seen = dict.fromkeys(("better", "worse", "same", "undecided"), 0)
     for one in look(run, trials):
-        for of in (one, turned(one)):
+        for of in (one, reversed_verdict(one)):
             assert of.decisive_low is not None
             assert of.decisive_high is not None
             assert of.low is not None
@@ -247,11 +255,11 @@ def test_counts_and_what_is_known_from_below() -> None:
     ]
     found = by_pair(look(run, trials, Weights(name="", values={"anti_replay": 1})))
     assert sorted(one.decision for one in found.values()) == ["better", "same", "worse"]
-    assert held("worse", "a", "b", {"a"}, THROUGHPUT) == "undecided"
-    assert held("better", "a", "b", {"a"}, THROUGHPUT) == "better"
-    assert held("same", "a", "b", {"b"}, THROUGHPUT) == "undecided"
-    assert held("worse", "a", "b", {"a"}, METRICS["rtt"]) == "worse"
-    assert held("better", "a", "b", {"a", "b"}, THROUGHPUT) == "undecided"
+    assert bounded_decision("worse", "a", "b", {"a"}, THROUGHPUT) == "undecided"
+    assert bounded_decision("better", "a", "b", {"a"}, THROUGHPUT) == "better"
+    assert bounded_decision("same", "a", "b", {"b"}, THROUGHPUT) == "undecided"
+    assert bounded_decision("worse", "a", "b", {"a"}, METRICS["rtt"]) == "worse"
+    assert bounded_decision("better", "a", "b", {"a", "b"}, THROUGHPUT) == "undecided"
 
 
 def test_three_repetitions_are_judged_by_the_same_rule() -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from runner.data.trials import Cell, ExperimentRecord, Trial
 from runner.report.forms.terminal import render
 from runner.report.model import build
-from runner.report.text import closed
+from runner.report.text import close_brackets
 from tests.unit.synthetic import CBC, IDLE, TCP, make_run, make_trial
 
 NOISE = (0.99, 1.0, 1.01)
@@ -128,4 +128,4 @@ def test_verdicts_name_who_passed_and_plain_ip_by_what_it_is() -> None:
     ],
 )
 def test_no_bracket_is_left_open(cut: str, whole: str) -> None:
-    assert closed(cut) == whole
+    assert close_brackets(cut) == whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.data.streams import shown
+from runner.data.streams import visible_text
 from runner.report.plots import vega
 
 ODD = [
@@ -44,4 +44,4 @@ def test_a_plot_is_drawn_whatever_its_title_has(odd: str) -> None:
 
 
 def test_what_ends_a_line_in_a_script_is_shown_as_text() -> None:
-    assert shown("a\u2028b\u2029c\x85") == r"a\u2028b\u2029c\u0085"
+    assert visible_text("a\u2028b\u2029c\x85") == r"a\u2028b\u2029c\u0085"

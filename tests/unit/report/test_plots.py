@@ -10,7 +10,7 @@ import pytest
 from runner.catalogue import load_run
 from runner.design.blocks import Plot
 from runner.report.model import Report, build
-from runner.report.plots.plots import axis_ends, clipped, plots_of
+from runner.report.plots.plots import axis_ends, clip_intervals, plots_of
 from runner.report.plots.plotting import Samples, Value
 from tests.unit.reports import one_experiment, realistic
 from tests.unit.synthetic import CBC, IDLE, TCP, make_trial
@@ -79,7 +79,7 @@ def test_an_interval_that_leaves_the_axis_is_cut_and_ends_in_an_arrow() -> None:
     longer: Value = {"cell": "b", "vpn": "b", "low": 0.5, "high": 50.0}
     alone: Value = {"cell": "c", "vpn": "c", "median": 3.0}
     cells = [inside.copy(), longer.copy(), alone.copy()]
-    assert clipped(cells, [1.0, 10.0]) == {"left": [("b", "b", 1.0)], "right": [("b", "b", 10.0)]}
+    assert clip_intervals(cells, [1.0, 10.0]) == {"left": [("b", "b", 1.0)], "right": [("b", "b", 10.0)]}
     assert cells == [inside, longer | {"low": 1.0, "high": 10.0}, alone]
 
 

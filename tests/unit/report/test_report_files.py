@@ -68,7 +68,7 @@ def test_a_poor_run_still_makes_a_report_that_says_so(name: str) -> None:
 
 
 HOSTILE = '<script>alert("1")</script>|[bold red]x[/]\x1b[31m\\u001b\x9b\x7f\u202e\r`\x1b'
-READABLE = streams.shown(HOSTILE)
+READABLE = streams.visible_text(HOSTILE)
 
 
 class Tags(HTMLParser):

@@ -19,7 +19,7 @@ from runner.report.model import build
 from runner.report.plots import vega
 from runner.report.plots.plots import plots_of
 from runner.report.plots.plotting import Samples
-from runner.report.plots.thinning import ranges, shown
+from runner.report.plots.thinning import ranges, thin_experiment
 from runner.report.verdicts import sentence
 from tests.unit.reports import everywhere, one_experiment, realistic
 from tests.unit.synthetic import CBC, PLAIN, TCP, make_trial, realistic_run
@@ -110,7 +110,7 @@ def test_a_page_of_very_many_cells_shows_some_of_each_vpn_and_the_range_of_all(m
     report = build(one_experiment(trials), trials)
     (experiment,) = report.experiments
     assert [len(table.rows) for table in experiment.tables] == [60]
-    (table,) = shown(report, experiment).tables
+    (table,) = thin_experiment(report, experiment).tables
     assert {row.vpn for row in table.rows} == {"none", "openvpn"}
     assert len(table.rows) == 20
     for text in (html_text(report), markdown_text(report), latex_text(report)):

@@ -16,7 +16,7 @@ from runner.ranking.margins import with_margins
 from runner.ranking.verdicts import Verdict
 from runner.report.forms.tables import json_text
 from runner.report.model import Report, build
-from runner.report.verdicts import counted, more, of_ranking, ratio, words
+from runner.report.verdicts import count_verdicts, of_ranking, ratio, time_more, words
 from tests.bench.decide import QUIET
 from tests.bench.simulated_rounds import play, run_of
 from tests.unit.reports import everywhere
@@ -52,7 +52,7 @@ def test_every_form_says_what_would_decide_the_rest() -> None:
     (one,) = [one for one in of_ranking(report.verdicts, ranking) if one.ratio and abs(math.log(one.ratio)) < 0.2]
     assert one.seconds is not None
     for said in everywhere(report).values():
-        assert more(one.seconds) in said
+        assert time_more(one.seconds) in said
         assert ratio(one) in said
 
 
@@ -69,7 +69,7 @@ def test_words() -> None:
     assert words(verdict) == "– undecided, too few measurements in common"
     asked = verdict.model_copy(update={"seconds": 150.2, "reason": ""})
     assert words(asked) == "– undecided, about 3 min more"
-    assert [more(seconds) for seconds in (0.2, 40.1, 91, 9000)] == [
+    assert [time_more(seconds) for seconds in (0.2, 40.1, 91, 9000)] == [
         "about 1 s more",
         "about 41 s more",
         "about 2 min more",
@@ -82,7 +82,7 @@ def test_words() -> None:
         ratio(verdict.model_copy(update={"ratio": 1.4321, "decisive_low": 1.36, "decisive_high": 1.51}))
         == "1.43 (1.36–1.51)"
     )
-    assert counted([]) == ""
+    assert count_verdicts([]) == ""
 
 
 def test_margins_are_the_readers() -> None:

@@ -214,7 +214,7 @@ class OneGateway:
 def refused(name: str, kind: str, node: Answers, driver: str = "accelerated") -> str:
     vpn = load_vpn(name)
     params = {**vpn.comparable, "measure": "tcp", "driver": driver}
-    no = supported.refused(cast(Lab, OneGateway(kind, node)), vpn, params)
+    no = supported.level_refusal(cast(Lab, OneGateway(kind, node)), vpn, params)
     return no.reason if no else ""
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from runner.choice.stated import stated
+from runner.choice.stated import state_needs
 from runner.data.named import USUAL
 from runner.data.needs import Needs
 from runner.data.options import NeedsOptions
@@ -29,12 +29,12 @@ def test_the_path_is_filled_in_and_marked() -> None:
 
 
 def test_what_the_user_states_stays() -> None:
-    own = stated(NeedsOptions(line="50M", must=["-nat,kernel"]))
+    own = state_needs(NeedsOptions(line="50M", must=["-nat,kernel"]))
     needs = with_seen(own, PATH)
     assert needs.line_bps == 50e6
     assert needs.must == ("networks", "kernel", "maintained")
     assert set(needs.seen) == {"path_rtt_ms", "path_loss_ratio", "path_mtu_bytes"}
-    later = stated(NeedsOptions(path_rtt="5ms"), needs)
+    later = state_needs(NeedsOptions(path_rtt="5ms"), needs)
     assert later.path_rtt_ms == 5
     assert "path_rtt_ms" not in later.seen
     assert "path_mtu_bytes" in later.seen

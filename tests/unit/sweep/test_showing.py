@@ -114,7 +114,7 @@ def use(rest: Rest) -> None:
 
 def named(store: Store) -> list[str]:
     run, trials = load_run(store.folder)
-    return steps.named(devices(run, trials), words_of(states(run, trials)), run.needs)
+    return steps.named_vpns(devices(run, trials), words_of(states(run, trials)), run.needs)
 
 
 def test_musts_that_nobody_tried_are_shown_of_those_who_would_be_named(
@@ -164,7 +164,7 @@ def test_nothing_is_tried_in_a_guest_kernel(rest: Callable[..., Rest], tried: li
 def test_nothing_is_tried_before_the_answer_is_settled(
     rest: Callable[..., Rest], tried: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("questions.choose.judgement.unsettled", lambda *_, **__: [5e7])
+    monkeypatch.setattr("questions.choose.judgement.unsettled_lines", lambda *_, **__: [5e7])
     use(rest(needs("fail-closed"), left_s=3600))
     assert tried == []
 
@@ -230,7 +230,7 @@ def test_what_is_named_is_watched_once_the_first_one_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if not settled:
-        monkeypatch.setattr("questions.choose.judgement.unsettled", lambda *_, **__: [5e7])
+        monkeypatch.setattr("questions.choose.judgement.unsettled_lines", lambda *_, **__: [5e7])
     stated = rest(needs(), left_s=3600)
     use(stated)
     assert [vpn for vpn, _ in watched] == named(store)

@@ -21,7 +21,7 @@ from runner.lab.node.logs import LogFile, log_text, tail
 from runner.lab.redaction import KNOWN
 from runner.lab.shape.site_to_site import Lab, check_alive
 from runner.sweep.plan import Planned
-from runner.sweep.records import Records, faster_than, stored
+from runner.sweep.records import Records, faster_than, measurements_of
 from tests.unit.helpers import PaperLab
 
 TCP = {"measure": "tcp", "payload": "random", "streams": "1", "direction": "forward"}
@@ -42,7 +42,7 @@ def baseline(value: float, repetition: int = 1) -> Trial:
         position="first",
         status="ok",
         started_at="2026-01-01T00:00:00.000+00:00",
-        measurements=stored(result.Measured([throughput(value)]), instruments()["tcp"]),
+        measurements=measurements_of(result.Measured([throughput(value)]), instruments()["tcp"]),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from runner.catalogue import load_vpn
-from runner.data.errors import CommandError, LabError, PluginError, ProofError, UsageError, unfinished
+from runner.data.errors import CommandError, LabError, PluginError, ProofError, UsageError, unfinished_methods
 from runner.data.levels import NO_CIPHER
 from runner.data.store import open_store
 from runner.data.trials import Cell
@@ -137,7 +137,7 @@ def test_a_method_that_the_user_waited_for_too_long_is_named(
         monkeypatch.setattr(guard, "LONG_S", long_s)
         with pytest.raises(KeyboardInterrupt) as ended:
             CALLS[method](endless)
-        assert unfinished(ended.value) == words
+        assert unfinished_methods(ended.value) == words
 
 
 def test_of_methods_that_call_one_another_the_one_that_never_returns_is_named(
@@ -147,7 +147,7 @@ def test_of_methods_that_call_one_another_the_one_that_never_returns_is_named(
     asks = "    def start(self, *args):\n        self.is_up(*args[:3])\n"
     with pytest.raises(KeyboardInterrupt) as ended:
         CALLS["start"](plugin(tmp_path, asks + "    def is_up(self, *args):\n        raise KeyboardInterrupt\n"))
-    assert unfinished(ended.value).startswith(": is_up of the plugin mine had not returned after")
+    assert unfinished_methods(ended.value).startswith(": is_up of the plugin mine had not returned after")
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_a_plugin_that_does_not_say_what_it_supports(
     image: Any = None
     stage = Stage(request=made_up(profile), image=image, rig=cast(Any, rig))
     monkeypatch.setattr("runner.lab.shape.wan.conditions_refusal", lambda *_: None)
-    monkeypatch.setattr("runner.sweep.supported.refused", lambda *_: None)
+    monkeypatch.setattr("runner.sweep.supported.level_refusal", lambda *_: None)
     vpns = {"none": load_vpn("none"), "mine": broken(tmp_path, "supports", does)}
     with open_store(tmp_path / "run") as store:
         loop = Conductor(store, vpns, [cell("mine"), cell("none")], stage, Watcher(), {})

@@ -8,7 +8,7 @@ import typer
 
 from runner.cli import options
 from runner.data.errors import require_known
-from runner.data.options import joined
+from runner.data.options import join_values
 from runner.lab.names import DEFAULT_IMAGE
 
 
@@ -41,7 +41,7 @@ def lab_shell(
 
     require_known("node", node, ["host1", "gw1", "wan", "gw2", "host2"])
     plugin = load_vpn(vpn)
-    params = one_tunnel(plugin, joined(levels))
+    params = one_tunnel(plugin, join_values(levels))
     limits = site_limits(where, max_rate, "")
     check_uplinks(where, [uplink] * bool(uplink))
     rootless.enter(where)

@@ -19,7 +19,7 @@ from runner.catalogue import (
 )
 from runner.choice.musts import WORDS, states, words_of
 from runner.data.levels import OWN_VERSION, SHARES, UPLINK, VERSION, Levels
-from runner.data.shipped import shipped, shipped_runs
+from runner.data.shipped import shipped_folder, shipped_runs
 from runner.data.wan import FACTORS as WAN_RANGES
 from runner.design.profile import PROFILES
 from runner.lab.names import DEFAULT_IMAGE, SUITES
@@ -32,9 +32,9 @@ from runner.vpn.plugin import Vpn
 
 NO_FAMILY = "–"
 # Systems of the papers that nobody can build any more, each with its citation and the living system of its class.
-EXTINCT = json.loads((shipped("published") / "extinct.json").read_text())
+EXTINCT = json.loads((shipped_folder("published") / "extinct.json").read_text())
 # VPNs of today whose software no layer can be built of, each with the reason.
-ABSENT = json.loads((shipped("layers") / "absent.json").read_text())
+ABSENT = json.loads((shipped_folder("layers") / "absent.json").read_text())
 
 
 def tables(whole: bool) -> dict[str, list[dict[str, str]]]:
@@ -83,7 +83,7 @@ def _few(system: dict[str, str]) -> dict[str, str]:
     return {name: system[name] for name in ("name", "class", "transport", "ciphers", "effort", "living")}
 
 
-def _declared(vpn: Vpn) -> dict[str, str]:
+def _declared_texts(vpn: Vpn) -> dict[str, str]:
     """What the plugin declares of its security and abilities (runner/vpn/declared.py), as texts."""
     if vpn.declared is UNDECLARED:
         return {}
@@ -109,7 +109,7 @@ def vpn_rows(vpns: Sequence[Vpn], whole: bool) -> list[dict[str, str]]:
     by_family = sorted(vpns, key=lambda vpn: (not vpn.family, vpn.family.lower(), vpn.name))
     for vpn in vpns if whole else by_family:
         words = known[vpn.name]
-        row = {"family": vpn.family or NO_FAMILY, "name": vpn.name, "here": here(vpn, absent)}
+        row = {"family": vpn.family or NO_FAMILY, "name": vpn.name, "here": what_it_needs(vpn, absent)}
         if whole:
             row |= _all_of(vpn) | {f"must {must}": word for must, word in words.items()}
         else:
@@ -118,7 +118,7 @@ def vpn_rows(vpns: Sequence[Vpn], whole: bool) -> list[dict[str, str]]:
     return rows
 
 
-def here(vpn: Vpn, absent: Mapping[str, bool]) -> str:
+def what_it_needs(vpn: Vpn, absent: Mapping[str, bool]) -> str:
     """What makes the VPN run on this machine; ``yes`` where nothing is missing that can be seen without a lab.
     ``absent``: modules that the kernel does not show -> whether it is sure to lack them; else ``doctor`` tells."""
     if lacks := [module for module in vpn.modules.split() if module in absent]:
@@ -139,4 +139,4 @@ def _all_of(vpn: Vpn) -> dict[str, str]:
         "carries": vpn.carries,
         "ciphers": ", ".join(vpn.offers.ciphers),
         "compression": ", ".join(vpn.offers.compressions),
-    } | _declared(vpn)
+    } | _declared_texts(vpn)

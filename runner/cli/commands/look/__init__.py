@@ -37,7 +37,7 @@ def look(
     --max-rate it sends TCP for some seconds on the path and in the tunnel, no faster than that; without it, only pings.
     """
     options.begin("vpneval connects to the gateways.")
-    from runner.cli.commands.look.work import examined, instead, said
+    from runner.cli.commands.look.work import instead, lines_of_look, look_at_gateways
     from runner.cli.output import out
 
     if not gateway and not lab:
@@ -45,10 +45,10 @@ def look(
             "look needs the gateways: --lab site:SITES.toml for two (docs/two-sites.md), or one by itself: "
             "vpneval look root@gw.example.com"
         )
-    found = examined(gateway, lab, max_rate, lambda text: None if as_json else options.tell(text), uplink)
+    found = look_at_gateways(gateway, lab, max_rate, lambda text: None if as_json else options.tell(text), uplink)
     other = instead(found, run)
     if as_json:
         document(found.model_copy(update={"instead": other}).model_dump_json(indent=1) + "\n")
         return
-    for line in said(found, other):
+    for line in lines_of_look(found, other):
         out.print(line, highlight=False)

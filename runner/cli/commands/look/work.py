@@ -20,7 +20,7 @@ from runner.lab.places.sites import Gateway, Sites, read_sites
 from runner.lab.readings.hardware import cpu_name
 from runner.lab.readings.seen import Seen
 from runner.report.scale import above
-from runner.report.text import counted, quantity
+from runner.report.text import count_noun, quantity
 from runner.sweep.request import site_limits
 from runner.tunnel.bottleneck import PAYLOAD_SHARE, REACHED
 from runner.tunnel.standing import Look, Way, examine
@@ -29,7 +29,7 @@ from runner.vpn.recognised import Recognised
 TOLD = 12  # lines of a tunnel's parameters in the terminal; --json has them all
 
 
-def examined(gateway: str, lab: str, max_rate: str, say: Callable[[str], None], uplink: str = "") -> Look:
+def look_at_gateways(gateway: str, lab: str, max_rate: str, say: Callable[[str], None], uplink: str = "") -> Look:
     """Look at one gateway, or at the two of an inventory. Raises UsageError and CannotRunHere."""
     if gateway and max_rate:
         raise UsageError("--max-rate needs both gateways, between which a rate is measured: --lab site:SITES.toml")
@@ -120,7 +120,7 @@ def _of_these(found: Look) -> Iterator[Path]:
 # --- words ---------------------------------------------------------------------------------------------------
 
 
-def said(found: Look, other: list[str]) -> Iterator[str]:
+def lines_of_look(found: Look, other: list[str]) -> Iterator[str]:
     """The look in lines, the conclusion first."""
     yield _conclusion(found)
     what = "it" if found.tunnel else "the path"
@@ -135,23 +135,23 @@ def said(found: Look, other: list[str]) -> Iterator[str]:
             yield f"{name}, in the words of its {tunnel.program or 'kernel'}:"
         yield from (f"  {line}" for line in tunnel.told[:TOLD])
         if len(tunnel.told) > TOLD:
-            yield f"  and {counted(len(tunnel.told) - TOLD, 'line')} more, in --json"
-    yield from _beside(found)
-    yield from _unknown(found, other)
+            yield f"  and {count_noun(len(tunnel.told) - TOLD, 'line')} more, in --json"
+    yield from _other_tunnels(found)
+    yield from _unknown_lines(found, other)
 
 
-def _beside(found: Look) -> Iterator[str]:
+def _other_tunnels(found: Look) -> Iterator[str]:
     """Other tunnels of the gateways, and what these have counted."""
     for name, gateway in found.gateways.items():
         beside = [one for one in gateway.tunnels if one != found.tunnel.get(name)]
         if beside and (found.tunnel or len(gateway.tunnels) > 1):
-            yield f"{name} also has: {'; '.join(map(_named, beside))}."
+            yield f"{name} also has: {'; '.join(map(_name_tunnel, beside))}."
     if found.limit and found.limit.evidence:
         yield "What the gateways counted meanwhile:"
         yield from (f"  {line}" for line in found.limit.evidence)
 
 
-def _unknown(found: Look, other: list[str]) -> Iterator[str]:
+def _unknown_lines(found: Look, other: list[str]) -> Iterator[str]:
     unknown = [f"{name}: {lack}" for name, gateway in found.gateways.items() for lack in gateway.lacks]
     unknown += [f"{name}: {path} cannot be read" for name, one in found.tunnel.items() for path in one.closed]
     if not other and len(found.gateways) > 1:
@@ -161,7 +161,7 @@ def _unknown(found: Look, other: list[str]) -> Iterator[str]:
         yield from (f"  {line}" for line in (*found.unmeasured, *unknown))
 
 
-def _named(tunnel: Recognised) -> str:
+def _name_tunnel(tunnel: Recognised) -> str:
     """A tunnel by its VPN, its program or the kind of its port."""
     where = f" on {tunnel.device}" if tunnel.device else ""
     if tunnel.vpn:
@@ -175,13 +175,13 @@ def _conclusion(found: Look) -> str:
     if not found.tunnel:
         every = [one for gateway in found.gateways.values() for one in gateway.tunnels]
         if len(found.gateways) == 1 and every:
-            return f"{where} has {counted(len(every), 'tunnel')}."
+            return f"{where} has {count_noun(len(every), 'tunnel')}."
         return f"No tunnel {'stands on' if len(found.gateways) == 1 else 'was found between'} {where}."
     tunnel = next(iter(found.tunnel.values()))
     mtu = found.inside.mtu_bytes or tunnel.mtu_bytes
     length = f", MTU {mtu}" if mtu else ""
     between = "of" if len(found.gateways) == 1 else "between"
-    return f"The tunnel {between} {where} is {_named(tunnel)}{length}, {_pieces(found)}."
+    return f"The tunnel {between} {where} is {_name_tunnel(tunnel)}{length}, {_pieces(found)}."
 
 
 def _pieces(found: Look) -> str:

@@ -77,7 +77,7 @@ def show(request: Request, as_json: bool) -> None:
             out.print(sentence, highlight=False)
 
 
-def expected(asked: AskedRun) -> tuple[int, float] | None:
+def expected_time(asked: AskedRun) -> tuple[int, float] | None:
     """The trials of a run that is asked for so, and their seconds, if every VPN can run; None where it cannot be
     planned here, as one that names a file of another machine."""
     try:
@@ -100,10 +100,13 @@ def searches(request: Request) -> list[str]:
     profile = request.profile
     cells = [cell for cell in request.cells if cell.params["measure"] == "udp"]
     in_turns = "in turns, " * any_turns(cells, profile)
-    return [_searched(search, in_turns) for search in dict.fromkeys(search_of(cell.params, profile) for cell in cells)]
+    return [
+        _describe_search(search, in_turns)
+        for search in dict.fromkeys(search_of(cell.params, profile) for cell in cells)
+    ]
 
 
-def _searched(search: UdpSearch, in_turns: str) -> str:
+def _describe_search(search: UdpSearch, in_turns: str) -> str:
     """How this search finds the UDP throughput."""
     each = f"{search.trial_s:g} s"
     if search.engine == "binary":

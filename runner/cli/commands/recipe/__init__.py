@@ -10,7 +10,7 @@ import typer
 from runner.cli import options
 from runner.data.errors import UsageError
 from runner.data.files import word
-from runner.data.options import NeedsOptions, joined
+from runner.data.options import NeedsOptions, join_values
 from runner.data.streams import document
 
 
@@ -47,18 +47,18 @@ def recipe(
     It is at the levels that the VPN's makers recommend, unless --set names others. Without a VPN it is the one that the
     run in --run names for your needs.
     """
-    vpn = vpn or _named(needs, of_run)
+    vpn = vpn or _named_vpn(needs, of_run)
     options.begin(f"vpneval reads the plugin {vpn}.")
     from runner.catalogue import load_vpn
     from runner.cli.commands.lab.work import one_tunnel
-    from runner.cli.commands.recipe.work import Measured, measured, tunnel_page, uplink_of
+    from runner.cli.commands.recipe.work import Measured, levels_of_run, tunnel_page, uplink_of
 
     plugin = load_vpn(vpn)
-    params, run = one_tunnel(plugin, joined(levels), plugin.recommended, ["inner"]), Measured()
+    params, run = one_tunnel(plugin, join_values(levels), plugin.recommended, ["inner"]), Measured()
     inner = {factor: params.pop(factor) for factor in ("inner",) if factor in params}
     if of_run is not None:
-        asked = params if len(joined(levels).split(",")) > len(inner) else None
-        params, run = measured(of_run, plugin, asked if levels else None, options.tell)
+        asked = params if len(join_values(levels).split(",")) > len(inner) else None
+        params, run = levels_of_run(of_run, plugin, asked if levels else None, options.tell)
         uplink = uplink or uplink_of(of_run) * bool(site)
     if uplink and site is None:
         raise UsageError("--uplink is a line of an inventory: give --site SITES.toml, too")
@@ -68,19 +68,19 @@ def recipe(
         document(text)
 
 
-def _named(needs: NeedsOptions, of_run: Path | None) -> str:
+def _named_vpn(needs: NeedsOptions, of_run: Path | None) -> str:
     """The VPN that a run names for the stated needs. Raises UsageError where there is none."""
     if of_run is None:
         raise UsageError("name a VPN, or a run that names one: vpneval recipe --run DIR --line 100M")
     from questions.choose.judgement import choice
     from questions.choose.words import headline, kin
     from runner.catalogue import load_run
-    from runner.choice.stated import stated
+    from runner.choice.stated import state_needs
     from runner.data.scale import no_scale
     from runner.report.scale import above
 
     run, trials = load_run(of_run)
-    made = choice(run.model_copy(update={"needs": stated(needs, run.needs)}), trials)
+    made = choice(run.model_copy(update={"needs": state_needs(needs, run.needs)}), trials)
     said = made.answer if made else None
     if made is None or said is None:
         raise UsageError(f"{of_run} does not say for which line. State yours: --line 100M, or name a VPN")

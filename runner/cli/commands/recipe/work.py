@@ -25,7 +25,7 @@ from runner.vpn.recipe import check_offered
 MOST_DAYS = 36500
 
 
-def unnamed(inventory: Sites) -> list[str]:
+def unnamed_networks(inventory: Sites) -> list[str]:
     """Sentences on the sites whose real networks the inventory does not name, with the line to add."""
     return [
         f"The inventory names no network of {name}, so this recipe is for its test host's, {inventory.lans[name]}. "
@@ -65,12 +65,12 @@ def sites_of(site: Line | None, say: Callable[[str], None]) -> tuple[tuple[Site,
     if site is None:
         return SITES, None
     inventory = read_sites(*site)
-    for sentence in unnamed(inventory):
+    for sentence in unnamed_networks(inventory):
         say(sentence)
     return real_sites(inventory), inventory.path_mtu
 
 
-def carried(vpn: Vpn, params: Params, sites: Sequence[Site], say: Callable[[str], None]) -> Params:
+def levels_with_ipv6(vpn: Vpn, params: Params, sites: Sequence[Site], say: Callable[[str], None]) -> Params:
     """The levels, with IPv6 between the sites where an inventory names its networks and the VPN carries it.
 
     Raises UsageError where IPv6 is asked for, and an inventory names no network of it."""
@@ -86,7 +86,7 @@ def carried(vpn: Vpn, params: Params, sites: Sequence[Site], say: Callable[[str]
     return params
 
 
-def measured(
+def levels_of_run(
     folder: Path, vpn: Vpn, params: Params | None, say: Callable[[str], None]
 ) -> tuple[dict[str, str], Measured]:
     """The levels of this VPN in a run, and what else its recipe needs of that. Without ``params`` the levels that its
@@ -168,7 +168,7 @@ def tunnel_page(
             say(warning)
         begin()
     sites, path_mtu = sites_of(site, say)
-    params, path_mtu = carried(vpn, params, sites, say), path_mtu or run.path_mtu
+    params, path_mtu = levels_with_ipv6(vpn, params, sites, say), path_mtu or run.path_mtu
     name = ""
     if folder:
         if site is None:

@@ -23,30 +23,30 @@ def renew(tunnel: Folder, folder: Next, days: Days = None) -> None:
     """Make new certificates by the same CA: the gateways accept old and new ones meanwhile."""
     options.begin("vpneval makes new certificates.")
     from runner.cli.commands.recipe.work import check_days
-    from runner.cli.commands.tunnel.work import begin, renewed, write_next
+    from runner.cli.commands.tunnel.work import begin, renewal_of, write_next
 
     check_days(days or 1)
     begin()
-    write_next(renewed(tunnel, days, options.tell), folder, options.tell)
+    write_next(renewal_of(tunnel, days, options.tell), folder, options.tell)
 
 
 def rekey(tunnel: Folder, folder: Next, days: Days = None) -> None:
     """Make all keys new, the CA's, too: old ones are refused once both gateways have the new tunnel."""
     options.begin("vpneval makes new keys.")
     from runner.cli.commands.recipe.work import check_days
-    from runner.cli.commands.tunnel.work import begin, rekeyed, write_next
+    from runner.cli.commands.tunnel.work import begin, rekeying_of, write_next
 
     check_days(days or 1)
     begin()
-    write_next(rekeyed(tunnel, days, options.tell), folder, options.tell)
+    write_next(rekeying_of(tunnel, days, options.tell), folder, options.tell)
 
 
 def upgrade(tunnel: Folder, folder: Next) -> None:
     """Make the tunnel as this vpneval has it, with the keys that it has."""
     options.begin("vpneval reads the plugin.")
-    from runner.cli.commands.tunnel.work import upgraded, write_next
+    from runner.cli.commands.tunnel.work import upgrade_of, write_next
 
-    write_next(upgraded(tunnel), folder, options.tell)
+    write_next(upgrade_of(tunnel), folder, options.tell)
 
 
 def rollback(tunnel: Folder) -> None:

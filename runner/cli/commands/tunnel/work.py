@@ -71,7 +71,7 @@ def read(folder: Path) -> Tunnel:
         raise UsageError(f"{short(folder / KEPT)} cannot be read: {str(wrong).splitlines()[0]}") from None
 
 
-def renewed(folder: Path, days: int | None, say: Callable[[str], None]) -> Tunnel:
+def renewal_of(folder: Path, days: int | None, say: Callable[[str], None]) -> Tunnel:
     """The tunnel of a folder with new keys and certificates of the same CA, so that either gateway accepts the other's
     old and new ones. Raises UsageError for a VPN without a CA."""
     tunnel = read(folder)
@@ -83,14 +83,14 @@ def renewed(folder: Path, days: int | None, say: Callable[[str], None]) -> Tunne
     return with_keys(load_vpn(tunnel.vpn), replace(tunnel, days=days or tunnel.days, replaces=tunnel.name), say)
 
 
-def rekeyed(folder: Path, days: int | None, say: Callable[[str], None]) -> Tunnel:
+def rekeying_of(folder: Path, days: int | None, say: Callable[[str], None]) -> Tunnel:
     """The tunnel of a folder with all keys new, its CA's, too: who has an old one is refused from then on."""
     tunnel = read(folder)
     tunnel = replace(tunnel, days=days or tunnel.days, ca={}, replaces=tunnel.name)
     return with_keys(load_vpn(tunnel.vpn), tunnel, say)
 
 
-def upgraded(folder: Path) -> Tunnel:
+def upgrade_of(folder: Path) -> Tunnel:
     """The tunnel of a folder with the same keys, as the present plugin has it. Raises UsageError where that needs
     others."""
     tunnel = read(folder)
@@ -113,7 +113,7 @@ def rollback(folder: Path) -> Sequence[str]:
 def with_keys(vpn: Vpn, tunnel: Tunnel, say: Callable[[str], None]) -> Tunnel:
     """The tunnel with new keys and certificates; where it has a CA already, that signs them. Raises UsageError where
     the CA ends before they would."""
-    with _trusted(tunnel.days, say) as node:
+    with _certificate_node(tunnel.days, say) as node:
         for signing, text in tunnel.ca.items():
             node.write(f"{CA}/{signing}", text)
         node.has_ca = bool(tunnel.ca)
@@ -150,7 +150,7 @@ def write_next(tunnel: Tunnel, folder: Path, say: Callable[[str], None]) -> None
 
 
 @contextmanager
-def _trusted(days: int, say: Callable[[str], None]) -> Iterator[LabNode]:
+def _certificate_node(days: int, say: Callable[[str], None]) -> Iterator[LabNode]:
     """A node without a network, on which certificates are made for so many days."""
     rig = NamespaceRig()
     with rig.alone(rig.image(DEFAULT_IMAGE, say), lambda line: None) as ca:

@@ -14,7 +14,7 @@ from rich.text import Text
 from questions.rank.so_far import so_far
 from runner.catalogue import load_run
 from runner.cli.live import HEAD, clock, last_results, levels_of, rankings_that_fit, result_of
-from runner.data.checksum import checked, without_checksum
+from runner.data.checksum import check_line, without_checksum
 from runner.data.files import open_to_read
 from runner.data.invocation import asked_of
 from runner.data.store import check_run_folder
@@ -22,7 +22,7 @@ from runner.data.streams import printable
 from runner.data.trials import Invocation, Run, Slice, Trial, trial_id
 from runner.ranking.weights import Weights
 from runner.report.kinds import OTHERS, by_kind
-from runner.report.text import counted
+from runner.report.text import count_noun
 
 POLL_S = 2.0
 TAIL_BYTES = 65_536  # a row of slices.jsonl is much shorter
@@ -55,10 +55,10 @@ def watch(
                 elif trials[shown:]:
                     last = trials[-1]
                     result = result_of(last, run.metrics)
-                    line = f"{counted(len(trials), 'trial')}: {last.vpn} {levels_of(last.params)}: {result}"
+                    line = f"{count_noun(len(trials), 'trial')}: {last.vpn} {levels_of(last.params)}: {result}"
                     console.print(printable(line), highlight=False, soft_wrap=True)
                     shown = len(trials)
-                if ended(run):
+                if has_ended(run):
                     break
             sleep(POLL_S)
     finally:
@@ -74,12 +74,13 @@ def _without_checksum(folder: Path) -> str:
     """A sentence on the lines that nothing can be checked against; empty where there is none."""
     path = folder / "trials.jsonl"
     lack, lines = without_checksum(path) if path.exists() else (0, 0)
-    return f"{lack} of {counted(lines, 'line')} of trials.jsonl have no checksum: an older vpneval wrote them." * bool(
-        lack
+    return (
+        f"{lack} of {count_noun(lines, 'line')} of trials.jsonl have no checksum: an older vpneval wrote them."
+        * bool(lack)
     )
 
 
-def ended(run: Run) -> bool:
+def has_ended(run: Run) -> bool:
     """Has the last call on this folder recorded how it ended? A killed call never does; then Ctrl-C ends the
     watching."""
     return bool(run.invocations) and bool(run.invocations[-1].ended_at)
@@ -97,10 +98,10 @@ def view(
     bad = sum(trial.status in ("failed", "lab_error") for trial in trials)
     blocks = len({trial.repetition for trial in trials if trial.status == "ok"})
     call = run.invocations[-1] if run.invocations else None
-    over = ended(run)
+    over = has_ended(run)
     state = (call.outcome or "ended") if call and over else "running"
     head = Text.assemble((f"{run.run_id}: {state}", "bold cyan"))
-    head.append(f" · {counted(len(trials), 'trial')}, {counted(blocks, 'repetition')}")
+    head.append(f" · {count_noun(len(trials), 'trial')}, {count_noun(blocks, 'repetition')}")
     head.append(f" · {bad} failed" if bad else "", "red")
     asked = asked_of(run, -1)
     head.append(f" · {_time(call, asked.deadline_s if asked else None, over)}" if call else "")
@@ -132,7 +133,7 @@ def going_on(run: Run, trials: Sequence[Trial], last: Slice | None) -> list[Text
     able, every = cells.keys() - hopeless, range(1, run.repetitions + 1)
     there = {(trial.cell, trial.repetition) for trial in trials if trial.cell in able and trial.repetition in every}
     planned = len(able) * len(every)
-    return [*lines, Text(f"{planned - len(there)} of {counted(planned, 'planned trial')} still to begin")]
+    return [*lines, Text(f"{planned - len(there)} of {count_noun(planned, 'planned trial')} still to begin")]
 
 
 def last_slice(folder: Path) -> Slice | None:
@@ -144,7 +145,7 @@ def last_slice(folder: Path) -> Slice | None:
         file.seek(max(0, path.stat().st_size - TAIL_BYTES))
         rows = file.read().split(b"\n")[:-1]
     try:
-        return Slice.model_validate_json(checked(rows[-1] + b"\n"), strict=True) if rows else None
+        return Slice.model_validate_json(check_line(rows[-1] + b"\n"), strict=True) if rows else None
     except ValueError:  # a row that is longer than the tail, or is none
         return None
 
