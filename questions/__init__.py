@@ -52,7 +52,7 @@ def _guard_class(name: str, kind: type[Question[Any]]) -> type[Question[Any]]:
     def guard(method: str) -> Callable[..., Any]:
         own = getattr(kind, method)
 
-        def guarded(self: Question[Any], *args: Any, **named: Any) -> Any:
+        def guard_method(self: Question[Any], *args: Any, **named: Any) -> Any:
             with blame_file(f"question {name} is broken in `{method}`", [Path(name)], UsageError):
                 found = own(self, *args, **named)
                 found = [*found] if isinstance(found, Iterator) else found
@@ -61,7 +61,7 @@ def _guard_class(name: str, kind: type[Question[Any]]) -> type[Question[Any]]:
                 raise UsageError(f"question {name}: `{method}` must return {wanted}, not {type(found).__name__}")
             return found
 
-        return guarded
+        return guard_method
 
     return type(kind.__name__, (kind,), {method: guard(method) for method in METHODS})
 

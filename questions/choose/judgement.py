@@ -66,7 +66,7 @@ class Choice(Strict):
     devices: dict[str, InstanceOf[Device]] = Field(default={}, exclude=True)
 
     @property
-    def named(self) -> set[str]:
+    def named_vpns(self) -> set[str]:
         """The VPNs of the answer, or of all lines where none is stated."""
         return {*self.answer.named} if self.answer else {vpn for band in self.bands for vpn in band.named}
 

@@ -36,7 +36,7 @@ def context(choice: Choice, where: str) -> dict[str, Any]:
     """What the card shows, for readers without a script. ``where``: the run folder, as commands name it."""
     said = choice.answer
     steps = {step.word: step.command for step in next_steps(choice, where)}
-    first = said.of(said.named[0]) if said and said.named else None
+    first = said.candidate_of(said.named[0]) if said and said.named else None
     return {
         "headline": words.headline(choice),
         "seen": words.seen_needs(choice.needs),
@@ -68,7 +68,7 @@ def data(choice: Choice, where: str, logs: Mapping[str, str], colours: Mapping[s
     return {
         "folder": shlex.quote(where),
         "draws": DRAWS,
-        "packed": packer.packed(),
+        "packed": packer.pack(),
         "devices": packed,
         "needs": choice.needs.model_dump(mode="json"),
         "calm": choice.machine.calm,
@@ -131,7 +131,7 @@ class Packer:
         self.arrays.append((draws.astype("<f4").view("<u4") >> DROPPED_BITS).astype("<u4"))
         return len(self.arrays) - 1
 
-    def packed(self) -> str:
+    def pack(self) -> str:
         """All arrays, their first bytes, then their second, then their third, as gzip in base64."""
         bits = np.concatenate(self.arrays) if self.arrays else np.zeros(0, "<u4")
         planes = b"".join((bits >> shift & 255).astype(np.uint8).tobytes() for shift in (16, 8, 0))

@@ -38,7 +38,7 @@ def steadiness(choice: Choice) -> str:
     said = choice.answer
     if said is None or not said.named:
         return ""
-    first = said.of(said.named[0])
+    first = said.candidate_of(said.named[0])
     carried = f"{first.vpn} carried {first.attempts - first.bad_attempts} of {first.attempts} pieces of the load"
     if first.watched_s is not None:
         carried += (

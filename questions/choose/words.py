@@ -69,7 +69,7 @@ def headline(choice: Choice) -> str:
         return f"Which VPN suits {line} is not known here: not enough was measured of {vpns}."
     if not said.named:
         return f"{NONE_SUITS['sure']} {line}, {asked_for(choice.needs)}."
-    first = said.of(said.named[0])
+    first = said.candidate_of(said.named[0])
     kept = "".join(f", {RESERVED[name]}" for name in first.reservations)
     if said.grade == Grade.SHORT:
         nearest = f"{first.vpn} comes nearest: {_up_to(first.here_bps, first.most_bps)}{kept}"
@@ -193,7 +193,7 @@ def about_musts(choice: Choice) -> str:
     said = choice.answer
     if said is None or not said.named:
         return ""
-    first = said.of(said.named[0])
+    first = said.candidate_of(said.named[0])
     known = choice.states.get(first.vpn, {})
     here = {must for must, state in known.items() if state.how == "trial" and not state.run}
     words = (f"{must} {word}{' by this run' * (must in here)}" for must, word in first.musts.items())
@@ -216,7 +216,7 @@ def kin(choice: Choice, *vpns: str) -> str:
     take = [
         f" Where both gateways have {_join_names(twins, 'or')}, take it instead of {vpn}."
         for vpn, twins in kernels.items()
-        if vpn in choice.named
+        if vpn in choice.named_vpns
     ]
     return (
         f"In the kernel, {_join_names(speak, 'and')}: {was} not measured here, and usually {costs} less.{''.join(take)}"

@@ -126,7 +126,7 @@ class _Test:
 def _side(trials: Sequence[Trial], metric: Metric, baseline: Baseline) -> tuple[Blocks, Blocks]:
     """One metric of one cell in one run: its values, and their shares of that run's own baseline, where it tells."""
     values = block_values(trials, metric.name)
-    plain, bounded = baseline.of(trials[0].params)
+    plain, bounded = baseline.values_at(trials[0].params)
     tells = plain and min(plain.values()) > 0 and not bounded and not metric.absolute and trials[0].vpn != BASELINE
     return values, shares_of(values, plain) if plain and tells else {}
 

@@ -75,7 +75,7 @@ def _values(basis: Basis, trials: Sequence[Trial]) -> dict[str, dict[str, list[f
     """Metric -> VPN -> its values in this basis, plain IP's among them."""
     found = {}
     for metric, by_vpn in basis.values.items():
-        plain, _ = Baseline(trials, metric).of(basis.traffic[metric])
+        plain, _ = Baseline(trials, metric).values_at(basis.traffic[metric])
         found[metric] = {vpn: [*blocks.values()] for vpn, blocks in {**by_vpn, PLAIN: plain or {}}.items() if blocks}
     return found
 

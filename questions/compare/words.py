@@ -70,7 +70,7 @@ def changes_first(comparison: Comparison) -> list[Block]:
     for one in comparison.agreement:
         if one.what == "weighted":
             blocks.append(
-                Paragraph(f"ranking {one.configuration}, {text.count_noun(len(one.vpns), 'VPN')}: {one.said}")
+                Paragraph(f"ranking {one.configuration}, {text.count_noun(len(one.vpns), 'VPN')}: {one.tell}")
             )
     how = f"more than each metric's margin; Welch's t, false discovery rate {SIGNIFICANCE:.0%}"
     if turns:
@@ -116,7 +116,7 @@ def numbers(comparison: Comparison) -> list[Block]:
     changed = sorted(comparison.changes, key=lambda change: change.verdict in COUNTED)
     rows = [_row(change, turns=comparison.turns) for change in changed]
     table = Table("Before and after", head, rows, about="" if comparison.turns else ABSOLUTE, named=True)
-    agreements = (f"{one.configuration}, {one.what}: {one.said}" for one in comparison.agreement)
+    agreements = (f"{one.configuration}, {one.what}: {one.tell}" for one in comparison.agreement)
     return [table, *_only(comparison), *map(Paragraph, agreements)]
 
 

@@ -88,7 +88,8 @@ def lines_of(rows: Rows, runs: Runs) -> list[list[str]]:
         else:
             decided, told = deciding(conclusion, rows, became), []
         numbers = "; ".join(
-            f"{_answer_words(row)}{row.measured}{f', {row.part}' * bool(row.part)}; run {run}" for run, row in decided
+            f"{_answer_words(row)}{row.measured_words}{f', {row.part}' * bool(row.part)}; run {run}"
+            for run, row in decided
         )
         why = dict.fromkeys(because(row) for _, row in decided)
         now = f"**{became}**{', in part' * (became in UNDECIDED and bool(numbers))} {numbers}".rstrip()
@@ -102,7 +103,9 @@ def _answer_words(row: FindingRow) -> str:
 
 def then(conclusion: Conclusion, rows: Rows) -> str:
     """The papers' own numbers for a conclusion, a dash where its text has none."""
-    stated = [row.stated for name in conclusion.by for _, row in of_finding(name, rows) if row.stated != NONE]
+    stated = [
+        row.stated_words for name in conclusion.by for _, row in of_finding(name, rows) if row.stated_words != NONE
+    ]
     return ", ".join(dict.fromkeys(stated)) or NONE
 
 

@@ -62,7 +62,7 @@ class Runs:
 
     def like(self, run: str, **otherwise: Any) -> AskedRun:
         """What a run was asked for, with this instead of its repetitions and its deadline."""
-        return self.asked[run].changed(**{"repetitions": None, "deadline_s": None} | otherwise)
+        return self.asked[run].with_changes(**{"repetitions": None, "deadline_s": None} | otherwise)
 
 
 def _command(asked: AskedRun) -> str:
@@ -129,7 +129,7 @@ def _way(name: str, mine: Rows, runs: Runs) -> DecidingWay:
         return DecidingWay(declared.no_run, commands="; ".join(map(_command, declared.elsewhere)), here=False)
     able = standing(mine)
     if declared.basis in UNSHARED and not able:
-        own = asked.changed(kernel=HOST, lab=OWN_MACHINES)
+        own = asked.with_changes(kernel=HOST, lab=OWN_MACHINES)
         return DecidingWay(UNSHARED[declared.basis], own, _command(own), here=False)
     if any(row.kind == "scale" for _, row in mine) and not able:
         return _on_a_fair_kernel(asked, runs)
@@ -154,7 +154,7 @@ def _members(able: Rows) -> list[FindingRow]:
     """The rows whose interval is over the members of a group, and leaves them undecided; none where runs disagree."""
     if surely(able, "reproduced") and surely(able, "not reproduced"):
         return []
-    return [row for _, row in able if row.members and row.undecided]
+    return [row for _, row in able if row.members and row.is_undecided]
 
 
 def _of_able(able: Rows, asked: AskedRun, runs: Runs) -> DecidingWay:
@@ -163,7 +163,7 @@ def _of_able(able: Rows, asked: AskedRun, runs: Runs) -> DecidingWay:
         return DecidingWay(DISAGREE, asked, runs.with_time(asked))
     if members := _members(able):
         return DecidingWay(f"undecided, {members[0].needs}", here=False)
-    if undecided := [(run, row) for run, row in able if row.undecided]:
+    if undecided := [(run, row) for run, row in able if row.is_undecided]:
         run, row = min(undecided, key=lambda item: item[1].needed_s or math.inf)
         longer = runs.like(run, repetitions=max(2, row.repetitions or 2))
         return DecidingWay(

@@ -73,27 +73,27 @@ class FindingRow(Judgement):
     run: str = ""
 
     @property
-    def decided(self) -> bool:
+    def is_decided(self) -> bool:
         """Has it a verdict, or an answer?"""
         return self.verdict in DECIDED
 
     @property
-    def undecided(self) -> bool:
+    def is_undecided(self) -> bool:
         """Is it the interval alone that leaves it open?"""
-        return not self.decided and bool(self.needs)
+        return not self.is_decided and bool(self.needs)
 
     @property
-    def measured(self) -> str:
+    def measured_words(self) -> str:
         """The value and its 95 % interval as text; a dash where there is no value."""
         return self.number or NONE
 
     @property
     def sentence(self) -> str:
         """The value, its 95 % interval, and what it counts, as a sentence without its full stop."""
-        return self.counts.replace("{}", self.measured)
+        return self.counts.replace("{}", self.measured_words)
 
     @property
-    def stated(self) -> str:
+    def stated_words(self) -> str:
         """The paper's own number as text; a dash where its text has none."""
         ends = self.published_range or (() if self.published is None else (self.published,))
         shown = dict.fromkeys(f"{end:.3g}" for end in ends)
@@ -114,7 +114,7 @@ class FindingRow(Judgement):
     def cells(self) -> tuple[str, ...]:
         """The cells of the row, in the columns of HEAD."""
         finding = f"{self.found} [{self.citation}]"
-        return finding, self.stated, self.measured, self.verdict, self.made_from, self.why
+        return finding, self.stated_words, self.measured_words, self.verdict, self.made_from, self.why
 
 
 class Findings(Strict):

@@ -135,7 +135,9 @@ def runs_of(reports: Mapping[str, Report], planned: Planned) -> Runs:
     asked, paces = {}, []
     for run, report in reports.items():
         named = [experiment.name for experiment in report.experiments]
-        asked[run] = (report.asked or AskedRun(experiments=named)).changed(out=None)  # a folder of the run's machine
+        asked[run] = (report.asked or AskedRun(experiments=named)).with_changes(
+            out=None
+        )  # a folder of the run's machine
         made = sum(report.trials.values())
         if asked[run].kernel != HOST and made and (expected := planned(asked[run])):
             trials, seconds = expected
@@ -184,12 +186,12 @@ def _without_number(findings: Sequence[FindingRow]) -> list[str]:
 def _of_finding(claim: Rows) -> list[list[str]]:
     """A finding's rows of the table: one for all runs, unless their numbers are too many for a cell."""
     _, first = claim[0]
-    stated = {run: row.stated for run, row in claim if row.stated != NONE}
+    stated = {run: row.stated_words for run, row in claim if row.stated_words != NONE}
     published = "; ".join(dict.fromkeys(stated.values()))
     if 0 < len(stated) < len(claim):
         published = f"{', '.join(stated)}: {published}"  # of other runs another system decides
     lines = [published]
-    for number in [f"{run}: {row.measured}{f', {row.part}' * bool(row.part)}" for run, row in claim]:
+    for number in [f"{run}: {row.measured_words}{f', {row.part}' * bool(row.part)}" for run, row in claim]:
         if lines[-1] and len(lines[-1]) + len(number) > LONGEST_CELL - 10:
             lines.append("")
         lines[-1] += f"{'; ' * bool(lines[-1])}{number}"
@@ -210,7 +212,7 @@ def _verdict(claim: Rows) -> str:
 def _why(claim: Rows) -> str:
     """What is to be said of the verdicts on a finding: why it is not reproduced today; if no run decides it, why; and
     what other data planes measured beside it."""
-    decided = any(row.decided for _, row in claim)
+    decided = any(row.is_decided for _, row in claim)
     runs_of_reason: dict[str, list[str]] = {}
     for run, row in claim:
         for reason in filter(None, (row.today if decided else _open(row), row.note)):
@@ -224,7 +226,7 @@ def _open(row: FindingRow) -> str:
     """Why a finding has no verdict."""
     if row.bound and row.verdict == "undecided":
         return "such a bound does not decide it"
-    return row.needs if row.undecided else row.short or row.reason
+    return row.needs if row.is_undecided else row.short or row.reason
 
 
 def fit(words: str) -> str:

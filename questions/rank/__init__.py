@@ -81,7 +81,7 @@ class Rank(Question[Verdicts]):
         over = 1.0 if evidence.share is None else min(1.0, max(LEAST_SHARE, evidence.share))
         looks = evidence.run.looks + (0 if evidence.share is None else MOST_LOOKS - 1)
         made = bases(evidence.run, evidence.trials)
-        counted = [(evidence.weights or default_weights(basis.values)).counted.keys() for basis in made]
+        counted = [(evidence.weights or default_weights(basis.values)).counted_metrics.keys() for basis in made]
         return Verdicts(verdicts=verdicts(made, counted, looks, over), bases=made)
 
     def going(self, evidence: Evidence, judgement: Verdicts, cells: Sequence[Cell], left_s: float) -> Going:

@@ -87,7 +87,7 @@ def why_each(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[list[str
 def _traffic(run: Run, measured: Mapping[str, Mapping[str, str]]) -> str:
     """``TCP throughput (tcp, 1 stream, random, forward); …``, of the metrics that are measured alike together."""
     metrics: dict[str, list[str]] = {}
-    for metric in default_weights(measured).counted:
+    for metric in default_weights(measured).counted_metrics:
         metrics.setdefault(text.levels(measured[metric]), []).append(run.metrics[metric].title)
     return "; ".join(f"{', '.join(titles)} ({how})" for how, titles in metrics.items())
 

@@ -13,7 +13,7 @@ from runner.choice.grade import Criterion, Grade, Graded, grade_device
 from runner.choice.machine import MachineState
 from runner.choice.model import WEAKEST, Answer, Band, Candidate, Carries, Certainties, Certainty, Change, Reason
 from runner.choice.reliability import FEWEST_ATTEMPTS
-from runner.choice.rule import Chosen, chosen
+from runner.choice.rule import Chosen, choose
 from runner.choice.thresholds import USUAL, Thresholds
 from runner.choice.watched import Watched
 from runner.data.named import Must
@@ -46,7 +46,7 @@ class _Judged:
         return _middle(self.every[self.named[0]]) if self.named else Grade.UNKNOWN
 
     @property
-    def unknown(self) -> list[str]:
+    def unknown_vpns(self) -> list[str]:
         """Those that have the musts, and of which what counts was not measured, or leaves open whether they are of
         use."""
         grades = {vpn: _middle(self.every[vpn]) for vpn in self.able}
@@ -78,7 +78,7 @@ def _judge(
 ) -> _Judged:
     every = {vpn: grade_device(device, needs, thresholds, own_cores=own_cores) for vpn, device in devices.items()}
     able = [vpn for vpn in every if not _lacking(words.get(vpn, {}), needs)]
-    drawn = chosen([every[vpn] for vpn in able], thresholds, needs.cores)
+    drawn = choose([every[vpn] for vpn in able], thresholds, needs.cores)
     shares = drawn.mean(axis=0) if able else []
     chances = dict.fromkeys(every, 0.0) | {vpn: float(share) for vpn, share in zip(able, shares, strict=True)}
     named, best, equal = _name(able, drawn, every, words, needs)
@@ -123,7 +123,7 @@ def answer(
         certainty=judged.certainty,
         grade=judged.grade,
         candidates=sorted(candidates, key=lambda candidate: (*_place(named, candidate.vpn), -candidate.chance)),
-        unknown=judged.unknown,
+        unknown=judged.unknown_vpns,
     )
 
 
@@ -158,7 +158,7 @@ def bands(
                 reservations=judged.reservations,
                 here_bps=_finite_median(first.capacity_bps) if first else None,
                 most_bps=_finite_median(first.most_bps) if first else None,
-                unknown=judged.unknown,
+                unknown=judged.unknown_vpns,
             )
         )
     return found
@@ -199,7 +199,7 @@ def _must_changes(
     then = answer(devices, words, said.needs.model_copy(update={"must": musts}), thresholds=thresholds)
     if then.named[:1] in ([], said.named[:1]):
         return []
-    reservations = then.of(then.named[0]).reservations if then.named else []
+    reservations = then.candidate_of(then.named[0]).reservations if then.named else []
     return [Change(must=must, without=without, named=then.named, grade=then.grade, reservations=reservations)]
 
 
@@ -227,7 +227,7 @@ def _is_settled(said: Answer, own_cores: bool) -> bool:
     words = said.certainties
     sure = words.best == "sure" if own_cores else words.of_slices == "sure"
     unsure = [candidate for candidate in said.candidates if 1 - SURE < candidate.chance < SURE]
-    unsure += [said.of(vpn) for vpn in said.named[:1] if words.carries != "sure"]
+    unsure += [said.candidate_of(vpn) for vpn in said.named[:1] if words.carries != "sure"]
     nobody = all(any(reason.musts for reason in candidate.reasons) for candidate in said.candidates)
     nobody |= said.grade == Grade.SHORT and words.carries == "sure"
     return nobody or (sure and words.steady != "open") or any(_by_gateways(candidate) for candidate in unsure)
@@ -341,7 +341,7 @@ def _candidate(
         most_bps=most,
         cores=cores,
         cores_bps=one.cores_bps,
-        cores_within=_within(one.cores),
+        cores_within=_margin_of(one.cores),
         reasons=[] if is_named else _reasons(one, own, needs, chance, first),
         reservations=_reservations(one),
         musts={must: own.get(must, "unknown") for must in needs.must},
@@ -369,7 +369,7 @@ def _of_watch(watched: Watched | None) -> dict[str, float]:
     }
 
 
-def _within(cores: np.ndarray) -> float | None:
+def _margin_of(cores: np.ndarray) -> float | None:
     low, high = (float(value) for value in np.quantile(cores, (0.025, 0.975)))
     return max(-low, abs(high)) if low <= 0 else None
 

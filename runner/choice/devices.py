@@ -121,7 +121,7 @@ def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
         own = {vpn: _trials_of(usual, vpn, levels) for vpn, levels in basis.levels.items() if levels}
         if any(trial.curve for mine in own.values() for trial in mine):
             plain = [trial for trial in usual if trial.vpn == BASELINE and trial.status == "ok"]
-            planned = {where(trial) for trial in plain}  # which no VPN's own trials change
+            planned = {place_of(trial) for trial in plain}  # which no VPN's own trials change
             tried = {vpn: mine for vpn, mine in own.items() if any(trial.status in TRIED for trial in mine)}
             bare = run.lab.get("path") if run.lab.get("kind") == "site" else None
             by_vpn = {BASELINE: plain} | {
@@ -141,7 +141,7 @@ def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
     return {}
 
 
-def where(trial: Trial) -> tuple[str, int]:
+def place_of(trial: Trial) -> tuple[str, int]:
     """What a trial measures, and in which repetition: the same for all VPNs."""
     return str(sorted(outside_of_tunnel(trial.params).items())), trial.repetition
 
@@ -163,7 +163,7 @@ def _device(
     pass; what a VPN costs is then the whole cost."""
     record, own = run.vpns[vpn], [trial for trial in every if trial.status == "ok"]
     real = no_scale(run) is None  # what an emulated machine carries says nothing of gateways
-    kinds = {where(trial)[0] for trial in every if trial.status in TRIED}
+    kinds = {place_of(trial)[0] for trial in every if trial.status in TRIED}
     others = min((other.after for other in run.vpns.values() if other.after > record.after), default=math.inf)
     asked = {place for place in planned if place[0] in kinds and record.after < place[1] <= others}
     tcp, udp = basis.values.get("tcp_throughput", {}).get(vpn), basis.values.get("udp_throughput", {}).get(vpn)
@@ -186,7 +186,7 @@ def _device(
         breakdown_bps=min((rate for trial in own for rate in breakdowns_bps(trial)), default=None),
         tcp_in_tcp=record.transport == "tcp" and record.carries != "tcp",
         trials=len(asked),
-        failed=len(asked - {where(trial) for trial in own}),
+        failed=len(asked - {place_of(trial) for trial in own}),
         curves={kind: made for kind in KINDS if (made := _curve(kind, own, plain, bare))},
         watched=long_watch(own),
         plain_watched=long_watch(plain),

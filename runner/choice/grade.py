@@ -134,13 +134,15 @@ def grade_device(device: Device, needs: Needs, thresholds: Thresholds, *, own_co
         codes["setup"] = _step(values["setup"], thresholds.setup_s)
     lossy = needs.path_loss_ratio is None or needs.path_loss_ratio >= thresholds.tcp_in_tcp_loss_ratio
     if device.tcp_in_tcp and lossy and (share or not _on_path(device, needs)):  # a lost packet delays all datagrams
-        codes["tcp_in_tcp"] = _all(Grade.LITTLE)
+        codes["tcp_in_tcp"] = _same_grade(Grade.LITTLE)
     if share and device.breakdown_bps is not None:
-        codes["breakdown"] = _all(Grade.USELESS if small * device.breakdown_bps <= needs.line_bps else Grade.FITS)
+        codes["breakdown"] = _same_grade(
+            Grade.USELESS if small * device.breakdown_bps <= needs.line_bps else Grade.FITS
+        )
         values["breakdown"] = np.full(DRAWS, device.breakdown_bps)
     attempts, control = count_attempts(device, needs, thresholds, reached_bps, judged_bps)
     past = _of_past(device, needs, thresholds, attempts, control, judged_bps)
-    codes |= {criterion: _all(grade) for criterion, (grade, _) in past.items()}
+    codes |= {criterion: _same_grade(grade) for criterion, (grade, _) in past.items()}
     values |= {criterion: np.full(DRAWS, value) for criterion, (_, value) in past.items()}
     cores = _cost(device, reached_bps / small, share)
     codes["cost"] = np.where(np.isnan(cores), Grade.UNKNOWN, Grade.FITS).astype(np.int8)
@@ -231,7 +233,7 @@ def _one_bps(device: Device, needs: Needs, thresholds: Thresholds) -> float:
     return max(seen.tcp_bps, usual_bps) if seen.tcp_bps >= FULL * seen.rate_bps else seen.tcp_bps
 
 
-def _all(code: Grade) -> Codes:
+def _same_grade(code: Grade) -> Codes:
     return np.full(DRAWS, code, dtype=np.int8)
 
 

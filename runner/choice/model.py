@@ -100,7 +100,7 @@ class Answer(Strict):
     candidates: list[Candidate]
     unknown: list[str] = []
 
-    def of(self, vpn: str) -> Candidate:
+    def candidate_of(self, vpn: str) -> Candidate:
         """The candidate of this name."""
         return next(candidate for candidate in self.candidates if candidate.vpn == vpn)
 

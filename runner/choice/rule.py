@@ -18,7 +18,7 @@ from runner.choice.thresholds import Thresholds
 Chosen = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 
 
-def chosen(candidates: Sequence[Graded], thresholds: Thresholds, cores: float | None = None) -> Chosen:
+def choose(candidates: Sequence[Graded], thresholds: Thresholds, cores: float | None = None) -> Chosen:
     """Which candidates each draw chooses, shape (DRAWS, candidates); none where all are useless or unknown. ``cores``:
     of the gateway, where they are stated."""
     if not candidates:

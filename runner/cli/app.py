@@ -16,7 +16,7 @@ from runner.cli.commands.image import image
 from runner.cli.commands.lab import lab_shell
 from runner.cli.commands.list import list_
 from runner.cli.commands.look import look
-from runner.cli.commands.more import more
+from runner.cli.commands.more import go_on
 from runner.cli.commands.plan import plan
 from runner.cli.commands.play import play
 from runner.cli.commands.recipe import recipe
@@ -69,8 +69,9 @@ def main_options(
 
 
 command("list")(list_)
-for command_function in (doctor, look, image, plan, run, more, report, why, compare, bisect, history, watch):
+for command_function in (doctor, look, image, plan, run, report, why, compare, bisect, history, watch):
     command()(with_groups(command_function))
+command("more")(with_groups(go_on))
 command("bisect-step", hidden=True)(bisect_step)
 command(hidden=True)(block)
 command(hidden=True)(play)

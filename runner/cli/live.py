@@ -127,7 +127,7 @@ class PlainProgress:
         self.lacking: dict[str, None] = {}
         self.done = self.total = 0
 
-    def planned(self, trials: int, expected_s: float) -> None:
+    def show_plan(self, trials: int, expected_s: float) -> None:
         """Print what this machine cannot run, how many trials are ahead, and for how long (s)."""
         self.total = self.done + trials
         if self.lacking:
@@ -138,7 +138,7 @@ class PlainProgress:
     def tunnel(self, repetition: int, vpn: str, params: Mapping[str, str]) -> None:
         """Print nothing: its trials come soon."""
 
-    def round(self, number: int, tunnels: int, remaining_s: float) -> None:
+    def show_round(self, number: int, tunnels: int, remaining_s: float) -> None:
         """Print every fifth round."""
         if number % 5 == 0 and not self.quiet:
             self.say(f"round {number}: {tunnels} tunnels take turns, about {clock(remaining_s)} min to go")
@@ -146,10 +146,10 @@ class PlainProgress:
     def measuring(self, planned: Planned) -> None:
         """Print nothing: its result comes soon."""
 
-    def found(self, planned: Planned, values: Mapping[str, float]) -> None:
+    def show_slice(self, planned: Planned, values: Mapping[str, float]) -> None:
         """Print nothing: a slice is no result."""
 
-    def finished(self, trial: Trial, remaining_s: float) -> None:
+    def show_trial(self, trial: Trial, remaining_s: float) -> None:
         """Print the result; with ``quiet`` only what went wrong."""
         self.done += trial.status != "unsupported"
         if self.quiet and trial.status in ("ok", "unsupported"):
@@ -198,7 +198,7 @@ class LiveProgress:
     def __exit__(self, *_: object) -> None:
         self.live.stop()
 
-    def planned(self, trials: int, expected_s: float) -> None:
+    def show_plan(self, trials: int, expected_s: float) -> None:
         """Show how many trials are ahead, and count down from ``expected_s``."""
         self.total, self.remaining_s, self.remaining_at = self.done + trials, expected_s, time.monotonic()
 
@@ -207,7 +207,7 @@ class LiveProgress:
         self.round_now = ""
         self.now = f"block {repetition} · {vpn} · {levels_of(params) or 'no cipher'} · tunnel comes up"
 
-    def round(self, number: int, tunnels: int, remaining_s: float) -> None:
+    def show_round(self, number: int, tunnels: int, remaining_s: float) -> None:
         """Show the round; every fifth time with the ranking so far."""
         self.round_now = f"round {number}, {tunnels} tunnels · "
         self.remaining_s, self.remaining_at = remaining_s, time.monotonic()
@@ -219,14 +219,14 @@ class LiveProgress:
         where = self.round_now or f"block {planned.repetition} · "
         self.now = f"{where}{planned.cell.vpn} · {levels_of(planned.cell.params)}"
 
-    def found(self, planned: Planned, values: Mapping[str, float]) -> None:
+    def show_slice(self, planned: Planned, values: Mapping[str, float]) -> None:
         """Show the progress of the search, where the slice is a trial of one."""
         if values.keys() >= Search.SLICE and values["sent"] > 0:
             search = self.searches.setdefault(planned.id, Search())
             search.learn(values["asked_rate_bps"], 1 - values["received"] / values["sent"])
             self.search = f"{planned.cell.vpn} · {levels_of(planned.cell.params)} · {search.says}"
 
-    def finished(self, trial: Trial, remaining_s: float) -> None:
+    def show_trial(self, trial: Trial, remaining_s: float) -> None:
         """Show the result among the last ones; after a block, the ranking so far."""
         self.failed += trial.status in ("failed", "lab_error")
         self.unsupported += trial.status == "unsupported"

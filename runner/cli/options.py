@@ -17,7 +17,7 @@ import typer
 
 from runner.data.errors import UsageError
 from runner.data.files import is_there
-from runner.data.guest import inside
+from runner.data.guest import guest_name
 from runner.data.named import MUSTS, TRAFFICS
 from runner.data.options import NeedsOptions, RunOptions, option, options_of
 from runner.data.streams import standard_error
@@ -192,5 +192,5 @@ def asked_for(experiments: list[str], given: RunOptions, needs: NeedsOptions) ->
 
 def begin(text: str) -> None:
     """Print the first line of a command that loads for a while, on a terminal: within 0.3 s."""
-    if standard_error() is not None and standard_error().isatty() and not inside():
+    if standard_error() is not None and standard_error().isatty() and not guest_name():
         tell(text)

@@ -50,7 +50,7 @@ def run_on_uplinks(request: Request, shown: Shown) -> int:
     share_s = asked.deadline_s / len(request.uplinks) if asked.deadline_s else None
 
     def request_on(uplink: str) -> Request:
-        return resolve(asked.changed(levels=[*others, f"{UPLINK}={uplink}"], deadline_s=share_s))
+        return resolve(asked.with_changes(levels=[*others, f"{UPLINK}={uplink}"], deadline_s=share_s))
 
     works = [partial(_into_folder, UPLINK, name, parent, partial(request_on, name), shown) for name in request.uplinks]
     code = _one_after_another(works, parent, shown)
@@ -136,11 +136,11 @@ def _one_of_several(kernel: Kernel | None, parent: Path, asked: Callable[[], Req
     """Make one run of a parent folder, under ``kernel`` (None: the machine's own). Returns its exit code."""
     name = kernel.name if kernel else HOST
 
-    def under() -> Request:
+    def request_under() -> Request:
         request = asked()
-        return replace(request, kernels=(kernel,), asked=request.asked.changed(kernel=name))
+        return replace(request, kernels=(kernel,), asked=request.asked.with_changes(kernel=name))
 
-    return _into_folder("kernel", name, parent, under, shown)
+    return _into_folder("kernel", name, parent, request_under, shown)
 
 
 def _into_folder(what: str, name: str, parent: Path, asked: Callable[[], Request], shown: Shown) -> int:
@@ -151,7 +151,7 @@ def _into_folder(what: str, name: str, parent: Path, asked: Callable[[], Request
     add_to_index(parent, name, "running", what)
     try:
         request = asked()
-        code = measure_and_report(replace(request, asked=request.asked.changed(out=folder)), shown)
+        code = measure_and_report(replace(request, asked=request.asked.with_changes(out=folder)), shown)
         outcome = OUTCOMES.get(code, f"exit code {code}")
     except VpnevalError as error:
         tell(f"vpneval: {what} {name}: {error}")  # with --quiet, too

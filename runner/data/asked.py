@@ -99,6 +99,6 @@ class AskedRun(BaseModel):
         """The inventory of a run between two sites; empty for any other lab."""
         return self.lab.removeprefix(SITE) if self.lab.startswith(SITE) else ""
 
-    def changed(self, **what: object) -> AskedRun:
+    def with_changes(self, **what: object) -> AskedRun:
         """The same with other values of these fields, checked as those of a new one."""
         return AskedRun.model_validate(dict(self) | what)

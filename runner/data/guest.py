@@ -7,6 +7,6 @@ import os
 GUEST = "VPNEVAL_GUEST"  # set inside a guest: which kind it is
 
 
-def inside() -> str:
+def guest_name() -> str:
     """The guest in which this process runs: ``uml``, ``qemu-kvm``, ``qemu-tcg``, or "" on the machine itself."""
     return os.environ.get(GUEST, "")

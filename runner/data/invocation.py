@@ -124,4 +124,4 @@ def asked_of(run: Run, call: int = 0) -> AskedRun | None:
     if asked is None:
         return None
     # An older run may name the kernels of several runs: in a guest, its own one stands last.
-    return asked.changed(needs=run.needs, kernel=asked.kernel if run.lab.get("guest") else HOST)
+    return asked.with_changes(needs=run.needs, kernel=asked.kernel if run.lab.get("guest") else HOST)

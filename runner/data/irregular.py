@@ -26,7 +26,7 @@ def load_told(folder: Path, today: Callable[[], Mapping[str, Metric]] = dict) ->
     lacks = incomplete(folder, trials)
     trials, cut = _restore_trials(folder, run, trials)
     trials, twice = _once(folder, trials)
-    return run, trials, [*lacks, *_some(told), *_some(cut), *_some(twice)]
+    return run, trials, [*lacks, *_first_sentences(told), *_first_sentences(cut), *_first_sentences(twice)]
 
 
 def _restore_trials(folder: Path, run: Run, trials: list[Trial]) -> tuple[list[Trial], list[str]]:
@@ -137,7 +137,7 @@ def _name_of(trial: Trial) -> dict[str, object]:
     return {"id": trial.id, "repetition": trial.repetition}
 
 
-def _some(sentences: list[str]) -> list[str]:
+def _first_sentences(sentences: list[str]) -> list[str]:
     """The first of them, and how many more there are."""
     more = len(sentences) - MOST_TOLD
     return sentences[:MOST_TOLD] + ([f"{more} more lines of that kind are in the same file."] if more > 0 else [])

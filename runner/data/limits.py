@@ -64,7 +64,7 @@ def evidence(machines: Machines) -> Iterator[str]:
             waited = f", waits {percent(waits)}" if waits >= WAITS else ""
             shares = [percent(thread.busy) for thread in (process.busiest, *process.others) if thread]
             by = f", its threads {', '.join(shares[:NAMED_THREADS])}" if len(shares) > 1 else ""
-            yield f"{_whose(process)}: {percent(process.busy)} of a core{by}{waited}"
+            yield f"{_owner_words(process)}: {percent(process.busy)} of a core{by}{waited}"
         for port in sorted(machine.ports, key=lambda port: -port.drops)[:NAMED]:
             if port.drops:
                 yield f"{_port(port)}: {port.drops} of {port.packets} packets dropped"
@@ -109,7 +109,7 @@ def _stolen(machines: Machines) -> Limit | None:
     if (stolen := _steal(machine)) < STOLEN:
         return None
     sentence = f"{machine.name}: the hypervisor took {percent(stolen)} of its cores' time under this load"
-    return Limit(sentence=sentence, where=_where(machine), kind="steal")
+    return Limit(sentence=sentence, where=_node_name(machine), kind="steal")
 
 
 def _foreign(machines: Machines) -> Limit | None:
@@ -175,7 +175,7 @@ def _generator(machines: Machines, limited: bool) -> Limit | None:
     nodes is charged to the program that sends it. Without a VPN's program on the way, no other program works."""
     if (process := _fullest(machines, "generator")) is None or process.busiest is None:
         return Limit(sentence="the generator: it could offer no more", kind="generator") if limited else None
-    busy = f"{_whose(process)}, {percent(process.busiest.busy)} of {_core(process)}"
+    busy = f"{_owner_words(process)}, {percent(process.busiest.busy)} of {_core(process)}"
     carries = any(other.role == "vpn" and other.busy >= CARRIES for machine in machines for other in machine.processes)
     if not carries and any(len(machine.nodes) > 1 for machine in machines):
         whole = f"shared cores: {busy}, with the kernel's work of all nodes"
@@ -189,7 +189,7 @@ def _softirq(machines: Machines) -> Limit | None:
             if core.softirq + core.irq >= FULL:
                 share = percent(core.softirq + core.irq)
                 sentence = f"{machine.name}: the kernel's work for packets (softirq), {share} of core {core.core}"
-                return Limit(sentence=sentence, where=_where(machine), kind="kernel")
+                return Limit(sentence=sentence, where=_node_name(machine), kind="kernel")
     return None
 
 
@@ -198,10 +198,12 @@ def _busy(machines: Machines) -> Limit | None:
     machine = min(machines, key=_idle)
     if _idle(machine) > 1 - FULL or not machine.processes:
         return None
-    most = " and ".join(f"{_whose(process)} ({percent(process.busy)} of one)" for process in machine.processes[:2])
+    most = " and ".join(
+        f"{_owner_words(process)} ({percent(process.busy)} of one)" for process in machine.processes[:2]
+    )
     who = "shared cores" if len(machine.nodes) > 1 else machine.name
-    sentence = f"{who}: {_all(len(machine.cores))} busy, most by {most}"
-    return Limit(sentence=sentence, where=_where(machine), kind="shared cores")
+    sentence = f"{who}: {_all_cores(len(machine.cores))} busy, most by {most}"
+    return Limit(sentence=sentence, where=_node_name(machine), kind="shared cores")
 
 
 def _queue(machines: Machines) -> Limit | None:
@@ -223,7 +225,7 @@ def _nothing(machines: Machines) -> Limit:
         process for machine in machines for process in machine.processes if process.role in ("vpn", "generator")
     ]
     busiest = max(processes, key=lambda process: process.busy, default=None)
-    most = f"; the busiest program, {_whose(busiest)}, had {percent(busiest.busy)} of a core" if busiest else ""
+    most = f"; the busiest program, {_owner_words(busiest)}, had {percent(busiest.busy)} of a core" if busiest else ""
     return Limit(sentence=f"none found: no core, queue or quota was used up{most}", kind="none found")
 
 
@@ -251,7 +253,7 @@ def _core(process: ProcessLoad) -> str:
     return "a core" if core is None else f"core {core}"
 
 
-def _whose(process: ProcessLoad) -> str:
+def _owner_words(process: ProcessLoad) -> str:
     return f"{process.node}'s {process.name}" if process.node else f"{process.name} outside of the lab"
 
 
@@ -267,11 +269,11 @@ def _names(nodes: Sequence[str]) -> str:
     return " and ".join(nodes)
 
 
-def _all(cores: int) -> str:
+def _all_cores(cores: int) -> str:
     return "its only core" if cores == 1 else "both cores" if cores == 2 else f"all {cores} cores"
 
 
-def _where(machine: MachineLoad) -> str:
+def _node_name(machine: MachineLoad) -> str:
     return machine.nodes[0] if len(machine.nodes) == 1 else ""
 
 

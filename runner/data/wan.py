@@ -24,7 +24,7 @@ class Conditions:
     mtu_bytes: int = 1500
 
     @property
-    def impaired(self) -> bool:
+    def is_impaired(self) -> bool:
         """Is netem needed?"""
         return bool(self.delay_ms or self.jitter_ms or self.loss_ratio)
 

@@ -22,7 +22,7 @@ class Baseline:
                 same.setdefault(cell_key(BASELINE, outside_of_tunnel(trial.params)), []).append(trial)
         self._found = {key: (block_values(own, metric), lower_bounds(own, metric)) for key, own in same.items()}
 
-    def of(self, params: Mapping[str, str]) -> tuple[dict[int, float] | None, set[int]]:
+    def values_at(self, params: Mapping[str, str]) -> tuple[dict[int, float] | None, set[int]]:
         """Block -> value, and the blocks whose value is a lower bound; None where the baseline was not measured at such
         levels."""
         keys = [cell_key(BASELINE, levels(params)) for levels in (outside_of_tunnel, beside_plain_ip)]
@@ -49,7 +49,7 @@ def numbers_of(cells: Sequence[Cell], blocks: Sequence[dict[int, float]], baseli
     """The numbers of all cells of a table at once: together, the intervals take little more time than those of one
     cell."""
     summaries = iter(summarise_all([list(own.values()) for own in blocks if own]))
-    plain = [None if cell.vpn == BASELINE else baseline.of(cell.params)[0] for cell in cells]
+    plain = [None if cell.vpn == BASELINE else baseline.values_at(cell.params)[0] for cell in cells]
     shares = iter(compare_all([(own, under) for own, under in zip(blocks, plain, strict=True) if under is not None]))
     return [
         Numbers(own, next(summaries) if own else None, None if under is None else next(shares))

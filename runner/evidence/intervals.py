@@ -30,15 +30,15 @@ Interval = tuple[float | None, float | None, str]  # low, high, the method's nam
 
 def of_medians(samples: Sequence[Array]) -> list[Interval]:
     """The interval of each sample's median, in the order of the samples."""
-    return _each(samples, _bootstrap_medians)
+    return _sample_intervals(samples, _bootstrap_medians)
 
 
 def of_means(samples: Sequence[Array]) -> list[Interval]:
     """The interval of each sample's mean, in the order of the samples."""
-    return _each(samples, _bootstrap_means)
+    return _sample_intervals(samples, _bootstrap_means)
 
 
-def _each(samples: Sequence[Array], bootstrap: Callable[[Array], list[Interval]]) -> list[Interval]:
+def _sample_intervals(samples: Sequence[Array], bootstrap: Callable[[Array], list[Interval]]) -> list[Interval]:
     """The interval of each sample. Samples of one length are the rows of one array; ``bootstrap`` makes the intervals
     of ten values or more, Student's t those of fewer."""
     intervals: list[Interval] = [(None, None, f"n={len(sample)}, no interval") for sample in samples]

@@ -276,7 +276,7 @@ class Drift(Strict):
     moved: bool
 
     @property
-    def judged(self) -> bool:
+    def is_judged(self) -> bool:
         """Are there at least two blocks to judge the drift by?"""
         return self.last.blocks > 1
 

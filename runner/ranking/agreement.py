@@ -30,7 +30,7 @@ class Agreement(Strict):
     groups: tuple[int, int]
 
     @property
-    def said(self) -> str:
+    def tell(self) -> str:
         """Tau-b and the groups of either run, in one phrase."""
         tau = "no tau-b: all tie" if self.tau_b is None else f"Kendall's tau-b {self.tau_b:.2f}"
         return f"{tau}; separated groups: {self.groups[0]} before, {self.groups[1]} after"

@@ -49,16 +49,16 @@ class Basis(Configuration):
         unknown, and all VPNs have the middle rank."""
         drawn = self.drawn(metric)
         vpns = self.values[metric]
-        return drawn.expected() if drawn else dict.fromkeys(vpns, (1 + len(vpns)) / 2)
+        return drawn.mean_ranks() if drawn else dict.fromkeys(vpns, (1 + len(vpns)) / 2)
 
     def order(self, weights: Weights, ranked: Sequence[str]) -> Order | None:
         """The order of the ranked VPNs in every draw. None with fewer than two VPNs, or without two blocks of each
         metric."""
-        drawn = {metric: self.drawn(metric) for metric in weights.counted if metric in self.values}
+        drawn = {metric: self.drawn(metric) for metric in weights.counted_metrics if metric in self.values}
         known = {metric: ranks for metric, ranks in drawn.items() if ranks}
         if len(ranked) < 2 or len(known) < len(drawn):
             return None
-        return order_of(known, weights.counted, tuple(ranked))
+        return order_of(known, weights.counted_metrics, tuple(ranked))
 
 
 def bases(

@@ -37,7 +37,7 @@ class DrawnRanks:
     vpns: tuple[str, ...]
     doubled: Ranks
 
-    def expected(self) -> dict[str, float]:
+    def mean_ranks(self) -> dict[str, float]:
         """VPN -> the mean of its ranks."""
         sums = self.doubled.sum(axis=0, dtype=np.int64)
         return {vpn: int(total) / (2 * DRAWS) for vpn, total in zip(self.vpns, sums, strict=True)}

@@ -64,7 +64,7 @@ def on_machines(basis: Basis, ranking: Ranking) -> OnMachines | None:
     """The results of one ranking on each machine. None where there are not two machines, or fewer than two VPNs are
     ranked."""
     ranked = [standing.vpn for standing in ranking.standings if standing.place is not None]
-    metrics = [metric for metric in ranking.weights.counted if machines_of(basis.values.get(metric, {}))]
+    metrics = [metric for metric in ranking.weights.counted_metrics if machines_of(basis.values.get(metric, {}))]
     if len(ranked) < 2 or not metrics:
         return None
     names = sorted({name for metric in metrics for name in machines_of(basis.values[metric])})
@@ -136,7 +136,7 @@ def _leader(basis: Basis, ranking: Ranking, own: Mapping[str, Mapping[str, Round
         middle = {vpn: sign * statistics.median(blocks.values()) for vpn, blocks in by_vpn.items() if blocks}
         for vpn in ranked:
             rank = 1 + sum(lead(middle[vpn], other) > 0 for other in middle.values()) if vpn in middle else len(ranked)
-            average[vpn] += ranking.weights.counted[metric] * rank
+            average[vpn] += ranking.weights.counted_metrics[metric] * rank
     return in_order(ranked, [average[vpn] for vpn in ranked])[0]
 
 

@@ -91,9 +91,9 @@ def weigh(basis: Basis, weights: Weights) -> Ranking:
     ranks = {metric: basis.ranks(metric) for metric in basis.values}
     standings = []
     for vpn, levels in basis.levels.items():
-        absent = [metric for metric in weights.counted if vpn not in basis.values.get(metric, {})]
+        absent = [metric for metric in weights.counted_metrics if vpn not in basis.values.get(metric, {})]
         own = {metric: by_vpn[vpn] for metric, by_vpn in ranks.items() if vpn in by_vpn}
-        average = None if absent or not weights.counted else weighted_average(own, weights)
+        average = None if absent or not weights.counted_metrics else weighted_average(own, weights)
         standings.append(
             Standing(
                 vpn=vpn,
@@ -117,7 +117,7 @@ def weigh(basis: Basis, weights: Weights) -> Ranking:
         traffic=dict(basis.traffic),
         titles={
             name: basis.metrics[name].title if name in basis.metrics else name
-            for name in dict.fromkeys([*basis.values, *weights.counted])
+            for name in dict.fromkeys([*basis.values, *weights.counted_metrics])
         },
         standings=standings,
         pairs=[_pair(a, b, order) for a, b in pairwise(standing for standing in standings if standing.place)],
@@ -133,7 +133,7 @@ def _how(basis: Basis, weights: Weights, order: Order | None) -> str:
     """How the draws were made, in a phrase."""
     if not order:
         return "no probability: it needs two VPNs, and two blocks of one VPN at least of every weighted metric"
-    values = [blocks for metric in weights.counted for blocks in basis.values.get(metric, {}).values()]
+    values = [blocks for metric in weights.counted_metrics for blocks in basis.values.get(metric, {}).values()]
     if any(isinstance(blocks, RoundValues | Pooled) for blocks in values):
         return (
             f"{DRAWS} draws of every VPN's mean logarithm, so that they differ as the ratios of all pairs say "
@@ -149,7 +149,7 @@ def weighted_average(ranks: Mapping[str, float], weights: Weights) -> float:
     """Σ weight·rank / Σ weight over the metrics that count, added one after the other as the report's page does
     (``sum`` compensates for rounding since Python 3.12)."""
     total = counted = 0.0
-    for metric, weight in weights.counted.items():
+    for metric, weight in weights.counted_metrics.items():
         total += weight * ranks[metric]
         counted += weight
     return total / counted

@@ -28,7 +28,7 @@ class Rankings:
     @cached_property
     def bases(self) -> list[Basis]:
         """What they are made from."""
-        metrics = measured_metrics(self.trials) | set(self.weights.counted if self.weights else ())
+        metrics = measured_metrics(self.trials) | set(self.weights.counted_metrics if self.weights else ())
         return bases(self.run, self.trials, metrics, self.configurations)
 
     @cached_property
@@ -39,7 +39,9 @@ class Rankings:
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """On each pair in each metric that counts, as often as the run was looked at."""
-        return verdicts(self.bases, [ranking.weights.counted.keys() for ranking in self.rankings], self.run.looks)
+        return verdicts(
+            self.bases, [ranking.weights.counted_metrics.keys() for ranking in self.rankings], self.run.looks
+        )
 
     @cached_property
     def machines(self) -> list[OnMachines]:

@@ -21,7 +21,7 @@ class Weights(Strict):
     values: dict[str, float]
 
     @property
-    def counted(self) -> dict[str, float]:
+    def counted_metrics(self) -> dict[str, float]:
         """The metrics that count: those with a weight above zero."""
         return {metric: weight for metric, weight in self.values.items() if weight > 0}
 
@@ -106,7 +106,7 @@ def parse_weights(text: str, known: Collection[str], measured: Collection[str] |
         raise UsageError(f"{text!r} is a metric, and a metric needs its weight: {text}=1. Weights are: {FORMS}")
     else:
         require_known("weights", text, list(PRESETS))
-    absent = sorted(weights.counted.keys() - set(measured)) if measured is not None else []
+    absent = sorted(weights.counted_metrics.keys() - set(measured)) if measured is not None else []
     if measured is not None and absent:
         have = ", ".join(sorted(measured)) or "none"
         raise UsageError(f"weights {text!r}: this run does not measure {', '.join(absent)} (it measures: {have})")
@@ -135,7 +135,7 @@ def slack(ranks: Mapping[str, Mapping[str, float]], weights: Weights) -> list[Sl
     ``ranks``: VPN -> metric -> rank, with every counted metric. Empty for fewer than two VPNs, and where one
     metric alone counts.
     """
-    counted = weights.counted
+    counted = weights.counted_metrics
     if len(ranks) < 2 or len(counted) < 2:
         return []
     slacks = []

@@ -152,7 +152,7 @@ def nobody_leads(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
     placed = [standing.vpn for standing in ranking.standings if standing.place]
     alike = [pair.decision in ("undecided", "same") for pair in mine if {pair.a, pair.b} <= {*placed}]
     of_first = [pair.decision in ("undecided", "same") for pair in mine if pair.a == placed[0] and pair.b in placed]
-    if {pair.metric for pair in mine} < ranking.weights.counted.keys() or not of_first or not all(of_first):
+    if {pair.metric for pair in mine} < ranking.weights.counted_metrics.keys() or not of_first or not all(of_first):
         return ""
     return (
         f"No VPN leads by these weights: every pair{'' if all(alike) else f' of {placed[0]}'} is undecided or the same."
@@ -177,7 +177,7 @@ def by_tcp(report: Report, answer: RankingAnswer) -> Ranking | None:
         return None
     basis = report.bases[answer.number]
     weights = of_run(PRESETS["tcp"], basis.values)
-    return weigh(basis, weights) if weights.counted.keys() <= basis.values.keys() else None
+    return weigh(basis, weights) if weights.counted_metrics.keys() <= basis.values.keys() else None
 
 
 def change(ranking: Ranking, most: int | None = CHANGES) -> str:
@@ -224,7 +224,7 @@ def against(verdicts: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
     weights, those come first that are decided, and then those whose ratio is farthest from 1."""
     placed = [standing.vpn for standing in ranking.standings if standing.place]
     mine = [pair for pair in of_ranking(verdicts, ranking) if [pair.a, pair.b] == placed[:2] and pair.ratio]
-    weights = ranking.weights.counted
+    weights = ranking.weights.counted_metrics
     undecided = {"undecided": 1}
 
     def telling(pair: Verdict) -> tuple[float, int]:
@@ -262,7 +262,7 @@ def numbers_of(report: Report, number: int) -> dict[str, RankedNumber]:
     """Metric -> the numbers behind the ranks of ranking ``number``. First come the metrics that count, in the order of
     the weights."""
     behind = {numbers.metric: numbers for numbers in (report.behind[number] if report.behind else [])}
-    weights = report.rankings[number].weights.counted
+    weights = report.rankings[number].weights.counted_metrics
     counted = {metric: behind[metric] for metric in weights if metric in behind}
     return counted | behind
 

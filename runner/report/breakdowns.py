@@ -46,7 +46,7 @@ def breakdowns(trials: Sequence[Trial]) -> list[Breakdown]:
                 vpn=vpn,
                 image=image,
                 levels=dict(levels),
-                under=_under(broken, measure),
+                under=_load_words(broken, measure),
                 trials=len(broken),
                 of=len(own),
             )
@@ -70,11 +70,11 @@ def of_lost(ranking: Ranking, vpns: Sequence[str] = ()) -> list[str]:
         + ", so it stands behind the others there."
         for standing in ranking.standings
         if standing.place and (standing.vpn in vpns or not vpns)
-        if (lost := {name: times for name, times in standing.lost.items() if name in ranking.weights.counted})
+        if (lost := {name: times for name, times in standing.lost.items() if name in ranking.weights.counted_metrics})
     ]
 
 
-def _under(trials: Sequence[Trial], measure: str) -> str:
+def _load_words(trials: Sequence[Trial], measure: str) -> str:
     """The load, with the lowest rate that any trial names."""
     named = [remark for trial in trials for remark in trial.remarks if remark.kind == "breakdown"]
     return min(named, key=lambda remark: remark.value).load if named else f"the measurement of {measure}"

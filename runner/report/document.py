@@ -28,7 +28,7 @@ def whole(report: Report, plots: Mapping[str, Sequence[Plot]], where: str = "") 
     """All sections of the report. ``plots``: experiment -> the plots to show; ``where``: the run folder, for the
     command that continues the run."""
     blocks: list[Block] = [Heading(f"vpneval: {report.run_id}", level=1), *no_scale(report), Paragraph(machine(report))]
-    for answered in report.answered:
+    for answered in report.leading_answers:
         blocks += answered.say(where or report.run_id).whole
     for answer_ in answers(report) if report.ranks_count else []:
         blocks += answer(report, answer_, where or report.run_id)
@@ -56,7 +56,7 @@ def for_a_paper(report: Report) -> list[Block]:
     """The sections for a paper: the answer of each ranking, its ranks, the tables of each experiment, and where they
     come from."""
     blocks: list[Block] = [*no_scale(report)]
-    for answered in report.answered:
+    for answered in report.leading_answers:
         blocks += answered.say("").whole
     if report.ranks_count:
         for answer_ in answers(report):
@@ -104,7 +104,9 @@ def ranking(ranking_: Ranking, metrics: Mapping[str, Metric]) -> list[Block]:
     order is not sure, and the VPNs that are not ranked."""
     rows = rank_rows(ranking_)
     head = ["place", "VPN", "configuration", "average rank", "place (95 %)", "ranks first"]
-    head += [f"{text.short(metric, metrics)} ×{weight:g}" for metric, weight in ranking_.weights.counted.items()]
+    head += [
+        f"{text.short(metric, metrics)} ×{weight:g}" for metric, weight in ranking_.weights.counted_metrics.items()
+    ]
     notes = [Note(words) for words in (text.doubts(ranking_), change(ranking_, most=None)) if words]
     notes += [Note(f"not ranked: {why}", lead=f"{vpns}:") for vpns, why, _ in text.unranked_vpns(ranking_)]
     title = Heading(f"Ranking: {ranking_.configuration}" + (f", {ranking_.image}" if ranking_.image else ""))
@@ -183,7 +185,7 @@ def _values(report: Report, answer: RankingAnswer) -> list[Block]:
     metric that counts the median with its 95 % interval. VPNs that cannot be told apart share a place."""
     ranking = report.rankings[answer.number]
     numbers = numbers_of(report, answer.number)
-    counted = [metric for metric in ranking.weights.counted if metric in numbers]
+    counted = [metric for metric in ranking.weights.counted_metrics if metric in numbers]
     places = place_of(ranking)
     measured = [
         standing
@@ -220,7 +222,7 @@ def _value(numbers: RankedNumber, vpn: str, scale: float) -> str:
 
 def rank_rows(ranking: Ranking) -> list[list[str]]:
     """A row for each VPN that is ranked: place, VPN, configuration, average, places, how often first, its ranks."""
-    ranks = [text.ranks(ranking, metric) for metric in ranking.weights.counted]
+    ranks = [text.ranks(ranking, metric) for metric in ranking.weights.counted_metrics]
     return [
         [
             text.place(standing),

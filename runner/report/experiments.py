@@ -87,7 +87,7 @@ class MetricTable(Strict):
         return text.crypto_limit({vpn: vpn_shares for vpn, vpn_shares in shares.items() if len(ciphers[vpn]) == 1})
 
     @property
-    def measured(self) -> list[Row]:
+    def measured_rows(self) -> list[Row]:
         """The rows that have a value."""
         return [row for row in self.rows if row.summary]
 
@@ -168,7 +168,7 @@ def experiment_report(
             record,
             by_cell,
             {table.metric: table.better for table in tables},
-            [table.metric for table in tables if table.measured],
+            [table.metric for table in tables if table.measured_rows],
         ),
     )
 
@@ -261,7 +261,7 @@ def _row(
         status = bad[-1].status if bad else "not run"
         reasons = reasons or ["not run: trimmed, stopped or still to come"]
     bounded = lower_bounds(trials, metric)
-    plain_bounded = baseline.of(cell.params)[1]
+    plain_bounded = baseline.values_at(cell.params)[1]
     phrases = _phrases(tuple((factor, level) for factor, level in cell.params.items() if factor in varying))
     return Row(
         vpn=cell.vpn,

@@ -205,7 +205,7 @@ def drifts(trials: Sequence[Trial]) -> list[Drift]:
 
 
 def _drift(run: Run, moves: Sequence[Drift]) -> list[str]:
-    judged = [move for move in moves if move.judged]
+    judged = [move for move in moves if move.is_judged]
     moved = []
     for move in (move for move in judged if move.moved):
         to = [f"{change(move.last)} from its start to its end"] if move.last.significant else []
@@ -224,7 +224,7 @@ def _lost_metrics(run: Run, ranking: Ranking, trials: Sequence[Trial]) -> list[s
     """A sentence for each metric that the balanced preset counts, but that no VPN has because its trials failed."""
     tunnels = {standing.vpn: standing.levels.items() for standing in ranking.standings}
     failed = [t for t in trials if t.status == "failed" and t.params.items() >= tunnels.get(t.vpn, {("", "")})]
-    balanced = PRESETS["balanced"].counted if ranking.weights.name == "balanced" else {}
+    balanced = PRESETS["balanced"].counted_metrics if ranking.weights.name == "balanced" else {}
     lost = {
         run.metrics[name].title: len(for_metric(run.metrics[name], failed))
         for name in balanced
@@ -244,7 +244,7 @@ def _thin(ranking: Ranking, blocks: int) -> list[str]:
         standing.vpn
         for standing in ranking.standings
         if standing.place
-        and any(standing.blocks.get(metric, blocks) < min(2, blocks) for metric in ranking.weights.counted)
+        and any(standing.blocks.get(metric, blocks) < min(2, blocks) for metric in ranking.weights.counted_metrics)
     ]
     if not thin:
         return []
@@ -259,7 +259,7 @@ def _from_below(ranking: Ranking) -> list[str]:
     by_metric: dict[str, list[str]] = {}
     for standing in ranking.standings:
         for metric in standing.at_least if standing.place else []:
-            if metric in ranking.weights.counted:
+            if metric in ranking.weights.counted_metrics:
                 by_metric.setdefault(metric, []).append(standing.vpn)
     return [
         f"Ranking {ranking.configuration}: the {ranking.titles[metric]} of {', '.join(vpns)} is a lower bound (≥), so "

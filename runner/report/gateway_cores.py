@@ -132,18 +132,20 @@ def cores(own: Sequence[Rung], plain: Sequence[Rung], name: str = "cpu_s") -> li
     """The gateways' cores in each round of these rungs, which are of one rate: the CPU time (the value ``name``) less
     that of plain IP for as many bytes, over the time. Plain IP's is that of the same round, or where it has none its
     median."""
-    beside = {round_: cpu_s / size for rung in plain for round_, (cpu_s, size, _) in _spent(rung, name).items()}
+    beside = {
+        round_: cpu_s / size for rung in plain for round_, (cpu_s, size, _) in _spent_by_round(rung, name).items()
+    }
     if not beside:
         return []
     usual = statistics.median(beside.values())
     return [
         (cpu_s - beside.get(round_, usual) * size) / seconds
         for rung in own
-        for round_, (cpu_s, size, seconds) in _spent(rung, name).items()
+        for round_, (cpu_s, size, seconds) in _spent_by_round(rung, name).items()
     ]
 
 
-def _spent(rung: Rung, name: str) -> dict[int, tuple[float, float, float]]:
+def _spent_by_round(rung: Rung, name: str) -> dict[int, tuple[float, float, float]]:
     """Round -> CPU seconds, bytes, and seconds, where all are known and something was carried."""
     columns = [rung.values.get(what, [None] * len(rung.rounds)) for what in (name, "carried_bytes", "seconds")]
     return {

@@ -108,7 +108,7 @@ class LimitsSection(Strict):
         return f"The throughput on separate gateways is not estimated: {'; '.join(whys)}." if whys else ""
 
     @property
-    def beside(self) -> dict[tuple[str, str], str]:
+    def sentences_by_cell(self) -> dict[tuple[str, str], str]:
         """(Metric, cell) -> the sentence on its limit, for the tables of the experiments."""
         return {(row.metric, cell_key(row.vpn, row.params)): row.says for row in self.rows}
 

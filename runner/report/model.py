@@ -133,11 +133,11 @@ class Report(Strict):
     def ranks_count(self) -> bool:
         """Do forms show the rankings? They do where weights were asked for, and where the run allows no choice, unless
         it measured nothing that has a weight."""
-        counted = not self.rankings or any(ranking.weights.counted for ranking in self.rankings)
-        return self.weighed or (not self.answered and counted)
+        counted = not self.rankings or any(ranking.weights.counted_metrics for ranking in self.rankings)
+        return self.weighed or (not self.leading_answers and counted)
 
     @property
-    def answered(self) -> list[Answered]:
+    def leading_answers(self) -> list[Answered]:
         """The answers that lead the report."""
         return [one for one in self.judged if one.question.leads]
 
@@ -159,7 +159,7 @@ class Report(Strict):
     @property
     def summaries(self) -> list[Summary]:
         """Every summary that is shown."""
-        rows = (row for experiment in self.experiments for table in experiment.tables for row in table.measured)
+        rows = (row for experiment in self.experiments for table in experiment.tables for row in table.measured_rows)
         return [row.summary for row in rows if row.summary]
 
 
@@ -179,7 +179,9 @@ def build(
     ranked = Rankings(run, trials, weights, configurations)
     by_cell = trials_by_cell(trials)
     limited = limits(run, trials, ranked.bases)
-    experiments = [experiment_report(run, trials, by_cell, record, limited.beside) for record in run.experiments]
+    experiments = [
+        experiment_report(run, trials, by_cell, record, limited.sentences_by_cell) for record in run.experiments
+    ]
     proofs, proof_of = proofs_of(trials)
     evidence = Evidence(run, trials, weights)
     judged_by = [Answered(question, question.judge(evidence)) for question in questions]
@@ -257,6 +259,6 @@ def _summaries(experiments: Sequence[ExperimentReport]) -> dict[tuple[str, str],
     return {
         (cell_key(row.vpn, row.params), table.metric): row.summary
         for table in tables
-        for row in table.measured
+        for row in table.measured_rows
         if row.summary
     }

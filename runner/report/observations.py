@@ -43,10 +43,10 @@ class Observation:
 def observations_of(trials: Sequence[Trial], proofs: Mapping[str, int]) -> list[Observation]:
     """An observation for each measurement, and one for a trial without any, in the order of the trials. ``proofs``:
     trial's id -> the number of its row of evidence."""
-    return list(_each(trials, proofs))
+    return list(_observations_of(trials, proofs))
 
 
-def _each(trials: Sequence[Trial], proofs: Mapping[str, int]) -> Iterable[Observation]:
+def _observations_of(trials: Sequence[Trial], proofs: Mapping[str, int]) -> Iterable[Observation]:
     for trial in trials:
         common: dict[str, Any] = {
             "trial": trial.id,

@@ -242,7 +242,7 @@ def unranked_vpns(ranking: Ranking) -> list[Unranked]:
 def _reasons(standings: Sequence[Standing], ranking: Ranking) -> list[Unranked]:
     grouped: dict[str, list[Standing]] = {}
     for standing in standings:
-        whole = standing.missing.keys() >= ranking.weights.counted.keys()
+        whole = standing.missing.keys() >= ranking.weights.counted_metrics.keys()
         by_reason: dict[str, list[str]] = {}
         for metric, reason in standing.missing.items():
             by_reason.setdefault(reason, []).append(lower(ranking.titles[metric]))
@@ -256,7 +256,7 @@ def _reasons(standings: Sequence[Standing], ranking: Ranking) -> list[Unranked]:
 
 def _no_reason(ranking: Ranking) -> str:
     """Why a VPN that has all metrics is not ranked."""
-    return "a ranking needs two VPNs" if ranking.weights.counted else "nothing is weighted"
+    return "a ranking needs two VPNs" if ranking.weights.counted_metrics else "nothing is weighted"
 
 
 def ranks(ranking: Ranking, metric: str) -> dict[str, str]:
@@ -290,7 +290,9 @@ def _doubt(pair: Pair) -> str:
 
 def weights(ranking: Ranking, metrics: Mapping[str, Metric]) -> str:
     """``balanced: TCP ×1, UDP ×1``."""
-    counted_ones = [f"{short(metric, metrics)} ×{weight:g}" for metric, weight in ranking.weights.counted.items()]
+    counted_ones = [
+        f"{short(metric, metrics)} ×{weight:g}" for metric, weight in ranking.weights.counted_metrics.items()
+    ]
     return f"{ranking.weights.name}: {', '.join(counted_ones)}" if counted_ones else "no metric to weight"
 
 

@@ -39,7 +39,7 @@ class LargestStep:
         return high / low if low > 0 else 1.0
 
     @property
-    def apart(self) -> bool:
+    def is_apart(self) -> bool:
         """Do the 95 % intervals of both leave a gap?"""
         ends = (
             self.low.summary.high if self.low.summary else None,
@@ -77,7 +77,7 @@ def answer_of(experiment: ExperimentReport) -> str:
 
 
 def _rows(table: MetricTable) -> list[Row]:
-    return [row for row in table.measured if row.vpn != BASELINE]
+    return [row for row in table.measured_rows if row.vpn != BASELINE]
 
 
 def _steps(rows: Sequence[Row]) -> list[LargestStep]:
@@ -99,7 +99,7 @@ def _steps(rows: Sequence[Row]) -> list[LargestStep]:
 
 def _largest(steps: Sequence[LargestStep]) -> LargestStep:
     """The step of the largest ratio, of those whose intervals leave a gap if there are any."""
-    sure = [step for step in steps if step.apart] or steps
+    sure = [step for step in steps if step.is_apart] or steps
     return in_order(sure, [-step.times for step in sure])[0]
 
 
@@ -108,7 +108,7 @@ def _changes(table: MetricTable, steps: dict[str, list[LargestStep]], by_vpn: di
     most = {vpn: _largest(vpn_steps) for vpn, vpn_steps in steps.items()}
     vpn = next(vpn for vpn, largest in most.items() if largest is _largest([*most.values()]))
     step, what = most[vpn], text.lower(table.title)
-    if not step.apart:
+    if not step.is_apart:
         levels = dict.fromkeys(
             _levels_of(difference.factor) for vpn_steps in steps.values() for difference in vpn_steps
         )
@@ -116,7 +116,7 @@ def _changes(table: MetricTable, steps: dict[str, list[LargestStep]], by_vpn: di
     context = _context(step.high, by_vpn[vpn], TUNNEL if step.factor == "cipher" else (step.factor,))
     high, low = _differing(step.high, step.low), _differing(step.low, step.high)
     sentence = f"in {vpn}, the {what} with {high} is {step.times:.2g} times that with {low}{context}"
-    same = [name for name, difference in most.items() if not difference.apart]
+    same = [name for name, difference in most.items() if not difference.is_apart]
     if same:
         names = ", ".join(same[:NAMED]) + (" and others" if len(same) > NAMED else "")
         return f"{sentence}; in {names}, this run cannot tell them apart"

@@ -55,7 +55,7 @@ def spreads(configurations: Sequence[Configuration]) -> list[Spread]:
 def of_ranking(verdicts: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
     """The verdicts of one ranking: metrics in the order of the weights, pairs in the order of the places."""
     order = {standing.vpn: number for number, standing in enumerate(ranking.standings)}
-    metrics = list(ranking.weights.counted)
+    metrics = list(ranking.weights.counted_metrics)
     mine = [
         reversed_verdict(verdict) if order[verdict.a] > order[verdict.b] else verdict
         for verdict in verdicts
@@ -192,7 +192,7 @@ def spread_words(spread: Sequence[Spread], ranking: Ranking, metrics: Mapping[st
     """Where the spread of each metric that counts comes from, in a sentence; empty where none was measured by
     rounds."""
     phrases = []
-    counts = ranking.weights.counted
+    counts = ranking.weights.counted_metrics
     for row in spread:
         if (row.configuration, row.image) == (ranking.configuration, ranking.image) and row.metric in counts:
             parts = row.components

@@ -188,8 +188,8 @@ def this_machine() -> list[Check]:
 def guest_kernels() -> list[Check]:
     """Check whether each guest of --kernel starts. A guest that would have to be downloaded is not tried. Inside a
     guest, tell which one it is."""
-    if kernels.inside():
-        return [Check("guest kernel", "ok", f"this is {kernels.inside()}: the lines below say what it can run")]
+    if kernels.guest_name():
+        return [Check("guest kernel", "ok", f"this is {kernels.guest_name()}: the lines below say what it can run")]
     checks = []
     guests: list[kernels.Uml | kernels.Qemu] = [kernels.Uml(), *map(kernels.Qemu, SUITES)]
     for guest in guests:

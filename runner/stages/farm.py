@@ -235,7 +235,7 @@ def missing(request: Request, store: Store) -> list[int]:
 
 def expected_s(request: Request) -> float:
     """How long a block takes on a machine like this one, in seconds."""
-    return replace(request, repetitions=1).expected()[1]
+    return replace(request, repetitions=1).expected_time()[1]
 
 
 def measure_block(path: Path, watch: Watch) -> None:
@@ -257,7 +257,7 @@ def measure_block(path: Path, watch: Watch) -> None:
 def _with_stored_seed(request: Request, store: Store) -> Request:
     """The request with the seed of the folder's first call. Raises UsageError where its run.json cannot be read."""
     path = store.folder / "run.json"
-    return replace(request, asked=request.asked.changed(seed=read_run(path).seed)) if is_there(path) else request
+    return replace(request, asked=request.asked.with_changes(seed=read_run(path).seed)) if is_there(path) else request
 
 
 def _as_before(image: Image, run: Run) -> Image:
@@ -282,7 +282,7 @@ def elsewhere(asked: AskedRun) -> dict[str, Any]:
     whole = {name: [*map(_path, getattr(asked, name))] for name in ("experiments", "instruments", "vpns")}
     question = {"question": _path(asked.question)}
     here = {"out": None, "weights": "", "retry_failed": False}
-    return asked.changed(**whole | question | here).model_dump(mode="json")
+    return asked.with_changes(**whole | question | here).model_dump(mode="json")
 
 
 def _path(name: str) -> str:

@@ -52,7 +52,7 @@ def play(kernel: Kernel, request: Request, folder: Path, say: Say, quiet: bool =
     with open_store(folder) as store:
         say(f"vpneval starts the guest kernel {kernel.name}")
         log = folder / CONSOLE_LOG
-        mine = request.asked.changed(kernel=kernel.name, out=folder)
+        mine = request.asked.with_changes(kernel=kernel.name, out=folder)
         command = again("play", mine.model_dump_json(), *(["--quiet"] if quiet else []))
         printed = Bounded()
         try:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from runner.data.guest import inside
+from runner.data.guest import guest_name
 from runner.sweep import run as here
 from runner.sweep.request import Request
 from runner.sweep.settings import Outcome, Watch
@@ -29,7 +29,7 @@ def play(request: Request, folder: Path, say: Callable[[str], None], watch: Watc
 
         return farm.play(request, folder, say)
     (kernel,) = request.kernels
-    if kernel and not inside():
+    if kernel and not guest_name():
         from runner.stages import guests
 
         return guests.play(kernel, request, folder, say, quiet)

@@ -67,7 +67,7 @@ def survey(request: Request, rest: Kernel, install: bool, say: Say) -> Kernel | 
     say(f"This machine (Linux {platform.release()}) runs: {_names(vpn for vpn in vpns if not here[vpn.name])}.")
     for vpn in other:
         say(f"This machine cannot run {vpn.name}: {here[vpn.name]}")
-    here_s = max(60, request.asked.deadline_s or request.expected()[1])
+    here_s = max(60, request.asked.deadline_s or request.expected_time()[1])
     if not lacking:
         say(f"This kernel has them all. The run takes at most {roughly(here_s)}.")
         return None
@@ -89,7 +89,7 @@ def survey(request: Request, rest: Kernel, install: bool, say: Say) -> Kernel | 
 def of_rest(request: Request, lacking: Sequence[str]) -> AskedRun:
     """What the second run is asked for: the same of the VPNs that the first kernel lacks, in less time."""
     files = {load_vpn(word).name: word for word in request.asked.vpns if word.endswith(".py")}
-    return request.asked.changed(
+    return request.asked.with_changes(
         vpns=[files.get(vpn, vpn) for vpn in lacking],
         rounds=None,  # the deadline says how many there are
         deadline_s=REST_S,
@@ -192,8 +192,8 @@ def what_would(vpns: Sequence[Vpn], request: Request, rest: Kernel) -> str:
         repetitions=1,
     )
     once = resolve(asked)
-    minutes = math.ceil(SLOWER * once.expected()[1] / 60)
-    emulated = asked.changed(kernel="qemu", deadline_s=60 * minutes, repetitions=None)
+    minutes = math.ceil(SLOWER * once.expected_time()[1] / 60)
+    emulated = asked.with_changes(kernel="qemu", deadline_s=60 * minutes, repetitions=None)
     return (
         f"Debian's own kernel in QEMU may, with all of them in one run: vpneval run {command(emulated)}. This takes at "
         f"most {minutes} minutes, because without KVM everything in it takes 10 to {SLOWER} times as long; this "

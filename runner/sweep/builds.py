@@ -26,7 +26,7 @@ def with_builds(asked: AskedRun) -> AskedRun:
     if asked.deadline_s or asked.repetitions or asked.rounds or asked.duration_s:
         return asked
     decided = True if asked.until_significant is None else asked.until_significant
-    return asked.changed(deadline_s=BUILDS_S, until_significant=decided)
+    return asked.with_changes(deadline_s=BUILDS_S, until_significant=decided)
 
 
 def builds_of(asked: AskedRun, named: Set[str]) -> list[Vpn]:

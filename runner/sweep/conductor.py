@@ -227,7 +227,7 @@ class Conductor:
     def _expect(self, tunnels: Sequence[PlannedTunnel], later: Sums) -> None:
         self._rest, self._later = list(tunnels), later
         trials = sum(len(tunnel.trials) for tunnel in tunnels) + later.trials
-        self.watcher.planned(trials, self._left_s())
+        self.watcher.show_plan(trials, self._left_s())
 
     def _block(self, planned: Block, later: Sums) -> None:
         if planned.standing:
@@ -275,7 +275,10 @@ class Conductor:
         """Play the baseline trials for which no VPN had a round in this block; ``short``: at most as many rounds as
         without a deadline."""
         left = {
-            trial.planned.id for stand in base for trial in stand.trials if not trial.begun and self._has_turns(trial)
+            trial.planned.id
+            for stand in base
+            for trial in stand.trials
+            if not trial.has_begun and self._has_turns(trial)
         }
         if left and within_s > 0:
             needed_s = sum(expected_s(stand.tunnel, self.stage.profile) for stand in base) if short else within_s
@@ -306,7 +309,7 @@ class Conductor:
     def _play(self, stands: Sequence[StandingTunnel], until: float, goes_on: Callable[[RunningTrial], bool]) -> None:
         took_s, began = 0.0, time.monotonic()
 
-        def more(played: int) -> bool:
+        def goes_round(played: int) -> bool:
             nonlocal took_s, began
             now = time.monotonic()
             took_s, began = now - began, now
@@ -324,7 +327,7 @@ class Conductor:
             return played == 0 or now + took_s / 2 < min(until, self.stage.deadline)
 
         self._give_turns(stands)
-        self._rounds.play(stands, more, goes_on)
+        self._rounds.play(stands, goes_round, goes_on)
 
     def _give_turns(self, stands: Sequence[StandingTunnel]) -> None:
         """Set how often each trial has its turn."""

@@ -43,10 +43,10 @@ class Records:
         for trial in self.store.trials:
             self._learn(trial)
 
-    def found(self, planned: Planned, values: Mapping[str, float]) -> None:
+    def tell_found(self, planned: Planned, values: Mapping[str, float]) -> None:
         """Tell the watcher what a slice of this trial found."""
         self.machine.end()
-        self.watcher.found(planned, values)
+        self.watcher.show_slice(planned, values)
 
     def begin(self, planned: Planned, up: Tunnel, log: str) -> None:
         """Write down that a trial is under way, so that its slices are kept whatever happens. ``log``: its folder."""
@@ -91,7 +91,7 @@ class Records:
         self._learn(trial)
         self.outcome.measured += status == "ok"
         self.outcome.failed += status in ("failed", "lab_error")
-        self.watcher.finished(trial, self.left_s())
+        self.watcher.show_trial(trial, self.left_s())
 
     def _proven(self, up: Tunnel) -> dict[str, Any]:
         return {

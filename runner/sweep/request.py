@@ -104,7 +104,7 @@ class Request:
             records.append(record.model_copy(update={"cells": cells}))
         return records
 
-    def expected(self, seen: Sequence[Trial] = ()) -> tuple[int, float]:
+    def expected_time(self, seen: Sequence[Trial] = ()) -> tuple[int, float]:
         """The number of trials beside those in ``seen``, and the seconds they will take if every VPN is supported."""
         done = measured_ids(seen, self.asked.retry_failed)
         hopeless = {trial.cell for trial in seen if trial.status == "unsupported"}

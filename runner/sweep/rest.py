@@ -55,7 +55,7 @@ def without_kept(stage: Stage) -> Stage:
 
 def with_seen_needs(request: Request) -> AskedRun:
     """What was asked for, with what was seen of the needs."""
-    return request.asked.changed(needs=request.needs)
+    return request.asked.with_changes(needs=request.needs)
 
 
 @dataclass

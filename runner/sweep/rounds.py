@@ -39,10 +39,10 @@ class StandingTunnel:
 
     def renew(self, context: RunContext) -> None:
         """Bring up another tunnel in the place of this one, which is not usable any more. Raises LabError."""
-        with caught(partial(self.lost, context)):
+        with caught(partial(self.give_up, context)):
             self.bench.renew()
 
-    def lost(self, context: RunContext, error: BaseException) -> None:
+    def give_up(self, context: RunContext, error: BaseException) -> None:
         """Give the tunnel up, and write the lines of the trials that were under way, with the slices that they have.
         Where the tunnel is not what was asked for, they have no number. Where the lab is broken, nothing is learnt of
         the VPN: raises LabError, and the trials are measured again."""
@@ -133,7 +133,7 @@ def _end(context: RunContext, stands: Sequence[StandingTunnel]) -> None:
                 trial.end()
             except (LabError, ProofError) as broken:
                 with suppress(LabError):  # the others end all the same
-                    stand.lost(context, broken)
+                    stand.give_up(context, broken)
             finally:
                 trial.close()
 
@@ -170,7 +170,7 @@ class Rounds:
             self.last += 1
             turns = in_order(due, random.Random(f"{self.seed}/round {self.last}"))
             context = self.context
-            context.watcher.round(self.last, len({id(stand) for stand, _ in turns}), context.records.left_s())
+            context.watcher.show_round(self.last, len({id(stand) for stand, _ in turns}), context.records.left_s())
             for stand, trial in turns:
                 if not trial.over:  # its tunnel may have been lost in this round
                     self._turn(stand, trial)
@@ -185,7 +185,7 @@ class Rounds:
         try:
             trial.turn(self.last)
         except (LabError, ProofError) as broken:
-            stand.lost(context, broken)
+            stand.give_up(context, broken)
             return
         context.records.machine.refuse()
         if first and trial.rows and not trial.over:

@@ -81,7 +81,7 @@ def _run_on(rig: Rig, request: Request, folder: Path, say: Callable[[str], None]
                     say(missing)
             record = _examine_lab(lab, request, store, image, gateway_images)
         save_packages(store, [image, *gateway_images.values()])
-        request = replace(request, asked=asked.changed(seed=record.seed))  # that of the folder's first call
+        request = replace(request, asked=asked.with_changes(seed=record.seed))  # that of the folder's first call
         stage = Stage(
             request=request,
             rig=rig,

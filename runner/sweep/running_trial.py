@@ -84,7 +84,7 @@ class RunningTrial:
         self._notes.append(text)
 
     @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         """Has the trial had a turn?"""
         return self._attempts > 0
 
@@ -151,9 +151,9 @@ class RunningTrial:
         except (MeasurementError, CommandError, TimeoutError) as error:
             try:
                 awake.refuse()  # whatever failed then
-                self._failed(error, no_result=ended or go is Go.END)
+                self._handle_failure(error, no_result=ended or go is Go.END)
             except InstrumentError as died:
-                self._repaired(died, ending=go is Go.END)
+                self._repair(died, ending=go is Go.END)
         except KeyboardInterrupt:  # it went through the instrument, which cannot go on
             self._measuring = None
             raise
@@ -204,7 +204,7 @@ class RunningTrial:
                 values=result,
             )
         )
-        self.records.found(self.planned, self.rows[-1].values)
+        self.records.tell_found(self.planned, self.rows[-1].values)
 
     def _finish(self, measured: Any) -> None:
         around = noise.noise_since(self._quiet, lab=self.bench.lab)
@@ -217,7 +217,7 @@ class RunningTrial:
         self.usable = not self.planned.instrument.spends_tunnel
         self._write(measured=measured, around=around)
 
-    def _failed(self, error: Exception, no_result: bool) -> None:
+    def _handle_failure(self, error: Exception, no_result: bool) -> None:
         """Handle a failed slice: begin the trial again, or end it with the slices that it has, or without a number.
         ``no_result``: the instrument failed to give its result, not a slice."""
         around = noise.noise_since(self._quiet, lab=self.bench.lab)
@@ -244,7 +244,7 @@ class RunningTrial:
         else:
             self._ended_early(reason, around, self._saw)
 
-    def _repaired(self, died: InstrumentError, *, ending: bool) -> None:
+    def _repair(self, died: InstrumentError, *, ending: bool) -> None:
         """Handle the death of a measuring program, for which the VPN is not to blame: begin the trial again, or end it
         with the slices that it has, or leave it to be measured another time."""
         self.close()

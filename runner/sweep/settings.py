@@ -20,22 +20,22 @@ from runner.sweep.request import Request
 class Watcher(Protocol):
     """Is told how the run goes: the live display, or plain lines."""
 
-    def planned(self, trials: int, expected_s: float) -> None:
+    def show_plan(self, trials: int, expected_s: float) -> None:
         """So many trials are ahead, and will take about ``expected_s`` seconds."""
 
     def tunnel(self, repetition: int, vpn: str, params: Mapping[str, str]) -> None:
         """The VPN's tunnel at these levels, of this repetition, is coming up."""
 
-    def round(self, number: int, tunnels: int, remaining_s: float) -> None:
+    def show_round(self, number: int, tunnels: int, remaining_s: float) -> None:
         """This round begins: a slice of each of the cells of ``tunnels`` tunnels that stand."""
 
     def measuring(self, planned: Planned) -> None:
         """This trial begins now, in the tunnel that is up."""
 
-    def found(self, planned: Planned, values: Mapping[str, float]) -> None:
+    def show_slice(self, planned: Planned, values: Mapping[str, float]) -> None:
         """A slice of this trial found these values."""
 
-    def finished(self, trial: Trial, remaining_s: float) -> None:
+    def show_trial(self, trial: Trial, remaining_s: float) -> None:
         """This trial is written down; what is planned will take ``remaining_s`` seconds more."""
 
     def say(self, text: str) -> None:

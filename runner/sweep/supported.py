@@ -38,7 +38,7 @@ def refusals(
             asking = _Asking(lab, stage)
             for cell in mine:
                 try:
-                    no = asking.refused(vpns[cell.vpn], cell)
+                    no = asking.refusal_of(vpns[cell.vpn], cell)
                 except PluginError as broken:
                     yield cell, "failed", str(broken), []
                 except InstrumentError as own:
@@ -57,7 +57,7 @@ class _Asking:
         self.tunnels: dict[tuple[object, ...], Unsupported | PluginError | InstrumentError | None] = {}
         self.wans: dict[Conditions, Unsupported | None] = {}
 
-    def refused(self, vpn: Vpn, cell: Cell) -> Unsupported | None:
+    def refusal_of(self, vpn: Vpn, cell: Cell) -> Unsupported | None:
         levels = tunnel_levels(cell.params)
         instrument = instruments()[cell.params["measure"]]
         if not instrument.needs_tunnel:

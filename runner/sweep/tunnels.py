@@ -219,7 +219,7 @@ class RunContext:
         """Builds the labs of a tunnel, whose logs are in ``folder``."""
         return TunnelBuilder(self.vpns[tunnel.vpn], tunnel, self.stage, self._shared, folder)
 
-    def asked(self, planned: Planned) -> Asked:
+    def ask_for(self, planned: Planned) -> Asked:
         """What an instrument is told about a trial."""
         cell, seed = planned.cell, self.stage.seed * 1000 + planned.repetition
         memory = self._memory.setdefault(cell.key, {})
@@ -229,7 +229,7 @@ class RunContext:
 
     def running(self, planned: Planned, bench: Bench, folder: Path) -> RunningTrial:
         """A trial that is ready for its first slice."""
-        asked, log = self.asked(planned), self.log(folder)
+        asked, log = self.ask_for(planned), self.log(folder)
         return RunningTrial(planned, bench, asked, self.records, folder, log, self._too_long, planned.repetition)
 
     def fail(self, waiting: Sequence[Planned], error: BaseException, folder: Path) -> None:
@@ -275,7 +275,7 @@ class RunContext:
             with caught(partial(self.fail, [planned], folder=folder)):
                 write_text(folder / "recipe.txt", recipe(self.vpns[tunnel.vpn], tunnel_levels(tunnel.params), SITES))
                 no_bench = cast(Bench, None)  # what needs no tunnel does not look at one
-                found = at_once(planned.instrument.measure(no_bench, self.asked(planned)))
+                found = at_once(planned.instrument.measure(no_bench, self.ask_for(planned)))
                 self.records.check(planned, found)
                 measured = found
             if measured is not None:

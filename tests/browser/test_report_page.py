@@ -83,7 +83,7 @@ def test_the_matrix_is_the_ranking(weights: str, tmp_path: Path, open_page: Open
                 row = matrix[one.vpn]
                 assert (row["place"], row["chance"]) == (places[one.vpn], chance(one.best_probability))
                 assert float(row["average"]) == pytest.approx(one.average, abs=0.0051)
-                assert list(ranking.weights.counted) == [*row][3:]
+                assert list(ranking.weights.counted_metrics) == [*row][3:]
         card = page.locator(f"#answer-{number}")
         assert card.locator(".who").text_content() == verdict(ranking, report.verdicts)
         notes = page.locator(f"#ranking-{number} .unranked li").all_text_contents()
@@ -100,7 +100,7 @@ def test_a_value_in_the_matrix_is_the_runs(report_page: Path, open_page: Open) -
     for number, ranking in enumerate(report.rankings):
         behind = {one.metric: one for one in report.behind[number]}
         matrix = shown(page, number)
-        for metric in ranking.weights.counted:
+        for metric in ranking.weights.counted_metrics:
             scale, _ = unit_of(behind[metric], report.metrics[metric].unit)
             for vpn, summary in behind[metric].summaries.items():
                 said = float(matrix[vpn][metric].removeprefix("≥ "))

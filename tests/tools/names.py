@@ -1,8 +1,7 @@
 """Functions whose whole name is a participle, a preposition or a pronoun, like ``told`` or ``of``: it does not say what
 the function does or returns. A verb does, or the noun of what it returns.
 
-``python -m tests.tools.names`` lists all of them; ``--check`` fails if there is one outside of the rooms in NOT_YET, or
-if one of these rooms has none any more.
+``python -m tests.tools.names`` lists all of them; ``--check`` fails if there is one.
 """
 
 from __future__ import annotations
@@ -14,10 +13,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.tools.rooms import PACKAGES, ROOT, room_of
+from tests.tools.rooms import PACKAGES, ROOT
 
-# Take a room off this list when it is clean; add none.
-NOT_YET = {"choice", "cli", "data", "evidence", "questions", "ranking", "report", "sweep"}
 BARE = re.compile(
     "[a-z]+(ed|een|own|aken|iven|ound|eld)"
     "|begun|chosen|done|gone|kept|left|lost|made|meant|met|said|sent|spent|stood|told"
@@ -34,30 +31,22 @@ def is_bare(name: str) -> bool:
     return bool(BARE.fullmatch(word)) and not NOT_BARE.fullmatch(word)
 
 
-def bare_names(root: Path = ROOT) -> Iterator[tuple[str, str]]:
-    """The room and ``path:line: name`` of each function with a bare name."""
+def bare_names(root: Path = ROOT) -> Iterator[str]:
+    """``path:line: name`` of each function with a bare name."""
     for path in sorted(path for package in PACKAGES for path in (root / package).rglob("*.py")):
-        inside = path.relative_to(root)
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_bare(node.name):
-                yield room_of(".".join(inside.with_suffix("").parts)), f"{inside}:{node.lineno}: {node.name}"
-
-
-def problems(found: Sequence[tuple[str, str]]) -> list[str]:
-    """A line for each bare name in a room that must have none, and for each room of NOT_YET that has none."""
-    wrong = [f"{place}: say what it does (a verb) or returns (a noun)" for room, place in found if room not in NOT_YET]
-    clean = sorted(NOT_YET - {room for room, _ in found})
-    return wrong + [f"{room} has no bare name any more: take it off NOT_YET, {Path(__file__).name}" for room in clean]
+                yield f"{path.relative_to(root)}:{node.lineno}: {node.name}"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--check", action="store_true", help="exit 1 if a room that must have no bare name has one")
+    parser.add_argument("--check", action="store_true", help="exit 1 if a function has a bare name")
     found = list(bare_names())
     if not parser.parse_args(argv).check:
-        print("\n".join(place for _, place in found))
-    elif wrong := problems(found):
-        sys.exit("\n".join(wrong))
+        print("\n".join(found))
+    elif found:
+        sys.exit("\n".join(f"{place}: say what it does (a verb) or returns (a noun)" for place in found))
 
 
 if __name__ == "__main__":

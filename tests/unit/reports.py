@@ -69,14 +69,14 @@ def trials_of(values: Mapping[str, Mapping[str, float]], noise: tuple[float, ...
 
 def rank(run: Run, trials: Sequence[Trial], *, configuration: str, weights: Weights, image: str = "") -> Ranking:
     """The ranking of the named configuration."""
-    return weigh(Basis(**vars(configuration_of(run, trials, configuration, weights.counted, image))), weights)
+    return weigh(Basis(**vars(configuration_of(run, trials, configuration, weights.counted_metrics, image))), weights)
 
 
 def rank_all(
     run: Run, trials: Sequence[Trial], *, configurations: Sequence[str] | None = None, weights: Weights | None = None
 ) -> list[Ranking]:
     """A ranking for each basis, by default with ``balanced`` weights over the measured metrics."""
-    every = bases(run, trials, weights.counted if weights else (), configurations)
+    every = bases(run, trials, weights.counted_metrics if weights else (), configurations)
     return [weigh(basis, weights or default_weights(basis.values)) for basis in every]
 
 

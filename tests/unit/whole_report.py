@@ -19,5 +19,5 @@ def build(run: Run, trials: Sequence[Trial], **options: Any) -> Report:
 
 def choice_of(report: Report) -> Choice:
     """What the report says of a line."""
-    (made,) = (one.judgement for one in report.answered if isinstance(one.judgement, Choice))
+    (made,) = (one.judgement for one in report.leading_answers if isinstance(one.judgement, Choice))
     return made

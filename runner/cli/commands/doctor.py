@@ -10,7 +10,7 @@ import typer
 
 from runner.cli import options
 from runner.data.errors import require_known
-from runner.data.guest import inside
+from runner.data.guest import guest_name
 from runner.data.named import HOST
 from runner.data.options import join_values
 from runner.data.streams import document
@@ -64,7 +64,7 @@ def doctor(
 
     (under,) = kernels.parse(kernel, lab, several=False)
     require_known("image", image, image_names())
-    if under and not inside():
+    if under and not guest_name():
         raise typer.Exit(this_command_under(under, image, options.tell))
     checks = this_machine() if only_machine else examine(image, lab, join_values(vpns), max_rate, options.tell, uplink)
     if as_json:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from runner.data.trials import Run
 
 
-def more(
+def go_on(
     *,
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="the folder of the run to go on with")],
     deadline: options.Deadline = "",
@@ -66,14 +66,14 @@ def more(
         )
     require_trusted(asked, folder, trust or ())
     note(asked)
-    asked = asked.changed(out=folder, needs=state_needs(needs, run.needs))
+    asked = asked.with_changes(out=folder, needs=state_needs(needs, run.needs))
     if run.machines:
-        asked = asked.changed(repetitions=_twice(run, folder, deadline), deadline_s=None, until_significant=None)
+        asked = asked.with_changes(repetitions=_twice(run, folder, deadline), deadline_s=None, until_significant=None)
     else:
         rootless.enter(asked.lab)  # which begins this command again, where it is not root
         time_s = seconds(deadline) if deadline else _time_s(folder, asked.weights, shown.quiet)
         without = asked.rounds and not deadline  # so many rounds, however long they take
-        asked = asked.changed(until_significant=True, deadline_s=None if without else time_s)
+        asked = asked.with_changes(until_significant=True, deadline_s=None if without else time_s)
     raise typer.Exit(measure(asked, shown))
 
 

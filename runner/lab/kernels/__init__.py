@@ -7,14 +7,14 @@ and exit code; `guest` runs inside it; `uml` and `qemu` say how each kind is sta
 from __future__ import annotations
 
 from runner.data.errors import UsageError, require_known
-from runner.data.guest import inside
+from runner.data.guest import guest_name
 from runner.data.named import HOST
 from runner.lab.kernels.boot import Kernel
 from runner.lab.kernels.qemu import Qemu
 from runner.lab.kernels.uml import Uml
 from runner.lab.names import DEFAULT_IMAGE, kernel_names
 
-__all__ = ["HOST", "Qemu", "Uml", "inside", "parse"]
+__all__ = ["HOST", "Qemu", "Uml", "guest_name", "parse"]
 
 
 def parse(text: str, lab: str = "netns", several: bool = True) -> list[Kernel | None]:

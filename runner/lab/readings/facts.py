@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from runner.data.errors import CommandError
-from runner.data.guest import inside
+from runner.data.guest import guest_name
 from runner.lab.node import Node, proc
 from runner.lab.node.answers import understood
 from runner.lab.node.iproute import objects
@@ -80,7 +80,7 @@ def _facts(lab: Lab) -> dict[str, Any]:
         "kind": lab.kind,
         **({"path": asdict(lab.path)} if lab.path else {}),
         "kernel": here["kernel"],
-        **({"guest": inside()} if inside() else {}),
+        **({"guest": guest_name()} if guest_name() else {}),
         "machine": gateway.run("uname", "-m").stdout.strip(),
         "cpu": here["cpu"],
         "cpu_flags": [flag for flag in CPU_FLAGS if flag in flags],

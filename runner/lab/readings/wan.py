@@ -34,7 +34,7 @@ def verify(lab: Lab, wanted: Conditions) -> str:
     """
     parts = []
     near, far = lab.gateway(lab.sites[0]), lab.sites[-1].wan_address
-    if wanted.impaired or wanted.mtu_bytes != Conditions.mtu_bytes:
+    if wanted.is_impaired or wanted.mtu_bytes != Conditions.mtu_bytes:
         parts.append(_check_ping(lab, wanted))
     full = wanted.mtu_bytes - HEADERS_BYTES[ip_version(far)]
     fits = near.run("ping", "-c3", "-W3", "-i0.2", "-Mdo", f"-s{full}", far, check=False).code

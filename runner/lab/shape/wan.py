@@ -31,7 +31,7 @@ def conditions_refusal(lab: Lab, wanted: Conditions) -> Unsupported | None:
         return Unsupported("this lab has no WAN node, which sets the WAN's conditions")
     if wanted.rate_bps and (lack := _lacks(lab.wan, "tbf", "rate", "1mbit", "burst", "4096", "limit", "4096")):
         return Unsupported(f"the WAN node's kernel has no tbf: {lack}")
-    if wanted.impaired and (lack := _lacks(lab.wan, *NETEM)):
+    if wanted.is_impaired and (lack := _lacks(lab.wan, *NETEM)):
         if not lab.shared_kernel:
             return Unsupported(f"the WAN node's kernel has no netem: {lack}")
         if not wanted.rate_bps or wanted.rate_bps > RELAYED_BPS:
@@ -54,8 +54,8 @@ def apply(lab: Lab, wanted: Conditions) -> None:
     """
     lab.rtt_s = wanted.rtt_s
     tick = tick_s(lab.wan) if wanted.rate_bps else 0.0
-    netem = wanted.impaired and not _lacks(lab.wan, *NETEM)
-    if wanted.impaired and not netem:
+    netem = wanted.is_impaired and not _lacks(lab.wan, *NETEM)
+    if wanted.is_impaired and not netem:
         _put_apart(lab, wanted)
     for port in ("gw1", "gw2"):
         parent: tuple[str, ...] = ("root", "handle", "1:")

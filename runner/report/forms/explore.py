@@ -47,7 +47,9 @@ def tables_of(report: Report, compared: Configuration) -> dict[str, str]:
     ids: dict[str, str] = {}
     for number, experiment in enumerate(report.experiments):
         for table in experiment.tables:
-            ranked = any(row.vpn in levels and levels[row.vpn].items() <= row.params.items() for row in table.measured)
+            ranked = any(
+                row.vpn in levels and levels[row.vpn].items() <= row.params.items() for row in table.measured_rows
+            )
             if ranked:
                 ids.setdefault(table.metric, table_id(number, table))
     return ids

@@ -62,7 +62,7 @@ def html_text(report: Report, folder: Path | None = None) -> str:
     all_answers = answers(report)
     absent = _absent_reasons(report)
     logs = {seen.trial: seen.log for seen in report.observations if seen.log}
-    cards = [(one, one.card(where, logs, samples.colours)) for one in report.answered]
+    cards = [(one, one.card(where, logs, samples.colours)) for one in report.leading_answers]
     data |= {one.question.name: card.data for one, card in cards if card}
     return fill(
         "report.html.j2",
@@ -215,7 +215,7 @@ def _experiment(
     ranged = [
         Table(f"{table.title}: all cells of each VPN", RANGE_HEAD, ranges(table), numbers=range(1, 5), named=True)
         for table in (experiment.tables if left_out else ())
-        if table.measured
+        if table.measured_rows
     ]
     plots = plots_of(report, experiment, samples)
     first = next((plot for plot in plots if _height(plot) <= TALLEST), None)
@@ -275,7 +275,7 @@ def _problem(
     """One problem: its reason, the cells that it explains, and the logs of the failed trials. VPNs that are ``absent``
     from the whole report are left out: the end of the report has their reasons."""
     rows = [row for table in experiment.tables for row in table.rows if row.problem == problem.number]
-    logs = dict.fromkeys(seen.log for row in rows for seen in samples.failed(row) if seen.log)
+    logs = dict.fromkeys(seen.log for row in rows for seen in samples.failed_observations(row) if seen.log)
     vpns = dict.fromkeys(row.vpn for row in rows)  # one of the cells is of each
     return {
         "cells": ", ".join(cell for vpn, cell in zip(vpns, problem.cells, strict=True) if vpn not in absent),
@@ -288,8 +288,8 @@ def _problem(
 
 def _metric(metric: MetricTable, name: str, samples: Samples | None, told: Told) -> list[Block]:
     head = ["VPN and levels", "median (95 % interval)", "share of baseline", "n", "CoV", "status"]
-    rows = [_number_row(row, metric, name, samples, told) for row in metric.measured]
-    if all(row.status == "ok" and not row.reason for row in metric.measured):
+    rows = [_number_row(row, metric, name, samples, told) for row in metric.measured_rows]
+    if all(row.status == "ok" and not row.reason for row in metric.measured_rows):
         head, rows = head[:-1], [row[:-1] for row in rows]
     about = f"{metric.better} is better; {metric.common}"
     table = Table(metric.title, head, rows, about, numbers=range(1, 5), named=True, name=name)
@@ -299,7 +299,7 @@ def _metric(metric: MetricTable, name: str, samples: Samples | None, told: Told)
 def _number_row(row: Row, metric: MetricTable, name: str, samples: Samples | None, told: Told) -> list[str | TableCell]:
     """A row of the table of this ``name``. The number of repetitions unfolds what was negotiated and the trials, with
     their logs; where another table has listed them, it leads there."""
-    seen = samples.of(row, metric.metric) if samples else []
+    seen = samples.observations_of(row, metric.metric) if samples else []
     median, share, repetitions, variation = document.number_cells(row, metric)
     listed = told.listed.setdefault((cell_key(row.vpn, row.params), metric.metric), name)
     number = TableCell(repetitions, opens=trials_of(seen, metric.unit, told))

@@ -32,24 +32,24 @@ def trials_of(seen: Sequence[Observation], unit: str, told: Told) -> list[Note]:
         if one.log and one.trial not in told.linked:
             links = [Hyperlink("logs", file=f"{one.log}/")]
         own = Note("") if alike else _evidence(one, told)
-        value = f"{_where(one)}: {text.quantity(one.value or 0.0, unit)}"
+        value = f"{_place_words(one)}: {text.quantity(one.value or 0.0, unit)}"
         notes.append(Note(f"{value}; {own.words}" if own.words else value, links=[*links, *own.links]))
     told.linked |= {one.trial for one in seen}
     return notes
 
 
-def _where(seen: Observation) -> str:
+def _place_words(seen: Observation) -> str:
     return f"{seen.repetition}" + ("" if seen.position == "within" else f" {seen.position}")
 
 
 def _values(seen: Sequence[Observation], unit: str) -> str:
     """Each repetition's value, ``345, 351 Mbit/s``, with its number where they are not all there: ``1: 345, 3: 351
     Mbit/s``. The unit is said where it changes."""
-    every = [_where(one) for one in seen] == [str(number) for number in range(1, len(seen) + 1)]
+    every = [_place_words(one) for one in seen] == [str(number) for number in range(1, len(seen) + 1)]
     values = [text.quantity(one.value or 0.0, unit).partition(" ") for one in seen]
     after = [own for _, _, own in values[1:]] + [""]
     return ", ".join(
-        ("" if every else f"{_where(one)}: ") + value + (f" {own}" if own != next_ else "")
+        ("" if every else f"{_place_words(one)}: ") + value + (f" {own}" if own != next_ else "")
         for one, (value, _, own), next_ in zip(seen, values, after, strict=True)
     )
 

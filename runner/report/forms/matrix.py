@@ -24,7 +24,7 @@ def matrix_of(report: Report, answer: RankingAnswer) -> dict[str, Any]:
     numbers = numbers_of(report, answer.number)
     where = places_of(report, answer.number)
     columns = []
-    for metric in ranking.weights.counted:
+    for metric in ranking.weights.counted_metrics:
         if not (number := numbers.get(metric)):
             continue
         known = report.metrics[metric]

@@ -113,7 +113,7 @@ def _summaries(report: Report, factors: Sequence[str], writer: _Writer) -> None:
     tables = [(experiment.name, table) for experiment in report.experiments for table in experiment.tables]
     grouped: dict[tuple[str, str], tuple[Row, MetricTable, list[str]]] = {}
     for name, table in tables:
-        for row in table.measured:
+        for row in table.measured_rows:
             key = (cell_key(row.vpn, row.params), table.metric)
             grouped.setdefault(key, (row, table, []))[2].append(name)
     for row, table, experiments in grouped.values():

@@ -53,10 +53,10 @@ def render(
     kept = {"bases": report.bases, "judged": [_printable(one) for one in report.judged]}  # which no dump has
     report = Report.model_validate(printable(report.model_dump(exclude={"observations"})) | {"observations": []})
     report = report.model_copy(update=kept)
-    if full or not (report.experiments or report.answered):
+    if full or not (report.experiments or report.leading_answers):
         _tables(report, console)
     if full and not is_tall(console):  # else the answer has it
-        for answered in report.answered:
+        for answered in report.leading_answers:
             print_beside(answered.say(report.run_id).beside, console)
     render_answer(report, console, folder, across=across, several=several)
 
@@ -217,7 +217,7 @@ def _verdicts(report: Report, ranking: Ranking, console: Console) -> None:
 
 def ranking_table(ranking: Ranking, metrics: Mapping[str, Metric], gap: int = 1) -> Table:
     """The ranked VPNs, a row for each. ``gap``: the blanks between columns."""
-    counted = list(ranking.weights.counted)
+    counted = list(ranking.weights.counted_metrics)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), show_edge=False, header_style="bold")
     table.add_column("#", justify="right", min_width=2)
     table.add_column("VPN, as configured", overflow="fold", min_width=23 if len(counted) <= 6 else 16)
@@ -225,7 +225,9 @@ def ranking_table(ranking: Ranking, metrics: Mapping[str, Metric], gap: int = 1)
     table.add_column("place\n95 %", justify="right")
     table.add_column("chance\nof best", justify="right")
     for metric in counted:
-        table.add_column(f"{text.short(metric, metrics)}\n×{ranking.weights.counted[metric]:g}", justify="right")
+        table.add_column(
+            f"{text.short(metric, metrics)}\n×{ranking.weights.counted_metrics[metric]:g}", justify="right"
+        )
     for place, vpn, configuration, average, *others in rank_rows(ranking):
         style = "bold green" if place.rstrip("=") == "1" else ""
         name = Text.assemble((vpn, style or "bold"), (f"\n{configuration}", "dim"))
@@ -244,7 +246,7 @@ NARROW = 57  # the same without gaps
 
 def _experiment(experiment: ExperimentReport, console: Console) -> None:
     print_blocks(opening(experiment), console)
-    rows = [row for table in experiment.tables for row in table.measured]
+    rows = [row for table in experiment.tables for row in table.measured_rows]
     stacked = console.width < WIDE
     widths = (
         max((len(row.vpn) for row in rows), default=0),
@@ -264,7 +266,7 @@ def _experiment(experiment: ExperimentReport, console: Console) -> None:
 def _metric(metric: MetricTable, widths: tuple[int, int], stacked: bool, console: Console) -> None:
     arrow = "higher is better" if metric.better == "higher" else "lower is better"
     console.print(Text.assemble("\n", (metric.title, "bold cyan"), (f"  {arrow} · {metric.common}", "dim")))
-    if metric.measured:
+    if metric.measured_rows:
         console.print(_table(metric, widths, stacked, console.width))
     if metric.crypto_limit:
         console.print(_dim(metric.crypto_limit))
@@ -281,7 +283,7 @@ def _table(metric: MetricTable, widths: tuple[int, int], stacked: bool, width: i
     """The table of one metric, a line for each row. In a narrow terminal the levels stand below the VPN's name."""
     gap = 0 if stacked else 1
     table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), show_edge=False, header_style="bold")
-    levelled = any(row_levels(row) for row in metric.measured)
+    levelled = any(row_levels(row) for row in metric.measured_rows)
     head = min(max(widths), width - NARROW) if stacked else widths[0]
     table.add_column("VPN", min_width=head, overflow="fold")
     if levelled and not stacked:
@@ -291,9 +293,9 @@ def _table(metric: MetricTable, widths: tuple[int, int], stacked: bool, width: i
     table.add_column(share, justify="right", min_width=19, no_wrap=True)
     table.add_column("n", justify="right", min_width=3, no_wrap=True)
     table.add_column("CoV%", justify="right", min_width=4, no_wrap=True)
-    many = Counter(row.vpn for row in metric.measured)
+    many = Counter(row.vpn for row in metric.measured_rows)
     last = ""
-    for row in metric.measured:
+    for row in metric.measured_rows:
         style = "dim" if row.reference else "red" if row.status == "partly" else ""
         name = Text("" if row.vpn == last else row.vpn, style or "bold")
         levels = Text(row_levels(row), "magenta" if row.not_encrypted else style or "dim" * stacked)

@@ -82,13 +82,13 @@ def render_answer(
     console.print(Text(machine(report), "dim"))
     if report.machines:
         console.print(Text(holds(report.machines[0])))
-    print_answers([answered.say(where) for answered in report.answered], console, tall=tall)
+    print_answers([answered.say(where) for answered in report.leading_answers], console, tall=tall)
     whole = not report.experiments or any(answered_by_ranking(asked, report) for asked in report.experiments)
     all_answers = answers(report) if report.weighed or (whole and report.ranks_count) else []
     ranked = whole and any(answer.groups for answer in all_answers)
-    if not ranked and not report.answered:  # one VPN alone has numbers, too
+    if not ranked and not report.leading_answers:  # one VPN alone has numbers, too
         render_experiments(report, console)
-    if not all_answers and not report.answered and not report.experiments:
+    if not all_answers and not report.leading_answers and not report.experiments:
         console.print(NOTHING_TO_RANK)
     for at, answer in enumerate(all_answers):
         if not answer.groups and any(other.groups for other in all_answers):
@@ -146,7 +146,9 @@ def _limits(report: Report, ranking: Ranking, console: Console, *, whole: bool) 
     ``whole``: print a sentence for each VPN, else the kinds of limits in a line."""
     placed = {standing.vpn for standing in ranking.standings if standing.place}
     known = [row for row in rows_of(report.limits, ranking.as_configured) if row.vpn in placed]
-    metric = next((metric for metric in ranking.weights.counted if any(row.metric == metric for row in known)), "")
+    metric = next(
+        (metric for metric in ranking.weights.counted_metrics if any(row.metric == metric for row in known)), ""
+    )
     if not metric:
         return
     rows = [row for row in known if row.metric == metric]
@@ -195,7 +197,7 @@ def values_table(
     """The ranking as values: a row for each VPN, a column for each metric that counts. A cell has the value and its 95
     % interval, or half of that in % where the terminal is narrow. VPNs that cannot be told apart share a place.
     ``ruled``: draw a line below the head."""
-    counted = [metric for metric in ranking.weights.counted if metric in numbers]
+    counted = [metric for metric in ranking.weights.counted_metrics if metric in numbers]
     wide = width >= WIDE
     lines = box.SIMPLE_HEAD if ruled else None
     table = Table(box=lines, padding=(0, int(wide or not ruled), 0, 0), show_edge=False, header_style="bold")
@@ -205,7 +207,7 @@ def values_table(
     units = {}
     for metric in counted:
         units[metric] = unit_of(numbers[metric], metrics[metric].unit)
-        weight = ranking.weights.counted[metric]
+        weight = ranking.weights.counted_metrics[metric]
         head = text.short(metric, metrics) + (f" ×{weight:g}" if weight != 1 else "")
         table.add_column(f"{head}\n{units[metric][1]}", justify="right", no_wrap=wide, overflow="fold")
     best = {metric: _best(numbers[metric], metrics[metric]) for metric in counted}
@@ -266,8 +268,8 @@ def _next(
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="cyan", no_wrap=True)
     grid.add_column(overflow="fold")
-    if report.answered and not all_answers:
-        steps = [step for answered in report.answered for step in answered.say(where).steps]
+    if report.leading_answers and not all_answers:
+        steps = [step for answered in report.leading_answers for step in answered.say(where).steps]
         print_steps([*steps, Next("See all", f"vpneval report {word(where)} --full")], console)
         return
     if not across:  # the page of the run is about one kind of machine

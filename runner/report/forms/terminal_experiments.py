@@ -27,7 +27,7 @@ def answered_by_ranking(experiment: ExperimentReport, report: Report) -> bool:
     """Does the experiment ask how VPNs compare as a whole, and are some ranked? Then the ranking is its answer."""
     if not any(ranking.pairs for ranking in report.rankings):
         return False
-    counted = {metric for ranking in report.rankings for metric in ranking.weights.counted}
+    counted = {metric for ranking in report.rankings for metric in ranking.weights.counted_metrics}
     own = {table.metric for table in experiment.tables}
     # What the machines of a farm disagree about is in their rankings, however few the metrics are.
     return not experiment.effects and (bool(report.machines) or len(counted & own) >= ENOUGH)
@@ -40,7 +40,7 @@ def render_experiments(report: Report, console: Console) -> None:
         if answered_by_ranking(experiment, report):
             continue
         console.print(Text(experiment.question, "bold"))
-        tables = [table for table in experiment.tables if table.measured]
+        tables = [table for table in experiment.tables if table.measured_rows]
         for table in tables if alone else tables[:FEW]:
             effects = [effect for effect in experiment.effects if effect.metric == table.metric]
             if _is_verdict(table):
@@ -90,7 +90,7 @@ def _by_level(table: MetricTable, factor: str) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    rows = [row for row in table.measured if row.vpn != BASELINE]
+    rows = [row for row in table.measured_rows if row.vpn != BASELINE]
     for vpn in dict.fromkeys(row.vpn for row in rows):
         said = [
             f"{text.traffic({factor: row.params.get(factor, '')}).replace('_', ' ')} {_value(row.summary, table)}"
@@ -108,7 +108,7 @@ def _is_verdict(table: MetricTable) -> bool:
 def _verdicts(table: MetricTable) -> Text:
     """Who passed, and who failed, at which levels where others of its rows passed."""
     passed, failed = (
-        [row for row in table.measured if row.summary and row.summary.median == verdict] for verdict in (1.0, 0.0)
+        [row for row in table.measured_rows if row.summary and row.summary.median == verdict] for verdict in (1.0, 0.0)
     )
     both = {row.vpn for row in passed} & {row.vpn for row in failed}
     lists = []

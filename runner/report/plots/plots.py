@@ -44,7 +44,7 @@ TOLD = 12  # of a cell's values, in a tooltip
 def plots_of(report: Report, experiment: ExperimentReport, samples: Samples) -> list[Plot]:
     """The plots of one experiment, as many as its metrics have data for."""
     experiment = thin_experiment(report, experiment)
-    tables = {table.metric: table for table in experiment.tables if table.measured}
+    tables = {table.metric: table for table in experiment.tables if table.measured_rows}
     plots: list[Plot | None] = []
     for table in tables.values():
         plots += _of_metric(report, experiment, table, samples)
@@ -65,7 +65,7 @@ def _of_metric(
         yield _distribution(experiment, table, samples)
     if drawn == "boxes":
         yield boxes(experiment, table, samples)
-    if any(row.params.get("packet_bytes", "").isdecimal() for row in table.measured):
+    if any(row.params.get("packet_bytes", "").isdecimal() for row in table.measured_rows):
         yield _by_length(experiment, table, samples)
     if drawn == "timelines":
         yield timelines(experiment, table, report.failures)
@@ -93,18 +93,18 @@ def _intervals(experiment: ExperimentReport, table: MetricTable, samples: Sample
     """Median and 95 % interval of each cell, and the values that both are made from: those of its rounds, where it was
     measured by rounds, else of its trials. The baseline is a dashed line through all. The axis follows the points: an
     interval that is longer ends in an arrow. None for a single cell."""
-    if sum(row.vpn != BASELINE for row in table.measured) < 2:
+    if sum(row.vpn != BASELINE for row in table.measured_rows) < 2:
         return None
     scale, unit = unit_of(table)
-    labels = [label_of(row) for row in table.measured]
+    labels = [label_of(row) for row in table.measured_rows]
     cells: list[Value] = []
     points: list[Value] = []
-    for row, label in zip(table.measured, labels, strict=True):
+    for row, label in zip(table.measured_rows, labels, strict=True):
         assert row.summary
         low, high = (_scale(v, scale) for v in (row.summary.low, row.summary.high))
         median = float(f"{row.summary.median / scale:.6g}")
         interval = text.with_interval(row.summary, table.unit, row.at_least > 0)
-        mine = [point for seen in samples.of(row, table.metric) for point in _of_trial(seen, label, scale)]
+        mine = [point for seen in samples.observations_of(row, table.metric) for point in _of_trial(seen, label, scale)]
         cell: Value = {"cell": label, "vpn": row.vpn, "median": median, "n": row.summary.n, "says": interval}
         cell["values"] = _raw(mine, unit)
         cells.append(cell if low is None or high is None else cell | {"low": low, "high": high})
@@ -128,7 +128,7 @@ def _intervals(experiment: ExperimentReport, table: MetricTable, samples: Sample
         _points(thin(points, samples.points), x | {"field": "value"}, y, colour),
     ]
     note = thinning_sentence(points, samples.points)
-    best = text.with_interval(table.measured[0].summary, table.unit) if table.measured[0].summary else ""
+    best = text.with_interval(table.measured_rows[0].summary, table.unit) if table.measured_rows[0].summary else ""
     return Plot(
         key=key_of(experiment, table.metric),
         title=f"{table.title}: median, 95 % interval, values",
@@ -203,8 +203,8 @@ def clip_intervals(cells: Sequence[Value], domain: Sequence[float]) -> dict[str,
 def _searches(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot | None:
     """Loss by offered rate, a line for each search of each repetition (the thesis' Figure 15)."""
     values: list[Value] = []
-    for row in table.measured:
-        for seen in samples.of(row, table.metric):
+    for row in table.measured_rows:
+        for seen in samples.observations_of(row, table.metric):
             for rate, loss in seen.search:
                 point: Value = {
                     "cell": label_of(row),
@@ -266,8 +266,8 @@ def _searches(experiment: ExperimentReport, table: MetricTable, samples: Samples
 def _distribution(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot | None:
     """The cumulative distribution of all exchanges, by their quantiles."""
     values: list[Value] = []
-    for row in table.measured:
-        exchanges = [sample for seen in samples.of(row, table.metric) for sample in seen.samples]
+    for row in table.measured_rows:
+        exchanges = [sample for seen in samples.observations_of(row, table.metric) for sample in seen.samples]
         if len(exchanges) < 2:
             continue
         shares = np.linspace(0, 1, min(len(exchanges), QUANTILES) + 1)
@@ -304,7 +304,7 @@ def _by_length(experiment: ExperimentReport, table: MetricTable, samples: Sample
     """The metric by the length of the inner packet, a line for each configuration."""
     scale, unit = unit_of(table)
     values: list[Value] = []
-    for row in table.measured:
+    for row in table.measured_rows:
         if row.summary and row.params.get("packet_bytes", "").isdecimal():
             rest = {factor: level for factor, level in row.params.items() if factor != "packet_bytes"}
             value: Value = {"vpn": row.vpn, "configuration": f"{row.vpn} {text.configuration(rest)}"}

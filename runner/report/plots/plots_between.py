@@ -13,11 +13,13 @@ from runner.report.plots.plotting import WIDTH, Samples, Value, key_of, label_of
 
 def groups(experiment: ExperimentReport, tcp: MetricTable, udp: MetricTable, samples: Samples) -> Plot | None:
     """TCP and UDP throughput side by side, the VPNs grouped by what carries them (after the thesis)."""
-    scale, unit = text.prefix(max(row.summary.median for row in [*tcp.measured, *udp.measured] if row.summary), "bit/s")
+    scale, unit = text.prefix(
+        max(row.summary.median for row in [*tcp.measured_rows, *udp.measured_rows] if row.summary), "bit/s"
+    )
     values: list[Value] = []
     for table in (tcp, udp):
         wanted = ranked_by(table.measure)
-        for row in table.measured:
+        for row in table.measured_rows:
             usual = all(row.params.get(factor, level) == level for factor, level in wanted.items())
             if not (row.summary and usual):
                 continue
@@ -53,9 +55,9 @@ def groups(experiment: ExperimentReport, tcp: MetricTable, udp: MetricTable, sam
 def cost(experiment: ExperimentReport, tcp: MetricTable, cpu: MetricTable, samples: Samples) -> Plot | None:
     """CPU cost against throughput: the lower right is fast and cheap."""
     scale, unit = unit_of(tcp)
-    costs = {cell_key(row.vpn, row.params): row for row in cpu.measured}
+    costs = {cell_key(row.vpn, row.params): row for row in cpu.measured_rows}
     values: list[Value] = []
-    for row in tcp.measured:
+    for row in tcp.measured_rows:
         cost = costs.get(cell_key(row.vpn, row.params))
         if row.summary and cost and cost.summary:
             value: Value = {"cell": label_of(row), "vpn": row.vpn, "rate": row.summary.median / scale}

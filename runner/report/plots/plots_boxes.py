@@ -16,8 +16,8 @@ ENDS = ("least", "low", "median", "high", "greatest")
 def boxes(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot | None:
     """A box for each cell of the table that has enough samples; None where none has."""
     cells: list[Value] = []
-    for row in table.measured:
-        every = [sample for seen in samples.of(row, table.metric) for sample in seen.samples]
+    for row in table.measured_rows:
+        every = [sample for seen in samples.observations_of(row, table.metric) for sample in seen.samples]
         if len(every) >= ENOUGH:
             ends = dict(zip(ENDS, (float(end) for end in np.percentile(every, (0, 25, 50, 75, 100))), strict=True))
             cells.append({"cell": label_of(row), "vpn": row.vpn, "n": len(every), **ends})

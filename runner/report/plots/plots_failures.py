@@ -44,7 +44,7 @@ def timelines(experiment: ExperimentReport, table: MetricTable, failures: list[F
 
 def _in_the_tables_order(failures: list[FailureRow], table: MetricTable) -> list[FailureRow]:
     """The failures of the table's cells, in the order of the table."""
-    places = {(row.vpn, tuple(sorted(row.params.items()))): place for place, row in enumerate(table.measured)}
+    places = {(row.vpn, tuple(sorted(row.params.items()))): place for place, row in enumerate(table.measured_rows)}
     placed = [(places.get((row.vpn, tuple(sorted(row.params.items())))), row) for row in failures]
     return [row for _, row in sorted(((at, row) for at, row in placed if at is not None), key=lambda each: each[0])]
 

@@ -25,18 +25,22 @@ def layers(experiment: ExperimentReport, table: MetricTable, samples: Samples) -
 
     The layers are the closed form's, where what was measured is as long; else the packet, and what is around it. None
     for a single bar."""
-    lengths = [row.params["packet_bytes"] for row in table.measured if row.params.get("packet_bytes", "").isdecimal()]
+    lengths = [
+        row.params["packet_bytes"] for row in table.measured_rows if row.params.get("packet_bytes", "").isdecimal()
+    ]
     if not lengths:
         return None
     inner = max(set(lengths), key=lambda length: (lengths.count(length), int(length)))
     values: list[Value] = []
-    rows = [row for row in table.measured if row.summary and row.params.get("packet_bytes") == inner]
+    rows = [row for row in table.measured_rows if row.summary and row.params.get("packet_bytes") == inner]
     cells = [" ".join(filter(None, (row.vpn, text.configuration(row.params), text.wan(row.params)))) for row in rows]
     if len(cells) < 2:
         return None
     for row, cell in zip(rows, cells, strict=True):
         assert row.summary
-        known = next((seen.layers for seen in samples.of(row, table.metric) if seen.layers), {INNER: int(inner)})
+        known = next(
+            (seen.layers for seen in samples.observations_of(row, table.metric) if seen.layers), {INNER: int(inner)}
+        )
         drawn: dict[str, float] = {**known}
         if abs(overhead_of(known) - row.summary.median) > AGREE_BYTES:
             drawn = {INNER: int(inner), AROUND: row.summary.median}

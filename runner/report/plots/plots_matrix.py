@@ -27,7 +27,7 @@ def matrix(experiment: ExperimentReport, table: MetricTable) -> Plot | None:
     wanted = ranked_by(table.measure)
     rows = [
         row
-        for row in table.measured
+        for row in table.measured_rows
         if row.params.get("compression", "off") == "off"
         and row.vpn != BASELINE
         and all(row.params.get(factor, level) == level for factor, level in wanted.items())
@@ -65,7 +65,7 @@ def matrix(experiment: ExperimentReport, table: MetricTable) -> Plot | None:
 
 def encryption_by_integrity(experiment: ExperimentReport, table: MetricTable) -> list[Plot]:
     """The crypto matrix (the router paper, section VI), a plot for each VPN. Its best value at a length is darkest."""
-    rows = [row for row in table.measured if {"cipher", "integrity", "packet_bytes"} <= set(row.params)]
+    rows = [row for row in table.measured_rows if {"cipher", "integrity", "packet_bytes"} <= set(row.params)]
     usual = [row for row in rows if row.vpn != BASELINE and "driver" not in row.params and row.summary]
     plots = []
     for vpn in sorted({row.vpn for row in usual}):
@@ -81,7 +81,7 @@ def encryption_by_integrity(experiment: ExperimentReport, table: MetricTable) ->
 
 
 def _matrix_of(experiment: ExperimentReport, table: MetricTable, vpn: str, lengths: list[int], ciphers: int) -> Plot:
-    rows = [row for row in table.measured if row.vpn == vpn and "driver" not in row.params]
+    rows = [row for row in table.measured_rows if row.vpn == vpn and "driver" not in row.params]
     values: list[Value] = []
     for length in lengths:
         medians = {

@@ -57,11 +57,11 @@ class Samples:
         scale |= few if len(vpns) <= len(PALETTE) else {"scheme": "tableau20"}
         self.colour: Spec = {"field": "vpn", "type": "nominal", "title": "VPN", "scale": scale}
 
-    def of(self, row: Row, metric: str) -> list[Observation]:
+    def observations_of(self, row: Row, metric: str) -> list[Observation]:
         """The observations of the row's cell that have a value of ``metric``."""
         return self.by_cell.get((cell_key(row.vpn, row.params), metric), [])
 
-    def failed(self, row: Row) -> list[Observation]:
+    def failed_observations(self, row: Row) -> list[Observation]:
         """The observations of the row's cell whose trials are neither ok nor unsupported."""
         return self.bad.get(cell_key(row.vpn, row.params), [])
 
@@ -73,7 +73,7 @@ def logarithmic(report: Report) -> set[str]:
     drawn: dict[str, list[float]] = {}
     for experiment in report.experiments:
         for table in experiment.tables:
-            drawn.setdefault(table.metric, []).extend(row.summary.median for row in table.measured if row.summary)
+            drawn.setdefault(table.metric, []).extend(row.summary.median for row in table.measured_rows if row.summary)
     values: dict[str, list[float]] = {}
     for seen in report.observations:
         if seen.value is not None:
@@ -111,7 +111,7 @@ def wide(values: Sequence[float]) -> bool:
 
 def unit_of(table: MetricTable) -> tuple[float, str]:
     """The prefix in which the largest median reads best."""
-    return text.prefix(max(row.summary.median for row in table.measured if row.summary), table.unit)
+    return text.prefix(max(row.summary.median for row in table.measured_rows if row.summary), table.unit)
 
 
 def label_of(row: Row) -> str:

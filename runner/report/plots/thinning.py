@@ -49,7 +49,7 @@ def note(report: Report) -> str:
 def ranges(table: MetricTable) -> list[tuple[str, ...]]:
     """The rows under RANGE_HEAD: each VPN's medians over all cells of the table, in the table's order."""
     medians: dict[str, list[float]] = {}
-    for row in table.measured:
+    for row in table.measured_rows:
         if row.summary:
             medians.setdefault(row.vpn, []).append(row.summary.median)
     rows = []

@@ -16,7 +16,7 @@ from typing import Any
 from runner.data.cache import cache_dir
 from runner.data.errors import UsageError
 from runner.data.files import open_to_read
-from runner.data.guest import inside
+from runner.data.guest import guest_name
 from runner.data.streams import visible_text
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.4.json"
@@ -38,7 +38,7 @@ def script() -> str:
     for kept in sorted(folder.glob(f"{name}-*.js")):
         if (text := _trusted_script(kept)) is not None:
             return text
-    if inside():
+    if guest_name():
         return ABSENT
     import vl_convert
 
@@ -54,7 +54,7 @@ def _trusted_script(path: Path) -> str | None:
     with suppress(OSError, UsageError, UnicodeDecodeError):
         with open_to_read(path) as file:
             about, content = os.fstat(file.fileno()), file.read()
-        owners = {0, os.geteuid(), *([path.parent.stat().st_uid] if inside() else [])}
+        owners = {0, os.geteuid(), *([path.parent.stat().st_uid] if guest_name() else [])}
         private = about.st_uid in owners and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         if private and not path.is_symlink() and path.stem.endswith(f"-{_digest(content)}"):
             return content.decode()

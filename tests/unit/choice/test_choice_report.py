@@ -83,7 +83,7 @@ def kin_of(run: Run, trials: list[Trial]) -> tuple[set[str], str]:
     """Who is named, and what is said of the kernel's VPNs."""
     found = choice(of_protocols(run), trials)
     assert found is not None
-    return found.named, kin(found)
+    return found.named_vpns, kin(found)
 
 
 def test_of_a_program_that_is_named_or_ruled_out_the_kernels_own_is_spoken_of() -> None:
@@ -156,7 +156,7 @@ def place(run: Run, trials: list[Trial], vpn: str) -> tuple[int, float]:
     found = answered(run, trials)
     if vpn not in {candidate.vpn for candidate in found.candidates}:
         return 0, -9
-    return (2 if found.named[:1] == [vpn] else 1 if vpn in found.named else 0), -found.of(vpn).grade
+    return (2 if found.named[:1] == [vpn] else 1 if vpn in found.named else 0), -found.candidate_of(vpn).grade
 
 
 HOWS, VPNS = ("dropped", "failed", "cut", "repeated"), ("wireguard_go", "openvpn", "ipsec_user", "ssh_tun")

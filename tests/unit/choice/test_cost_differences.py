@@ -76,7 +76,7 @@ def test_a_run_keeps_the_sign_of_what_a_vpn_costs_and_says_how_much_cannot_be_to
     assert (draws > 0).any()
     assert np.median(found["openvpn"].curves["tcp"].cores[:, 2]) == pytest.approx(0.3, rel=0.1)
     said = answer({vpn: found[vpn] for vpn in ("wireguard_go", "openvpn")}, STATES, needs(LINE_BPS))
-    free, dear = said.of("wireguard_go"), said.of("openvpn")
+    free, dear = said.candidate_of("wireguard_go"), said.candidate_of("openvpn")
     assert free.chance == 1
     assert free.cores_within is not None
     assert 0 < free.cores_within < 0.1

@@ -32,16 +32,16 @@ def test_two_offices_may_take_any_that_costs_little() -> None:
     assert (found.named[0], found.certainties.of_slices, found.grade) == ("wireguard_go", "sure", Grade.FITS)
     assert found.certainty == "probably", "nothing was watched for long then"
     assert "openvpn" in found.named
-    assert [reason.criterion for reason in found.of("ssh_tun").reasons] == ["tcp_in_tcp"]
-    assert found.of("ssh_forward").reasons[0].musts == ["networks"]
-    assert (found.of("wireguard_go").cores or 9) < 0.2
+    assert [reason.criterion for reason in found.candidate_of("ssh_tun").reasons] == ["tcp_in_tcp"]
+    assert found.candidate_of("ssh_forward").reasons[0].musts == ["networks"]
+    assert (found.candidate_of("wireguard_go").cores or 9) < 0.2
 
 
 def test_nothing_here_carries_ten_gigabits() -> None:
     found = said(line_bps=1e10, path_rtt_ms=0.5)
     assert (found.named, found.grade) == (["wireguard_go"], Grade.SHORT)
-    assert found.of("openvpn").reasons[0].criterion == "capacity"
-    assert found.of("wireguard_go").carries in ("no", "depends")
+    assert found.candidate_of("openvpn").reasons[0].criterion == "capacity"
+    assert found.candidate_of("wireguard_go").carries in ("no", "depends")
 
 
 def test_calls_take_what_costs_little_for_each_packet() -> None:
@@ -54,7 +54,7 @@ def test_calls_take_what_costs_little_for_each_packet() -> None:
 def test_a_backup_over_a_gigabit_takes_what_carries_it() -> None:
     found = said(line_bps=1e9, path_rtt_ms=20, traffic="files")
     assert (found.named, found.certainties.of_slices) == (["wireguard_go"], "sure")
-    assert found.of("openvpn").carries == "depends"
+    assert found.candidate_of("openvpn").carries == "depends"
     without = next(c for c in chosen(line_bps=1e9, path_rtt_ms=20, traffic="files").changes if c.without == "networks")
     assert without.named[:1] == ["ssh_forward"]
 
@@ -62,7 +62,7 @@ def test_a_backup_over_a_gigabit_takes_what_carries_it() -> None:
 def test_where_udp_is_blocked_there_is_a_reservation() -> None:
     found = chosen(line_bps=5e7, path_rtt_ms=30, must=("networks", "maintained", "udp-blocked"))
     assert found.answer is not None
-    assert (found.answer.named, found.answer.of("ssh_tun").reservations) == (["ssh_tun"], ["tcp_in_tcp"])
+    assert (found.answer.named, found.answer.candidate_of("ssh_tun").reservations) == (["ssh_tun"], ["tcp_in_tcp"])
     assert {"openvpn_tcp", "openconnect_tls"} <= {*found.others}
 
 
@@ -70,7 +70,7 @@ def test_ipv6_and_post_quantum_are_both_shown() -> None:
     must = ("networks", "maintained", "ipv6-inside", "post-quantum")
     found = said(line_bps=1e8, path_rtt_ms=20, must=must)
     assert found.named == ["openvpn"]
-    assert found.of("openvpn").musts == dict.fromkeys(must, "shown") | {"maintained": "declared"}
+    assert found.candidate_of("openvpn").musts == dict.fromkeys(must, "shown") | {"maintained": "declared"}
 
 
 def test_without_a_line_each_band_has_its_vpns() -> None:

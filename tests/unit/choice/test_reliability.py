@@ -45,7 +45,7 @@ def test_what_fails_in_a_third_of_its_attempts_is_not_named_however_long_it_is_m
 
 
 def test_why_it_is_not_named_is_told_with_its_attempts() -> None:
-    found = said(bad("wireguard_go")).of("wireguard_go")
+    found = said(bad("wireguard_go")).candidate_of("wireguard_go")
     assert [reason.criterion for reason in found.reasons] == ["failures"]
     assert 0.2 < found.bad_attempts / found.attempts < 0.6
     assert found.grade == Grade.USELESS
@@ -66,7 +66,7 @@ def test_the_machine_is_excused_and_never_the_vpn() -> None:
 
 def test_what_cannot_be_carried_anyway_is_no_failure() -> None:
     """ipsec_user carries 300 Mbit/s of datagrams: all attempts above fail, and count for no line below."""
-    found = said(bad(), line_bps=1e8).of("ipsec_user")
+    found = said(bad(), line_bps=1e8).candidate_of("ipsec_user")
     assert (found.bad_attempts, found.grade) == (0, Grade.FITS)
 
 
@@ -80,7 +80,7 @@ def test_who_carries_less_does_not_lose_its_bad_attempts(tcp_bps: float) -> None
     )
     vpn = replace(device("vpn", tcp_bps, watched=None), attempts={"tcp": rungs})
     found = answer({"vpn": vpn}, words("vpn"), needs(1e8, traffic="files"))
-    assert [reason.criterion for reason in found.of("vpn").reasons] == ["failures"]
+    assert [reason.criterion for reason in found.candidate_of("vpn").reasons] == ["failures"]
     fine = answer({"vpn": replace(vpn, attempts={"tcp": rungs[:2]})}, words("vpn"), needs(1e8, traffic="files"))
     assert fine.named == ["vpn"], "the positive control"
 
@@ -105,7 +105,7 @@ def test_a_long_watch_decides_what_slices_cannot() -> None:
     less = watch(rate_bps / 4, bad=90)
     faster = answer(made | {"wireguard_go": replace(made["wireguard_go"], watched=less)}, states_of, run.needs)
     assert "wireguard_go" not in faster.named, "what fails at a quarter of the rate fails here"
-    assert watched(0, gap_s=3.0).of("wireguard_go").reservations == ["gap"]
+    assert watched(0, gap_s=3.0).candidate_of("wireguard_go").reservations == ["gap"]
     slow = watch(1e6)
     unknown = answer(made | {"wireguard_go": replace(made["wireguard_go"], watched=slow)}, states_of, run.needs)
     assert first(unknown) == "probably", "a watch at a far lower rate shows nothing of this one"

@@ -34,15 +34,15 @@ def test_a_line_that_several_carry_at_about_the_same_cost_names_all_of_them() ->
     found = said(1e8)
     assert found.named == ["fast", "light"]
     assert found.certainty == "sure"
-    assert found.of("slow").reasons[0].criterion == "cost"
-    assert found.of("over_tcp").reasons[0].criterion == "tcp_in_tcp"
-    assert found.of("fast").cores == pytest.approx(0.93e8 / 8e9 * 18, rel=0.01)
+    assert found.candidate_of("slow").reasons[0].criterion == "cost"
+    assert found.candidate_of("over_tcp").reasons[0].criterion == "tcp_in_tcp"
+    assert found.candidate_of("fast").cores == pytest.approx(0.93e8 / 8e9 * 18, rel=0.01)
 
 
 def test_a_line_that_one_carries_names_it() -> None:
     found = said(1e9, traffic="files")
     assert (found.named, found.certainty, found.grade) == (["fast"], "sure", Grade.FITS)
-    assert found.of("light").carries == "depends"  # nobody knows what gateways of their own would carry
+    assert found.candidate_of("light").carries == "depends"  # nobody knows what gateways of their own would carry
 
 
 def test_where_nothing_carries_the_line_what_carries_most_is_named_as_short() -> None:
@@ -65,7 +65,7 @@ def test_one_that_is_ten_times_worse_changes_only_its_own_line() -> None:
         before, after = said(line_bps), said(line_bps, {**FOUR, "slow": worse})
         assert after.named == [vpn for vpn in before.named if vpn != "slow"] or before.named == ["slow"]
         for vpn in ("fast", "light", "over_tcp"):
-            assert after.of(vpn).chance == before.of(vpn).chance
+            assert after.candidate_of(vpn).chance == before.candidate_of(vpn).chance
 
 
 @pytest.mark.parametrize("traffic", ["files", "mixed", "calls", "transactions"])
@@ -103,7 +103,7 @@ def test_a_machine_and_a_line_ten_times_as_fast_make_the_same_choice() -> None:
 def test_a_value_that_counts_and_is_missing_means_not_named(missing: dict[str, object]) -> None:
     found = said(1e9, {**FOUR, "fast": replace(FAST, **missing)})  # type: ignore[arg-type]
     assert "fast" not in found.named
-    assert found.of("fast").grade == Grade.UNKNOWN
+    assert found.candidate_of("fast").grade == Grade.UNKNOWN
 
 
 def test_what_breaks_down_at_80_megabits_is_out_at_100_and_named_at_50() -> None:
@@ -111,7 +111,7 @@ def test_what_breaks_down_at_80_megabits_is_out_at_100_and_named_at_50() -> None
     at_50 = answer(alone, words("fragile"), needs(5e7))
     at_100 = answer(alone, words("fragile"), needs(1e8))
     assert (at_50.named, at_100.named) == (["fragile"], [])
-    assert [reason.criterion for reason in at_100.of("fragile").reasons] == ["breakdown"]
+    assert [reason.criterion for reason in at_100.candidate_of("fragile").reasons] == ["breakdown"]
     assert answer(alone, words("fragile"), needs(1e8, traffic="files")).named == ["fragile"]  # no datagrams
     at_10, at_15 = (answer(alone, words("fragile"), needs(line, traffic="calls")) for line in (1e7, 1.5e7))
     assert (at_10.named, at_15.named) == (["fragile"], []), "80 Mbit/s of packets six times as long as those of calls"
@@ -122,11 +122,15 @@ def test_where_nothing_carries_the_line_what_carries_more_and_loses_is_told_to_l
     both = {"steady": device("steady", 5e8, 5e8), "lossy": device("lossy", 2e9, 2e9, loss_ratio=0.2)}
     found = answer(both, words(*both), needs(5e9))
     assert (found.named, found.grade) == (["steady"], Grade.SHORT)
-    assert [reason.criterion for reason in found.of("lossy").reasons] == ["loss"]
-    assert [reason.criterion for reason in answer(both, words(*both), needs(4e8)).of("lossy").reasons] == ["loss"]
+    assert [reason.criterion for reason in found.candidate_of("lossy").reasons] == ["loss"]
+    assert [reason.criterion for reason in answer(both, words(*both), needs(4e8)).candidate_of("lossy").reasons] == [
+        "loss"
+    ]
     full = {**both, "wide": device("wide", 1e10, 1e10)}
-    assert found.of("lossy").carries == "depends"
-    assert [reason.criterion for reason in answer(full, words(*full), needs(5e9)).of("lossy").reasons] == ["capacity"]
+    assert found.candidate_of("lossy").carries == "depends"
+    assert [reason.criterion for reason in answer(full, words(*full), needs(5e9)).candidate_of("lossy").reasons] == [
+        "capacity"
+    ]
 
 
 @pytest.mark.parametrize("headroom", [1.0, 1.25, 1.5])
@@ -147,8 +151,14 @@ def test_what_is_unknown_or_no_is_never_named_and_says_which_must() -> None:
     states["over_tcp"] = {**ALL["over_tcp"], "nat": "declared"}
     found = answer(FOUR, states, needs(1e8, must=("networks", "nat")))
     assert found.named == ["slow"]
-    assert (found.of("fast").reasons[0].musts, found.of("fast").reasons[0].unknown) == (["nat"], False)
-    assert (found.of("light").reasons[0].musts, found.of("light").reasons[0].unknown) == (["nat"], True)
+    assert (found.candidate_of("fast").reasons[0].musts, found.candidate_of("fast").reasons[0].unknown) == (
+        ["nat"],
+        False,
+    )
+    assert (found.candidate_of("light").reasons[0].musts, found.candidate_of("light").reasons[0].unknown) == (
+        ["nat"],
+        True,
+    )
 
 
 def test_shown_comes_before_declared_among_equals() -> None:
@@ -165,13 +175,13 @@ def test_a_lossy_path_or_an_unknown_one_demotes_tcp_in_tcp_and_a_clean_one_does_
 def test_tcp_in_tcp_carries_no_more_than_one_connection_does_on_the_path() -> None:
     """At 1 % and 20 ms that is 7 Mbit/s (Mathis), whatever the machine could do."""
     found = said(1e8, path_loss_ratio=0.01)
-    lossy, clean = found.of("over_tcp"), said(1e8, path_loss_ratio=0.0).of("over_tcp")
+    lossy, clean = found.candidate_of("over_tcp"), said(1e8, path_loss_ratio=0.0).candidate_of("over_tcp")
     assert lossy.here_bps == pytest.approx(7.07e6, rel=0.01)
     assert (lossy.grade, lossy.carries) == (Grade.SHORT, "no")
     assert clean.here_bps is not None
     assert clean.here_bps > 1e8
-    assert found.of("fast").here_bps == said(1e8).of("fast").here_bps
-    assert said(5e6, path_loss_ratio=0.01).of("over_tcp").grade == Grade.LITTLE
+    assert found.candidate_of("fast").here_bps == said(1e8).candidate_of("fast").here_bps
+    assert said(5e6, path_loss_ratio=0.01).candidate_of("over_tcp").grade == Grade.LITTLE
 
 
 def test_what_a_trial_carried_on_such_a_path_counts_in_place_of_the_formula() -> None:
@@ -180,7 +190,7 @@ def test_what_a_trial_carried_on_such_a_path_counts_in_place_of_the_formula() ->
     measured = {**FOUR, "over_tcp": replace(OVER_TCP, on_path=(seen,))}
 
     def of_files(line_bps: float, path_loss_ratio: float = 1e-3, traffic: str = "files") -> Candidate:
-        return said(line_bps, measured, path_loss_ratio=path_loss_ratio, traffic=traffic).of("over_tcp")
+        return said(line_bps, measured, path_loss_ratio=path_loss_ratio, traffic=traffic).candidate_of("over_tcp")
 
     assert (of_files(2e7).here_bps, of_files(2e7).grade) == (2.7e7, Grade.FITS)
     assert of_files(2e7).reservations == []
@@ -189,8 +199,8 @@ def test_what_a_trial_carried_on_such_a_path_counts_in_place_of_the_formula() ->
     assert of_files(2e7, 1e-2).here_bps == pytest.approx(7.07e6, rel=0.01)
     assert of_files(2e7, 1e-2).reservations == ["tcp_in_tcp"]
     slower = {**FOUR, "over_tcp": replace(OVER_TCP, on_path=(replace(seen, tcp_bps=1e7),))}
-    assert said(2e7, slower, path_loss_ratio=1e-3, traffic="files").of("over_tcp").grade == Grade.SHORT
-    assert said(1e8, slower, path_loss_ratio=1e-3, traffic="files").of("over_tcp").here_bps == 1e7
+    assert said(2e7, slower, path_loss_ratio=1e-3, traffic="files").candidate_of("over_tcp").grade == Grade.SHORT
+    assert said(1e8, slower, path_loss_ratio=1e-3, traffic="files").candidate_of("over_tcp").here_bps == 1e7
 
 
 def test_more_slices_settle_nothing_where_no_vpn_has_the_musts() -> None:
@@ -201,12 +211,12 @@ def test_more_slices_settle_nothing_where_no_vpn_has_the_musts() -> None:
 def test_failed_trials_are_no_advantage() -> None:
     once = said(1e8, {**FOUR, "fast": replace(FAST, failed=1)})
     assert once.named == said(1e8).named, "one of many attempts costs no place"
-    assert once.of("fast").bad_attempts == 1
+    assert once.candidate_of("fast").bad_attempts == 1
     some = said(1e8, {**FOUR, "fast": replace(FAST, failed=4, watched=None)})
     assert some.named == ["light"]
-    assert [reason.criterion for reason in some.of("fast").reasons] == ["failures"]
+    assert [reason.criterion for reason in some.candidate_of("fast").reasons] == ["failures"]
     often = said(1e8, {**FOUR, "fast": replace(FAST, failed=5)})
-    assert often.of("fast").grade == Grade.UNKNOWN
+    assert often.candidate_of("fast").grade == Grade.UNKNOWN
 
 
 def test_calls_are_judged_by_packets_and_by_the_delay_that_is_added() -> None:
@@ -214,10 +224,10 @@ def test_calls_are_judged_by_packets_and_by_the_delay_that_is_added() -> None:
     useless = device("useless", 3e9, 3e9, 5.0, delay_ms=80.0)
     found = answer(by_name(FAST, late, useless), words("fast", "late", "useless"), needs(2e7, traffic="calls"))
     assert found.named == ["fast"]
-    assert found.of("late").grade == Grade.LITTLE
-    assert found.of("useless").grade == Grade.USELESS
+    assert found.candidate_of("late").grade == Grade.LITTLE
+    assert found.candidate_of("useless").grade == Grade.USELESS
     # 600 Mbit/s in packets of 1300 B are 92 Mbit/s in those of 200 B.
-    assert found.of("fast").here_bps == pytest.approx(6e8 * 200 / 1300, rel=0.02)
+    assert found.candidate_of("fast").here_bps == pytest.approx(6e8 * 200 / 1300, rel=0.02)
 
 
 def test_a_long_path_hides_a_round_trip_and_a_short_one_does_not() -> None:
@@ -232,8 +242,8 @@ def test_a_long_path_hides_a_round_trip_and_a_short_one_does_not() -> None:
 def test_what_is_known_from_below_only_is_not_called_short() -> None:
     bounded = replace(LIGHT, at_least=frozenset({"tcp"}))
     found = said(1e9, {"light": bounded, "slow": SLOW}, traffic="files")
-    assert found.of("light").grade == Grade.UNKNOWN
-    assert found.of("slow").grade == Grade.SHORT
+    assert found.candidate_of("light").grade == Grade.UNKNOWN
+    assert found.candidate_of("slow").grade == Grade.SHORT
 
 
 def test_where_all_are_known_from_below_only_it_is_not_known_and_not_that_nothing_suits() -> None:
@@ -263,12 +273,16 @@ def test_a_line_is_refused_only_where_gateways_of_their_own_would_not_carry_it_e
     at_1g = answer(bound, ALL, needs(1e9, traffic="files"))
     at_500m = answer(bound, ALL, needs(5e8, traffic="files"))
     busy = answer(bound, ALL, needs(1e9, traffic="files"), state=MachineState(foreign=0.12))
-    assert (at_1g.of("slow").carries, at_500m.of("slow").carries, busy.of("slow").carries) == (
+    assert (
+        at_1g.candidate_of("slow").carries,
+        at_500m.candidate_of("slow").carries,
+        busy.candidate_of("slow").carries,
+    ) == (
         "no",
         "depends",
         "depends",
     )
-    assert at_1g.of("fast").carries == "yes"
+    assert at_1g.candidate_of("fast").carries == "yes"
 
 
 def test_bands_cover_every_line_once_in_order() -> None:
@@ -307,7 +321,7 @@ def test_draws_do_not_depend_on_who_else_is_there() -> None:
     assert USUAL.share("mixed") == pytest.approx(0.3)
     for line_bps in RATES_BPS:
         alone, together = answer({"fast": FAST}, ALL, needs(line_bps)), said(line_bps)
-        assert alone.of("fast").here_bps == together.of("fast").here_bps
+        assert alone.candidate_of("fast").here_bps == together.candidate_of("fast").here_bps
         assert math.isclose(float(np.median(FAST.tcp_bps)), 3.5e9, rel_tol=0.05)  # type: ignore[arg-type]
 
 

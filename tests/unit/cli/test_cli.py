@@ -309,7 +309,7 @@ def test_rounds_and_slices_are_options(tmp_path: Path) -> None:
     assert (asked.profile.rounds, asked.profile.slice_s) == (4, 0.5)
     assert asked.profile.note.endswith("; changed: 4 rounds in each tunnel; changed: slices of TCP of 0.5 s")
     usual = request("transport", vpns="openvpn", profile="site", lab=f"site:{sites}")
-    assert asked.expected()[1] < usual.expected()[1]
+    assert asked.expected_time()[1] < usual.expected_time()[1]
     hurried = request("transport", vpns="openvpn", slice_s=0.5, deadline_s=360).profile
     assert (hurried.rounds, hurried.slice_s) == (PROFILES["quick"].rounds, 0.5)
     assert "rounds in each tunnel" not in hurried.note
@@ -364,7 +364,7 @@ def test_the_time_of_a_plan_follows_the_length_of_its_searches_trials() -> None:
     def expected_s(duration_s: int) -> float:
         return request(
             "transport", vpns="openvpn", levels="search=binary,measure=udp", duration_s=duration_s
-        ).expected()[1]
+        ).expected_time()[1]
 
     assert expected_s(3) - expected_s(2) == pytest.approx(expected_s(2) - expected_s(1))
     assert expected_s(2) - expected_s(1) > 100

@@ -51,7 +51,7 @@ def called(
         yield workers
 
     monkeypatch.setattr(farm, "connect_farm", connected)
-    told = asked.asked.changed(farm=AskedFarm(address="tls://lab1:8786", equal=equal))
+    told = asked.asked.with_changes(farm=AskedFarm(address="tls://lab1:8786", equal=equal))
     assert told.out
     return told.out, farm.play(replace(asked, asked=told), told.out, lambda text: None)
 

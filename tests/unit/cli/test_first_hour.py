@@ -59,9 +59,9 @@ def test_what_is_not_supported_takes_a_line_before_the_first_number() -> None:
     console = Console(file=io.StringIO(), width=80, record=True)
     progress = PlainProgress(console, {})
     for vpn in vpn_names()[:20]:
-        progress.finished(make_trial(vpn, CBC | IDLE, 0, {}, status="unsupported", reason=f"no {vpn} here"), 0)
-    progress.planned(3, 14)
-    progress.planned(3, 14)
+        progress.show_trial(make_trial(vpn, CBC | IDLE, 0, {}, status="unsupported", reason=f"no {vpn} here"), 0)
+    progress.show_plan(3, 14)
+    progress.show_plan(3, 14)
     said = console.export_text().splitlines()
     assert [vpn for vpn in vpn_names()[:20] if vpn not in said[0]] == []
     assert len(said) == 3

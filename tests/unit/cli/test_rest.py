@@ -50,7 +50,7 @@ def test_the_second_run_is_what_was_asked_for() -> None:
         retry_failed=True,
     )
     second = of_rest(first, ["ipsec"])
-    assert second == first.asked.changed(vpns=["ipsec"], deadline_s=REST_S)
+    assert second == first.asked.with_changes(vpns=["ipsec"], deadline_s=REST_S)
     rounds = of_rest(request("choose", vpns="ipsec,openvpn", rounds=4), ["ipsec"])
     assert (rounds.rounds, rounds.until_significant) == (None, False), "the deadline says how many there are"
 
@@ -139,12 +139,12 @@ def test_a_guest_is_asked_as_json_and_answers_what_it_has_done(tmp_path: Path, m
 
     monkeypatch.setattr(guests, "run_in", run_in)
     first = replace(request("reference"), asked=AskedRun(experiments=["reference"], vpns=["./it's mine.py"]))
-    first = replace(first, asked=first.asked.changed(needs=Needs(line_bps=1e8), kernel="host,uml"))
+    first = replace(first, asked=first.asked.with_changes(needs=Needs(line_bps=1e8), kernel="host,uml"))
     done = guests.play(kernels.Uml(), first, tmp_path / "uml", lambda text: None, quiet=True)
     assert done == Outcome(measured=3, stopped="the lab's broken")
     command, asked, *flags = commands[0][4:]
     assert command == "play"
-    assert AskedRun.model_validate_json(asked) == first.asked.changed(kernel="uml", out=tmp_path / "uml")
+    assert AskedRun.model_validate_json(asked) == first.asked.with_changes(kernel="uml", out=tmp_path / "uml")
     assert flags == ["--quiet"]
     with pytest.raises(guests.Ended) as ended:
         guests.play(kernels.Uml(), first, tmp_path / "uml", lambda text: None)

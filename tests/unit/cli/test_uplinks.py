@@ -53,7 +53,7 @@ def spec(tmp_path: Path) -> str:
 
 
 def asked(spec: str, *levels: str, **more: object) -> Request:
-    return resolve(AskedRun(experiments=("latency",), vpns=("openvpn",), lab=spec, levels=levels).changed(**more))
+    return resolve(AskedRun(experiments=("latency",), vpns=("openvpn",), lab=spec, levels=levels).with_changes(**more))
 
 
 def test_a_line_has_its_own_keys_in_the_place_of_the_inventorys(spec: str) -> None:

@@ -97,7 +97,7 @@ def test_the_live_display_ranks_once_a_block() -> None:
     for trial in trials:
         shifted = trial.model_copy(update={"repetition": trial.repetition + 1})
         done.append(shifted)
-        live.finished(shifted, 1.0)
+        live.show_trial(shifted, 1.0)
     assert len(asked) == 2  # after the first block, and after the second
     console.print(live.render())
     assert "Ranking so far as recommended" in console.export_text()
@@ -148,7 +148,7 @@ def test_the_live_display_shows_how_a_search_goes() -> None:
     other = Planned(Cell(vpn="ssh_tun", params=udp.cell.params), 1)
 
     def says(planned: Planned, **values: float) -> str:
-        live.found(planned, values)
+        live.show_slice(planned, values)
         console.print(live.render())
         return console.export_text()
 
@@ -175,7 +175,7 @@ def test_both_displays_use_the_height_that_there_is_and_no_more(width: int, heig
     console = Console(width=width, height=height, file=io.StringIO(), force_terminal=True)
     live = LiveProgress(console, run.metrics, lambda: so_far(run, trials))
     for trial in trials:
-        live.finished(trial, 100.0)
+        live.show_trial(trial, 100.0)
     live.rankings, live.search = so_far(run, trials), "openvpn · aes-128-cbc · udp · " + "many rates tried, " * 20
     mine = next(trial for trial in trials if trial.vpn == "openvpn")
     for shown in (live.render(), view(running(run), trials, console, last=slice_of(mine, 12))):

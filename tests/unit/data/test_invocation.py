@@ -50,7 +50,7 @@ def test_every_field_has_its_option() -> None:
     usual = AskedRun(experiments=[])
     assert not [field for field in AskedRun.model_fields if getattr(EVERY, field) == getattr(usual, field)]
     assert by_the_command(command(EVERY)) == EVERY
-    assert read(words(EVERY)) == EVERY.changed(needs=Needs()), "the needs are the run's"
+    assert read(words(EVERY)) == EVERY.with_changes(needs=Needs()), "the needs are the run's"
     assert by_the_command(command(AskedRun(experiments=["transport"], until_significant=True))).until_significant
 
 

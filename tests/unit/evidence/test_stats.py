@@ -127,7 +127,7 @@ def test_drift_is_what_exceeds_its_interval(last: tuple[float, ...], moved: bool
     trials += [make_trial("none", params, block, {"rtt": v}, position="last") for block, v in enumerate(last)]
     found = drift(trials, "rtt")
     assert found.last.significant is found.moved is moved
-    assert found.judged
+    assert found.is_judged
     assert found.between.blocks == 0
 
 
@@ -138,7 +138,7 @@ def test_one_block_is_no_judge_of_drift(blocks: int, judged: bool) -> None:
         for position in ("first", "last")
         for block in range(blocks)
     ]
-    assert drift(trials, "rtt").judged is judged
+    assert drift(trials, "rtt").is_judged is judged
 
 
 @pytest.mark.parametrize(("middle", "moved"), [((130, 131, 129), True), ((130, 90, 100), False)])

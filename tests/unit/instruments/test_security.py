@@ -190,7 +190,7 @@ def test_nothing_declared_is_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_probe_has_its_metric_and_the_preset_counts_them() -> None:
     probes = {*PROBES, WRONG_KEY}
     assert {name for name, metric in METRICS.items() if metric.measure == "security"} == probes | {"declared_strength"}
-    assert set(OUTRANKING) <= set(PRESETS["security"].counted) <= probes | {"declared_strength"}
+    assert set(OUTRANKING) <= set(PRESETS["security"].counted_metrics) <= probes | {"declared_strength"}
 
 
 def test_compression_is_what_is_not_off() -> None:

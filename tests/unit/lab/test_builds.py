@@ -100,7 +100,7 @@ def test_builds_are_compared_for_five_minutes_in_many_tunnels() -> None:
     asked = request("builds", builds=["wireguard_go=./a"])
     assert (asked.asked.deadline_s, asked.until_significant, asked.repetitions) == (300, True, 11)
     assert asked.weights
-    assert {*asked.weights.counted} == {"tcp_throughput", "paced_cpu"}
+    assert {*asked.weights.counted_metrics} == {"tcp_throughput", "paced_cpu"}
     assert request("builds", builds=["wireguard_go=./a"], repetitions=2).asked.deadline_s is None
 
 

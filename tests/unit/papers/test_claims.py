@@ -351,8 +351,8 @@ def test_a_search_that_ended_early_decides_only_upwards() -> None:
         good = ended_early(good, "ipsec", cipher=cipher)
     assert judge(fastest, run, good).verdict == "undecided"
     (row,) = [row for row in findings(run, good).rows if row.id == "gcm-fastest"]
-    assert row.measured.startswith("≤ ")
-    assert not row.undecided, "it is not the interval"
+    assert row.measured_words.startswith("≤ ")
+    assert not row.is_undecided, "it is not the interval"
 
 
 def test_an_order_without_the_papers_own_system_is_another_one() -> None:

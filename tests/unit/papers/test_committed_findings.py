@@ -146,5 +146,5 @@ def test_no_number_of_two_data_planes_from_user_mode_linux_is_on_the_page() -> N
     _, _, findings = page().partition("\n## The findings\n")
     for run, row in across:
         lines = [line for line in findings.splitlines() if f"{row.experiment}/{row.id})" in line]
-        assert not any(f"{run}: {row.measured}" in line for line in lines), row.id
+        assert not any(f"{run}: {row.measured_words}" in line for line in lines), row.id
         assert row.verdict == "incomparable"

@@ -299,7 +299,7 @@ def test_the_pages_commands_write_into_no_folder_of_another_machine() -> None:
 
 def test_what_is_computed_from_a_papers_table_is_not_printed_as_its_own_number() -> None:
     (row,) = [row for row in findings(*made("devices")).rows if row.id == "aes-256"]
-    assert row.stated == "–"
+    assert row.stated_words == "–"
     assert row.reason.endswith("the page prints no ratio: its table gives 0.874, computed here")
 
 

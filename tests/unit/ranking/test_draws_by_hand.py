@@ -27,7 +27,7 @@ def drawn(*shares: tuple[float, Sequence[float]], vpns: tuple[str, ...] = VPNS) 
 
 def test_the_expected_rank_is_the_mean_and_ties_have_half_ranks() -> None:
     found = drawn((0.5, (1, 2, 3)), (0.25, (1.5, 1.5, 3)), (0.25, (3, 2, 1)))
-    assert found.expected() == {"a": 0.5 + 0.375 + 0.75, "b": 1 + 0.375 + 0.5, "c": 1.5 + 0.75 + 0.25}
+    assert found.mean_ranks() == {"a": 0.5 + 0.375 + 0.75, "b": 1 + 0.375 + 0.5, "c": 1.5 + 0.75 + 0.25}
 
 
 def test_who_ties_for_the_best_shares_the_chance() -> None:
@@ -159,14 +159,14 @@ def test_more_is_better_or_less_is(metric: str, first: str) -> None:
     values = {"a": {0: 1.0, 1: 1.01, 2: 0.99}, "b": {0: 2.0, 1: 2.02, 2: 1.98}}
     found = draw_ranks(METRICS[metric], values, set(), 1)
     assert found is not None
-    assert found.expected()[first] == pytest.approx(1, abs=0.01)
+    assert found.mean_ranks()[first] == pytest.approx(1, abs=0.01)
 
 
 def test_who_is_known_from_below_is_outranked_by_nobody_where_more_is_better() -> None:
     values = {"a": {0: 1.0, 1: 1.01, 2: 0.99}, "b": {0: 2.0, 1: 2.02, 2: 1.98}}
     found = draw_ranks(METRICS["tcp_throughput"], values, {"a"}, 1)
     assert found is not None
-    assert found.expected()["a"] == 1
+    assert found.mean_ranks()["a"] == 1
     less = draw_ranks(METRICS["rtt"], values, {"b"}, 1)
     assert less is not None
-    assert less.expected()["b"] == pytest.approx(2, abs=0.01)
+    assert less.mean_ranks()["b"] == pytest.approx(2, abs=0.01)

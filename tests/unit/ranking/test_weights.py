@@ -66,7 +66,7 @@ def test_every_metric_can_be_ranked() -> None:
 def test_every_preset_names_known_metrics() -> None:
     for preset in PRESETS.values():
         assert of_run(preset, METRICS).values.keys() <= METRICS.keys()
-        assert preset.counted
+        assert preset.counted_metrics
     assert parse_weights("balanced", {*METRICS, COST}).values == dict.fromkeys(BALANCED, 1.0)
 
 
@@ -100,7 +100,9 @@ def test_pairs_and_files(tmp_path: Path) -> None:
     (tmp_path / "w.json").write_text('{"rtt": 2, "tcp_throughput": 1}')
     assert parse_weights(str(tmp_path / "w.toml"), METRICS).values == wanted
     assert parse_weights(str(tmp_path / "w.json"), METRICS, measured=["rtt", "tcp_throughput"]).values == wanted
-    assert parse_weights("rtt=1,jitter=0", METRICS, measured=["rtt"]).counted == {"rtt": 1.0}  # zero is not asked for
+    assert parse_weights("rtt=1,jitter=0", METRICS, measured=["rtt"]).counted_metrics == {
+        "rtt": 1.0
+    }  # zero is not asked for
     assert default_weights(["rtt"]).values == {"rtt": 1.0}
 
 

@@ -61,7 +61,7 @@ def test_a_run_between_two_sites_ends_with_the_command_that_makes_the_tunnel_for
     usual = "vpneval recipe openvpn --set cipher=aes-128-gcm"
     asked = AskedRun(experiments=["transport"], lab="site:mine/sites.toml", profile="site")
     assert answers_of.recipe("openvpn", levels, asked) == f"{usual} --site mine/sites.toml --write tunnel"
-    assert answers_of.recipe("openvpn", levels, asked.changed(lab="ssh:testbed.toml")) == usual
+    assert answers_of.recipe("openvpn", levels, asked.with_changes(lab="ssh:testbed.toml")) == usual
     console = Console(width=200, height=50, file=io.StringIO(), force_terminal=True, record=True)
     render(realistic(3).model_copy(update={"asked": asked}), console, folder=Path("results/mine"))
     assert " --site mine/sites.toml --write tunnel" in console.export_text()
@@ -178,7 +178,7 @@ def test_nobody_leads_whose_pairs_are_all_undecided_or_the_same() -> None:
     assert first in answers_of.verdict(ranking, decided(of_first[0])).split(". ")[0]
     assert "leads" not in answers_of.verdict(ranking, decided(of_first[0]))
     none = [pair for pair in pairs if pair.metric != "rtt"]
-    assert "rtt" in ranking.weights.counted
+    assert "rtt" in ranking.weights.counted_metrics
     assert "leads" not in answers_of.verdict(ranking, none)  # nobody knows
 
 

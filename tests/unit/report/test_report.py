@@ -62,7 +62,7 @@ def test_the_terminal_report_fits_and_cuts_nothing(width: int, blocks: int) -> N
     assert max(len(line) for line in text.splitlines()) <= width
     assert "…" not in text
     for table in report.experiments[0].tables:
-        for row in table.measured:
+        for row in table.measured_rows:
             assert row.summary
             assert with_interval(row.summary, table.unit) in text
 
@@ -226,7 +226,7 @@ def test_the_coefficient_of_variation_stands_in_every_row(width: int) -> None:
     lines = terminal(report, width).splitlines()
     page, markdown = html_text(report), markdown_text(report)
     for table in report.experiments[0].tables:
-        for row in table.measured:
+        for row in table.measured_rows:
             assert row.summary
             interval, variation = with_interval(row.summary, table.unit), f"{100 * (row.summary.variation or 0):.1f}"
             assert any(interval in line and f" {variation}" in line.split(interval)[1] for line in lines)
@@ -263,7 +263,7 @@ def test_order_and_slack_are_said_everywhere() -> None:
     report = realistic()
     ranking = report.rankings[0]
     assert len(ranking.pairs) == len([s for s in ranking.standings if s.place]) - 1
-    assert {one.metric for one in ranking.slack} == set(ranking.weights.counted)
+    assert {one.metric for one in ranking.slack} == set(ranking.weights.counted_metrics)
     for text in everywhere(report).values():
         assert " leads if " in text
     one = Slack(metric="rtt", weight=1, low=0.5, high=2.5, below=["openvpn"], above=["ssh_tun", "ipsec"])

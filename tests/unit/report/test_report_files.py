@@ -231,7 +231,7 @@ def test_csv_ends_with_the_summary_of_each_cell_once() -> None:
         (row.vpn, str(row.params), table.metric): row.summary.variation
         for experiment in report.experiments
         for table in experiment.tables
-        for row in table.measured
+        for row in table.measured_rows
         if row.summary
     }
     variations = [row for row in rows if row["kind"] == "variation"]

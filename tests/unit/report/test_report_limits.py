@@ -52,7 +52,7 @@ def test_a_limit_stands_beside_its_throughput_in_every_form() -> None:
     assert {(row.metric, row.says) for row in rows} == {("tcp_throughput", ONE.sentence)}
     assert rows[0].cells[-1] == "245 Mbit/s to 600 Mbit/s", "no less than it carried here"
     tables = [table for one in report.experiments for table in one.tables if table.metric == "tcp_throughput"]
-    assert {row.limit for table in tables for row in table.measured if row.vpn == "openvpn"} == {ONE.sentence}
+    assert {row.limit for table in tables for row in table.measured_rows if row.vpn == "openvpn"} == {ONE.sentence}
     assert {row.limit for table in tables for row in table.rows if row.vpn != "openvpn"} == {""}
     for form in (json_text(report), markdown_text(report)):
         assert "openvpn's only thread, 100 % of core 3" in form
@@ -98,7 +98,7 @@ def test_the_throughput_beside_a_limit_is_that_of_the_tables() -> None:
     first = {trial.cell: trial.id for trial in reversed(trials)}
     trials = [one if one.id == first[one.cell] else one.model_copy(update={"limit": None}) for one in trials]
     report = build(run, trials)
-    told = [row for one in report.experiments for table in one.tables for row in table.measured if row.limit]
+    told = [row for one in report.experiments for table in one.tables for row in table.measured_rows if row.limit]
     assert told
     of_tables = {cell_key(row.vpn, row.params): row.summary.median for row in told if row.summary}
     assert {cell_key(row.vpn, row.params): row.median for row in report.limits.rows} == of_tables

@@ -43,7 +43,7 @@ def screen(report: Report) -> list[str]:
 def compared(report: Report) -> set[str]:
     placed = {standing.vpn for ranking in report.rankings for standing in ranking.standings if standing.place}
     pairs = {name for pair in report.verdicts for name in (pair.a, pair.b)}
-    return placed | pairs | choice_of(report).named | {*choice_of(report).devices}
+    return placed | pairs | choice_of(report).named_vpns | {*choice_of(report).devices}
 
 
 @pytest.mark.parametrize("lab", ["--kernel uml", "--kernel qemu without, an older run", "ssh, one emulated"])
@@ -89,7 +89,7 @@ def test_on_a_scale_nothing_is_said() -> None:
 @pytest.mark.parametrize("lab", ["vagrant emulated", "--kernel qemu without"])
 def test_where_only_programs_were_measured_nothing_is_compared_and_the_cause_is_said(lab: str) -> None:
     report = build(*measured(lab, PLAIN | USERSPACE))
-    assert not report.answered
+    assert not report.leading_answers
     assert not any(standing.place for ranking in report.rankings for standing in ranking.standings)
     assert report.scale is not None
     assert screen(report)[1].startswith(above(report.scale)[:100])
@@ -110,7 +110,7 @@ def test_what_an_emulated_gateway_does_not_carry_another_may(lab: str) -> None:
             report = build(site(run) if of_site else run, trials)
             said = choice_of(report).answer
             assert said is not None
-            answers[name] = said.of("ipsec").carries
+            answers[name] = said.candidate_of("ipsec").carries
             assert "Sure" not in headline(choice_of(report))
         assert answers[lab] == "depends"
         assert answers["ssh"] == ("no" if of_site else "depends")

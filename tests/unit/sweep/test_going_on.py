@@ -28,10 +28,10 @@ class Told(Watcher):
         self.asked: list[tuple[int, float]] = []
         self.left: list[tuple[float, float]] = []  # when it was said, and how long is left
 
-    def planned(self, trials: int, expected_s: float) -> None:
+    def show_plan(self, trials: int, expected_s: float) -> None:
         self.asked.append((trials, expected_s))
 
-    def round(self, number: int, tunnels: int, remaining_s: float) -> None:
+    def show_round(self, number: int, tunnels: int, remaining_s: float) -> None:
         self.left.append((self.run.world.now, remaining_s))
 
 

@@ -234,7 +234,7 @@ def test_each_round_says_how_long_is_left(run: Run, deadline_s: float | None) ->
     class Told(Watcher):
         said: ClassVar[list[tuple[float, float]]] = []
 
-        def round(self, number: int, tunnels: int, remaining_s: float) -> None:
+        def show_round(self, number: int, tunnels: int, remaining_s: float) -> None:
             self.said.append((run.world.now, remaining_s))
 
     run(cells("none", "openvpn"), rounds=100, deadline_s=deadline_s, watcher=Told())

@@ -123,7 +123,7 @@ def test_what_is_asked_is_checked_before_anything_starts() -> None:
     asked = request("transport", profile="smallest", until_significant=True, weights="rtt=1")
     assert asked.repetitions == 3
     assert asked.weights is not None
-    assert asked.weights.counted == {"rtt": 1}
+    assert asked.weights.counted_metrics == {"rtt": 1}
     assert request("transport", repetitions=7, until_significant=True).repetitions == 7
     with pytest.raises(UsageError, match="does not measure rtt"):
         request("cipher", until_significant=True, weights="rtt=1")
@@ -156,17 +156,17 @@ class Silent:
         self.said: list[str] = []
         self.asked: list[int] = []
 
-    def planned(self, trials: int, expected_s: float) -> None:
+    def show_plan(self, trials: int, expected_s: float) -> None:
         self.asked.append(trials)
 
     def say(self, text: str) -> None:
         self.said.append(text)
 
     def tunnel(self, *_: object) -> None: ...
-    def round(self, number: int, tunnels: int, remaining_s: float) -> None: ...
+    def show_round(self, number: int, tunnels: int, remaining_s: float) -> None: ...
     def measuring(self, planned: Planned) -> None: ...
-    def found(self, *_: object) -> None: ...
-    def finished(self, trial: Trial, remaining_s: float) -> None: ...
+    def show_slice(self, *_: object) -> None: ...
+    def show_trial(self, trial: Trial, remaining_s: float) -> None: ...
 
 
 @pytest.fixture

@@ -24,11 +24,4 @@ def test_methods_and_inner_functions_are_looked_at_too(tmp_path: Path) -> None:
     source = "class Node:\n    def lost(self):\n        def seen(): ...\n\nasync def run(): ...\n"
     (tmp_path / "runner" / "lab" / "node.py").write_text(source)
     found = list(names.bare_names(tmp_path))
-    assert found == [("lab", "runner/lab/node.py:2: lost"), ("lab", "runner/lab/node.py:3: seen")]
-    first, _, *done = names.problems(found)
-    assert first.startswith("runner/lab/node.py:2: lost")
-    assert len(done) == len(names.NOT_YET), "a room that is clean is to be taken off the list"
-
-
-def test_a_room_on_the_list_may_have_them() -> None:
-    assert not names.problems([(room, f"runner/{room}/some.py:1: told") for room in names.NOT_YET])
+    assert found == ["runner/lab/node.py:2: lost", "runner/lab/node.py:3: seen"]

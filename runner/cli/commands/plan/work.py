@@ -40,7 +40,7 @@ def show(request: Request, as_json: bool) -> None:
     """Print what ``request`` would measure, and how long that takes if every VPN can run here. For a folder that has a
     run, print what that lacks, and how long a sure answer takes."""
     report, seen = so_far(request)
-    trials, expected_s = request.expected(seen)
+    trials, expected_s = request.expected_time(seen)
     if as_json:
         figures: dict[str, Any] = {"trials": trials, "expected_s": round(expected_s)}
         if report:
@@ -81,7 +81,7 @@ def expected_time(asked: AskedRun) -> tuple[int, float] | None:
     """The trials of a run that is asked for so, and their seconds, if every VPN can run; None where it cannot be
     planned here, as one that names a file of another machine."""
     try:
-        return resolve(asked).expected()
+        return resolve(asked).expected_time()
     except VpnevalError:
         return None
 
@@ -131,7 +131,7 @@ def limits(request: Request) -> list[str]:
     sentences = [ONE_AT_A_TIME] if request.asked.lab != "netns" and any_turns(request.cells, request.profile) else []
     if request.until_significant:
         most = MOST_REPETITIONS if deadline_s is None else request.repetitions
-        _, longest_s = replace(request, repetitions=max(most, request.repetitions)).expected()
+        _, longest_s = replace(request, repetitions=max(most, request.repetitions)).expected_time()
         end = "until the deadline" if deadline_s else f"up to {most} repetitions, at most {roughly(longest_s)}"
         sentences.append(f"--until-significant then repeats what is undecided: {end}.")
     if deadline_s:

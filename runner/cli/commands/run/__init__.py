@@ -8,14 +8,14 @@ import typer
 
 from runner.cli import options
 from runner.data.errors import UsageError
-from runner.data.guest import inside
+from runner.data.guest import guest_name
 from runner.data.named import HOST
 from runner.data.options import NeedsOptions, RunOptions
 
 
 def run(*, experiments: options.Experiments, given: RunOptions, needs: NeedsOptions, shown: options.Shown) -> None:
     """Measure, and print the report. The same --out again continues the run: it measures only what is missing."""
-    if not shown.quiet and not inside():
+    if not shown.quiet and not guest_name():
         options.tell("vpneval reads the plugins and checks the command line.")
     from runner.cli.commands.run.work import measure
     from runner.data.trust import note
