@@ -69,9 +69,8 @@ def main_options(
 
 
 command("list")(list_)
-for command_function in (doctor, look, image, plan, run, report, why, compare, bisect, history, watch):
-    command()(with_groups(command_function))
-command("more")(with_groups(go_on))
+for command_function in (doctor, look, image, plan, run, go_on, report, why, compare, bisect, history, watch):
+    command("more" if command_function is go_on else None)(with_groups(command_function))
 command("bisect-step", hidden=True)(bisect_step)
 command(hidden=True)(block)
 command(hidden=True)(play)
