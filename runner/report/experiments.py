@@ -91,11 +91,6 @@ class MetricTable(Strict):
         """The rows that have a value."""
         return [row for row in self.rows if row.summary]
 
-    @property
-    def absent(self) -> list[Row]:
-        """The rows that have none."""
-        return [row for row in self.rows if not row.summary]
-
 
 class ExperimentReport(Strict):
     """One experiment: its words, a table for each metric, and the problems that the tables number."""

@@ -24,7 +24,8 @@ def test_the_packages_are_those_of_the_environment(installed: Path, tmp_path: Pa
 
 
 def test_every_shipped_file_is_the_one_of_the_checkout(installed: Path, tmp_path: Path) -> None:
-    ask = "from runner.data.shipped import *; print(*map(shipped, ('packages', 'layers', 'published')), sep='\\n')"
+    each = "map(shipped_folder, ('packages', 'layers', 'published'))"
+    ask = f"from runner.data.shipped import *; print(*{each}, sep='\\n')"
     folders = done(str(installed.with_name("python")), "-c", ask, folder=tmp_path).stdout.split()
     for name, folder in zip(("vagrant/packages", "vagrant/layers", "results/published"), folders, strict=True):
         ours = {path.name: path.read_bytes() for path in (PROJECT / name).iterdir()}
