@@ -29,9 +29,7 @@ table {family} TABLE {{
     # What is for this gateway itself.
     chain to_me {{
         type filter hook input priority 0;
-        {family} saddr != {others} accept
-{come}        counter drop
-    }}
+{to_me}    }}
 }}
 """
 # The first NAT of a connection decides, and this one, which is the first, leaves it as it is. A connection that a NAT
@@ -133,19 +131,27 @@ def rules(
     out_of = [f'iifname "{device}"' for device in devices] or ["meta ipsec exists"]
     there = "{family} saddr {own} {family} daddr {others}".format_map(words)
     back = "{family} saddr {others} {family} daddr {own}".format_map(words)
-    between = []
+    bare = f"{family} saddr {words['others']} counter drop"
+    between, out, to_me = [bare], [], [bare]
     if carried:
-        between += [f"{way} {what} accept" for way in out_of for what in (back, ERRORS[family])]
-        between += [f"{way} {what} accept" for way in into for what in (there, ERRORS[family])]
+        come = [f"{way} {what} accept" for way in out_of for what in (back, ERRORS[family])]
+        go = [f"{way} {what} accept" for way in into for what in (there, ERRORS[family])]
         # What IPsec in the kernel carries, its own policies say; others may be here, too.
-        between += [f"{way} counter drop" for way in (*out_of, *into) if devices]
-    between.append(f"{family} saddr {words['others']} counter drop")
+        strange = [f"{way} counter drop" for way in (*out_of, *into) if devices]
+        between = [*come, *go, *strange, bare]
+        out = go
+        # To the tunnel's own addresses anybody may speak in it.
+        to_me = [
+            f"{way} {what} accept" for way in out_of for what in (f"{family} saddr {words['others']}", ERRORS[family])
+        ]
+        to_me += [f"{way} {family} daddr {words['own']} counter drop" for way in out_of if devices]
+        to_me.append(bare)
     found = {
         "closed": CLOSED.format(
             **words,
-            out=_lines(f"{way} accept" for way in into if carried),
-            come=_lines(f"{way} accept" for way in out_of if carried),
+            out=_lines(out),
             between=_lines(between),
+            to_me=_lines(to_me),
         )
     }
     if carried:

@@ -149,16 +149,20 @@ def check_networks(me: Site, sites: Sequence[Site]) -> None:
     """Raise UsageError where a network that only the tunnel may lead to has in it what gateway ``me`` needs beside it.
     What only the gateway knows, its router and whoever is logged in, up.sh asks there."""
     for peer in peers_of(me, sites):
-        network = ip_network(peer.lan)
         needed = {f"the WAN address of {me.name}": me.wan_address, f"the address of {peer.name}": peer.wan_address}
-        inside = [f"{what}, {address}" for what, address in needed.items() if ip_address(address) in network]
-        if network.overlaps(ip_network(me.lan)):
-            inside.append(f"a part of the network of {me.name}, {me.lan}")
-        if inside:
-            raise UsageError(
-                f"{peer.name}: its network {peer.lan} has in it {inside[0]}. Only the tunnel may lead to that network, "
-                f"so {me.name} would be cut off. Name a smaller network of {peer.name}"
-            )
+        for network, own in ((peer.lan, me.lan), (peer.network_ipv6, me.network_ipv6)):
+            if not network:
+                continue
+            inside = [
+                f"{what}, {address}" for what, address in needed.items() if ip_address(address) in ip_network(network)
+            ]
+            if own and ip_network(network).overlaps(ip_network(own)):
+                inside.append(f"a part of the network of {me.name}, {own}")
+            if inside:
+                raise UsageError(
+                    f"{peer.name}: its network {network} has in it {inside[0]}. Only the tunnel may lead to that "
+                    f"network, so {me.name} would be cut off. Name a smaller network of {peer.name}"
+                )
 
 
 def with_wan_port(lines: Sequence[str], peers: Sequence[Site]) -> list[str]:

@@ -100,9 +100,9 @@ certificates() { # sets ended to what is wrong with one; notes one that ends soo
     local file from until now soon
     now=$(date -u "+%F %TZ") soon=$(date -u -d "30 days" "+%F %TZ") ended=
     for file in $(xargs grep -ls '^-----BEGI[N] CERTIFICATE' < "$kept/$name"); do
-        from=$(openssl x509 -noout -startdate -dateopt iso_8601 -in "$file" 2> /dev/null | cut -d= -f2)
-        until=$(openssl x509 -noout -enddate -dateopt iso_8601 -in "$file" 2> /dev/null | cut -d= -f2)
-        if [ -z "$until" ]; then continue; fi # of another kind
+        # What has no dates is of another kind.
+        { read -r from && read -r until; } < <(openssl x509 -noout -dates -dateopt iso_8601 -in "$file" 2> /dev/null | cut -d= -f2) ||
+            continue
         if [[ $now < $from || $now > $until ]]; then
             ended="the certificate $file is valid from $from to $until, and the clock of this gateway says $now."
         elif [[ $soon > $until ]]; then
@@ -117,11 +117,12 @@ down() {
     if [ -e "$lacks" ] && iptables-legacy -t nat -S POSTROUTING 2> /dev/null | grep -q ^-A &&
         ! iptables-legacy -t nat -C $whole 2> /dev/null; then verdict nat "" "iptables-legacy -t nat -I $whole"; fi
     ping -c 1 -W 1 "$peer" > /dev/null 2>&1 || pings="does not answer pings"
-    verdict no_answer "$failed The other gateway's WAN address $peer $pings. What the tunnel has said:" \
+    verdict no_answer "$failed The other gateway's WAN address $peer $pings. It must have the tunnel $name, too: \
+one with another name has other keys. What the tunnel has said:" \
         "journalctl --no-pager --lines 20 --unit vpneval-tunnel@$name"
 }
 other_port() { # notes that the tunnel leaves by another port than that of the recipe, which has $own
-    local meant via text sent
+    local meant sent
     meant=$(ip -o addr show to "$own" | head -n 1 | cut -d' ' -f2)
     if [ -z "$meant" ]; then note "This gateway no longer has the address $own of the recipe."; fi
     if [[ $meant == @(|lo|"$(leads_to "$peer")") ]]; then return; fi
@@ -129,12 +130,7 @@ other_port() { # notes that the tunnel leaves by another port than that of the r
     sent=$(cat "/sys/class/net/$meant/statistics/tx_packets")
     ping -q -c 10 -i 0.2 -W 1 -I "$here" "$far" > /dev/null || true
     if [ $(($(cat "/sys/class/net/$meant/statistics/tx_packets") - sent)) -ge 10 ]; then return; fi
-    text="The tunnel's packets leave by $(leads_to "$peer"). The recipe is for $meant, which has $own"
-    via=$(ip "-$version" route show table all default dev "$meant" | grep -o 'via [^ ]* ' | head -n 1) || true
-    # A line that is dead now would take the tunnel with it.
-    if ping -c 2 -W 1 -I "$own" -I "$meant" "$peer" > /dev/null 2>&1; then
-        note "$text. To send them there:" "ip route replace $peer ${via}dev $meant"
-    else note "$text and by which the other gateway does not answer pings now."; fi
+    note "The tunnel's packets leave by $(leads_to "$peer"). The recipe is for $meant, which has $own."
 }
 
 # --- as a host ---
@@ -195,12 +191,12 @@ END
     has sent
 }
 permit() { # CHAIN: the lines of the first firewall of the table "firewalls" that has this chain, and is at work
-    local chain works line first=
-    while IFS='|' read -r chain works line; do
-        if [[ $1 != $chain || ${first:-$chain|$works} != "$chain|$works" ]]; then continue; fi
-        if [ -n "$first" ] || bash -c "$works" > /dev/null 2>&1; then
-            first="$chain|$works"
-            echo "${line/CHAIN/$1}"
+    local chain works lines
+    while IFS='|' read -r chain works lines; do
+        if [[ $1 == $chain ]] && bash -c "$works" > /dev/null 2>&1; then
+            lines=${lines//CHAIN/$1}
+            echo "${lines//; /$'\n'}"
+            return
         fi
     done < "$home/firewalls"
 }

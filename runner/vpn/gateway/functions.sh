@@ -131,11 +131,11 @@ clamp() { # TCP between the sites sends segments that fit into the tunnel
 }
 unclamp() { for family in ip ip6; do nft delete table $family "$clamping" 2> /dev/null || true; done; }
 
-switch() { # FILE VALUE: what was there before is given back by the last tunnel's down.sh
+switch() { # FILE VALUE: what was there before is given back by the last tunnel's down.sh, where nobody has changed it since
     local was
     was=$(cat "$1")
     if [ "$was" = "$2" ]; then return 0; fi
-    grep -qs "^$1 " "$kept/switches" || echo "$1 $was" >> "$kept/switches"
+    grep -qs "^$1 " "$kept/switches" || echo "$1 $was $2" >> "$kept/switches"
     echo "$2" > "$1"
 }
 
