@@ -36,14 +36,14 @@ table {family} TABLE {{
 # has changed before begins anew, in a zone of its own.
 WHOLE = """\
 # No NAT of the gateway changes what is between {own} and {others}. In a zone of its own (conntrack), no entry is there
-# that a NAT has made before.
+# that a NAT has made before. What the gateway itself sends by the tunnel has its address in {own}.
 table {family} TABLE {{
     FLAGS
     chain whole {{
         type nat hook postrouting priority -199;
         {family} saddr {own} {family} daddr {others} snat to {family} saddr
         {family} saddr {others} {family} daddr {own} snat to {family} saddr
-    }}
+{itself}    }}
     chain zone {{
         type filter hook prerouting priority -300;
         {family} saddr {own} {family} daddr {others} ct zone set 9999
@@ -51,8 +51,7 @@ table {family} TABLE {{
     }}
     chain zone_of_own {{
         type filter hook output priority -300;
-        {family} saddr {own} {family} daddr {others} ct zone set 9999
-        {family} saddr {others} {family} daddr {own} ct zone set 9999
+        {family} daddr {others} ct zone set 9999
     }}
 }}
 """
@@ -121,11 +120,11 @@ ERRORS = {
 
 
 def rules(
-    family: str, own: str, others: Sequence[str], devices: Sequence[str], *, carried: bool = True
+    family: str, own: str, here: str, others: Sequence[str], devices: Sequence[str], *, carried: bool = True
 ) -> dict[str, str]:
-    """The files of a family, ``ip`` or ``ip6``: name -> text. ``own``: the network here; ``others``: those that only
-    the tunnel may lead to; ``devices``: the tunnel's, none where it is IPsec in the kernel; ``carried``: whether it
-    carries this family at all."""
+    """The files of a family, ``ip`` or ``ip6``: name -> text. ``own``: the network here, in which the gateway has the
+    address ``here``; ``others``: those that only the tunnel may lead to; ``devices``: the tunnel's, none where it is
+    IPsec in the kernel; ``carried``: whether it carries this family at all."""
     words = {"family": family, "own": f"{{ {own} }}", "others": f"{{ {', '.join(others)} }}"}
     into = [f'oifname "{device}"' for device in devices] or ["rt ipsec exists"]
     out_of = [f'iifname "{device}"' for device in devices] or ["meta ipsec exists"]
@@ -155,7 +154,10 @@ def rules(
         )
     }
     if carried:
-        found["whole"] = WHOLE.format(**words)
+        itself = [
+            f"{way} {family} saddr != {words['own']} {family} daddr {words['others']} snat to {here}" for way in into
+        ]
+        found["whole"] = WHOLE.format(**words, itself=_lines(itself if devices else ()))
     return {f"{name}-{family}.nft": text for name, text in found.items()}
 
 

@@ -104,14 +104,14 @@ def gateway_files(
         "clamp.nft": clamp({"ip": values["lans"].split()} | ({"ip6": values["lans6"].split()} if inner else {})),
     }
     if closed:
-        own |= rules("ip", me.lan, closed, devices)
+        own |= rules("ip", me.lan, me.lan_address, closed, devices)
         own["private-ip6.nft"] = PRIVATE
         own |= checks(values["there"].split()[0], devices)
         own["firewalls"] = (GATEWAY / "firewalls").read_text(encoding="utf-8").format(own=me.lan, other=closed[0])
     if inner:
         own |= {f"inner-{peer.lan_address}.ip": inner_routes(me, peer) for peer in peers}
     if networks:
-        own |= rules("ip6", me.lan_ipv6, networks, devices, carried=inner)
+        own |= rules("ip6", me.lan_ipv6, me.lan_address_ipv6, networks, devices, carried=inner)
     return files | {f"files{HOME}/{name}": (text, 0o644) for name, text in own.items()}
 
 

@@ -83,7 +83,7 @@ def test_both_ends_are_closed(image: Image, tmp_path: Path, name: str) -> None:
     "name", [pytest.param("openvpn", marks=pytest.mark.smoke), "ssh_tun", "n2n", "tinc", "wireguard_go"]
 )
 def test_a_gateways_other_addresses_do_not_enter_either(image: Image, tmp_path: Path, name: str) -> None:
-    """What it sends from its WAN address by the tunnel would be answered in the clear."""
+    """What it sends from its WAN address by the tunnel would be answered in the clear: it gets the LAN's address."""
     with two_gateways(image, tmp_path) as lab:
         near, far = lab.nodes["gw1"], lab.nodes["gw2"]
         lab.wan.run("nft", OWN)
@@ -95,6 +95,10 @@ def test_a_gateways_other_addresses_do_not_enter_either(image: Image, tmp_path: 
             return "packets 0" not in lab.wan.run("nft", "list", "table", "bridge", "own").stdout
 
         assert not leaves()
+        for sending in ((), ("-I", "192.168.0.1")):
+            assert near.run("ping", "-c1", "-W1", *sending, "10.2.0.2", check=False).code == 0, (
+                "from the gateway itself"
+            )
         open_up(near)
         assert not leaves(), "the other end is closed"
         open_up(far)

@@ -230,7 +230,7 @@ def test_without_the_table_it_leaves(image: Image, tmp_path: Path, event: str) -
 )
 def test_nothing_leaves_while_one_takes_the_place_of_another(image: Image, tmp_path: Path, old: str, new: str) -> None:
     """Others change the gateway all the time meanwhile."""
-    with in_use(image, tmp_path / "old", old) as (lab, near):
+    with in_use(image, tmp_path, old) as (lab, near):
         Tunnel(lab, old).works(80)
         seen, name = bare_packets(lab), name_of(near)
         changes = "\n".join(f"({EVENTS[event]}) || true; sleep 0.1" for event in CHANGING)
