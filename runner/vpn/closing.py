@@ -29,23 +29,21 @@ table {family} TABLE {{
     # What is for this gateway itself.
     chain to_me {{
         type filter hook input priority 0;
-        {family} saddr != {others} accept
-{come}        counter drop
-    }}
+{to_me}    }}
 }}
 """
 # The first NAT of a connection decides, and this one, which is the first, leaves it as it is. A connection that a NAT
 # has changed before begins anew, in a zone of its own.
 WHOLE = """\
 # No NAT of the gateway changes what is between {own} and {others}. In a zone of its own (conntrack), no entry is there
-# that a NAT has made before.
+# that a NAT has made before. What the gateway itself sends by the tunnel has its address in {own}.
 table {family} TABLE {{
     FLAGS
     chain whole {{
         type nat hook postrouting priority -199;
         {family} saddr {own} {family} daddr {others} snat to {family} saddr
         {family} saddr {others} {family} daddr {own} snat to {family} saddr
-    }}
+{itself}    }}
     chain zone {{
         type filter hook prerouting priority -300;
         {family} saddr {own} {family} daddr {others} ct zone set 9999
@@ -53,8 +51,7 @@ table {family} TABLE {{
     }}
     chain zone_of_own {{
         type filter hook output priority -300;
-        {family} saddr {own} {family} daddr {others} ct zone set 9999
-        {family} saddr {others} {family} daddr {own} ct zone set 9999
+        {family} daddr {others} ct zone set 9999
     }}
 }}
 """
@@ -123,33 +120,44 @@ ERRORS = {
 
 
 def rules(
-    family: str, own: str, others: Sequence[str], devices: Sequence[str], *, carried: bool = True
+    family: str, own: str, here: str, others: Sequence[str], devices: Sequence[str], *, carried: bool = True
 ) -> dict[str, str]:
-    """The files of a family, ``ip`` or ``ip6``: name -> text. ``own``: the network here; ``others``: those that only
-    the tunnel may lead to; ``devices``: the tunnel's, none where it is IPsec in the kernel; ``carried``: whether it
-    carries this family at all."""
+    """The files of a family, ``ip`` or ``ip6``: name -> text. ``own``: the network here, in which the gateway has the
+    address ``here``; ``others``: those that only the tunnel may lead to; ``devices``: the tunnel's, none where it is
+    IPsec in the kernel; ``carried``: whether it carries this family at all."""
     words = {"family": family, "own": f"{{ {own} }}", "others": f"{{ {', '.join(others)} }}"}
     into = [f'oifname "{device}"' for device in devices] or ["rt ipsec exists"]
     out_of = [f'iifname "{device}"' for device in devices] or ["meta ipsec exists"]
     there = "{family} saddr {own} {family} daddr {others}".format_map(words)
     back = "{family} saddr {others} {family} daddr {own}".format_map(words)
-    between = []
+    bare = f"{family} saddr {words['others']} counter drop"
+    between, out, to_me = [bare], [], [bare]
     if carried:
-        between += [f"{way} {what} accept" for way in out_of for what in (back, ERRORS[family])]
-        between += [f"{way} {what} accept" for way in into for what in (there, ERRORS[family])]
+        come = [f"{way} {what} accept" for way in out_of for what in (back, ERRORS[family])]
+        go = [f"{way} {what} accept" for way in into for what in (there, ERRORS[family])]
         # What IPsec in the kernel carries, its own policies say; others may be here, too.
-        between += [f"{way} counter drop" for way in (*out_of, *into) if devices]
-    between.append(f"{family} saddr {words['others']} counter drop")
+        strange = [f"{way} counter drop" for way in (*out_of, *into) if devices]
+        between = [*come, *go, *strange, bare]
+        out = go
+        # To the tunnel's own addresses anybody may speak in it.
+        to_me = [
+            f"{way} {what} accept" for way in out_of for what in (f"{family} saddr {words['others']}", ERRORS[family])
+        ]
+        to_me += [f"{way} {family} daddr {words['own']} counter drop" for way in out_of if devices]
+        to_me.append(bare)
     found = {
         "closed": CLOSED.format(
             **words,
-            out=_lines(f"{way} accept" for way in into if carried),
-            come=_lines(f"{way} accept" for way in out_of if carried),
+            out=_lines(out),
             between=_lines(between),
+            to_me=_lines(to_me),
         )
     }
     if carried:
-        found["whole"] = WHOLE.format(**words)
+        itself = [
+            f"{way} {family} saddr != {words['own']} {family} daddr {words['others']} snat to {here}" for way in into
+        ]
+        found["whole"] = WHOLE.format(**words, itself=_lines(itself if devices else ()))
     return {f"{name}-{family}.nft": text for name, text in found.items()}
 
 
