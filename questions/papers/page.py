@@ -40,10 +40,10 @@ with a finding that no run can decide cannot be decided, though another finding 
 
 User Mode Linux is no scale between data planes: a system call costs 50 to 400 times as much there as on its host, and
 the kernel's own work about the same. What stands there is the kernel's data plane against itself, one VPN's settings
-against each other, counts, and what a timer sets. Its ciphers are generic C code. `--kernel qemu` needs KVM; on a
-Debian machine, whose kernel has ESP, leave it out. Anywhere on shared cores, a share of a link or of a CPU and a time
-of waiting do not stand, because generators and gateways take CPU from each other; a share that this can only lower
-does.
+against each other, counts, and what a timer sets. Its kernel's ciphers are generic C code; OpenSSL in it uses the
+CPU's instructions, unless a run has `driver=generic`. `--kernel qemu` needs KVM; on a Debian machine, whose kernel has
+ESP, leave it out. Anywhere on shared cores, a share of a link or of a CPU and a time of waiting do not stand, because
+generators and gateways take CPU from each other; a share that this can only lower does.
 """
 COSTS = "Measured in guests ({}): a system call costs {} times as much as on the host, a packet {} times."
 OLDER = "Older runs are judged by their kind of guest."
