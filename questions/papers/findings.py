@@ -9,11 +9,13 @@ from typing import Literal
 
 from pydantic import Field
 
+from runner.choice.machine import DISTURBED, machine_state
 from runner.data.scale import costs_beside_host, no_scale
 from runner.data.trials import Run, Strict, Trial
 from runner.design.blocks import Block, Heading, Hyperlink, Paragraph, Table
 from runner.evidence.stats import block_values, trials_by_cell
 from runner.papers.claims import BASELINE
+from runner.papers.conditions import unlike
 from runner.papers.findings import DECIDED, Finding, Judgement, judge, trials_of
 from runner.papers.judges import findings_of
 from runner.papers.published import DeviceRow, device_row
@@ -44,6 +46,7 @@ STANDS: Mapping[
     "timer": ("yes", "yes"),
     "programs": ("no", "yes"),
 }
+BUSY = f"others had {{:.0f}} % of this machine's CPU, and above {100 * DISTURBED:.0f} % nothing is decided"
 LONGEST = 100  # times the length of the run; longer estimates are not given
 
 
@@ -119,6 +122,8 @@ class FindingRow(Judgement):
 
 class Findings(Strict):
     """All findings of a run's experiments, and the row of the device table that it makes; empty where there is none.
+    ``taken``: the share of the machine's CPU time that other programs and the hypervisor had, None where it is not
+    known.
     ``repetitions``: how many the cells of these experiments have (half of them have more, or as many).
     ``call_times``, ``packet_times``: how many times what they cost on its host a system call and a packet cost in the
     run's guest kernel; None where the run did not measure it."""
@@ -126,6 +131,7 @@ class Findings(Strict):
     rows: list[FindingRow] = []
     repetitions: int = 0
     device_row: str = ""
+    taken: float | None = Field(default=None, exclude=True)
     call_times: float | None = Field(default=None, exclude=True)
     packet_times: float | None = Field(default=None, exclude=True)
 
@@ -139,21 +145,36 @@ class Findings(Strict):
 def findings(run: Run, trials: Sequence[Trial]) -> Findings:
     """The verdicts on the papers' findings, for every experiment of the run that has findings."""
     rows = []
+    taken = taken_share(run, trials)
     for record in run.experiments:
         own = trials_of(run, trials, record.name)
-        rows += [_row(record.name, finding, run, own) for finding in findings_of(record.name)]
+        rows += [_row(record.name, finding, run, own, taken or 0.0) for finding in findings_of(record.name)]
     mine = [
         trial for record in run.experiments if findings_of(record.name) for trial in trials_of(run, trials, record.name)
     ]
     made = repetitions_made(mine) if rows else 0
     call, packet = costs_beside_host(run.lab) or (None, None)
     row = _device(run, trials_of(run, trials, "devices"))
-    return Findings(rows=rows, repetitions=made, device_row=row, call_times=call, packet_times=packet)
+    return Findings(rows=rows, repetitions=made, device_row=row, taken=taken, call_times=call, packet_times=packet)
 
 
-def _row(experiment: str, finding: Finding, run: Run, own: Sequence[Trial]) -> FindingRow:
-    """The finding's verdict on the experiment's ``own`` trials, with all that a form shows of it."""
+def taken_share(run: Run, trials: Sequence[Trial]) -> float | None:
+    """The share of the machine's CPU time that other programs and the hypervisor had, in the middle measurement. None
+    where no measurement looked, and in a guest, which does not see what its host does beside it."""
+    looked = any(load.cores for trial in trials for load in trial.loads)
+    guest = run.lab.get("guest", "none") not in ("", "none")
+    return machine_state(trials, ()).taken_share if looked and not guest else None
+
+
+def _row(experiment: str, finding: Finding, run: Run, own: Sequence[Trial], taken: float) -> FindingRow:
+    """The finding's verdict on the experiment's ``own`` trials, with all that a form shows of it; ``taken``: what
+    others had of the machine, which forbids a verdict from DISTURBED on."""
     judgement = judge(finding, run, own)
+    if taken > DISTURBED and judgement.value is not None:
+        busy = BUSY.format(100 * taken)
+        judgement = unlike(judgement, "busy", f"{busy}; {judgement.reason}").model_copy(
+            update={"answer": "", "short": busy}
+        )
     of_part = finding.counts_of.get(judgement.part)
     # What was measured without a VPN has its trials under plain IP.
     made = repetitions_made(own, [name if name in run.vpns else BASELINE for name in judgement.systems])

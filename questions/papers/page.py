@@ -14,6 +14,7 @@ from questions.papers.conclusions import HEAD as CONCLUSIONS_HEAD
 from questions.papers.conclusions import lines_of, opening
 from questions.papers.deciding import Planned, Rows, Runs
 from questions.papers.findings import FindingRow, Findings
+from runner.choice.machine import DISTURBED
 from runner.data.asked import AskedRun
 from runner.data.invocation import command
 from runner.data.named import HOST
@@ -39,10 +40,10 @@ with a finding that no run can decide cannot be decided, though another finding 
 
 User Mode Linux is no scale between data planes: a system call costs 50 to 400 times as much there as on its host, and
 the kernel's own work about the same. What stands there is the kernel's data plane against itself, one VPN's settings
-against each other, counts, and what a timer sets. Its ciphers are generic C code. `--kernel qemu` needs KVM; on a
-Debian machine, whose kernel has ESP, leave it out. Anywhere on shared cores, a share of a link or of a CPU and a time
-of waiting do not stand, because generators and gateways take CPU from each other; a share that this can only lower
-does.
+against each other, counts, and what a timer sets. Its kernel's ciphers are generic C code; OpenSSL in it uses the
+CPU's instructions, unless a run has `driver=generic`. `--kernel qemu` needs KVM; on a Debian machine, whose kernel has
+ESP, leave it out. Anywhere on shared cores, a share of a link or of a CPU and a time of waiting do not stand, because
+generators and gateways take CPU from each other; a share that this can only lower does.
 """
 COSTS = "Measured in guests ({}): a system call costs {} times as much as on the host, a packet {} times."
 OLDER = "Older runs are judged by their kind of guest."
@@ -52,7 +53,9 @@ TIMES = (
 )
 MADE = (
     "Each is a folder here: its `run.json` has the whole command, its report the line to cite it. In parentheses: "
-    "repetitions; where a deadline left out some, half of the cells have the first number or more."
+    "repetitions; where a deadline left out some, half of the cells have the first number or more. Then, where it was "
+    "measured, what other programs and the hypervisor had of the CPU time in the middle measurement: above "
+    f"{100 * DISTURBED:.0f} % a run decides nothing. A guest does not see what its host does beside it."
 )
 TOGETHER = "Measured at the same time, so that they took CPU time from each other if that was on one machine"
 
@@ -159,8 +162,8 @@ def _paper(name: str, rows: Rows) -> list[str]:
 
 
 def _stands(row: FindingRow) -> bool:
-    """Has it a number, by a kernel that is a scale for its systems, on machines where it stands?"""
-    return row.value is not None and row.kind != "scale" and row.stands != "no"
+    """Has it a number, from a machine left alone, by a kernel that is a scale for its systems, where it stands?"""
+    return row.value is not None and row.kind not in ("scale", "busy") and row.stands != "no"
 
 
 def _nearest(claim: Rows) -> FindingRow:
@@ -174,6 +177,8 @@ def _without_number(findings: Sequence[FindingRow]) -> list[str]:
     for row in findings:
         if row.kind == "scale":
             reason = "**no scale**"
+        elif row.kind == "busy":
+            reason = "**busy machine**"
         elif row.value is not None:
             reason = "**does not stand** on shared cores"
         else:
@@ -244,9 +249,10 @@ def _runs(reports: Mapping[str, Report], runs: Runs) -> list[str]:
         what = ["kernel"] + ["cpu", "cores"] * (not guest) + ["congestion control"]
         where = ", ".join(f"{name} {lab[f'lab {name}']}" for name in what if lab.get(f"lab {name}"))
         machines.setdefault(f"{guest or 'host'}, {where}", []).append(run)
-        made = findings_in(report).repetitions
+        made, taken = findings_in(report).repetitions, findings_in(report).taken
+        load = "" if taken is None else f"; others had {100 * taken:.0f} %"
         repetitions = f"{f'{made} of ' * (0 < made < report.repetitions)}{report.repetitions}"
-        lines.append(f"- {run}, {report.run_id}: `{fit(command(runs.asked[run]))}` ({repetitions})")
+        lines.append(f"- {run}, {report.run_id}: `{fit(command(runs.asked[run]))}` ({repetitions}{load})")
     seconds = sum(report.elapsed_s for report in reports.values())
     days = sorted({report.created_at[:10] for report in reports.values()})
     when = f", {' to '.join(dict.fromkeys((days[0], days[-1])))}" if days else ""

@@ -11,15 +11,14 @@ from functools import partial
 
 import scipy  # loads scipy.stats at its first use
 
-from runner.data.levels import TUNNEL
 from runner.data.numbers import SAME, lead
 from runner.evidence.estimates import Pooled, RoundValues
-from runner.evidence.stats import compare_blocks, compare_independent, summarise
+from runner.evidence.stats import compare_blocks, summarise
 from runner.papers.findings import BOUNDS, Blocks, Data, Ends, Judgement, NotMeasured, Open, Verdict, open_ends
 
 KERNEL_ESP, USERSPACE_ESP = "ipsec", "ipsec_user"
 USERSPACE = f"userspace ESP ({USERSPACE_ESP})"
-BASELINE, PAYLOAD = "none", "payload"  # plain IP, and what it carries, which is one to it
+BASELINE = "none"  # plain IP
 ROUNDS_OF_SEARCH = 40
 ERROR = 0.05  # of a conclusion, however many parts and runs it is made from
 IPSEC = (KERNEL_ESP, USERSPACE_ESP)  # every paper's IPsec is that of the kernel
@@ -128,10 +127,15 @@ def _distance(a: float, b: float) -> float:
 def compare(a: Blocks, b: Blocks, between: tuple[float, float], published: float | None = None) -> Judgement:
     """The claim that ``a`` over ``b``, within the blocks, lies ``between`` two bounds.
 
-    Raises NotMeasured where no block has both."""
+    Raises NotMeasured where no block has both: from one group of rounds to another the machine drifts by more than
+    either group shows (decision 0123)."""
     in_turns = [isinstance(values, RoundValues) for values in (a, b) if not isinstance(values, Pooled)]
     if not a.keys() & b.keys() or len({*in_turns}) > 1:
-        raise NotMeasured("the two were measured in different rounds or repetitions, and share none")
+        raise NotMeasured(
+            "the two were measured in different rounds or repetitions, and share none; a run without --deadline pairs "
+            "them",
+            "measured in different rounds",
+        )
     ratio = compare_blocks(a, b)
     judged = decide(ratio.ratio, ratio.low, ratio.high, between, ratio.blocks, _may(a, b))
     return judged.model_copy(update={"published": published})
@@ -143,14 +147,6 @@ def _may(a: Blocks, b: Blocks) -> Open:
         return open_ends(a.values(), b.values())
     shared = a.keys() & b.keys()
     return open_ends([a[block] for block in shared], [b[block] for block in shared])
-
-
-def compare_unpaired(a: Blocks, b: Blocks, between: tuple[float, float], published: float | None = None) -> Judgement:
-    """The claim that ``a`` over ``b`` lies ``between`` two bounds, where the two took no turns with each other: one was
-    measured in rounds, say, and the other in repetitions, so that their block numbers are unrelated."""
-    ratio, _ = compare_independent([*b.values()], [*a.values()])
-    judged = decide(ratio.ratio, ratio.low, ratio.high, between, ratio.blocks, open_ends(a.values(), b.values()))
-    return judged.model_copy(update={"published": published})
 
 
 def single(values: Blocks, between: tuple[float, float], published: float | None = None) -> Judgement:
@@ -264,30 +260,9 @@ def ratio_of(
 
     def judge_ratio(data: Data) -> Judgement:
         first, second = data.blocks(metric, a.vpn, **a.levels), data.blocks(metric, b.vpn, **b.levels)
-        if first.keys() & second.keys():
-            return data.check_scale(compare(first, second, between, published), a.vpn, b.vpn)
-        return data.check_scale(by_plain_ip(data, metric, (a, b), between, published), a.vpn, b.vpn)
+        return data.check_scale(compare(first, second, between, published), a.vpn, b.vpn)
 
     return judge_ratio
-
-
-def by_plain_ip(
-    data: Data, metric: str, cells: tuple[At, At], between: tuple[float, float], published: float | None
-) -> Judgement:
-    """The claim that ``metric`` at the first cell over that at the second lies ``between`` two bounds, where they had
-    their turns in different rounds: each is divided by plain IP in its own rounds, which shows how fast the machine
-    was.
-
-    Raises NotMeasured where plain IP was not measured beside both."""
-    shares = []
-    for at in cells:
-        outside = {factor: level for factor, level in at.levels.items() if factor not in (*TUNNEL, PAYLOAD)}
-        mine, plain = data.blocks(metric, at.vpn, **at.levels), data.blocks(metric, BASELINE, **outside)
-        shares.append({block: mine[block] / plain[block] for block in mine.keys() & plain.keys()})
-    if not all(shares):
-        raise NotMeasured("the two were measured in different rounds or repetitions, and plain IP beside one of them")
-    judged = compare_unpaired(shares[0], shares[1], between, published)
-    return judged.model_copy(update={"reason": f"{judged.reason}; each over plain IP in its own rounds"})
 
 
 Part = Callable[[], Judgement]

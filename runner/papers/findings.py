@@ -32,8 +32,9 @@ Verdict = Literal["reproduced", "not reproduced", "answered", "undecided", "unme
 DECIDED: tuple[Verdict, ...] = ("reproduced", "not reproduced", "answered")
 # Why there is no verdict, where something else than an interval is the reason: the run's kernel is no scale for these
 # systems; each had a crypto driver of its own; the paper's CPUs had instructions that this kernel does not use; several
-# parts or runs share one error; this project chose a level, or measures another thing, so that nothing can be compared.
-Kind = Literal["", "scale", "drivers", "instructions", "shared", "unlike"]
+# parts share one error; other programs had too much of the machine; this project chose a level, or measures another
+# thing, so that nothing can be compared.
+Kind = Literal["", "scale", "drivers", "instructions", "shared", "busy", "unlike"]
 Answer = Literal["", "yes", "no"]
 Blocks = Mapping[int, float]  # block -> value
 Ends = tuple[float, float]  # of a range or an interval, the lower first

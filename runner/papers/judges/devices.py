@@ -7,8 +7,8 @@ from statistics import geometric_mean
 
 import numpy as np
 
-from runner.papers.claims import LESS, MORE, At, all_of, close, compare, compare_unpaired, ratio_of
-from runner.papers.findings import Blocks, Data, Judgement, NotMeasured
+from runner.papers.claims import LESS, MORE, At, all_of, close, compare, ratio_of
+from runner.papers.findings import Blocks, Data, Judgement, NotMeasured, by_repetition
 from runner.papers.published import devices
 from runner.papers.scales import PLAIN_IP
 
@@ -31,10 +31,10 @@ def key_length(data: Data) -> Judgement:
 
 
 def forecast(vpn: str, cipher: str, data: Data) -> Judgement:
-    """IPsec's throughput over the rate of the ssh transfer, which took no turns with it."""
+    """IPsec's throughput over the rate of the ssh transfer, which took its turn in the same repetition."""
     measured = data.blocks("tcp_throughput", vpn, measure="tcp", streams="1", cipher=cipher, integrity="hmac-sha1")
     ssh_bps = data.blocks("ssh_rate", "none", measure="device", device_cipher=cipher)
-    return data.check_scale(compare_unpaired(measured, ssh_bps, close(0.25)), vpn, SSH)
+    return data.check_scale(compare(by_repetition(measured), ssh_bps, close(0.25)), vpn, SSH)
 
 
 def forecasts(vpn: str, data: Data) -> Judgement:

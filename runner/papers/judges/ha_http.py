@@ -8,6 +8,7 @@ ESP, are beside it.
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from itertools import product
+from math import inf
 from statistics import median
 from types import MappingProxyType
 from typing import Any
@@ -137,11 +138,12 @@ def longer(vpn: str, size: str, mode: str, data: Data) -> Judgement:
 
 @by_mode
 def longer_by_cpus(vpn: str, size: str, mode: str, data: Data) -> Judgement:
-    """The same at each number of CPUs that was measured: 3.0, 1.7, 3.2 and 3.1 s in the paper, each within a fifth."""
+    """The same at each number of CPUs that was measured: "over" 3.0, 1.7, 3.2 and 3.1 s in the paper, so that more is
+    within the claim; each within a fifth."""
 
     def judge_with_cpus(cpus: str) -> Judgement:
         stated = STATED[f"download.difference.{cpus}cpu"]
-        judged = time_within(longer_s(data, vpn, size, mode, cpus=cpus), (stated / FIFTH, stated * FIFTH))
+        judged = time_within(longer_s(data, vpn, size, mode, cpus=cpus), (stated / FIFTH, inf))
         return judged.model_copy(update={"published": stated}).with_systems(vpn)
 
     return all_of({f"{cpus} CPU": partial(judge_with_cpus, cpus) for cpus in CPUS})
@@ -209,12 +211,12 @@ def active_over_passive(vpn: str, size: str, mode: str, data: Data) -> Judgement
 
 @by_mode
 def worst(vpn: str, size: str, mode: str, data: Data) -> Judgement:
-    """The client's system time at two CPUs over that at each other number, with the plugin ha. The paper had one to
-    four."""
+    """The gateway's CPU time at two CPUs over that at each other number, with the plugin ha: the paper's peak is in its
+    figure of the gateway's CPU usage. It had one to four."""
     measured = data.levels("cpus", vpn)
     if missing := [n for n in CPUS if n not in measured]:
         raise NotMeasured(f"that two are the worst of 1 to 4 CPUs needs all four; not measured: {', '.join(missing)}")
-    of = {n: system_s(data, vpn, size, mode, cpus=n) for n in CPUS}
+    of = {n: cell(data, ACTIVE, vpn, size, mode, cpus=n) for n in CPUS}
     return all_of({f"2 CPUs over {n}": partial(compare, of["2"], of[n], MORE) for n in CPUS if n != "2"}).with_systems(
         vpn
     )

@@ -38,9 +38,10 @@ FAMILIES = {
 }
 
 # Those of its VPNs that live, by what carries their data. Its figure 2 alone shows which is which; it follows from
-# their protocols. Its VTun may be either: that it is one of the three best speaks for UDP.
+# their protocols. Its VTun may be either, and so is beside what the others say of UDP and TCP.
 OVER_UDP = ("ipsec", "l2tp", "openvpn", "pptp", "tinc", "vtun")
 OVER_TCP = ("ppp_ssh", "ppp_stunnel", "vtun_ppp")
+EITHER = ("vtun", "vtun_ppp")
 OWN = ("l2tp", "pptp")  # of the proprietary group without Vpnd and Htun, which the sentence leaves out
 BOTH = {"openvpn": "openvpn_tcp", "vtun": "vtun_tcp"}  # the same system over UDP, and over TCP
 PACKING = ("blowfish-128-cbc", "hmac-sha1")  # a block of 8 bytes and a MAC of the paper's, which is SHA-1 or MD5
@@ -74,13 +75,19 @@ def values_by_vpn(
 def udp_over_tcp(metric: str, between: tuple[float, float], published: float | None, data: Data) -> Judgement:
     """The claim that the mean of the paper's VPNs over UDP over that of those over TCP lies ``between`` two bounds.
 
-    Beside it are the systems that have both transports, and all VPNs of the run. Raises NotMeasured where nothing over
-    TCP, or nothing else, has ``metric``.
+    Beside it are these with VTun, the systems that have both transports, and all VPNs of the run. Raises NotMeasured
+    where nothing over TCP, or nothing else, has ``metric``.
     """
     values = values_by_vpn(data, metric)
     stacked = {vpn: data.run.vpns[vpn].transport == "tcp" for vpn in values}
 
     def papers() -> Judgement:
+        stated = {vpn: blocks for vpn, blocks in values.items() if vpn not in EITHER}
+        return _group(data, stated, OVER_UDP, OVER_TCP, between, published)
+
+    def with_vtun() -> Judgement:
+        if not values.keys() & {*EITHER}:
+            raise NotMeasured("VTun was not measured in this")
         return _group(data, values, OVER_UDP, OVER_TCP, between, published)
 
     def same_system() -> Judgement:
@@ -94,7 +101,12 @@ def udp_over_tcp(metric: str, between: tuple[float, float], published: float | N
         return _group(data, values, [vpn for vpn in values if not stacked[vpn]], over_tcp, between, published)
 
     return claims.judge_beside(
-        papers, {"the same system over UDP and TCP": same_system, "all VPNs of that run": all_vpns}
+        papers,
+        {
+            "with VTun over UDP": with_vtun,
+            "the same system over UDP and TCP": same_system,
+            "all VPNs of that run": all_vpns,
+        },
     )
 
 

@@ -5,8 +5,9 @@ from functools import partial
 from math import inf
 from statistics import fmean
 
+from runner.data.strength import PER_FAILURE
 from runner.papers.claims import all_of, decide
-from runner.papers.findings import Data, Judgement, NotMeasured
+from runner.papers.findings import Blocks, Data, Judgement, NotMeasured
 
 # The paper's four columns, and the probes that put each to the test.
 PROBES = ("confidentiality", "data_integrity", "peer_authentication", "anti_replay")
@@ -14,6 +15,8 @@ WHOLE = ("openvpn", "tinc")  # those that have all four in the paper
 LACKING = ("pptp", "l2tp", "vtun", "vtun_ppp")  # those that live of the others
 OTHERS = ("openvpn", "ssh_forward", "ssh_tun")  # the thesis' beside IPsec
 NONE_LACKS = len(PROBES) - 0.5
+# Whether a VPN fails closed is decided by who makes its interface, which here differs from VPN to VPN.
+SETUP = "fail_closed"
 
 
 def properties(vpn: str, between: tuple[float, float], data: Data) -> Judgement:
@@ -43,22 +46,33 @@ def all_four(data: Data) -> Judgement:
 
 def point_spread(ipsec: str, data: Data) -> Judgement:
     """By how many points the safest of the thesis' four is above the least safe. The points: what the plugin declares,
-    less 11 for each probe that failed (docs/security.md). The note has all four in their order, and these probes."""
-    points = {vpn: data.blocks("declared_strength", vpn, compression="off") for vpn in (ipsec, *OTHERS)}
+    less PER_FAILURE for each probe that failed, but for SETUP. The note has all four in their order, these probes, and
+    who failed SETUP."""
+    points = {vpn: _points(vpn, data) for vpn in (ipsec, *OTHERS)}
     shared = set.intersection(*(set(values) for values in points.values()))
     if not shared:
         raise NotMeasured("no repetition has all four VPNs")
     apart = [max(p[block] for p in points.values()) - min(p[block] for p in points.values()) for block in shared]
     low, high = (min(apart), max(apart)) if len(apart) > 1 else (None, None)
     means = {vpn: fmean(values[block] for block in shared) for vpn, values in points.items()}
-    order = [f"{vpn} {means[vpn]:g}{_failed_probes(vpn, data)}" for vpn in sorted(means, key=lambda vpn: -means[vpn])]
-    judged = decide(fmean(apart), low, high, (0.5, inf)).with_systems(*points)
-    return judged.model_copy(update={"note": f"in points: {', '.join(order)}"})
+    failed = {vpn: _failed_probes(vpn, data) for vpn in sorted(means, key=lambda vpn: -means[vpn])}
+    order = []
+    for vpn, probes in failed.items():
+        titles = [data.run.metrics[probe].title for probe in probes if probe != SETUP and probe in data.run.metrics]
+        order.append(f"{vpn} {means[vpn]:g}" + f" (not passed: {', '.join(titles)})" * bool(titles))
+    open_ones = [vpn for vpn, probes in failed.items() if SETUP in probes]
+    note = f"in points: {', '.join(order)}" + f"; as set up here, not closed: {', '.join(open_ones)}" * bool(open_ones)
+    return decide(fmean(apart), low, high, (0.5, inf)).with_systems(*points).model_copy(update={"note": note})
 
 
-def _failed_probes(vpn: str, data: Data) -> str:
+def _points(vpn: str, data: Data) -> Blocks:
+    """Block -> points, SETUP left out."""
+    points = data.blocks("declared_strength", vpn, compression="off")
+    back = PER_FAILURE * (SETUP in _failed_probes(vpn, data))
+    return {block: value + back for block, value in points.items()}
+
+
+def _failed_probes(vpn: str, data: Data) -> list[str]:
     """The probes that took points from a VPN."""
     found = [m for trial in data.matching(vpn, {"compression": "off"}) for m in trial.measurements]
-    probes = dict.fromkeys(probe for m in found for probe in m.detail.get("outranked_by", ()))
-    titles = [data.run.metrics[probe].title for probe in probes if probe in data.run.metrics]
-    return f" (not passed: {', '.join(titles)})" * bool(titles)
+    return list(dict.fromkeys(probe for m in found for probe in m.detail.get("outranked_by", ())))

@@ -18,7 +18,12 @@ from tests.unit.synthetic import make_run, make_trial
         (
             {"ipsec": 9.0, "openvpn": -2.0},
             "yes",
-            "ipsec 9, ssh_forward 5, ssh_tun 5, openvpn -2 (not passed: Fails closed)",
+            "ipsec 9, openvpn 9, ssh_forward 5, ssh_tun 5; as set up here, not closed: openvpn",
+        ),
+        (
+            {"ipsec": 5.0, "openvpn": -6.0},
+            "no",
+            "ipsec 5, openvpn 5, ssh_forward 5, ssh_tun 5; as set up here, not closed: openvpn",
         ),
         ({"ipsec": 5.0, "openvpn": 5.0}, "no", "ipsec 5, openvpn 5, ssh_forward 5, ssh_tun 5"),
     ],

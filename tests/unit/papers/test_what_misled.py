@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from questions.papers.page import findings_text
+from questions.papers.page import findings_in, findings_text
+from runner.data.loads import CoreLoad, MachineLoad, ProcessLoad
 from runner.data.trials import Measurement, Trial
 from runner.papers.findings import Judgement, judge
 from runner.report.model import Report
@@ -126,3 +127,21 @@ def test_what_a_hash_or_a_longer_key_costs_says_by_what_code(name: str) -> None:
     guest = run.model_copy(update={"lab": {**run.lab, "guest": "uml"}})
     notes = [judge(finding("devices", name), machine, trials).note for machine in (run, guest)]
     assert notes == ["", "what encrypts does so by generic C code"]
+
+
+@pytest.mark.parametrize(("busy", "verdict"), [(0.29, "reproduced"), (0.31, "incomparable")])
+def test_a_run_beside_other_programs_decides_nothing(busy: float, verdict: str) -> None:
+    """On two cores, in the middle measurement; the share stands beside the run."""
+    run, trials = made("thesis")
+    loaded = [t.model_copy(update={"loads": [_machine(busy)]}) for t in trials]
+    report = build(run, loaded)
+    (row,) = [row for row in findings_in(report).rows if row.id == "tun-openvpn"]
+    assert row.value, "control"
+    assert (row.verdict, row.kind) == (verdict, "busy" if verdict == "incomparable" else "")
+    assert f"others had {50 * busy:.0f} %" in page_of(report)
+
+
+def _machine(busy: float) -> MachineLoad:
+    idle = CoreLoad(core=0, user=0.0, system=0.0, irq=0.0, softirq=0.0, steal=0.0)
+    other = ProcessLoad(node="", name="make", role="other", busy=busy)
+    return MachineLoad(name="here", nodes=["gw1"], seconds=1.0, cores=[idle, idle], processes=[other])
