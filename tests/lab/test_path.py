@@ -234,3 +234,16 @@ def test_the_mtu_to_set_after_a_black_hole_was_tried(image: Image, tmp_path: Pat
     (silent,) = (one for one in found.measurements if one.metric == "black_hole_mtu")
     assert silent.detail["kind"] == "some"
     assert silent.detail["numbers"]["mtu_to_set"] == {"path": 1280, "inside": 1160}
+    assert silent.detail["numbers"]["cause"] == "df"
+
+
+def test_what_lives_by_chance_has_its_counts(image: Image, tmp_path: Path) -> None:
+    vpn = toy("chance", "padless")
+    with bench_of(image, vpn, tmp_path) as bench:
+        found = probed(bench, vpn, "narrow")
+    (silent,) = (one for one in found.measurements if one.metric == "black_hole_mtu")
+    assert (silent.detail["kind"], silent.value) == ("chance", 1400.0), found
+    numbers = silent.detail["numbers"]
+    assert (numbers["at"], numbers["passed"], numbers["tries"], numbers["cause"]) == (1280, 2, 8, "df")
+    assert numbers["of_mtu"]["1400"]["passed"] == 8
+    assert numbers["mtu_to_set"] == {"path": 1280, "inside": 1160}
