@@ -24,6 +24,7 @@ NARROW: dict[str, tuple[str, bool | None]] = {
 CAUSES = {
     "df": "nobody may fragment its packets: DF",
     "df_of_single": "single packets have DF, which nobody may fragment, and bulk has not",
+    "df_of_some": "some of its packets have DF, which nobody may fragment",
 }
 BACK: dict[str, tuple[str, bool | None]] = {
     "at_once": ("back at once", True),
@@ -31,6 +32,7 @@ BACK: dict[str, tuple[str, bool | None]] = {
     "never": ("not back within {back_s:.0f} s", False),
     "dead": ("does not come up behind a NAT", False),
 }
+FALLBACK = ("comes up by its fallback, {rate_mbit_s} Mbit/s in the place of {usual_mbit_s}", True)
 BESIDE: dict[str, tuple[str, bool | None]] = {"as_plain": ("as without a tunnel", True), "longer": ("longer", False)}
 # Metric -> the column's head, and its kinds: in words, and whether that is good (None: neither).
 WORDS: dict[str, tuple[str, dict[str, tuple[str, bool | None]]]] = {
@@ -63,10 +65,13 @@ WORDS: dict[str, tuple[str, dict[str, tuple[str, bool | None]]]] = {
         "loss in bursts",
         {"exact": ("all others arrive", True), "more_lost": ("{delivered} of the other {passed} arrive", False)},
     ),
-    "passes_without_udp": ("UDP blocked", {"up": ("comes up", True), "dead": ("does not come up", False)}),
+    "passes_without_udp": (
+        "UDP blocked",
+        {"up": ("comes up", True), "fallback": FALLBACK, "dead": ("does not come up", False)},
+    ),
     "passes_https_only": (
         "only TCP 443 passes",
-        {"up": ("comes up", True), "dead": ("does not come up", None)},
+        {"up": ("comes up", True), "fallback": FALLBACK, "dead": ("does not come up", None)},
     ),
     "black_hole_mtu": ("narrow path, ICMP lost", NARROW),
     "narrow_mtu": ("narrow path, ICMP heard", NARROW),

@@ -52,7 +52,7 @@ while True:
                 wan.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
             if "chance" in weak:
                 opened += inner[9] == 6 and inner[33] & 2 > 0  # TCP's SYN
-                wan.setsockopt(socket.IPPROTO_IP, 10, 3 if opened % 4 else 0)  # IP_PMTUDISC_PROBE or _DONT
+                wan.setsockopt(socket.IPPROTO_IP, 10, 3 if opened % 4 and counter % 2 else 0)  # IP_PMTUDISC_PROBE
             for _ in range(2 if "doubles" in weak else 1):
                 wan.sendto(body + tag(mine, body), to)
             continue
@@ -91,8 +91,8 @@ while True:
 class Toy(Vpn):
     """``weak``: in which ways; see TOYD, and "opens": its TUN goes with its daemon. No weakness are "answers" (of two
     ends one says nothing before it has been called), "follows" (packets that are right say where the peer is; "learns":
-    the first alone), "keeps" (a keepalive every second) and "chance" (the packets of three in four TCP connections have
-    DF)."""
+    the first alone), "keeps" (a keepalive every second) and "chance" (in three of four TCP connections, every second
+    packet has DF)."""
 
     name = "toy"
     title = "toy"

@@ -18,7 +18,7 @@ from runner.data.metric import Metric
 from runner.data.packet import over_ipv6
 from runner.instruments.instrument import Asked
 from runner.instruments.path.router import forget, leads, nft_counters, wan_router
-from runner.instruments.path.verdict import TRIES, NoControl, PathProbe, PathVerdict
+from runner.instruments.path.verdict import ALIKE, TRIES, NoControl, PathProbe, PathVerdict
 from runner.instruments.tools.counters import read_counter
 from runner.lab.node import PATIENCE, LabNode
 from runner.lab.readings.path import HEADERS_BYTES
@@ -127,26 +127,32 @@ def router_counts(lab: Lab) -> dict[str, int]:
 
 
 def transfers(bench: Bench) -> dict[str, float]:
-    """How many of TRIES transfers ``passed``, the longest's ``seconds``, and what the router counted meanwhile: each
-    try is chance where only some packets have DF. Raises MeasurementError where some passed and others stalled of which
-    the router had dropped nothing."""
-    before, passed, stalled, seconds = router_counts(bench.lab), 0, 0, 0.0
-    for _ in range(TRIES):
+    """How many of so many ``tries`` of a transfer ``passed``, the longest's ``seconds``, and what the router counted
+    meanwhile. Raises MeasurementError where some passed and others stalled of which the router had dropped nothing."""
+    before, passed, stalled, seconds, tries = router_counts(bench.lab), 0, 0, 0.0, 0
+    counted = dict.fromkeys(before, 0)
+    while tries < TRIES and not is_certain(tries, passed, counted):
         forget(bench.lab)
-        dropped = router_counts(bench.lab)["too_big"]
-        done = transfer(bench)
+        done, tries = transfer(bench), tries + 1
+        now = router_counts(bench.lab)
+        after = {name: now[name] - before[name] for name in now}
         if done["bytes"] == TRANSFER_BYTES:
             passed += 1
-        elif router_counts(bench.lab)["too_big"] == dropped:
+        elif after["too_big"] == counted["too_big"]:
             stalled += 1
-        seconds = max(seconds, done["seconds"])
+        seconds, counted = max(seconds, done["seconds"]), after
     if passed and stalled:
         raise MeasurementError(
-            f"{stalled} of {TRIES} transfers stalled although the router dropped nothing: is the machine busy?"
+            f"{stalled} of {tries} transfers stalled although the router dropped nothing: is the machine busy?"
         )
-    after = router_counts(bench.lab)
-    counted = {name: after[name] - before[name] for name in after}
-    return {"passed": passed, "tries": TRIES, "seconds": seconds} | counted
+    return {"passed": passed, "tries": tries, "seconds": seconds} | counted
+
+
+def is_certain(tries: int, passed: int, counted: Mapping[str, int]) -> bool:
+    """Did the first ones end alike, and was it no chance? Of what was too long, all passes that has no DF, and nothing
+    that has it."""
+    df, no_df = (counted[f"single_{kind}"] + counted[f"bulk_{kind}"] for kind in ("df", "no_df"))
+    return tries >= ALIKE and ((passed == tries and not df) or (not passed and df > 0 and not no_df))
 
 
 def inner_mtu(vpn: Vpn, params: Mapping[str, str], path_mtu: int, version: int) -> int:
@@ -180,7 +186,8 @@ def with_mtu(bench: Bench, asked: Asked, ports: Mapping[str, str]) -> dict[str, 
             batch(
                 gateway, f"link set {device} mtu {longest}", *(f"route replace {route} dev {device}" for route in anew)
             )
-    return {"path": path, "inside": longest} if transfers(bench)["passed"] == TRIES else {}
+    found = transfers(bench)
+    return {"path": path, "inside": longest} if found["passed"] == found["tries"] else {}
 
 
 def smallest(bench: Bench, asked: Asked, *, silent: bool) -> PathVerdict:
@@ -193,8 +200,8 @@ def smallest(bench: Bench, asked: Asked, *, silent: bool) -> PathVerdict:
             narrow(bench.lab, ports, mtu, silent=silent)
             controls[str(mtu)] = control(bench.lab, mtu, silent=silent)
             seen[str(mtu)] = found = transfers(bench)
-            if found["passed"] < TRIES:
-                numbers |= {"at": mtu, "passed": found["passed"], "tries": TRIES} | cause(found)
+            if found["passed"] < found["tries"]:
+                numbers |= {"at": mtu, "passed": found["passed"], "tries": found["tries"]} | cause(found)
                 break
             whole.append(mtu)
         if silent and len(whole) < len(MTUS) and not asked.vpn.reference and (found := with_mtu(bench, asked, ports)):
@@ -206,11 +213,14 @@ def smallest(bench: Bench, asked: Asked, *, silent: bool) -> PathVerdict:
 
 
 def cause(found: Mapping[str, float]) -> dict[str, str]:
-    """Why transfers died, by what came too long to the router: all had DF; or single packets had it, and bulk had not.
-    Then a transfer lives as long as none of its single packets is a long one."""
-    if not found["single_df"] + found["bulk_df"]:
+    """Why transfers died, by what came too long to the router: all had DF; or single packets had it, and bulk had not;
+    or some had. A transfer lives as long as none of those that have it is a long one."""
+    single, bulk = found["single_df"], found["bulk_df"]
+    if not single + bulk:
         return {}
-    return {"cause": "df_of_single" if found["bulk_no_df"] and not found["bulk_df"] else "df"}
+    if not found["single_no_df"] + found["bulk_no_df"]:
+        return {"cause": "df"}
+    return {"cause": "df_of_some" if bulk or found["single_no_df"] else "df_of_single"}
 
 
 class Narrow(PathProbe):
@@ -224,8 +234,8 @@ class Narrow(PathProbe):
             unit="byte",
             better="lower",
             definition="A router on the WAN has an MTU of 1492, 1400 and 1280 bytes, and its ICMP messages are lost. "
-            f"The value is the smallest with which 200 kB of TCP go through the tunnel, both ways, {TRIES} times of "
-            f"{TRIES}; {FULL} for none.",
+            "The value is the smallest with which 200 kB of TCP go through the tunnel, both ways, each time that it is "
+            f"tried ({ALIKE} to {TRIES} times); {FULL} for none.",
             source="RFC 2923 §2.1 (black holes), RFC 4821, RFC 8899",
             exact=True,
         ),
@@ -239,7 +249,7 @@ class Narrow(PathProbe):
             exact=True,
         ),
     )
-    takes_s = 60.0
+    takes_s = 40.0
     spends_tunnel = True
 
     def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -61,11 +61,15 @@ class Judging(Whole):
             values.append(measurement(name, verdict.value, kind=verdict.kind, **said, **counts))
         return Measured(values)
 
-    def inconclusive(self, trouble: Exception, told: int = 0, tries: int = 1) -> Measured:
-        """No verdict, and why: ``told`` of ``tries`` had one, the last of the others had this ``trouble``."""
+    def inconclusive(
+        self, trouble: Exception, metrics: Collection[str] = (), told: int = 0, tries: int = 1
+    ) -> Measured:
+        """No verdict in these metrics, or in all, and why: ``told`` of ``tries`` had one, the last of the others had
+        this ``trouble``."""
         kind = "no_control" if isinstance(trouble, NoControl) else "no_answer"
         reason = str(trouble) if tries == 1 else f"{tries - told} of {tries} tries told nothing, the last: {trouble}"
-        unsure = {metric.name: {"kind": kind, "reason": reason} for metric in self.metrics}
+        names = metrics or [metric.name for metric in self.metrics]
+        unsure = {name: {"kind": kind, "reason": reason} for name in names}
         warnings = [f"{name}: inconclusive: {reason}" for name in unsure]
         return Measured(warnings=warnings, attempt={"inconclusive": unsure})
 
