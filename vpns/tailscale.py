@@ -8,7 +8,6 @@ account and no Internet is needed. Sources: tailscale(8) `--help`; https://tails
 
 import json
 from collections.abc import Sequence
-from copy import copy
 from functools import partial
 from typing import Any
 
@@ -147,7 +146,9 @@ class Tailscale(Vpn):
         return " via " in pong and self.relayed in (None, " via DERP(" in pong)
 
     def with_fallback(self) -> Vpn:
-        either = copy(self)
+        if self.relayed:
+            return self
+        either = type(self)()
         either.relayed = None
         return either
 

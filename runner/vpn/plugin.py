@@ -203,6 +203,11 @@ class Vpn(ABC):
         closed, such as a relay; the same plugin where it has no other."""
         return self
 
+    def as_hub(self) -> Vpn:
+        """The plugin that sets up a hub and those who dial it as operators run them, where that is not one tunnel each
+        beside the others; the same plugin where it is. The hub is the site with the highest number."""
+        return self
+
     def lifecycle(self) -> Lifecycle:
         """How it renews keys, which timers notice a dead peer, and how it moves to a second gateway."""
         return Lifecycle()

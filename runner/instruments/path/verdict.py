@@ -56,9 +56,10 @@ class Judging(Whole):
         """The verdicts, metric by metric, as measurements."""
         values = []
         for name, verdict in found.items():
+            numbers, control = dict(verdict.numbers), dict(verdict.control)
             counts = {"alike": verdict.alike, "tries": verdict.tries}
-            said = {"numbers": dict(verdict.numbers), "control": dict(verdict.control)}
-            values.append(measurement(name, verdict.value, kind=verdict.kind, **said, **counts))
+            said: dict[str, Any] = {"kind": verdict.kind, "numbers": numbers, "control": control, **counts}
+            values.append(measurement(name, verdict.value, **said))
         return Measured(values)
 
     def inconclusive(
