@@ -12,8 +12,9 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, at_once
-from runner.instruments.path import blocked, bulk, narrow, policing, silence, translation
+from runner.instruments.path import blocked, bulk, narrow, policing, router, silence, translation
 from runner.instruments.result import Measured
+from runner.instruments.tools import between
 from runner.lab.node import Node, wait_until
 from runner.lab.places import NamespaceRig
 from runner.lab.shape.site import Site, helper_site
@@ -256,6 +257,15 @@ def test_behind_a_nat_each_gateway_reaches_what_the_vpn_needs(image: Image, tmp_
     with bench_of(image, vpn, tmp_path) as bench:
         seen = kinds(probed(bench, vpn, "nat"))
     assert {kind for kind, _ in seen.values()} == {"at_once"}
+
+
+def test_a_relay_leaves_each_gateway_what_the_vpn_needs(image: Image, tmp_path: Path) -> None:
+    vpn = Coordinated()
+    with bench_of(image, vpn, tmp_path) as bench:
+        with between.wan_relay(bench.lab):
+            router.check_helpers(bench.lab)
+        assert kinds(probed(bench, vpn, "repeats")) == WHOLE["repeats"]
+        router.check_helpers(bench.lab)
 
 
 @pytest.mark.parametrize(

@@ -155,8 +155,8 @@ class Blocked(Judging):
             if verdict.value or not tried:  # what passes the stricter filter passes the other; or it never tries TCP
                 decisive = verdict, tried
         measured = self.to_measured(found)
-        for metric, failed in trouble.items():
-            unsure = self.inconclusive(failed, [metric])
+        for metric, reason in trouble.items():
+            unsure = self.inconclusive(reason, [metric])
             measured.warnings += unsure.warnings
             measured.attempt.setdefault("inconclusive", {}).update(unsure.attempt["inconclusive"])
         return measured

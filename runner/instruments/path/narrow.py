@@ -204,8 +204,8 @@ def smallest(bench: Bench, asked: Asked, *, silent: bool) -> PathVerdict:
                 numbers |= {"at": mtu, "passed": found["passed"], "tries": found["tries"]} | cause(found)
                 break
             whole.append(mtu)
-        if silent and len(whole) < len(MTUS) and not asked.vpn.reference and (found := with_mtu(bench, asked, ports)):
-            numbers["mtu_to_set"] = found
+        if silent and len(whole) < len(MTUS) and not asked.vpn.reference and (to_set := with_mtu(bench, asked, ports)):
+            numbers["mtu_to_set"] = to_set
     numbers["smallest"] = least = min(whole, default=FULL)
     chance = bool(numbers.get("passed"))
     kind = "all" if len(whole) == len(MTUS) else "chance" if chance else "some" if whole else "none"
