@@ -10,7 +10,7 @@ from runner.data.kinds import LARGEST
 from runner.data.metric import Metric
 from runner.instruments.instrument import Asked
 from runner.instruments.path.router import slow, wan_router
-from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
+from runner.instruments.path.verdict import TRIES, NoControl, PathProbe, PathVerdict
 from runner.instruments.tools.between import talking
 from runner.lab import probes
 from runner.lab.node import LabNode
@@ -77,7 +77,8 @@ class Policing(PathProbe):
             bounds=(0.0, LARGEST),  # of what plain IP got, a moment before
         ),
     )
-    takes_s = 5.0
+    takes_s = 12.0
+    most_tries = TRIES
 
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         return super().refuses(lab, vpn, params) or lacks_tbf(lab)
