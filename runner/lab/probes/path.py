@@ -38,6 +38,7 @@ from typing import Any
 MARK = 0xB8 | 0x02  # DSCP EF, ECT(0)
 PINGS, EVERY_S, PATIENCE_S = 100, 0.01, 1.5
 CONNECTS_S = 3.0  # the first SYN may be lost (RFC 6298 §2.1: another after 1 s), on a path of seconds
+TCP_RTTS = 20  # of a test, at least, where TCP alone tells the rate: half of them are slow start
 STANDSTILL_S = 6
 CHUNK = bytes(1 << 16)
 SO_MAX_PACING_RATE = 47  # asm-generic/socket.h
@@ -242,6 +243,7 @@ def ask(
             wait_s = 4e-3 * (facts["rtt_ms"] or [0])[-1]
             facts["mtu_bytes"] = mtu = longest(address, datagrams[0], low, high, max(LEAST_WAIT_S, wait_s))
     if streams and seconds:
+        seconds = seconds if datagrams else long_enough_s(address, streams[0], seconds)
         for way, send in (("forward_bps", True), ("reverse_bps", False)):
             facts[way] = rate(address, streams[0], seconds, max_bps, mtu, send=send)
     if datagrams and seconds:
@@ -417,6 +419,16 @@ def pings(address: str, port: int) -> dict[str, Any]:
     }
 
 
+def long_enough_s(address: str, port: int, seconds: float) -> float:
+    """Seconds for a TCP test: ``seconds``, or TCP_RTTS by how long the quicker of two connections takes to open."""
+    opened_s = []
+    for _ in range(2):
+        begun = time.monotonic()
+        connects(address, port)
+        opened_s.append(time.monotonic() - begun)
+    return max(seconds, TCP_RTTS * min(opened_s))
+
+
 def rate(address: str, port: int, seconds: float, max_bps: float, mtu: int = 0, *, send: bool) -> float:
     """The rate of one TCP connection, bit/s, as the receiver counted it. Its segments fit ``mtu``, both ways: no router
     has to say that they are too long."""
@@ -436,6 +448,7 @@ if __name__ == "__main__":
         answer(sys.argv[3:])
     elif sys.argv[1] == "rate":
         to, (seconds, max_bps), (port, way) = sys.argv[2], map(float, sys.argv[3:5]), sys.argv[5:]
+        seconds = long_enough_s(to, int(port.partition("/")[2]), seconds)
         signal.alarm(math.ceil(seconds) + STANDSTILL_S)  # it ends, whatever has become of the connection
         print(rate(to, int(port.partition("/")[2]), seconds, max_bps, send=way == "send"))
     else:
