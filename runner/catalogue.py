@@ -255,6 +255,7 @@ def record_of(vpn: Vpn) -> VpnRecord:
         transport=vpn.transport,
         reference=vpn.reference,
         carries=vpn.carries,
+        one_connection=vpn.transport == "tcp" and not vpn.own_connections,
         configurations={"comparable": dict(vpn.comparable), "recommended": dict(vpn.recommended)},
         note=vpn.note,
         digest=digest_of(vpn),

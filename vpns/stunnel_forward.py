@@ -35,6 +35,7 @@ class StunnelForward(Forward):
     title = "stunnel (TLS port forwarding)"
     sign = Sign(("stunnel4", "stunnel"), marks=("^connect",), tells=TOLD, config={"": ("{}",)})
     family = "TLS"
+    own_connections = True
     ports = "tcp/52010 tcp/52020 tcp/52030"
     software = Software({"stunnel4": "stunnel4", "openssl": "openssl"})
     offers = Offers(

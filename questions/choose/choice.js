@@ -536,7 +536,7 @@ function saying(data) {
     mouth_to_ear: (value) => `a call takes ${digits(value)} ms from end to end`,
     rtt: (value) => `adds ${digits(value)} ms to the round trip`,
     setup: (value) => `takes ${digits(value)} s to come up`,
-    tcp_in_tcp: () => "TCP in TCP: all its connections share one, which every lost packet slows",
+    tcp_in_tcp: () => "all that it carries shares one TCP connection, which every lost packet slows",
     breakdown: (value) => `broke down at ${rate(value)}`,
     failures: (_, candidate) => `did not carry ${candidate.bad_attempts} of ${candidate.attempts} pieces of a load that it otherwise carries`,
     gap: (value) => `was silent for ${digits(value)} s in a long watch`,

@@ -184,7 +184,7 @@ def _device(
         real=real,
         setup_s=_middle(basis.values.get("setup_time", {}).get(vpn)),
         breakdown_bps=min((rate for trial in own for rate in breakdowns_bps(trial)), default=None),
-        tcp_in_tcp=record.transport == "tcp" and record.carries != "tcp",
+        tcp_in_tcp=record.is_one_connection,
         trials=len(asked),
         failed=len(asked - {place_of(trial) for trial in own}),
         curves={kind: made for kind in KINDS if (made := _curve(kind, own, plain, bare))},

@@ -352,7 +352,15 @@ class VpnRecord(Strict):
     speaks: Line = Field(default="", description="the protocol on the WAN, the same for all VPNs that speak it")
     family: Line = ""
     declared: Declaration | None = None
+    one_connection: bool | None = Field(
+        default=None, description="does all that it carries share one TCP connection on the WAN? None in older runs"
+    )
     after: Count = Field(default=0, description="the repetitions that the run had when this VPN came in")
+
+    @property
+    def is_one_connection(self) -> bool:
+        """Does all that it carries share one TCP connection? Of an older run: so as most that travel in TCP."""
+        return self.transport == "tcp" if self.one_connection is None else self.one_connection
 
 
 class Invocation(Strict):

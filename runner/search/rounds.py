@@ -66,6 +66,7 @@ class StepwiseSearch:
     trial_duration_s: float = 0.4
     first_rate_bps: float | None = None
     careful: bool = False  # does overload break the device down?
+    shortest_s: float = 0.0  # that any trial lasts, the seed's, too
     trials: list[SearchTrial] = field(default_factory=list)
     _seeds: int = 0
     _seed: float = 0.0  # logarithm of where the seed ended
@@ -81,7 +82,7 @@ class StepwiseSearch:
     @property
     def duration_s(self) -> float:
         """The duration of a trial after the seed, in seconds."""
-        return self.trial_duration_s * (CAREFUL_SHARE if self.careful else 1)
+        return max(self.shortest_s, self.trial_duration_s * (CAREFUL_SHARE if self.careful else 1))
 
     @property
     def purpose(self) -> Purpose:
@@ -118,7 +119,7 @@ class StepwiseSearch:
             if self.careful:
                 passed_bps = max(trial.offered_rate_bps for trial in self.trials if self._passes(trial))
                 rate_bps = min(rate_bps, passed_bps * CAREFUL_STEP)
-        duration_s = min(SEED_S, self.duration_s) if self.seeding else self.duration_s
+        duration_s = max(self.shortest_s, min(SEED_S, self.duration_s)) if self.seeding else self.duration_s
         return Offer(min(max(rate_bps, self.min_rate_bps), self.max_rate_bps), duration_s)
 
     def learn(self, trial: SearchTrial) -> None:

@@ -109,11 +109,11 @@ class Bench:
             self.forget(name)
 
     def carries_payload(self) -> bool:
-        """Does the far host still answer through the tunnel, within a second? Raises InstrumentError if it did not only
-        because its probe had died."""
-        if answers(self.lab.host1, self.address):
+        """Does the far host still answer through the tunnel, within a second and its round trips? Raises
+        InstrumentError if it did not only because its probe had died."""
+        if answers(self.lab.host1, self.address, self.lab.rtt_s):
             return True
-        if renew_answering(self.lab) and answers(self.lab.host1, self.address):
+        if renew_answering(self.lab) and answers(self.lab.host1, self.address, self.lab.rtt_s):
             raise InstrumentError("the far host's answering probe had died")
         return False
 

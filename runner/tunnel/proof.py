@@ -23,6 +23,7 @@ MARKER_BYTES = 1024
 ANSWER_PORT = TCP_PORTS[1]
 COMPLEMENT = bytes(255 - byte for byte in range(256))
 PROTOCOLS = {4: "ipip", 6: "tcp", 17: "udp", 47: "gre", 50: "esp", 51: "ah", 115: "l2tp"}  # IANA
+CONNECT_RTTS = 2  # TCP's handshake, a byte and its answer
 NO_ANSWER = 3  # ask.py's exit code, as the path's fault
 CAPTURES = 3  # a busy machine may let the watcher wait while frames come: that capture proves nothing, the next one may
 
@@ -102,12 +103,13 @@ def renew_answering(lab: Lab) -> bool:
     return True
 
 
-def answers(host: Node, address: str) -> bool:
-    """Does the far host's answering probe answer ``host`` at this address, within a second? Raises InstrumentError
-    where the program that asks has died."""
-    ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", address, str(ANSWER_PORT), "1")
+def answers(host: Node, address: str, rtt_s: float = 0.0) -> bool:
+    """Does the far host's answering probe answer ``host`` at this address, within a second and the round trips that a
+    connection takes? Raises InstrumentError where the program that asks has died."""
+    within_s = 1 + CONNECT_RTTS * rtt_s
+    ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", address, str(ANSWER_PORT), f"{within_s:g}")
     try:
-        return has_answer(host, host.run(*ask, check=False, timeout=10).code)
+        return has_answer(host, host.run(*ask, check=False, timeout=10 + within_s).code)
     except CommandError as stuck:  # it ends by itself, if nobody stops it
         raise InstrumentError(f"the probe ask does not work: {stuck}") from stuck
 

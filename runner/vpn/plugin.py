@@ -132,6 +132,7 @@ class Vpn(ABC):
     # What it travels in on the WAN.
     transport: ClassVar[Annotated[str, _one_of("esp", "udp", "tcp", "gre", "ipip", "ip", "ethernet")]]
     carries: ClassVar[Annotated[str, _one_of("ip", "tcp")]] = "ip"  # "tcp" where it forwards ports only
+    own_connections: ClassVar[bool] = False  # over TCP: has each connection that it carries one of its own on the WAN?
     reference: ClassVar[bool] = False  # shown in reports, never ranked
     note: ClassVar[Text] = ""  # what a reader of the ranking must know
     speaks: ClassVar[Line] = ""  # the protocol on the WAN, where several plugins speak it

@@ -16,9 +16,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from runner.data.wan import Conditions
+from runner.lab import probes
 from runner.lab.node import LabNode, wait_until
 from runner.lab.node.namespaces import NamespaceNode
 from runner.lab.shape.site import bracket_address
+from runner.lab.shape.wan import bucket_bytes, queue_bytes
 from runner.lab.software.image import Image
 from tests.lab.machines import Asked, Machines, state
 
@@ -94,6 +97,33 @@ class TwoSites(Machines):
             yield {"gw2": {"public_address": "203.0.113.2", "forwards": [f"udp/{port}" for port in udp_ports]}}
         finally:
             router.run("nft", "delete", "table", "ip", "second_nat")
+
+    def stretch(self, line: Conditions) -> None:
+        """Make the path between NAT and router as long, lossy and slow as ``line``, for good."""
+        nat, router = self.between["nat"], self.between["router"]
+        for node, port in ((nat, "out"), (router, "wan")):
+            node.run("ethtool", "-K", port, "tx", "off", "tso", "off", "gso", "off")
+        for command in (
+            ("link", "set", "wan", "down"),
+            ("link", "set", "wan", "name", "line"),
+            ("link", "add", "wan", "mtu", "1400", "type", "veth", "peer", "name", "line-end"),
+            ("addr", "flush", "dev", "line"),
+            ("addr", "add", "203.0.113.2/24", "dev", "wan"),
+            *(("link", "set", port, "up") for port in ("line", "line-end", "wan")),
+        ):
+            router.run("ip", *command)
+        router.run("ethtool", "-K", "wan", "tx", "off", "tso", "off", "gso", "off")
+        assert line.rate_bps
+        for node, port in ((nat, "out"), (router, "wan")):
+            sizes = ("burst", str(bucket_bytes(line)), "limit", str(queue_bytes(line)))
+            rate = ("tbf", "rate", f"{int(line.rate_bps)}bit", *sizes)
+            node.run("tc", "qdisc", "add", "dev", port, "root", *rate)
+        router.write("/run/distance.py", probes.source("distance"), mode=0o644)
+        conditions = (f"{value:g}" for value in (line.delay_ms, line.jitter_ms, line.loss_ratio))
+        router.spawn("python3", "-IS", "/run/distance.py", "line", "line-end", *conditions, log="distance")
+        wait_until(lambda: "far apart" in router.read_log("distance"), "the line's length")
+        ping = ("ping", "-c1", "-W3", "203.0.113.2")
+        wait_until(lambda: nat.run(*ping, check=False).code == 0, "a ping over the line", deadline_s=60)
 
     def snapshot(self) -> dict[str, list[str]]:
         """All that a lab could have left changed on each machine, files included."""

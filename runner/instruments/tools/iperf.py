@@ -19,11 +19,12 @@ THREADS_SINCE = (3, 16)  # before, all parallel streams share one thread
 FREE_WITHIN_S = 5.0  # of the test before, after whose end here the server has something left to do
 # What the client says while the server has that to do: it is at the test before, or opens its port anew.
 NOT_YET = re.compile(r"the server is busy|unable to connect to server.*Connection (reset by peer|refused)")
+TALK_RTTS = 12  # that its two ends talk before and after a test
 OVERHEAD_S = 0.1  # what a one-second iperf3 costs beyond its second: process, connection, exchange of results
 
 
 def iperf3(lab: Lab, address: str, duration_s: int, *options: str) -> dict[str, Any]:
-    """Run one iperf3 test from host1 and return its JSON. Raises MeasurementError with iperf3's own words.
+    """The JSON of one iperf3 test from host1. Raises MeasurementError with iperf3's own words.
 
     ``duration_s`` is whole: iperf3 takes ``-t 0.5`` as 0, which means for ever. With ``--bytes`` among the options it
     is only how long the test may take.
@@ -32,7 +33,8 @@ def iperf3(lab: Lab, address: str, duration_s: int, *options: str) -> dict[str, 
     argv += [] if "--bytes" in options else ["--time", str(duration_s)]
     end = time.monotonic() + FREE_WITHIN_S * PATIENCE
     try:
-        while NOT_YET.search((done := lab.host1.run(*argv, check=False, timeout=2 * duration_s + 4)).stdout):
+        within_s = 2 * duration_s + 4 + TALK_RTTS * lab.rtt_s
+        while NOT_YET.search((done := lab.host1.run(*argv, check=False, timeout=within_s)).stdout):
             if time.monotonic() > end:
                 break
             time.sleep(0.1)

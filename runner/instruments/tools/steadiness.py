@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 WINDOW_S = 0.25
 BAD_RATIO = 0.01  # of a window's packets: more is a bad window
 BEHIND_S = 0.02  # a sender that has fallen behind by so much gives packets up, as generate.py does
-LONGEST_START_S, HALVINGS = 0.3, 12  # from the counter's begin to the first packet; in search of it
+LONGEST_START_S, HALVINGS = 0.3, 12  # from the counter's begin to the first packet, with no path; in search of it
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Steadiness:
 class _Course:
     """What had been offered and what had come, packets by seconds since the first packet was due."""
 
-    def __init__(self, arrived: Arrived) -> None:
+    def __init__(self, arrived: Arrived, rtt_s: float) -> None:
         self.seconds, self.per_s, self.sent = arrived.load.seconds, arrived.load.per_s, arrived.sent
         wanted = round(self.per_s * self.seconds)
         given_up = [(float(at), float(packets)) for at, packets in arrived.offered.get("forgotten", ())]
@@ -60,16 +60,16 @@ class _Course:
         total = arrived.samples[-1][1] if arrived.samples else 0
         came = [(when, count / total * arrived.received) for when, count in arrived.samples if total]
         self.times, self.came = np.array(came, dtype=float).reshape(-1, 2).T
-        self.start = self._start()
+        self.start = self._start(LONGEST_START_S + rtt_s)
         self.times = self.times - self.start
         left = self.offered_by(self.times) - self.came
         end = max(0.0, self.sent - float(self.came[-1] if came else 0.0))
         # From each arrival on, and behind the last one.
         self.least = np.minimum.accumulate(np.append(left, end)[::-1])[::-1]
 
-    def _start(self) -> float:
+    def _start(self, longest_s: float) -> float:
         """When the first packet was due, by the counter's clock: the latest moment by which nothing came too early."""
-        low_s, high_s = 0.0, LONGEST_START_S
+        low_s, high_s = 0.0, longest_s
         for _ in range(HALVINGS):
             middle_s = (low_s + high_s) / 2
             early = self.came > self.offered_by(self.times - middle_s) + 1
@@ -95,9 +95,9 @@ class _Course:
         return [(until_s - packets / self.per_s - BEHIND_S, until_s) for until_s, packets in self.given_up]
 
 
-def steadiness(arrived: Arrived) -> Steadiness:
-    """What came of a load of one rate, as time went by."""
-    course = _Course(arrived)
+def steadiness(arrived: Arrived, rtt_s: float = 0.0) -> Steadiness:
+    """What came of a load of one rate, as time went by, on a path of this round trip."""
+    course = _Course(arrived, rtt_s)
     unseen = [(when - seconds - course.start, when - course.start) for when, seconds in arrived.unseen]
     short = course.sender_short
     late = _late(course)

@@ -21,7 +21,8 @@ from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.tunnel.proof import ANSWER_PORT
 
-VISIT_EXCHANGES = 20
+VISIT_EXCHANGES, VISIT_S, FEWEST = 20, 3.0, 3  # in a visit: so many, fewer where they take longer, but these
+EXCHANGE_RTTS = 20  # at least, of exchanges that go on for a time
 SETUP_EVERY, SELDOM = 3, 12  # in visits
 SETUPS = 10  # tell most pairs apart, and a set-up takes ten times as long as a visit
 
@@ -40,7 +41,8 @@ def slices(bench: Bench, memory: dict[str, Any]) -> Measuring:
     LabError, and MeasurementError, also where the second tunnel does not come up."""
     times, taken, go = list[float](), 0, Go.ON
     while go is Go.ON:
-        _, *now = visits(bench).exchanges(1 + VISIT_EXCHANGES)
+        most = VISIT_S / bench.lab.rtt_s if bench.lab.rtt_s else VISIT_EXCHANGES
+        _, *now = visits(bench).exchanges(1 + max(FEWEST, min(VISIT_EXCHANGES, round(most))))
         readings = {"rtt": float(np.median(now))}
         if memory.get("told") is not bench.tunnel:  # once, also where the measurement is begun again
             memory["told"], readings["setup_time"] = bench.tunnel, bench.tunnel.setup_s
@@ -57,11 +59,12 @@ def slices(bench: Bench, memory: dict[str, Any]) -> Measuring:
 
 
 def exchanges(lab: Lab, address: str, duration_s: float, at_least: int = 1) -> list[float]:
-    """Times in ms of one byte and its answer, one after another for ``duration_s`` seconds.
+    """Times in ms of one byte and its answer, one after another for ``duration_s`` seconds or EXCHANGE_RTTS.
 
     Until ``at_least`` were done it goes on, to three times the duration. Raises MeasurementError where an
     exchange breaks off, or none was finished.
     """
+    duration_s = max(duration_s, EXCHANGE_RTTS * lab.rtt_s)
     ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "rtt", address, str(ANSWER_PORT), str(duration_s))
     asked = lab.host1.run(*ask, str(at_least), timeout=3 * duration_s + 15, check=False)
     if asked.code != 0:

@@ -26,6 +26,7 @@ from runner.instruments.tools.fragments import headers_bytes, may_fragment
 from runner.instruments.tools.generator import Arrived, Load, generator
 from runner.instruments.tools.recovery import await_empty_queues, broke_down
 from runner.instruments.tools.visits import WARM_S, visits
+from runner.instruments.traffic.udp_rounds import CAREFUL_RTTS
 from runner.lab.node.probing import ProbeSaidError
 from runner.lab.readings.kernel_threads import KernelThreads
 from runner.lab.shape.site_to_site import Lab
@@ -197,7 +198,7 @@ class Climb:
     def _datagrams(self, rate_bps: float) -> dict[str, float]:
         payload_bytes = self.asked.profile.udp_payload_bytes
         packet_bytes = payload_bytes + headers_bytes(self.bench.address)
-        rung_s = RUNG_S + self.bench.lab.rtt_s
+        rung_s = max(RUNG_S, CAREFUL_RTTS * self.bench.lab.rtt_s * self.careful) + self.bench.lab.rtt_s
         load = Load((packet_bytes,), rate_bps / (8 * payload_bytes), rung_s, fragment=self.fragment)
         made = generator(self.bench, fragments=self.fragment)
         with made.anew():

@@ -167,7 +167,7 @@ def udp_rtt(lab: Lab, address: str, duration_s: float = 0.5) -> Value:
     server = lab.host2.spawn("irtt", "server", "-i", "0", log="irtt")  # 0: any interval that the client wants
     try:
         wait_until(lambda: ":2112 " in lab.host2.run("ss", "-Hlun").stdout, "irtt listening", deadline_s=3)
-        options = ("-i", f"{DATAGRAM_INTERVAL_MS}ms", "-d", f"{duration_s}s", "--timeouts=500ms,1s", "-Q", "-o", "-")
+        options = ("-i", f"{DATAGRAM_INTERVAL_MS}ms", "-d", f"{duration_s}s", "--timeouts=500ms,1s,3s", "-Q", "-o", "-")
         done = lab.host1.run("irtt", "client", *options, address, check=False, timeout=duration_s + 15)
     except (TimeoutError, CommandError) as late:
         raise MeasurementError(f"irtt: {late}") from late

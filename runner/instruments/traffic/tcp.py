@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
+from math import ceil
 from typing import Any
 
 from runner.data.errors import MeasurementError, Unsupported
@@ -37,6 +38,7 @@ TEXT = f"{FEED}.txt"
 FILE_BYTES = {"random": 37_900_000, "zeros": 136_000_000}
 EXPECTED_BPS = 200e6
 LONGEST_FILE_S = 300  # that a file may take: 136 MB at 3.6 Mbit/s
+TEST_RTTS = 20  # of a whole test, at least: half of them are slow start
 FILE_ENDS_S = 0.1  # iperf3 sees the end of its file when it reports an interval, of which this is the shortest
 FILE_EXACT = 0.02  # share of a transfer's time below which that does not count
 WIRE_SLICES = 3  # that are counted on the WAN, too: each count costs two commands
@@ -53,7 +55,7 @@ def tcp(
     file_bytes: int = 0,
     control: str = "",
 ) -> Measured:
-    """TCP throughput and its cost (see cost.py) of one iperf3 test of ``duration_s`` whole seconds; with
+    """TCP throughput and its cost (see cost.py) of one iperf3 test of ``duration_s`` whole seconds, or TEST_RTTS; with
     ``file_bytes`` of one that ends when so many bytes of the payload are sent.
 
     ``direction``: ``forward`` host1 to host2, ``reverse`` host2 to host1. ``payload``: ``random`` is iperf3's
@@ -64,6 +66,7 @@ def tcp(
     options = ["--parallel", str(streams)] if streams > 1 else []
     options += ["--reverse"] if direction == "reverse" else []
     options += ["--congestion", control] if control else []
+    duration_s = max(duration_s, ceil(TEST_RTTS * lab.rtt_s))
     feeder = None
     if payload == "zeros":
         options += ["--file", "/dev/zero"]

@@ -26,6 +26,7 @@ from runner.search.settings import LOSS_RATIO, LOWEST_BPS
 from runner.search.steps import Offer as Offered
 from runner.tunnel.bring_up import Bench
 
+CAREFUL_RTTS = 8  # of a trial and a warm-up through a tunnel in TCP: after a pause, that begins with a few segments
 JITTER_S = 0.1
 WARM_UP_S = 0.2
 OVERHEAD_S = 0.06
@@ -85,7 +86,8 @@ class Offering:
 
     def warm_up(self, rate_bps: float) -> None:
         """Offer ``rate_bps`` for a moment: a fresh tunnel in TCP begins slowly, and would break down."""
-        at_once(self.generators, self.load(rate_bps, WARM_UP_S))
+        shortest_s = self.so_far.search.shortest_s
+        at_once(self.generators, self.load(rate_bps, max(WARM_UP_S, shortest_s)))
 
     def broke_down(self) -> bool:
         """Does the tunnel carry nothing any more? One that only empties its queues gets a few seconds."""
@@ -233,6 +235,7 @@ def so_far_of(asked: Asked, bench: Bench) -> SearchMemory:
             trial_duration_s=settings.trial_duration_s,
             first_rate_bps=start_bps,
             careful=careful,
+            shortest_s=CAREFUL_RTTS * bench.lab.rtt_s if careful else 0.0,
         )
         asked.memory[MEMORY] = SearchMemory(search)
     so_far: SearchMemory = asked.memory[MEMORY]

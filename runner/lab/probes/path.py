@@ -11,12 +11,14 @@ of payload: a path that is long or loses packets has room for more than one TCP 
 faster (after RFC 9097). MTU of the path in bytes; 0: it is sought from LOW to HIGH (0: not at all), by datagrams with
 DF set and answers as long, so that no ICMP is needed. ADDRESS may have the sender's own behind a comma.
 Of the ports, each is tried; the first of each kind that answers carries the rest. A datagram is answered with what was
-seen of it: the address and port that it came from, its TOS byte, and the time. TOS is RFC 2474 and RFC 3168. One of a
-load begins with LOAD behind the key, and is only counted; TELL asks for the count; SEND asks for a load.
+seen of it: the address and port that it came from, its TOS byte, and the time. TOS is RFC 2474 and RFC 3168. Behind the
+key, LOAD begins one of a load, which is only counted, TELL asks for its rate, SEND asks for a load. Each load has a
+number, by which a question can be repeated, and what comes late of another load is known.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -35,6 +37,8 @@ from typing import Any
 
 MARK = 0xB8 | 0x02  # DSCP EF, ECT(0)
 PINGS, EVERY_S, PATIENCE_S = 100, 0.01, 1.5
+CONNECTS_S = 3.0  # the first SYN may be lost (RFC 6298 §2.1: another after 1 s), on a path of seconds
+TCP_RTTS = 20  # of a test, at least, where TCP alone tells the rate: half of them are slow start
 STANDSTILL_S = 6
 CHUNK = bytes(1 << 16)
 SO_MAX_PACING_RATE = 47  # asm-generic/socket.h
@@ -42,6 +46,9 @@ STALLS_S = 15.0
 MOST_LINE = 200
 LEAST_WAIT_S = 0.1
 LOAD, TELL, SEND = b"load", b"tell", b"send"
+NUMBER, COUNTED = struct.Struct("!I"), struct.Struct("!Id")  # of a load; its number and rate, bit/s
+WANTED = struct.Struct("!IddH")  # number, bit/s, seconds, bytes of a datagram
+TRIES = 8  # a question about a load: on a path that loses half of them, one of 256 has no answer
 LEAST_BPS, MOST_BPS, STEP_S, LAST_S, MOST_STEPS = 1e6, 10e9, 0.4, 1.0, 20
 CARRIED = 0.85  # of a rate: a path that loses a tenth carries it
 BEYOND = 1.3  # of what came, in the last load, which fills the path
@@ -54,6 +61,7 @@ TOS = (socket.IPPROTO_IPV6, socket.IPV6_TCLASS) if V6 else (socket.IPPROTO_IP, s
 # IP_MTU_DISCOVER and IPV6_MTU_DISCOVER, ip(7), linux/in6.h: set DF, and do not heed what ICMP has said before.
 PROBES = (socket.IPPROTO_IPV6, 23, 3) if V6 else (socket.IPPROTO_IP, 10, 3)
 KEY = ""  # of those who ask
+NUMBERS = itertools.count(int(time.time()))  # of the loads; a later program has later ones
 TELL_TOS = (socket.IPPROTO_IPV6, socket.IPV6_RECVTCLASS) if V6 else (socket.IPPROTO_IP, socket.IP_RECVTOS)
 
 
@@ -90,7 +98,7 @@ def answer(ports: list[str]) -> None:
     if not (first := sys.stdin.readline()):
         return
     key = json.loads(first)["key"]
-    loads = dict[Any, Load]()  # by sender
+    loads = dict[Any, Load]()  # the last one, by sender
     print(json.dumps({"answering": True}), flush=True)
     while True:
         ready = [number for number, _ in waiting.poll()]
@@ -110,24 +118,31 @@ def reply(end: socket.socket, key: bytes, loads: dict[Any, Load]) -> None:
     if not text.startswith(key):
         return
     what, more = text[len(key) :][:4], text[len(key) + 4 :]
-    if what == LOAD:
-        loads.setdefault(sender, Load()).note(len(text))
-    if what == TELL:
-        with suppress(OSError):
-            end.sendto(json.dumps(loads.setdefault(sender, Load()).late_bps).encode(), sender)
-        loads[sender] = Load()
-    if what == SEND:
-        with suppress(ValueError, TypeError):
-            bps, seconds, length = json.loads(more.rstrip(b"\0"))
-            asked = (end, sender, key, float(bps), min(LAST_S, float(seconds)), min(int(length), 1 << 16))
-            threading.Thread(target=offer, args=asked, daemon=True).start()
     if what in (LOAD, TELL, SEND):
+        with suppress(OSError, struct.error):
+            load(end, sender, key, loads.setdefault(sender, Load()), what, more)
         return
     end.setsockopt(*TOS, tos)
     number = text.removeprefix(key).decode(errors="replace")[:20]
     seen = {"number": number, "tos": tos, "from": sender, "at": time.time()}
     with suppress(OSError):
         end.sendto(json.dumps(seen).encode().ljust(len(text)), sender)
+
+
+def load(end: socket.socket, sender: Any, key: bytes, last: Load, what: bytes, more: bytes) -> None:
+    """Count a datagram of a load, tell the rate of one, or begin one, which is asked for again where it does not come.
+    Raises struct.error where the request is too short."""
+    (number,) = NUMBER.unpack_from(more)
+    if what == LOAD:
+        last.note(number, len(key) + 4 + len(more))
+    elif what == TELL:
+        end.sendto(COUNTED.pack(number, last.late_bps if number == last.number else 0.0), sender)
+    elif number > last.number:
+        last.renew(number)
+        _, bps, seconds, length = WANTED.unpack(more)
+        if 0 < bps <= MOST_BPS and 0 < seconds <= LAST_S and length:
+            asked = (end, sender, key, number, bps, seconds, length)
+            threading.Thread(target=offer, args=asked, daemon=True).start()
 
 
 def stream(line: socket.socket, key: str) -> None:
@@ -147,14 +162,22 @@ def stream(line: socket.socket, key: str) -> None:
 
 
 class Load:
-    """What has come of a load of datagrams: when, and how many bytes by then."""
+    """What has come of the last load of datagrams: its number, when they came, and how many bytes by then."""
 
-    def __init__(self) -> None:
-        self.came: list[tuple[float, int]] = []
+    def __init__(self, number: int = -1) -> None:
+        self.renew(number)
 
-    def note(self, length: int) -> None:
-        """One more datagram of so many bytes."""
-        self.came.append((time.monotonic(), (self.came[-1][1] if self.came else 0) + length))
+    def renew(self, number: int) -> None:
+        """Forget what came: that was another load."""
+        self.number, self.came = number, list[tuple[float, int]]()
+
+    def note(self, number: int, length: int) -> None:
+        """One more datagram of so many bytes; of a load with a higher number it is the first, of an earlier it is
+        none."""
+        if number > self.number:
+            self.renew(number)
+        if number == self.number:
+            self.came.append((time.monotonic(), (self.came[-1][1] if self.came else 0) + length))
 
     @property
     def late_bps(self) -> float:
@@ -167,9 +190,9 @@ class Load:
         return (total - before) * 8 / max(1e-3, end - middle)
 
 
-def offer(end: socket.socket, to: Any, key: bytes, bps: float, seconds: float, length: int) -> None:
+def offer(end: socket.socket, to: Any, key: bytes, number: int, bps: float, seconds: float, length: int) -> None:
     """Send datagrams of ``length`` bytes at this rate for so long."""
-    datagram, sent, started = (key + LOAD).ljust(length, b"\0"), 0, time.monotonic()
+    datagram, sent, started = (key + LOAD + NUMBER.pack(number)).ljust(length, b"\0"), 0, time.monotonic()
     while (now := time.monotonic() - started) < seconds:
         due = int(bps / 8 / length * now)
         for _ in range(min(TURN_PACKETS, due - sent)):
@@ -220,6 +243,7 @@ def ask(
             wait_s = 4e-3 * (facts["rtt_ms"] or [0])[-1]
             facts["mtu_bytes"] = mtu = longest(address, datagrams[0], low, high, max(LEAST_WAIT_S, wait_s))
     if streams and seconds:
+        seconds = seconds if datagrams else long_enough_s(address, streams[0], seconds)
         for way, send in (("forward_bps", True), ("reverse_bps", False)):
             facts[way] = rate(address, streams[0], seconds, max_bps, mtu, send=send)
     if datagrams and seconds:
@@ -254,20 +278,20 @@ def load_carried_bps(
 ) -> float:
     """What comes of a load at this rate, ``send``: of that which this end sends; else of the other end's."""
     line.settimeout(PATIENCE_S / 3 + 2 * rtt_s)
-    key = KEY.encode()
+    key, came = KEY.encode(), Load(next(NUMBERS))
+    number = NUMBER.pack(came.number)
     if send:
-        offer(line, to, key, rate_bps, seconds, length)
-        for _ in range(3):
-            with suppress(OSError, ValueError):
-                line.sendto(key + TELL, to)
-                return float(json.loads(receive_datagram(line)[0]))
-        return 0.0
-    came = Load()
-    for _ in range(3):
-        with suppress(OSError):
-            line.sendto(key + SEND + json.dumps([rate_bps, seconds, length]).encode(), to)
+        offer(line, to, key, came.number, rate_bps, seconds, length)
+    question = key + (TELL + number if send else SEND + WANTED.pack(came.number, rate_bps, seconds, length))
+    for _ in range(TRIES):
+        with suppress(OSError):  # nothing came, or nothing more
+            line.sendto(question, to)
             while True:
-                came.note(len(receive_datagram(line)[0]))
+                text = receive_datagram(line)[0]
+                if send and text.startswith(number) and len(text) == COUNTED.size:
+                    return float(COUNTED.unpack(text)[1])
+                if text.startswith(key + LOAD + number):
+                    came.note(came.number, len(text))
         if came.came:
             break
     return came.late_bps
@@ -305,8 +329,19 @@ def ask_far_end(
     for _ in range(3):
         with suppress(OSError):  # longer than the port's MTU, refused, or nothing came
             here.sendto(KEY.encode().ljust(length, b"\0"), (address, port))
-            seen: dict[str, Any] = json.loads(receive_datagram(here)[0])
-            return seen
+            while True:  # what was asked for at another port may be late
+                text, _, sender = receive_datagram(here)
+                if sender[1] == port and (seen := seen_there(text)):
+                    return seen
+    return {}
+
+
+def seen_there(text: bytes) -> dict[str, Any]:
+    """What an answer of the far end says; empty where this is none."""
+    with suppress(ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError):
+        seen = json.loads(text)
+        sender = str(seen["from"][0]), int(seen["from"][1])
+        return {"number": str(seen["number"]), "tos": int(seen["tos"]), "from": sender, "at": float(seen["at"])}
     return {}
 
 
@@ -327,7 +362,7 @@ def connect_tcp(address: str, port: int, mtu: int = 0) -> socket.socket:
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, mtu - (60 if V6 else 40))
         if own:
             line.bind((own, 0))
-        line.settimeout(PATIENCE_S)
+        line.settimeout(CONNECTS_S)
         line.connect((to, port))
     except OSError:
         line.close()
@@ -346,7 +381,7 @@ def translation(address: str, ports: list[int]) -> dict[str, Any]:
         return {
             "seen_as": seen[0][0],
             "port_kept": seen[0][1] == end.getsockname()[1],
-            "mappings": len({*map(tuple, seen)}),
+            "mappings": len({*seen}),
         }
 
 
@@ -368,7 +403,9 @@ def pings(address: str, port: int) -> dict[str, Any]:
                 text, back, _ = receive_datagram(end)
             except TimeoutError:
                 continue
-            now, heard = time.monotonic(), json.loads(text)
+            now, heard = time.monotonic(), seen_there(text)
+            if heard.get("number") not in sent_at:
+                continue
             began, wall = sent_at[heard["number"]]
             there = heard["tos"]
             rtts.append((1e3 * (now - began), heard["at"] - wall - (now - began) / 2))
@@ -382,6 +419,16 @@ def pings(address: str, port: int) -> dict[str, Any]:
     }
 
 
+def long_enough_s(address: str, port: int, seconds: float) -> float:
+    """Seconds for a TCP test: ``seconds``, or TCP_RTTS by how long the quicker of two connections takes to open."""
+    opened_s = []
+    for _ in range(2):
+        begun = time.monotonic()
+        connects(address, port)
+        opened_s.append(time.monotonic() - begun)
+    return max(seconds, TCP_RTTS * min(opened_s))
+
+
 def rate(address: str, port: int, seconds: float, max_bps: float, mtu: int = 0, *, send: bool) -> float:
     """The rate of one TCP connection, bit/s, as the receiver counted it. Its segments fit ``mtu``, both ways: no router
     has to say that they are too long."""
@@ -392,7 +439,7 @@ def rate(address: str, port: int, seconds: float, max_bps: float, mtu: int = 0, 
         if not send:
             return receive_rate_bps(line)
         send_bytes(line, seconds, max_bps)
-        return float(json.loads(line.makefile("rb").readline()))
+        return float(line.makefile("rb").readline(MOST_LINE))
 
 
 if __name__ == "__main__":
@@ -401,6 +448,7 @@ if __name__ == "__main__":
         answer(sys.argv[3:])
     elif sys.argv[1] == "rate":
         to, (seconds, max_bps), (port, way) = sys.argv[2], map(float, sys.argv[3:5]), sys.argv[5:]
+        seconds = long_enough_s(to, int(port.partition("/")[2]), seconds)
         signal.alarm(math.ceil(seconds) + STANDSTILL_S)  # it ends, whatever has become of the connection
         print(rate(to, int(port.partition("/")[2]), seconds, max_bps, send=way == "send"))
     else:

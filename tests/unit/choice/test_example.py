@@ -10,6 +10,7 @@ from questions.choose.judgement import Choice, choice
 from runner.catalogue import load_run
 from runner.choice.grade import Grade
 from runner.choice.model import Answer
+from runner.choice.thresholds import Thresholds
 from runner.data.needs import Needs
 
 RUN, TRIALS = load_run(Path(__file__).parents[3] / "results" / "choice" / "two-cores")
@@ -55,8 +56,19 @@ def test_a_backup_over_a_gigabit_takes_what_carries_it() -> None:
     found = said(line_bps=1e9, path_rtt_ms=20, traffic="files")
     assert (found.named, found.certainties.of_slices) == (["wireguard_go"], "sure")
     assert found.candidate_of("openvpn").carries == "depends"
-    without = next(c for c in chosen(line_bps=1e9, path_rtt_ms=20, traffic="files").changes if c.without == "networks")
+    clean = chosen(line_bps=1e9, path_rtt_ms=20, path_loss_ratio=0, traffic="files")
+    without = next(change for change in clean.changes if change.without == "networks")
     assert without.named[:1] == ["ssh_forward"]
+
+
+def test_who_ends_tcp_shares_one_connection_that_losses_slow() -> None:
+    """80 Mbit/s over 180 ms that lose 1 %: one connection carries 785 kbit/s, whoever ends TCP at the gateway."""
+    far = {"line_bps": 8e7, "path_rtt_ms": 180, "path_loss_ratio": 0.01, "traffic": "files", "must": ("maintained",)}
+    found = said(**far)
+    one_bps = Thresholds().one_tcp_bps(180, 0.01)
+    for vpn in ("ssh_forward", "ssh_tun"):
+        assert vpn not in found.named
+        assert found.candidate_of(vpn).here_bps == pytest.approx(one_bps)
 
 
 def test_where_udp_is_blocked_there_is_a_reservation() -> None:

@@ -117,7 +117,7 @@ class Far:
 def test_a_dead_tunnel_is_told_from_a_dead_probe(answers: bool, tunnel: bool, outcome: bool) -> None:
     far = Far(answers)
     near: Any = SimpleNamespace(run=lambda *_, **__: Completed(0 if tunnel and far.alive else proof.NO_ANSWER, "", ""))
-    lab: Any = SimpleNamespace(host1=near, host2=far)
+    lab: Any = SimpleNamespace(host1=near, host2=far, rtt_s=0.0)
     bench = Bench(lab, SimpleNamespace(address="10.2.0.2"), lambda: None)  # type: ignore[arg-type, return-value]
     assert bench.carries_payload() is outcome
     assert far.alive
@@ -126,9 +126,23 @@ def test_a_dead_tunnel_is_told_from_a_dead_probe(answers: bool, tunnel: bool, ou
 def test_a_dead_probe_behind_a_whole_tunnel_is_renewed_and_said() -> None:
     far = Far(alive=False)
     near: Any = SimpleNamespace(run=lambda *_, **__: Completed(0 if far.alive else proof.NO_ANSWER, "", ""))
-    lab: Any = SimpleNamespace(host1=near, host2=far)
+    lab: Any = SimpleNamespace(host1=near, host2=far, rtt_s=0.0)
     bench = Bench(lab, SimpleNamespace(address="10.2.0.2"), lambda: None)  # type: ignore[arg-type, return-value]
     with pytest.raises(InstrumentError, match="answering probe had died"):
         bench.carries_payload()
     assert bench.carries_payload()
     assert not proof.renew_answering(lab)
+
+
+def test_a_long_path_is_no_dead_tunnel() -> None:
+    """On a path of 0.6 s TCP's handshake and a byte and its answer take 1.2 s."""
+    waited_s = list[float]()
+
+    def run(*argv: str, **_: object) -> Completed:
+        waited_s.append(float(argv[-1]))
+        return Completed(0, "", "")
+
+    lab: Any = SimpleNamespace(host1=SimpleNamespace(run=run), rtt_s=0.6)
+    bench = Bench(lab, SimpleNamespace(address="10.2.0.2"), lambda: None)  # type: ignore[arg-type, return-value]
+    assert bench.carries_payload()
+    assert waited_s == [2.2]

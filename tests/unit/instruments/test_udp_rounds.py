@@ -32,7 +32,7 @@ class Stuck:
 
     @property
     def lab(self) -> Any:
-        return SimpleNamespace(host1=self)
+        return SimpleNamespace(host1=self, rtt_s=0.0)
 
     def run(self, *argv: str, check: bool, timeout: float) -> Completed:
         self.waited_s.append(float(argv[argv.index("-w") + 1]))

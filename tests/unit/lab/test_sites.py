@@ -600,7 +600,7 @@ def test_a_rate_that_was_not_measured_is_said() -> None:
 
 
 def test_a_path_that_loses_what_asks_for_the_nat_says_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = [{}, {"from": ["203.0.113.1", 7]}]
+    answers = [{}, {"from": ("203.0.113.1", 7)}]
     monkeypatch.setattr(path_probe, "ask_far_end", lambda *_: answers.pop(0))
     assert path_probe.translation("192.0.2.1", [500, 4500])["seen_as"] == "203.0.113.1"
     monkeypatch.setattr(path_probe, "ask_far_end", lambda *_: {})

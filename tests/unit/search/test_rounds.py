@@ -124,3 +124,15 @@ def test_dependent_values_tell_less() -> None:
     assert dependence(steps) < 1.2
     assert dependence(np.convolve(steps, np.ones(5), "valid")) > 2.5
     assert dependence([1.0, 2.0]) == 1.0
+
+
+@pytest.mark.parametrize("careful", [False, True])
+def test_a_trial_is_as_long_as_the_path_asks(careful: bool) -> None:
+    """Through a tunnel in TCP on a long path: the seed's trials, and all others."""
+    search = StepwiseSearch(trial_duration_s=0.5, careful=careful, shortest_s=4.8)
+    for number in range(12):
+        rate_bps, duration_s = search.next_load()
+        assert duration_s == 4.8
+        received = min(1.0, 30e6 / rate_bps) * (1 - 1e-4 * number)
+        search.learn(SearchTrial(rate_bps, rate_bps, duration_s, 1.0, received, search.purpose))
+    assert not search.seeding
