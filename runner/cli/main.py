@@ -24,7 +24,7 @@ from typing import Any
 
 from runner.cli.app import app
 from runner.cli.options import tell
-from runner.data.errors import LabError, UsageError, VpnevalError
+from runner.data.errors import Interrupted, LabError, UsageError, VpnevalError
 from runner.data.files import short
 from runner.data.foreign import caught
 from runner.data.streams import ReaderGone, guard_output
@@ -50,7 +50,7 @@ def main(argv: list[str] | None = None) -> Any:
 
         with guard_output():
             tell(f"vpneval: {hide(str(error))}")
-            if is_interruption(error):
+            if is_interruption(error) and not isinstance(error, Interrupted):
                 tell("That came of the interruption. What was measured is safe.")
         sys.exit(INTERRUPTED if is_interruption(error) else error.exit_code)
     except KeyboardInterrupt:

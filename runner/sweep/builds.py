@@ -17,12 +17,13 @@ BUILD_INSTANCE_S = 30.0  # of it to each tunnel: two builds of one VPN differ by
 
 
 def with_builds(asked: AskedRun) -> AskedRun:
-    """What is asked of builds, with the time that they are compared for where nothing says how long. Raises UsageError
-    for another lab than that of namespaces, and on a farm: a build is on this machine."""
+    """What is asked of builds: how they compare, with the time that they are compared for where nothing says how long.
+    Raises UsageError for another lab than that of namespaces, and on a farm: a build is on this machine."""
     if not asked.builds:
         return asked
     if asked.lab != "netns" or asked.farm:
         raise UsageError("--build needs the lab of namespaces on this machine: leave --lab and --farm out")
+    asked = asked.with_changes(question=asked.question or "compare")
     if asked.deadline_s or asked.repetitions or asked.rounds or asked.duration_s:
         return asked
     decided = True if asked.until_significant is None else asked.until_significant
