@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runner.catalogue import load_run
 from runner.cli import reading
-from runner.cli.compared import code_of, show
+from runner.cli.compared import code_of, judge, show
 from runner.cli.live import levels_of, watching
 from runner.cli.options import Shown, tell
 from runner.cli.output import err, out
@@ -85,9 +85,7 @@ def report_on(request: Request, folder: Path, outcome: Outcome, shown: Shown) ->
 def _of_builds(folder: Path, shown: Shown, code: int) -> int:
     """Print what the run says of its builds. Returns the exit code of the comparison, or ``code`` where the run has
     another one."""
-    from questions import questions
-
-    judged = questions()["compare"].judge(Evidence(*load_run(folder)))
+    judged = judge(Evidence(*load_run(folder)), "")
     if not shown.as_json and not shown.quiet:
         show(judged, "term")
         tell(f"The run is in {folder}. For a pull request: vpneval compare {word(folder)} --format md")

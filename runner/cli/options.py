@@ -124,6 +124,7 @@ TunnelLevels = Annotated[
 UplinkName = Annotated[
     str, typer.Option("--uplink", metavar="NAME", help="site lab: this one of the lines that its inventory names")
 ]
+AtLeast = Annotated[str, typer_option("at_least")]
 Margin = Annotated[
     str,
     typer.Option(

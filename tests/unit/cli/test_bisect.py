@@ -79,7 +79,7 @@ class Measured:
         last = number_of(run.builds[-1])
         if run.question == "nearer":
             side = None if last in self.alike else "second" if last >= self.slow else "first"
-            return Side(nearer_to=side)  # type: ignore[arg-type]
+            return Side(nearer_to=side)
         ratio = SimpleNamespace(ratio=1.5, low=1.4, high=1.6)
         change = SimpleNamespace(metric="paced_cpu", verdict="regression", ratio=ratio)
         worse = last >= self.slow

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -29,7 +30,8 @@ def judged(
 
 @pytest.mark.parametrize(("metric", "bad"), [("tcp_throughput", -0.3), ("paced_cpu", 0.3)])
 def test_the_side_is_found_and_never_the_other(metric: str, bad: float) -> None:
-    for third, right in ((0.0, "first"), (bad, "second")):
+    sure: tuple[tuple[float, Literal["first", "second"]], ...] = ((0.0, "first"), (bad, "second"))
+    for third, right in sure:
         sides = [judged(bad, third, seed, metric=metric).nearer_to for seed in range(20)]
         assert {*sides} <= {right, None}
         assert sides.count(right) >= 18
