@@ -115,7 +115,7 @@ def change_of(
 
 def comparison_of(before: str, after: str, changes: Sequence[MetricChange], **more: Any) -> Comparison:
     """The comparison that these changes make, with its outcome. ``more``: other fields of it."""
-    seen = [change.visible for change in counted(changes) if change.visible and change.verdict in UNCHANGED]
+    seen = [change.visible for change in decisive_changes(changes) if change.visible and change.verdict in UNCHANGED]
     return Comparison(
         before=before,
         after=after,
@@ -127,7 +127,7 @@ def comparison_of(before: str, after: str, changes: Sequence[MetricChange], **mo
     )
 
 
-def counted(changes: Sequence[MetricChange]) -> list[MetricChange]:
+def decisive_changes(changes: Sequence[MetricChange]) -> list[MetricChange]:
     """The changes that decide what the outcome is."""
     return [change for change in changes if not change.reference and change.verdict != "not judged"]
 
@@ -143,7 +143,7 @@ def with_at_least(judged: Comparisons, at_least: Mapping[str, float]) -> Compari
 
 def too_coarse(changes: Sequence[MetricChange], at_least: Mapping[str, float]) -> list[MetricChange]:
     """The undecided changes that would have been found only if they were larger than that, or nobody knows."""
-    undecided = [change for change in counted(changes) if change.verdict == "not separable"]
+    undecided = [change for change in decisive_changes(changes) if change.verdict == "not separable"]
     return [
         change for change in undecided if not change.visible or change.visible > at_least.get(change.metric, math.inf)
     ]
@@ -151,7 +151,7 @@ def too_coarse(changes: Sequence[MetricChange], at_least: Mapping[str, float]) -
 
 def _outcome(changes: Sequence[MetricChange], at_least: Mapping[str, float]) -> Outcome:
     """What the changes that decide say together."""
-    counts = counted(changes)
+    counts = decisive_changes(changes)
     if any(change.verdict in ("regression", "now failing") for change in counts):
         return "worse"
     if any(change.metric in at_least for change in too_coarse(changes, at_least)):

@@ -13,7 +13,7 @@ from questions.compare.judgement import (
     MetricChange,
     Outcome,
     Verdict,
-    counted,
+    decisive_changes,
     too_coarse,
 )
 from runner.design.blocks import Block, Check, Paragraph, Table, TableCell
@@ -57,7 +57,7 @@ def _down_to(comparison: Comparison) -> str:
         return ""
     by_metric = {
         change.title: change.visible
-        for change in counted(comparison.changes)
+        for change in decisive_changes(comparison.changes)
         if change.visible and change.verdict in UNCHANGED
     }
     if comparison.turns:
