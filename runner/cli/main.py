@@ -23,6 +23,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from runner.cli.app import app
+from runner.cli.completing import whole_words
 from runner.cli.options import tell
 from runner.data.errors import Interrupted, LabError, UsageError, VpnevalError
 from runner.data.files import short
@@ -160,7 +161,8 @@ def _one_command(arguments: list[str]) -> None:
     except OSError as error:
         raise UsageError(f"the working directory cannot be used: {error.strerror}; change to one that exists") from None
     try:
-        app(args=arguments, prog_name="vpneval", standalone_mode=True)
+        with whole_words():
+            app(args=arguments, prog_name="vpneval", standalone_mode=True)
     except OSError as error:  # what no command has foreseen
         where = f"{short(Path(error.filename))}: " if isinstance(error.filename, str) else ""
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
