@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from questions.compare.blocks import say
-from questions.compare.builds import compare_builds
+from questions.compare.builds import builds_of, compare_builds
 from questions.compare.judgement import Comparisons
 from questions.compare.runs import compare_kinds
 from questions.compare.words import answer
@@ -17,18 +17,30 @@ class Compare(Question[Comparisons]):
     """The run with a later one; where there is none, its builds with the first of each VPN."""
 
     name = "compare"
-    looks_at = ()
+    looks_at = (0.1, 0.25, 0.5, 0.75, 0.9)  # the report is the sixth look
     leads = False
 
     def judge(self, evidence: Evidence) -> Comparisons:
         """The comparisons. Raises UsageError for runs that cannot be compared."""
         run, trials = evidence.run, evidence.trials
-        made = compare_kinds((run, trials), evidence.after) if evidence.after else compare_builds(run, trials)
-        return Comparisons(comparisons=made)
+        if evidence.after:
+            return Comparisons(comparisons=compare_kinds((run, trials), evidence.after))
+        return Comparisons(comparisons=compare_builds(run, trials, evidence.share))
 
     def going(self, evidence: Evidence, judgement: Comparisons, cells: Sequence[Cell], left_s: float) -> Going:
-        """All cells: a run goes on by its pairs (``rank``), and what is before it or after it is another run's."""
-        return Going(cells, [], tests_pairs=False)
+        """The cells of the undecided pairs of builds; all cells while there are no pairs."""
+        changes = [change for one in judgement.comparisons for change in one.changes]
+        if not changes:
+            return Going(cells, [])
+        first = {name: names[0] for names in builds_of(evidence.run).values() for name in names}
+        undecided = [change for change in changes if change.verdict == "not separable"]
+        asked = {
+            (evidence.run.metrics[change.metric].measure, name)
+            for change in undecided
+            for name in (change.vpn, first[change.vpn])
+        }
+        on = [cell for cell in cells if (cell.params["measure"], cell.vpn) in asked]
+        return Going(on, [f"{change.metric}: {first[change.vpn]} and {change.vpn}" for change in undecided])
 
     def longer_s(self, evidence: Evidence, judgement: Comparisons) -> float | None:
         """Not known."""

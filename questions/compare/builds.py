@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from questions.compare.judgement import VERDICTS, Comparison, MetricChange, change_of, comparison_of, visible
 from runner.data.checks import check
-from runner.data.trials import Run, Trial
+from runner.data.trials import MOST_LOOKS, Run, Trial
 from runner.evidence.estimates import Estimate
 from runner.evidence.stats import compare_blocks, ratio_of
 from runner.ranking.basis import Basis, bases
 from runner.ranking.verdicts import Verdict, reversed_verdict, verdicts
 
 NO_NUMBER = ("failed", "unsupported")
+LEAST_SHARE = 0.05  # of a run, before which nothing is decided
 
 
 def builds_of(run: Run) -> dict[str, list[str]]:
@@ -24,16 +25,18 @@ def builds_of(run: Run) -> dict[str, list[str]]:
     return {vpn: names for vpn, names in found.items() if len(names) > 1}
 
 
-def compare_builds(run: Run, trials: Sequence[Trial]) -> list[Comparison]:
+def compare_builds(run: Run, trials: Sequence[Trial], share: float | None = None) -> list[Comparison]:
     """Of each VPN with several builds, the first one beside each of the others, in the metrics for which the run's
     experiments ask; empty where the run has no two builds of a VPN. The verdicts are those of the run's pairs, at its
-    level and margins. Raises UsageError for what ``runner.data.checks`` refuses."""
+    level and margins; ``share``: how much of the time is over of a run that goes on. Raises UsageError for what
+    ``runner.data.checks`` refuses."""
     if not (builds := builds_of(run)):
         return []
     check(run, trials)
     asked = {name for experiment in run.experiments for name in experiment.metrics}
     every = bases(run, trials)
-    given = verdicts(every, [asked] * len(every), run.looks)
+    looks, over = (run.looks, 1.0) if share is None else (run.looks + MOST_LOOKS - 1, min(1.0, max(LEAST_SHARE, share)))
+    given = verdicts(every, [asked] * len(every), looks, over)
     both_ways = [*given, *map(reversed_verdict, given)]
     pairs = {(each.configuration, each.image, each.metric, each.a, each.b): each for each in both_ways}
     made = []

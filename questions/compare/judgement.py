@@ -3,6 +3,7 @@ builds."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -18,13 +19,14 @@ from runner.ranking.agreement import Agreement
 from runner.ranking.verdicts import Decision
 
 Verdict = Literal["regression", "improvement", "no difference", "not separable", "not judged", "now failing"]
-Outcome = Literal["worse", "fine", "cannot tell", "nothing measured"]
+Outcome = Literal["worse", "fine", "nothing found", "cannot tell", "nothing measured"]
 VERDICTS: Mapping[Decision, Verdict] = {
     "worse": "regression",
     "better": "improvement",
     "same": "no difference",
     "undecided": "not separable",
 }
+UNCHANGED: tuple[Verdict, ...] = ("no difference", "not separable")
 SIGNIFICANCE = 0.05
 LARGEST = 50.0  # of a logarithm: beyond, it is only known to be huge
 SEEN = 0.8  # of the runs in which a difference as large as ``visible`` would be found
@@ -59,9 +61,10 @@ class MetricChange(Strict):
 
 class Comparison(Strict):
     """Two runs. ``outcome``: some ranked VPN is worse, or fails where it did not; or none is (``fine``); or not one
-    measurement is decided; or they share none. References (plain IP) do not count, their change is the machine's.
+    measurement is decided (``nothing found``, down to what is visible; ``cannot tell`` where that is not known, or more
+    than ``at_least``); or they share none. References (plain IP) do not count, their change is the machine's.
     ``differences``: how the runs' labs differ. ``smallest``, ``largest``: of what is ``visible`` in the measurements
-    that count.
+    that count and did not change. ``at_least``: metric -> the smallest ratio above 1 that had to be visible in it.
     ``agreement``: whether both rank the VPNs alike. ``machines``: the kind of machine that this is about, where a run
     has several. ``turns``: these are two builds of one VPN, which took turns in one run."""
 
@@ -74,6 +77,7 @@ class Comparison(Strict):
     outcome: Outcome
     smallest: float | None = None
     largest: float | None = None
+    at_least: dict[str, float] = {}
     agreement: list[Agreement] = []
     machines: str = ""
     turns: bool = False
@@ -111,25 +115,51 @@ def change_of(
 
 def comparison_of(before: str, after: str, changes: Sequence[MetricChange], **more: Any) -> Comparison:
     """The comparison that these changes make, with its outcome. ``more``: other fields of it."""
-    counts = [change for change in changes if not change.reference and change.verdict != "not judged"]
-    seen = [change.visible for change in counts if change.visible]
+    seen = [change.visible for change in decisive_changes(changes) if change.visible and change.verdict in UNCHANGED]
     return Comparison(
         before=before,
         after=after,
         changes=list(changes),
-        outcome=_outcome(changes, counts),
+        outcome=_outcome(changes, {}),
         smallest=min(seen, default=None),
         largest=max(seen, default=None),
         **more,
     )
 
 
-def _outcome(changes: Sequence[MetricChange], counts: Sequence[MetricChange]) -> Outcome:
-    """What ``counts``, the changes that decide, say together."""
+def decisive_changes(changes: Sequence[MetricChange]) -> list[MetricChange]:
+    """The changes that decide what the outcome is."""
+    return [change for change in changes if not change.reference and change.verdict != "not judged"]
+
+
+def with_at_least(judged: Comparisons, at_least: Mapping[str, float]) -> Comparisons:
+    """The comparisons, where what is not decided was visible down to ``at_least`` (metric -> ratio above 1)."""
+    made = [
+        one.model_copy(update={"at_least": dict(at_least), "outcome": _outcome(one.changes, at_least)})
+        for one in judged.comparisons
+    ]
+    return Comparisons(comparisons=made)
+
+
+def too_coarse(changes: Sequence[MetricChange], at_least: Mapping[str, float]) -> list[MetricChange]:
+    """The undecided changes that would have been found only if they were larger than that, or nobody knows."""
+    undecided = [change for change in decisive_changes(changes) if change.verdict == "not separable"]
+    return [
+        change for change in undecided if not change.visible or change.visible > at_least.get(change.metric, math.inf)
+    ]
+
+
+def _outcome(changes: Sequence[MetricChange], at_least: Mapping[str, float]) -> Outcome:
+    """What the changes that decide say together."""
+    counts = decisive_changes(changes)
     if any(change.verdict in ("regression", "now failing") for change in counts):
         return "worse"
+    if any(change.metric in at_least for change in too_coarse(changes, at_least)):
+        return "cannot tell"
     if any(change.verdict in ("improvement", "no difference") for change in counts):
         return "fine"
+    if any(change.visible for change in counts):
+        return "nothing found"
     return "cannot tell" if any(change.after for change in changes) else "nothing measured"
 
 

@@ -5,15 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from questions.compare.judgement import SEEN, SIGNIFICANCE, Comparison, MetricChange, Outcome, Verdict
+from questions.compare.judgement import (
+    SEEN,
+    SIGNIFICANCE,
+    UNCHANGED,
+    Comparison,
+    MetricChange,
+    Outcome,
+    Verdict,
+    decisive_changes,
+    too_coarse,
+)
 from runner.design.blocks import Block, Check, Paragraph, Table, TableCell
 from runner.ranking.verdicts import LEVEL
 from runner.report import text
 
 MOST = 10.0  # a change of more than this is only said to be more
 COUNTED: tuple[Verdict, ...] = ("no difference", "not separable", "not judged")  # these are only counted, others shown
-BAD, UNDECIDED = ("regression", "now failing"), ("not separable", "not judged")
+BAD: tuple[Verdict, ...] = ("regression", "now failing")
 TONES = {"regression": "bad", "now failing": "bad", "improvement": "good"}
+PASSES: tuple[Outcome, ...] = ("fine", "nothing found")
 ABSOLUTE = "a: absolute numbers, not shares of the baseline"
 
 
@@ -23,10 +34,43 @@ def answer(comparison: Comparison) -> str:
     ends: Mapping[Outcome, str] = {
         "worse": "Significant regression",
         "fine": "No significant regression",
-        "cannot tell": f"Cannot tell: no measurement is decided. {longer}",
+        "nothing found": f"Nothing found: {_down_to(comparison)}",
+        "cannot tell": f"Cannot tell: {_why_not(comparison)}. {longer}",
         "nothing measured": f"The {'builds' if comparison.turns else 'runs'} share no measurement.",
     }
     return ends[comparison.outcome]
+
+
+def _why_not(comparison: Comparison) -> str:
+    """Why it cannot be told."""
+    coarse = too_coarse(comparison.changes, comparison.at_least)
+    if short := [change for change in coarse if change.metric in comparison.at_least]:
+        asked = text.percent(comparison.at_least[short[0].metric] - 1)
+        seen = f"only {_size(short[0].visible)}" if short[0].visible else "nothing that is known"
+        return f"--at-least asks for {asked}, and in {short[0].title} {seen} would show"
+    return "no measurement is decided"
+
+
+def _down_to(comparison: Comparison) -> str:
+    """How small a change would have been found; empty where that is not known. Of builds, metric by metric."""
+    if comparison.smallest is None or comparison.largest is None:
+        return ""
+    by_metric = {
+        change.title: change.visible
+        for change in decisive_changes(comparison.changes)
+        if change.visible and change.verdict in UNCHANGED
+    }
+    if comparison.turns:
+        sizes = " or ".join(f"{_size(size)} in {title}" for title, size in by_metric.items())
+        return f"a change of {sizes} would show in {SEEN:.0%} of such runs"
+    low, high = _size(comparison.smallest), _size(comparison.largest)
+    ends = low if low == high else f"{low} to {high}, by measurement,"
+    return f"in what did not change, a difference of {ends} would show in {SEEN:.0%} of such runs"
+
+
+def _size(visible: float) -> str:
+    """A ratio above 1 as a share."""
+    return f"{'more than ' * (visible - 1 > MOST)}{text.percent(min(visible - 1, MOST))}"
 
 
 def title(comparison: Comparison) -> str:
@@ -35,7 +79,7 @@ def title(comparison: Comparison) -> str:
 
 
 def _answer(comparison: Comparison) -> Paragraph:
-    return Paragraph(answer(comparison), "good" if comparison.outcome == "fine" else "bad")
+    return Paragraph(answer(comparison), "good" if comparison.outcome in PASSES else "bad")
 
 
 def opening(comparison: Comparison) -> list[Block]:
@@ -79,13 +123,9 @@ def changes_first(comparison: Comparison) -> list[Block]:
 
 
 def _smallest(comparison: Comparison) -> list[Block]:
-    """How small a difference these runs can see; empty where that is not known."""
-    if comparison.smallest is None or comparison.largest is None:
-        return []
-    low, high = (text.percent(min(ratio - 1, MOST)) for ratio in (comparison.smallest, comparison.largest))
-    ends = low if low == high else f"{low} to {'more than ' * (comparison.largest - 1 > MOST)}{high}, by measurement"
-    which = "this run" if comparison.turns else "these runs"
-    return [Paragraph(f"The smallest difference that {which} would show, in {SEEN:.0%} of such runs: {ends}.")]
+    """How small a difference would have been found, where the answer does not say it."""
+    down = _down_to(comparison) if comparison.outcome != "nothing found" else ""
+    return [Paragraph(f"{down[0].upper()}{down[1:]}.")] if down else []
 
 
 def _what_was_compared(comparison: Comparison) -> list[Block]:
@@ -140,16 +180,21 @@ def _short_row(change: MetricChange, *, turns: bool) -> list[str | TableCell]:
 
 def checks(comparison: Comparison) -> list[Check]:
     """A test case for each measurement: it fails where it became worse or fails now, and is skipped where nothing is
-    decided."""
-    cases = [_check(change) for change in comparison.changes if not change.reference]
+    decided, and a change as small as asked for would not have been found."""
+    coarse = too_coarse(comparison.changes, comparison.at_least)
+    cases = [
+        _check(change, skipped=change in coarse or change.verdict == "not judged")
+        for change in comparison.changes
+        if not change.reference
+    ]
     if comparison.outcome == "nothing measured":
         cases.append(Check("measurements in common", "error", answer(comparison)))
     return cases
 
 
-def _check(change: MetricChange) -> Check:
+def _check(change: MetricChange, *, skipped: bool) -> Check:
     name = f"{change.vpn} ({change.levels})" if change.levels else change.vpn
-    if change.verdict not in BAD + UNDECIDED:
+    if change.verdict not in BAD and not skipped:
         return Check(change.title, "passed", about=name)
     moved = text.change(change.ratio) if change.ratio else ""
     words = f"{change.verdict}: {' '.join(filter(None, (moved, change.reason)))}"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.commands.bisect import bisect, bisect_step
+from runner.cli.commands.bisect import bisect
 from runner.cli.commands.block import block
 from runner.cli.commands.compare import compare
 from runner.cli.commands.doctor import doctor
@@ -71,7 +71,6 @@ def main_options(
 command("list")(list_)
 for command_function in (doctor, look, image, plan, run, go_on, report, why, compare, bisect, history, watch):
     command("more" if command_function is go_on else None)(with_groups(command_function))
-command("bisect-step", hidden=True)(bisect_step)
 command(hidden=True)(block)
 command(hidden=True)(play)
 command()(with_groups(recipe))

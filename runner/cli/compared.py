@@ -10,8 +10,15 @@ from runner.data.streams import document
 
 if TYPE_CHECKING:
     from questions.compare.judgement import Comparisons
+    from runner.design.question import Evidence
 
-EXITS = {"worse": 1, "cannot tell": 6, "fine": 0, "nothing measured": 5}  # of several comparisons the first
+EXITS = {
+    "worse": 1,
+    "cannot tell": 6,
+    "fine": 0,
+    "nothing found": 0,
+    "nothing measured": 5,
+}  # of several comparisons the first
 FORMS = ("term", "html", "md", "json", "junit")
 
 
@@ -19,6 +26,19 @@ def code_of(judged: Comparisons) -> int:
     """The exit code of these comparisons."""
     outcomes = {comparison.outcome for comparison in judged.comparisons}
     return next(EXITS[outcome] for outcome in EXITS if outcome in outcomes)
+
+
+def judge(evidence: Evidence, at_least: str) -> Comparisons:
+    """The comparisons that a run makes of its builds, or with a later run. ``at_least``: as the option; empty: as the
+    run was asked. Raises UsageError."""
+    from questions import questions
+    from questions.compare.judgement import with_at_least
+    from runner.data.invocation import asked_of
+    from runner.ranking.margins import parse_margins
+
+    asked = None if at_least or evidence.after else asked_of(evidence.run)
+    least = parse_margins(at_least or (asked.at_least if asked else ""), evidence.run.metrics)
+    return with_at_least(questions()["compare"].judge(evidence), least)
 
 
 def show(judged: Comparisons, form: str) -> None:

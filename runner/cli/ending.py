@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runner.catalogue import load_run
 from runner.cli import reading
-from runner.cli.compared import code_of, show
+from runner.cli.compared import code_of, judge, show
 from runner.cli.live import levels_of, watching
 from runner.cli.options import Shown, tell
 from runner.cli.output import err, out
@@ -23,6 +23,7 @@ from runner.stages.play import folder_of, play
 from runner.sweep.plan import ranked_cells
 from runner.sweep.request import Request
 from runner.sweep.settings import Outcome
+from runner.sweep.supported import lost_levels
 
 NOTHING_MEASURED = 5
 
@@ -85,9 +86,7 @@ def report_on(request: Request, folder: Path, outcome: Outcome, shown: Shown) ->
 def _of_builds(folder: Path, shown: Shown, code: int) -> int:
     """Print what the run says of its builds. Returns the exit code of the comparison, or ``code`` where the run has
     another one."""
-    from questions import questions
-
-    judged = questions()["compare"].judge(Evidence(*load_run(folder)))
+    judged = judge(Evidence(*load_run(folder)), "")
     if not shown.as_json and not shown.quiet:
         show(judged, "term")
         tell(f"The run is in {folder}. For a pull request: vpneval compare {word(folder)} --format md")
@@ -98,7 +97,8 @@ def without_number(request: Request, folder: Path, strict: bool) -> int:
     """Print which trials gave no number. Returns 1 where a VPN that can run here has no number in a metric that
     ranks it because its trials failed, or no number at all because the deadline left no time (with ``strict``: also
     where any other trial gave none, or no time was left for one that ranks), NOTHING_MEASURED where no VPN gave a
-    number, else 0. That a VPN is slow is a result, and so is what the deadline leaves of it."""
+    number, or none can run at a level that was asked for, else 0. That a VPN is slow is a result, and so is what the
+    deadline leaves of it."""
     run, trials = load_run(folder)
     tried = [trial for trial in trials if trial.status != "unsupported"]
     failed = [trial for trial in tried if trial.status != "ok"]
@@ -128,9 +128,13 @@ def without_number(request: Request, folder: Path, strict: bool) -> int:
     if without or {*left_out} - measured or (strict and (broken or left_out)):
         return 1
     asked = {vpn.name for vpn in request.vpns} - {BASELINE}
-    if not asked or asked & measured:
+    refused = {trial.cell for trial in trials if trial.status == "unsupported"}
+    if lost := lost_levels(request.chosen, request.cells, refused):
+        tell(f"No VPN has a number with {', '.join(lost)}. The report has the reasons: vpneval report {word(folder)}")
+    elif not asked or asked & measured:
         return 0
-    tell("Nothing was measured: no VPN that was asked for can run here. The reasons stand in the report.")
+    else:
+        tell("Nothing was measured: no VPN that was asked for can run here. The reasons stand in the report.")
     return NOTHING_MEASURED
 
 

@@ -59,6 +59,23 @@ def one_run(folder: Path) -> Path:
     return runs[0]
 
 
+def the_run(command: str, last: Path | None, option: Path | None, *vpns: str) -> Path:
+    """The run folder that a command is about: its last word, what --run names, or the latest in results/ that has
+    numbers of ``vpns``. Raises UsageError for two names, and where there is no one run."""
+    _, named = without_run("", last, option)
+    return one_run(named) if named else latest(command, *vpns)
+
+
+def without_run(first: str, last: Path | None, option: Path | None) -> tuple[str, Path | None]:
+    """The first word of a command that needs none, and the run folder that its last word or --run names. Raises
+    UsageError for two names."""
+    if first and last is None and is_there(Path(first) / "run.json"):
+        first, last = "", Path(first)
+    if last and option:
+        raise UsageError(f"--run {word(option)} and {word(last)} both name a run folder: leave one of them out")
+    return first, last or option
+
+
 def is_shipped(run: Path) -> bool:
     """Did this run come with vpneval?"""
     parts = run.resolve().parts

@@ -124,15 +124,11 @@ class PlainProgress:
 
     def __init__(self, console: Console, metrics: Mapping[str, Metric], quiet: bool = False) -> None:
         self.console, self.metrics, self.quiet = console, metrics, quiet
-        self.lacking: dict[str, None] = {}
         self.done = self.total = 0
 
     def show_plan(self, trials: int, expected_s: float) -> None:
-        """Print what this machine cannot run, how many trials are ahead, and for how long (s)."""
+        """Print how many trials are ahead, and for how long (s)."""
         self.total = self.done + trials
-        if self.lacking:
-            self.say(f"This machine cannot run, or not at every level: {', '.join(self.lacking)}. Why: vpneval doctor")
-            self.lacking.clear()
         self.say(f"{trials} trials will be measured, in about {clock(expected_s)} min")
 
     def tunnel(self, repetition: int, vpn: str, params: Mapping[str, str]) -> None:
@@ -152,10 +148,7 @@ class PlainProgress:
     def show_trial(self, trial: Trial, remaining_s: float) -> None:
         """Print the result; with ``quiet`` only what went wrong."""
         self.done += trial.status != "unsupported"
-        if self.quiet and trial.status in ("ok", "unsupported"):
-            return
-        if trial.status == "unsupported":  # told together, once
-            self.lacking[trial.vpn] = None
+        if trial.status == "unsupported" or (self.quiet and trial.status == "ok"):  # told together, once
             return
         self.console.print(
             f"[{self.done}/{self.total}] {trial.vpn} {levels_of(trial.params)}: {result_of(trial, self.metrics)}",

@@ -23,8 +23,9 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from runner.cli.app import app
+from runner.cli.completing import whole_words
 from runner.cli.options import tell
-from runner.data.errors import LabError, UsageError, VpnevalError, is_interruption
+from runner.data.errors import Interrupted, LabError, UsageError, VpnevalError, is_interruption
 from runner.data.files import short
 from runner.data.foreign import caught
 from runner.data.streams import ReaderGone, guard_output
@@ -50,7 +51,7 @@ def main(argv: list[str] | None = None) -> Any:
 
         with guard_output():
             tell(f"vpneval: {hide(str(error))}")
-            if is_interruption(error):
+            if is_interruption(error) and not isinstance(error, Interrupted):
                 tell("That came of the interruption. What was measured is safe.")
         sys.exit(INTERRUPTED if is_interruption(error) else error.exit_code)
     except KeyboardInterrupt:
@@ -153,7 +154,8 @@ def _one_command(arguments: list[str]) -> None:
     except OSError as error:
         raise UsageError(f"the working directory cannot be used: {error.strerror}; change to one that exists") from None
     try:
-        app(args=arguments, prog_name="vpneval", standalone_mode=True)
+        with whole_words():
+            app(args=arguments, prog_name="vpneval", standalone_mode=True)
     except OSError as error:  # what no command has foreseen
         where = f"{short(Path(error.filename))}: " if isinstance(error.filename, str) else ""
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -121,9 +121,14 @@ TunnelLevels = Annotated[
         autocompletion=complete("levels"),
     ),
 ]
+OfRun = Annotated[Path | None, typer.Option("--run", metavar="DIR", help="the run folder, as the last word names it")]
+LastRun = Annotated[
+    Path | None, typer.Argument(metavar="[DIR]", help="the run folder; default: the latest in results/")
+]
 UplinkName = Annotated[
     str, typer.Option("--uplink", metavar="NAME", help="site lab: this one of the lines that its inventory names")
 ]
+AtLeast = Annotated[str, typer_option("at_least")]
 Margin = Annotated[
     str,
     typer.Option(

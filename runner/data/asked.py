@@ -43,9 +43,9 @@ class AskedRun(BaseModel):
 
     Experiments, VPNs, instruments and the question are names, or paths of the user's files; ``question``: empty where
     what is measured says it; ``levels`` are ``factor=level``;
-    ``builds`` (``VPN@NAME=PATH``), ``weights``, ``max_rate``, ``between`` and ``search_rates`` are in the notation of
-    their options. ``kernel``: the one that it runs under. ``until_significant``: None leaves it to the profile, unless
-    repetitions are given. ``farm``: None where this machine measures it.
+    ``builds`` (``VPN@NAME=PATH``), ``at_least``, ``weights``, ``max_rate``, ``between`` and ``search_rates`` are in the
+    notation of their options. ``kernel``: the one that it runs under. ``until_significant``: None leaves it to the
+    profile, unless repetitions are given. ``farm``: None where this machine measures it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -66,6 +66,7 @@ class AskedRun(BaseModel):
     image: Line = RunOptions.image
     gateway_images: Listed = ()
     builds: tuple[Line, ...] = ()
+    at_least: Line = ""
     out: Path | None = Field(default=None, description="the run folder, where one was named")
     deadline_s: Real | None = None
     retry_failed: bool = False

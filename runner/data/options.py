@@ -77,6 +77,11 @@ class RunOptions:
         "image. One is compared with the image's own, two with each other: wireguard_go@old=./a, wireguard_go@new=./b. "
         "It runs as a program on the gateways; whose it may be is in docs/commands.md, 'In CI'",
     )
+    at_least: str = option(
+        "",
+        "--at-least 5%|metric=5%,…",
+        "of builds: where nothing was found, a change as small as this must have been visible; else exit code 6",
+    )
     instruments: list[str] | None = option(None, "--instrument FILE", "use an instrument of your own: ./mine.py")
     question: str = option(
         "", "--question NAME", "what the run has to answer: choose, rank, or one of your own: ./mine.py"

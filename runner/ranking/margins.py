@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 from runner.data.errors import UsageError, require_known
 from runner.data.trials import Run
@@ -15,21 +16,25 @@ def with_margins(run: Run, text: str) -> Run:
 
     Raises UsageError for anything malformed, for a metric that the run does not have, and for no margin at all.
     """
-    if not text.strip():
-        return run
-    margins: dict[str, float] = {}
-    for pair in text.split(","):
-        metric, equals, value = (part.strip() for part in pair.rpartition("="))
-        if not equals:
-            margins = dict.fromkeys(run.metrics, _margin(text, value)) | margins
-            continue
-        require_known("metric", metric, list(run.metrics))
-        margins[metric] = _margin(text, value)
+    margins = parse_margins(text, run.metrics)
     metrics = {
         name: metric.model_copy(update={"margin": margins[name]}) if name in margins else metric
         for name, metric in run.metrics.items()
     }
     return run.model_copy(update={"metrics": metrics})
+
+
+def parse_margins(text: str, known: Collection[str]) -> dict[str, float]:
+    """Metric -> its margin, a factor above 1; of all ``known`` metrics where ``text`` names none. Raises UsageError."""
+    margins: dict[str, float] = {}
+    for pair in text.split(",") if text.strip() else ():
+        metric, equals, value = (part.strip() for part in pair.rpartition("="))
+        if not equals:
+            margins = dict.fromkeys(known, _margin(text, value)) | margins
+            continue
+        require_known("metric", metric, [*known])
+        margins[metric] = _margin(text, value)
+    return margins
 
 
 def _margin(text: str, value: str) -> float:

@@ -37,7 +37,7 @@ from runner.sweep.rounds import Rounds, StandingTunnel, most_standing, shared_le
 from runner.sweep.running_trial import RunningTrial
 from runner.sweep.settings import Outcome, Stage, Watcher
 from runner.sweep.shares import Shares, parts, side_share
-from runner.sweep.supported import refusals
+from runner.sweep.supported import refusals, sentences_on
 from runner.sweep.tunnels import RunContext
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
@@ -182,14 +182,16 @@ class Conductor:
 
         Cells in ``known`` have answered in an earlier call. Returns the keys of the cells that cannot be measured.
         """
-        refused: set[str] = set()
+        refused: dict[str, tuple[Cell, str]] = {}
         done = {trial.id for trial in self.store.trials if trial.status == "failed" and not self.stage.retry_failed}
         asked = [cell for cell in self.cells if cell.key not in known]
         for cell, status, reason, remarks in refusals(asked, self.vpns, self.stage, self.store):
-            refused.add(cell.key)
+            refused[cell.key] = cell, reason
             if (trial := Planned(cell, 1)).id not in done:
                 self._records.write(trial, measured=Measured(remarks=remarks), status=status, reason=reason)
-        return refused
+        for sentence in sentences_on([*refused.values()], self.cells):
+            self.watcher.say(sentence)
+        return {*refused}
 
     def _until_separated(self, look: Look, hopeless: set[str]) -> str:
         """Measure the cells in doubt, block after block, until no pair is undecided, or until the time or the

@@ -143,7 +143,8 @@ def resolve(asked: AskedRun) -> Request:
         require_known("image", name, image_names())
     experiments = [load_experiment(name) for name in expand(asked.experiments)]
     wanted, later = (asked.vpns, []) if asked.vpns or asked.builds else _candidates(experiments, asked)
-    known = {name: load_vpn(name) for name in dict.fromkeys([BASELINE, *wanted])}  # the baseline: to be compared with
+    beside = [] if asked.builds else [BASELINE]  # builds are compared with each other
+    known = {name: load_vpn(name) for name in dict.fromkeys([*beside, *wanted])}
     chosen = parse_levels(levels, [known[name] for name in asked.vpns])
     plugins = in_versions(known, chosen.pop(VERSION, ()))
     plugins += builds_of(asked, {vpn.name for vpn in plugins})

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from runner.catalogue import load_vpn, read_run
 from runner.data.asked import AskedRun
@@ -18,7 +19,7 @@ from runner.data.invocation import begin_invocation, end_invocation
 from runner.data.lab_facts import generator_limits
 from runner.data.levels import BASELINE, UPLINK
 from runner.data.store import Store, open_store
-from runner.data.trials import Run
+from runner.data.trials import Cell, Run
 from runner.data.wan import conditions
 from runner.design.profile import Profile
 from runner.instruments.tools.iperf import check_version
@@ -40,6 +41,7 @@ from runner.sweep.rest import Rest, comes_in, look_at, use, without_kept
 from runner.sweep.run_record import describe, membership, save_packages, wanted_metrics
 from runner.sweep.seen import for_path, without_rate
 from runner.sweep.settings import Outcome, Stage, Watch
+from runner.sweep.supported import refusals
 
 OF_THE_MACHINE = (
     "Warning: the builds run as root of the gateways' machine and can change all of it. Measure builds of others in a "
@@ -105,6 +107,16 @@ def _run_on(rig: Rig, request: Request, folder: Path, say: Callable[[str], None]
                 conductor.run()
                 use(Rest(conductor, request, record, image, gateway_images), stage)
                 return conductor.outcome
+
+
+def ask_vpns(request: Request) -> list[tuple[Cell, str]]:
+    """The cells of a request that cannot be measured on this machine, each with the reason. Every VPN is asked in a lab
+    of namespaces, as before a run. Raises LabError."""
+    vpns = {vpn.name: vpn for vpn in request.vpns}
+    with TemporaryDirectory() as folder, open_store(Path(folder) / "plan") as store, open_rig("netns", str) as rig:
+        images = {name: rig.image(name) for name in request.asked.gateway_images}
+        stage = Stage(request=request, rig=rig, image=rig.image(request.asked.image), gateway_images=images)
+        return [(cell, reason) for cell, _, reason, _ in refusals(request.cells, vpns, stage, store)]
 
 
 def is_confined(lab: Lab) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from runner.catalogue import describe_fault, instruments
 from runner.data.errors import InstrumentError, PluginError, Unsupported, UsageError, VpnevalError
 from runner.data.foreign import caught
-from runner.data.levels import tunnel_levels
+from runner.data.levels import BASELINE, tunnel_levels
 from runner.data.remarks import Remark
 from runner.data.store import Store
 from runner.data.trials import Cell, Status
@@ -47,6 +47,46 @@ def refusals(
                     if no:
                         remarks = [Remark(kind=no.cause, subject=no.offered, why=no.why)] if no.cause else []
                         yield cell, "unsupported", no.reason, remarks
+
+
+def sentences_on(refused: Sequence[tuple[Cell, str]], cells: Sequence[Cell]) -> list[str]:
+    """What the user is told of cells that cannot be measured here: in one sentence the VPNs without any cell; for each
+    reason that others have how many cells it is, whose, at which levels where it is these that cannot be had, and the
+    reason, which names the remedy where there is one."""
+    keys, by_reason = {cell.key for cell, _ in refused}, dict[str, list[Cell]]()
+    never = {cell.vpn for cell, _ in refused} - {cell.vpn for cell in cells if cell.key not in keys}
+    for cell, reason in refused:
+        if cell.vpn not in never:
+            by_reason.setdefault(" ".join(reason.split()), []).append(cell)
+    names = ", ".join(dict.fromkeys(cell.vpn for cell, _ in refused if cell.vpn in never))
+    return [f"This machine cannot run: {names}. Why: vpneval doctor"] * bool(never) + [
+        f"{len(lost)} of {len(cells)} cells cannot be measured here: {', '.join(dict.fromkeys(c.vpn for c in lost))}"
+        f"{_only_with(lost, cells)}: {reason.rstrip('.')}."
+        for reason, lost in by_reason.items()
+    ]
+
+
+def _only_with(lost: Sequence[Cell], cells: Sequence[Cell]) -> str:
+    """The levels that these cells have and the others of the same VPNs have not, as words; or ""."""
+    vpns, keys = {cell.vpn for cell in lost}, {cell.key for cell in lost}
+    others = [cell for cell in cells if cell.vpn in vpns and cell.key not in keys]
+    factors = dict.fromkeys(factor for cell in lost for factor in cell.params)
+    found = list[str]()
+    for factor in factors if others else ():
+        levels, rest = ({cell.params.get(factor) for cell in group} for group in (lost, others))
+        if not levels & rest:
+            found += [f"{factor}={level}" for level in sorted(filter(None, levels))]
+    return f" with {', '.join(found)}" if found else ""
+
+
+def lost_levels(chosen: Mapping[str, Sequence[str]], cells: Sequence[Cell], refused: Set[str]) -> list[str]:
+    """The levels that were asked for (``factor=level``), of which all cells are ``refused`` (keys)."""
+    found = list[str]()
+    for factor, levels in chosen.items():
+        for level in levels:
+            own = [cell.key for cell in cells if cell.params.get(factor) == level and cell.vpn != BASELINE]
+            found += [f"{factor}={level}"] if own and refused.issuperset(own) else []
+    return found
 
 
 class _Asking:

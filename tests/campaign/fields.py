@@ -106,7 +106,7 @@ COMMANDS = (*READS, *WRITES)
 # What vpneval writes in a run folder: a link in its place leads outside.
 WRITTEN = (
     *("run.json", "run.json.partial", "trials.jsonl", "slices.jsonl", ".lock", ".block", "logs", "report.html"),
-    *("report.md", "report.json", "report.csv", "report.parquet", "report-plots", "bisect.json", "good"),
+    *("report.md", "report.json", "report.csv", "report.parquet", "report-plots", "builds"),
 )
 VALUES: tuple[Any, ...] = (
     *("x/evil.py", "evil.py", "evil.py@1", "./evil.py@1@2", f"{RUN}/evil.py", "site:evil.toml", "ssh:evil.toml"),

@@ -44,7 +44,6 @@ def test_a_build_that_does_not_start_fails_now_and_the_image_s_own_does_not(imag
     assert done.returncode == 1, done.stderr
     run, _ = load_run(out)
     assert {name: bool(record.build) for name, record in run.vpns.items()} == {
-        "none": False,
         "wireguard_go": False,
         "wireguard_go@new": True,
     }
@@ -62,7 +61,7 @@ def test_a_build_that_does_not_start_fails_now_and_the_image_s_own_does_not(imag
 
 def test_a_slow_build_is_found_and_a_twin_is_not(image: Image, tmp_path: Path) -> None:
     old, slow, twin = tree(tmp_path / "old"), tree(tmp_path / "slow", SLOW), tree(tmp_path / "twin")
-    for new, codes in ((slow, {1}), (twin, {0, 6})):
+    for new, codes in ((slow, {1}), (twin, {0})):
         builds = ("--build", f"wireguard_go@old={old}", "--build", f"wireguard_go@new={new}")
         out = tmp_path / f"run-{new.name}"
         done = vpneval("run", "builds", *builds, *FEW.split(), "--out", out)
@@ -103,7 +102,7 @@ def jobs() -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("system", ["github", "gitlab"])
-def test_the_job_of_the_page_finds_a_slow_commit_in_a_clone(image: Image, tmp_path: Path, system: str) -> None:
+def test_the_job_of_the_page_finds_a_slow_commit_in_a_clone_twice(image: Image, tmp_path: Path, system: str) -> None:
     clone, programs = sources(tmp_path, "", SLOW), tmp_path / "bin"
     programs.mkdir()
     for name, text in (("go", GO), ("vpneval", f'#!/bin/sh\nexec {sys.executable} -P -m runner "$@"\n')):
@@ -111,20 +110,22 @@ def test_the_job_of_the_page_finds_a_slow_commit_in_a_clone(image: Image, tmp_pa
         (programs / name).chmod(0o755)
     summary = tmp_path / "summary.md"
     environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "GITHUB_STEP_SUMMARY": str(summary)}
-    ended = []
-    for command in jobs()[system]:
-        # A program in the place of the image's cannot run what it has taken the place of: the test gives trees.
-        word = command.replace("/wireguard-go ", "/tree ").replace("--out pr", f"--out pr {FEW}")
-        done = subprocess.run(["bash", "-ec", word], cwd=clone, env=environment, capture_output=True, text=True)
-        for made in (clone, clone.parent / "old"):
-            if (made / "wireguard-go").exists() and not (made / "tree").exists():
-                tree(made / "tree", (made / "source").read_text())
-        ended.append((command, done.returncode, done.stderr))
-    assert [code for command, code, _ in ended if "vpneval run" in command] == [1], ended
-    suite = ElementTree.parse(clone / "compare.xml").getroot()[0]
-    assert int(suite.get("failures") or 0) >= 1
-    if system == "github":
-        assert "Significant regression" in summary.read_text()
+    for _ in range(2):  # a runner that is kept has what the job before has left
+        ended = []
+        for command in jobs()[system]:
+            # A program in the place of the image's cannot run what it has taken the place of: the test gives trees.
+            word = command.replace("/wireguard-go ", "/tree ").replace("--out pr", f"--out pr {FEW}")
+            done = subprocess.run(["bash", "-ec", word], cwd=clone, env=environment, capture_output=True, text=True)
+            for made in (clone, clone.parent / "old"):
+                if (made / "wireguard-go").exists() and not (made / "tree").exists():
+                    tree(made / "tree", (made / "source").read_text())
+            ended.append((command, done.returncode, done.stderr))
+        assert [code for command, code, _ in ended if "vpneval run" in command] == [1], ended
+        assert not any(code for command, code, _ in ended if "vpneval" not in command), ended
+        suite = ElementTree.parse(clone / "compare.xml").getroot()[0]
+        assert int(suite.get("failures") or 0) >= 1
+        if system == "github":
+            assert "Significant regression" in summary.read_text()
 
 
 def test_bisect_finds_the_commit(image: Image, tmp_path: Path) -> None:
@@ -133,7 +134,7 @@ def test_bisect_finds_the_commit(image: Image, tmp_path: Path) -> None:
     build += "{ echo '#!/bin/sh'; cat ../../../../source; echo 'exec /usr/bin/wireguard-go \"$@\"'; } > wireguard-go; "
     build += "chmod +x wireguard-go"
     good = git(clone, "rev-parse", "HEAD~4")
-    words = ("bisect", "wireguard_go=./tree", "--good", good, "--bad", "HEAD", "--build", build, "--deadline", "40s")
+    words = ("bisect", "wireguard_go=./tree", "--good", good, "--bad", "HEAD", "--build", build, "--deadline", "60s")
     done = subprocess.run(
         [*VPNEVAL[:1], "-P", *VPNEVAL[1:], *words, "--out", str(tmp_path / "runs")],
         cwd=clone,

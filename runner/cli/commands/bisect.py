@@ -24,33 +24,24 @@ def bisect(
 ) -> None:
     """Find the commit that made a VPN slower, in the git work tree of its sources.
 
-    The good commit is built and kept. git bisect then chooses commits; each is built and measured beside the good one,
-    turn by turn, for --deadline at most. What cannot be built or told is passed over. Exit code 0: found. 6: not.
+    git bisect chooses commits; each is built and takes turns with the good and the bad one, until it is clear to which
+    it is nearer, for --deadline at most. What cannot be built or told is passed over. The same --out again goes on.
+    Exit code 0: found. 6: not.
     """
     options.begin("vpneval looks at the commits.")
-    from runner.cli.bisecting import Bisection
-    from runner.cli.bisecting import bisect as search
+    from runner.cli import bisecting
     from runner.lab.places import rootless
     from runner.lab.software import builds
 
-    vpn, name, path = builds.parse_build(build)
+    vpn, _, path = builds.parse_build(build)
     folder = (out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-bisect").resolve()
     rootless.enter("netns")
-    asked = Bisection(
-        build=f"{vpn}@{name}={path.resolve()}",
-        good=folder / "good" / path.name,
+    asked = bisecting.Bisection(
+        vpn=vpn,
+        product=path.resolve(),
         command=command,
-        levels=[level for level in join_values(levels).split(",") if level],
+        levels=tuple(level for level in join_values(levels).split(",") if level),
         deadline_s=seconds(deadline),
         folder=folder,
     )
-    raise typer.Exit(search(asked, good, bad))
-
-
-def bisect_step(asked: Annotated[Path, typer.Argument(metavar="FILE", help="what bisect asked for")]) -> None:
-    """A step of git bisect, for the vpneval that began it."""
-    from runner.cli.bisecting import step_of
-    from runner.lab.places import rootless
-
-    rootless.enter("netns")
-    raise typer.Exit(step_of(asked))
+    raise typer.Exit(bisecting.bisect(asked, good, bad))

@@ -24,6 +24,7 @@ def compare(
     ] = None,
     as_json: options.Json = False,
     margin: options.Margin = "",
+    at_least: options.AtLeast = "",
     form: Annotated[
         str,
         typer.Option("--format", metavar="FORM", help="term, html, md (for a pull request), json or junit (JUnit XML)"),
@@ -31,8 +32,9 @@ def compare(
 ) -> None:
     """Compare a run before a change with one after it, or the builds of one run (`run --build`).
 
-    Exit code 1: something became worse by more than its metric's margin, or fails now. 6: nothing did, and not one
-    measurement is decided. 5: the runs share no measurement.
+    Exit code 0: nothing became worse, or nothing was found: what would have been is named. 1: something became worse by
+    more than its metric's margin, or fails now. 6: nothing was found, and that is less than --at-least asks for, or not
+    known. 5: the runs share no measurement.
 
     Of farms with several kinds of machines, each kind is compared with the same kind in the other run.
     """
@@ -40,15 +42,15 @@ def compare(
     from runner.cli.compared import FORMS, code_of, show
 
     require_known("format", form, list(FORMS))
-    judged = _judge(one_run(before), one_run(after) if after else None, margin)
+    judged = _judge(one_run(before), one_run(after) if after else None, margin, at_least)
     show(judged, "json" if as_json else form)
     if code := code_of(judged):
         raise typer.Exit(code)
 
 
-def _judge(before: Path, after: Path | None, margin: str) -> Comparisons:
-    from questions.compare import Compare
+def _judge(before: Path, after: Path | None, margin: str, at_least: str) -> Comparisons:
     from runner.catalogue import load_told
+    from runner.cli.compared import judge
     from runner.data.merge import distinct
     from runner.design.question import Evidence
     from runner.ranking.margins import with_margins
@@ -63,7 +65,7 @@ def _judge(before: Path, after: Path | None, margin: str) -> Comparisons:
     (trials, *later) = (trials for _, trials, _ in read)
     if trials and trials in later:
         raise UsageError(f"{before} and {after} hold the same measurements: nothing was measured in between")
-    judged = Compare().judge(Evidence(runs[0], trials, after=(runs[1], later[0]) if later else None))
+    judged = judge(Evidence(runs[0], trials, after=(runs[1], later[0]) if later else None), at_least)
     if not judged.comparisons:
         raise UsageError(
             f"{runs[0].run_id} has no two builds of a VPN. Name two runs, before the change and after it, or measure "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runner.cli import options
-from runner.cli.folders import one_run
+from runner.cli.folders import the_run
 from runner.data.errors import UsageError
 from runner.data.files import word
 from runner.data.options import NeedsOptions
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 def go_on(
     *,
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="the folder of the run to go on with")],
+    last: options.LastRun = None,
+    of_run: options.OfRun = None,
     deadline: options.Deadline = "",
     needs: NeedsOptions,
     shown: options.Shown,
@@ -52,7 +53,7 @@ def go_on(
     from runner.data.trust import note, require_trusted
     from runner.lab.places import rootless
 
-    folder = one_run(folder)
+    folder = the_run("more", last, of_run)
     if is_being_written(folder):
         raise UsageError(
             f"{folder} is being measured right now. `vpneval watch {word(folder)}` shows it; go on when it ends"

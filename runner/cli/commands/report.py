@@ -33,6 +33,7 @@ def report(
             help="run folders of one lab, or one folder that holds several runs; default: the latest in results/",
         ),
     ] = None,
+    of_run: options.OfRun = None,
     weights: options.Weights = "",
     question: options.QuestionName = "",
     configuration: Annotated[
@@ -70,7 +71,9 @@ def report(
         report_of, weights=weights, configuration=configuration, margin=margin, needs=stating, question=question
     )
     _check_form(form, across, write, [*FORMS])
-    folders = folders or [latest("report")]
+    if folders and of_run:
+        raise UsageError("--run and the last words both name run folders: leave one of them out")
+    folders = folders or [of_run or latest("report")]
     runs = runs_in(folders)
     only, together = runs[0] if len(runs) == 1 else None, set(runs) == set(folders)  # named one by one: one report
     if write:

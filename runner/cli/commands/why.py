@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from runner.cli import options
-from runner.cli.folders import latest, one_run
+from runner.cli.folders import the_run, without_run
 from runner.cli.reading import of_kinds
+from runner.data.errors import UsageError, require_known
 from runner.data.options import NeedsOptions
+
+if TYPE_CHECKING:
+    from runner.data.trials import Run, Trial
 
 
 def why(
@@ -21,14 +26,17 @@ def why(
     ],
     b: Annotated[
         str,
-        typer.Argument(metavar="VPN", help="the VPN that it is compared with", autocompletion=options.complete("vpns")),
-    ],
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="the run folder; default: the latest in results/")
-    ] = None,
+        typer.Argument(
+            metavar="[VPN]",
+            help="the VPN that it is compared with; default: the one that the run names, or its first",
+            autocompletion=options.complete("vpns"),
+        ),
+    ] = "",
+    folder: options.LastRun = None,
+    of_run: options.OfRun = None,
     needs: NeedsOptions,
 ) -> None:
-    """Print by what factor one VPN is better or worse than another.
+    """Print by what factor one VPN is better or worse than another. Of one VPN alone: why not this one?
 
     Each metric has one sentence, which gives the factor and the interval that decides; its level stands below. The
     heading names the machine and the tunnels. A farm with several kinds of machines gives an answer for each kind. With
@@ -44,10 +52,13 @@ def why(
     from runner.data.scale import no_scale
     from runner.report.scale import above
 
-    run, trials, lacks = load_told(one_run(folder) if folder else latest(f"why {a} {b}", a, b))
+    b, of_run = without_run(b, folder, of_run)
+    named = the_run(f"why {a}", None, of_run, *filter(None, [a, b]))
+    run, trials, lacks = load_told(named)
     for sentence in lacks:
         options.tell(f"Warning: {sentence}")
     run = run.model_copy(update={"needs": state_needs(needs, run.needs)})
+    b = b or _named_vpn(run, trials, named, a)
     if found := no_scale(run):
         out.print(above(found), highlight=False, soft_wrap=True)
     for sentence in suits(choice(run, trials), a, b):
@@ -58,3 +69,21 @@ def why(
             out.rule(of_kinds(number, len(answers)))
         for line in lines:
             out.print(line, highlight=False, soft_wrap=True)
+
+
+def _named_vpn(run: Run, trials: Sequence[Trial], folder: Path, beside: str) -> str:
+    """The VPN that the run names for its needs; without needs, or where that is ``beside``, its first one in the
+    ranking but that. Raises UsageError where there is none."""
+    from questions.choose.judgement import choice
+    from runner.catalogue import vpn_names
+    from runner.cli.reading import report_of
+
+    made = choice(run, trials)
+    named = [*made.answer.named] if made and made.answer else []
+    if not {*named} - {beside}:
+        ranked = report_of([folder], "").rankings
+        named += [standing.vpn for ranking in ranked[:1] for standing in ranking.standings]
+    if others := [vpn for vpn in named if vpn != beside]:
+        return others[0]
+    require_known("VPN", beside, vpn_names())
+    raise UsageError(f"{folder} names no VPN that {beside} could be compared with. Name one: vpneval why {beside} VPN")

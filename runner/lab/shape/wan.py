@@ -35,8 +35,10 @@ def conditions_refusal(lab: Lab, wanted: Conditions) -> Unsupported | None:
         if not lab.shared_kernel:
             return Unsupported(f"the WAN node's kernel has no netem: {lack}")
         if not wanted.rate_bps or wanted.rate_bps > RELAYED_BPS:
-            most = f"wan_rate_bps={RELAYED_BPS:.0f}"
-            return Unsupported(f"the WAN node's kernel has no netem, and what takes its place needs {most} or less")
+            most = f"--set wan_rate_bps={RELAYED_BPS:.0f}"
+            return Unsupported(
+                f"the WAN node's kernel has no netem, and what takes its place needs a rate: {most} or less"
+            )
     return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import shutil
 import subprocess
@@ -10,13 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from runner.catalogue import read_run, vpn_names
-from runner.cli.live import PlainProgress
 from runner.cli.main import main
+from runner.data.trials import Cell
+from runner.sweep.supported import sentences_on
 from tests.tools.installed import PROJECT
-from tests.unit.synthetic import CBC, IDLE, make_trial
+from tests.unit.synthetic import CBC, IDLE
 
 CapSys = pytest.CaptureFixture[str]
 LISTS = ("vpns", "extinct", "absent", "experiments", "metrics", "presets", "factors", "profiles")
@@ -56,15 +55,9 @@ def test_a_shell_completes_a_command(capsys: CapSys, monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_not_supported_takes_a_line_before_the_first_number() -> None:
-    console = Console(file=io.StringIO(), width=80, record=True)
-    progress = PlainProgress(console, {})
-    for vpn in vpn_names()[:20]:
-        progress.show_trial(make_trial(vpn, CBC | IDLE, 0, {}, status="unsupported", reason=f"no {vpn} here"), 0)
-    progress.show_plan(3, 14)
-    progress.show_plan(3, 14)
-    said = console.export_text().splitlines()
-    assert [vpn for vpn in vpn_names()[:20] if vpn not in said[0]] == []
-    assert len(said) == 3
+    cells = [Cell(vpn=vpn, params={**CBC, **IDLE}) for vpn in vpn_names()[:20]]
+    (line,) = sentences_on([(cell, f"no {cell.vpn} here") for cell in cells], cells)
+    assert [vpn for vpn in vpn_names()[:20] if vpn not in line] == []
 
 
 LOADED = """

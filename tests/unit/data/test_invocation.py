@@ -33,6 +33,7 @@ EVERY = AskedRun(
     image="bookworm",
     gateway_images=["trixie", "bookworm"],
     builds=["wireguard_go@old=./a,b", "wireguard_go@new=./c"],
+    at_least="5%,rtt=10%",
     out=Path("results/mine"),
     deadline_s=90.5,
     retry_failed=True,

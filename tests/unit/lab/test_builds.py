@@ -80,12 +80,12 @@ def names(*asked: str, **more: Any) -> list[str]:
 
 
 def test_which_builds_are_measured() -> None:
-    """One beside the image's own, two beside each other; other VPNs only where they are named."""
-    assert names("wireguard_go=./a") == ["none", "wireguard_go", "wireguard_go@new"]
-    assert names("wireguard_go@old=./a", "wireguard_go@new=./wireguard-go") == [
-        *("none", "wireguard_go@old", "wireguard_go@new")
+    """One beside the image's own, two beside each other; plain IP and other VPNs only where they are named."""
+    assert names("wireguard_go=./a") == ["wireguard_go", "wireguard_go@new"]
+    assert names("wireguard_go@old=./a", "wireguard_go@new=./wireguard-go") == ["wireguard_go@old", "wireguard_go@new"]
+    assert names("wireguard_go=./a", vpns=["none", "openvpn"]) == [
+        *("none", "openvpn", "wireguard_go", "wireguard_go@new")
     ]
-    assert names("wireguard_go=./a", vpns=["openvpn"]) == ["none", "openvpn", "wireguard_go", "wireguard_go@new"]
     with pytest.raises(UsageError, match="two plugins or builds are called wireguard_go@new"):
         names("wireguard_go=./a", "wireguard_go=./wireguard-go")
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from questions.compare.builds import compare_builds
-from questions.compare.judgement import Comparison, Comparisons
+from questions.compare.judgement import Comparison, Comparisons, with_at_least
+from questions.compare.words import answer
 from runner.cli.compared import code_of
 from runner.data.trials import ExperimentRecord, Run, Trial
 from runner.ranking.margins import with_margins
@@ -79,6 +80,41 @@ def test_every_form_says_the_same() -> None:
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
     assert [case.get("name") for case in suite if case.find("failure") is not None] == ["TCP throughput"]
     assert code_of(Comparisons(comparisons=[worse])) == 1
+
+
+def test_nothing_found_passes_and_says_what_would_have_been() -> None:
+    """A pull request that changes nothing is green; ``--at-least`` decides how small a change must be visible."""
+    nothing = next(made for seed in range(40) if (made := compared(0.0, 0.0, seed=seed)).outcome == "nothing found")
+    judged = Comparisons(comparisons=[nothing])
+    assert code_of(judged) == 0
+    assert ElementTree.fromstring(form_of(nothing, "junit"))[0].get("skipped") == "0"
+    seen = {change.metric: change.visible for change in nothing.changes}
+    assert nothing.smallest == min(filter(None, seen.values()))
+    words = answer(nothing)
+    for change in nothing.changes:
+        assert change.visible
+        assert f"{change.visible - 1:.1%}".replace("%", " %") in words, "of each metric, its own"
+    for metric, ratio in seen.items():
+        assert ratio
+        (enough,) = with_at_least(judged, {metric: ratio * 1.001}).comparisons
+        (too_little,) = with_at_least(judged, {metric: ratio / 1.001}).comparisons
+        assert (enough.outcome, too_little.outcome) == ("nothing found", "cannot tell")
+        assert code_of(Comparisons(comparisons=[too_little])) == 6
+        assert ElementTree.fromstring(form_of(too_little, "junit"))[0].get("skipped") == "1"
+
+
+def test_at_least_hides_no_regression() -> None:
+    (worse,) = with_at_least(Comparisons(comparisons=[compared(0.2, 0.0)]), dict.fromkeys(METRICS, 1.0001)).comparisons
+    assert worse.outcome == "worse"
+
+
+def test_what_was_found_is_not_beside_what_would_have_been() -> None:
+    """A change of 20 % was found: that only 40 % would be is not of the same metric, and is not said."""
+    worse = compared(0.2, 0.0)
+    found = {change.title for change in worse.changes if change.verdict == "regression"}
+    sentence = next(line for line in printed(worse, 300).splitlines() if "would show" in line)
+    assert found
+    assert not any(title in sentence for title in found)
 
 
 def test_a_metric_that_nobody_asked_for_does_not_decide() -> None:

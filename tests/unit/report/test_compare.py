@@ -243,7 +243,7 @@ def test_the_smallest_difference_that_would_be_seen_is_printed() -> None:
     first = compared(runs[0], runs[1], with_margins(RUN, "0.1%"))
     assert first.smallest
     assert first.smallest == first.largest
-    assert f"would show, in 80% of such runs: {text.percent(first.smallest - 1)}." in printed(first)
+    assert f"a difference of {text.percent(first.smallest - 1)} would show in 80% of such runs" in printed(first)
     seen = [
         compared(runs[n], trials_of({"tcp_throughput": 100.0 / first.smallest}, n + 50, 20), with_margins(RUN, "0.1%"))
         for n in range(10)

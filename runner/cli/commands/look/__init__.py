@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from runner.cli import options
+from runner.cli.folders import without_run
 from runner.data.errors import UsageError
 from runner.data.streams import document
 
@@ -25,6 +26,7 @@ PastRun = Annotated[
 
 def look(
     gateway: GatewayAddress = "",
+    last: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="a run folder, as --run")] = None,
     lab: Sites = "",
     max_rate: options.MaxRate = "",
     uplink: options.UplinkName = "",
@@ -40,6 +42,7 @@ def look(
     from runner.cli.commands.look.work import instead, lines_of_look, look_at_gateways
     from runner.cli.output import out
 
+    gateway, run = without_run(gateway, last, run)
     if not gateway and not lab:
         raise UsageError(
             "look needs the gateways: --lab site:SITES.toml for two (docs/two-sites.md), or one by itself: "

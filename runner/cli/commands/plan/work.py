@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from typing import Any
 
 from rich.table import Table
 
 from runner.catalogue import load_run
+from runner.cli.ending import NOTHING_MEASURED
+from runner.cli.options import tell
 from runner.cli.output import out
 from runner.data.asked import AskedRun
 from runner.data.errors import VpnevalError
@@ -20,6 +23,7 @@ from runner.data.trials import Trial
 from runner.design.question import Left
 from runner.instruments.traffic.udp import search_of
 from runner.lab.places.hours import Hours
+from runner.lab.software.image import packages_of
 from runner.report.answer import answers, sure
 from runner.report.model import Report, build
 from runner.report.text import wan
@@ -28,6 +32,8 @@ from runner.sweep.plan import any_turns
 from runner.sweep.repeating import MOST_REPETITIONS
 from runner.sweep.request import Request, resolve, shows
 from runner.sweep.rest import with_seen_needs
+from runner.sweep.run import ask_vpns
+from runner.sweep.supported import lost_levels, sentences_on
 
 ONE_AT_A_TIME = (
     "One tunnel stands at a time in this lab. The turns of two VPNs are minutes apart, so that what the machines do in "
@@ -75,6 +81,21 @@ def show(request: Request, as_json: bool) -> None:
         for answer in answers(report):
             sentence = f"{answer.name[:1].upper()}{answer.name[1:]}: {sure(report, answer)}"
             out.print(sentence, highlight=False)
+
+
+def tell_lost(request: Request) -> int:
+    """Print which cells this machine cannot measure, where levels are asked for and it can be asked: as root, with the
+    images built. Returns the exit code, that of the run."""
+    images = [request.asked.image, *request.asked.gateway_images]
+    if not request.chosen or request.asked.lab != "netns" or os.geteuid() or None in map(packages_of, images):
+        return 0
+    refused = ask_vpns(request)
+    for sentence in sentences_on(refused, request.cells):
+        tell(sentence)
+    levels = lost_levels(request.chosen, request.cells, {cell.key for cell, _ in refused})
+    if levels:
+        tell(f"No VPN can be measured with {', '.join(levels)}.")
+    return NOTHING_MEASURED if levels else 0
 
 
 def expected_time(asked: AskedRun) -> tuple[int, float] | None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from runner.cli import options
+from runner.cli.folders import without_run
 from runner.data.errors import UsageError
 from runner.data.files import word
 from runner.data.options import NeedsOptions, join_values
@@ -20,10 +21,11 @@ def recipe(
         str,
         typer.Argument(
             metavar="[VPN]",
-            help="a name from `vpneval list`, or a file; default: what --run names",
+            help="a name from `vpneval list`, or a file; default: what the run names",
             autocompletion=options.complete("vpns"),
         ),
     ] = "",
+    last: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="a run folder, as --run")] = None,
     levels: options.TunnelLevels = None,
     site: Annotated[
         Path | None, typer.Option("--site", metavar="SITES.toml", help="for these two machines, as --lab site:")
@@ -44,9 +46,10 @@ def recipe(
 ) -> None:
     """Print how to set a tunnel up on two gateways, without vpneval.
 
-    It is at the levels that the VPN's makers recommend, unless --set names others. Without a VPN it is the one that the
-    run in --run names for your needs.
+    It is at the levels that the VPN's makers recommend, unless --set names others. With a run folder it is as that run
+    measured it; without a VPN it is the one that the run names for your needs.
     """
+    vpn, of_run = without_run(vpn, last, of_run)
     vpn = vpn or _named_vpn(needs, of_run)
     options.begin(f"vpneval reads the plugin {vpn}.")
     from runner.catalogue import load_vpn

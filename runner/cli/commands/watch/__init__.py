@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from runner.cli.folders import one_run
-from runner.cli.options import Weights, begin
+from runner.cli.folders import the_run
+from runner.cli.options import LastRun, OfRun, Weights, begin
 from runner.cli.reading import weights_of
 
 
 def watch(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="a run folder; the run may still go on")],
+    folder: LastRun = None,
+    of_run: OfRun = None,
     weights: Weights = "",
 ) -> None:
     """Show the ranking of a run while it is measured. This command only reads the run folder."""
@@ -22,5 +18,5 @@ def watch(
     from runner.cli.commands.watch.work import watch as watch_run
     from runner.cli.output import out
 
-    folder = one_run(folder)
-    watch_run(folder, out, weights_of(weights, load_run(folder)[0]) if weights else None)
+    run = the_run("watch", folder, of_run)
+    watch_run(run, out, weights_of(weights, load_run(run)[0]) if weights else None)
