@@ -17,7 +17,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site, bracket_address, helper_site
 from runner.vpn import closed_form
-from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.declared import Abilities, Declared, Security, Upkeep
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
@@ -199,7 +199,7 @@ Tailscale.declared = Declared(
         key_exchange="Curve25519",
         forward_secrecy=True,
         post_quantum=False,
-        maintained="yes: v1.98.10 is what is built here",
+        maintained=Upkeep("its makers", "v1.98.10", "2026-07"),
         sources=(
             "https://tailscale.com/blog/tailscale-key-management/ (the coordinator hands out the nodes' public keys)",
             "https://tailscale.com/kb/1214/site-to-site (subnet routers between two networks)",
