@@ -2,6 +2,7 @@
 
 from dataclasses import MISSING, fields, replace
 from datetime import date
+from typing import Any
 
 import pytest
 
@@ -111,7 +112,8 @@ def test_no_must_is_decided_by_a_default() -> None:
         if (field.default, field.default_factory) != (MISSING, MISSING)
     }
     stated = Declaration.model_fields.keys() - defaults
-    asked = Declaration.model_construct(**dict.fromkeys(stated, ()))
+    values: dict[str, Any] = dict.fromkeys(stated, ())
+    asked = Declaration.model_construct(**values)
     for must, decide in DECLARED.items():
         decide(asked)  # reads nothing that has a default
         assert must
