@@ -43,6 +43,7 @@ class Tailscale(Vpn):
     transport = "udp"
     ports = "udp/41641"
     outer_ipv6 = inner_ipv6 = True
+    inner_mtu = 1280
     devices = "tailscale0"
     beside = "coordinator"
     modules = "tun"
@@ -67,7 +68,7 @@ class Tailscale(Vpn):
         return super().supports(node, params) or no_tun(node)
 
     def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers | None:
-        return None if self.relayed else closed_form.wireguard(inner_bytes, mtu=1280)
+        return None if self.relayed else closed_form.wireguard(inner_bytes, mtu=self.inner_mtu)
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         here = "/root/vpneval-ca/"

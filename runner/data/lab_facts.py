@@ -111,7 +111,7 @@ class Image(TypedDict, total=False):
     digest: Digest
     packages: dict[Name, Version]
     gateways: dict[Name, Line]
-    layers: dict[Name, Line]
+    layers: dict[Line, Line]
 
 
 if TYPE_CHECKING:  # code adds facts to both
