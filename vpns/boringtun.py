@@ -6,7 +6,7 @@ Not in Debian: the layer vagrant/layers/boringtun.sh builds the crate boringtun-
 from dataclasses import replace
 
 from runner.lab.node import Node, wait_until
-from runner.vpn.declared import Declared
+from runner.vpn.declared import Declared, Upkeep
 from vpns.wireguard import WireGuard
 from vpns.wireguard_go import WireGuardGo
 
@@ -40,7 +40,7 @@ class BoringTun(WireGuardGo):
 BoringTun.declared = Declared(
     replace(
         WireGuard.declared.security,
-        maintained="yes: 0.7.1 is the last on crates.io; 0.6.0 is what is built here",
+        maintained=Upkeep("its makers", "0.7.1", "2026", "0.6.0 is what is built here"),
         sources=(*WireGuard.declared.security.sources, "crates.io's boringtun-cli"),
         unchecked=(*WireGuard.declared.security.unchecked, "whether 0.6.0 lacks fixes of 0.7"),
     ),

@@ -13,7 +13,7 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site, bracket_address
-from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.declared import Abilities, Declared, Security, Upkeep
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
 from vpns._links import exists
@@ -126,7 +126,7 @@ Fastd.declared = Declared(
         key_exchange="FHMQV-C on the curve of Ed25519; its proof of security was found faulty, without an attack",
         forward_secrecy=True,
         post_quantum=False,
-        maintained="yes: v23 is of January 2025",
+        maintained=Upkeep("its makers", "v23", "2025-01"),
         sources=(
             "fastd's documentation, crypto/fhmqvc.rst (github.com/neocturne/fastd)",
             "CVE-2020-27638, CVE-2025-24356 (cve.org)",
@@ -140,7 +140,7 @@ Fastd.declared = Declared(
         unchecked=("https://eprint.iacr.org/2009/408, where FHMQV-C is from",),
     ),
     Abilities(
-        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
+        inner=("IPv4", "IPv6", "multicast"),
         otherwise=("Ethernet",),
         outer=("IPv4", "IPv6"),
         nat=True,

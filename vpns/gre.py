@@ -8,7 +8,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.shape.site import Site
 from runner.vpn import closed_form
-from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.declared import WITH_LINUX, Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Vpn
 from runner.vpn.sign import Sign
 from vpns._links import kernel_link
@@ -65,7 +65,7 @@ Gre.declared = Declared(
         key_exchange="",
         forward_secrecy=False,
         post_quantum=False,
-        maintained="yes (Linux)",
+        maintained=WITH_LINUX,
         sources=("RFC 2784, Security Considerations: as secure as plain IPv4",),
         as_of="2026-11-21",
     ),

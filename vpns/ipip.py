@@ -8,7 +8,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.shape.site import Site
 from runner.vpn import closed_form
-from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.declared import WITH_LINUX, Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Vpn
 from runner.vpn.sign import Sign
 from vpns._links import kernel_link
@@ -55,7 +55,7 @@ IpIp.declared = Declared(
         key_exchange="",
         forward_secrecy=False,
         post_quantum=False,
-        maintained="yes (Linux)",
+        maintained=WITH_LINUX,
         sources=("https://www.ietf.org/rfc/rfc2003.html (Proposed Standard, October 1996)",),
         as_of="2026-11-21",
         known_breaks=("no protection at all: anybody on the way can read, change and inject packets",),

@@ -14,7 +14,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import PATIENCE, Node, wait_until
 from runner.lab.shape.site import Site, higher_numbered
 from runner.vpn import closed_form
-from runner.vpn.declared import SWEET32, Abilities, Declared, Security
+from runner.vpn.declared import SWEET32, Abilities, Declared, Security, Upkeep
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer
 from runner.vpn.plugin import Offers, Secrets, Software, Version, Vpn
 from runner.vpn.sign import Sign
@@ -256,7 +256,7 @@ Ipsec.declared = Declared(
         key_exchange="ECDH, NIST P-256, for the IKE SA and again for each child SA",
         forward_secrecy=True,
         post_quantum=False,  # version 6.1 has ML-KEM beside it (RFC 9370), at a level of ike; not by default
-        maintained="yes: Debian's last update is of September 2026 (6.0.1), of November 2026 (5.9.8)",
+        maintained=Upkeep("Debian", "the last update", "2026-09", "that of 5.9.8 is of November 2026"),
         sources=(
             "https://docs.strongswan.org/docs/6.0/plugins/eap-radius.html",
             "Debian's changelogs of strongswan 6.0.1-6+deb13u7 (2026-09-01) and 5.9.8-5+deb12u6 (2026-11-02)",

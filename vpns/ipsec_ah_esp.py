@@ -12,7 +12,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.shape.site import Site
 from runner.vpn import closed_form
-from runner.vpn.declared import SWEET32, Abilities, Declared, Security
+from runner.vpn.declared import SWEET32, WITH_LINUX, Abilities, Declared, Security
 from runner.vpn.kernel_crypto import KERNEL
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn
 from runner.vpn.sign import Sign
@@ -118,7 +118,7 @@ IpsecAhEsp.declared = Declared(
         key_exchange="",
         forward_secrecy=False,
         post_quantum=True,  # symmetric keys only
-        maintained="yes (Linux)",
+        maintained=WITH_LINUX,
         sources=("ip-xfrm(8)", "RFC 4301 §13: nested SAs and bundles are no longer required", SWEET32),
         as_of="2026-11-24",
         breaks_with={"64-bit blocks": SWEET32},

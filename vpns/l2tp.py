@@ -12,7 +12,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.shape.site import Site, higher_numbered, lower_numbered
 from runner.vpn import closed_form
-from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.declared import Abilities, Declared, Security, Upkeep
 from runner.vpn.lifecycle import Lifecycle, Timer
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn
 from runner.vpn.sign import Sign
@@ -139,8 +139,7 @@ L2tp.declared = Declared(
         key_exchange="",
         forward_secrecy=False,
         post_quantum=False,
-        is_maintained=False,
-        maintained="rarely: xl2tpd 1.3.18 is of November 2022",
+        maintained=Upkeep("nobody", "xl2tpd 1.3.18", "2022-11"),
         sources=(
             "pppd-radius(8): pppd asks a RADIUS server",
             "draft-ietf-pppext-l2tp-sec-04: over IP, L2TP's security mechanism is IPsec",

@@ -12,7 +12,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.shape.site import Site, pair_number
 from runner.vpn import closed_form
-from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.declared import WITH_LINUX, Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Vpn
 from runner.vpn.sign import Sign
 
@@ -82,7 +82,7 @@ L2tpv3.declared = Declared(
         key_exchange="",
         forward_secrecy=False,
         post_quantum=False,
-        maintained="yes (Linux)",
+        maintained=WITH_LINUX,
         sources=("https://datatracker.ietf.org/doc/rfc3931 (Proposed Standard, March 2005)", "ip-l2tp(8)"),
         as_of="2026-11-21",
         unchecked=("RFC 3931 §8 was not read again",),

@@ -13,7 +13,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site, higher_numbered
 from runner.vpn import closed_form
-from runner.vpn.declared import SWEET32, Abilities, Declared, Security
+from runner.vpn.declared import SWEET32, Abilities, Declared, Security, Upkeep
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn
 from runner.vpn.sign import Sign
@@ -189,7 +189,7 @@ Libreswan.declared = Declared(
         key_exchange="ECDH, NIST P-256",
         forward_secrecy=True,
         post_quantum=False,  # pre-shared keys can be mixed in (ppk, ipsec.conf(5)); not asked for here
-        maintained="yes: advisories of October 2026; Debian 13 has 5.2 of February 2025",
+        maintained=Upkeep("its makers", "the last advisories", "2026-10", "Debian 13 has 5.2 of February 2025"),
         sources=(
             "CVE-2026-77206, CVE-2026-94453 (cve.org); ipsec.conf(5) of 5.2: mobike, enable-tcp, ppk",
             "Debian's changelog of libreswan 5.2-2.2 (2025-05-04), and libreswan's own for 5.2 (2025-02-26)",

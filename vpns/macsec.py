@@ -10,7 +10,7 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.shape.site import Site
-from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.declared import WITH_LINUX, Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn
 from runner.vpn.sign import Sign
 from vpns._links import PROBE
@@ -102,7 +102,7 @@ MacSec.declared = Declared(
         key_exchange="",
         forward_secrecy=False,
         post_quantum=True,  # symmetric keys only
-        maintained="yes (Linux)",
+        maintained=WITH_LINUX,
         sources=(
             "S. Dubroca, macsec: introduce IEEE 802.1AE driver (Linux commit c09440f7dcb3, March 2016)",
             "ip-macsec(8)",

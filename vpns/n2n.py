@@ -11,7 +11,7 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.shape.site import Site, higher_numbered
-from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.declared import Abilities, Declared, Security, Upkeep
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
 
@@ -92,8 +92,7 @@ N2n.declared = Declared(
         key_exchange="",
         forward_secrecy=False,
         post_quantum=False,
-        is_maintained=False,
-        maintained="no: its makers have left version 1, which is what Debian ships, many years ago",
+        maintained=Upkeep("nobody", "1.3.1", "2018-04", "its makers left version 1 many years ago"),
         sources=(
             "Debian's README.Debian (SECURITY) and changelog of n2n 1.3.1 (2018-04-17)",
             "n2n(7) of versions 2 and 3: one password without expiry in version 1, and no way back to it",

@@ -15,7 +15,7 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site, bracket_address
-from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.declared import Abilities, Declared, Security, Upkeep
 from runner.vpn.plugin import Offers, Secrets, Software, Version, Vpn, no_tun
 from runner.vpn.sign import Sign
 from vpns._certificates import ca_days_of, days_of, has_ca, seconds_of
@@ -170,7 +170,7 @@ Nebula.declared = Declared(
         key_exchange="Curve25519",
         forward_secrecy=True,
         post_quantum=False,
-        maintained="yes: v1.12.0 is of October 2026; Debian 13 has 1.9.3",
+        maintained=Upkeep("its makers", "v1.12.0", "2026-10", "Debian 13 has 1.9.3"),
         sources=(
             "https://github.com/slackhq/nebula (README: Noise, ECDH, AES-256-GCM)",
             "https://nebula.defined.net/docs/guides/upgrade-to-cert-v2-and-ipv6/ (IPv6 inside from 1.10 on)",
@@ -198,7 +198,10 @@ Nebula.versions = {
         {
             "inner_ipv6": True,
             "declared": Declared(
-                replace(Nebula.declared.security, maintained="yes: v1.12.0 is of October 2026; 1.10.3 is measured"),
+                replace(
+                    Nebula.declared.security,
+                    maintained=Upkeep("its makers", "v1.12.0", "2026-10", "1.10.3 is measured"),
+                ),
                 replace(Nebula.declared.abilities, inner=("IPv4", "IPv6")),
             ),
         },

@@ -12,7 +12,7 @@ from runner.data.levels import AES_CBC, Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site, higher_numbered, lower_numbered
-from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.declared import Abilities, Declared, Security, Upkeep
 from runner.vpn.lifecycle import Lifecycle, Rekeying, log_mark
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
@@ -191,7 +191,7 @@ OpenConnect.declared = Declared(
         key_exchange="ECDHE for TLS; DTLS is keyed from it (PSK)",
         forward_secrecy=True,
         post_quantum=False,
-        maintained="yes: Debian's openconnect 9.12 was updated in January 2026, its ocserv 1.3.0 is of May 2024",
+        maintained=Upkeep("Debian", "openconnect 9.12's last update", "2026-01", "its ocserv 1.3.0 is of May 2024"),
         sources=(
             "Debian's ocserv depends on libradcli, by which it asks a RADIUS server",
             "https://www.ietf.org/archive/id/draft-mavrogiannopoulos-openconnect-04.txt (July 2023; it expired)",

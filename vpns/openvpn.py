@@ -14,7 +14,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.shape.site import Site, lower_numbered, pair_number
 from runner.vpn import closed_form
-from runner.vpn.declared import SWEET32, Abilities, Declared, Security
+from runner.vpn.declared import SWEET32, Abilities, Declared, Security, Upkeep
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Standby, Timer, log_mark
 from runner.vpn.plugin import Offers, Secrets, Software, Version, Vpn, no_tun
 from runner.vpn.sign import Sign
@@ -250,7 +250,7 @@ OpenVpn.declared = Declared(
         key_exchange="TLS, which keys the data channel: X25519MLKEM768 with OpenSSL 3.5 (Debian 13), ECDHE before",
         forward_secrecy=True,
         post_quantum=True,  # its log: "peer temporary key: 768 bits X25519MLKEM768"; not in Debian 12
-        maintained="yes: Debian's last update of 2.6.14 is of July 2026",
+        maintained=Upkeep("Debian", "the last update of 2.6.14", "2026-07"),
         sources=(
             "Debian's package openvpn-auth-radius 2.1-8, which asks a RADIUS server",
             "https://openvpn.net/community-resources/openvpn-protocol",

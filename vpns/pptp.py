@@ -11,7 +11,7 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site, higher_numbered, lower_numbered
-from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.declared import Abilities, Declared, Security, Upkeep
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn
 from runner.vpn.sign import Sign
 from vpns import _ppp
@@ -109,8 +109,7 @@ Pptp.declared = Declared(
         key_exchange="",  # the keys are made from the password and the challenges, RFC 3079
         forward_secrecy=False,
         post_quantum=False,
-        is_maintained=False,
-        maintained="the protocol no; Debian 13 has pptpd 1.5.0, of May 2024",
+        maintained=Upkeep("nobody", "pptpd 1.5.0", "2024-05", "the protocol is given up"),
         sources=(
             "pppd-radius(8): pppd asks a RADIUS server",
             "http://reedmurphy.net/post/divide-and-conquer-cracking-ms-chapv2-with-a-100-success-rate/ (2012)",

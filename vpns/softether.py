@@ -13,7 +13,7 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site
-from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.declared import Abilities, Declared, Security, Upkeep
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
 from vpns._links import exists
@@ -144,8 +144,7 @@ SoftEther.declared = Declared(
         key_exchange="ECDHE",
         forward_secrecy=True,
         post_quantum=False,
-        is_maintained=False,
-        maintained="no: Debian 12's is 5.01.9674 of 2020, without later fixes; its makers go on with 5.02",
+        maintained=Upkeep("nobody", "Debian 12's 5.01.9674", "2020", "its makers go on with 5.02"),
         sources=(
             "https://www.softether.org/4-docs/1-manual/2/2.2 (users by password, RADIUS, and others)",
             "Debian's changelog of softether-vpn 5.01.9674+git20200806+8181039+dfsg2-2 (2020-12-03)",

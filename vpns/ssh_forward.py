@@ -12,7 +12,7 @@ from runner.data.levels import AES_CBC, Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import TCP_PORTS, Site, higher_numbered, lower_numbered
-from runner.vpn.declared import Declared, Security
+from runner.vpn.declared import Declared, Security, Upkeep
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer, log_mark
 from runner.vpn.plugin import Offers, Secrets, Software
 from runner.vpn.sign import Sign
@@ -203,7 +203,7 @@ SshForward.declared = Declared(
         key_exchange="mlkem768x25519-sha256 since OpenSSH 10.0, before it sntrup761x25519-sha512, since 9.0",
         forward_secrecy=True,
         post_quantum=True,
-        maintained="yes: Debian's last update of 10.0 is of May 2026",
+        maintained=Upkeep("Debian", "the last update of 10.0", "2026-05"),
         sources=(
             "Debian's changelog of openssh 10.0p1 (2026-05-06), with OpenSSH's own for 9.0, 9.6, 9.9 and 10.0",
             "RFC 10042 (August 2026): the hybrid exchange",

@@ -11,7 +11,7 @@ from runner.data.levels import AES_CBC, Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import TCP_PORTS, Site, higher_numbered, pair_number
-from runner.vpn.declared import Declared, Security
+from runner.vpn.declared import Declared, Security, Upkeep
 from runner.vpn.plugin import Offers, Secrets, Software
 from runner.vpn.sign import Sign
 from vpns._certificates import certificates
@@ -135,7 +135,7 @@ StunnelForward.declared = Declared(
         key_exchange="ECDHE: X25519, the first of stunnel's own list of curves",
         forward_secrecy=True,
         post_quantum=False,  # stunnel names its curves itself, so that OpenSSL's hybrid default does not count
-        maintained="yes: 5.74 is of December 2024",
+        maintained=Upkeep("its makers", "5.74", "2024-12"),
         sources=(
             "stunnel(8) 5.74: curves, ciphersuites; its log in this lab",
             "stunnel's NEWS (5.74: 2024-12-13)",

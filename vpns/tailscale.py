@@ -17,7 +17,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site, bracket_address, helper_site
 from runner.vpn import closed_form
-from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.declared import Abilities, Declared, Security, Upkeep
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
@@ -43,6 +43,7 @@ class Tailscale(Vpn):
     transport = "udp"
     ports = "udp/41641"
     outer_ipv6 = inner_ipv6 = True
+    inner_mtu = 1280
     devices = "tailscale0"
     beside = "coordinator"
     modules = "tun"
@@ -67,7 +68,7 @@ class Tailscale(Vpn):
         return super().supports(node, params) or no_tun(node)
 
     def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers | None:
-        return None if self.relayed else closed_form.wireguard(inner_bytes, mtu=1280)
+        return None if self.relayed else closed_form.wireguard(inner_bytes, mtu=self.inner_mtu)
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         here = "/root/vpneval-ca/"
@@ -206,7 +207,7 @@ Tailscale.declared = Declared(
         key_exchange="Curve25519",
         forward_secrecy=True,
         post_quantum=False,
-        maintained="yes: v1.98.10 is what is built here",
+        maintained=Upkeep("its makers", "v1.98.10", "2026-07"),
         sources=(
             "https://tailscale.com/blog/tailscale-key-management/ (the coordinator hands out the nodes' public keys)",
             "https://tailscale.com/kb/1214/site-to-site (subnet routers between two networks)",

@@ -15,7 +15,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site, higher_numbered, lower_numbered
 from runner.vpn import closed_form
-from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.declared import Abilities, Declared, Security, Upkeep
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer, log_mark
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
@@ -217,8 +217,7 @@ Tinc.declared = Declared(
         key_exchange="RSA-2048 encrypts the session keys",
         forward_secrecy=False,
         post_quantum=False,
-        is_maintained=False,
-        maintained="rarely: 1.0.36 is of 2019; the 1.1 branch, with a better protocol, never left its previews",
+        maintained=Upkeep("nobody", "1.0.36", "2019", "1.1, with a better protocol, never left its previews"),
         sources=(
             "The tinc manual of 1.0.36, 6.3; its README, Security statement",
             "https://www.tinc-vpn.org/security/",
@@ -237,7 +236,7 @@ Tinc.declared = Declared(
         known_breaks=("A counter as IV, and RSA without padding or forward secrecy (manual 6.3; Gutmann 2003)",),
     ),
     Abilities(
-        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
+        inner=("IPv4", "IPv6", "multicast"),
         otherwise=("Ethernet",),
         outer=("IPv4", "IPv6"),
         nat=True,

@@ -13,7 +13,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site, bracket_address
 from runner.vpn import closed_form
-from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.declared import Abilities, Declared, Security, Upkeep
 from runner.vpn.lifecycle import Lifecycle, Timer
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
@@ -144,7 +144,7 @@ VpnCloud.declared = Declared(
         key_exchange="X25519, signed by Ed25519",
         forward_secrecy=True,
         post_quantum=False,
-        maintained="no: 2.3.0 is of December 2021",
+        maintained=Upkeep("nobody", "2.3.0", "2021-12"),
         sources=(
             "github.com/dswd/vpncloud (src/crypto/init.rs, src/crypto/core.rs)",
             "crates.io's vpncloud 2.3.0",

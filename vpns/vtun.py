@@ -12,7 +12,7 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site, higher_numbered, lower_numbered, pair_number
-from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.declared import Abilities, Declared, Security, Upkeep
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
 from vpns._openssl import LEGACY_PROVIDER
@@ -122,8 +122,7 @@ Vtun.declared = Declared(
         key_exchange="",
         forward_secrecy=False,
         post_quantum=False,
-        is_maintained=False,
-        maintained="no: Debian's last is of 2019, and Debian 13 has none",
+        maintained=Upkeep("nobody", "Debian's last", "2019", "Debian 13 has none"),
         sources=(
             "Debian's README.Encryption of vtun 3.0.4: known to be very insecure; for casual eavesdroppers only",
             "Debian's changelog of vtun 3.0.4-2 (2019-11-10)",
@@ -136,7 +135,7 @@ Vtun.declared = Declared(
         unchecked=("Gutmann's text, to which the README points, and vtun's source were not opened again",),
     ),
     Abilities(
-        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
+        inner=("IPv4", "IPv6", "multicast"),
         otherwise=("Ethernet",),
         outer=("IPv4",),
         nat=True,

@@ -11,7 +11,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.shape.site import Site, bracket_address
 from runner.vpn import closed_form
-from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.declared import WITH_LINUX, Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Standby, Timer
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn
 from runner.vpn.sign import Sign
@@ -145,7 +145,7 @@ WireGuard.declared = Declared(
         key_exchange="Curve25519; a pre-shared key may be mixed in",
         forward_secrecy=True,
         post_quantum=False,
-        maintained="yes (Linux)",
+        maintained=WITH_LINUX,
         sources=("https://wireguard.com/known-limitations (no TCP; source addresses are not authenticated)",),
         as_of="2026-11-21",
         unchecked=("https://www.wireguard.com/papers/wireguard.pdf was not read again",),

@@ -9,7 +9,7 @@ from dataclasses import replace
 from runner.data.errors import Unsupported
 from runner.data.levels import Params
 from runner.lab.node import Node, wait_until
-from runner.vpn.declared import Declared
+from runner.vpn.declared import Declared, Upkeep
 from runner.vpn.plugin import Version, level_refusal, no_tun
 from vpns.wireguard import WireGuard
 
@@ -44,7 +44,7 @@ class WireGuardGo(WireGuard):
 WireGuardGo.declared = Declared(
     replace(
         WireGuard.declared.security,
-        maintained="yes: upstream's last is of May 2026; Debian 13 has that of December 2023",
+        maintained=Upkeep("its makers", "the last", "2026-05", "Debian 13 has that of December 2023"),
         sources=(
             *WireGuard.declared.security.sources,
             "the Go module golang.zx2c4.com/wireguard (v0.0.0-20260522210424)",
@@ -53,7 +53,7 @@ WireGuardGo.declared = Declared(
     ),
     WireGuard.declared.abilities,
 )
-NEWER = replace(WireGuardGo.declared.security, maintained="yes: of May 2026")
+NEWER = replace(WireGuardGo.declared.security, maintained=Upkeep("its makers", "the last", "2026-05"))
 WireGuardGo.versions = {
     "2026": Version("wireguard-go-2026", {"declared": Declared(NEWER, WireGuardGo.declared.abilities)})
 }

@@ -14,7 +14,7 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.shape.site import Site
-from runner.vpn.declared import Declared
+from runner.vpn.declared import Declared, Upkeep
 from runner.vpn.lifecycle import Lifecycle, Timer
 from runner.vpn.plugin import Secrets
 from vpns.wireguard import HANDSHAKE, WireGuard
@@ -130,7 +130,7 @@ WireGuardRosenpass.declared = Declared(
         authentication=("public key",),
         key_exchange="Curve25519, and Classic McEliece 460896 with Kyber-512 by Rosenpass for the pre-shared key",
         post_quantum=True,
-        maintained="yes: 0.2.3 is of June 2026; 0.2.2 is what is built here",
+        maintained=Upkeep("its makers", "0.2.3", "2026-06", "0.2.2 is what is built here"),
         sources=(
             *WireGuardGo.declared.security.sources,
             "the crate rosenpass 0.2.2: readme.md and src/ (pqkem.rs has the algorithms, protocol.rs the clocks)",

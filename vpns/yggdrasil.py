@@ -13,7 +13,7 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site, bracket_address, higher_numbered, pair_number
-from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.declared import Abilities, Declared, Security, Upkeep
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from runner.vpn.sign import Sign
 from vpns._links import exists, kernel_link
@@ -131,7 +131,7 @@ Yggdrasil.declared = Declared(
         key_exchange="Curve25519 (NaCl's box), signed by Ed25519; between peers TLS 1.3 beside it",
         forward_secrecy=True,
         post_quantum=False,
-        maintained="yes: 0.5.12 is of 2024, and Debian 13 has it",
+        maintained=Upkeep("its makers", "0.5.12", "2024"),
         sources=(
             "https://yggdrasil-network.github.io/configurationref.html",
             "github.com/Arceliar/ironwood (encrypted/crypto.go)",

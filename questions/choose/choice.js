@@ -471,7 +471,7 @@ function saying(data) {
   }
 
   function askedFor(needs) {
-    const more = needs.must.filter((must) => must !== "maintained").map((must) => data.say.means[must] || `it must have ${must}`);
+    const more = needs.must.filter((must) => !["tried", "maintained"].includes(must)).map((must) => data.say.means[must] || `it must have ${must}`);
     const without = data.usual.filter((must) => !needs.must.includes(must)).map((must) => `it need not have ${must}`);
     return [...more, ...without, traffic(needs)].join(", ");
   }
@@ -550,7 +550,7 @@ function saying(data) {
   function because(reason, candidate) {
     if (reason.musts.length) return reason.musts.map((must) => {
       const [can, cannot] = data.say.phrases[must];
-      return `${reason.unknown ? `it is not known whether it ${can}` : `it ${cannot}`} (your must ${must})`;
+      return `${reason.unknown && must !== "tried" ? `it is not known whether it ${can}` : `it ${cannot}`} (your must ${must})`;
     }).join("; ");
     if (reason.criterion === null) return `may be as good (${Math.floor(100 * candidate.chance)}%)`;
     if (reason.criterion === "cost" && reason.value !== null) return costsMore(candidate);

@@ -26,6 +26,7 @@ PHRASES: dict[Must, tuple[str, str]] = {
     "multicast": ("carries multicast", "does not carry multicast"),
     "mesh": ("joins three sites and more", "does not join three sites"),
     "standard": ("speaks a standard protocol", "speaks a protocol of its own"),
+    "tried": ("has been attacked, and sent over a narrow path", "was not tried"),
     "maintained": ("is maintained", "is not maintained any more"),
 }
 # What no lab on one machine has.
@@ -40,11 +41,13 @@ def sentence(vpn: str, must: Must, state: State) -> str:
     """One sentence: who does what, and how that is known."""
     can, cannot = PHRASES[must]
     if state.word == "unknown":
+        if must == "tried":
+            return f"{vpn} {cannot}: nobody has attacked it, and sent it over a narrow path."
         return f"It is not known whether {vpn} {can}{_why_unknown(must, state)}."
     said = f"{vpn} {can if state.word == 'shown' or state.word == 'declared' else cannot}"
     if state.how == "ports":
         said += ": it forwards ports"
-    elif state.value:
+    elif state.value and state.how != "kin":
         said += f" ({state.value})"
     if state.sources and state.how == "negotiated":
         said += f", by {' and '.join(state.sources)}"
@@ -55,7 +58,8 @@ def sentence(vpn: str, must: Must, state: State) -> str:
 def clause(must: Must, *, unknown: bool) -> str:
     """Why a VPN is out that does not fulfil the must, or of which that is not known."""
     can, cannot = PHRASES[must]
-    return f"{f'it is not known whether it {can}' if unknown else f'it {cannot}'} (your must {must})"
+    open_question = unknown and must != "tried"
+    return f"{f'it is not known whether it {can}' if open_question else f'it {cannot}'} (your must {must})"
 
 
 def command(vpn: str, must: Must) -> str:
@@ -70,6 +74,8 @@ def command(vpn: str, must: Must) -> str:
 def _known_by(state: State) -> str:
     if state.how == "declaration":
         return f" (declared on {state.day}, not tried)"
+    if state.how == "kin":
+        return f" (as {state.value}, which speaks the same protocol)"
     if state.how == "plugin" and state.word == "declared":
         return " (its plugin says so, not tried)"
     if state.run:

@@ -71,9 +71,9 @@ def steps(choice: Choice, evidence: Evidence, left: Left) -> Iterator[Step]:
 def _trials(choice: Choice) -> Iterator[Step]:
     says = "The answer is settled. A trial of each of {vpns} shows "
     for must, vpns in on_trust(choice).items():
-        levels, longest_s = SHOWN_BY[must]
-        words = f"{says}whether they have {must}."
-        yield Step(words, vpns, longest_s, experiment="musts", only=levels, duration_s=LOSSY_S)
+        for levels, longest_s in SHOWN_BY[must]:
+            words = f"{says}whether they have {must}."
+            yield Step(words, vpns, longest_s, experiment="musts", only=levels, duration_s=LOSSY_S)
     if on_path := lossy(choice.needs):
         words, vpns = f"{says}what TCP in TCP carries on a path that loses as yours.", tcp_in_tcp(choice)
         yield Step(words, vpns, LOSSY_MOST_S, experiment="wan", only=LOSSY, wan=on_path, duration_s=LOSSY_S)

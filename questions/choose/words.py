@@ -88,7 +88,7 @@ def headline(choice: Choice) -> str:
 
 def asked_for(needs: Needs) -> str:
     """What the answer is for: the traffic and the musts beside the usual ones."""
-    more = [must for must in needs.must if must != "maintained"]
+    more = [must for must in needs.must if must not in ("tried", "maintained")]
     without = [f"it need not have {must}" for must in USUAL_MUSTS if must not in needs.must]
     words = [MUST_MEANS.get(must, f"it must have {must}") for must in more]
     return ", ".join([*words, *without, TRAFFIC[needs.traffic]])

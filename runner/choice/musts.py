@@ -7,7 +7,7 @@ measured: what the same software could do in another configuration is another VP
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -24,8 +24,9 @@ WORDS: tuple[Word, ...] = ("no", "unknown", "declared", "shown")
 # What a state rests on. marker: payload reached the far network. ports: it forwards ports and joins no networks. wire:
 # what the capture of the WAN saw. data path: where the packets are worked on. trial: a trial of just this must.
 # negotiated: what the daemons agreed on. plugin: what the plugin says of the tunnel that it sets up. declaration: what
-# it declares, with source and day. nothing: nobody tried or declared it.
-How = Literal["marker", "ports", "wire", "data path", "trial", "negotiated", "plugin", "declaration", "nothing"]
+# it declares, with source and day. kin: a trial of the program that speaks the protocol of a VPN in the kernel.
+# nothing: nobody tried or declared it.
+How = Literal["marker", "ports", "wire", "data path", "trial", "negotiated", "plugin", "declaration", "kin", "nothing"]
 Earlier = tuple[Run, Sequence[Trial]]
 ALL = "*"  # of a list: whatever it is
 NO_LIST: dict[str, Any] = {"recommends": [], "leaves_out": [], "source": ""}  # of a protocol that no list knows
@@ -89,6 +90,8 @@ def states(
         for name, record in known.vpns.items()
     }
     every = {name: _of_vpn(name, record, runs, configuration) for name, record in records.items()}
+    for name, record in records.items():
+        every[name]["tried"] = _with_kin(record, every[name]["tried"], records, every)
     return {
         name: {must: _with_hint(name, must, state, records, every) for must, state in every[name].items()}
         for name in run.vpns
@@ -111,7 +114,8 @@ def _of_vpn(name: str, record: VpnRecord, runs: Sequence[Earlier], configuration
         for run, trials in runs
         if name in run.vpns and same_tunnel(run.vpns[name], record)
     ]
-    return {must: _state(must, record, seen, runs[0][0]) for must in MUSTS}
+    own = {must: _state(must, record, seen, runs[0][0]) for must in MUSTS if must != "tried"}
+    return own | {"tried": _tried(record, seen, runs[0][0])}
 
 
 def _complete_record(name: str, record: VpnRecord, earlier: Sequence[Earlier]) -> VpnRecord:
@@ -155,6 +159,17 @@ def _state(must: Must, record: VpnRecord, seen: Sequence[tuple[Run, SeenVpn]], t
     return State(word="unknown", how="nothing")
 
 
+def _with_kin(
+    record: VpnRecord, state: State, records: Mapping[str, VpnRecord], every: Mapping[str, Mapping[Must, State]]
+) -> State:
+    """Whether it was tried: a VPN of the kernel as its kin was, since few machines that try have every kernel."""
+    if state.word == "shown" or record.dataplane != "kernel" or not record.speaks:
+        return state
+    kin = (name for name, other in records.items() if (other.speaks, other.dataplane) == (record.speaks, "userspace"))
+    tried = next((name for name in kin if every[name]["tried"].word == "shown"), "")
+    return State(word="declared", how="kin", value=tried) if tried else state
+
+
 def _with_hint(
     name: str, must: Must, state: State, records: Mapping[str, VpnRecord], every: Mapping[str, Mapping[Must, State]]
 ) -> State:
@@ -166,6 +181,28 @@ def _with_hint(
     return state.model_copy(
         update={"instead": [other for other in others if every[other][must].word in ("shown", "declared")]}
     )
+
+
+def _tried(record: VpnRecord, seen: Sequence[tuple[Run, SeenVpn]], this: Run) -> State:
+    """Has it been attacked, and, if it carries packets, been on a path that is no bridge? Each in whichever run."""
+    state = State(word="unknown", how="nothing")
+    for measures in (ON_A_PATH, ATTACKED) if record.carries == "ip" else (ATTACKED,):
+        passed = [(run, trial) for run, each in seen for trial in each.ok if _has_verdict(trial, measures)]
+        if not passed:
+            return State(word="unknown", how="nothing")
+        run, trial = passed[0]
+        state = State(word="shown", how="trial", trial=trial.id, **_shipped_in(run, trial, this))
+    return state
+
+
+def _shipped_in(run: Run, trial: Trial, this: Run) -> dict[str, Any]:
+    """Run and day of a trial that is not of ``this`` run."""
+    return {} if run is this else {"run": run.run_id, "day": trial.started_at[:10]}
+
+
+def _has_verdict(trial: Trial, measures: Collection[str]) -> bool:
+    """Did one of these measurements find anything? A failed control leaves no value."""
+    return trial.params.get("measure") in measures and bool(trial.measurements)
 
 
 def _networks(seen: SeenVpn) -> Found | None:
@@ -333,6 +370,9 @@ def _parts() -> list[dict[str, Any]]:
     return parts
 
 
+# What was measured of a VPN that was tried: an attack, and what a path does to it (experiments/path.py, silence.py).
+ATTACKED = ("security",)
+ON_A_PATH = ("marks", "reordering", "repeats", "narrow", "blocked", "nat", "policing", "bulk", "silence")
 # What trials show of a must, and what can be refuted by them; None where they tell nothing.
 TRIED: Mapping[Must, Callable[[SeenVpn], Found | None]] = {
     "networks": _networks,
@@ -347,13 +387,16 @@ TRIED: Mapping[Must, Callable[[SeenVpn], Found | None]] = {
     "post-quantum": _post_quantum,
     "approved": _judge_approval,
 }
-# Must -> the trial of the experiment musts that shows it, and the seconds that one takes at most, the shortest first.
-SHOWN_BY: Mapping[Must, tuple[Mapping[str, str], float]] = {
-    "ipv6-path": ({"measure": "idle", "underlay": "6"}, 15.0),
-    "mesh": ({"measure": "mesh"}, 20.0),
-    "fail-closed": ({"measure": "security"}, 40.0),
-    "ipv6-inside": ({"measure": "udp", "inner": "6"}, 60.0),
-    "no-fixed-address": ({"measure": "recovery"}, 165.0),
+# Must -> the trials of the experiment musts that show it, each with the seconds that one takes at most, the shortest
+# must first.
+ATTACK = {"measure": "security"}, 40.0
+SHOWN_BY: Mapping[Must, Sequence[tuple[Mapping[str, str], float]]] = {
+    "ipv6-path": [({"measure": "idle", "underlay": "6"}, 15.0)],
+    "mesh": [({"measure": "mesh"}, 20.0)],
+    "fail-closed": [ATTACK],
+    "ipv6-inside": [({"measure": "udp", "inner": "6"}, 60.0)],
+    "tried": [ATTACK, ({"measure": "narrow"}, 90.0)],
+    "no-fixed-address": [({"measure": "recovery"}, 165.0)],
 }
 # What the plugin says of the tunnel that it sets up, which no trial has contradicted.
 BY_PLUGIN: Mapping[Must, Callable[[VpnRecord], bool]] = {

@@ -28,7 +28,8 @@ Must = Literal[
     "multicast",
     "mesh",
     "standard",
+    "tried",
     "maintained",
 ]
 MUSTS: tuple[Must, ...] = get_args(Must)
-USUAL: tuple[Must, ...] = ("networks", "maintained")  # in force unless a user takes them out
+USUAL: tuple[Must, ...] = ("networks", "tried", "maintained")  # in force unless a user takes them out

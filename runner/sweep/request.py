@@ -29,6 +29,7 @@ from runner.data.trials import Cell, ExperimentRecord, Trial, measured_metrics
 from runner.design.experiment import Experiment
 from runner.design.profile import PROFILES, Profile, between_rates, in_turns, with_duration
 from runner.design.question import Question
+from runner.instruments.tools.fragments import IPV6_UDP_BYTES
 from runner.lab import kernels
 from runner.lab.kernels.boot import Kernel
 from runner.lab.machine import LEAST_LABS
@@ -151,6 +152,8 @@ def resolve(asked: AskedRun) -> Request:
     twice = sorted({vpn.name for vpn in plugins if [other.name for other in plugins].count(vpn.name) > 1})
     if twice:
         raise UsageError(f"two plugins or builds are called {', '.join(twice)}. Give one of them another name")
+    if any(experiment.first for experiment in experiments):
+        profile = fit_datagrams(profile, [*plugins, *later])
     repetitions = asked.repetitions or profile.repetitions
     request = Request(
         asked,
@@ -181,6 +184,12 @@ def resolve(asked: AskedRun) -> Request:
         )
     tunnels = 1 if many else _instances(request)
     return replace(request, repetitions=max(request.repetitions, tunnels), weights=_weights(request))
+
+
+def fit_datagrams(profile: Profile, vpns: Sequence[Vpn]) -> Profile:
+    """The profile, with datagrams that no tunnel of these VPNs refuses for their length, over IPv6 neither."""
+    longest = min(vpn.inner_mtu for vpn in vpns) - IPV6_UDP_BYTES
+    return replace(profile, udp_payload_bytes=min(profile.udp_payload_bytes, longest))
 
 
 def _load_own(asked: AskedRun) -> None:

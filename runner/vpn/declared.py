@@ -6,6 +6,7 @@ fails outranks it.
 
 from __future__ import annotations
 
+import calendar
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -19,15 +20,42 @@ SWEET32 = "SWEET32 for 64-bit blocks (Bhargavan and Leurent, CCS 2016; https://s
 
 
 @dataclass(frozen=True)
+class Upkeep:
+    """Who mends a VPN today. ``last``: their latest release or fix, or the last that there was; ``month`` (ISO): that
+    it is of, or its year; ``more``: what else a reader must know of it."""
+
+    by: Literal["its makers", "Debian", "the makers of Linux", "nobody"]
+    last: str = ""
+    month: str = ""
+    more: str = ""
+
+    @property
+    def goes_on(self) -> bool:
+        """Does anybody mend it?"""
+        return self.by != "nobody"
+
+    @property
+    def words(self) -> str:
+        """``yes, by its makers: v1.12.0 is of October 2026; Debian 13 has 1.9.3``."""
+        year, _, month = self.month.partition("-")
+        of = f"{self.last} is of {f'{calendar.month_name[int(month)]} {year}' if month else year}" if year else ""
+        known = "; ".join(filter(None, (of, self.more)))
+        return (f"yes, by {self.by}" if self.goes_on else "no") + (f": {known}" if known else "")
+
+
+WITH_LINUX = Upkeep("the makers of Linux")
+
+
+@dataclass(frozen=True)
 class Security:
     """How a VPN protects what it carries, as its documents say.
 
     ``key_exchange`` is "" where keys are fixed by configuration. ``known_breaks``: of what the protocol or the package
     promises, each with where it was published; ``breaks_with``: those that concern a tunnel with such levels alone.
     ``flaws``: what is fixed or not used here, only stopped it or could have been run on it; not counted as breaks.
-    ``maintained``: since or until when, and ``is_maintained``: does somebody today? ``sources``: what was opened on the
-    day ``as_of`` (ISO) and says so: addresses, citations, or a package's own documents. ``unchecked``: what is said
-    here, or named as a source, and was not opened then. ``authentication``: first what the plugin sets up.
+    ``sources``: what was opened on the day ``as_of`` (ISO) and says so: addresses, citations, or a package's own
+    documents. ``unchecked``: what is said here, or named as a source, and was not opened then. ``authentication``:
+    first what the plugin sets up.
     ``handshake``: the protocol of the key exchange, where lists of permitted cryptography know it.
     """
 
@@ -37,10 +65,9 @@ class Security:
     key_exchange: str
     forward_secrecy: bool
     post_quantum: bool
-    maintained: str
+    maintained: Upkeep
     sources: tuple[str, ...]
     as_of: str
-    is_maintained: bool = True
     known_breaks: tuple[str, ...] = ()
     breaks_with: Mapping[Weakness, str] = field(default_factory=dict)
     flaws: tuple[str, ...] = ()
@@ -50,8 +77,8 @@ class Security:
 
 @dataclass(frozen=True)
 class Abilities:
-    """What a user asks before choosing. ``inner``: what it can carry; ``otherwise``: which of that only where it is
-    configured otherwise than the plugin does; ``outer``: the IP versions it can travel over.
+    """What a user asks before choosing. ``inner``: what it carries as the plugin sets it up; ``otherwise``: what else,
+    where it is configured otherwise; ``outer``: the IP versions it can travel over.
 
     ``nat``: one gateway may be behind a NAT. ``tcp_443``: it can be carried in TCP to port 443 where UDP is blocked.
     ``roaming``: a gateway's address may change under a living tunnel. ``routes``: who sets the routes.
@@ -98,8 +125,8 @@ class Declared:
             authentication=list(security.authentication),
             forward_secrecy=security.forward_secrecy,
             post_quantum=security.post_quantum,
-            maintained=security.is_maintained,
-            inner=[payload for payload in abilities.inner if payload not in abilities.otherwise],
+            maintained=security.maintained.goes_on,
+            inner=list(abilities.inner),
             outer=list(abilities.outer),
             nat=abilities.nat,
             roaming=abilities.roaming,
@@ -116,8 +143,7 @@ UNDECLARED = Declared(
         key_exchange="",
         forward_secrecy=False,
         post_quantum=False,
-        maintained="not declared",
-        is_maintained=False,
+        maintained=Upkeep("nobody", more="not declared"),
         sources=(),
         as_of="",
     ),

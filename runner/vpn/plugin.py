@@ -142,6 +142,9 @@ class Vpn(ABC):
     outer_ipv6: ClassVar[bool] = False  # do its files and commands take IPv6 addresses of the gateways?
     # Does its tunnel carry IPv6 between the sites, once that is routed through its device? ``params`` says ``inner``.
     inner_ipv6: ClassVar[bool] = False
+    # The longest packet between the sites that its tunnel takes whole, where that is less than a WAN of 1500 bytes lets
+    # pass. The datagrams of a choice fit all of its candidates.
+    inner_mtu: ClassVar[int] = 1500
     copies_marks: ClassVar[bool] = False  # does an option copy DSCP and ECN to the outside? ``params`` says ``marks``
     # The tunnel's network devices that daemons make and no command of ``start`` names, for a recipe, which lets what is
     # for the other sites leave by nothing else: "tun{peer.number}", "oc*". "*": it leaves by any, unprotected.

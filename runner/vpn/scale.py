@@ -58,7 +58,7 @@ def rate(declared: Security, params: Params) -> Rating:
             and not params["cipher"].endswith("-ecb")
         ),
         f"integrity {params['integrity']}": int(params["integrity"] != "none"),
-        f"maintained: {declared.maintained}": int(declared.is_maintained),
+        f"maintained: {declared.maintained.words}": int(declared.maintained.goes_on),
     }
     points = sum(earned.values())
     reasons = [f"{value} of {most[0]}: {what}" for (what, value), most in zip(earned.items(), SCALE, strict=True)]

@@ -80,7 +80,8 @@ def carried(lab: Lab, wanted: set[str]) -> set[str]:
 
 
 def declared(vpn: Vpn) -> set[str]:
-    return {str(payload) for payload in vpn.declared.abilities.inner} & {"Ethernet", "multicast"}
+    abilities = vpn.declared.abilities
+    return {str(payload) for payload in (*abilities.inner, *abilities.otherwise)} & {"Ethernet", "multicast"}
 
 
 def carries_what_is_declared(lab: Lab, vpn: Vpn) -> None:

@@ -12,7 +12,10 @@ from runner.catalogue import load_run, load_vpn, record_of, vpn_names
 from runner.data.trials import Measurement, Run, Trial
 
 LAB = ("kind", "kernel", "guest", "wan_ip_version")
-METRICS = ("fail_closed", "outage_ms", "udp_throughput", "nat_port_back", "passes_without_udp")
+METRICS = (
+    *("fail_closed", "outage_ms", "udp_throughput", "nat_port_back", "passes_without_udp", "narrow_mtu"),
+    *("policed_share", "dscp_copied"),
+)
 DETAIL = ("at_least", "watched_s", "sizes", "too_slow_sites", "reason", "refutes", "kind")
 
 
@@ -63,7 +66,8 @@ def main(source: Path, target: Path) -> None:
         again = {trial.id for trial in trials}
         trials = [trial for trial in kept_trials if trial.id not in again] + trials
         image = run.image | {"packages": packages(before) | packages(run)}
-        run = run.model_copy(update={"image": image, "created_at": before.created_at})
+        more = {"image": image, "metrics": before.metrics | run.metrics, "created_at": before.created_at}
+        run = run.model_copy(update=more)
     (target / "run.json").write_text(text(short_run(run, target.name), indent=1))
     (target / "trials.jsonl").write_text("".join(text(short_trial(trial)) for trial in trials))
 

@@ -1,5 +1,7 @@
 """Which VPNs a choice considers where none is named: they follow from the musts, and the first of them begin."""
 
+import pytest
+
 from runner.catalogue import load_experiment, load_vpn, record_of, vpn_names
 from runner.choice.candidates import candidates
 from runner.choice.musts import SHOWN_BY
@@ -31,7 +33,8 @@ def test_the_first_ones_begin_and_the_others_come_in_under_a_deadline() -> None:
     begins = asked(deadline_s=160)
     assert names(begins) == {*load_experiment("choose").first}
     assert "fastd" in {vpn.name for vpn in begins.later}
-    assert names(asked()) == names(begins) | {vpn.name for vpn in begins.later}
+    assert names(asked()) == {*candidates(RECORDS, Needs(), ports=True)}
+    assert names(asked()) < names(begins) | {vpn.name for vpn in begins.later}  # who has time to show a must may come
 
 
 def test_who_may_turn_out_to_have_a_must_comes_in_last_where_a_trial_can_show_it() -> None:
@@ -49,6 +52,16 @@ def test_where_no_first_one_has_the_musts_others_begin() -> None:
     begins = asked(deadline_s=160, needs=Needs(must=("ethernet",)))
     assert names(begins)
     assert not names(begins) & {*load_experiment("choose").first}
+
+
+@pytest.mark.parametrize(("vpns", "longest"), [("openvpn", 1300), ("openvpn,tailscale", 1232), ("none", 1300)])
+def test_the_datagrams_of_a_choice_fit_all_of_its_candidates(vpns: str, longest: int) -> None:
+    request = asked(vpns=vpns)
+    assert request.profile.udp_payload_bytes == longest
+    found = {cell.params["payload_bytes"] for cell in request.cells if "payload_bytes" in cell.params}
+    assert found == {str(longest)}
+    by_hand = resolve(AskedRun.model_validate({"experiments": "recommended", "vpns": vpns}))
+    assert by_hand.profile.udp_payload_bytes == 1300  # nobody chooses there
 
 
 def test_who_is_named_is_measured_whatever_the_musts_are() -> None:

@@ -237,7 +237,7 @@ def test_the_worst_word_counts() -> None:
 
 
 def test_every_must_can_be_known() -> None:
-    assert {*TRIED} | {*DECLARED} == {*MUSTS} == {*PHRASES}
+    assert {*TRIED} | {*DECLARED} | {"tried"} == {*MUSTS} == {*PHRASES}
 
 
 def test_lists_name_what_daemons_say_and_nothing_twice() -> None:
@@ -281,6 +281,31 @@ def test_a_sentence_for_each_state(must: Must) -> None:
         said = sentence("openvpn", must, found)
         assert "openvpn " in said
         assert said.endswith(".")
-        assert (PHRASES[must][1] in said) is (found.word == "no")
+        assert (PHRASES[must][1] in said) is (found.word == "no" or (must, found.word) == ("tried", "unknown"))
         assert ("2026-02-03" in said) is bool(found.day)
     assert command("openvpn", must) == "" or "openvpn" in command("openvpn", must)
+
+
+@pytest.mark.parametrize(
+    ("measures", "word"),
+    [((), "unknown"), (("security",), "unknown"), (("silence",), "unknown"), (("security", "marks"), "shown")],
+)
+def test_tried_is_who_was_attacked_and_on_a_path(measures: tuple[str, ...], word: str) -> None:
+    trials = [trial_of(levels={"measure": measure}, measurements=told(1, "narrow_mtu")) for measure in measures]
+    assert state("tried", *trials).word == word
+    without_verdicts = [trial.model_copy(update={"measurements": []}) for trial in trials]
+    assert state("tried", *without_verdicts).word == "unknown"
+
+
+def test_a_vpn_of_the_kernel_counts_as_tried_where_its_kin_was() -> None:
+    records = {name: record_of(load_vpn(name)) for name in ("wireguard", "wireguard_go", "gre_ipsec")}
+    trials = [
+        trial_of("wireguard_go", levels={"measure": measure}, measurements=told(1, "narrow_mtu"))
+        for measure in ("security", "marks")
+    ]
+    found = states(run_of(records), trials)
+    assert {name: own["tried"].word for name, own in found.items()} == {
+        "wireguard": "declared",
+        "wireguard_go": "shown",
+        "gre_ipsec": "unknown",
+    }

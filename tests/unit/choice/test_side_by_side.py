@@ -30,7 +30,11 @@ from tests.unit.whole_report import build, choice_of
 
 ROAMING = {"measure": "recovery", "failure": "roaming"}
 A, B = "openvpn", "wireguard_go"
-OWN = {"networks": State(word="shown", how="marker"), "maintained": State(word="declared", how="declaration")}
+OWN = {
+    "networks": State(word="shown", how="marker"),
+    "tried": State(word="shown", how="trial"),
+    "maintained": State(word="declared", how="declaration"),
+}
 KNOWN = {A: OWN, B: OWN}
 
 

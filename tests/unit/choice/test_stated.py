@@ -33,9 +33,9 @@ def test_round_trips_have_units(text: str, rtt_ms: float) -> None:
 
 
 def test_a_minus_takes_out_what_is_in_force() -> None:
-    assert state_needs(NeedsOptions(must=["-networks,-maintained"])).must == ()
+    assert state_needs(NeedsOptions(must=["-networks,-tried,-maintained"])).must == ()
     assert state_needs(NeedsOptions(must=["nat,-maintained"])).must == tuple(
-        m for m in MUSTS if m in ("networks", "nat")
+        m for m in MUSTS if m in ("networks", "nat", "tried")
     )
 
 

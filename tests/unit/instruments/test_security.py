@@ -30,7 +30,7 @@ from runner.instruments.tools.counters import counter_increases
 from runner.lab.node import Completed, proc
 from runner.lab.shape.site_to_site import SITES
 from runner.ranking.weights import PRESETS
-from runner.vpn.declared import UNDECLARED, Declared, Security, Weakness
+from runner.vpn.declared import UNDECLARED, Declared, Security, Upkeep, Weakness
 from runner.vpn.scale import in_words, strength
 from runner.vpn.scale import rate as points_of
 from tests.unit.reports import metric_ranks
@@ -43,7 +43,7 @@ BEST = Security(
     key_exchange="ECDH and ML-KEM",
     forward_secrecy=True,
     post_quantum=True,
-    maintained="yes",
+    maintained=Upkeep("its makers", "strongSwan 6.1", "2026-09"),
     sources=("RFC 9370",),
     as_of="2026-11-21",
 )
@@ -66,7 +66,7 @@ def test_the_scale_adds_up_to_its_most() -> None:
         ({"authentication": ("none",)}, 0),
         ({"forward_secrecy": False}, 8),
         ({"post_quantum": False}, 9),
-        ({"maintained": "until 2013", "is_maintained": False}, 9),
+        ({"maintained": Upkeep("nobody", "1.0", "2013")}, 9),
         ({"known_breaks": ("MS-CHAPv2 (Marlinspike 2012)",)}, WITH_A_BREAK),
         ({"flaws": ("CVE-2018-16737, fixed in 1.0.35",)}, 10),
     ],

@@ -23,7 +23,7 @@ def test_the_path_is_filled_in_and_marked() -> None:
     needs = with_seen(Needs(), PATH)
     assert (needs.line_bps, needs.path_rtt_ms, needs.path_loss_ratio) == (188e6, 12.3, 0.02)
     assert needs.path_mtu_bytes == 1400
-    assert needs.must == ("networks", "nat", "maintained")
+    assert needs.must == ("networks", "nat", "tried", "maintained")
     assert set(needs.seen) == {"line_bps", "path_rtt_ms", "path_loss_ratio", "path_mtu_bytes", "nat"}
     assert with_seen(needs, replace(PATH, rates_bps=(1e6, 1e6))) == needs, "a later call keeps what was seen"
 
@@ -32,7 +32,7 @@ def test_what_the_user_states_stays() -> None:
     own = state_needs(NeedsOptions(line="50M", must=["-nat,kernel"]))
     needs = with_seen(own, PATH)
     assert needs.line_bps == 50e6
-    assert needs.must == ("networks", "kernel", "maintained")
+    assert needs.must == ("networks", "kernel", "tried", "maintained")
     assert set(needs.seen) == {"path_rtt_ms", "path_loss_ratio", "path_mtu_bytes"}
     later = state_needs(NeedsOptions(path_rtt="5ms"), needs)
     assert later.path_rtt_ms == 5
@@ -43,10 +43,14 @@ def test_what_the_user_states_stays() -> None:
 @pytest.mark.parametrize(
     ("path", "absent", "musts"),
     [
-        (replace(PATH, loss_ratio=0.0), "path_loss_ratio", ("networks", "nat", "maintained")),
-        (replace(PATH, rtt_ms=()), "path_rtt_ms", ("networks", "nat", "maintained")),
-        (replace(PATH, rates_bps=()), "line_bps", ("networks", "nat", "maintained")),
-        (replace(PATH, open=("tcp/443",), rtt_ms=()), "path_rtt_ms", ("networks", "udp-blocked", "nat", "maintained")),
+        (replace(PATH, loss_ratio=0.0), "path_loss_ratio", ("networks", "nat", "tried", "maintained")),
+        (replace(PATH, rtt_ms=()), "path_rtt_ms", ("networks", "nat", "tried", "maintained")),
+        (replace(PATH, rates_bps=()), "line_bps", ("networks", "nat", "tried", "maintained")),
+        (
+            replace(PATH, open=("tcp/443",), rtt_ms=()),
+            "path_rtt_ms",
+            ("networks", "udp-blocked", "nat", "tried", "maintained"),
+        ),
         (replace(PATH, nat="", rates_bps=()), "line_bps", USUAL),
     ],
 )

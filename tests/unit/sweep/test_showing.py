@@ -33,7 +33,7 @@ from tests.unit.instruments.test_own_instrument import Watcher
 from tests.unit.synthetic import make_trial
 
 VPNS = ",".join(sorted(TRUTHS.keys() - {"none"}))
-USUAL: tuple[Must, ...] = ("networks", "maintained")
+USUAL: tuple[Must, ...] = ("networks", "tried", "maintained")
 OUTAGE_S, TAKES_S = 61.0, 30.0
 
 

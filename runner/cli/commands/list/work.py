@@ -88,6 +88,7 @@ def _declared_texts(vpn: Vpn) -> dict[str, str]:
     if vpn.declared is UNDECLARED:
         return {}
     parts = asdict(vpn.declared.security) | asdict(vpn.declared.abilities)
+    parts["maintained"] = vpn.declared.security.maintained.words
     return {name: _in_words(value) for name, value in parts.items()}
 
 
