@@ -38,9 +38,7 @@ def _brief(choice: Choice) -> list[Block]:
     else:
         blocks += _paragraphs(words.why_not(choice.answer), True)
         blocks += _paragraphs([state_words.steadiness(choice), words.about_musts(choice), words.what_changes(choice)])
-    blocks += _paragraphs(
-        [state_words.disturbance(choice.machine), words.kin(choice), *words.failure_sentences(choice)]
-    )
+    blocks += _paragraphs([state_words.disturbance(choice), words.kin(choice), *words.failure_sentences(choice)])
     return [*blocks, *(Paragraph(sentence, "caveat") for sentence in [words.not_measured(choice)] if sentence)]
 
 
@@ -53,7 +51,7 @@ def _whole(choice: Choice, where: str) -> list[Block]:
     Without ``where``, no command."""
     said = choice.answer
     notes = [words.seen_needs(choice.needs), *(words.why_not(said) if said else [])]
-    notes += [state_words.disturbance(choice.machine), state_words.steadiness(choice), words.about_musts(choice)]
+    notes += [state_words.disturbance(choice), state_words.steadiness(choice), words.about_musts(choice)]
     notes += [words.what_changes(choice), words.kin(choice), *words.failure_sentences(choice)]
     notes += [words.not_measured(choice)]
     if where and (command := words.measures_others(choice, where)):

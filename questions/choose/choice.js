@@ -73,12 +73,13 @@ function choosing(data, devices) {
   const stepped = (draws, step) => draws.map((value) => (
     Number.isNaN(value) ? UNKNOWN : value <= step.fits ? FITS : value <= step.little ? LITTLE : USELESS));
 
-  function capacityCodes(device, here, demand, share, thresholds) {
+  // runner/choice/grade.py, _capacity.
+  function capacityCodes(device, here, fits, least, share) {
     const bounded = (share < 1 && device.at_least.includes("tcp")) || (share > 0 && device.at_least.includes("udp"));
     return here.map((value) => {
       if (Number.isNaN(value)) return UNKNOWN;
-      if (value >= thresholds.headroom * demand) return FITS;
-      return value >= demand ? LITTLE : bounded ? UNKNOWN : SHORT;
+      if (value >= fits) return FITS;
+      return value >= least ? LITTLE : bounded ? UNKNOWN : SHORT;
     });
   }
 
@@ -214,11 +215,16 @@ function choosing(data, devices) {
     const all = carriedBy(device, share, small), one = device.tcp_in_tcp ? oneTcp(device, needs, thresholds) : Infinity;
     const [here, most] = [all.here, all.most].map((bps) => (one < Infinity ? bps.map((value) => Math.min(value, one)) : bps));
     const capacity = Math.min(all.capacity, one), {udp} = all;
-    const codes = {capacity: capacityCodes(device, here, demand, share, thresholds)}, values = {capacity: here};
+    const carrying = device.own_gateways ? "path" : "capacity", path = device.path_bps ?? Infinity;
+    const [fits, reserved] = device.own_gateways
+      ? ["fits", "little"].map((step) => Math.min(demand, thresholds.path_share[step] * path))
+      : [thresholds.headroom * demand, demand];
+    const codes = {[carrying]: capacityCodes(device, here, fits, reserved, share)}, values = {[carrying]: here};
     const reached = Number.isFinite(capacity) ? Math.min(demand, capacity) : demand;
     const judged = thresholds.load * (capacity === 0 ? 1 : reached / capacity) * udp;
     if (share) {
       values.loss = at(device.curves.datagrams, "loss_ratio", judged, device.udp_bps, thresholds.load);
+      if (device.own_gateways) values.loss = values.loss.map((value) => Math.max(value - (needs.path_loss_ratio || 0), 0));
       codes.loss = stepped(values.loss, thresholds.loss_ratio);
     }
     if (needs.traffic === "calls") {
@@ -253,6 +259,10 @@ function choosing(data, devices) {
       const longest = needs.traffic === "calls" ? thresholds.call_gap_s : thresholds.gap_s;
       [codes.gap, values.gap] = [filled(watched.longest_gap_s <= longest ? FITS : LITTLE), filled(watched.longest_gap_s)];
     }
+    if (device.full_core_bps !== null) {
+      const load = reached / small / device.full_core_bps;
+      [codes.cores, values.cores] = [filled(load <= thresholds.core_load ? FITS : LITTLE), filled(load)];
+    }
     const cores = costOf(device, reached / small, share);
     codes.cost = cores.map((value) => (Number.isNaN(value) ? UNKNOWN : FITS));
     values.cost = cores;
@@ -266,8 +276,20 @@ function choosing(data, devices) {
       10 * code + (code < SHORT || worst[draw] >= rule.lasting ? worst[draw] : 0)));
     return {
       device, codes, values, here, most, cores, grade, standing, capacity, attempts, proven, cores_bps: reached,
+      carrying, wanted: device.own_gateways ? fits : demand,
       get middle() { return middle(grade); },
     };
+  }
+
+  // runner/choice/grade.py, path_share and limit.
+  const pathShare = ({device: {path_bps: path}, here}) => (path && !here.some(Number.isNaN) ? median(here) / path : null);
+
+  function limitOf(one, thresholds) {
+    const filled = pathShare(one), {full_core_bps: core, tcp_in_tcp: inTcp} = one.device;
+    if (filled === null) return null;
+    if (filled >= thresholds.path_share.fits) return "path";
+    if (core !== null && median(one.here) >= thresholds.core_load * core) return "cores";
+    return inTcp ? "window" : null;
   }
 
   // runner/choice/rule.py, chosen: in which draws each is chosen.
@@ -306,7 +328,7 @@ function choosing(data, devices) {
     const [named, best, equal] = naming(able, needs), first = named[0];
     let certainties = {best: "open", carries: "open", equal: "open", steady: "probably"};
     if (first) {
-      const carries = carriesChance(first, thresholds.payload_share * needs.line_bps);
+      const carries = carriesChance(first);
       const steady = (one) => (one.proven ? "sure" : one.attempts[0] >= rule.fewest ? "probably" : "open");
       certainties = {
         best, carries: wordFor(Math.max(carries, 1 - carries)), equal: weakest(equal, ...named.map(steady)), steady: steady(first),
@@ -337,13 +359,13 @@ function choosing(data, devices) {
 
   const reservationsOf = (one) => Object.entries(one.codes).filter(([, codes]) => middle(codes) === LITTLE).map(([name]) => name);
   const partOf = (draws, test) => draws.filter(test).length / DRAWS;
-  const carriesChance = (one, demand) => partOf(one.here, (value) => value >= demand);
+  const carriesChance = (one) => partOf(one.here, (value) => value >= one.wanted);
 
-  function carries(one, demand) {
-    if (one.device.own_gateways) return carriesChance(one, demand) >= rule.HALF ? "yes" : "no";
+  function carries(one) {
+    if (one.device.own_gateways) return carriesChance(one) >= rule.HALF ? "yes" : "no";
     if (one.here.some(Number.isNaN)) return "depends";
-    if (carriesChance(one, demand) >= rule.SURE) return "yes";
-    return data.calm && partOf(one.most, (value) => value < demand) >= rule.SURE ? "no" : "depends";
+    if (carriesChance(one) >= rule.SURE) return "yes";
+    return data.calm && partOf(one.most, (value) => value < one.wanted) >= rule.SURE ? "no" : "depends";
   }
 
   function reasonsOf(one, needs, first) {
@@ -355,7 +377,7 @@ function choosing(data, devices) {
       return [{criterion: null, value: null, musts: surely.length ? surely : open, unknown: !surely.length}];
     }
     const reason = (criterion) => ({criterion, value: one.values[criterion] ? known(one.values[criterion]) : null, musts: [], unknown: false});
-    if (middle(one.codes.capacity) === SHORT && (one.middle === SHORT || best < SHORT)) return [reason("capacity")];
+    if (middle(one.codes[one.carrying]) === SHORT && (one.middle === SHORT || best < SHORT)) return [reason(one.carrying)];
     if (one.middle <= best && best !== UNKNOWN) {
       if (first && median(one.standing) > median(first.standing)) {
         const known = reservationsOf(first);
@@ -370,12 +392,11 @@ function choosing(data, devices) {
   }
 
   function candidateOf(one, needs, named) {
-    const demand = thresholdsOf(needs).payload_share * needs.line_bps;
     return {
-      vpn: one.vpn, chance: one.chance, carries_chance: carriesChance(one, demand), grade: one.middle,
-      carries: carries(one, thresholdsOf(needs).payload_share * needs.line_bps),
+      vpn: one.vpn, chance: one.chance, carries_chance: carriesChance(one), grade: one.middle,
+      carries: carries(one),
       here_bps: known(one.here), most_bps: known(one.most), cores: known(one.cores),
-      cores_bps: one.cores_bps, cores_within: within(one.cores),
+      cores_bps: one.cores_bps, cores_within: within(one.cores), path_share: pathShare(one), limit: limitOf(one, thresholdsOf(needs)),
       reasons: named.includes(one) ? [] : reasonsOf(one, needs, named[0]), reservations: reservationsOf(one),
       musts: Object.fromEntries(needs.must.map((must) => [must, wordOf(one.vpn, must)])),
       trials: one.device.trials, failed: one.device.failed,
@@ -400,14 +421,15 @@ function choosing(data, devices) {
   // What a cell of the map needs, and no more.
   function glance(needs) {
     const {named, certainty} = judge(needs), first = named[0];
-    const there = first ? carries(first, thresholdsOf(needs).payload_share * needs.line_bps) : "no";
+    const there = first ? carries(first) : "no";
     return {named: named.map((one) => one.vpn), certainty, grade: first ? first.middle : UNKNOWN, carries: there};
   }
 
   // runner/choice/answer.py, bands.
   function bands(needs) {
     const found = [];
-    for (const line of rule.rates) {
+    const room = Math.max(...[...devices.values()].map((device) => device.path_bps || Infinity));
+    for (const line of rule.rates.filter((line) => thresholdsOf(needs).payload_share * line <= room)) {
       const {named, unknown, certainties, certainty} = judge({...needs, line_bps: line}), first = named[0], last = found.at(-1);
       const now = {
         named: named.map((one) => one.vpn), grade: first ? first.middle : UNKNOWN, certainty,
@@ -416,7 +438,7 @@ function choosing(data, devices) {
       const same = last && last.grade === now.grade && last.certainty === certainty && last.named.length === now.named.length &&
         now.named.every((vpn) => last.named.includes(vpn));
       if (same) Object.assign(last, {high_bps: line, reservations: now.reservations, equal: weakest(last.equal, now.equal)});
-      else found.push({low_bps: line, high_bps: line, ...now, here_bps: first ? known(first.here) : null, most_bps: first ? known(first.most) : null});
+      else found.push({low_bps: line, high_bps: line, ...now, here_bps: first ? known(first.here) : null, most_bps: first ? known(first.most) : null, path_share: first ? pathShare(first) : null});
     }
     return found;
   }
@@ -459,8 +481,20 @@ function saying(data) {
   };
   const at = ({ cores_bps: bps }) => (bps === null ? "" : ` at ${rate(bps)} of payload`);
 
-  function upTo(here, most) {
+  const part = (share) => `${(100 * Math.min(1, share)).toFixed(0)}%`;
+  const limited = (one) => (one.limit ? ` (${data.say.limits[one.limit]})` : "");
+
+  function does(first, line) {
+    if (first.path_share === null) return `it carries your ${rate(line)}`;
+    if ((first.here_bps || 0) >= data.thresholds.payload_share * line) return `it carries your ${rate(line)} (${part(first.path_share)} of your path at most)`;
+    return `it fills ${part(first.path_share)} of your path${limited(first)}`;
+  }
+
+  function upTo(one) {
+    const {here_bps: here, most_bps: most, path_share: share} = one;
     if (here === null) return "an unknown rate";
+    if (share !== null) return `${quantity(here)}, ${part(share)} of your path${limited(one)}`;
+    if (most === here) return quantity(here);
     const more = most !== null && most > here ? `, up to ${quantity(most)} on gateways of their own` : "";
     return `${quantity(here)} on these shared cores${more}`;
   }
@@ -486,8 +520,8 @@ function saying(data) {
     if (!said.named.length) return `${say.none_suits.sure} ${line}, ${askedFor(needs)}.`;
     const first = said.candidates.find((one) => one.vpn === said.named[0]), others = said.named.slice(1);
     const kept = reserved(first.reservations).map((words) => `, ${words}`).join("");
-    const {best, carries} = said.certainties, rates = upTo(first.here_bps, first.most_bps);
-    if (said.grade === SHORT) return `${say.none_suits[carries]} ${line} on this machine. ${first.vpn} comes nearest: ${rates}${kept}.`;
+    const {best, carries} = said.certainties, rates = upTo(first);
+    if (said.grade === SHORT) return `${say.none_suits[carries]} ${line} ${first.most_bps === first.here_bps ? "between your gateways" : "on this machine"}. ${first.vpn} comes nearest: ${rates}${kept}.`;
     if (best === "open") {
       const open = `It is not decided yet which VPN is best for your ${line}`;
       return others.length ? `${open}: ${listed(said.named, "or")}.` : `${open}. The likeliest is ${first.vpn}.`;
@@ -495,14 +529,14 @@ function saying(data) {
     if (carries === "open") return `${say.take.open} ${first.vpn}. Whether it carries your ${line} is not decided yet: ${rates}.`;
     const equals = others.length ? ` (${listed(others, "and")} ${others.length === 1 ? "is" : "are"} ${said.certainties.equal === "sure" ? "" : "probably "}equally good for you)` : "";
     const sure = said.certainty === "sure" ? " Sure." : "";
-    return `${say.take[said.certainty]} ${first.vpn}${equals}: it carries your ${line} and takes ${cores(first)} on each gateway${at(first)}${kept}.${sure}`;
+    return `${say.take[said.certainty]} ${first.vpn}${equals}: ${does(first, needs.line_bps)} and takes ${cores(first)} on each gateway${at(first)}${kept}.${sure}`;
   }
 
   function ofBand(band) {
     if (!band.named.length && band.unknown.length) return "not known here: not enough was measured";
     if (!band.named.length) return "nothing that was measured here suits";
     const word = data.say.band[band.certainty];
-    if (band.grade === SHORT) return `${word}nothing here suits it; ${band.named[0]} comes nearest, ${upTo(band.here_bps, band.most_bps)}`;
+    if (band.grade === SHORT) return `${word}nothing here suits it; ${band.named[0]} comes nearest, ${upTo(band)}`;
     const kept = band.reservations.length ? ` (${reserved(band.reservations).join(", ")})` : "";
     const probably = band.certainty === "sure" && band.equal !== "sure" ? "probably " : "";
     const equal = band.named.length > 1 && band.certainty !== "open" ? `: ${probably}equally good` : "";
@@ -530,7 +564,9 @@ function saying(data) {
     capacity: (value, candidate) => (
       candidate.grade < SHORT ? `carries it, with less than a quarter in reserve: ${quantity(value)}`
         : candidate.carries === "no" ? `does not carry it: ${quantity(value)}`
-          : `depends: ${upTo(candidate.here_bps, candidate.most_bps)}`),
+          : `depends: ${upTo(candidate)}`),
+    path: (_, candidate) => `carries ${upTo(candidate)}`,
+    cores: (value) => `takes ${part(value)} of a gateway's core`,
     loss: (value, candidate) => `loses ${(100 * value).toFixed(1)} % of the datagrams at ${Math.round(100 * data.thresholds.load)}% of ${candidate.carries === "yes" ? "the line" : "what it carries"}`,
     delay: (value) => `adds ${digits(value)} ms to one packet in twenty`,
     mouth_to_ear: (value) => `a call takes ${digits(value)} ms from end to end`,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from questions.choose.judgement import Choice
-from runner.choice.machine import FEWEST_ROUNDS, MachineState
+from runner.choice.machine import FEWEST_ROUNDS
 from runner.report import text
 
 
-def no_answer(machine: MachineState) -> str:
+def no_answer(choice: Choice) -> str:
     """Why the run allows no answer, in a sentence or two; empty where it does."""
+    machine = choice.machine
     if machine.forbids == "few":
         return (
             f"No answer yet: each VPN was measured in {text.count_noun(machine.rounds, 'round')}, and an answer needs "
@@ -20,17 +21,22 @@ def no_answer(machine: MachineState) -> str:
     named = ", ".join(f"{program.name} {program.cores:.2f} of a core" for program in machine.programs)
     which = f" ({named})" if named and who == "other programs" else ""
     return (
-        f"No answer yet: {who} took {machine.taken_share:.0%} of this machine's CPU{which}. "
+        f"No answer yet: {who} took {machine.taken_share:.0%} of {_owner(choice)} CPU{which}. "
         "What a VPN carries and costs cannot be told on such a machine. Run it again when that has ended."
     )
 
 
-def disturbance(machine: MachineState) -> str:
+def disturbance(choice: Choice) -> str:
     """That the machine was disturbed, where that weakens the answer; empty where it was calm or forbids one."""
+    machine = choice.machine
     if machine.forbids or not machine.is_disturbed:
         return ""
     who = "the hypervisor" if machine.stolen > machine.foreign else "other programs"
-    return f"Nothing is sure here: {who} took {machine.taken_share:.0%} of this machine's CPU."
+    return f"Nothing is sure here: {who} took {machine.taken_share:.0%} of {_owner(choice)} CPU."
+
+
+def _owner(choice: Choice) -> str:
+    return "the gateways'" if any(device.own_gateways for device in choice.devices.values()) else "this machine's"
 
 
 def steadiness(choice: Choice) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from questions.choose import must_words
 from questions.choose.judgement import Choice
 from questions.choose.state_words import no_answer
-from runner.choice.grade import Criterion, Grade
+from runner.choice.grade import Criterion, Grade, Limit
 from runner.choice.model import Answer, Band, Candidate, Certainty, Change, Reason
 from runner.choice.thresholds import USUAL
 from runner.data.named import USUAL as USUAL_MUSTS
@@ -25,10 +25,17 @@ TRAFFIC = {
 }
 OTHERS = 5  # VPNs that may suit, of which a sentence names so many
 ONCE = 3  # of them that a command measures
+LIMITS: Mapping[Limit, str] = {
+    "path": "the path is the limit",
+    "cores": "a core of a gateway is the limit",
+    "window": "probably the one TCP connection between the gateways is the limit",
+}
 LEAST_TOLD = 0.005  # of a core
 TRIED = 2  # commands that show what is not known
 RESERVED: Mapping[Criterion, str] = {
     "capacity": "less than a quarter in reserve",
+    "path": "it fills less than 90 % of your path",
+    "cores": "it leaves less than a fifth of a gateway's core",
     "loss": "it loses more than 0.1 % of the datagrams",
     "delay": "it adds more than 10 ms to a packet",
     "mouth_to_ear": "a call takes more than 150 ms from end to end",
@@ -58,7 +65,7 @@ MUST_CHANGED: Mapping[Must, str] = {
 
 def headline(choice: Choice) -> str:
     """The answer in a sentence: what to take, or that it depends on the line, or why there is none yet."""
-    if none := no_answer(choice.machine):
+    if none := no_answer(choice):
         return none
     said = choice.answer
     if said is None:
@@ -72,16 +79,16 @@ def headline(choice: Choice) -> str:
     first = said.candidate_of(said.named[0])
     kept = "".join(f", {RESERVED[name]}" for name in first.reservations)
     if said.grade == Grade.SHORT:
-        nearest = f"{first.vpn} comes nearest: {_up_to(first.here_bps, first.most_bps)}{kept}"
-        return f"{NONE_SUITS[said.certainties.carries]} {line} on this machine. {nearest}."
+        nearest = f"{first.vpn} comes nearest: {_up_to(first)}{kept}"
+        return f"{NONE_SUITS[said.certainties.carries]} {line} {_place(first)}. {nearest}."
     if said.certainties.best == "open":
         if len(said.named) > 1:
             return f"It is not decided yet which VPN is best for your {line}: {_either(said.named)}."
         return f"It is not decided yet which VPN is best for your {line}. The likeliest is {first.vpn}."
     if said.certainties.carries == "open":
-        carries = f"Whether it carries your {line} is not decided yet: {_up_to(first.here_bps, first.most_bps)}"
+        carries = f"Whether it carries your {line} is not decided yet: {_up_to(first)}"
         return f"{TAKE['open']} {first.vpn}. {carries}."
-    carries = f"it carries your {line} and takes {_cores(first)} on each gateway{_at_rate(first)}"
+    carries = f"{_does(first, said.needs.line_bps or 0)} and takes {_cores(first)} on each gateway{_at_rate(first)}"
     take, sure = TAKE[said.certainty], " Sure." * (said.certainty == "sure")
     return f"{take} {first.vpn}{_equals(said)}: {carries}{kept}.{sure}"
 
@@ -284,7 +291,7 @@ def _band(band: Band) -> str:
     if not band.named:
         return "nothing that was measured here suits"
     if band.grade == Grade.SHORT:
-        nearest = f"{band.named[0]} comes nearest, {_up_to(band.here_bps, band.most_bps)}"
+        nearest = f"{band.named[0]} comes nearest, {_up_to(band)}"
         return f"{BAND[band.certainty]}nothing here suits it; {nearest}"
     kept = f" ({', '.join(RESERVED[name] for name in band.reservations)})" if band.reservations else ""
     probably = "probably " * (band.certainty == "sure" and band.equal != "sure")
@@ -309,11 +316,13 @@ def _carries(value: float, candidate: Candidate) -> str:
         return f"carries it, with less than a quarter in reserve: {text.quantity(value, 'bit/s')}"
     if candidate.carries == "no":
         return f"does not carry it: {text.quantity(value, 'bit/s')}"
-    return f"depends: {_up_to(candidate.here_bps, candidate.most_bps)}"
+    return f"depends: {_up_to(candidate)}"
 
 
 WHAT: Mapping[Criterion, str] = {
     "capacity": "throughput",
+    "path": "throughput",
+    "cores": "load",
     "loss": "loss",
     "delay": "added delay",
     "mouth_to_ear": "added delay",
@@ -327,6 +336,8 @@ WHAT: Mapping[Criterion, str] = {
 }
 REASONS: Mapping[Criterion, Callable[[float, Candidate], str]] = {
     "capacity": _carries,
+    "path": lambda _, candidate: f"carries {_up_to(candidate)}",
+    "cores": lambda value, _: f"takes {_part(value)} of a gateway's core",
     "loss": lambda value, candidate: (
         f"loses {text.percent(value, 1)} of the datagrams at {USUAL.load:.0%} of "
         f"{'the line' if candidate.carries == 'yes' else 'what it carries'}"
@@ -379,14 +390,42 @@ def _at_rate(candidate: Candidate) -> str:
     return "" if candidate.cores_bps is None else f" at {_rate(candidate.cores_bps)} of payload"
 
 
-def _up_to(here_bps: float | None, most_bps: float | None) -> str:
-    if here_bps is None:
+def _does(first: Candidate, line_bps: float) -> str:
+    """That it carries the line, or fills the path between the user's gateways, which has no room for that line."""
+    carries = f"it carries your {_rate(line_bps)}"
+    if first.path_share is None:
+        return carries
+    if (first.here_bps or 0.0) >= USUAL.demand_bps(line_bps):
+        return f"{carries} ({_part(first.path_share)} of your path at most)"
+    return f"it fills {_part(first.path_share)} of your path{_limit_words(first)}"
+
+
+def _up_to(one: Candidate | Band) -> str:
+    """What it carries: of the path between the user's gateways, or here, and elsewhere at most."""
+    if one.here_bps is None:
         return "an unknown rate"
-    here = text.quantity(here_bps, "bit/s")
-    if most_bps is None:
+    here = text.quantity(one.here_bps, "bit/s")
+    if one.path_share is not None:
+        return f"{here}, {_part(one.path_share)} of your path{_limit_words(one) if isinstance(one, Candidate) else ''}"
+    if one.most_bps is None:
         return f"{here} on these shared cores"
-    more = f", up to {text.quantity(most_bps, 'bit/s')} on gateways of their own"
-    return f"{here} on these shared cores{more * (most_bps > here_bps)}"
+    if one.most_bps == one.here_bps:
+        return here
+    more = f", up to {text.quantity(one.most_bps, 'bit/s')} on gateways of their own"
+    return f"{here} on these shared cores{more * (one.most_bps > one.here_bps)}"
+
+
+def _limit_words(one: Candidate) -> str:
+    return f" ({LIMITS[one.limit]})" if one.limit else ""
+
+
+def _part(share: float) -> str:
+    return f"{min(1.0, share):.0%}"
+
+
+def _place(one: Candidate) -> str:
+    """Where it was measured: machines of their own carry elsewhere what they carry here."""
+    return "between your gateways" if one.most_bps == one.here_bps else "on this machine"
 
 
 def _rate(rate_bps: float) -> str:

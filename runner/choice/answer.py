@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from runner.choice.devices import Device
-from runner.choice.grade import Criterion, Grade, Graded, grade_device
+from runner.choice.grade import Criterion, Grade, Graded, grade_device, limit, path_share
 from runner.choice.machine import MachineState
 from runner.choice.model import WEAKEST, Answer, Band, Candidate, Carries, Certainties, Certainty, Change, Reason
 from runner.choice.reliability import FEWEST_ATTEMPTS
@@ -85,7 +85,7 @@ def _judge(
     certainties = Certainties()
     if named:
         first = every[named[0]]
-        carries = _carries_chance(first, thresholds.demand_bps(_line_bps(needs)))
+        carries = _carries_chance(first)
         certainties = Certainties(
             best=best,
             carries=_word(max(carries, 1 - carries)),
@@ -136,9 +136,10 @@ def bands(
     thresholds: Thresholds = USUAL,
 ) -> list[Band]:
     """The bands of RATES_BPS, whatever line ``needs`` has: neighbours that have one answer are one band. Nothing is
-    said of rates between two bands, which nobody asked about."""
+    said of rates between two bands, which nobody asked about, and of lines that the path has no room for."""
     found: list[Band] = []
-    for line_bps in RATES_BPS:
+    room_bps = max((device.path_bps or math.inf for device in devices.values()), default=math.inf)
+    for line_bps in (line_bps for line_bps in RATES_BPS if thresholds.demand_bps(line_bps) <= room_bps):
         judged = _judge(devices, words, _with_line(needs, line_bps), thresholds, state)
         last, now = found[-1] if found else None, (set(judged.named), judged.grade, judged.certainty)
         if last and (set(last.named), last.grade, last.certainty) == now:
@@ -158,6 +159,7 @@ def bands(
                 reservations=judged.reservations,
                 here_bps=_finite_median(first.capacity_bps) if first else None,
                 most_bps=_finite_median(first.most_bps) if first else None,
+                path_share=path_share(first) if first else None,
                 unknown=judged.unknown_vpns,
             )
         )
@@ -298,24 +300,19 @@ def _place(named: Sequence[str], vpn: str) -> tuple[bool, int]:
     return vpn not in named, named.index(vpn) if vpn in named else 0
 
 
-def _carries(one: Graded, demand_bps: float, calm: bool) -> Carries:
+def _carries(one: Graded, calm: bool) -> Carries:
     """Yes, no, or that depends on the gateways: by 95 % of the draws; between the user's own gateways yes or no."""
     if one.device.own_gateways:
-        return "yes" if _carries_chance(one, demand_bps) >= HALF else "no"
+        return "yes" if _carries_chance(one) >= HALF else "no"
     if np.isnan(one.capacity_bps).any():
         return "depends"
-    if _carries_chance(one, demand_bps) >= SURE:
+    if _carries_chance(one) >= SURE:
         return "yes"
-    return "no" if calm and (one.most_bps < demand_bps).mean() >= SURE else "depends"
+    return "no" if calm and (one.most_bps < one.wanted_bps).mean() >= SURE else "depends"
 
 
-def _carries_chance(one: Graded, demand_bps: float) -> float:
-    return float((one.capacity_bps >= demand_bps).mean())
-
-
-def _line_bps(needs: Needs) -> float:
-    assert needs.line_bps is not None
-    return needs.line_bps
+def _carries_chance(one: Graded) -> float:
+    return float((one.capacity_bps >= one.wanted_bps).mean())
 
 
 def _candidate(
@@ -328,20 +325,21 @@ def _candidate(
     calm: bool,
     thresholds: Thresholds,
 ) -> Candidate:
-    assert needs.line_bps is not None
     grade = _middle(one)
     here, most, cores = (_finite_median(draws) for draws in (one.capacity_bps, one.most_bps, one.cores))
     return Candidate(
         vpn=one.device.vpn,
         chance=chance,
-        carries_chance=_carries_chance(one, thresholds.demand_bps(needs.line_bps)),
+        carries_chance=_carries_chance(one),
         grade=grade,
-        carries=_carries(one, thresholds.demand_bps(needs.line_bps), calm),
+        carries=_carries(one, calm),
         here_bps=here,
         most_bps=most,
         cores=cores,
         cores_bps=one.cores_bps,
         cores_within=_margin_of(one.cores),
+        path_share=path_share(one),
+        limit=limit(one, thresholds),
         reasons=[] if is_named else _reasons(one, own, needs, chance, first),
         reservations=_reservations(one),
         musts={must: own.get(must, "unknown") for must in needs.must},
@@ -388,8 +386,8 @@ def _reasons(one: Graded, own: Mapping[Must, str], needs: Needs, chance: float, 
     grade, best = _middle(one), _middle(first) if first else Grade.UNKNOWN
     middle = {name: int(np.median(codes)) for name, codes in one.codes.items()}
     # A tunnel that is full does worse in all else. Where none carries the line, that is what sets one behind another.
-    if middle["capacity"] == Grade.SHORT and (grade == Grade.SHORT or best < Grade.SHORT):
-        return [Reason(criterion="capacity", value=_value(one, "capacity"))]
+    if middle[one.carrying] == Grade.SHORT and (grade == Grade.SHORT or best < Grade.SHORT):
+        return [Reason(criterion=one.carrying, value=_value(one, one.carrying))]
     if grade > best or best == Grade.UNKNOWN:
         worse = [name for name in middle if middle[name] > best] or [name for name in middle if middle[name] == grade]
         return [Reason(criterion=name, value=_value(one, name)) for name in worse]

@@ -19,8 +19,9 @@ import scipy
 from runner.choice.reliability import CARRIED, LOST, RungAttempts, rung_attempts
 from runner.choice.watched import Watched, long_watch
 from runner.data.levels import BASELINE, outside_of_tunnel, unusual
+from runner.data.loads import MachineLoad
 from runner.data.numbers import MOST_LOG
-from runner.data.own_cores import on_own_cores
+from runner.data.own_cores import CARRIES, VPN, on_own_cores
 from runner.data.scale import no_scale
 from runner.data.trials import Run, Rung, Trial
 from runner.data.wan import conditions
@@ -82,7 +83,9 @@ class Device:
     many the run has of it, or should have, as plain IP has them; ``failed``: those without a number. ``curves``: by
     kind of the ladder (``tcp``, ``datagrams``); ``attempts``: likewise, at each of its rates; ``watched``: what it
     was like when it was watched for long; None where it was not; ``plain_watched``: plain IP's.
-    ``own_gateways``: it was measured between the user's own gateways, so that what is carried here is what counts.
+    ``own_gateways``: it was measured between the user's own gateways, so that what is carried here is what counts;
+    ``path_bps``: what one TCP connection carries on the path between them without a VPN, None where nobody knows;
+    ``full_core_bps``: the payload that fills the core which the VPN makes busiest.
     ``real``: not in an emulated machine.
     """
 
@@ -99,6 +102,8 @@ class Device:
     tcp_in_tcp: bool = False
     on_path: tuple[OnPath, ...] = ()
     own_gateways: bool = False
+    path_bps: float | None = None
+    full_core_bps: float | None = None
     real: bool = True
     trials: int = 0
     failed: int = 0
@@ -177,10 +182,14 @@ def _device(
         payload_bytes=float(payload or Device.payload_bytes),
         at_least=frozenset(kind for kind, metric in bounds.items() if basis.bounds.get(metric, {}).get(vpn)),
         growth={
-            kind: _growth(record.dataplane, own, kind, of) for kind, of in (("tcp", tcp), ("udp", udp)) if of and real
+            kind: _growth(record.dataplane, own, kind, of, bare is not None)
+            for kind, of in (("tcp", tcp), ("udp", udp))
+            if of and real
         },
         rtt_added_ms=_beyond("rtt", basis.values.get("rtt", {}).get(vpn), block_values(plain, "rtt"), bare),
         own_gateways=bare is not None and real,
+        path_bps=next(iter(bare.get("rates_bps", ())), None) or None if bare and real else None,
+        full_core_bps=_full_core_bps(own) if bare and real else None,
         real=real,
         setup_s=_middle(basis.values.get("setup_time", {}).get(vpn)),
         breakdown_bps=min((rate for trial in own for rate in breakdowns_bps(trial)), default=None),
@@ -251,14 +260,30 @@ def _beyond(what: str, blocks: Blocks | None, plain: Blocks, bare: Mapping[str, 
     return None if own is None or less is None else on_page(np.maximum(own - less, 0.0))
 
 
-def _growth(dataplane: str, own: Sequence[Trial], kind: str, blocks: Blocks) -> float:
+def _growth(dataplane: str, own: Sequence[Trial], kind: str, blocks: Blocks, between_sites: bool) -> float:
     """By what factor gateways with cores of their own may carry more, at most."""
     loads = [trial.loads for trial in own if trial.params["measure"] == kind and trial.loads]
-    if any(len(machines) > 1 for machines in loads):
+    if between_sites or any(len(machines) > 1 for machines in loads):
         return 1.0  # they have them already
     here_bps = statistics.median(blocks.values())
     there = on_own_cores(loads, here_bps) if dataplane != "kernel" else None
     return there.high_bps / here_bps if there else math.inf
+
+
+def _full_core_bps(own: Sequence[Trial]) -> float | None:
+    """The payload that fills the core which TCP makes busiest at either gateway, bit/s; None where nobody knows."""
+    loads = [trial.loads for trial in own if trial.params["measure"] == "tcp"]
+    found = [min(rates) for machines in loads if (rates := [bps for one in machines if (bps := _fills_core_bps(one))])]
+    return statistics.median(found) if found else None
+
+
+def _fills_core_bps(machine: MachineLoad) -> float:
+    """The same for one machine, by the VPN's busiest thread; by the kernel's work for packets, where no program carries
+    them. 0 where nobody knows."""
+    busy = max((one.busiest.busy for one in machine.processes if one.role == VPN and one.busiest), default=0.0)
+    if busy < CARRIES:
+        busy = max((core.softirq + core.irq for core in machine.cores), default=0.0)
+    return 8 * machine.carried_bytes / machine.seconds / busy if busy else 0.0
 
 
 def _curve(kind: str, own: Sequence[Trial], plain: Sequence[Trial], path: Mapping[str, Any] | None) -> Curve | None:

@@ -20,13 +20,26 @@ from runner.data.numbers import same
 from runner.evidence.intervals import Array
 
 Criterion = Literal[
-    "capacity", "loss", "delay", "mouth_to_ear", "rtt", "setup", "tcp_in_tcp", "breakdown", "failures", "gap", "cost"
+    "capacity",
+    "path",  # in place of capacity, between the user's own gateways
+    "cores",
+    "loss",
+    "delay",
+    "mouth_to_ear",
+    "rtt",
+    "setup",
+    "tcp_in_tcp",
+    "breakdown",
+    "failures",
+    "gap",
+    "cost",
 ]
+Limit = Literal["path", "cores", "window"]
 Codes = np.ndarray[tuple[int], np.dtype[np.int8]]
 
 # Reservations, the least first: the better VPN is the one with the lesser. "failures" is what it did in the past.
 RESERVATIONS: tuple[tuple[Criterion, ...], ...] = (
-    ("capacity",),
+    ("capacity", "path", "cores"),
     ("rtt", "setup", "delay", "mouth_to_ear", "loss"),
     ("failures", "gap"),
     ("tcp_in_tcp",),
@@ -56,7 +69,8 @@ class Graded:
     gateway beyond plain IP, at ``cores_bps``: the demand or, if that is less, the capacity. ``attempts``: those by
     which it is judged whether the VPN always does what it does mostly; ``proven``: they are so many, and so few of them
     bad, that the share of bad ones is small for sure; ``datagrams_bps``: the rate of datagrams at which the VPN is
-    judged, and watched: they make it as busy as 80 % of the line does.
+    judged, and watched: they make it as busy as 80 % of the line does; ``wanted_bps``: what it has to carry, which is
+    no more than the path between the user's own gateways has room for.
     """
 
     device: Device
@@ -69,6 +83,12 @@ class Graded:
     attempts: Counts
     proven: bool
     datagrams_bps: float
+    wanted_bps: float
+
+    @property
+    def carrying(self) -> Criterion:
+        """The criterion that says whether it carries the line."""
+        return "path" if "path" in self.codes else "capacity"
 
     @cached_property
     def grade(self) -> Codes:
@@ -94,61 +114,137 @@ def grade_device(device: Device, needs: Needs, thresholds: Thresholds, *, own_co
     assert needs.line_bps is not None
     share, demand_bps = thresholds.share(needs.traffic), thresholds.demand_bps(needs.line_bps)
     small = _smaller(device, needs, thresholds)
-    here_bps = _mixture_bps(device.tcp_bps, _scale(device.udp_bps, small), share)
-    most_bps = _mixture_bps(
-        _scale(device.tcp_bps, device.growth.get("tcp", math.inf)),
-        _scale(device.udp_bps, small * device.growth.get("udp", math.inf)),
-        share,
-    )
-    if device.tcp_in_tcp:  # all connections share one
-        one_bps = _one_bps(device, needs, thresholds)
-        here_bps, most_bps = np.minimum(here_bps, one_bps), np.minimum(most_bps, one_bps)
+    here_bps, most_bps = _carried_bps(device, needs, thresholds, share, small)
     if own_cores:
         here_bps = np.where(np.isfinite(most_bps), most_bps, here_bps)
-    codes: dict[Criterion, Codes] = {"capacity": _capacity(device, here_bps, demand_bps, share, thresholds)}
-    values: dict[Criterion, Array] = {}
+    fits_bps, least_bps = _bars_bps(device, demand_bps, thresholds)
     # What does not carry the line is judged at what it carries.
     capacity_bps = _median(here_bps)
     reached_bps = min(demand_bps, capacity_bps) if math.isfinite(capacity_bps) else demand_bps
     # Datagrams of a mixture meet a tunnel that is as busy as datagrams alone make it at the same share of the capacity.
     busy = reached_bps / capacity_bps if capacity_bps else 1.0
     judged_bps = thresholds.load * busy * _median(_or_unknown(device.udp_bps))
-    if share:
-        loss = _interpolate(device.curves.get("datagrams"), "loss_ratio", judged_bps, device.udp_bps, thresholds.load)
-        codes["loss"] = _step(loss, thresholds.loss_ratio)
-        values["loss"] = loss
+    attempts, control = count_attempts(device, needs, thresholds, reached_bps, judged_bps)
+    cores = _cost(device, reached_bps / small, share)
+    carrying: Criterion = "path" if device.own_gateways else "capacity"
+    found: dict[Criterion, tuple[Codes, Array]] = {
+        carrying: (_capacity(device, here_bps, fits_bps, least_bps, share), here_bps),
+        **(_of_datagrams(device, needs, thresholds, judged_bps) if share else {}),
+        **_of_round_trips(device, needs, thresholds),
+        **_of_tunnel(device, needs, thresholds, share, small),
+        **_of_past(device, needs, thresholds, attempts, control, judged_bps),
+        **_of_cores(device, reached_bps / small, thresholds),
+        "cost": (np.where(np.isnan(cores), Grade.UNKNOWN, Grade.FITS).astype(np.int8), cores),
+    }
+    return Graded(
+        device,
+        {criterion: codes for criterion, (codes, _) in found.items()},
+        here_bps,
+        most_bps,
+        cores,
+        reached_bps,
+        {criterion: values for criterion, (_, values) in found.items()},
+        attempts,
+        excess(attempts, control, Z_ONE_SIDED)[2] <= thresholds.bad_share.fits,
+        judged_bps,
+        fits_bps if device.own_gateways else demand_bps,
+    )
+
+
+def _carried_bps(
+    device: Device, needs: Needs, thresholds: Thresholds, share: float, small: float
+) -> tuple[Array, Array]:
+    """What the device carries of this traffic, here, and at most on gateways with cores of their own."""
+    here_bps = _mixture_bps(device.tcp_bps, _scale(device.udp_bps, small), share)
+    most_bps = _mixture_bps(
+        _scale(device.tcp_bps, device.growth.get("tcp", math.inf)),
+        _scale(device.udp_bps, small * device.growth.get("udp", math.inf)),
+        share,
+    )
+    if not device.tcp_in_tcp:
+        return here_bps, most_bps
+    one_bps = _one_bps(device, needs, thresholds)  # all connections share one
+    return np.minimum(here_bps, one_bps), np.minimum(most_bps, one_bps)
+
+
+def _bars_bps(device: Device, demand_bps: float, thresholds: Thresholds) -> tuple[float, float]:
+    """From which capacities on a device fits, and fits with a reservation. Between the user's own gateways nothing has
+    a reserve above the path."""
+    if not device.own_gateways:
+        return thresholds.headroom * demand_bps, demand_bps
+    path_bps, step = math.inf if device.path_bps is None else device.path_bps, thresholds.path_share
+    return min(demand_bps, step.fits * path_bps), min(demand_bps, step.little * path_bps)
+
+
+def _of_datagrams(
+    device: Device, needs: Needs, thresholds: Thresholds, rate_bps: float
+) -> dict[Criterion, tuple[Codes, Array]]:
+    """By what it loses of datagrams, and, of calls, by how long they take."""
+    curve = device.curves.get("datagrams")
+    loss = _interpolate(curve, "loss_ratio", rate_bps, device.udp_bps, thresholds.load)
+    if device.own_gateways:  # elsewhere the bare path loses nothing
+        loss = np.maximum(loss - (needs.path_loss_ratio or 0.0), 0.0)
+    found: dict[Criterion, tuple[Codes, Array]] = {"loss": (_step(loss, thresholds.loss_ratio), loss)}
     if needs.traffic == "calls":
-        delay = _interpolate(device.curves.get("datagrams"), "delay_ms", judged_bps, device.udp_bps, thresholds.load)
-        codes["delay"] = _step(delay, thresholds.delay_ms)
+        delay = _interpolate(curve, "delay_ms", rate_bps, device.udp_bps, thresholds.load)
         whole = delay + (needs.path_rtt_ms or 0.0) / 2
-        codes["mouth_to_ear"] = _step(whole, thresholds.mouth_to_ear_ms)
-        values |= {"delay": delay, "mouth_to_ear": whole}
-    if needs.traffic in ("mixed", "transactions"):
-        floor_ms = thresholds.mixed_rtt_ms if needs.traffic == "mixed" else thresholds.transactions_rtt_ms
-        noticed_ms = max(floor_ms, thresholds.rtt_share * (needs.path_rtt_ms or 0.0))
-        rtt = _or_unknown(device.rtt_added_ms)
-        codes["rtt"] = _step(rtt, Step(noticed_ms, math.inf))
-        values["rtt"] = rtt
+        found["delay"] = _step(delay, thresholds.delay_ms), delay
+        found["mouth_to_ear"] = _step(whole, thresholds.mouth_to_ear_ms), whole
+    return found
+
+
+def _of_round_trips(device: Device, needs: Needs, thresholds: Thresholds) -> dict[Criterion, tuple[Codes, Array]]:
+    """By what it adds to a round trip, where somebody notices."""
+    if needs.traffic not in ("mixed", "transactions"):
+        return {}
+    floor_ms = thresholds.mixed_rtt_ms if needs.traffic == "mixed" else thresholds.transactions_rtt_ms
+    noticed_ms = max(floor_ms, thresholds.rtt_share * (needs.path_rtt_ms or 0.0))
+    rtt = _or_unknown(device.rtt_added_ms)
+    return {"rtt": (_step(rtt, Step(noticed_ms, math.inf)), rtt)}
+
+
+def _of_tunnel(
+    device: Device, needs: Needs, thresholds: Thresholds, share: float, small: float
+) -> dict[Criterion, tuple[Codes, Array]]:
+    """By how long it takes to come up, what it is made of, and when it broke down."""
+    found: dict[Criterion, tuple[Codes, Array]] = {}
     if device.real:  # elsewhere a set-up is how long programs take to start
-        values["setup"] = _or_unknown(device.setup_s)
-        codes["setup"] = _step(values["setup"], thresholds.setup_s)
+        setup = _or_unknown(device.setup_s)
+        found["setup"] = _step(setup, thresholds.setup_s), setup
     lossy = needs.path_loss_ratio is None or needs.path_loss_ratio >= thresholds.tcp_in_tcp_loss_ratio
     if device.tcp_in_tcp and lossy and (share or not _on_path(device, needs)):  # a lost packet delays all datagrams
-        codes["tcp_in_tcp"] = _same_grade(Grade.LITTLE)
+        found["tcp_in_tcp"] = _same_grade(Grade.LITTLE, math.nan)
     if share and device.breakdown_bps is not None:
-        codes["breakdown"] = _same_grade(
-            Grade.USELESS if small * device.breakdown_bps <= needs.line_bps else Grade.FITS
-        )
-        values["breakdown"] = np.full(DRAWS, device.breakdown_bps)
-    attempts, control = count_attempts(device, needs, thresholds, reached_bps, judged_bps)
-    past = _of_past(device, needs, thresholds, attempts, control, judged_bps)
-    codes |= {criterion: _same_grade(grade) for criterion, (grade, _) in past.items()}
-    values |= {criterion: np.full(DRAWS, value) for criterion, (_, value) in past.items()}
-    cores = _cost(device, reached_bps / small, share)
-    codes["cost"] = np.where(np.isnan(cores), Grade.UNKNOWN, Grade.FITS).astype(np.int8)
-    values |= {"cost": cores, "capacity": here_bps}
-    proven = excess(attempts, control, Z_ONE_SIDED)[2] <= thresholds.bad_share.fits
-    return Graded(device, codes, here_bps, most_bps, cores, reached_bps, values, attempts, proven, judged_bps)
+        assert needs.line_bps is not None
+        broken = small * device.breakdown_bps <= needs.line_bps
+        found["breakdown"] = _same_grade(Grade.USELESS if broken else Grade.FITS, device.breakdown_bps)
+    return found
+
+
+def _of_cores(device: Device, rate_bps: float, thresholds: Thresholds) -> dict[Criterion, tuple[Codes, Array]]:
+    """By what it takes of the busiest core between the user's own gateways, where the reserve must be."""
+    if device.full_core_bps is None:
+        return {}
+    load = rate_bps / device.full_core_bps
+    return {"cores": _same_grade(Grade.FITS if load <= thresholds.core_load else Grade.LITTLE, load)}
+
+
+def path_share(one: Graded) -> float | None:
+    """What it carries of the path between the user's own gateways; None elsewhere, and where nobody knows."""
+    path_bps = one.device.path_bps
+    return _median(one.capacity_bps) / path_bps if path_bps and not np.isnan(one.capacity_bps).any() else None
+
+
+def limit(one: Graded, thresholds: Thresholds) -> Limit | None:
+    """What limits it between the user's own gateways; None elsewhere, and where nobody knows."""
+    filled, full_core_bps = path_share(one), one.device.full_core_bps
+    if filled is None:
+        return None
+    if filled >= thresholds.path_share.fits:
+        return "path"
+    if full_core_bps is not None and _median(one.capacity_bps) >= thresholds.core_load * full_core_bps:
+        return "cores"
+    return "window" if one.device.tcp_in_tcp else None
 
 
 def count_attempts(
@@ -200,7 +296,7 @@ def _windows(watched: Watched) -> Counts:
 
 def _of_past(
     device: Device, needs: Needs, thresholds: Thresholds, attempts: Counts, control: Counts, rate_bps: float
-) -> dict[Criterion, tuple[Grade, float]]:
+) -> dict[Criterion, tuple[Codes, Array]]:
     """By what the VPN did in the past: the share of bad attempts, where it is surely more than that of the others, and
     the longest gap of its watch."""
     low, beyond, _ = excess(attempts, control)
@@ -209,11 +305,11 @@ def _of_past(
         failures = Grade.UNKNOWN
     elif low > 0 and beyond > step.fits:
         failures = Grade.LITTLE if beyond <= step.little else Grade.USELESS
-    found: dict[Criterion, tuple[Grade, float]] = {"failures": (failures, attempts.share)}
+    found: dict[Criterion, tuple[Codes, Array]] = {"failures": _same_grade(failures, attempts.share)}
     if watched := relevant_watch(device, rate_bps):
         longest = thresholds.call_gap_s if needs.traffic == "calls" else thresholds.gap_s
         gap_s = watched.longest_gap_s
-        found["gap"] = (Grade.FITS if gap_s <= longest else Grade.LITTLE, gap_s)
+        found["gap"] = _same_grade(Grade.FITS if gap_s <= longest else Grade.LITTLE, gap_s)
     return found
 
 
@@ -233,8 +329,9 @@ def _one_bps(device: Device, needs: Needs, thresholds: Thresholds) -> float:
     return max(seen.tcp_bps, usual_bps) if seen.tcp_bps >= FULL * seen.rate_bps else seen.tcp_bps
 
 
-def _same_grade(code: Grade) -> Codes:
-    return np.full(DRAWS, code, dtype=np.int8)
+def _same_grade(code: Grade, value: float) -> tuple[Codes, Array]:
+    """This grade, by this value, in every draw."""
+    return np.full(DRAWS, code, dtype=np.int8), np.full(DRAWS, value)
 
 
 def _or_unknown(draws: Array | None) -> Array:
@@ -260,12 +357,13 @@ def _mixture_bps(tcp_bps: Array | None, udp_bps: Array | None, share: float) -> 
         return np.asarray(1 / time)
 
 
-def _capacity(device: Device, here_bps: Array, demand_bps: float, share: float, thresholds: Thresholds) -> Codes:
-    """Known from below only, and below the demand, nobody knows whether it carries the line."""
+def _capacity(device: Device, here_bps: Array, fits_bps: float, least_bps: float, share: float) -> Codes:
+    """It fits from ``fits_bps`` on, with a reservation from ``least_bps`` on. Known from below only, and below that,
+    nobody knows whether it carries the line."""
     bounded = (share < 1 and "tcp" in device.at_least) or (share > 0 and "udp" in device.at_least)
     short = Grade.UNKNOWN if bounded else Grade.SHORT
-    codes = np.where(here_bps >= demand_bps, Grade.LITTLE, short)
-    codes = np.where(here_bps >= thresholds.headroom * demand_bps, Grade.FITS, codes)
+    codes = np.where(here_bps >= least_bps, Grade.LITTLE, short)
+    codes = np.where(here_bps >= fits_bps, Grade.FITS, codes)
     return np.where(np.isnan(here_bps), Grade.UNKNOWN, codes).astype(np.int8)
 
 

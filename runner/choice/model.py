@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from runner.choice.grade import Criterion
+from runner.choice.grade import Criterion, Limit
 from runner.data.named import Must
 from runner.data.needs import Needs
 from runner.data.trials import Strict
@@ -31,7 +31,8 @@ class Candidate(Strict):
     does it carry the line? ``here_bps``: what it carries here, ``most_bps``: on gateways with cores of their own at
     most; None where nobody knows. ``cores``: of a gateway beyond plain IP, at ``cores_bps`` of payload: the demand,
     or what it carries here; ``cores_within``: where that cannot be told from plain IP's, by how much at most it may be
-    more or less (95 %). ``reasons``: why it is not named. ``trials``,
+    more or less (95 %). Between the user's own gateways: ``path_share``, what it carries of the path, and what
+    ``limit``s it. ``reasons``: why it is not named. ``trials``,
     ``failed``: of those that it is judged by; ``attempts``, ``bad_attempts``: of its ladders and its watch; of the
     latter, where there was one, how long it took (``watched_s``), its rate, its longest gap and worst second."""
 
@@ -45,6 +46,8 @@ class Candidate(Strict):
     cores: float | None
     cores_bps: float | None = None
     cores_within: float | None = None
+    path_share: float | None = None
+    limit: Limit | None = None
     reasons: list[Reason] = []
     reservations: list[Criterion] = []
     musts: dict[Must, str] = {}
@@ -109,7 +112,7 @@ class Band(Strict):
     """The lines of RATES_BPS, from ``low_bps`` to ``high_bps``, for which the same VPNs are named, at the same grade
     and with the same word, ``certainty``. ``equal``: that these are equally good, on each of these lines.
     ``reservations``: about the first, on the highest of these lines; ``here_bps``, ``most_bps``: what it carries (see
-    Candidate); ``unknown``: see Answer, of the lowest of these lines."""
+    Candidate), and of a path; ``unknown``: see Answer, of the lowest of these lines."""
 
     low_bps: float
     high_bps: float
@@ -120,6 +123,7 @@ class Band(Strict):
     reservations: list[Criterion] = []
     here_bps: float | None = None
     most_bps: float | None = None
+    path_share: float | None = None
     unknown: list[str] = []
 
 

@@ -177,7 +177,7 @@ def _generator(machines: Machines, limited: bool) -> Limit | None:
         return Limit(sentence="the generator: it could offer no more", kind="generator") if limited else None
     busy = f"{_owner_words(process)}, {percent(process.busiest.busy)} of {_core(process)}"
     carries = any(other.role == "vpn" and other.busy >= CARRIES for machine in machines for other in machine.processes)
-    if not carries and any(len(machine.nodes) > 1 for machine in machines):
+    if not carries and any(map(_of_both_sites, machines)):
         whole = f"shared cores: {busy}, with the kernel's work of all nodes"
         return Limit(sentence=whole, where=process.node, kind="shared cores")
     return Limit(sentence=f"the generator: {busy}", where=process.node, kind="generator")
@@ -201,7 +201,7 @@ def _busy(machines: Machines) -> Limit | None:
     most = " and ".join(
         f"{_owner_words(process)} ({percent(process.busy)} of one)" for process in machine.processes[:2]
     )
-    who = "shared cores" if len(machine.nodes) > 1 else machine.name
+    who = "shared cores" if _of_both_sites(machine) else machine.name
     sentence = f"{who}: {_all_cores(len(machine.cores))} busy, most by {most}"
     return Limit(sentence=sentence, where=_node_name(machine), kind="shared cores")
 
@@ -271,6 +271,11 @@ def _names(nodes: Sequence[str]) -> str:
 
 def _all_cores(cores: int) -> str:
     return "its only core" if cores == 1 else "both cores" if cores == 2 else f"all {cores} cores"
+
+
+def _of_both_sites(machine: MachineLoad) -> bool:
+    """Does the machine hold both gateways, as in a lab of namespaces?"""
+    return {"gw1", "gw2"} <= {*machine.nodes}
 
 
 def _node_name(machine: MachineLoad) -> str:

@@ -69,6 +69,17 @@ def report() -> Report:
     return made.model_copy(update={"judged": [replace(answered, judgement=with_states(choice_of(made)))]})
 
 
+def between_gateways(choice: Choice) -> Choice:
+    """The same VPNs between the user's own gateways, on a path that two of them fill, with a busy core in one."""
+    site = {
+        vpn: replace(device, own_gateways=True, path_bps=7.5e8, full_core_bps=5e8, growth={"tcp": 1.0, "udp": 1.0})
+        for vpn, device in choice.devices.items()
+    }
+    site["openvpn"] = replace(site["openvpn"], full_core_bps=8e8, path_bps=None)
+    site["wireguard_go"] = replace(site["wireguard_go"], full_core_bps=None)
+    return choice.model_copy(update={"devices": site})
+
+
 @pytest.fixture(scope="module")
 def path(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("choice") / "report.html"
@@ -154,6 +165,22 @@ def test_the_page_answers_as_the_rule_does_in_the_same_words(report: Report, pat
         said = theirs["answer"]
         seen |= {said["certainty"], said["grade"], *(one["carries"] for one in said["candidates"])}
     assert seen >= {"sure", "open", "yes", "depends", "no", 0, 1, 2, 4}  # the grid meets all kinds of answers
+
+
+def test_so_it_does_between_two_sites(report: Report, tmp_path: Path, open_page: Open) -> None:
+    (answered,) = report.judged
+    site = report.model_copy(update={"judged": [replace(answered, judgement=between_gateways(choice_of(report)))]})
+    (tmp_path / "report.html").write_text(html_text(site))
+    page, devices, limits = open_page(tmp_path / "report.html"), drawn(site), set[str | None]()
+    for traffic, line_bps, loss in product(TRAFFICS, (2e7, 5e8, 7.8e8, 3e9), (None, 0.01)):
+        needs = Needs(line_bps=line_bps, path_rtt_ms=20, path_loss_ratio=loss, traffic=traffic)
+        ours, theirs = asked(page, needs), told(site, devices, needs)
+        for part, said in theirs.items():
+            assert close(ours[part], said), (needs, part, ours[part], said)
+        limits |= {one["limit"] for one in theirs["answer"]["candidates"]}
+    assert limits == {"path", "cores", "window", None}
+    needs = Needs(line_bps=1e8, path_rtt_ms=20)
+    assert asked(page, needs, script=SAID_OF_EVERY_LINE) == told_of_every_line(site, devices, needs)
 
 
 @pytest.mark.parametrize(

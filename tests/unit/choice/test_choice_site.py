@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 
 from questions.choose import words as choice_words
-from questions.choose.judgement import choice
+from questions.choose.judgement import Choice, choice
+from runner.choice.grade import Grade
+from runner.data.loads import CoreLoad, MachineLoad, ProcessLoad, ThreadLoad
+from runner.data.named import Traffic
 from runner.data.needs import Needs
 from runner.data.trials import Run, Trial
-from tests.unit.choice.runs import chosen_run
+from tests.unit.choice.runs import PLAIN, Truth, chosen_run
 
 PATH: dict[str, Any] = {"mtu_bytes": 1400, "rtt_ms": [0.04, 0.05, 0.06], "nat": "a NAT"}
 
@@ -56,3 +59,61 @@ def test_what_was_seen_on_the_path_is_said() -> None:
         "packets of up to 1400 bytes; a NAT."
     )
     assert choice_words.seen_needs(needs.model_copy(update={"seen": ()})) == ""
+
+
+PATHS = {"mtu_bytes": 1400, "rtt_ms": [0.04, 0.05, 0.06], "nat": ""}
+ON_50M = {"openvpn": Truth(4.55e7, 4.5e7), "ssh_tun": Truth(1.2e7, 1e7)}
+
+
+def on_path(line_bps: float, rate_bps: float = 4.8e7, traffic: Traffic = "files") -> Choice:
+    """A choice on a path that carries so much without a VPN."""
+    run, trials = chosen_run({"none": PLAIN, **ON_50M}, needs=Needs(line_bps=line_bps, traffic=traffic), noise=0.01)
+    path = PATHS | {"rates_bps": [rate_bps, rate_bps]}
+    run = run.model_copy(update={"lab": run.lab | {"kind": "site", "path": path}})
+    return choice(run, [trial for trial in trials if trial.vpn != "none"])
+
+
+@pytest.mark.parametrize("line_bps", [2e7, 4e7, 4.5e7, 5e7, 6e7, 1e9])
+def test_who_fills_the_path_fits_whatever_the_line(line_bps: float) -> None:
+    made = on_path(line_bps)
+    assert made.answer
+    assert made.answer.named == ["openvpn"]
+    best = made.answer.candidate_of("openvpn")
+    assert (best.grade, best.carries, best.reservations, best.limit) == (Grade.FITS, "yes", [], "path")
+    assert best.path_share == pytest.approx(4.55 / 4.8, rel=0.02)
+    slow = made.answer.candidate_of("ssh_tun")
+    assert slow.path_share == pytest.approx(0.25, rel=0.05)
+    assert (slow.grade, slow.limit) == (Grade.SHORT, "window")
+    words = " ".join([choice_words.in_a_line(made), *choice_words.why_not(made.answer)])
+    assert "of your path" in words
+    assert "shared cores" not in words
+    assert "this machine" not in words
+
+
+def test_a_vpn_that_leaves_most_of_the_path_is_short_of_it() -> None:
+    made = on_path(1e9, 1e9)
+    assert made.answer
+    assert made.answer.grade == Grade.SHORT
+    assert "between your gateways" in choice_words.headline(made)
+
+
+def test_no_line_above_the_path_has_an_answer() -> None:
+    assert max(band.high_bps for band in on_path(5e7).bands) == 5e7
+    assert on_path(2e6, 1.9e6).bands == []
+    without = choice(*between_sites(Needs(line_bps=1e8)))
+    assert max(band.high_bps for band in without.bands) == 1e10, "where nobody knows the path"
+
+
+@pytest.mark.parametrize(("busy", "reserved"), [(0.5, False), (0.95, True)])
+def test_the_reserve_is_asked_of_the_gateways_cores(busy: float, reserved: bool) -> None:
+    run, trials = between_sites(Needs(line_bps=1e7, traffic="files"))
+    run = run.model_copy(update={"lab": run.lab | {"path": PATH | {"rates_bps": [1e7, 1e7]}}})
+    thread = ProcessLoad(node="gw1", name="openvpn", role="vpn", busy=busy, busiest=ThreadLoad(busy=busy))
+    core = CoreLoad(core=0, user=busy, system=0, irq=0, softirq=0, steal=0)
+    load = MachineLoad(
+        name="gw1", nodes=["gw1", "host1"], seconds=8, carried_bytes=10**7, cores=[core], processes=[thread]
+    )
+    loaded = [trial.model_copy(update={"loads": [load]}) for trial in trials if trial.vpn == "openvpn"]
+    made = choice(run, loaded)
+    assert made.answer
+    assert ("cores" in made.answer.candidate_of("openvpn").reservations) is reserved
