@@ -19,12 +19,13 @@ USUAL = "rank"  # what a run is asked that is asked nothing else
 
 @cache
 def questions() -> dict[str, Question[Any]]:
-    """Every question of questions/ by its name, that of its file or folder."""
+    """Every question of questions/ by its name, that of its file or folder. The usual one comes last: where another one
+    has an answer, it leaves the first place in a report to it."""
     found = dict[str, Question[Any]]()
     for module in pkgutil.iter_modules(__path__):
         kinds: list[type[Question[Any]]] = classes_in(importlib.import_module(f"questions.{module.name}"), Question)
         found[module.name] = last_class(module.name, kinds, "runner.design.question.Question")()
-    return found
+    return {name: found[name] for name in sorted(found, key=USUAL.__eq__)}
 
 
 def load_question(name: str) -> Question[Any]:

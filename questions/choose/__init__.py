@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from questions.choose import blocks, page, steps
+from questions.choose import blocks, steps
 from questions.choose.judgement import FEWEST_INSTANCES, Choice, choice
+from questions.choose.page import context, data
 from questions.choose.plots import ladders
 from runner.choice.candidates import candidates
 from runner.choice.machine import FEWEST_ROUNDS
@@ -17,7 +18,7 @@ from runner.data.asked import AskedRun
 from runner.data.levels import BASELINE
 from runner.data.needs import Needs
 from runner.data.trials import Cell, VpnRecord
-from runner.design.question import Card, Evidence, Going, Left, Question, Said, Step
+from runner.design.question import Card, Evidence, Going, Left, Page, Question, Said, Step
 
 LADDER = "ladder"  # the instrument that it needs
 LEAST_S = 180.0  # that a run goes on for, where a line has no sure answer: else as long as it has taken
@@ -84,17 +85,17 @@ class Choose(Question[Choice]):
         """See ``blocks.say``."""
         return blocks.say(judgement, where) if judgement.is_made else None
 
-    def card(self, judgement: Choice, where: str, logs: Mapping[str, str], colours: Mapping[str, str]) -> Card | None:
-        """See ``page``."""
+    def card(self, judgement: Choice, where: str, page: Page) -> Card | None:
+        """See ``questions.choose.page``."""
         if not judgement.is_made:
             return None
         return Card(
             folder=Path(__file__).parent,
             macros="choice.html.j2",
-            context=page.context(judgement, where),
+            context=context(judgement, where),
             scripts=("choice.js", "needs.js"),
-            data=page.data(judgement, where, logs, colours),
-            costs=ladders(judgement.devices, colours),
+            data=data(judgement, where, page.logs, page.colours),
+            costs=ladders(judgement.devices, page.colours),
         )
 
 

@@ -26,7 +26,7 @@ from runner.choice.thresholds import USUAL
 from runner.data import named
 from runner.evidence.intervals import Array
 from runner.report import text
-from runner.report.plots.plotting import colours as palette
+from runner.report.plots.drawing import colours as palette
 
 SHARES = (0.0, 0.1, 0.3, 0.6, 1.0)  # of datagrams: the rows of one map
 PATHS_MS = (0.2, 0.5, 1.0, 2.0, 5.0, 20.0, 50.0)  # round trips: the rows of the other

@@ -10,8 +10,8 @@ import numpy as np
 from runner.choice.devices import Device
 from runner.design.blocks import Plot
 from runner.report import text
-from runner.report.plots.plotting import Value, spec_of
-from runner.report.plots.plotting import colours as palette
+from runner.report.plots.drawing import Value, spec_of
+from runner.report.plots.drawing import colours as palette
 from runner.report.plots.vega import Spec
 
 QUANTILES = (0.025, 0.5, 0.975)

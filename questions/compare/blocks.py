@@ -11,7 +11,7 @@ from runner.data.streams import visible_text
 from runner.design.blocks import Block, Heading, Plot
 from runner.design.question import Said
 from runner.report import text
-from runner.report.plots.plotting import STEP, Value, spec_of
+from runner.report.plots.drawing import STEP, Value, spec_of
 
 
 def say(judged: Comparisons) -> Said:

@@ -15,7 +15,7 @@ from runner.evidence.cells import Baseline
 from runner.evidence.stats import Summary, summarise
 from runner.ranking.basis import Basis, bases
 from runner.report import text
-from runner.report.plots.plotting import Value, spec_of
+from runner.report.plots.drawing import Value, spec_of
 
 PLAIN = "plain IP"
 

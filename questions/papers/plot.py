@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from questions.papers.findings import COLOUR, FindingRow
 from runner.design.blocks import Plot
-from runner.report.plots.plotting import WIDTH, Value
+from runner.report.plots.drawing import WIDTH, Value
 from runner.report.plots.vega import SCHEMA
 
 COLOURS = {

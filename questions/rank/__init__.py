@@ -7,30 +7,23 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from pydantic import Field, InstanceOf
-
+from questions.rank import blocks
+from questions.rank.judgement import Ranked, rank
+from questions.rank.page import context, pairs
+from questions.rank.verdict_words import decided_or_not
 from runner.data.levels import BASELINE, outside_of_tunnel
-from runner.data.trials import MOST_LOOKS, Cell, Strict
-from runner.design.question import Evidence, Going, Question, Said
-from runner.ranking.basis import Basis, bases
+from runner.data.trials import Cell
+from runner.design.question import Card, Evidence, Going, Page, Question, Said
+from runner.ranking.basis import Basis
 from runner.ranking.longer import seconds_more
-from runner.ranking.verdicts import Verdict, verdicts
-from runner.ranking.weights import default_weights
-from runner.report.verdicts import decided_or_not
+from runner.ranking.verdicts import Verdict
 
-LEAST_SHARE = 0.05  # of a run, before which nothing is decided
 # Under a deadline such a metric goes on, whatever is decided, until the 95 % intervals of its ratios reach no farther
 # than by this factor. Of other metrics the pairs are decided last, and known as well by then (decision 0055).
 WIDTHS = {"tcp_throughput": 1.075}
 TWICE = 0.5  # of a VPN's pairs in such a metric: where more are undecided or too wide, it has two slices in a round
-
-
-class Verdicts(Strict):
-    """The verdict on each pair in each metric that counts; ``bases``: what they were made from."""
-
-    verdicts: list[Verdict]
-    bases: list[InstanceOf[Basis]] = Field(default=[], exclude=True)
 
 
 @dataclass(frozen=True)
@@ -69,22 +62,17 @@ class Doubt:
         )
 
 
-class Rank(Question[Verdicts]):
+class Rank(Question[Ranked]):
     """By weights that a user gives, or balanced ones."""
 
     name = "rank"
     looks_at = (0.35, 0.5, 0.65, 0.8, 0.9)  # the report is the sixth look
 
-    def judge(self, evidence: Evidence) -> Verdicts:
-        """The verdicts, at the significance of a run that is looked at as often as it was; of one that goes on, as
-        often as this call may, too."""
-        over = 1.0 if evidence.share is None else min(1.0, max(LEAST_SHARE, evidence.share))
-        looks = evidence.run.looks + (0 if evidence.share is None else MOST_LOOKS - 1)
-        made = bases(evidence.run, evidence.trials)
-        counted = [(evidence.weights or default_weights(basis.values)).counted_metrics.keys() for basis in made]
-        return Verdicts(verdicts=verdicts(made, counted, looks, over), bases=made)
+    def judge(self, evidence: Evidence) -> Ranked:
+        """See ``judgement.rank``."""
+        return rank(evidence)
 
-    def going(self, evidence: Evidence, judgement: Verdicts, cells: Sequence[Cell], left_s: float) -> Going:
+    def going(self, evidence: Evidence, judgement: Ranked, cells: Sequence[Cell], left_s: float) -> Going:
         """The cells of the undecided pairs that the time can decide, by what they have shown so far, or of all where it
         can decide none, and all cells of a run that has no pairs. Where the time is limited, also those of ratios that
         are not known to their WIDTHS."""
@@ -96,24 +84,34 @@ class Rank(Question[Verdicts]):
         twice = cells_with_two_turns(in_doubt, on) if left_s < math.inf else set[str]()
         return Going(on, [doubt.words for doubt in undecided], twice)
 
-    def longer_s(self, evidence: Evidence, judgement: Verdicts) -> float | None:
+    def longer_s(self, evidence: Evidence, judgement: Ranked) -> float | None:
         """See ``runner.ranking.longer``; 0 where every pair is decided."""
         if all(verdict.decision != "undecided" for verdict in judgement.verdicts):
             return 0.0 if judgement.verdicts else None
         return seconds_more(evidence.run, judgement.verdicts, judgement.bases)
 
-    def tell_open(self, evidence: Evidence, judgement: Verdicts) -> str:
+    def tell_open(self, evidence: Evidence, judgement: Ranked) -> str:
         """How many pairs are undecided, and what would decide them."""
         undecided = sum(verdict.decision == "undecided" for verdict in judgement.verdicts)
         seconds = self.longer_s(evidence, judgement)
         return decided_or_not(undecided, len(judgement.verdicts), seconds)
 
-    def say(self, judgement: Verdicts, where: str) -> Said | None:
-        """Nothing: each form of the report has the rankings."""
-        return None
+    def say(self, judgement: Ranked, where: str) -> Said:
+        """See ``blocks.say``; where another answer leads, the verdicts alone."""
+        return blocks.say(judgement, where)
+
+    def card(self, judgement: Ranked, where: str, page: Page) -> Card:
+        """See ``questions.rank.page``."""
+        return Card(
+            folder=Path(__file__).parent,
+            macros="rank.html.j2",
+            context=context(judgement, where, page),
+            scripts=("rank.js",),
+            data={"rankings": pairs(judgement)},
+        )
 
 
-def doubts(judgement: Verdicts, widths: Mapping[str, float]) -> list[Doubt]:
+def doubts(judgement: Ranked, widths: Mapping[str, float]) -> list[Doubt]:
     """The undecided pairs for which more measuring may help, the soonest decided first. Pairs with too little data for
     an estimate come before all. ``widths``: metric -> the largest factor from the middle of a ratio's 95 % interval to
     its end. Decided pairs of the first configuration with a wider interval come last."""

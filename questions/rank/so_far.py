@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from questions.rank.judgement import RankedNumber, ranked_numbers
 from runner.data.trials import Run, Trial
 from runner.ranking.ranking import Ranking
 from runner.ranking.rankings import Rankings
 from runner.ranking.weights import Weights
-from runner.report.ranked_numbers import RankedNumber, ranked_numbers
 
 
 class RankedNumbers(NamedTuple):

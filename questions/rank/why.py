@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from questions.rank.verdict_words import confidence, sentence
+from questions.rank.words import loss_sentences
 from runner.data.errors import UsageError, require_known
 from runner.data.levels import BASELINE
 from runner.data.trials import Run, Trial
@@ -11,11 +13,10 @@ from runner.ranking.rankings import Rankings
 from runner.ranking.verdicts import Verdict, reversed_verdict
 from runner.ranking.weights import default_weights
 from runner.report import text
-from runner.report.breakdowns import breakdowns, of_lost
+from runner.report.breakdowns import breakdowns
 from runner.report.facts import facts
 from runner.report.headings import machine_of
 from runner.report.kinds import by_kind
-from runner.report.verdicts import confidence, sentence
 
 
 def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
@@ -39,7 +40,7 @@ def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
             lines += ["", f"{where}: {_levels(run, verdict, a)} against {_levels(run, verdict, b)}"]
             ranking = ranking_of[verdict.configuration, verdict.image]
             lines.append(f"Traffic: {_traffic(run, ranking.traffic)}.")
-            lines += of_lost(ranking, (a, b))
+            lines += loss_sentences(ranking, (a, b))
             heading = where
             tunnels = {(vpn, verdict.image): run.vpns[vpn].configurations.get(verdict.configuration) for vpn in (a, b)}
             lines += [

@@ -16,7 +16,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from questions.rank.places import ranking_name, unranked_vpns
 from questions.rank.so_far import RankedNumbers, so_far
+from questions.rank.values import values
 from runner.catalogue import factors, load_run
 from runner.data.levels import VARIANTS, Levels, traffic_factors
 from runner.data.metric import Metric
@@ -24,9 +26,8 @@ from runner.data.streams import standard_error
 from runner.data.streams import visible_text as shown_text
 from runner.data.trials import Run, Trial
 from runner.ranking.weights import Weights
-from runner.report.answer import ranking_name
-from runner.report.forms.terminal_answer import values_table
-from runner.report.text import count_noun, in_unit, unranked_vpns, wan
+from runner.report.forms.terminal_answered import values_grid
+from runner.report.text import count_noun, in_unit, wan
 from runner.search.settings import LOSS_RATIO
 from runner.sweep.plan import Planned
 from runner.sweep.settings import Watch, Watcher
@@ -284,7 +285,8 @@ def ranking_so_far(
     waiting = ", ".join(vpns for vpns, *_ in unranked_vpns(ranking))
     parts: list[RenderableType] = [Text(f"Ranking{'' if ended else ' so far'} {ranking_name(ranking)}", "bold cyan")]
     if any(standing.place for standing in ranking.standings):
-        parts.append(values_table(ranking, {number.metric: number for number in ranked.numbers}, metrics, width))
+        numbers = {number.metric: number for number in ranked.numbers}
+        parts.append(values_grid(values(ranking, numbers, metrics, brief=True), width))
     if blocks == 1:
         parts.append(Text("one repetition: all tie" + ("" if ended else ", the next ones will tell some apart"), "dim"))
     return parts + ([Text(f"not ranked{'' if ended else ' (yet)'}: {waiting}", "dim")] if waiting else [])

@@ -61,16 +61,18 @@ def reports_of(
 ) -> Iterator[Report]:
     """A report for each kind of machine of runs that belong together. ``needs``: makes the run's needs what this
     command states; ``question``: the only one that is asked. Raises as `report_of` does."""
-    from questions import load_question, questions
+    from questions import USUAL, load_question, questions
     from runner.data.errors import UsageError
     from runner.data.irregular import load_told
     from runner.data.merge import distinct, merge_runs
     from runner.data.trials import measured_metrics
+    from runner.design.question import Evidence
     from runner.ranking.margins import with_margins
     from runner.report.kinds import by_kind
     from runner.report.model import build
 
-    asked = [load_question(question)] if question else [*questions().values()]
+    own = [load_question(question), questions()[USUAL]] if question not in ("", USUAL) else []
+    asked = own or [questions()[question]] if question else [*questions().values()]
     read = [load_told(folder, _metrics_ever) for folder in folders]
     lacks = [sentence for _, _, told in read for sentence in told]
     for (a, (_, ours, _)), (b, (_, theirs, _)) in combinations(zip(folders, read, strict=True), 2):
@@ -83,13 +85,8 @@ def reports_of(
     )
     whole = whole.model_copy(update={"needs": needs(whole.needs)}) if needs else whole
     for run, trials in by_kind(with_margins(whole, margin), every):
-        made = build(
-            run,
-            trials,
-            weights=weights_of(weights, run, measured_metrics(trials)),
-            configurations=[configuration] if configuration else None,
-            questions=asked,
-        )
+        given = weights_of(weights, run, measured_metrics(trials))
+        made = build(Evidence(run, trials, given, configurations=[configuration] if configuration else None), asked)
         yield made.model_copy(update={"caveats": [*lacks, *made.caveats]})
 
 

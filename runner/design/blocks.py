@@ -69,13 +69,15 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """A table cell that is more than words. ``small``: its second line; ``name``: the name that links lead to;
-    ``link``: it stands behind the cell's words, or it has these words where it has none of its own; ``note``: the
-    number of the note that explains the cell; ``opens``: the notes that the cell unfolds."""
+    """A table cell that is more than words. ``small``: its second line; ``brief``: fewer words, for a narrow terminal;
+    ``name``: the name that links lead to; ``link``: it stands behind the cell's words, or it has these words where it
+    has none of its own; ``note``: the number of the note that explains the cell; ``opens``: the notes that the cell
+    unfolds."""
 
     words: str
     small: str = ""
     name: str = ""
+    brief: str = ""
     link: Hyperlink | None = None
     note: int = 0
     tone: str = ""

@@ -24,13 +24,16 @@ Judgement = TypeVar("Judgement", bound=Strict)
 class Evidence:
     """What a question is answered from: a run and its trials. ``weights``: those that were asked for. ``share``: how
     much of the time is over of a run that goes on, from 0 to 1; None: it has ended. ``after``: a later run with its
-    trials, which this one is compared with."""
+    trials, which this one is compared with. ``configurations``: the names of those to rank; None: all in which
+    something was measured. ``led``: another question's answer comes first in the report."""
 
     run: Run
     trials: Sequence[Trial]
     weights: Weights | None = None
     share: float | None = None
     after: tuple[Run, Sequence[Trial]] | None = None
+    configurations: Sequence[str] | None = None
+    led: bool = False
 
 
 class Going(NamedTuple):
@@ -79,17 +82,22 @@ class Left(NamedTuple):
 
 
 class Next(NamedTuple):
-    """What to do next: a word and a command."""
+    """What to do next: a word and a command; ``why``: what it is for, before the command."""
 
     word: str
     command: str
+    why: str = ""
 
 
 @dataclass(frozen=True)
 class Said:
-    """An answer in words. ``line``: in one line; ``brief``: what a terminal shows, and ``beside`` where it has room;
-    ``whole``: for what is read from the top; ``steps``: what to do next; ``sections``: by their names, of a report that
-    the answer does not lead; ``checks``: by the names of their suites, what a CI shows as test cases."""
+    """An answer in words. ``line``: in one line; ``brief``: what a terminal shows, and ``beside`` where it has room,
+    or ``roomy`` in the place of both; ``tables``: what it shows with --full beside these; ``whole``: for what is read
+    from the top, and ``below`` after the caveats; ``steps``: what to do next; ``sections``: by their names, of a report
+    that the answer does not lead; ``checks``: by the names of their suites, what a CI shows as test cases;
+    ``caveats``: what a reader must know before believing it; ``how``: how it was made. ``compares``: the metrics that
+    it compares as a whole, so that it is told in the place of an experiment that asks for these alone, or where it was
+    ``asked`` for; None: it is always told."""
 
     line: str
     brief: Sequence[Block] = ()
@@ -98,6 +106,23 @@ class Said:
     sections: Mapping[str, Sequence[Block]] = field(default_factory=dict)
     steps: Sequence[Next] = ()
     checks: Mapping[str, Sequence[Check]] = field(default_factory=dict)
+    roomy: Sequence[Block] = ()
+    tables: Sequence[Block] = ()
+    below: Sequence[Block] = ()
+    caveats: Sequence[str] = ()
+    how: Sequence[str] = ()
+    compares: Collection[str] | None = None
+    asked: bool = False
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a page says elsewhere. ``logs``: trial -> its folder of logs; ``colours``: VPN -> its colour; ``tables``: of
+    each configuration that the run compares, metric -> the name of the table that lists its trials."""
+
+    logs: Mapping[str, str]
+    colours: Mapping[str, str]
+    tables: Sequence[Mapping[str, str]]
 
 
 @dataclass(frozen=True)
@@ -117,8 +142,7 @@ class Card:
 class Question(ABC, Generic[Judgement]):
     """A question that a run answers. ``name``: of its file; ``looks_at``: at which shares of a deadline's time its
     ``going`` is asked; ``tunnels``: of each VPN, one after another, that it needs at least; ``latecomers``: VPNs may
-    come into a run that has others, and are compared with them; ``leads``: its answer comes first in a report, in the
-    place of the rankings."""
+    come into a run that has others, and are compared with them; ``leads``: its answer comes first in a report."""
 
     name: str
     looks_at: Sequence[float]
@@ -167,9 +191,6 @@ class Question(ABC, Generic[Judgement]):
     def say(self, judgement: Judgement, where: str) -> Said | None:
         """The answer in words; None where the run says nothing. ``where``: the run folder, as commands name it."""
 
-    def card(
-        self, judgement: Judgement, where: str, logs: Mapping[str, str], colours: Mapping[str, str]
-    ) -> Card | None:
-        """The answer for a page, where it is drawn and not told. ``logs``: trial -> its folder of logs; ``colours``:
-        VPN -> its colour on the page."""
+    def card(self, judgement: Judgement, where: str, page: Page) -> Card | None:
+        """The answer for a page, where it is drawn and not told."""
         return None

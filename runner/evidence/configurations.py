@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from runner.data.errors import UsageError
 from runner.data.levels import outside_of_tunnel, ranked_by, unusual
 from runner.data.metric import Metric
 from runner.data.remarks import Kind
@@ -47,6 +48,28 @@ class Configuration:
     seconds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     why: Mapping[str, Mapping[str, Why]] = field(default_factory=dict)
     seed: int = 0
+
+
+def configurations_of(
+    run: Run, trials: Sequence[Trial], metrics: Collection[str] = (), names: Sequence[str] | None = None
+) -> list[Configuration]:
+    """Each configuration that the run compares, and each gateway image where that is a factor.
+
+    By default those in which something was measured. ``metrics``: metrics that may count beside the measured ones.
+    Raises UsageError for a configuration that no VPN of the run has.
+    """
+    known = sorted({name for record in run.vpns.values() for name in record.configurations})
+    for name in names or ():
+        if name not in known:
+            raise UsageError(f"unknown configuration {name!r}. Valid: {', '.join(known)}")
+    images = sorted({trial.params.get("image", "") for trial in trials}) or [""]
+    found = []
+    for name in names or known:
+        for image in images:
+            chosen = [trial for trial in trials if trial.params.get("image", "") == image]
+            one = configuration_of(run, chosen, name, metrics, image)
+            found += [one] if one.values or names else []
+    return found
 
 
 def configuration_of(

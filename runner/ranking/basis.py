@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from runner.data.errors import UsageError
 from runner.data.trials import Run, Trial
-from runner.evidence.configurations import Configuration, configuration_of
+from runner.evidence.configurations import Configuration, configurations_of
 from runner.evidence.estimates import Estimate, estimate_pairs
 from runner.ranking.draws import DrawnRanks, Order, draw_ranks, order_of
 from runner.ranking.ranks import separated_pairs
@@ -64,21 +63,5 @@ class Basis(Configuration):
 def bases(
     run: Run, trials: Sequence[Trial], metrics: Collection[str] = (), configurations: Sequence[str] | None = None
 ) -> list[Basis]:
-    """A basis for each configuration, and for each gateway image where that is a factor.
-
-    By default the configurations in which something was measured. ``metrics``: metrics that may count beside the
-    measured ones. Raises UsageError for a configuration that no VPN of the run has.
-    """
-    known = sorted({name for record in run.vpns.values() for name in record.configurations})
-    for name in configurations or ():
-        if name not in known:
-            raise UsageError(f"unknown configuration {name!r}. Valid: {', '.join(known)}")
-    images = sorted({trial.params.get("image", "") for trial in trials}) or [""]
-    basis_list = []
-    for name in configurations or known:
-        for image in images:
-            chosen = [trial for trial in trials if trial.params.get("image", "") == image]
-            basis = Basis(**vars(configuration_of(run, chosen, name, metrics, image)))
-            if basis.values or configurations:
-                basis_list.append(basis)
-    return basis_list
+    """A basis for each configuration that is compared; see ``configurations_of``."""
+    return [Basis(**vars(one)) for one in configurations_of(run, trials, metrics, configurations)]

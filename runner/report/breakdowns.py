@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from runner.data.levels import tunnel_levels
 from runner.data.remarks import Kind
 from runner.data.trials import Strict, Trial
-from runner.ranking.ranking import Ranking
 from runner.report import text
 
 BROKE: tuple[Kind, ...] = ("breakdown", "no payload")
@@ -52,26 +51,6 @@ def breakdowns(trials: Sequence[Trial]) -> list[Breakdown]:
             )
             rows.append(row)
     return rows
-
-
-def of_ranked(rows: Sequence[Breakdown], ranking: Ranking, vpns: Sequence[str]) -> list[str]:
-    """A sentence for each breakdown of these VPNs with the levels that a ranking compares."""
-    levels = {standing.vpn: standing.levels for standing in ranking.standings if standing.vpn in vpns}
-    return [row.sentence for row in rows if (row.image, row.levels) == (ranking.image, levels.get(row.vpn))]
-
-
-def of_lost(ranking: Ranking, vpns: Sequence[str] = ()) -> list[str]:
-    """A sentence for each ranked VPN (of ``vpns``, if given) that failed in repetitions of a metric that counts."""
-    return [
-        f"{standing.vpn} gave no number in "
-        + " and in ".join(
-            f"{text.count_noun(times, 'repetition')} of {ranking.titles[name]}" for name, times in lost.items()
-        )
-        + ", so it stands behind the others there."
-        for standing in ranking.standings
-        if standing.place and (standing.vpn in vpns or not vpns)
-        if (lost := {name: times for name, times in standing.lost.items() if name in ranking.weights.counted_metrics})
-    ]
 
 
 def _load_words(trials: Sequence[Trial], measure: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from runner.report.answer import answers
 from runner.report.model import Report
 from runner.report.scale import above
 
@@ -33,7 +32,4 @@ def _closing_line(report: Report) -> str:
 
 
 def _answer(report: Report) -> str:
-    if report.in_a_line:
-        return report.in_a_line
-    every = answers(report)
-    return f"{every[0].name}: {every[0].verdict}" if every else "nothing could be ranked."
+    return report.in_a_line or "nothing could be ranked."

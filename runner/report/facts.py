@@ -7,17 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from runner.data.lab_facts import GeneratorLimit, generator_limits
-from runner.data.levels import unusual
 from runner.data.remarks import IN_REASON, NOISE
 from runner.data.scale import no_scale
 from runner.data.trials import Run, Strict, Trial, cell_key
-from runner.evidence.configurations import Configuration, comparable, for_metric
+from runner.evidence.configurations import comparable
 from runner.evidence.stats import Drift, Summary, drift
-from runner.ranking.ranking import Ranking
-from runner.ranking.weights import PRESETS
-from runner.report.breakdowns import of_lost
 from runner.report.scale import apart_sentence
-from runner.report.text import change, count_noun, levels, percent, quantity, traffic
+from runner.report.text import change, count_noun, percent, quantity, traffic
 
 BASELINE = "none"  # the name of the trials without a VPN: plain IP
 FARM = "machines of the farm"  # the name of the fact that lists them
@@ -75,7 +71,7 @@ def citation(run: Run) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> list[str]:
+def caveats(run: Run, trials: Sequence[Trial]) -> list[str]:
     """The caveats of the run, a sentence each, the gravest first."""
     ok = [trial for trial in trials if trial.status == "ok"]
     sentences = []
@@ -100,8 +96,7 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
     left = [vpn for vpn, record in run.vpns.items() if not record.reference and vpn not in comparable(run)]
     if left and (found := no_scale(run)):
         sentences.append(apart_sentence(found, left))
-    turns = {number for trial in ok for measurement in trial.measurements for number in measurement.rounds}
-    blocks = max(len({trial.repetition for trial in ok}), len(turns))
+    blocks = blocks_of(ok)
     if ok and blocks < 2:
         exact = any(run.metrics[m.metric].exact for trial in ok for m in trial.measurements)
         sentences.append(
@@ -120,33 +115,13 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
     share = sum(call.measuring_s for call in run.invocations) / elapsed if elapsed else 1.0
     if share < GOAL_MEASURING:
         sentences.append(f"Only {percent(share, 0)} of the time was spent measuring; the rest was set-up and proof.")
-    sentences += [
-        sentence
-        for ranking in rankings
-        for sentence in (
-            *_lost_metrics(run, ranking, trials),
-            *(f"Ranking {ranking.configuration}: {sentence}" for sentence in of_lost(ranking)),
-            *_thin(ranking, blocks),
-            *_from_below(ranking),
-        )
-    ]
     return sentences
 
 
-def traffic_caveats(configurations: Sequence[Configuration]) -> list[str]:
-    """A sentence for each ranking and each unusual traffic that some of its metrics were measured with."""
-    sentences = []
-    for configuration in configurations:
-        metrics: dict[str, list[str]] = {}
-        for metric, asked in configuration.traffic.items():
-            if under := unusual(asked):
-                metrics.setdefault(levels(under), []).append(configuration.metrics[metric].title)
-        sentences += [
-            f"Ranking {configuration.configuration}: {', '.join(titles)}: ranked by what was measured with {under}, as "
-            "most VPNs were."
-            for under, titles in metrics.items()
-        ]
-    return sentences
+def blocks_of(ok: Sequence[Trial]) -> int:
+    """The number of repetitions, or of rounds, of trials that ended ok."""
+    turns = {number for trial in ok for measurement in trial.measurements for number in measurement.rounds}
+    return max(len({trial.repetition for trial in ok}), len(turns))
 
 
 def cpu_of(trials: Sequence[Trial]) -> str:
@@ -217,54 +192,6 @@ def _drift(run: Run, moves: Sequence[Drift]) -> list[str]:
         "The machine drifted during the run. Within a block, plain IP changed by more than its interval in "
         f"{len(moved)} of {count_noun(len(judged), 'measurement')}: {'; '.join(moved)}. vpneval compares VPNs within a "
         "block and in random order, so the drift widens the intervals, and no VPN gains from it."
-    ]
-
-
-def _lost_metrics(run: Run, ranking: Ranking, trials: Sequence[Trial]) -> list[str]:
-    """A sentence for each metric that the balanced preset counts, but that no VPN has because its trials failed."""
-    tunnels = {standing.vpn: standing.levels.items() for standing in ranking.standings}
-    failed = [t for t in trials if t.status == "failed" and t.params.items() >= tunnels.get(t.vpn, {("", "")})]
-    balanced = PRESETS["balanced"].counted_metrics if ranking.weights.name == "balanced" else {}
-    lost = {
-        run.metrics[name].title: len(for_metric(run.metrics[name], failed))
-        for name in balanced
-        if name in run.metrics and name not in ranking.weights.values
-    }
-    return [
-        f"Ranking {ranking.configuration}: {title} does not count: no VPN has it, and "
-        f"{count_noun(count, 'trial')} of it failed."
-        for title, count in lost.items()
-        if count
-    ]
-
-
-def _thin(ranking: Ranking, blocks: int) -> list[str]:
-    """A sentence that names the VPNs that are ranked on fewer blocks than others."""
-    thin = [
-        standing.vpn
-        for standing in ranking.standings
-        if standing.place
-        and any(standing.blocks.get(metric, blocks) < min(2, blocks) for metric in ranking.weights.counted_metrics)
-    ]
-    if not thin:
-        return []
-    return [
-        f"Ranking {ranking.configuration}: in some metric, only one trial of {', '.join(thin)} ended ok. vpneval takes "
-        "the spread there from the other VPNs."
-    ]
-
-
-def _from_below(ranking: Ranking) -> list[str]:
-    """A sentence for each metric in which VPNs were faster than could be measured. They rank no lower for that."""
-    by_metric: dict[str, list[str]] = {}
-    for standing in ranking.standings:
-        for metric in standing.at_least if standing.place else []:
-            if metric in ranking.weights.counted_metrics:
-                by_metric.setdefault(metric, []).append(standing.vpn)
-    return [
-        f"Ranking {ranking.configuration}: the {ranking.titles[metric]} of {', '.join(vpns)} is a lower bound (≥), so "
-        "vpneval does not call it worse than any other."
-        for metric, vpns in by_metric.items()
     ]
 
 

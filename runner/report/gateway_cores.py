@@ -9,7 +9,7 @@ from typing import Literal
 from runner.data.levels import BASELINE, beside_plain_ip
 from runner.data.trials import Rung, Strict, Trial
 from runner.evidence.configurations import Configuration
-from runner.evidence.stats import Summary, summarise
+from runner.evidence.stats import Summary, summarise, summarise_all
 from runner.evidence.ties import in_order
 from runner.report import text
 
@@ -181,11 +181,12 @@ def _rate(rate_bps: float) -> str:
     return f"{rate_bps / scale:g} {unit}"
 
 
-def most_per_core(numbers: Mapping[str, Mapping[str, Summary]]) -> str:
-    """A sentence on the VPN that carries the most TCP for each core; empty where that is not known. ``numbers``: metric
-    -> VPN -> its summary."""
-    per_core = numbers.get(PER_CORE, {})
-    if not per_core:
+def most_per_core(compared: Configuration) -> str:
+    """A sentence on the VPN that carries the most TCP for each core; empty where that is not known."""
+    by_vpn = compared.values.get(PER_CORE, {})
+    if not by_vpn:
         return ""
-    most, *_ = in_order([*per_core], [-summary.median for summary in per_core.values()])
+    summaries = summarise_all([[*blocks.values()] for blocks in by_vpn.values()])
+    per_core = dict(zip(by_vpn, summaries, strict=True))
+    most, *_ = in_order([*per_core], [-summary.median for summary in summaries])
     return f"{most} carries the most TCP for each core: {text.with_interval(per_core[most], 'bit/s')}."

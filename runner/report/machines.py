@@ -1,5 +1,5 @@
-"""The section on a farm's machines: on how many of them the order holds, the ratios on each, the machines that stand
-out, the facts that differ, and the machines that were left out."""
+"""The section on how a farm's machines differ: the facts, what single ones could not measure, and those that were left
+out."""
 
 from __future__ import annotations
 
@@ -7,18 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from runner.data.trials import Run, Strict, Trial
-from runner.design.blocks import Block, Heading, Note, Paragraph, Table
-from runner.ranking.machines import OneMachine, OnMachines
+from runner.design.blocks import Block, Heading, Table
 from runner.report import text
 from runner.report.facts import plain
 
-ABOUT = (
-    "Each machine by itself. A ratio pairs the values of a round, so how fast the machine is cancels out. The "
-    "intervals of the ranking contain the differences between machines. A machine is named as not like the others "
-    "where a ratio on it differs from theirs by more than chance explains (5 % for all machines and ratios together; "
-    "from four machines on)."
-)
-NO_RATIOS = "There are no two machines with ratios of their own."
 ABOUT_FACTS = (
     "What the machines said of themselves in their first blocks, where they are not alike. Of numbers that differ by "
     "more than 10 %, the lowest and the highest."
@@ -46,11 +38,9 @@ class Lack(Strict):
     why: str
 
 
-def machines_section(
-    rankings: Sequence[OnMachines], differ: Sequence[Unlike], lacks: Sequence[Lack], left_out: Mapping[str, str]
-) -> list[Block]:
-    """The section; empty where there is no farm."""
-    tables = [_table(ranking) for ranking in rankings]
+def machines_section(differ: Sequence[Unlike], lacks: Sequence[Lack], left_out: Mapping[str, str]) -> list[Block]:
+    """The section; empty where there is no farm, or its machines are alike."""
+    tables = list[Block]()
     if differ:
         rows = [[unlike.fact, value, ", ".join(names)] for unlike in differ for value, names in unlike.values]
         tables.append(Table("Facts that differ", ["fact", "value", "machines"], rows, about=ABOUT_FACTS))
@@ -61,10 +51,7 @@ def machines_section(
     if left_out:
         rows = [[name, why] for name, why in left_out.items()]
         tables.append(Table("Machines that were left out", ["machine", "why"], rows))
-    if not tables:
-        return []
-    holding = Paragraph(holds(rankings[0]) if rankings else NO_RATIOS, "strong")
-    return [Heading("Machines", "machines"), Paragraph(ABOUT), holding, *tables]
+    return [Heading("How the machines differ", "machines-differ"), *tables] if tables else []
 
 
 def left_out(run: Run) -> dict[str, str]:
@@ -133,37 +120,3 @@ def _leaves(facts: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, An
             yield from _leaves(value, f"{above}{name} ")
         else:
             yield f"{above}{name}".replace("_", " "), value
-
-
-def holds(ranking: OnMachines) -> str:
-    """``wireguard_go leads on 9 of 10 machines; on m7 openvpn leads.``"""
-    every, elsewhere = len(ranking.machines), ranking.elsewhere
-    leads = f"{ranking.first} leads on {every - len(elsewhere)} of {text.count_noun(every, 'machine')}"
-    by_leader: dict[str, list[str]] = {}
-    for machine in elsewhere:
-        by_leader.setdefault(machine.leader, []).append(machine.machine)
-    others = [f"on {', '.join(names)} {leader} leads" for leader, names in by_leader.items()]
-    out = [machine.machine for machine in ranking.machines if machine.stands_out]
-    stand = f" Not like the others: {', '.join(out)}." if out else ""
-    return "; ".join([leads, *others]) + "." + stand
-
-
-def _table(ranking: OnMachines) -> Table:
-    ratios = [f"{title}: {ranking.first} over {ranking.second}" for title in ranking.titles.values()]
-    where = ranking.configuration + (f", {ranking.image}" if ranking.image else "")
-    return Table(
-        where,
-        ["machine", "leads", "blocks", *ratios],
-        [
-            [machine.machine, machine.leader, str(machine.blocks), *_cells(machine, ranking)]
-            for machine in ranking.machines
-        ],
-        notes=[
-            Note(f"{machine.machine}: {sentence}") for machine in ranking.machines for sentence in machine.stands_out
-        ],
-    )
-
-
-def _cells(machine: OneMachine, ranking: OnMachines) -> list[str]:
-    known = {ratio.metric: f"{ratio.ratio:.3g} ({ratio.low:.3g}–{ratio.high:.3g})" for ratio in machine.ratios}
-    return [known.get(metric, text.NONE) for metric in ranking.titles]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import Field, InstanceOf
@@ -15,17 +15,11 @@ from runner.data.invocation import asked_of
 from runner.data.metric import Metric
 from runner.data.scale import NoScale, no_scale
 from runner.data.store import without_collector
-from runner.data.trials import Run, Strict, Trial, cell_key
+from runner.data.trials import Run, Strict, cell_key
 from runner.design.blocks import Block
-from runner.design.question import Card, Evidence, Question, Said
-from runner.evidence.configurations import absent_vpns
+from runner.design.question import Card, Evidence, Page, Question, Said
+from runner.evidence.configurations import Configuration, absent_vpns, configurations_of
 from runner.evidence.stats import Drift, Summary, trials_by_cell
-from runner.ranking.basis import Basis
-from runner.ranking.machines import OnMachines
-from runner.ranking.ranking import Ranking
-from runner.ranking.rankings import Rankings
-from runner.ranking.verdicts import Verdict
-from runner.ranking.weights import Weights
 from runner.report import facts
 from runner.report.behaviour import Behaviour, behaviours
 from runner.report.behaviour import section as behaviour_section
@@ -42,10 +36,10 @@ from runner.report.machines import Lack, Unlike, differing, lacking, left_out, m
 from runner.report.mesh import MeshPoint, mesh_points
 from runner.report.observations import Observation, observations_of
 from runner.report.proofs import ProofRow, proofs_of
-from runner.report.ranked_numbers import SUSTAINED, RankedNumber, Sustained, ranked_numbers, sustained_costs
-from runner.report.verdicts import Spread, spreads
+from runner.report.sustained import SUSTAINED, Sustained, sustained_costs
 
-SECTIONS = ("limits", "machines", "findings", "behaviour", "timelines", "paper-tables")  # in their order
+# In their order:
+SECTIONS = ("limits", "machines", "machines-differ", "findings", "behaviour", "timelines", "paper-tables")
 COUNTED = ("ok", "failed", "unsupported", "lab_error")
 
 
@@ -55,29 +49,27 @@ class Answered:
 
     question: Question[Any]
     judgement: Strict
+    _said: dict[str, Said | None] = field(default_factory=dict)
 
-    def say(self, where: str) -> Said:
-        """The answer in words. ``where``: the run folder, as commands name it."""
-        said = self.question.say(self.judgement, where)
-        assert said is not None
-        return said
+    def say(self, where: str) -> Said | None:
+        """The answer in words; None where the run says nothing. ``where``: the run folder, as commands name it."""
+        if where not in self._said:
+            self._said[where] = self.question.say(self.judgement, where)
+        return self._said[where]
 
-    def card(self, where: str, logs: Mapping[str, str], colours: Mapping[str, str]) -> Card | None:
-        """The answer for a page, where it is drawn and not told; see ``Question``."""
-        return self.question.card(self.judgement, where, logs, colours)
+    def card(self, where: str, page: Page) -> Card | None:
+        """The answer for a page, where it is drawn and not told."""
+        return self.question.card(self.judgement, where, page)
 
 
 class Report(Strict):
     """Everything that any rendering shows. Times in seconds; ``measuring_share`` is a ratio of 1. ``carriers``: VPN ->
-    what carries its packets over the WAN (``udp``, ``tcp``, ``esp``). ``verdicts``: on each pair in each metric that
-    counts; ``spreads``: where the spread of what was measured by rounds comes from. ``behind``: of each ranking, the
-    numbers. ``metrics``: what each metric of the run is, by its
-    name. ``cores``: of the machine, or of one of them; ``cpu_of``: whose CPU time the CPU cost is. ``bases`` are
-    what the rankings were made with, and the page makes them anew from; ``ladders``: of each ranking, the cores that
-    each rate takes. ``bases`` and ``ladders`` are not part of report.json.
-    ``judged``: the questions that the run answers, with ``judgements`` as their data; ``in_a_line``: the first of
-    these answers; ``absent``: the VPNs that were asked for and have no number, the kernel's first.
-    ``asked``: by the first call; None where nothing says it."""
+    what carries its packets over the WAN (``udp``, ``tcp``, ``esp``). ``metrics``: what each metric of the run is, by
+    its name. ``cores``: of the machine, or of one of them; ``cpu_of``: whose CPU time the CPU cost is. ``judged``: the
+    questions that the run answers, with ``judgements`` as their data; ``in_a_line``: the first of these answers;
+    ``absent``: the VPNs that were asked for and have no number, the kernel's first. ``asked``: by the first call; None
+    where nothing says it. ``configurations``: what the run compares; ``ladders``: of each, the cores that each rate
+    takes. These and ``judged`` are not part of report.json."""
 
     run_id: str
     created_at: str
@@ -102,11 +94,6 @@ class Report(Strict):
     judgements: dict[str, Any] = {}
     in_a_line: str = ""
     absent: list[str] = []
-    weighed: bool = Field(default=False, description="were weights given, so that the ranks are what was asked for?")
-    rankings: list[Ranking]
-    verdicts: list[Verdict] = []
-    spreads: list[Spread] = []
-    behind: list[list[RankedNumber]] = []
     sustained: list[Sustained] = []
     references: list[str]
     carriers: dict[str, str] = {}
@@ -118,40 +105,34 @@ class Report(Strict):
     behaviour: list[Behaviour] = Field(default=[], description="what a path that is not clean did to each VPN")
     mesh: list[MeshPoint] = []
     limits: LimitsSection = LimitsSection()
-    machines: list[OnMachines] = Field(default=[], description="of a farm: of each ranking, what each machine says")
     machines_differ: list[Unlike] = Field(default=[], description="of a farm: facts in which its machines differ")
     machines_lack: list[Lack] = Field(default=[], description="of a farm: what single machines could not measure")
     left_out: dict[str, str] = Field(default={}, description="of a farm: machines that got no blocks, and why")
     proofs: list[ProofRow] = []
     observations: list[Observation]
-    bases: list[InstanceOf[Basis]] = Field(default=[], exclude=True)
+    configurations: list[InstanceOf[Configuration]] = Field(default=[], exclude=True)
     ladders: list[list[CoresLadder]] = Field(default=[], exclude=True)
     judged: list[InstanceOf[Answered]] = Field(default=[], exclude=True)
-    seconds_more: float | None = Field(default=None, description="for how long to go on to decide most pairs")
 
-    @property
-    def ranks_count(self) -> bool:
-        """Do forms show the rankings? They do where weights were asked for, and where the run allows no choice, unless
-        it measured nothing that has a weight."""
-        counted = not self.rankings or any(ranking.weights.counted_metrics for ranking in self.rankings)
-        return self.weighed or (not self.leading_answers and counted)
+    def say(self, where: str = "") -> list[Said]:
+        """The answers, in words. ``where``: the run folder, as commands name it."""
+        return [said for one in self.judged if (said := one.say(where))]
 
-    @property
-    def leading_answers(self) -> list[Answered]:
-        """The answers that lead the report."""
-        return [one for one in self.judged if one.question.leads]
+    def lead(self, where: str = "") -> list[Said]:
+        """The answers that come first, in words."""
+        return [said for one in self.judged if one.question.leads and (said := one.say(where))]
 
     @property
     def sections(self) -> dict[str, list[Block]]:
         """The sections by their names, without those that are empty: the report's own, and those of questions."""
         by_name: dict[str, Sequence[Block]] = {
             "limits": limits_section(self.limits),
-            "machines": machines_section(self.machines, self.machines_differ, self.machines_lack, self.left_out),
+            "machines-differ": machines_section(self.machines_differ, self.machines_lack, self.left_out),
             "behaviour": behaviour_section(self.behaviour),
             "timelines": failures_section(self.failures),
         }
-        for one in self.judged:
-            by_name |= one.say(self.run_id).sections
+        for said in self.say(self.run_id):
+            by_name |= said.sections
         places = {name: place for place, name in enumerate(SECTIONS)}
         order = sorted(by_name, key=lambda name: places.get(name, len(places)))
         return {name: [*by_name[name]] for name in order if by_name[name]}
@@ -164,47 +145,37 @@ class Report(Strict):
 
 
 @without_collector()
-def build(
-    run: Run,
-    trials: Sequence[Trial],
-    *,
-    weights: Weights | None = None,
-    configurations: Sequence[str] | None = None,
-    questions: Sequence[Question[Any]] = (),
-) -> Report:
-    """The report of a run, with the answers to these questions. Without ``weights``: balanced over the metrics that
-    were measured. Without ``configurations``: all in which something was measured. Raises UsageError for an unknown
-    configuration, and for what ``runner.data.checks`` refuses."""
+def build(evidence: Evidence, questions: Sequence[Question[Any]] = ()) -> Report:
+    """The report of a run, with the answers to these questions, of which those before come first. Raises UsageError for
+    an unknown configuration, and for what ``runner.data.checks`` refuses."""
+    run, trials = evidence.run, evidence.trials
     check(run, trials)
-    ranked = Rankings(run, trials, weights, configurations)
+    judged = list[Answered]()
+    for question in questions:
+        if not evidence.led and any(one.question.leads for one in judged):
+            evidence = replace(evidence, led=True)
+        answered = Answered(question, question.judge(evidence))
+        judged += [answered] if answered.say(run.run_id) else []
+    answers = [said for one in judged if (said := one.say(run.run_id))]
+    compared = configurations_of(run, trials, names=evidence.configurations)
     by_cell = trials_by_cell(trials)
-    limited = limits(run, trials, ranked.bases)
+    limited = limits(run, trials, compared)
     experiments = [
         experiment_report(run, trials, by_cell, record, limited.sentences_by_cell) for record in run.experiments
     ]
     proofs, proof_of = proofs_of(trials)
-    evidence = Evidence(run, trials, weights)
-    judged_by = [Answered(question, question.judge(evidence)) for question in questions]
-    judged = [one for one in judged_by if one.question.say(one.judgement, run.run_id)]
-    line = next((one.say(run.run_id).line for one in judged if one.question.leads), "")
     return Report(
         **_of_run(run),
         trials={status: sum(trial.status == status for trial in trials) for status in COUNTED},
         facts=facts.facts(run, trials),
         metrics=run.metrics,
-        caveats=facts.caveats(run, trials, ranked.rankings) + facts.traffic_caveats(ranked.bases),
+        caveats=facts.caveats(run, trials) + [sentence for said in answers for sentence in said.caveats],
         warnings=facts.warnings(trials),
         drift=facts.drifts(trials),
         judged=judged,
         judgements={one.question.name: one.judgement.model_dump(mode="json") for one in judged},
-        in_a_line=line,
+        in_a_line=next((said.line for one, said in zip(judged, answers, strict=True) if one.question.leads), ""),
         absent=absent_vpns(run, trials),
-        weighed=weights is not None,
-        rankings=ranked.rankings,
-        verdicts=ranked.verdicts,
-        seconds_more=ranked.seconds_more,
-        spreads=spreads(ranked.bases),
-        behind=[ranked_numbers(basis) for basis in ranked.bases],
         sustained=sustained_costs(run, by_cell, _summaries(experiments)),
         references=[name for name, record in run.vpns.items() if record.reference],
         carriers={name: record.transport for name, record in run.vpns.items()},
@@ -216,14 +187,13 @@ def build(
         behaviour=behaviours(trials),
         mesh=mesh_points(trials),
         limits=limited,
-        machines=ranked.machines,
         machines_differ=differing(run),
         machines_lack=lacking(run, trials),
         left_out=left_out(run),
         proofs=proofs,
         observations=observations_of(trials, proof_of),
-        bases=ranked.bases,
-        ladders=[ladders(basis, trials) for basis in ranked.bases],
+        configurations=compared,
+        ladders=[ladders(configuration, trials) for configuration in compared],
     )
 
 

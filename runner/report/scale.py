@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from runner.data.scale import Kind, NoScale
+from runner.report.text import join_names
 
 WHERE: Mapping[Kind, str] = {
     "uml": "in User Mode Linux",
@@ -20,7 +21,7 @@ WHY: Mapping[Kind, str] = {
 
 def above(found: NoScale) -> str:
     """What a reader must know before the answer."""
-    whose = f", on {_join_names(found.machines)}" if found.machines else ""
+    whose = f", on {join_names(found.machines)}" if found.machines else ""
     return (
         f"Measured {WHERE[found.kind]}{whose}: this is no scale between VPNs in the kernel and programs. Only the "
         "kernel's VPNs are compared, and no number here is that of a real gateway."
@@ -31,10 +32,6 @@ def apart_sentence(found: NoScale, vpns: Sequence[str]) -> str:
     """Why these VPNs are compared with no other."""
     are, their = ("is", "its") if len(vpns) == 1 else ("are", "their")
     return (
-        f"{WHY[found.kind]}. So {_join_names(vpns)} {are} compared with no other VPN here; {their} numbers compare "
+        f"{WHY[found.kind]}. So {join_names(vpns)} {are} compared with no other VPN here; {their} numbers compare "
         f"{their} own settings."
     )
-
-
-def _join_names(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from runner.data.levels import WAN_FACTORS, traffic_factors
 from runner.data.metric import Metric
-from runner.data.numbers import chance
 from runner.evidence.intervals import ALL_EQUAL
 from runner.evidence.stats import Ratio, Summary
-from runner.ranking.ranking import Pair, Ranking, Standing
 
 HUGE = 1000  # a wider interval is only said to be wider than this factor
 NONE = "–"
-PROBABLY = 0.75  # share of the draws from which on an order that is not sure is called probable
 
 
 def short(metric: str, metrics: Mapping[str, Metric]) -> str:
@@ -156,6 +152,14 @@ def configuration(levels: Mapping[str, str]) -> str:
     return " ".join(words)
 
 
+NAMES = {"recommended": "as recommended", "comparable": "on equal terms"}
+
+
+def configuration_name(configuration: str, image: str) -> str:
+    """What a named configuration is called: ``as recommended``, with the gateways' software where that is a factor."""
+    return NAMES.get(configuration, configuration) + (f", {image}" if image else "")
+
+
 # The words for levels that would not be understood alone.
 PHRASES = {
     "streams": "{} streams",
@@ -226,74 +230,9 @@ def _level_words(factor: str, level: str) -> str:
     return PHRASES.get(factor, "{}").format(level)
 
 
-class Unranked(NamedTuple):
-    """VPNs that are not ranked, for the same reasons; ``cause``: the kind of one of them, where one is known."""
-
-    vpns: str
-    why: str
-    cause: str
-
-
-def unranked_vpns(ranking: Ranking) -> list[Unranked]:
-    """What is not ranked; VPNs with the same reasons stand together."""
-    return _reasons([standing for standing in ranking.standings if standing.place is None], ranking)
-
-
-def _reasons(standings: Sequence[Standing], ranking: Ranking) -> list[Unranked]:
-    grouped: dict[str, list[Standing]] = {}
-    for standing in standings:
-        whole = standing.missing.keys() >= ranking.weights.counted_metrics.keys()
-        by_reason: dict[str, list[str]] = {}
-        for metric, reason in standing.missing.items():
-            by_reason.setdefault(reason, []).append(lower(ranking.titles[metric]))
-        why = [reason if whole else f"no {', '.join(titles)} ({reason})" for reason, titles in by_reason.items()]
-        grouped.setdefault(", ".join(why) or _no_reason(ranking), []).append(standing)
-    return [
-        Unranked(", ".join(one.vpn for one in mine), why, next(iter(mine[0].causes.values()), ""))
-        for why, mine in grouped.items()
-    ]
-
-
-def _no_reason(ranking: Ranking) -> str:
-    """Why a VPN that has all metrics is not ranked."""
-    return "a ranking needs two VPNs" if ranking.weights.counted_metrics else "nothing is weighted"
-
-
-def ranks(ranking: Ranking, metric: str) -> dict[str, str]:
-    """VPN -> its expected rank in the metric: ``2.3``."""
-    return {standing.vpn: f"{standing.ranks[metric]:.1f}" for standing in ranking.standings if metric in standing.ranks}
-
-
-def place(standing: Standing) -> str:
-    """``2``, or ``2=`` for a tie, where another VPN may have this place; a dash for a VPN that is not ranked."""
-    return NONE if standing.place is None else f"{standing.place}" + "=" * bool(standing.ties)
-
-
-def place_interval(standing: Standing) -> str:
-    """The interval of the place: ``1–2``, or ``1`` alone."""
-    if standing.place_interval is None:
-        return NONE
-    low, high = standing.place_interval
-    return f"{low}" if low == high else f"{low}–{high}"
-
-
-def doubts(ranking: Ranking) -> str:
-    """The pairs of neighbours whose order is not sure, in whole sentences; empty where all are."""
-    return " ".join(_doubt(pair) for pair in ranking.pairs if not pair.separated)
-
-
-def _doubt(pair: Pair) -> str:
-    if (pair.probability or 0.0) >= PROBABLY:
-        return f"{pair.first} is probably better than {pair.second} ({chance(pair.probability)})."
-    return f"{pair.first} and {pair.second} cannot be told apart."
-
-
-def weights(ranking: Ranking, metrics: Mapping[str, Metric]) -> str:
-    """``balanced: TCP ×1, UDP ×1``."""
-    counted_ones = [
-        f"{short(metric, metrics)} ×{weight:g}" for metric, weight in ranking.weights.counted_metrics.items()
-    ]
-    return f"{ranking.weights.name}: {', '.join(counted_ones)}" if counted_ones else "no metric to weight"
+def join_names(names: Sequence[str], word: str = "and") -> str:
+    """``a, b and c``."""
+    return f" {word} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def count_noun(number: int, noun: str) -> str:

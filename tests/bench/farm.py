@@ -29,9 +29,9 @@ from runner.farm.coordinator import Coordinator
 from runner.farm.dask import DaskWorkers
 from runner.farm.keep import Keeper
 from runner.report.forms.html import html_text
-from runner.report.model import build
 from runner.sweep.settings import Outcome
 from tests.bench.made_up_farm import MACHINE, VPNS, block_of, files_of, run_of
+from tests.unit.whole_report import build
 
 PATTERNS = 50  # of values: to make 1,000,000 of them up anew would take longer than to store them
 ROUNDS = 25  # of four cells: 100 slices a block

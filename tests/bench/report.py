@@ -21,8 +21,8 @@ import numpy as np
 from runner.catalogue import load_run
 from runner.data.trials import Cell, ExperimentRecord, Run, Trial
 from runner.report.forms.html import html_text
-from runner.report.model import build
 from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, make_run, make_trial
+from tests.unit.whole_report import build
 
 VPNS = ("none", *(f"vpn{number:02}" for number in range(1, 20)))
 CIPHERS = ("aes-128-cbc", "aes-192-cbc", "aes-256-cbc", "3des-cbc")

@@ -8,21 +8,22 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page
 
+from questions.rank.judgement import RankedNumber
+from questions.rank.verdict_words import sentence
+from questions.rank.words import verdict
 from runner.data.levels import NO_CIPHER
 from runner.data.numbers import chance
-from runner.data.trials import Measurement, Run, Rung, Trial
+from runner.data.trials import Measurement, Run, Rung, Trial, measured_metrics
 from runner.ranking.verdicts import Verdict, reversed_verdict
-from runner.ranking.weights import PRESETS, Weights, of_run
-from runner.report.answer import verdict
+from runner.ranking.weights import PRESETS, Weights, default_weights, of_run
 from runner.report.forms.html import html_text
-from runner.report.model import Report, build
-from runner.report.ranked_numbers import RankedNumber
-from runner.report.verdicts import sentence
+from runner.report.model import Report
 from tests.browser.conftest import Open
 from tests.unit.looking import look
 from tests.unit.report.test_report_limits import ONE
 from tests.unit.reports import rank
 from tests.unit.synthetic import CBC, METRICS, TCP, make_trial, realistic_run
+from tests.unit.whole_report import build, ranked_of
 
 MOST_CLICKS = 3
 RUNGS_BPS, RUNG_S = (10e6, 30e6), 0.25
@@ -107,16 +108,16 @@ def reader(report: Report, run: tuple[Run, list[Trial]], tmp_path: Path, open_pa
 
     def opened(width: int = 1400, *, weighed: bool = False, weights: Weights | None = None) -> Reader:
         path = tmp_path / "report.html"
-        made = build(*run, weights=weights) if weights else report.model_copy(update={"weighed": weighed})
-        path.write_text(html_text(made))
+        asked = weights or (default_weights(measured_metrics(run[1])) if weighed else None)
+        path.write_text(html_text(build(*run, weights=asked) if asked else report))
         return Reader(open_page(path, width=width))
 
     return opened
 
 
 def numbers(report: Report, metric: str) -> RankedNumber:
-    number = next(at for at, one in enumerate(report.rankings) if one.configuration == SHOWN)
-    return next(one for one in report.behind[number] if one.metric == metric)
+    number = next(at for at, one in enumerate(ranked_of(report).rankings) if one.configuration == SHOWN)
+    return next(one for one in ranked_of(report).behind[number] if one.metric == metric)
 
 
 def pair(run: tuple[Run, list[Trial]], metric: str, a: str, b: str) -> Verdict:
@@ -195,10 +196,10 @@ def test_f_tcp_only_vpns_are_ranked(reader: Callable[..., Reader], run: tuple[Ru
 def test_g_how_long_a_sure_answer_takes(reader: Callable[..., Reader], report: Report) -> None:
     someone = reader(weighed=True)
     said = someone.read(".answer .sure")
-    undecided = [one for one in report.verdicts if (one.configuration, one.decision) == (SHOWN, "undecided")]
+    undecided = [one for one in ranked_of(report).verdicts if (one.configuration, one.decision) == (SHOWN, "undecided")]
     assert said.startswith(f"{len(undecided)} of ")
     assert f"vpneval more {report.run_id}" in said
-    assert re.findall(r"about (\d+) min", said) == [f"{(report.seconds_more or 0) / 60:.0f}"]
+    assert re.findall(r"about (\d+) min", said) == [f"{(ranked_of(report).seconds_more or 0) / 60:.0f}"]
 
 
 def test_h_what_limits_it(reader: Callable[..., Reader], report: Report) -> None:
@@ -209,7 +210,7 @@ def test_h_what_limits_it(reader: Callable[..., Reader], report: Report) -> None
     assert {row.limit.sentence for row in report.limits.rows if row.vpn == "openvpn"} == {ONE.sentence}
     said = someone.read("#limits table:has-text('Cores that a rate of TCP takes') tr", "openvpn")
     shown = [float(number) for number in re.findall(r"([\d.]+) \([\d.]+–[\d.]+\)", said)]
-    shown_at = next(at for at, ranking in enumerate(report.rankings) if ranking.configuration == SHOWN)
+    shown_at = next(at for at, ranking in enumerate(ranked_of(report).rankings) if ranking.configuration == SHOWN)
     (ladder,) = (one for one in report.ladders[shown_at] if one.vpn == "openvpn")
     assert [at.rate_bps for at in ladder.rates] == list(RUNGS_BPS)
     for told, at in zip(shown[-2:], ladder.rates, strict=True):

@@ -6,14 +6,16 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
+from questions.rank.places import groups
+from questions.rank.verdict_words import of_ranking
+from questions.rank.words import answers
 from runner.ranking.verdicts import Verdict, reversed_verdict
 from runner.ranking.weights import parse_weights
-from runner.report.answer import answers, groups
 from runner.report.forms.html import html_text
-from runner.report.model import Report, build
-from runner.report.verdicts import of_ranking
+from runner.report.model import Report
 from tests.browser.conftest import Open
 from tests.unit.synthetic import METRICS, realistic_run
+from tests.unit.whole_report import build, ranked_of
 
 CELLS = """number => [...document.querySelectorAll(`#ranking-${number} tr[data-vpn]`)].flatMap(
   (row) => [...row.querySelectorAll("td[data-metric]:not([hidden])")].map((cell) => ({
@@ -41,7 +43,7 @@ def page(report: Report, tmp_path: Path, open_page: Open) -> Page:
 
 def against(report: Report, number: int, reference: str) -> dict[tuple[str, str], Verdict]:
     """(VPN, metric) -> the verdict on it against the reference."""
-    found = of_ranking(report.verdicts, report.rankings[number])
+    found = of_ranking(ranked_of(report).verdicts, ranked_of(report).rankings[number])
     both = [one for pair in found for one in (pair, reversed_verdict(pair))]
     return {(one.a, one.metric): one for one in both if one.b == reference}
 
@@ -53,7 +55,7 @@ def cells(page: Page, number: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("reference", ["openvpn", "wireguard_go"])
 def test_a_cell_says_how_many_times_the_chosen_vpn_it_has(reference: str, page: Page, report: Report) -> None:
-    number = answers(report)[0].number
+    number = answers(ranked_of(report))[0].number
     page.locator("#reference").select_option(reference)
     told = against(report, number, reference)
     seen = 0
@@ -70,7 +72,7 @@ def test_a_cell_says_how_many_times_the_chosen_vpn_it_has(reference: str, page: 
 
 
 def test_another_reference_gives_other_factors(page: Page, report: Report) -> None:
-    number = answers(report)[0].number
+    number = answers(ranked_of(report))[0].number
     page.locator("#reference").select_option("openvpn")
     before = cells(page, number)
     page.locator("#reference").select_option("ssh_tun")
@@ -78,10 +80,10 @@ def test_another_reference_gives_other_factors(page: Page, report: Report) -> No
 
 
 def test_a_factor_is_grey_where_the_run_cannot_tell_the_two_apart(page: Page, report: Report) -> None:
-    number = answers(report)[0].number
+    number = answers(ranked_of(report))[0].number
     grey: set[str] = set()
     coloured: set[str] = set()
-    for reference in sorted({one.a for one in report.verdicts}):
+    for reference in sorted({one.a for one in ranked_of(report).verdicts}):
         page.locator("#reference").select_option(reference)
         told = against(report, number, reference)
         for cell in cells(page, number):
@@ -104,7 +106,7 @@ def test_vpns_that_cannot_be_told_apart_share_a_frame(weights: str, tmp_path: Pa
     path.write_text(html_text(report))
     page = open_page(path)
     seen = set()
-    for number, ranking in enumerate(report.rankings):
+    for number, ranking in enumerate(ranked_of(report).rankings):
         frames = [one for one in page.evaluate(FRAMES, number) if one["vpns"]]
         assert [one["vpns"] for one in frames] == groups(ranking)
         for one in frames:

@@ -11,17 +11,18 @@ from urllib.parse import unquote
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
+from questions.rank.places import doubts, place_of, unit_of, unranked_vpns, weights_words
+from questions.rank.words import verdict
 from runner.catalogue import load_run
 from runner.data.numbers import chance
 from runner.data.trials import Run, Trial
 from runner.ranking.weights import parse_weights
 from runner.report import text
-from runner.report.answer import place_of, unit_of, verdict
 from runner.report.forms.html import html_text
 from runner.report.forms.pdf import pdf_bytes
-from runner.report.model import Report, build
 from tests.browser.conftest import Open
 from tests.unit.synthetic import CBC, IDLE, METRICS, TCP, make_run, make_trial, realistic_run
+from tests.unit.whole_report import build, ranked_of
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "results" / "examples" / "two-cores-quick"
 CHOICE = EXAMPLE.parents[1] / "choice" / "two-cores" / "report.html"
@@ -75,7 +76,7 @@ def test_the_matrix_is_the_ranking(weights: str, tmp_path: Path, open_page: Open
     path = tmp_path / "report.html"
     path.write_text(html_text(report))
     page = open_page(path)
-    for number, ranking in enumerate(report.rankings):
+    for number, ranking in enumerate(ranked_of(report).rankings):
         matrix, places = shown(page, number), place_of(ranking)
         assert [vpn for vpn, row in matrix.items() if row["place"] != text.NONE] == list(places)
         for one in ranking.standings:
@@ -85,20 +86,20 @@ def test_the_matrix_is_the_ranking(weights: str, tmp_path: Path, open_page: Open
                 assert float(row["average"]) == pytest.approx(one.average, abs=0.0051)
                 assert list(ranking.weights.counted_metrics) == [*row][3:]
         card = page.locator(f"#answer-{number}")
-        assert card.locator(".who").text_content() == verdict(ranking, report.verdicts)
+        assert card.locator(".who").text_content() == verdict(ranking, ranked_of(report).verdicts)
         notes = page.locator(f"#ranking-{number} .unranked li").all_text_contents()
-        assert notes == [f"{vpns}: not ranked: {why}" for vpns, why, _ in text.unranked_vpns(ranking)]
-        assert page.locator(f"#ranking-{number} .doubts").text_content() == text.doubts(ranking)
+        assert notes == [f"{vpns}: not ranked: {why}" for vpns, why, _ in unranked_vpns(ranking)]
+        assert page.locator(f"#ranking-{number} .doubts").text_content() == doubts(ranking)
         caption = page.locator(f"#ranking-{number} caption").first.text_content()
-        assert caption == f"Weights: {text.weights(ranking, METRICS)}"
+        assert caption == f"Weights: {weights_words(ranking, METRICS)}"
 
 
 def test_a_value_in_the_matrix_is_the_runs(report_page: Path, open_page: Open) -> None:
     """Each cell: the median in the unit of its column's head."""
     report = build(*realistic_run(3))
     page = open_page(report_page)
-    for number, ranking in enumerate(report.rankings):
-        behind = {one.metric: one for one in report.behind[number]}
+    for number, ranking in enumerate(ranked_of(report).rankings):
+        behind = {one.metric: one for one in ranked_of(report).behind[number]}
         matrix = shown(page, number)
         for metric in ranking.weights.counted_metrics:
             scale, _ = unit_of(behind[metric], report.metrics[metric].unit)
@@ -303,5 +304,5 @@ def test_the_page_is_the_same_every_time(report_page: Path) -> None:
 
 def test_report_json_has_no_draws(report_page: Path) -> None:
     run, trials = realistic_run(1)
-    assert "bases" not in json.loads(build(run, trials).model_dump_json())
-    assert Report.model_validate_json(build(run, trials).model_dump_json()).bases == []
+    written = json.loads(build(run, trials).model_dump_json())
+    assert not {"bases", "evidence", "trials"} & {*written, *written["judgements"]["rank"]}

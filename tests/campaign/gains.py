@@ -16,6 +16,7 @@ from typing import Any
 from runner.cli.reading import report_of
 from runner.data.errors import VpnevalError
 from runner.report.model import Report
+from tests.unit.whole_report import ranked_of
 
 EXAMPLE = Path(__file__).parents[2] / "results/examples/two-cores-quick"
 FAILED = {"status": "failed", "measurements": [], "curve": [], "reason": "the tunnel broke down"}
@@ -77,7 +78,7 @@ def standings(report: Report, vpn: str) -> dict[str, tuple[float, float]]:
     """Configuration -> place, and how often it is not best: the lower, the better."""
     return {
         ranking.configuration: (standing.place or 99, 1 - (standing.best_probability or 0))
-        for ranking in report.rankings
+        for ranking in ranked_of(report).rankings
         for standing in ranking.standings
         if standing.vpn == vpn
     }

@@ -5,8 +5,7 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from functools import cache
 
-from rich.console import Console
-
+from runner.cli.output import Output
 from runner.data.metric import Metric
 from runner.data.trials import Cell, ExperimentRecord, Run, Trial
 from runner.evidence.configurations import configuration_of
@@ -18,8 +17,9 @@ from runner.ranking.weights import Weights, default_weights
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.terminal import render
-from runner.report.model import Report, build
+from runner.report.model import Report
 from tests.unit.synthetic import CBC, IDLE, TCP, UDP, make_run, make_trial, realistic_run
+from tests.unit.whole_report import build
 
 
 @cache
@@ -28,7 +28,7 @@ def realistic(blocks: int = 3) -> Report:
 
 
 def terminal(report: Report, width: int = 100) -> str:
-    console = Console(width=width, file=io.StringIO(), record=True)
+    console = Output(width=width, file=io.StringIO(), record=True)  # as the commands print
     render(report, console, full=True)
     return console.export_text()
 

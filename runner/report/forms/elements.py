@@ -81,6 +81,7 @@ def _environment() -> Environment:
     )
     made.filters |= {"cell": cell, "kind": lambda block: type(block).__name__}
     made.tests["strong"] = lambda block: isinstance(block, Paragraph) and block.kind == "strong"
+    made.filters["blocks"] = blocks_html
     made.filters["json"] = lambda data: Markup(script_json(data))
     return made
 

@@ -1,4 +1,4 @@
-"""The data with which the page compares two VPNs, and tells which of them sustains a rate, as JSON."""
+"""The data with which the page tells which VPN sustains a rate, as JSON, and the names of its tables."""
 
 from __future__ import annotations
 
@@ -9,12 +9,8 @@ from runner.data.numbers import lead
 from runner.data.streams import printable
 from runner.evidence.configurations import Configuration
 from runner.evidence.ties import in_order
-from runner.ranking.verdicts import reversed_verdict
-from runner.report.answer import ranking_name
 from runner.report.experiments import MetricTable
 from runner.report.model import Report
-from runner.report.ranked_numbers import row_id
-from runner.report.verdicts import sentence
 
 MANY = 1000  # cells that the page knows with their rate and cost; of more, those that no other of their VPN beats
 
@@ -22,13 +18,7 @@ MANY = 1000  # cells that the page knows with their rate and cost; of more, thos
 def page_data(report: Report) -> dict[str, Any]:
     """The data that the page's script works on, in the types that JSON has."""
     cells = _capacity(report)
-    return {
-        "rankings": [
-            {"name": ranking_name(made), "pairs": _pairs(report, made.as_configured)} for made in report.rankings
-        ],
-        "capacity": unbeaten(cells) if len(cells) > MANY else cells,
-        "cores": report.cores,
-    }
+    return {"capacity": unbeaten(cells) if len(cells) > MANY else cells, "cores": report.cores}
 
 
 def script_json(data: Any) -> str:
@@ -53,36 +43,6 @@ def tables_of(report: Report, compared: Configuration) -> dict[str, str]:
             if ranked:
                 ids.setdefault(table.metric, table_id(number, table))
     return ids
-
-
-def places_of(report: Report, number: int) -> dict[str, str]:
-    """Metric -> the id of the element with the numbers that ranking ``number`` ranks: a table, or a row below the
-    ranking."""
-    behind = report.behind[number] if report.behind else []
-    return {row.metric: row_id(number, row.metric) for row in behind} | tables_of(
-        report, report.rankings[number].as_configured
-    )
-
-
-def _pairs(report: Report, made: Configuration) -> list[dict[str, Any]]:
-    """The verdict on each pair in each metric, both ways: the ratio, and a sentence."""
-    verdicts = [
-        verdict
-        for verdict in report.verdicts
-        if (verdict.configuration, verdict.image) == (made.configuration, made.image)
-    ]
-    return [
-        {
-            "metric": pair.metric,
-            "a": pair.a,
-            "b": pair.b,
-            "ratio": None if pair.ratio is None else float(f"{pair.ratio:.4g}"),
-            "decision": pair.decision,
-            "says": sentence(report.metrics[pair.metric], pair),
-        }
-        for verdict in verdicts
-        for pair in (verdict, reversed_verdict(verdict))
-    ]
 
 
 def _capacity(report: Report) -> list[dict[str, Any]]:

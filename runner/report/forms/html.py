@@ -12,41 +12,25 @@ from typing import Any
 
 from markupsafe import Markup
 
-from runner.data.files import word
 from runner.data.store import without_collector
 from runner.data.trials import cell_key
 from runner.design.blocks import Block, Heading, Hyperlink, Note, Paragraph, Plot, Table, TableCell
-from runner.design.question import Card
+from runner.design.question import Card, Page
 from runner.evidence.configurations import Configuration
-from runner.report import document, gateway_cores, proofs, text, verdicts
-from runner.report import ranked_numbers as behind
-from runner.report.answer import (
-    MEANINGS,
-    NAMES,
-    RankingAnswer,
-    answers,
-    go_on,
-    missing,
-    numbers_of,
-    recipe,
-    sure,
-)
+from runner.report import document, gateway_cores, proofs, text
 from runner.report.experiments import ExperimentReport, MetricTable, Problem, Row, name_of, row_levels
 from runner.report.forms.elements import blocks_html, fill, macros
 from runner.report.forms.explore import page_data, script_json, table_id, tables_of
 from runner.report.forms.listed import Told, trials_of
-from runner.report.forms.matrix import matrix_of
 from runner.report.headings import machine, title
 from runner.report.limits import ABOUT as ABOUT_LIMITS
 from runner.report.limits import orders_of, rows_of
 from runner.report.model import Answered, Report
 from runner.report.plots.plots import plots_of
-from runner.report.plots.plots_machines import machine_plots
 from runner.report.plots.plotting import Samples
 from runner.report.plots.thinning import RANGE_HEAD, note, ranges, thin_experiment
 from runner.report.scale import above
 from runner.report.titles import answer_of
-from runner.report.verdicts import sentence
 
 TALLEST = 1200  # px; a taller plot of an experiment is folded with the tables
 LISTED = 4000  # measurements; with more, the page does not list the trials, which are in trials.jsonl
@@ -59,10 +43,11 @@ def html_text(report: Report, folder: Path | None = None) -> str:
     where = str(folder or report.run_id)
     data = page_data(report)
     samples, told = Samples(report), Told()
-    all_answers = answers(report)
     absent = _absent_reasons(report)
     logs = {seen.trial: seen.log for seen in report.observations if seen.log}
-    cards = [(one, one.card(where, logs, samples.colours)) for one in report.leading_answers]
+    page = Page(logs, samples.colours, [tables_of(report, compared) for compared in report.configurations])
+    leading = [one for one in report.judged if one.question.leads]
+    cards = [(one, one.card(where, page)) for one in leading]
     data |= {one.question.name: card.data for one, card in cards if card}
     return fill(
         "report.html.j2",
@@ -74,14 +59,7 @@ def html_text(report: Report, folder: Path | None = None) -> str:
         scale=above(report.scale) if report.scale else "",
         answered=[_draw_answer(one, card, where) for one, card in cards],
         rates=blocks_html([block for _, card in cards if card for block in card.costs]),
-        pairs=[(answer.number, answer.name, _sections_below(report, answer)) for answer in all_answers],
-        cards=[_card(report, answer, where) for answer in all_answers if report.ranks_count],
-        matrices=[matrix_of(report, answer) for answer in all_answers if report.ranks_count],
-        meanings=[(NAMES[name], MEANINGS[name]) for name in ("recommended", "comparable")],
-        by_weights=f"vpneval report {word(where)} --weights rtt=1,tcp_throughput=2",
-        vpns=list(dict.fromkeys(vpn for answer in all_answers for group in answer.groups for vpn in group)) or [],
-        compared=sorted({vpn for pair in report.verdicts for vpn in (pair.a, pair.b)}),
-        limits=_limits(report, all_answers),
+        limits=_limits(report),
         about_limits=ABOUT_LIMITS if report.limits.rows else "",
         about_cores=gateway_cores.ABOUT,
         about_apart=report.limits.about_apart,
@@ -93,7 +71,6 @@ def html_text(report: Report, folder: Path | None = None) -> str:
         absent=_footnotes(absent),
         papers=_papers(report),
         sections=_links(report, where),
-        setups=_setups(report, samples),
         provenance=_provenance(report),
         counts=text.trials(report.trials),
         data=Markup(script_json(data)),
@@ -101,67 +78,36 @@ def html_text(report: Report, folder: Path | None = None) -> str:
 
 
 def _draw_answer(one: Answered, card: Card | None, where: str) -> dict[str, Any]:
-    """The answer to a question: its macros, and what they draw, or its blocks where it has none; the tables beside."""
+    """The answer to a question, drawn by its macros where it has some; ``shown``: what they draw."""
     said = one.say(where)
+    assert said
     if card is None:
-        return {"drawn": None, "blocks": blocks_html([*said.brief, *said.beside])}
-    beside = blocks_html(said.beside)
-    return {"drawn": macros(card.folder / card.macros), "shown": card.context, "beside": beside}
+        return {"drawn": None, "words": blocks_html([*said.brief, *said.beside])}
+    drawn = macros(card.folder / card.macros)
+    words = drawn.answer(card.context, blocks_html(said.beside)).strip()
+    return {"drawn": drawn, "shown": card.context, "words": words}
 
 
-def _card(report: Report, answer: RankingAnswer, where: str) -> dict[str, Any]:
-    """The verdict card of one ranking. ``where``: the run folder, for the command that continues the run."""
-    leader = answer.groups[0][0] if answer.groups else ""
-    levels = {standing.vpn: standing.levels for standing in report.rankings[answer.number].standings}
-    return {
-        "number": answer.number,
-        "name": answer.name,
-        "verdict": answer.verdict,
-        "against": [sentence(report.metrics[pair.metric], pair) for pair in answer.against],
-        "broke": answer.broke,
-        "change": answer.change,
-        "sure": sure(report, answer),
-        "again": go_on(report, answer, where),
-        "missing": missing(answer),
-        "recipe": recipe(leader, levels[leader], report.asked) if leader else "",
-        "leader": leader,
-    }
-
-
-def _sections_below(report: Report, answer: RankingAnswer) -> Markup:
-    """The sections that unfold below a ranking: the verdict on each pair, and the numbers behind the ranks, as far as
-    neither the ranking nor an experiment lists them."""
-    ranking = report.rankings[answer.number]
-    tables = tables_of(report, ranking.as_configured)
-    numbers = report.behind[answer.number] if report.behind else []
-    rest = [one for one in numbers if not report.ranks_count or one.metric not in tables]
-    pairs = verdicts.section(report.verdicts, report.spreads, ranking, report.metrics)
-    return blocks_html(pairs) + blocks_html(behind.section(rest, answer.number, report.metrics, tables))
-
-
-def _limits(report: Report, all_answers: Sequence[RankingAnswer]) -> list[dict[str, Any]]:
-    """For each ranking: what limits each VPN, which VPN carries most per core, and how many cores of the gateways
+def _limits(report: Report) -> list[dict[str, Any]]:
+    """For each configuration: what limits each VPN, which VPN carries most per core, and how many cores of the gateways
     the rates of the ladder take."""
     made = []
-    for answer in all_answers:
-        ranking = report.rankings[answer.number]
-        numbers = {metric: ranked.summaries for metric, ranked in numbers_of(report, answer.number).items()}
+    for number, (compared, found) in enumerate(zip(report.configurations, report.ladders, strict=True)):
+        name = text.configuration_name(compared.configuration, compared.image)
         tables: list[Block] = []
         for carried, what in gateway_cores.KINDS:
-            rates, rows = gateway_cores.table(report.ladders[answer.number] if report.ladders else [], carried)
+            rates, rows = gateway_cores.table(found, carried)
             if rows:
-                title = f"Cores that a rate of {what} takes, of both gateways together, {answer.name}"
+                title = f"Cores that a rate of {what} takes, of both gateways together, {name}"
                 tables.append(Table(title, ["VPN", *rates], rows, numbers=range(1, 1 + len(rates)), named=True))
-                tables += _parts(
-                    report.ladders[answer.number], carried, f"Whose cores these are: {what}, {answer.name}"
-                )
+                tables += _parts(found, carried, f"Whose cores these are: {what}, {name}")
         made.append(
             {
-                "number": answer.number,
-                "says": gateway_cores.most_per_core(numbers),
+                "number": number,
+                "says": gateway_cores.most_per_core(compared),
                 "table": blocks_html(tables),
-                "limited": blocks_html(_limit_blocks(report, ranking.as_configured, answer.name)),
-                "orders": [f"{order.title}: {order.says}" for order in orders_of(report.limits, ranking.as_configured)],
+                "limited": blocks_html(_limit_blocks(report, compared, name)),
+                "orders": [f"{order.title}: {order.says}" for order in orders_of(report.limits, compared)],
             }
         )
     return [entry for entry in made if entry["table"] or entry["limited"]]
@@ -323,43 +269,16 @@ def _class(status: str) -> str:
 
 def _links(report: Report, where: str) -> list[tuple[str, str]]:
     """The names of the sections that questions have, and their headings."""
-    own = (block for one in report.judged for blocks in one.say(where).sections.values() for block in blocks)
+    own = (block for said in report.say(where) for blocks in said.sections.values() for block in blocks)
     return [(block.name, block.words) for block in own if isinstance(block, Heading)]
 
 
 def _papers(report: Report) -> Markup:
     """The sections on published numbers, failures and machines, where the run has any. What limits the throughputs is
-    not among them: it stands with each ranking."""
+    not among them: it stands with each configuration."""
     sections = report.sections
     sections.pop("limits", None)
-    if "machines" in sections:
-        sections["machines"] += machine_plots(report.machines)
     return Markup("").join(map(blocks_html, sections.values()))
-
-
-def _setups(report: Report, samples: Samples) -> list[dict[str, Any]]:
-    """How each VPN that was measured was set up: the levels, the command that prints the recipe, a trial's commands."""
-    made = []
-    for number, ranking in enumerate(report.rankings):
-        for standing in ranking.standings:
-            if not standing.blocks:
-                continue
-            logged = [
-                observation
-                for observation in report.observations
-                if observation.vpn == standing.vpn and observation.log and observation.status == "ok"
-            ]
-            mine = [observation for observation in logged if standing.levels.items() <= observation.params.items()]
-            made.append(
-                {
-                    "number": number,
-                    "vpn": standing.vpn,
-                    "levels": ", ".join(f"{factor}={level}" for factor, level in standing.levels.items()),
-                    "recipe": recipe(standing.vpn, standing.levels, report.asked),
-                    "log": Hyperlink("commands", file=f"{mine[0].log}/commands.log") if mine else None,
-                }
-            )
-    return made
 
 
 def _provenance(report: Report) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 "use strict";
-// The report's page: compare two VPNs, and answer how much CPU a rate takes. What a question's own scripts compute
-// anew is theirs. Every text goes in by textContent.
+// The report's page: show one configuration of each VPN, and answer how much CPU a rate takes. What a question's own
+// scripts compute anew is theirs. Every text goes in by textContent.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 
@@ -21,41 +21,7 @@ function rowHead(vpn, levels, first) {
   return head;
 }
 
-function pairOfTwo(basis, metric, a, b) {
-  basis.found ??= new Map(basis.pairs.map((pair) => [JSON.stringify([pair.metric, pair.a, pair.b]), pair]));
-  return basis.found.get(JSON.stringify([metric, a, b]));
-}
-
-// What each cell is to the VPN that one compares with: a factor, grey where nothing tells the two apart.
-function compareWith() {
-  const reference = document.getElementById("reference").value;
-  data.rankings.forEach((basis, index) => {
-    for (const row of document.querySelectorAll(`#ranking-${index} tr[data-vpn]`)) {
-      const itself = row.dataset.vpn === reference;
-      for (const cell of row.querySelectorAll("td[data-metric]")) {
-        const pair = pairOfTwo(basis, cell.dataset.metric, row.dataset.vpn, reference), span = cell.querySelector(".ratio span");
-        span.textContent = itself ? "1×" : pair && pair.ratio !== null ? `${short(pair.ratio, 2)}×` : "";
-        span.title = pair ? pair.says : "";
-        cell.classList.toggle("grey", !itself && !(pair && pair.decision !== "undecided"));
-        cell.classList.toggle("good", Boolean(pair) && pair.decision === "better");
-        cell.classList.toggle("bad", Boolean(pair) && pair.decision === "worse");
-      }
-    }
-  });
-}
-
-// One VPN against another
-
-function against() {
-  const [a, b] = ["one", "other"].map((id) => document.getElementById(id).value);
-  const basis = data.rankings[visible];
-  const pairs = basis.pairs.filter((pair) => pair.a === a && pair.b === b);
-  const words = a === b ? "Choose two VPNs." : `This run compares ${a} and ${b} in nothing ${basis.name}: one of them has no numbers.`;
-  document.getElementById("pair").replaceChildren(
-    ...(pairs.length ? pairs.map((pair) => element("li", pair.says)) : [element("li", words)]));
-}
-
-// Which ranking is shown: as recommended, or on equal terms
+// Which configuration of each VPN is shown: as recommended, or on equal terms
 
 let visible = 0;
 
@@ -65,7 +31,7 @@ function reveal(index) {
   for (const button of document.querySelectorAll("[data-show]")) {
     button.setAttribute("aria-pressed", String(Number(button.dataset.show) === index));
   }
-  if (document.getElementById("pair")) against();
+  document.dispatchEvent(new Event("reveal"));
 }
 
 // Sets parts of the address, or takes them out where they are null; the others stay as they are.
@@ -139,35 +105,18 @@ async function copied(button) {
   }
 }
 
-function wireRankings() {
+function wireConfigurations() {
   for (const button of document.querySelectorAll("[data-show]")) {
     button.addEventListener("click", () => reveal(Number(button.dataset.show)));
   }
   document.querySelector(".toggle")?.removeAttribute("hidden");
   reveal(Number(document.querySelector("[data-ranking]").dataset.ranking));
-  const reference = document.getElementById("reference");
-  if (reference) {
-    reference.closest("p").hidden = false;
-    reference.value = document.querySelector(`#ranking-${visible} tr[data-vpn]`).dataset.vpn;
-    reference.addEventListener("change", compareWith);
-    compareWith();
-  }
-  const asked = document.querySelector("#against .asked");
-  if (!asked) return;
-  asked.hidden = false;
-  const ranked = [...document.querySelectorAll(`#ranking-${visible} tr[data-vpn]`)].map((row) => row.dataset.vpn);
-  const [first, second] = ranked.length > 1 ? ranked : [...document.getElementById("one").options].map((one) => one.value);
-  for (const [id, vpn] of [["one", first], ["other", second]]) {
-    document.getElementById(id).value = vpn;
-    document.getElementById(id).addEventListener("change", against);
-  }
-  against();
 }
 
 async function start() {
   document.addEventListener("click", clicked);
   for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
-  if (data.rankings.length && document.querySelector("[data-ranking]")) wireRankings();
+  if (document.querySelector("[data-ranking]")) wireConfigurations();
   for (const answering of globalThis.answering || []) await answering(data, address); // of the questions' own scripts
   const question = document.getElementById("question");
   if (question) {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,20 +13,16 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from runner.data.metric import Metric
-from runner.data.streams import printable
 from runner.design import blocks
 from runner.design.blocks import Block, Heading, Paragraph, TableCell, cell
-from runner.ranking.ranking import Ranking
-from runner.report import text, verdicts
-from runner.report.answer import change
-from runner.report.document import number_cells, opening, rank_rows, warnings
+from runner.report import text
+from runner.report.document import number_cells, opening, warnings
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_levels
 from runner.report.facts import Fact, interval_method
-from runner.report.forms.terminal_answer import NOTHING_TO_RANK, is_tall, render_answer
-from runner.report.forms.terminal_answered import TONES, print_beside
+from runner.report.forms.terminal_answer import is_tall, render_answer
+from runner.report.forms.terminal_answered import TONES, headless_grid, lead_and_words, print_beside
 from runner.report.forms.terminal_experiments import render_experiments
-from runner.report.model import Answered, Report
+from runner.report.model import Report
 from runner.report.scale import above
 
 WIDE = 100
@@ -50,46 +46,20 @@ def render(
     """Print the report to ``console``, in its width and colours: the answer, and with ``full`` every table before it.
     ``folder``, ``across``, ``several``:
     see ``render_answer``."""
-    kept = {"bases": report.bases, "judged": [_printable(one) for one in report.judged]}  # which no dump has
-    report = Report.model_validate(printable(report.model_dump(exclude={"observations"})) | {"observations": []})
-    report = report.model_copy(update=kept)
-    if full or not (report.experiments or report.leading_answers):
+    if full or not report.experiments:
         _tables(report, console)
     if full and not is_tall(console):  # else the answer has it
-        for answered in report.leading_answers:
-            print_beside(answered.say(report.run_id).beside, console)
+        for said in report.lead(report.run_id):
+            print_beside(said.beside, console)
     render_answer(report, console, folder, across=across, several=several)
-
-
-def _printable(answered: Answered) -> Answered:
-    judgement = answered.judgement
-    return replace(answered, judgement=type(judgement).model_validate(printable(judgement.model_dump())))
 
 
 def _tables(report: Report, console: Console) -> None:
     """Print the tables that the answer is made from."""
     _header(report, console)
     render_experiments(report, console)
-    previous: list[text.Unranked] = []
-    for ranking in report.rankings:
-        _ranking(ranking, report.metrics, console)
-        _verdicts(report, ranking, console)
-        unranked = text.unranked_vpns(ranking)
-        if unranked and unranked == previous:
-            console.print(_dim("not ranked: the same VPNs, for the same reasons"))
-        else:
-            for vpns, why, _ in unranked:
-                console.print(_hanging(Text.assemble(("not ranked ", "yellow"), (vpns, "bold"), f": {_short(why)}")))
-        previous = unranked
-    if not report.rankings:
-        console.print(Text("\n") + NOTHING_TO_RANK + Text("\n"))
-    if report.rankings:
-        console.print(
-            _dim(
-                "Ranks are expected ones, of 20,000 simulated rankings; the lowest average wins. "
-                "=: the order of this VPN and another is not certain (95 %)."
-            )
-        )
+    for said in report.lead(report.run_id):
+        print_blocks(said.tables, console)
     if report.references:
         console.print(_dim(f"Shown for reference, not ranked: {', '.join(report.references)}"))
     for experiment in report.experiments:
@@ -111,25 +81,36 @@ def print_blocks(section: Sequence[Block], console: Console) -> None:
                 console.print(Rule(Text(words, "bold"), style="cyan", align="left"))
             case Paragraph(words, "code", lead):
                 console.print(Text.assemble((f"{lead}  ", "cyan"), words))
-            case Paragraph(words, kind):
+            case Paragraph(words, kind, ""):
                 console.print(Text(words, STYLES.get(kind, "dim")))
+            case Paragraph():
+                console.print(lead_and_words(replace(block, words=_short(block.words))))
             case blocks.Table():
-                if block.title:
-                    about = f"  {block.about}" * bool(block.about)
-                    console.print(Text.assemble("\n", (block.title, "bold cyan"), (about, "dim")))
-                rows = [[cell(content) for content in row] for row in block.rows]
-                wordy = any(len(line) > LONG for row in rows for entry in row for line in entry.words.splitlines())
-                console.print(_cards(block.head, rows) if wordy else _grid(block, rows))
-                for note in block.notes:
-                    console.print(_dim(f"  {note.text}"))
+                _print_table(block, console)
             case list():
                 _remarks([note.text for note in block], console)
 
 
-def _grid(table: blocks.Table, rows: Sequence[Sequence[TableCell]]) -> Table:
-    grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
+def _print_table(table: blocks.Table, console: Console) -> None:
+    if table.title:
+        about = f"  {table.about}" * bool(table.about)
+        console.print(Text.assemble("\n", (table.title, "bold cyan"), (about, "dim")))
+    rows = [[cell(content) for content in row] for row in table.rows]
+    wordy = any(len(line) > LONG for row in rows for entry in row for line in entry.words.splitlines())
+    if not table.head:
+        console.print(headless_grid(table))
+    elif rows:
+        console.print(_cards(table.head, rows) if wordy else _grid(table, rows, console.width))
+    for note in table.notes:
+        console.print(_dim(f"  {note.text}"))
+
+
+def _grid(table: blocks.Table, rows: Sequence[Sequence[TableCell]], width: int) -> Table:
+    """Columns of words are folded where the terminal is narrow; those of numbers never are, if there is room."""
+    grid = Table(box=box.SIMPLE_HEAD, padding=(0, int(width >= WIDE), 0, 0), show_edge=False, header_style="bold")
     for column, head in enumerate(table.head):
-        grid.add_column(head, overflow="fold", justify="right" if column in table.numbers else "left")
+        number = column in table.numbers
+        grid.add_column(head, overflow="fold", justify="right" if number else "left")
     for row in rows:
         grid.add_row(*[_two_lines(entry, "\n") for entry in row])
     return grid
@@ -181,63 +162,6 @@ def _header(report: Report, console: Console) -> None:
 
 def _fact(fact: Fact) -> str:
     return text.count_noun(fact.count, "core") if fact.name == "lab cores" and fact.count is not None else fact.value
-
-
-def _ranking(ranking: Ranking, metrics: Mapping[str, Metric], console: Console) -> None:
-    name = ranking.configuration + (f", {ranking.image}" if ranking.image else "")
-    console.print(
-        Text.assemble("\n", (f"Ranking: {name}", "bold cyan"), "  ", (f"weights: {ranking.weights.name}", "dim"))
-    )
-    table = ranking_table(ranking, metrics, 1 if console.width >= WIDE else 0)
-    if table.row_count:
-        console.print(table)
-    else:
-        console.print(Text("No VPN could be ranked.", "red"))
-    for sentence in filter(None, (text.doubts(ranking), change(ranking, most=None))):
-        console.print(_hanging(Text("· " + sentence, "dim")))
-
-
-def _verdicts(report: Report, ranking: Ranking, console: Console) -> None:
-    """Print how many pairs are decided, and for each metric the pairs that are the same and those that are undecided.
-    The table of all pairs would be too long."""
-    mine = verdicts.of_ranking(report.verdicts, ranking)
-    if not mine:
-        return
-    console.print(Text(verdicts.count_verdicts(mine)))
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(style="cyan", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for metric, words in verdicts.not_decided(mine, report.metrics):
-        grid.add_row("  " + metric, _dim(words))
-    if grid.row_count:
-        console.print(grid)
-    if spread := verdicts.spread_words(report.spreads, ranking, report.metrics):
-        console.print(_dim(spread))
-
-
-def ranking_table(ranking: Ranking, metrics: Mapping[str, Metric], gap: int = 1) -> Table:
-    """The ranked VPNs, a row for each. ``gap``: the blanks between columns."""
-    counted = list(ranking.weights.counted_metrics)
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), show_edge=False, header_style="bold")
-    table.add_column("#", justify="right", min_width=2)
-    table.add_column("VPN, as configured", overflow="fold", min_width=23 if len(counted) <= 6 else 16)
-    table.add_column("average\nrank", justify="right")
-    table.add_column("place\n95 %", justify="right")
-    table.add_column("chance\nof best", justify="right")
-    for metric in counted:
-        table.add_column(
-            f"{text.short(metric, metrics)}\n×{ranking.weights.counted_metrics[metric]:g}", justify="right"
-        )
-    for place, vpn, configuration, average, *others in rank_rows(ranking):
-        style = "bold green" if place.rstrip("=") == "1" else ""
-        name = Text.assemble((vpn, style or "bold"), (f"\n{configuration}", "dim"))
-        places, best, *ranks = others
-        table.add_row(Text(place, style), name, Text(average, style or "bold"), places, best, *map(_rank, ranks))
-    return table
-
-
-def _rank(rank: str) -> Text:
-    return Text(rank, "green" if rank.rstrip("=") == "1" else "dim" if rank == text.NONE else "")
 
 
 NUMBERS = 63  # characters that the columns of numbers take, with gaps

@@ -6,12 +6,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from runner.design.question import Said
 from runner.evidence.intervals import ALL_EQUAL
 from runner.evidence.stats import Summary
 from runner.report import text
 from runner.report.effects import Effect
 from runner.report.experiments import ExperimentReport, MetricTable, Problem, Row
-from runner.report.facts import BASELINE
+from runner.report.facts import BASELINE, FARM
 from runner.report.model import Report
 
 FEW = 2  # metrics of an experiment that are shown where a run has several experiments
@@ -23,21 +24,20 @@ BAD = ("failed", "lab_error", "partly")  # these are told of every experiment
 ALONE = (*BAD, "unsupported", "not run")
 
 
-def answered_by_ranking(experiment: ExperimentReport, report: Report) -> bool:
-    """Does the experiment ask how VPNs compare as a whole, and are some ranked? Then the ranking is its answer."""
-    if not any(ranking.pairs for ranking in report.rankings):
-        return False
-    counted = {metric for ranking in report.rankings for metric in ranking.weights.counted_metrics}
+def is_answered(experiment: ExperimentReport, said: Said, report: Report) -> bool:
+    """Does the experiment ask how VPNs compare as a whole, and does this answer compare them? Then it is its answer."""
     own = {table.metric for table in experiment.tables}
-    # What the machines of a farm disagree about is in their rankings, however few the metrics are.
-    return not experiment.effects and (bool(report.machines) or len(counted & own) >= ENOUGH)
+    compared = own & {*(said.compares or ())}
+    # What the machines of a farm disagree about is in that answer, however few the metrics are.
+    farm = any(fact.name == FARM for fact in report.facts)
+    return not experiment.effects and bool(said.compares) and (farm or len(compared) >= ENOUGH)
 
 
 def render_experiments(report: Report, console: Console) -> None:
-    """Print each question that a ranking does not answer, and below it what was measured, with intervals."""
+    """Print each question that no answer compares VPNs for, and below it what was measured, with intervals."""
     alone = len(report.experiments) == 1
     for experiment in report.experiments:
-        if answered_by_ranking(experiment, report):
+        if any(is_answered(experiment, said, report) for said in report.lead()):
             continue
         console.print(Text(experiment.question, "bold"))
         tables = [table for table in experiment.tables if table.measured_rows]

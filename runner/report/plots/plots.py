@@ -13,26 +13,14 @@ from runner.report.experiments import ExperimentReport, MetricTable
 from runner.report.facts import BASELINE
 from runner.report.model import Report
 from runner.report.observations import Observation
+from runner.report.plots.drawing import STEP, Value, log_or_linear, spec_of, thin, thinning_sentence
 from runner.report.plots.plots_between import cost, groups
 from runner.report.plots.plots_boxes import boxes
 from runner.report.plots.plots_failures import timelines
 from runner.report.plots.plots_layers import layers
 from runner.report.plots.plots_matrix import encryption_by_integrity, matrix
 from runner.report.plots.plots_mesh import mesh_plots
-from runner.report.plots.plotting import (
-    LINES,
-    STEP,
-    STEP_OF_TWO,
-    Samples,
-    Value,
-    key_of,
-    label_of,
-    log_or_linear,
-    spec_of,
-    thin,
-    thinning_sentence,
-    unit_of,
-)
+from runner.report.plots.plotting import LINES, STEP_OF_TWO, Samples, key_of, label_of, unit_of
 from runner.report.plots.thinning import thin_experiment
 from runner.report.plots.vega import Spec
 

@@ -8,7 +8,8 @@ from runner.design.blocks import Plot
 from runner.report import text
 from runner.report.experiments import ExperimentReport, MetricTable
 from runner.report.facts import BASELINE
-from runner.report.plots.plotting import WIDTH, Samples, Value, key_of, label_of, log_or_linear, spec_of, unit_of
+from runner.report.plots.drawing import WIDTH, Value, log_or_linear, spec_of
+from runner.report.plots.plotting import Samples, key_of, label_of, unit_of
 
 
 def groups(experiment: ExperimentReport, tcp: MetricTable, udp: MetricTable, samples: Samples) -> Plot | None:

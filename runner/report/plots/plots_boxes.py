@@ -7,7 +7,8 @@ import numpy as np
 from runner.design.blocks import Plot
 from runner.report import text
 from runner.report.experiments import ExperimentReport, MetricTable
-from runner.report.plots.plotting import STEP_OF_TWO, Samples, Value, key_of, label_of, spec_of
+from runner.report.plots.drawing import Value, spec_of
+from runner.report.plots.plotting import STEP_OF_TWO, Samples, key_of, label_of
 
 ENOUGH = 20  # samples of a cell, for quartiles
 ENDS = ("least", "low", "median", "high", "greatest")

@@ -10,7 +10,8 @@ from runner.data.trials import LossGap, Timeline
 from runner.design.blocks import Plot
 from runner.report.experiments import ExperimentReport, MetricTable
 from runner.report.failures import DRAWN, FailureRow, spread
-from runner.report.plots.plotting import Value, key_of, spec_of
+from runner.report.plots.drawing import Value, spec_of
+from runner.report.plots.plotting import key_of
 from runner.report.text import count_noun
 
 LANES = ("events", "forward", "reverse")  # of one failure, from top to bottom

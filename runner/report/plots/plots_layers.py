@@ -6,13 +6,8 @@ from runner.data.packet import AGREE_BYTES, HEADER, INNER, INSIDE, IV, OUTER, OU
 from runner.design.blocks import Plot
 from runner.report import text
 from runner.report.experiments import ExperimentReport, MetricTable
-from runner.report.plots.plotting import (
-    STEP,
-    Samples,
-    Value,
-    key_of,
-    spec_of,
-)
+from runner.report.plots.drawing import STEP, Value, spec_of
+from runner.report.plots.plotting import Samples, key_of
 
 AROUND = "around it"
 # The layers of a packet as runner/data/packet.py names them -> their colours.

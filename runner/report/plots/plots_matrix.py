@@ -7,7 +7,8 @@ from runner.design.blocks import Plot
 from runner.report import text
 from runner.report.experiments import ExperimentReport, MetricTable
 from runner.report.facts import BASELINE
-from runner.report.plots.plotting import Value, key_of, spec_of, unit_of
+from runner.report.plots.drawing import Value, spec_of
+from runner.report.plots.plotting import key_of, unit_of
 from runner.report.plots.vega import Spec
 
 LABEL: Spec = {

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from runner.design.blocks import Plot
 from runner.report import text
 from runner.report.mesh import WHAT, MeshPoint, quantity_or_number
-from runner.report.plots.plotting import Value, spec_of
+from runner.report.plots.drawing import Value, spec_of
 from runner.report.plots.vega import Spec
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from questions.rank.words import answers
 from runner.cli.commands.run import work as measuring
 from runner.cli.main import main
 from runner.data.asked import AskedFarm
@@ -14,11 +15,10 @@ from runner.data.invocation import words
 from runner.data.store import load_run
 from runner.data.trials import Run, Trial
 from runner.lab.places import rootless
-from runner.report.answer import answers, sure
-from runner.report.model import build
 from runner.sweep.request import Request
 from tests.bench.made_up_farm import MACHINE
 from tests.unit.synthetic import CBC, TCP, make_run, make_trial, realistic_run
+from tests.unit.whole_report import build, ranked_of
 
 CapSys = pytest.CaptureFixture[str]
 
@@ -91,7 +91,7 @@ def test_it_takes_the_time_that_the_report_names(
     capsys: CapSys, monkeypatch: pytest.MonkeyPatch, conducted: Conducted
 ) -> None:
     folder = stored(realistic_run(3), "vpneval --no-color run transport cipher --profile quick")
-    minutes = round((build(*load_run(folder)).seconds_more or 0) / 60)
+    minutes = round((ranked_of(build(*load_run(folder))).seconds_more or 0) / 60)
     assert minutes
     code, said = more(capsys, monkeypatch, str(folder))
     assert code == 0
@@ -112,12 +112,10 @@ def test_the_plan_says_the_same(capsys: CapSys, monkeypatch: pytest.MonkeyPatch,
         return " ".join(capsys.readouterr().out.split())
 
     said = plan("--until-significant")
-    for answer in answers(report):
-        assert f"{answer.name[1:]}: {sure(report, answer)}" in said
-    assert f"about {round((report.seconds_more or 0) / 60)} min more would decide most of them." in said
+    assert f"about {round((ranked_of(report).seconds_more or 0) / 60)} min more would decide most of them." in said
     found = json.loads(plan("--until-significant", "--json"))
-    assert found["minutes_more"] == round((report.seconds_more or 0) / 60)
-    assert found["undecided"] == sum(answer.open for answer in answers(report))
+    assert found["minutes_more"] == round((ranked_of(report).seconds_more or 0) / 60)
+    assert found["undecided"] == sum(answer.open for answer in answers(ranked_of(report)))
     lacks = json.loads(plan("--json"))
     assert "undecided" not in lacks, "without --until-significant the run does not go on for that"
     again = json.loads(plan("--json", "--reps", "4"))

@@ -14,12 +14,12 @@ from rich.panel import Panel
 from rich.rule import Rule
 from rich.table import Table
 
+from questions.rank.words import recipe
 from runner.cli.main import main
 from runner.cli.output import Output, err, out
-from runner.report.answer import recipe
 from runner.report.forms.html import html_text
-from runner.report.model import build
 from tests.unit.synthetic import realistic_run
+from tests.unit.whole_report import build
 
 EXAMPLE = Path("results/examples/two-cores-quick")
 MARKUP = ["[bold]x", "[/]", "[red]a[/red]", "[link=file:///etc]x[/link]", ":bomb:", "[[x]]", "\\[bold]"]

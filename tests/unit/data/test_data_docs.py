@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from runner.report.forms.write import write_reports
-from runner.report.model import build
 from tests.unit.synthetic import realistic_run
+from tests.unit.whole_report import build
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "data.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), flags=re.S)

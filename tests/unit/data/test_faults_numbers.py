@@ -17,9 +17,9 @@ from runner.data.numbers import number, real, seconds
 from runner.data.store import load_run, open_store
 from runner.data.trials import Cell, ExperimentRecord
 from runner.ranking.weights import parse_weights
-from runner.report.model import build
 from tests.unit.data.test_store import RUN, trial
 from tests.unit.synthetic import METRICS, make_run, realistic_run
+from tests.unit.whole_report import build
 
 HUGE = "9" * 400
 

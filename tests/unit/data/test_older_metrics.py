@@ -11,9 +11,9 @@ from runner.data import store
 from runner.data.errors import MeasurementError, UsageError
 from runner.data.metric import Metric
 from runner.instruments.result import Measured, measurement
-from runner.report.model import build
 from runner.sweep.records import measurements_of
 from tests.unit.synthetic import METRICS, realistic_run
+from tests.unit.whole_report import build, ranked_of
 
 LATER = ("margin", "short", "bounds", "plot", "absolute", "aside", "limited", "secondary")
 
@@ -42,7 +42,7 @@ def test_what_an_older_run_does_not_tell_is_as_it_is_today(tmp_path: Path, witho
     assert [*run.metrics] == [*written["metrics"]]
     assert {name: run.metrics[name] for name in run.metrics if name != "gone"} == realistic_run(2)[0].metrics
     assert (run.metrics["gone"].title, run.metrics["gone"].short) == ("As it was", "")
-    assert build(run, trials).rankings == build(*realistic_run(2)).rankings
+    assert ranked_of(build(run, trials)).rankings == ranked_of(build(*realistic_run(2))).rankings
 
 
 def test_what_an_older_run_tells_stays(tmp_path: Path) -> None:

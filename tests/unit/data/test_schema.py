@@ -10,11 +10,13 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
+from questions.rank.judgement import Ranked
 from runner.catalogue import load_run
 from runner.data.trials import Run, Slice, Trial
 from runner.report.forms.tables import json_text
-from runner.report.model import Report, build
+from runner.report.model import Report
 from tests.unit.synthetic import realistic_run
+from tests.unit.whole_report import build
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMAS = ROOT / "docs" / "schema"
@@ -24,6 +26,7 @@ MODELS: list[tuple[str, type[BaseModel], Literal["validation", "serialization"]]
     ("trial", Trial, "validation"),
     ("slice", Slice, "validation"),
     ("report", Report, "serialization"),
+    ("rank", Ranked, "serialization"),
 ]
 
 
@@ -53,7 +56,9 @@ def test_a_real_run_fits_the_schemas(folder: Path) -> None:
     trial = published("trial")
     for line in lines:
         trial.validate(json.loads(line))
-    published("report").validate(json.loads(json_text(build(*load_run(folder)))))
+    report = json.loads(json_text(build(*load_run(folder))))
+    published("report").validate(report)
+    published("rank").validate(report["judgements"]["rank"])
 
 
 @pytest.mark.parametrize(

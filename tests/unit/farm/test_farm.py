@@ -18,9 +18,9 @@ from runner.farm.coordinator import Coordinator
 from runner.farm.keep import Keeper
 from runner.farm.machine import differences, most_frequent
 from runner.report.machines import lacking
-from runner.report.model import build
 from runner.sweep.settings import Outcome
 from tests.bench.made_up_farm import MACHINE, VPNS, Fake, PaperWorkers, block_of, packed, run_of
+from tests.unit.whole_report import build
 
 
 @pytest.fixture(autouse=True)
@@ -393,7 +393,7 @@ def test_what_one_machine_cannot_measure_is_written_down(tmp_path: Path, first: 
     assert {name: one.lacks for name, one in run.machines.items()} == {"m1": {}, "m2": {no.cell: "no TUN"}}
     assert [(one.machine, one.vpn, one.why) for one in lacking(run, trials)] == [("m2", no.vpn, "no TUN")]
     assert not lacking(run, [trial for trial in trials if trial.cell != no.cell])  # nobody has measured it
-    tables = [one for one in build(run, trials).sections["machines"] if isinstance(one, Table)]
+    tables = [one for one in build(run, trials).sections["machines-differ"] if isinstance(one, Table)]
     rows = [one.rows for one in tables if one.title == "What single machines could not measure"]
     assert rows == [[["m2", no.vpn, "no TUN"]]]
 

@@ -20,12 +20,13 @@ from runner.ranking.weights import parse_weights
 from runner.report.forms.html import html_text
 from runner.report.forms.registry import FORMS
 from runner.report.forms.tables import csv_text, json_text
-from runner.report.model import Report, build
+from runner.report.model import Report
 from runner.sweep.run_record import metrics_of
 from tests.unit.asking import request
 from tests.unit.comparisons import form_of, history_html
 from tests.unit.reports import everywhere
 from tests.unit.synthetic import CBC, make_run, make_trial
+from tests.unit.whole_report import build, ranked_of
 
 OURS = Metric(
     name="wake_ms",
@@ -87,7 +88,7 @@ def report_of(run: Run, trials: list[Trial]) -> Report:
 def test_it_is_ranked_shown_and_exported() -> None:
     run, trials = run_of()
     report = report_of(Run.model_validate_json(run.model_dump_json()), trials)
-    first = report.rankings[0]
+    first = ranked_of(report).rankings[0]
     assert [standing.vpn for standing in first.standings] == ["ssh_tun", "ipsec_user", "openvpn"]
     assert [standing.place for standing in first.standings] == [1, 2, 3]
     assert first.titles == {"wake_ms": "Time to wake"}
@@ -109,7 +110,7 @@ def test_two_runs_of_it_are_compared_merged_and_followed() -> None:
     assert "Time to wake (lower is better)" in history_html(trends([before, after]))
     merged, trials = merge_runs([before, after])
     assert merged.metrics == {"wake_ms": OURS}
-    assert report_of(merged, trials).rankings[0].standings[0].blocks == {"wake_ms": 6}
+    assert ranked_of(report_of(merged, trials)).rankings[0].standings[0].blocks == {"wake_ms": 6}
 
 
 @pytest.mark.parametrize("change", [{"unit": "s"}, {"better": "higher"}, {"measure": "sleep"}])
@@ -134,7 +135,7 @@ def test_a_metric_that_the_run_does_not_define_is_refused() -> None:
 
 def test_a_weight_for_what_the_run_lacks_ranks_nobody() -> None:
     run, trials = run_of()
-    ranking = build(run, trials, weights=parse_weights("jitter=1", {"jitter"})).rankings[0]
+    ranking = ranked_of(build(run, trials, weights=parse_weights("jitter=1", {"jitter"}))).rankings[0]
     assert ranking.titles == {"wake_ms": "Time to wake", "jitter": "jitter"}
     assert len(ranking.standings) == len(VPNS)
     assert all(standing.missing == {"jitter": "not measured"} for standing in ranking.standings)

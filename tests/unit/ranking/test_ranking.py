@@ -8,6 +8,8 @@ import pytest
 from scipy import stats as scipy_stats
 
 from questions.compare.runs import compare_runs
+from questions.rank.caveats import unusual_traffic
+from questions.rank.places import unranked_vpns
 from runner.data.errors import UsageError
 from runner.data.merge import merge_runs
 from runner.data.trials import Measurement, Run, Status, Trial
@@ -16,8 +18,6 @@ from runner.ranking.basis import bases
 from runner.ranking.draws import draw_means, draw_ranks, order_of
 from runner.ranking.ranking import weighted_average
 from runner.ranking.weights import Weights, default_weights
-from runner.report.facts import traffic_caveats
-from runner.report.text import unranked_vpns
 from tests.unit.reports import THREE, averages, metric_ranks, places, rank, rank_all, ranked, trials_of
 from tests.unit.synthetic import CBC, IDLE, METRICS, TCP, UDP, make_run, make_trial, realistic_run
 
@@ -380,11 +380,11 @@ def test_what_most_vpns_were_measured_with_ranks_and_is_told() -> None:
     run = make_run(("openvpn", "ssh_tun", "ipsec_user"))
     (basis,) = bases(run, [*bare, *shaped], configurations=["comparable"])
     assert basis.traffic["tcp_throughput"] == TCP
-    assert traffic_caveats([basis]) == []
+    assert unusual_traffic([basis]) == []
     third = [make_trial("ipsec_user", CBC | TCP | slow, block, {"tcp_throughput": 8e7 + block}) for block in range(3)]
     (basis,) = bases(run, [*bare, *shaped, *third], configurations=["comparable"])
     assert basis.traffic["tcp_throughput"] == TCP | slow
-    (said,) = traffic_caveats([basis])
+    (said,) = unusual_traffic([basis])
     assert said.startswith("Ranking comparable: TCP throughput: ranked by what was measured with WAN 100 Mbit/s")
 
 

@@ -4,6 +4,7 @@ import io
 import os
 import re
 import shlex
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +12,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from questions.rank import words as answers_of
+from questions.rank.judgement import Ranked
+from questions.rank.places import groups
+from questions.rank.verdict_words import of_ranking
+from questions.rank.words import answers, missing
 from runner.catalogue import load_run
 from runner.data.asked import AskedRun
 from runner.data.needs import Needs
@@ -18,17 +24,14 @@ from runner.ranking.basis import bases
 from runner.ranking.longer import seconds_to_measure
 from runner.ranking.verdicts import Verdict
 from runner.ranking.weights import Weights
-from runner.report import answer as answers_of
-from runner.report.answer import answers, groups, missing
-from runner.report.facts import Fact
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.terminal import render
 from runner.report.headings import machine
-from runner.report.model import Report, build
-from runner.report.verdicts import of_ranking
+from runner.report.model import Report
 from tests.unit.reports import realistic
 from tests.unit.synthetic import CBC, TCP, make_run, make_trial, realistic_run
+from tests.unit.whole_report import build, ranked_of
 
 EXAMPLE = Path(__file__).parents[3] / "results" / "examples" / "two-cores-quick"
 CHOICE = EXAMPLE.parents[1] / "choice" / "two-cores"
@@ -63,7 +66,9 @@ def test_a_run_between_two_sites_ends_with_the_command_that_makes_the_tunnel_for
     assert answers_of.recipe("openvpn", levels, asked) == f"{usual} --site mine/sites.toml --write tunnel"
     assert answers_of.recipe("openvpn", levels, asked.with_changes(lab="ssh:testbed.toml")) == usual
     console = Console(width=200, height=50, file=io.StringIO(), force_terminal=True, record=True)
-    render(realistic(3).model_copy(update={"asked": asked}), console, folder=Path("results/mine"))
+    run, trials = realistic_run(3)
+    called = [run.invocations[0].model_copy(update={"asked": asked})]
+    render(build(run.model_copy(update={"invocations": called}), trials), console, folder=Path("results/mine"))
     assert " --site mine/sites.toml --write tunnel" in console.export_text()
 
 
@@ -81,10 +86,10 @@ def test_the_answer_fits_the_terminal(width: int, height: int, tmp_path: Path) -
 def test_it_says_who_is_best_with_values_and_what_to_do_next(width: int, height: int) -> None:
     text = shown(width, height)
     report = realistic(3)
-    first = answers(report)[0]
+    first = answers(ranked_of(report))[0]
     assert " ".join(first.verdict.split()) in " ".join(text.split())
-    numbers = {one.metric: one for one in report.behind[first.number]}
-    for standing in report.rankings[first.number].standings:
+    numbers = {one.metric: one for one in ranked_of(report).behind[first.number]}
+    for standing in ranked_of(report).rankings[first.number].standings:
         if standing.place:
             (row, *_) = [line for line in text.splitlines() if re.match(rf" *[\d–]+ +{standing.vpn} ", line)]
             said = float(re.findall(r"%\s+([\d.]+)", row)[0])
@@ -103,7 +108,7 @@ def test_every_table_is_there_with_full_and_the_answer_is_its_end() -> None:
 
 
 def test_what_cannot_be_told_apart_stands_in_a_group() -> None:
-    for ranking in realistic(3).rankings:
+    for ranking in ranked_of(realistic(3)).rankings:
         found = groups(ranking)
         placed = [standing.vpn for standing in ranking.standings if standing.place]
         assert [vpn for group in found for vpn in group] == placed
@@ -114,42 +119,48 @@ def test_what_cannot_be_told_apart_stands_in_a_group() -> None:
             assert not any(pair in sure for pair in pairwise(group))
 
 
+def who_is_missing(ranked: Ranked) -> str:
+    (equal,) = (one for one in answers(ranked) if one.name == "on equal terms")
+    return " ".join(missing(equal.absent))
+
+
+def in_lab(ranked: Ranked, **facts: str) -> Ranked:
+    run = ranked.evidence.run
+    there = replace(ranked.evidence, run=run.model_copy(update={"lab": run.lab | facts}))
+    return ranked.model_copy(update={"evidence": there})
+
+
 def test_who_is_missing_is_said_once_for_each_reason_and_how_to_rank_it() -> None:
-    (said, *_) = [" ".join(missing(one)) for one in answers(realistic(3)) if one.name == "on equal terms"]
+    said = who_is_missing(ranked_of(realistic(3)))
     assert said.count("ssh_forward") == 1
     assert "ssh_forward: carries TCP only (--weights tcp ranks it)." in said
     assert "wireguard: this kernel lacks what it needs (--kernel uml or qemu has it)." in said
 
 
 def test_no_kernel_is_named_that_the_run_had_already() -> None:
-    report = realistic(3)
     for guest, how in (("uml", " (--kernel qemu has it)"), ("qemu-tcg", "")):
-        there = report.model_copy(update={"facts": [*report.facts, Fact(name="lab guest", value=guest)]})
-        (said, *_) = [" ".join(missing(one)) for one in answers(there) if one.name == "on equal terms"]
+        said = who_is_missing(in_lab(ranked_of(realistic(3)), guest=guest))
         assert f"wireguard: this kernel lacks what it needs{how}." in said
 
 
 def test_a_lab_of_other_machines_has_their_kernels() -> None:
-    report = realistic(3)
-    facts = [fact for fact in report.facts if fact.name != "lab kind"]
     for kind in ("site", "ssh"):
-        there = report.model_copy(update={"facts": [*facts, Fact(name="lab kind", value=kind)]})
-        (said, *_) = [" ".join(missing(one)) for one in answers(there) if one.name == "on equal terms"]
+        said = who_is_missing(in_lab(ranked_of(realistic(3)), kind=kind))
         assert "--kernel" not in said
         assert "wireguard: this kernel lacks what it needs (the machines' kernels need its modules: vpneval" in said
 
 
 def test_one_ranking_has_those_that_carry_tcp_only_too() -> None:
     report = realistic(3)
-    for answer in answers(report):
-        ranking = answers_of.by_tcp(report, answer)
+    for answer in answers(ranked_of(report)):
+        ranking = answers_of.by_tcp(ranked_of(report), answer)
         assert ranking is not None
         placed = [standing.vpn for standing in ranking.standings if standing.place]
         assert {"ssh_forward", "openvpn", "ssh_tun"} <= set(placed)
-        said = answers_of.verdict(ranking, report.verdicts)
+        said = answers_of.verdict(ranking, ranked_of(report).verdicts)
         tall, low = (" ".join(shown(*size).split()) for size in ((200, 50), (80, 24)))
         assert f"TCP only (--weights tcp): {said.split('. ')[0]}" in tall
-        if answer.number == answers(report)[0].number:
+        if answer.number == answers(ranked_of(report))[0].number:
             assert f"TCP only (--weights tcp): {said} Order: {placed[0]}" in tall
             assert f"TCP only (--weights tcp): {said.split('. ')[0]}" in low
             assert "ssh_forward: carries TCP only" not in low
@@ -158,14 +169,15 @@ def test_one_ranking_has_those_that_carry_tcp_only_too() -> None:
 def test_given_weights_are_not_answered_with_others() -> None:
     run, trials = realistic_run(3)
     report = build(run, trials, weights=Weights(name="mine", values={"udp_throughput": 1.0}))
-    assert [answers_of.by_tcp(report, answer) for answer in answers(report)] == [None, None]
+    assert [answers_of.by_tcp(ranked_of(report), answer) for answer in answers(ranked_of(report))] == [None, None]
 
 
 def test_nobody_leads_whose_pairs_are_all_undecided_or_the_same() -> None:
     report = realistic(3)
-    ranking = next(one for one in report.rankings if one.configuration == "recommended")
+    ranking = next(one for one in ranked_of(report).rankings if one.configuration == "recommended")
     first, second = [standing.vpn for standing in ranking.standings if standing.place][:2]
-    pairs = [pair.model_copy(update={"decision": "undecided"}) for pair in of_ranking(report.verdicts, ranking)]
+    mine = of_ranking(ranked_of(report).verdicts, ranking)
+    pairs = [pair.model_copy(update={"decision": "undecided"}) for pair in mine]
     said = "No VPN leads by these weights: every pair is undecided or the same."
     assert answers_of.verdict(ranking, pairs) == said
     others = [at for at, pair in enumerate(pairs) if first not in (pair.a, pair.b)]
@@ -206,9 +218,9 @@ def test_pairs_share_what_is_measured_of_a_vpn_and_all_of_an_instrument_the_base
 
 def test_every_form_says_the_same_of_how_long_it_takes() -> None:
     report = realistic(3)
-    minutes = round((report.seconds_more or 0) / 60)
-    first = next(one for one in answers(report) if one.open)
-    said = answers_of.sure(report, first)
+    minutes = round((ranked_of(report).seconds_more or 0) / 60)
+    first = next(one for one in answers(ranked_of(report)) if one.open)
+    said = answers_of.sure(ranked_of(report), first)
     assert f"about {minutes} min more would decide most of them." in said
     tall = " ".join(shown(200, 50).split())
     mine = Path("results/mine")
@@ -223,9 +235,9 @@ def test_every_form_says_the_same_of_how_long_it_takes() -> None:
 
 def test_a_command_that_goes_on_can_be_pasted() -> None:
     report = realistic(3)
-    first = next(one for one in answers(report) if one.open)
-    assert shlex.split(answers_of.go_on(report, first, "my runs/x y")) == ["vpneval", "more", "my runs/x y"]
-    assert answers_of.go_on(report, first.model_copy(update={"open": 0}), "x") == ""
+    first = next(one for one in answers(ranked_of(report)) if one.open)
+    assert shlex.split(answers_of.go_on(ranked_of(report), first, "my runs/x y")) == ["vpneval", "more", "my runs/x y"]
+    assert answers_of.go_on(ranked_of(report), replace(first, open=0), "x") == ""
 
 
 def report_of(blocks: int, vpns: tuple[str, ...]) -> Report:
@@ -235,9 +247,9 @@ def report_of(blocks: int, vpns: tuple[str, ...]) -> Report:
 
 
 def test_one_vpn_and_one_repetition_crown_nobody() -> None:
-    (alone,) = answers(report_of(3, ("openvpn",)))
+    (alone,) = answers(ranked_of(report_of(3, ("openvpn",))))
     assert alone.verdict == "No VPN could be ranked."
-    (once,) = answers(report_of(1, ("openvpn", "ssh_tun")))
+    (once,) = answers(ranked_of(report_of(1, ("openvpn", "ssh_tun"))))
     assert once.verdict == "openvpn and ssh_tun cannot be told apart: too little was measured."
 
 

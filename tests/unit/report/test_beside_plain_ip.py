@@ -4,9 +4,9 @@ import pytest
 
 from questions.compare.runs import compare_runs
 from runner.data.trials import Trial
-from runner.report.model import build
 from tests.unit.reports import one_experiment
 from tests.unit.synthetic import CBC, PLAIN, TCP, make_trial
+from tests.unit.whole_report import build
 
 VARIANTS = ({"driver": "accelerated"}, {"driver": "generic"}, {"ike": "aes128-sha256-ecp256"}, {"gw2_cpu": "0.2"})
 

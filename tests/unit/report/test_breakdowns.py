@@ -8,15 +8,15 @@ import pytest
 from rich.console import Console
 
 from questions.rank.why import why
+from questions.rank.words import answers
 from runner.data.remarks import Remark
 from runner.data.trials import Run, Trial
-from runner.report.answer import answers
 from runner.report.breakdowns import breakdowns
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.terminal_answer import render_answer
-from runner.report.model import build
 from tests.unit.synthetic import PLAIN, make_trial, realistic_run
+from tests.unit.whole_report import build, ranked_of
 
 LOST = Remark(kind="no payload")
 
@@ -42,7 +42,7 @@ def forms(run: Run, trials: list[Trial]) -> list[str]:
     report = build(run, trials)
     console = Console(file=io.StringIO(), width=200)
     render_answer(report, console)
-    first, second = (standing.vpn for standing in report.rankings[0].standings[:2])
+    first, second = (standing.vpn for standing in ranked_of(report).rankings[0].standings[:2])
     of_console = console.file.getvalue()  # type: ignore[attr-defined]
     return [of_console, html_text(report), markdown_text(report), "\n".join(why(run, trials, first, second))]
 
@@ -51,14 +51,14 @@ def forms(run: Run, trials: list[Trial]) -> list[str]:
 def test_every_form_tells_of_it_beside_the_answer(place: int) -> None:
     run, trials = realistic_run(3)
     report = build(run, trials)
-    vpn = [one.vpn for one in report.rankings[0].standings if one.place][place]
+    vpn = [one.vpn for one in ranked_of(report).rankings[0].standings if one.place][place]
     said = f"{vpn}'s tunnel broke down under UDP from 400 Mbit/s offered in 2 of 3 trials, and was made anew."
     found = forms(*broken(vpn, under_udp(900), under_udp(400)))
     for form, without in zip(found[: 3 if place else 4], forms(run, trials), strict=False):
         flat = " ".join(form.replace("&#39;", "'").split())
         assert said in flat
         assert "broke down" not in without
-    answer = answers(build(*broken(vpn, under_udp(900), under_udp(400))))[0]
+    answer = answers(ranked_of(build(*broken(vpn, under_udp(900), under_udp(400)))))[0]
     assert (said in answer.verdict) is (vpn in answer.groups[0]), "who leads does not lead without it"
 
 

@@ -7,10 +7,10 @@ from runner.evidence.stats import summarise
 from runner.report.forms.html import html_text
 from runner.report.forms.latex import latex_text
 from runner.report.forms.markdown import markdown_text
-from runner.report.model import build
 from runner.report.text import quantity, with_interval
 from tests.unit.reports import one_experiment
 from tests.unit.synthetic import CBC, TCP, make_trial
+from tests.unit.whole_report import build, ranked_of
 
 COUNTED = {"measure": "operations"}
 
@@ -27,7 +27,7 @@ def counts() -> list[Trial]:
 def test_what_has_no_weight_has_no_ranking_in_any_form() -> None:
     trials = counts()
     report = build(one_experiment(trials, ("none", "openvpn", "ipsec")), trials)
-    assert not report.ranks_count
+    assert not ranked_of(report).is_shown
     for form in (markdown_text, latex_text, html_text):
         said = re.sub(r"(?s)<(script|style).*?</\1>", "", form(report))
         assert not re.search("could be ranked|Weights|[Ww]eighted|Ranking:", said)
@@ -35,7 +35,8 @@ def test_what_has_no_weight_has_no_ranking_in_any_form() -> None:
     inside = set(re.findall(r'href="#([^"]+)"', page))
     assert inside <= set(re.findall(r'id="([^"]+)"', page)), "each link of the page leads somewhere"
     rates = [make_trial(vpn, CBC | TCP, 1, {"tcp_throughput": 1e8}) for vpn in ("none", "openvpn", "ipsec")]
-    assert build(one_experiment(rates, ("none", "openvpn", "ipsec")), rates).ranks_count, "the control"
+    control = build(one_experiment(rates, ("none", "openvpn", "ipsec")), rates)
+    assert ranked_of(control).is_shown
 
 
 def test_a_count_is_whole_and_has_no_unit() -> None:

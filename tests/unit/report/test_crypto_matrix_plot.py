@@ -1,12 +1,12 @@
 """The heat map of the crypto matrix: every combination that was measured, and only these, with its own number."""
 
 from runner.design.blocks import Plot
-from runner.report.model import build
 from runner.report.plots.plots import plots_of
 from runner.report.plots.plotting import Samples
 from runner.report.plots.vega import svg
 from tests.unit.reports import one_experiment
 from tests.unit.synthetic import make_trial
+from tests.unit.whole_report import build
 
 RATES = {
     ("aes-128-cbc", "hmac-md5"): 50e3,

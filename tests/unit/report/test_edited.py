@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from questions.rank.why import why
+from questions.rank.words import answers
 from runner.catalogue import load_run, load_told
 from runner.cli.reading import report_of
 from runner.data.trials import Trial
-from runner.report.answer import answers
 from runner.report.forms.registry import FORMS
 from runner.report.model import Report
 from tests.campaign.gains import EDITS, EXAMPLE, FAILED, copy, edited, gained
+from tests.unit.whole_report import ranked_of
 
 VPNS = ("openvpn", "ssh_tun", "wireguard_go")
 
@@ -54,7 +55,7 @@ def test_a_vpn_with_failed_trials_is_named_with_them_in_every_form(tmp_path: Pat
     report = report_of([edited_repetition(tmp_path / "run", "openvpn", how, 1)], "")
     sentence = "openvpn gave no number in 1 repetition of "
     assert any(sentence in caveat for caveat in report.caveats)
-    assert any(sentence in line for answer in answers(report) for line in answer.broke)
+    assert any(sentence in line for answer in answers(ranked_of(report)) for line in answer.broke)
     for name in ("html", "md", "json"):
         assert sentence in FORMS[name].text(report, tmp_path), name
     rows = list(csv.DictReader(io.StringIO(FORMS["csv"].text(report, tmp_path))))

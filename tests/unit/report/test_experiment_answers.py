@@ -10,9 +10,9 @@ from rich.console import Console
 
 from runner.data.trials import Cell, ExperimentRecord, Trial
 from runner.report.forms.terminal import render
-from runner.report.model import build
 from runner.report.text import close_brackets
 from tests.unit.synthetic import CBC, IDLE, TCP, make_run, make_trial
+from tests.unit.whole_report import build
 
 NOISE = (0.99, 1.0, 1.01)
 

@@ -9,11 +9,13 @@ import pytest
 
 from runner.catalogue import load_run
 from runner.design.blocks import Plot
-from runner.report.model import Report, build
+from runner.report.model import Report
+from runner.report.plots.drawing import Value
 from runner.report.plots.plots import axis_ends, clip_intervals, plots_of
-from runner.report.plots.plotting import Samples, Value
+from runner.report.plots.plotting import Samples
 from tests.unit.reports import one_experiment, realistic
 from tests.unit.synthetic import CBC, IDLE, TCP, make_trial
+from tests.unit.whole_report import build
 
 LONG = {"measure": "overhead", "packet_bytes": "1400"}
 RESULTS = Path(__file__).parents[3] / "results"

@@ -6,20 +6,21 @@ from pathlib import Path
 
 import pytest
 
+from questions.rank.places import doubts
+from questions.rank.words import change
 from runner.catalogue import load_run
 from runner.data.trials import Noise, Trial
 from runner.evidence.stats import Ratio, Summary, summarise
 from runner.lab.readings import noise
 from runner.ranking.ranking import Pair
 from runner.ranking.weights import Slack
-from runner.report.answer import change
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
-from runner.report.model import build
 from runner.report.text import change as change_words
-from runner.report.text import doubts, duration, share, with_interval
+from runner.report.text import duration, share, with_interval
 from tests.unit.reports import everywhere, one_experiment, realistic, terminal
 from tests.unit.synthetic import CBC, PLAIN, TCP, make_trial, realistic_run
+from tests.unit.whole_report import build, ranked_of
 
 EXAMPLE = next((Path(__file__).parents[3] / "results" / "examples").glob("*/run.json")).parent
 
@@ -34,7 +35,7 @@ def test_the_realistic_report_shows_everything_everywhere() -> None:
             "Ranking: recommended",
             "wireguard_go",
             "aes-128-cbc hmac-sha256",  # the configuration that was ranked
-            f"{realistic().rankings[0].standings[0].average:.2f}",  # the winner's weighted average rank
+            f"{ranked_of(realistic()).rankings[0].standings[0].average:.2f}",  # the winner's weighted average rank
             ">99 %" if name != "html" and name != "md" else "&gt;99 %",
             "not ranked",
             "SSH port forwarding carries TCP only",
@@ -260,7 +261,7 @@ def test_lower_bounds_are_marked_everywhere() -> None:
 
 def test_order_and_slack_are_said_everywhere() -> None:
     report = realistic()
-    ranking = report.rankings[0]
+    ranking = ranked_of(report).rankings[0]
     assert len(ranking.pairs) == len([s for s in ranking.standings if s.place]) - 1
     assert {one.metric for one in ranking.slack} == set(ranking.weights.counted_metrics)
     for text in everywhere(report).values():

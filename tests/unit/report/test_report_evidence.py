@@ -9,7 +9,6 @@ from runner.data.trials import Evidence, Trial
 from runner.design.blocks import Plot
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
-from runner.report.model import build
 from runner.report.plots.plots import plots_of
 from runner.report.plots.plots_layers import AROUND
 from runner.report.plots.plotting import Samples
@@ -17,6 +16,7 @@ from runner.report.proofs import proofs_of
 from runner.vpn.closed_form import wireguard
 from tests.unit.reports import one_experiment
 from tests.unit.synthetic import CBC, TCP, make_trial
+from tests.unit.whole_report import build
 
 LONG = {"measure": "overhead", "packet_bytes": "1400"}
 

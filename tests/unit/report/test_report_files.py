@@ -16,12 +16,13 @@ from runner.data import streams
 from runner.data.errors import UsageError
 from runner.data.guest import GUEST
 from runner.data.trials import Run, Trial
+from runner.ranking.ranking import Ranking
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.registry import FORMS
 from runner.report.forms.tables import csv_text, json_text, parquet_bytes
 from runner.report.forms.write import write_everything, write_reports
-from runner.report.model import Report, build
+from runner.report.model import Report
 from runner.report.plots import vega
 from tests.unit.reports import (
     everywhere,
@@ -30,6 +31,7 @@ from tests.unit.reports import (
     terminal,
 )
 from tests.unit.synthetic import CBC, IDLE, TCP, UDP, make_run, make_trial, realistic_run, record
+from tests.unit.whole_report import build, ranked_of
 
 
 def bare_runs() -> dict[str, tuple[Run, list[Trial]]]:
@@ -117,7 +119,7 @@ def test_every_field_is_text_never_markup() -> None:
     report = build(run, trials)
     page = Tags()
     page.feed(html_text(report))
-    assert page.scripts == 3 + page.data  # Vega's and the page's own; and data, which does not run
+    assert page.scripts == 4 + page.data  # Vega's, the page's own, the ranking's; and data, which does not run
     assert page.text.count(READABLE) > 20
     assert "\\u202e" in page.text
     for name, form in FORMS.items():
@@ -244,9 +246,10 @@ def test_csv_ends_with_the_summary_of_each_cell_once() -> None:
 def test_json_is_the_report_again() -> None:
     report = realistic()
     again = Report.model_validate_json(json_text(report))
-    # report.json has no draws to rank anew from by the preset tcp
-    assert terminal(again) == terminal(report.model_copy(update={"bases": []}))
-    assert markdown_text(again) == markdown_text(report)
+    assert json_text(again) == json_text(report)
+    written = again.judgements["rank"]
+    assert [Ranking.model_validate(one) for one in written["rankings"]] == ranked_of(report).rankings
+    assert written.keys() == json.loads(ranked_of(report).model_dump_json()).keys()
     assert html_text(again).count("<figure>") > 10
 
 

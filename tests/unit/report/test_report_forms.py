@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from questions.rank.verdict_words import sentence
+from questions.rank.words import answers
 from runner.data.errors import UsageError
 from runner.data.trials import Event, LossGap, Timeline
-from runner.report.answer import answers
 from runner.report.failures import DRAWN, spread
 from runner.report.forms.html import html_text
 from runner.report.forms.latex import latex_text
@@ -15,14 +16,13 @@ from runner.report.forms.markdown import markdown_text
 from runner.report.forms.pdf import pdf_bytes
 from runner.report.forms.registry import FORMS
 from runner.report.forms.tables import csv_text
-from runner.report.model import build
 from runner.report.plots import vega
 from runner.report.plots.plots import plots_of
 from runner.report.plots.plotting import Samples
 from runner.report.plots.thinning import ranges, thin_experiment
-from runner.report.verdicts import sentence
 from tests.unit.reports import everywhere, one_experiment, realistic
 from tests.unit.synthetic import CBC, PLAIN, TCP, make_trial, realistic_run
+from tests.unit.whole_report import build, ranked_of
 
 
 def test_latex_escapes_what_is_special_and_has_every_row() -> None:
@@ -48,7 +48,7 @@ def test_markdown_and_latex_begin_with_the_answer_and_end_with_where_it_comes_fr
     md, tex = (re.sub(r"\\(.)", r"\1", form(report)) for form in (markdown_text, latex_text))
     for text, values, ranks in ((md, "| place | VPN |", "\n## Ranking: "), (tex, "place & VPN &", "caption{Ranking: ")):
         text = text.replace("textgreater{}", ">").replace("&gt;", ">").replace("textless{}", "<").replace("&lt;", "<")
-        for answer in answers(report):
+        for answer in answers(ranked_of(report)):
             said = [
                 answer.verdict,
                 answer.change,
@@ -61,8 +61,8 @@ def test_markdown_and_latex_begin_with_the_answer_and_end_with_where_it_comes_fr
 
 def test_markdown_and_latex_have_the_values_of_the_ranking() -> None:
     report = realistic()
-    first = answers(report)[0]
-    behind = {one.metric: one for one in report.behind[first.number]}
+    first = answers(ranked_of(report))[0]
+    behind = {one.metric: one for one in ranked_of(report).behind[first.number]}
     for text, cell in ((markdown_text(report), "|"), (latex_text(report), "&")):
         for vpn in (vpn for group in first.groups for vpn in group):
             row = next(line for line in text.replace("\\_", "_").splitlines() if f" {cell} {vpn} {cell} " in line)

@@ -8,20 +8,21 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from questions.rank.words import answers
 from runner.data.levels import outside_of_tunnel, tunnel_levels
 from runner.data.limits import evidence
 from runner.data.loads import Limit, MachineLoad
 from runner.data.trials import Run, Trial, cell_key
 from runner.evidence.configurations import Configuration
-from runner.report.answer import answers
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.tables import json_text
 from runner.report.forms.terminal import render
 from runner.report.limits import limits
-from runner.report.model import Report, build
+from runner.report.model import Report
 from tests.unit.data.test_own_cores import cost
 from tests.unit.synthetic import realistic_run
+from tests.unit.whole_report import build, ranked_of
 
 ONE = Limit(
     sentence="gw2: openvpn's only thread, 100 % of core 3", where="gw2", kind="thread", evidence=["core 3 100 %"]
@@ -225,7 +226,7 @@ def test_the_answer_in_the_terminal_says_what_limits_each_ranked_vpn_and_where_t
     for vpn, limit in (("openvpn", ONE), ("ssh_tun", second)):
         assert tall.count(f" {vpn} {limit.sentence}") == 1
     assert tall.count("Separate gateways might change the order.") == 1  # of the second ranking
-    first = report.rankings[answers(report)[0].number].configuration
+    first = ranked_of(report).rankings[answers(ranked_of(report))[0].number].configuration
     (changed,) = [said for said in report.limits.orders if said.startswith(f"TCP throughput, {first}: ")]
     assert f" O{changed.split(': o', 1)[1]}" in tall
     assert " pass " in changed

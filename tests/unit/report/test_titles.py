@@ -7,9 +7,9 @@ from pathlib import Path
 from runner.catalogue import load_run
 from runner.data.trials import Cell, ExperimentRecord
 from runner.report.experiments import ExperimentReport
-from runner.report.model import build
 from runner.report.titles import answer_of
 from tests.unit.synthetic import CBC, PLAIN, TCP, make_run, make_trial
+from tests.unit.whole_report import build
 
 EXAMPLE = next((Path(__file__).parents[3] / "results" / "examples").glob("*/run.json")).parent
 NOISE = (0.99, 1.0, 1.01)

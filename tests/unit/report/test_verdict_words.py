@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 
 from questions.compare.runs import compare_runs
+from questions.rank.verdict_words import count_verdicts, of_ranking, ratio, time_more, words
 from runner.data.errors import UsageError
 from runner.data.trials import Run, Trial
 from runner.ranking.margins import with_margins
 from runner.ranking.verdicts import Verdict
 from runner.report.forms.tables import json_text
-from runner.report.model import Report, build
-from runner.report.verdicts import count_verdicts, of_ranking, ratio, time_more, words
+from runner.report.model import Report
 from tests.bench.decide import QUIET
 from tests.bench.simulated_rounds import play, run_of
 from tests.unit.reports import everywhere
 from tests.unit.synthetic import make_run, realistic_run
+from tests.unit.whole_report import build, ranked_of
 
 VPNS = ("openvpn", "ssh_tun", "ipsec_user")
 STILL = replace(QUIET, slice=0.08, drift=0.05, stolen=0.0)
@@ -37,19 +38,21 @@ def made(rounds: int = 40) -> Report:
 
 def test_every_form_says_what_is_decided() -> None:
     report = made()
-    assert {one.decision for one in report.verdicts} == {"same", "worse"}
+    assert {one.decision for one in ranked_of(report).verdicts} == {"same", "worse"}
     for name, said in everywhere(report).items():
         assert "Of 3 pairs of VPNs in 1 metric, 3 are decided (better or worse 2, the same 1) and 0 undecided." in said
         assert "Where the spread comes from (standard deviations): TCP slices" in said, name
         assert ("ipsec_user beside openvpn" in said) is (name != "term")  # the order tells it there
     assert '"decision": "same"' in json_text(report)
-    assert Report.model_validate_json(json_text(report)).verdicts == report.verdicts
+    written = Report.model_validate_json(json_text(report)).judgements["rank"]["verdicts"]
+    assert [Verdict.model_validate(one) for one in written] == ranked_of(report).verdicts
 
 
 def test_every_form_says_what_would_decide_the_rest() -> None:
     report = made(4)
-    (ranking,) = report.rankings
-    (one,) = [one for one in of_ranking(report.verdicts, ranking) if one.ratio and abs(math.log(one.ratio)) < 0.2]
+    (ranking,) = ranked_of(report).rankings
+    mine = of_ranking(ranked_of(report).verdicts, ranking)
+    (one,) = [one for one in mine if one.ratio and abs(math.log(one.ratio)) < 0.2]
     assert one.seconds is not None
     for said in everywhere(report).values():
         assert time_more(one.seconds) in said
@@ -58,10 +61,10 @@ def test_every_form_says_what_would_decide_the_rest() -> None:
 
 def test_a_run_of_repetitions_has_verdicts_too() -> None:
     report = build(*realistic_run(3))
-    assert len(report.verdicts) > 20
+    assert len(ranked_of(report).verdicts) > 20
     for said in everywhere(report).values():
         assert "pairs of VPNs in 6 metrics" in said
-    assert build(make_run(("openvpn",)), []).verdicts == []
+    assert ranked_of(build(make_run(("openvpn",)), [])).verdicts == []
 
 
 def test_words() -> None:
@@ -87,11 +90,11 @@ def test_words() -> None:
 
 def test_margins_are_the_readers() -> None:
     run, trials = played([0.0, 0.03, 0.4], 2)
-    assert [one.decision for one in build(run, trials).verdicts].count("same") == 1
+    assert [one.decision for one in ranked_of(build(run, trials)).verdicts].count("same") == 1
     strict = with_margins(run, "tcp_throughput=0.5%")
     assert strict.metrics["tcp_throughput"].margin == pytest.approx(1.005)
     assert strict.metrics["rtt"].margin == run.metrics["rtt"].margin
-    assert [one.decision for one in build(strict, trials).verdicts].count("same") == 0
+    assert [one.decision for one in ranked_of(build(strict, trials)).verdicts].count("same") == 0
     every = with_margins(run, "rtt=1.3, 5%")
     assert {metric.margin for name, metric in every.metrics.items() if name != "rtt"} == {1.05}
     assert every.metrics["rtt"].margin == 1.3

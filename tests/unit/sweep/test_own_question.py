@@ -15,9 +15,9 @@ from runner.design.question import Evidence
 from runner.report.forms.html import html_text
 from runner.report.forms.latex import latex_text
 from runner.report.forms.markdown import markdown_text
-from runner.report.model import build
 from tests.unit.asking import request
 from tests.unit.synthetic import CBC, PLAIN, make_run, make_trial
+from tests.unit.whole_report import build
 
 OWN = Path(__file__).parents[3] / "docs/examples/back_first.py"
 RESTARTED = {"measure": "recovery", "failure": "reboot"}

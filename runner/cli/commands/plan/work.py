@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.table import Table
 
@@ -20,12 +21,10 @@ from runner.data.levels import TUNNEL_FACTORS, UPLINK
 from runner.data.numbers import roughly
 from runner.data.streams import document
 from runner.data.trials import Trial
-from runner.design.question import Left
+from runner.design.question import Evidence, Left
 from runner.instruments.traffic.udp import search_of
 from runner.lab.places.hours import Hours
 from runner.lab.software.image import packages_of
-from runner.report.answer import answers, sure
-from runner.report.model import Report, build
 from runner.report.text import wan
 from runner.search.settings import LOSS_RATIO, UdpSearch
 from runner.sweep.plan import any_turns
@@ -42,18 +41,24 @@ ONE_AT_A_TIME = (
 )
 
 
+class Open(NamedTuple):
+    """What has no sure answer yet: how many, for how long to go on, and both in words."""
+
+    undecided: int
+    longer_s: float | None
+    words: str
+
+
 def show(request: Request, as_json: bool) -> None:
     """Print what ``request`` would measure, and how long that takes if every VPN can run here. For a folder that has a
     run, print what that lacks, and how long a sure answer takes."""
-    report, seen = so_far(request)
+    still_open, seen = so_far(request)
     trials, expected_s = request.expected_time(seen)
     if as_json:
         figures: dict[str, Any] = {"trials": trials, "expected_s": round(expected_s)}
-        if report:
-            figures |= {
-                "undecided": sum(answer.open for answer in answers(report)),
-                "minutes_more": round(report.seconds_more / 60) if report.seconds_more else None,
-            }
+        if still_open:
+            longer_s = still_open.longer_s
+            figures |= {"undecided": still_open.undecided, "minutes_more": round(longer_s / 60) if longer_s else None}
         document(json.dumps(figures | {"cells": [cell.model_dump() for cell in request.cells]}, indent=1) + "\n")
         return
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
@@ -77,10 +82,8 @@ def show(request: Request, as_json: bool) -> None:
     )
     for sentence in limits(request):
         out.print(sentence, highlight=False)
-    if report:
-        for answer in answers(report):
-            sentence = f"{answer.name[:1].upper()}{answer.name[1:]}: {sure(report, answer)}"
-            out.print(sentence, highlight=False)
+    if still_open:
+        out.print(still_open.words, highlight=False)
 
 
 def tell_lost(request: Request) -> int:
@@ -107,13 +110,19 @@ def expected_time(asked: AskedRun) -> tuple[int, float] | None:
         return None
 
 
-def so_far(request: Request) -> tuple[Report | None, list[Trial]]:
-    """The trials of the run in the folder of ``request``, and its report by the same weights if the run goes on until
-    all is decided."""
+def so_far(request: Request) -> tuple[Open | None, list[Trial]]:
+    """The trials of the run in the folder of ``request``, and what is open of its question if the run goes on until it
+    is answered."""
     if request.asked.out is None or not is_there(request.asked.out / "run.json"):
         return None, []
     run, trials = load_run(request.asked.out)
-    return build(run, trials, weights=request.weights) if request.until_significant else None, trials
+    if not request.until_significant:
+        return None, trials
+    question, evidence = request.question, Evidence(run, trials, request.weights)
+    judgement = question.judge(evidence)
+    undecided = question.going(evidence, judgement, request.cells, math.inf).undecided
+    longer_s = question.longer_s(evidence, judgement)
+    return Open(len(undecided), longer_s or None, question.tell_open(evidence, judgement)), trials
 
 
 def searches(request: Request) -> list[str]:

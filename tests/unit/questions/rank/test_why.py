@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from questions.rank.verdict_words import sentence
 from questions.rank.why import why
 from runner.catalogue import load_run
 from runner.cli.folders import latest
@@ -13,9 +14,8 @@ from runner.data.errors import UsageError
 from runner.data.parent import add_to_index
 from runner.ranking.verdicts import Verdict, reversed_verdict
 from runner.report.headings import machine
-from runner.report.model import build
-from runner.report.verdicts import sentence
 from tests.unit.synthetic import realistic_run
+from tests.unit.whole_report import build
 
 EXAMPLE = next((Path(__file__).parents[4] / "results" / "examples").glob("*/run.json")).parent
 

@@ -6,23 +6,23 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
+from questions.rank.judgement import Ranked, RankedNumber
+from questions.rank.places import PROBABLY, Unranked, groups, numbers_of, ranking_name, unranked_vpns
+from questions.rank.verdict_words import decided_or_not, of_ranking
 from runner.data.asked import AskedRun
 from runner.data.files import word
+from runner.data.invocation import asked_of
 from runner.data.numbers import chance
-from runner.data.trials import Strict
 from runner.evidence.ties import in_order
 from runner.ranking.ranking import Ranking, weigh
 from runner.ranking.verdicts import Verdict
 from runner.ranking.weights import PRESETS, Slack, of_run
 from runner.report import text
-from runner.report.breakdowns import of_lost, of_ranked
-from runner.report.facts import FARM
-from runner.report.model import Report
-from runner.report.ranked_numbers import RankedNumber
-from runner.report.verdicts import decided_or_not, of_ranking
+from runner.report.breakdowns import Breakdown
 
-NAMES = {"recommended": "as recommended", "comparable": "on equal terms"}
 MEANINGS = {
     "recommended": "every VPN with the cipher that its makers recommend today",
     "comparable": "every VPN with AES-128-CBC, HMAC-SHA-256 and no compression, or the nearest that it has",
@@ -38,76 +38,61 @@ BY_THEIRS = "the machines' kernels need its modules: vpneval doctor --lab names 
 LONG = 160  # characters of a reason; only the tables have longer ones in full
 
 
-class Absent(Strict):
-    """VPNs that are not ranked for the same reason: ``why`` in full and ``short`` in a few words; ``how``: what would
-    rank them, empty where that is not known."""
+class Absent(NamedTuple):
+    """VPNs that are not ranked for the same reason: ``why`` in a few words; ``how``: what would rank them, empty where
+    that is not known."""
 
     vpns: str
     why: str
-    short: str
     how: str
 
 
-class RankingAnswer(Strict):
-    """The answer of one ranking. ``number``: the ranking's number in the report; ``groups``: the ranked VPNs in their
+@dataclass(frozen=True)
+class RankingAnswer:
+    """The answer of one ranking. ``number``: the ranking's number in the report; ``numbers``: those behind it, by
+    metric; ``groups``: the ranked VPNs in their
     order, where neighbours that cannot be told apart are one group; ``against``: the verdicts on the first VPN against
     the second, in the three metrics that count most; ``broke``: a sentence for each tunnel outside the first group that
     broke down under load, and for each VPN that failed in a metric; ``open``: how many of the ``pairs`` are
     undecided."""
 
     number: int
-    name: str
-    meaning: str
-    groups: list[list[str]]
+    ranking: Ranking
+    numbers: Mapping[str, RankedNumber]
+    groups: Sequence[Sequence[str]]
     verdict: str
-    against: list[Verdict]
+    against: Sequence[Verdict]
     change: str
-    broke: list[str]
-    absent: list[Absent]
+    broke: Sequence[str]
+    absent: Sequence[Absent]
     open: int
     pairs: int
 
+    @property
+    def name(self) -> str:
+        """``as recommended``."""
+        return ranking_name(self.ranking)
 
-def answers(report: Report) -> list[RankingAnswer]:
+    @property
+    def title(self) -> str:
+        """``As recommended``."""
+        return self.name[:1].upper() + self.name[1:]
+
+    @property
+    def meaning(self) -> str:
+        """What its name says of each VPN; empty where that is not known."""
+        return MEANINGS.get(self.ranking.configuration, "")
+
+
+def answers(ranked: Ranked) -> list[RankingAnswer]:
     """The answer of every ranking. The first one is the one that a reader should see first."""
-    unsorted = [_answer(report, ranking, number) for number, ranking in enumerate(report.rankings)]
+    every = [_answer(ranked, ranking, number) for number, ranking in enumerate(ranked.rankings)]
     order = {name: at for at, name in enumerate(FIRST)}
 
     def place(answer: RankingAnswer) -> tuple[bool, int]:
-        return not answer.groups, order.get(report.rankings[answer.number].configuration, len(order))
+        return not answer.groups, order.get(answer.ranking.configuration, len(order))
 
-    return sorted(unsorted, key=place)
-
-
-def ranking_name(ranking: Ranking) -> str:
-    """``as recommended``, with the gateways' software where that is a factor."""
-    name = NAMES.get(ranking.configuration, ranking.configuration)
-    return name + (f", {ranking.image}" if ranking.image else "")
-
-
-def groups(ranking: Ranking) -> list[list[str]]:
-    """The ranked VPNs in their order. Neighbours whose order is not sure are one group."""
-    grouped: list[list[str]] = []
-    unsure = {frozenset((pair.first, pair.second)) for pair in ranking.pairs if not pair.separated}
-    for standing in ranking.standings:
-        if standing.place is None:
-            continue
-        if grouped and frozenset((grouped[-1][-1], standing.vpn)) in unsure:
-            grouped[-1].append(standing.vpn)
-        else:
-            grouped.append([standing.vpn])
-    return grouped
-
-
-def place_of(ranking: Ranking) -> dict[str, str]:
-    """VPN -> its place: ``2``, or ``1–3`` for all of a group that cannot be told apart."""
-    places: dict[str, str] = {}
-    before = 0
-    for group in groups(ranking):
-        place = f"{before + 1}" + (f"–{before + len(group)}" if len(group) > 1 else "")
-        places |= dict.fromkeys(group, place)
-        before += len(group)
-    return places
+    return sorted(every, key=place)
 
 
 def verdict(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
@@ -119,7 +104,7 @@ def verdict(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
     first, *others = placed
     names = [standing.vpn for standing in others if standing.vpn in first.ties]
     if first.best_probability is None:
-        return f"{_join_names([first.vpn, *names])} cannot be told apart: too little was measured."
+        return f"{text.join_names([first.vpn, *names])} cannot be told apart: too little was measured."
     if nobody := nobody_leads(ranking, verdicts):
         return nobody
     if not names:
@@ -128,8 +113,8 @@ def verdict(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
         )
     likely = max(placed, key=lambda standing: standing.best_probability or 0.0)
     rivals = [standing for standing in others if (standing.best_probability or 0.0) >= 0.01]
-    rival_chances = _join_names([f"{standing.vpn} ({chance(standing.best_probability)})" for standing in rivals])
-    if likely is first and first.best_probability >= text.PROBABLY and rivals:
+    rival_chances = text.join_names([f"{standing.vpn} ({chance(standing.best_probability)})" for standing in rivals])
+    if likely is first and first.best_probability >= PROBABLY and rivals:
         return (
             f"{first.vpn} probably ranks first (in {chance(first.best_probability)} of the simulated rankings). It may "
             f"also be {rival_chances}."
@@ -140,7 +125,7 @@ def verdict(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
     )
     chances = ", ".join(f"{standing.vpn} {chance(standing.best_probability)}" for standing in tied)
     return (
-        f"{_join_names([standing.vpn for standing in tied])} cannot be told apart yet. "
+        f"{text.join_names([standing.vpn for standing in tied])} cannot be told apart yet. "
         f"First in the simulated rankings: {chances}."
     )
 
@@ -161,21 +146,16 @@ def nobody_leads(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
 
 def order(ranked_groups: Sequence[Sequence[str]]) -> str:
     """The groups in words: ``a and b (not told apart), then c``."""
-    parts = [_join_names(group) + (" (not told apart)" if len(group) > 1 else "") for group in ranked_groups]
+    parts = [text.join_names(group) + (" (not told apart)" if len(group) > 1 else "") for group in ranked_groups]
     return ", then ".join(parts)
 
 
-def by_tcp(report: Report, answer: RankingAnswer) -> Ranking | None:
+def by_tcp(ranked: Ranked, answer: RankingAnswer) -> Ranking | None:
     """The ranking by the preset ``tcp``, which has every VPN, where the default weights leave out a VPN that carries
     TCP only. None where no VPN is left out for that reason, or where the run did not measure what the preset counts."""
-    ranking = report.rankings[answer.number]
-    if (
-        not report.bases
-        or ranking.weights.name != "balanced"
-        or not any(absent.how == BY_TCP for absent in answer.absent)
-    ):
+    if answer.ranking.weights.name != "balanced" or not any(absent.how == BY_TCP for absent in answer.absent):
         return None
-    basis = report.bases[answer.number]
+    basis = ranked.bases[answer.number]
     weights = of_run(PRESETS["tcp"], basis.values)
     return weigh(basis, weights) if weights.counted_metrics.keys() <= basis.values.keys() else None
 
@@ -200,7 +180,7 @@ def change(ranking: Ranking, most: int | None = CHANGES) -> str:
         text.lower(ranking.titles[slack.metric]) for slack in ranking.slack if slack.high is None and not slack.below
     ]
     if free and most is None:
-        sentences.append(f"No weight of {_join_names(free)} alone, however small or large, changes who leads.")
+        sentences.append(f"No weight of {text.join_names(free)} alone, however small or large, changes who leads.")
     return " ".join(sentences)
 
 
@@ -212,7 +192,7 @@ def _less_weight(slack: Slack, name: str) -> tuple[float, str]:
 
 
 def _lead(names: Sequence[str]) -> str:
-    return f"{_join_names(names)} {'leads' if len(names) == 1 else 'lead'}"
+    return f"{text.join_names(names)} {'leads' if len(names) == 1 else 'lead'}"
 
 
 def _times(factor: float) -> str:
@@ -234,43 +214,31 @@ def against(verdicts: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
     return sorted(farthest_first, key=telling)[:AGAINST]
 
 
-def on_farm(report: Report) -> bool:
-    """Whether the run was measured on a farm, where more machines decide what takes more time elsewhere."""
-    return any(fact.name == FARM for fact in report.facts)
-
-
-def go_on(report: Report, answer: RankingAnswer, where: str) -> str:
+def go_on(ranked: Ranked, answer: RankingAnswer, where: str) -> str:
     """The command that continues the run in the folder ``where``. Empty where nothing is undecided, and where the time
     that it takes cannot be estimated."""
-    return f"vpneval more {word(where)}" if answer.open and (on_farm(report) or report.seconds_more) else ""
+    decides = ranked.evidence.run.machines or ranked.seconds_more
+    return f"vpneval more {word(where)}" if answer.open and decides else ""
 
 
-def surer(report: Report, answer: RankingAnswer, where: str) -> str:
+def surer(ranked: Ranked, answer: RankingAnswer, where: str) -> str:
     """The sentence of ``sure``, and the command that continues the run in the folder ``where``."""
-    command = go_on(report, answer, where)
-    return f"{sure(report, answer).rstrip('.')}: {command}" if command else sure(report, answer)
+    command = go_on(ranked, answer, where)
+    return f"{sure(ranked, answer).rstrip('.')}: {command}" if command else sure(ranked, answer)
 
 
-def sure(report: Report, answer: RankingAnswer) -> str:
+def sure(ranked: Ranked, answer: RankingAnswer) -> str:
     """How many pairs are undecided and what would decide them, in a sentence that is the same in every form."""
-    if answer.open and on_farm(report):
+    if answer.open and ranked.evidence.run.machines:
         return f"{answer.open} of {text.count_noun(answer.pairs, 'pair')} are undecided. {MORE_MACHINES}."
-    return decided_or_not(answer.open, answer.pairs, report.seconds_more)
+    return decided_or_not(answer.open, answer.pairs, ranked.seconds_more)
 
 
-def numbers_of(report: Report, number: int) -> dict[str, RankedNumber]:
-    """Metric -> the numbers behind the ranks of ranking ``number``. First come the metrics that count, in the order of
-    the weights."""
-    behind = {numbers.metric: numbers for numbers in (report.behind[number] if report.behind else [])}
-    weights = report.rankings[number].weights.counted_metrics
-    counted = {metric: behind[metric] for metric in weights if metric in behind}
-    return counted | behind
-
-
-def unit_of(numbers: RankedNumber, unit: str) -> tuple[float, str]:
-    """The scale and unit in which the middle one of the VPNs' medians reads best."""
-    medians = sorted(summary.median for summary in numbers.summaries.values())
-    return text.prefix(medians[len(medians) // 2], unit)
+def set_up(ranked: Ranked, answer: RankingAnswer) -> str:
+    """The command that prints how the first VPN is set up; empty where there is none."""
+    leader = answer.groups[0][0] if answer.groups else ""
+    mine = (standing.levels for standing in answer.ranking.standings if standing.vpn == leader)
+    return next((recipe(leader, levels, asked_of(ranked.evidence.run)) for levels in mine), "")
 
 
 def recipe(vpn: str, levels: Mapping[str, str], asked: AskedRun | None = None) -> str:
@@ -283,49 +251,62 @@ def recipe(vpn: str, levels: Mapping[str, str], asked: AskedRun | None = None) -
     return shlex.join([*command, *(["--site", sites, "--write", "tunnel"] if sites else [])])
 
 
-def _answer(report: Report, ranking: Ranking, number: int) -> RankingAnswer:
-    mine = of_ranking(report.verdicts, ranking)
-    facts = {fact.name: fact.value for fact in report.facts}
+def _answer(ranked: Ranked, ranking: Ranking, number: int) -> RankingAnswer:
+    mine, lab = of_ranking(ranked.verdicts, ranking), ranked.evidence.run.lab
     # Only the namespace lab has guests: the machines of the others have kernels of their own.
-    own = facts.get("lab kind", "netns") != "netns"
-    by_kernel = BY_THEIRS if own else BY_KERNEL.get(facts.get("lab guest", ""), BY_ANY_KERNEL)
+    own = str(lab.get("kind", "netns")) != "netns"
+    by_kernel = BY_THEIRS if own else BY_KERNEL.get(str(lab.get("guest", "")), BY_ANY_KERNEL)
     ordered = groups(ranking)
     leaders = ordered[0] if ordered else []
-    nobody = leaders and nobody_leads(ranking, report.verdicts)
+    nobody = leaders and nobody_leads(ranking, ranked.verdicts)
     others = [standing.vpn for standing in ranking.standings if standing.vpn not in leaders]
+    broke, others_broke = (breakdown_sentences(ranked.breakdowns, ranking, vpns) for vpns in (leaders, others))
     return RankingAnswer(
         number=number,
-        name=ranking_name(ranking),
-        meaning=MEANINGS.get(ranking.configuration, ""),
+        ranking=ranking,
+        numbers=numbers_of(ranked, number),
         groups=ordered,
-        verdict=" ".join([verdict(ranking, report.verdicts), *of_ranked(report.breakdowns, ranking, leaders)]),
-        against=against(report.verdicts, ranking),
+        verdict=" ".join([verdict(ranking, ranked.verdicts), *broke]),
+        against=against(ranked.verdicts, ranking),
         change="" if nobody else change(ranking),
-        broke=of_ranked(report.breakdowns, ranking, others) + of_lost(ranking),
-        absent=[_absent_vpn(one, by_kernel) for one in text.unranked_vpns(ranking)],
+        broke=others_broke + loss_sentences(ranking),
+        absent=[_absent_vpn(one, by_kernel) for one in unranked_vpns(ranking)],
         open=sum(pair.decision == "undecided" for pair in mine),
         pairs=len(mine),
     )
 
 
-def missing(answer: RankingAnswer) -> list[str]:
+def missing(absent: Sequence[Absent]) -> list[str]:
     """The VPNs that are not ranked, why in a few words, and what would rank them: a sentence for each reason."""
     vpns: dict[tuple[str, str], list[str]] = {}
-    for absent in answer.absent:
-        vpns.setdefault((absent.short, absent.how), []).append(absent.vpns)
-    return [f"{', '.join(names)}: {short}{f' ({how})' if how else ''}." for (short, how), names in vpns.items()]
+    for names, why, how in absent:
+        vpns.setdefault((why, how), []).append(names)
+    return [f"{', '.join(names)}: {why}{f' ({how})' if how else ''}." for (why, how), names in vpns.items()]
 
 
-def _absent_vpn(one: text.Unranked, by_kernel: str) -> Absent:
-    vpns, why, cause = one
-    flat = " ".join(why.split())
-    if cause == "tcp only":
-        return Absent(vpns=vpns, why=flat, short="carries TCP only", how=BY_TCP)
-    if cause == "no kernel":
-        return Absent(vpns=vpns, why=flat, short="this kernel lacks what it needs", how=by_kernel)
-    return Absent(vpns=vpns, why=flat, short=" ".join(text.beginning(why, LONG).split()), how="")
+def _absent_vpn(one: Unranked, by_kernel: str) -> Absent:
+    if one.cause == "tcp only":
+        return Absent(one.vpns, "carries TCP only", BY_TCP)
+    if one.cause == "no kernel":
+        return Absent(one.vpns, "this kernel lacks what it needs", by_kernel)
+    return Absent(one.vpns, " ".join(text.beginning(one.why, LONG).split()), "")
 
 
-def _join_names(names: Sequence[str]) -> str:
-    """``a, b and c``."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else ""
+def breakdown_sentences(rows: Sequence[Breakdown], ranking: Ranking, vpns: Sequence[str]) -> list[str]:
+    """A sentence for each breakdown of these VPNs with the levels that a ranking compares."""
+    levels = {standing.vpn: standing.levels for standing in ranking.standings if standing.vpn in vpns}
+    return [row.sentence for row in rows if (row.image, row.levels) == (ranking.image, levels.get(row.vpn))]
+
+
+def loss_sentences(ranking: Ranking, vpns: Sequence[str] = ()) -> list[str]:
+    """A sentence for each ranked VPN (of ``vpns``, if given) that failed in repetitions of a metric that counts."""
+    return [
+        f"{standing.vpn} gave no number in "
+        + " and in ".join(
+            f"{text.count_noun(times, 'repetition')} of {ranking.titles[name]}" for name, times in failed.items()
+        )
+        + ", so it stands behind the others there."
+        for standing in ranking.standings
+        if standing.place and (standing.vpn in vpns or not vpns)
+        if (failed := {name: times for name, times in standing.lost.items() if name in ranking.weights.counted_metrics})
+    ]

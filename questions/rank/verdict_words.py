@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
+from questions.rank.judgement import Spread
 from runner.data.metric import Metric
-from runner.data.trials import Strict
 from runner.design.blocks import Block, Heading, Paragraph, Table, TableCell
-from runner.evidence.configurations import Configuration
-from runner.evidence.estimates import Components, components, machines_of
 from runner.ranking.ranking import Ranking
 from runner.ranking.verdicts import NO_INTERVAL, Verdict, reversed_verdict
 from runner.report import text
@@ -23,33 +20,6 @@ TITLE = (
     "Each pair of VPNs: the value of the first over that of the second, the interval that decides, and the verdict on "
     "the first"
 )
-
-
-class Spread(Strict):
-    """Where the spread of one metric of one ranking comes from. ``between``: whose instances the component of that name
-    is about: tunnels that were brought up anew, or machines."""
-
-    configuration: str
-    image: str
-    metric: str
-    components: Components
-    between: Literal["instances", "machines"] = "instances"
-
-
-def spreads(configurations: Sequence[Configuration]) -> list[Spread]:
-    """The spread of every metric that was measured by rounds, for each ranking."""
-    return [
-        Spread(
-            configuration=made.configuration,
-            image=made.image,
-            metric=metric,
-            components=parts,
-            between="machines" if machines_of(by_vpn) else "instances",
-        )
-        for made in configurations
-        for metric, by_vpn in made.values.items()
-        if (parts := components(by_vpn))
-    ]
 
 
 def of_ranking(verdicts: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
