@@ -125,40 +125,27 @@ def rules(
     """The files of a family, ``ip`` or ``ip6``: name -> text. ``own``: the network here, in which the gateway has the
     address ``here``; ``others``: those that only the tunnel may lead to; ``devices``: the tunnel's, none where it is
     IPsec in the kernel; ``carried``: whether it carries this family at all."""
-    words = {"family": family, "own": f"{{ {own} }}", "others": f"{{ {', '.join(others)} }}"}
+    ours, theirs, error = f"{{ {own} }}", f"{{ {', '.join(others)} }}", f"{ERRORS[family]} accept"
     into = [f'oifname "{device}"' for device in devices] or ["rt ipsec exists"]
     out_of = [f'iifname "{device}"' for device in devices] or ["meta ipsec exists"]
-    there = "{family} saddr {own} {family} daddr {others}".format_map(words)
-    back = "{family} saddr {others} {family} daddr {own}".format_map(words)
-    bare = f"{family} saddr {words['others']} counter drop"
-    between, out, to_me = [bare], [], [bare]
+    between, to_me, out, itself = list[str](), list[str](), list[str](), list[str]()
     if carried:
-        come = [f"{way} {what} accept" for way in out_of for what in (back, ERRORS[family])]
-        go = [f"{way} {what} accept" for way in into for what in (there, ERRORS[family])]
-        # What IPsec in the kernel carries, its own policies say; others may be here, too.
-        strange = [f"{way} counter drop" for way in (*out_of, *into) if devices]
-        between = [*come, *go, *strange, bare]
-        out = go
-        # To the tunnel's own addresses anybody may speak in it.
-        to_me = [
-            f"{way} {what} accept" for way in out_of for what in (f"{family} saddr {words['others']}", ERRORS[family])
-        ]
-        to_me += [f"{way} {family} daddr {words['own']} counter drop" for way in out_of if devices]
-        to_me.append(bare)
-    found = {
-        "closed": CLOSED.format(
-            **words,
-            out=_lines(out),
-            between=_lines(between),
-            to_me=_lines(to_me),
-        )
-    }
-    if carried:
-        itself = [
-            f"{way} {family} saddr != {words['own']} {family} daddr {words['others']} snat to {here}" for way in into
-        ]
-        found["whole"] = WHOLE.format(**words, itself=_lines(itself if devices else ()))
-    return {f"{name}-{family}.nft": text for name, text in found.items()}
+        out = _rules_of(into, f"{family} saddr {ours} {family} daddr {theirs} accept", error)
+        between = [*_rules_of(out_of, f"{family} saddr {theirs} {family} daddr {ours} accept", error), *out]
+        to_me = _rules_of(out_of, f"{family} saddr {theirs} accept", error)
+        # What IPsec in the kernel carries, its own policies say; others may be here, too. A tunnel's own addresses are
+        # no part of the networks.
+        if devices:
+            between += _rules_of([*out_of, *into], "counter drop")
+            to_me += _rules_of(out_of, f"{family} daddr {ours} counter drop")
+            itself = _rules_of(into, f"{family} saddr != {ours} {family} daddr {theirs} snat to {here}")
+    for chain in (between, to_me):
+        chain.append(f"{family} saddr {theirs} counter drop")
+    words = {"family": family, "own": ours, "others": theirs}
+    chains = {"out": out, "between": between, "to_me": to_me, "itself": itself}
+    lines = {name: _lines(chain) for name, chain in chains.items()}
+    texts = {"closed": CLOSED, "whole": WHOLE} if carried else {"closed": CLOSED}
+    return {f"{name}-{family}.nft": text.format(**words, **lines) for name, text in texts.items()}
 
 
 def clamp(others: Mapping[str, Sequence[str]]) -> str:
@@ -197,6 +184,11 @@ def checks(far: str, devices: Sequence[str]) -> dict[str, str]:
         "check-ip.nft": CHECK.format(far=far, marker=MARKER, answer=answer, answered=answered),
         "check-netdev.nft": CHECK_BARE.format(far=far, marker=MARKER),
     }
+
+
+def _rules_of(ways: Iterable[str], *what: str) -> list[str]:
+    """A rule for each of the ``ways``, and of what is to happen there."""
+    return [f"{way} {one}" for way in ways for one in what]
 
 
 def _lines(found: Iterable[str]) -> str:
