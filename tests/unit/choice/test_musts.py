@@ -133,10 +133,11 @@ def test_a_fallback_fulfils_the_must_and_says_what_it_costs() -> None:
 
 @pytest.mark.parametrize(("passed", "word"), [((1, 0, 1), "shown"), ((0, 1, 0), "no"), ((1, 0), "no")])
 def test_no_single_draw_decides_a_must(passed: tuple[int, ...], word: Word) -> None:
-    for must, metric, kinds in (
+    probes: list[tuple[Must, str, tuple[str, str]]] = [
         ("udp-blocked", "passes_without_udp", ("dead", "up")),
         ("nat", "nat_port_back", ("never", "at_once")),
-    ):
+    ]
+    for must, metric, kinds in probes:
         trials = [
             trial_of(repetition=number, measurements=told(value, metric, kind=kinds[value]))
             for number, value in enumerate(passed, 1)
