@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -12,7 +11,7 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, at_once
-from runner.instruments.path import blocked, bulk, narrow, numbers, policing, router, silence, translation
+from runner.instruments.path import blocked, narrow, numbers, policing, router, silence, translation
 from runner.instruments.result import Measured
 from runner.instruments.tools import between
 from runner.lab.node import Node, wait_until
@@ -339,11 +338,11 @@ def test_a_queue_of_the_tunnel_s_own_is_seen(image: Image, tmp_path: Path, weak:
     assert {seen for seen, _ in kinds(found).values()} == {kind}, found
 
 
-@pytest.mark.parametrize(("probe", "settings"), [("policing", policing), ("bulk", bulk)])
+@pytest.mark.parametrize("probe", ["policing", "bulk"])
 def test_a_wan_that_is_not_slow_says_nothing(
-    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, probe: str, settings: ModuleType
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, probe: str
 ) -> None:
-    monkeypatch.setattr(settings, "slow", lambda *_: nullcontext())
+    monkeypatch.setattr(policing, "slow", lambda *_: nullcontext())
     with bench_of(image, toy(), tmp_path) as bench:
         found = probed(bench, toy(), probe)
     assert {told["kind"] for told in found.attempt["inconclusive"].values()} == {"no_control"}
