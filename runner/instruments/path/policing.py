@@ -93,7 +93,12 @@ class Policing(PathProbe):
                     "came back"
                 )
             through = rate(bench.lab.host1, bench.address, SECONDS, "send")
-        share = through / bare
+            share = through / bare
+            if share < LEAST and (free := rate(bench.lab.host1, bench.address, SECONDS, "take")) < bare:
+                raise NoControl(
+                    f"the tunnel carries {free / 1e6:.1f} Mbit/s where nobody polices it, and {bare / 1e6:.1f} pass "
+                    "the policer: is the machine busy?"
+                )
         control = {"passed_mbit_s": round(bare / 1e6, 1), "other_direction_mbit_s": round(back / 1e6, 1)}
         numbers = {"share_percent": round(100 * share), "passed_mbit_s": round(through / 1e6, 1)}
         kind = "keeps" if share >= LEAST else "loses"

@@ -43,7 +43,10 @@ def of_bursts(heard: NumbersHeard, bare: NumbersHeard, lost: Collection[int]) ->
     a machine that hands packets on in another order makes it do, or a tunnel that sends long packets of its own."""
     for what, found in (("without a tunnel", bare), ("through the tunnel", heard)):
         if arrived := {*lost} - {*found.missing}:
-            raise NoControl(f"{what} {len(arrived)} of the {len(lost)} packets arrived that the WAN was to lose")
+            raise NoControl(
+                f"{what} {len(arrived)} of the {len(lost)} packets arrived that the WAN was to lose: "
+                "the relay lost others in their place, as on a busy machine"
+            )
     if more := {*bare.missing} - {*lost}:
         raise NoControl(f"without a tunnel {len(more)} packets were lost that the WAN passes on")
     passed = heard.sent - len(lost)

@@ -74,6 +74,17 @@ def test_tries_that_differ_are_counted_over_all_repetitions() -> None:
     assert (cell.words, cell.tone) == ("each arrives once (15 of 16)", "warn")
 
 
+def test_a_trial_of_before_counts_as_one_try() -> None:
+    once = {**LOST, "kind": "once"}
+    trials = [
+        judged("n2n", "duplicates_borne", LOST),
+        judged("n2n", "duplicates_borne", {**once, "alike": 3, "tries": 3}),
+    ]
+    ((_, cell),) = table(*trials).rows
+    assert isinstance(cell, TableCell)
+    assert cell.words == "each arrives once (3 of 4); 133 of 200 arrive (1 of 4)"
+
+
 def test_what_lives_by_chance_has_the_counts_of_all_repetitions() -> None:
     numbers = {"smallest": 1492, "at": 1400, "tries": 8, "cause": "df_of_single"}
     trials = [
