@@ -39,6 +39,10 @@ class Choose(Question[Choice]):
         """Those that have the musts, then those that lack networks alone."""
         return candidates(records, needs, ports=True, tryable=SHOWN_BY if tries else ())
 
+    def more_traffic(self, needs: Needs) -> list[Mapping[str, str]]:
+        """The packets that calls send."""
+        return [{"measure": LADDER, "carried": "calls"}] if needs.traffic == "calls" else []
+
     def judge(self, evidence: Evidence) -> Choice:
         """See ``choice``."""
         return choice(evidence.run, evidence.trials)

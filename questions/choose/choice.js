@@ -19,7 +19,7 @@ async function unpackedDevices(data) {
   });
   return new Map(Object.entries(data.devices).map(([vpn, device]) => [vpn, {
     ...device, vpn,
-    ...Object.fromEntries(["tcp_bps", "udp_bps", "rtt_added_ms", "setup_s"].map((name) => [name, drawn(device[name])])),
+    ...Object.fromEntries(["tcp_bps", "udp_bps", "calls_bps", "rtt_added_ms", "setup_s"].map((name) => [name, drawn(device[name])])),
     curves: Object.fromEntries(Object.entries(device.curves).map(([kind, given]) => [kind, curve(given)])),
   }]));
 }
@@ -133,7 +133,7 @@ function choosing(data, devices) {
   const carried = new Map();
 
   function carriedBy(device, share, small) {
-    const key = `${device.vpn}/${share}/${small}`;
+    const key = `${device.vpn}/${share}/${small}/${device.udp_bps === device.calls_bps}`;
     if (!carried.has(key)) {
       const here = mixed(device.tcp_bps, scaled(device.udp_bps, small), share);
       const most = mixed(
@@ -207,11 +207,27 @@ function choosing(data, devices) {
     return [own, control];
   }
 
+  // runner/choice/grade.py, _for_traffic and is_reckoned.
+  const demandOf = (needs) => thresholdsOf(needs)[needs.traffic === "calls" ? "call_share" : "payload_share"] * needs.line_bps;
+  const isReckoned = (device, needs) => needs.traffic === "calls" && device.calls_bps === null;
+
+  function forTraffic(device, needs, {call_share: calls, payload_share: full, call_bytes: bytes}) {
+    if (needs.traffic !== "calls") return [device, 1];
+    const part = bytes / device.payload_bytes;
+    const there = {path_bps: device.path_bps && device.path_bps * calls / full, full_core_bps: device.full_core_bps && part * device.full_core_bps};
+    if (isReckoned(device, needs)) {
+      return [{...device, ...there, at_least: [...device.at_least, ...(device.own_gateways ? ["udp"] : [])]}, part];
+    }
+    const asCalls = (of) => ({...of, datagrams: of.calls});
+    return [{
+      ...device, ...there, udp_bps: device.calls_bps, at_least: device.at_least.includes("calls") ? ["udp"] : [],
+      breakdown_bps: null, curves: asCalls(device.curves), attempts: asCalls(device.attempts)}, 1];
+  }
+
   // runner/choice/grade.py, graded.
-  function graded(device, needs) {
+  function graded(measured, needs) {
     const thresholds = thresholdsOf(needs), share = thresholds[needs.traffic];
-    const demand = thresholds.payload_share * needs.line_bps;
-    const small = needs.traffic === "calls" ? thresholds.call_bytes / device.payload_bytes : 1;
+    const demand = demandOf(needs), [device, small] = forTraffic(measured, needs, thresholds);
     const all = carriedBy(device, share, small), one = device.tcp_in_tcp ? oneTcp(device, needs, thresholds) : Infinity;
     const [here, most] = [all.here, all.most].map((bps) => (one < Infinity ? bps.map((value) => Math.min(value, one)) : bps));
     const capacity = Math.min(all.capacity, one), {udp} = all;
@@ -260,7 +276,7 @@ function choosing(data, devices) {
       [codes.gap, values.gap] = [filled(watched.longest_gap_s <= longest ? FITS : LITTLE), filled(watched.longest_gap_s)];
     }
     if (device.full_core_bps !== null) {
-      const load = reached / small / device.full_core_bps;
+      const load = reached / device.full_core_bps;
       [codes.cores, values.cores] = [filled(load <= thresholds.core_load ? FITS : LITTLE), filled(load)];
     }
     const cores = costOf(device, reached / small, share);
@@ -396,7 +412,7 @@ function choosing(data, devices) {
       vpn: one.vpn, chance: one.chance, carries_chance: carriesChance(one), grade: one.middle,
       carries: carries(one),
       here_bps: known(one.here), most_bps: known(one.most), cores: known(one.cores),
-      cores_bps: one.cores_bps, cores_within: within(one.cores), path_share: pathShare(one), limit: limitOf(one, thresholdsOf(needs)),
+      cores_bps: one.cores_bps, cores_within: within(one.cores), path_share: pathShare(one), limit: limitOf(one, thresholdsOf(needs)), reckoned: isReckoned(one.device, needs),
       reasons: named.includes(one) ? [] : reasonsOf(one, needs, named[0]), reservations: reservationsOf(one),
       musts: Object.fromEntries(needs.must.map((must) => [must, wordOf(one.vpn, must)])),
       trials: one.device.trials, failed: one.device.failed,
@@ -484,9 +500,10 @@ function saying(data) {
   const part = (share) => `${(100 * Math.min(1, share)).toFixed(0)}%`;
   const limited = (one) => (one.limit ? ` (${data.say.limits[one.limit]})` : "");
 
-  function does(first, line) {
+  function does(first, {line_bps: line, traffic}) {
     if (first.path_share === null) return `it carries your ${rate(line)}`;
-    if ((first.here_bps || 0) >= data.thresholds.payload_share * line) return `it carries your ${rate(line)} (${part(first.path_share)} of your path at most)`;
+    const demand = data.thresholds[traffic === "calls" ? "call_share" : "payload_share"] * line;
+    if ((first.here_bps || 0) >= demand) return `it carries your ${rate(line)} (${part(first.path_share)} of your path at most)`;
     return `it fills ${part(first.path_share)} of your path${limited(first)}`;
   }
 
@@ -529,7 +546,7 @@ function saying(data) {
     if (carries === "open") return `${say.take.open} ${first.vpn}. Whether it carries your ${line} is not decided yet: ${rates}.`;
     const equals = others.length ? ` (${listed(others, "and")} ${others.length === 1 ? "is" : "are"} ${said.certainties.equal === "sure" ? "" : "probably "}equally good for you)` : "";
     const sure = said.certainty === "sure" ? " Sure." : "";
-    return `${say.take[said.certainty]} ${first.vpn}${equals}: ${does(first, needs.line_bps)} and takes ${cores(first)} on each gateway${at(first)}${kept}.${sure}`;
+    return `${say.take[said.certainty]} ${first.vpn}${equals}: ${does(first, needs)} and takes ${cores(first)} on each gateway${at(first)}${kept}.${sure}${first.reckoned ? say.reckoned : ""}`;
   }
 
   function ofBand(band) {

@@ -102,6 +102,7 @@ def data(choice: Choice, where: str, logs: Mapping[str, str], colours: Mapping[s
             "phrases": must_words.PHRASES,
             "what": words.WHAT,
             "limits": words.LIMITS,
+            "reckoned": words.RECKONED,
             "means": words.MUST_MEANS,
             "take": words.TAKE,
             "none_suits": words.NONE_SUITS,
@@ -143,6 +144,7 @@ def _device(device: Device, packer: Packer) -> dict[str, Any]:
     return {
         "tcp_bps": packer.add(device.tcp_bps),
         "udp_bps": packer.add(device.udp_bps),
+        "calls_bps": packer.add(device.calls_bps),
         "rtt_added_ms": packer.add(device.rtt_added_ms),
         "setup_s": packer.add(device.setup_s),
         "payload_bytes": device.payload_bytes,

@@ -113,7 +113,7 @@ def side_by_side(
     shown = vpns[:MOST]
     line_bps = needs.line_bps or _common(shown, answer_on, needs)
     own = [answer_on(needs.model_copy(update={"line_bps": line_bps})).candidate_of(vpn) for vpn in shown]
-    share, demand_bps = USUAL.share(needs.traffic), USUAL.demand_bps(line_bps)
+    share, demand_bps = USUAL.share(needs.traffic), USUAL.demand_bps(line_bps, needs.traffic)
     over = demand_bps if needs.line_bps else 1.0
     bounds = {kind for kind, part in (("tcp", 1 - share), ("udp", share)) if part}
     carried = [

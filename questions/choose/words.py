@@ -25,6 +25,7 @@ TRAFFIC = {
 }
 OTHERS = 5  # VPNs that may suit, of which a sentence names so many
 ONCE = 3  # of them that a command measures
+RECKONED = " Reckoned from longer packets: --traffic calls with `run` measures those of calls."
 LIMITS: Mapping[Limit, str] = {
     "path": "the path is the limit",
     "cores": "a core of a gateway is the limit",
@@ -88,9 +89,9 @@ def headline(choice: Choice) -> str:
     if said.certainties.carries == "open":
         carries = f"Whether it carries your {line} is not decided yet: {_up_to(first)}"
         return f"{TAKE['open']} {first.vpn}. {carries}."
-    carries = f"{_does(first, said.needs.line_bps or 0)} and takes {_cores(first)} on each gateway{_at_rate(first)}"
+    carries = f"{_does(first, said.needs)} and takes {_cores(first)} on each gateway{_at_rate(first)}"
     take, sure = TAKE[said.certainty], " Sure." * (said.certainty == "sure")
-    return f"{take} {first.vpn}{_equals(said)}: {carries}{kept}.{sure}"
+    return f"{take} {first.vpn}{_equals(said)}: {carries}{kept}.{sure}{RECKONED * first.reckoned}"
 
 
 def asked_for(needs: Needs) -> str:
@@ -390,12 +391,13 @@ def _at_rate(candidate: Candidate) -> str:
     return "" if candidate.cores_bps is None else f" at {_rate(candidate.cores_bps)} of payload"
 
 
-def _does(first: Candidate, line_bps: float) -> str:
+def _does(first: Candidate, needs: Needs) -> str:
     """That it carries the line, or fills the path between the user's gateways, which has no room for that line."""
+    line_bps = needs.line_bps or 0.0
     carries = f"it carries your {_rate(line_bps)}"
     if first.path_share is None:
         return carries
-    if (first.here_bps or 0.0) >= USUAL.demand_bps(line_bps):
+    if (first.here_bps or 0.0) >= USUAL.demand_bps(line_bps, needs.traffic):
         return f"{carries} ({_part(first.path_share)} of your path at most)"
     return f"it fills {_part(first.path_share)} of your path{_limit_words(first)}"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from runner.choice.devices import Device
-from runner.choice.grade import Criterion, Grade, Graded, grade_device, limit, path_share
+from runner.choice.grade import Criterion, Grade, Graded, grade_device, is_reckoned, limit, path_share
 from runner.choice.machine import MachineState
 from runner.choice.model import WEAKEST, Answer, Band, Candidate, Carries, Certainties, Certainty, Change, Reason
 from runner.choice.reliability import FEWEST_ATTEMPTS
@@ -139,7 +139,7 @@ def bands(
     said of rates between two bands, which nobody asked about, and of lines that the path has no room for."""
     found: list[Band] = []
     room_bps = max((device.path_bps or math.inf for device in devices.values()), default=math.inf)
-    for line_bps in (line_bps for line_bps in RATES_BPS if thresholds.demand_bps(line_bps) <= room_bps):
+    for line_bps in (line_bps for line_bps in RATES_BPS if thresholds.payload_share * line_bps <= room_bps):
         judged = _judge(devices, words, _with_line(needs, line_bps), thresholds, state)
         last, now = found[-1] if found else None, (set(judged.named), judged.grade, judged.certainty)
         if last and (set(last.named), last.grade, last.certainty) == now:
@@ -340,6 +340,7 @@ def _candidate(
         cores_within=_margin_of(one.cores),
         path_share=path_share(one),
         limit=limit(one, thresholds),
+        reckoned=is_reckoned(one.device, needs),
         reasons=[] if is_named else _reasons(one, own, needs, chance, first),
         reservations=_reservations(one),
         musts={must: own.get(must, "unknown") for must in needs.must},

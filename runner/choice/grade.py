@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import Literal
@@ -112,8 +112,8 @@ def grade_device(device: Device, needs: Needs, thresholds: Thresholds, *, own_co
     """The device on a line of ``needs.line_bps``, which is given. ``own_cores``: with as much as gateways with cores of
     their own carry at most, where that is known."""
     assert needs.line_bps is not None
-    share, demand_bps = thresholds.share(needs.traffic), thresholds.demand_bps(needs.line_bps)
-    small = _smaller(device, needs, thresholds)
+    share, demand_bps = thresholds.share(needs.traffic), thresholds.demand_bps(needs.line_bps, needs.traffic)
+    device, small = _for_traffic(device, needs, thresholds)
     here_bps, most_bps = _carried_bps(device, needs, thresholds, share, small)
     if own_cores:
         here_bps = np.where(np.isfinite(most_bps), most_bps, here_bps)
@@ -133,7 +133,7 @@ def grade_device(device: Device, needs: Needs, thresholds: Thresholds, *, own_co
         **_of_round_trips(device, needs, thresholds),
         **_of_tunnel(device, needs, thresholds, share, small),
         **_of_past(device, needs, thresholds, attempts, control, judged_bps),
-        **_of_cores(device, reached_bps / small, thresholds),
+        **_of_cores(device, reached_bps, thresholds),
         "cost": (np.where(np.isnan(cores), Grade.UNKNOWN, Grade.FITS).astype(np.int8), cores),
     }
     return Graded(
@@ -284,10 +284,33 @@ def relevant_watch(device: Device, rate_bps: float) -> Watched | None:
     return watched if tells else None
 
 
-def _smaller(device: Device, needs: Needs, thresholds: Thresholds) -> float:
-    """What a packet of this traffic has of one that was measured. Voice is limited by its packets: so many as of the
-    payload that the ladder and the search had."""
-    return thresholds.call_bytes / device.payload_bytes if needs.traffic == "calls" else 1.0
+def _for_traffic(device: Device, needs: Needs, thresholds: Thresholds) -> tuple[Device, float]:
+    """The device as it carries this traffic, and what a packet of it has of one that was measured. Of calls its
+    datagrams are those of calls, and the path has less room. Where nobody measured them, it is reckoned that it carries
+    as many packets as of the longer ones: at least, between gateways whose path may have been the limit."""
+    if needs.traffic != "calls":
+        return device, 1.0
+    part = thresholds.call_bytes / device.payload_bytes
+    path_bps = device.path_bps and device.path_bps * thresholds.call_share / thresholds.payload_share
+    device = replace(device, path_bps=path_bps, full_core_bps=device.full_core_bps and part * device.full_core_bps)
+    if is_reckoned(device, needs):
+        at_least = device.at_least | ({"udp"} if device.own_gateways else set())
+        return replace(device, at_least=at_least), part
+    at_least = frozenset({"udp"} if "calls" in device.at_least else set())
+    kinds = {"tcp": "tcp", "datagrams": "calls"}
+    return replace(
+        device,
+        udp_bps=device.calls_bps,
+        at_least=at_least,
+        breakdown_bps=None,
+        curves={kind: device.curves[own] for kind, own in kinds.items() if own in device.curves},
+        attempts={kind: device.attempts[own] for kind, own in kinds.items() if own in device.attempts},
+    ), 1.0
+
+
+def is_reckoned(device: Device, needs: Needs) -> bool:
+    """Has nobody measured the packets that this traffic sends?"""
+    return needs.traffic == "calls" and device.calls_bps is None
 
 
 def _windows(watched: Watched) -> Counts:

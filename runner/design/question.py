@@ -135,6 +135,10 @@ class Question(ABC, Generic[Judgement]):
         may show what is not known of them."""
         return [*records]
 
+    def more_traffic(self, needs: Needs) -> Sequence[Mapping[str, str]]:
+        """What a run measures beside what its experiments do, because these needs ask for it."""
+        return ()
+
     @abstractmethod
     def judge(self, evidence: Evidence) -> Judgement:
         """What the run says: values, intervals, decisions, chances, reasons. It is data, and may be nothing yet."""

@@ -141,7 +141,7 @@ def resolve(asked: AskedRun) -> Request:
     require_known("image", asked.image, image_names())
     for name in asked.gateway_images:
         require_known("image", name, image_names())
-    experiments = [load_experiment(name) for name in expand(asked.experiments)]
+    experiments = _experiments(asked)
     wanted, later = (asked.vpns, []) if asked.vpns or asked.builds else _candidates(experiments, asked)
     known = {name: load_vpn(name) for name in dict.fromkeys([BASELINE, *wanted])}  # the baseline: to be compared with
     chosen = parse_levels(levels, [known[name] for name in asked.vpns])
@@ -190,6 +190,21 @@ def _load_own(asked: AskedRun) -> None:
         load_question(asked.question)
 
 
+def _experiments(asked: AskedRun) -> list[Experiment]:
+    """The experiments, with what the needs ask for beside: where an experiment measures with that instrument."""
+    experiments = [load_experiment(name) for name in expand(asked.experiments)]
+    more = _question(asked, _measured_by(experiments)).more_traffic(asked.needs)
+    return [
+        replace(each, traffic=(*each.traffic, *(one for one in more if one["measure"] in _measured_by([each]))))
+        for each in experiments
+    ]
+
+
+def _measured_by(experiments: Sequence[Experiment]) -> set[str]:
+    """The instruments that these experiments measure with."""
+    return {each["measure"] for experiment in experiments for each in experiment.traffic}
+
+
 def _question(asked: AskedRun, instruments: Collection[str]) -> Question[Any]:
     """The question that was named, or that of a run that measures with these instruments."""
     return load_question(asked.question) if asked.question else question_of(instruments)
@@ -203,7 +218,7 @@ def _candidates(experiments: Sequence[Experiment], asked: AskedRun) -> tuple[Seq
         return vpn_names(), []
     every = {name: load_vpn(name) for name in vpn_names()}
     in_turn = asked.deadline_s is not None and asked.farm is None
-    question = _question(asked, {each["measure"] for experiment in experiments for each in experiment.traffic})
+    question = _question(asked, _measured_by(experiments))
     records = {name: record_of(vpn) for name, vpn in every.items()}
     able = question.candidates(records, asked.needs, tries=shows(asked))
     known = question.candidates(records, asked.needs)

@@ -57,6 +57,9 @@ def with_states(choice: Choice) -> Choice:
     made["boringtun"] = replace(made["boringtun"], failed=3, growth={})
     made["openvpn_tcp"] = replace(made["openvpn_tcp"], at_least=frozenset({"tcp"}), tcp_in_tcp=True, on_path=ON_PATH)
     made["ipsec_user"] = replace(made["ipsec_user"], rtt_added_ms=None)
+    fifth = {"calls_bps": made["ipsec_user"].udp_bps, "at_least": frozenset({"calls"})}
+    calls = {"curves": {**made["ipsec_user"].curves, "calls": made["ipsec_user"].curves["datagrams"]}}
+    made["ipsec_user"] = replace(made["ipsec_user"], **fifth, **calls)
     made["wireguard_go"] = replace(made["wireguard_go"], watched=watched(), plain_watched=watched(seconds=8, bad=1))
     made["openvpn"] = replace(made["openvpn"], watched=watched(8e7, bad=40, gap_s=3.0))
     return choice.model_copy(update={"devices": made, "states": states, "kin": KIN})
