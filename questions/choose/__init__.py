@@ -15,7 +15,7 @@ from runner.choice.candidates import candidates
 from runner.choice.machine import FEWEST_ROUNDS
 from runner.choice.musts import SHOWN_BY
 from runner.data.asked import AskedRun
-from runner.data.levels import BASELINE
+from runner.data.levels import BASELINE, TCP
 from runner.data.needs import Needs
 from runner.data.trials import Cell, VpnRecord
 from runner.design.question import Card, Evidence, Going, Left, Page, Question, Said, Step
@@ -39,6 +39,12 @@ class Choose(Question[Choice]):
     def candidates(self, records: Mapping[str, VpnRecord], needs: Needs, *, tries: bool = False) -> list[str]:
         """Those that have the musts, then those that lack networks alone."""
         return candidates(records, needs, ports=True, tryable=SHOWN_BY if tries else ())
+
+    def more_traffic(self, asked: AskedRun) -> list[Mapping[str, str]]:
+        """The packets that calls send, and the way back, where it may be another."""
+        other_way = asked.needs.line_up_bps is not None or asked.lab.startswith("site:")
+        more = [{"measure": LADDER, "carried": "calls"}] * (asked.needs.traffic == "calls")
+        return [*more, *([TCP | {"direction": "reverse"}] * other_way)]
 
     def judge(self, evidence: Evidence) -> Choice:
         """See ``choice``."""

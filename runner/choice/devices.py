@@ -40,7 +40,7 @@ GATEWAYS = 2
 LOSSY = {"measure": "tcp", "streams": "8"}  # on it: a loss slows one of eight connections alone
 Rounds = Mapping[int, Mapping[str, float]]  # round -> name -> value
 TRIED = ("ok", "failed")  # trials of what a VPN supports here
-KINDS = ("tcp", "datagrams")  # of the ladder
+KINDS = ("tcp", "datagrams", "calls")  # of the ladder
 CONFIGURATIONS = ("recommended", "comparable")  # the first of them that a run has is judged
 
 
@@ -76,23 +76,26 @@ class OnPath:
 class Device:
     """A VPN at the levels ``levels``. Arrays have the shape (DRAWS,) and are None where nothing was measured.
 
-    ``tcp_bps``, ``udp_bps``: what it carries here, the latter of datagrams of ``payload_bytes``; ``at_least``: which of
-    them (``tcp``, ``udp``) are only known from below. ``growth``: by kind, by what factor gateways with cores of their
-    own may carry more at most; infinite where nobody knows. ``rtt_added_ms``: beyond plain IP. ``breakdown_bps``: the
-    lowest rate under which the tunnel broke down. ``on_path``: what it carried where packets are lost. ``trials``: how
-    many the run has of it, or should have, as plain IP has them; ``failed``: those without a number. ``curves``: by
-    kind of the ladder (``tcp``, ``datagrams``); ``attempts``: likewise, at each of its rates; ``watched``: what it
-    was like when it was watched for long; None where it was not; ``plain_watched``: plain IP's.
-    ``own_gateways``: it was measured between the user's own gateways, so that what is carried here is what counts;
-    ``path_bps``: what one TCP connection carries on the path between them without a VPN, None where nobody knows;
-    ``full_core_bps``: the payload that fills the core which the VPN makes busiest.
-    ``real``: not in an emulated machine.
+    ``tcp_bps``, ``udp_bps``: what it carries here, the latter of datagrams of ``payload_bytes``; ``calls_bps``: of
+    those of calls, by a ladder of their own; ``down_bps``: of TCP from gw2 to gw1, the other way; ``at_least``:
+    which of them (``tcp``, ``udp``, ``calls``) are only known from below. ``growth``: by kind, by what factor
+    gateways with cores of their own may carry more at most; infinite where nobody knows. ``rtt_added_ms``: beyond
+    plain IP. ``breakdown_bps``: the lowest rate under which the tunnel broke down. ``on_path``: what it carried
+    where packets are lost. ``trials``: how many the run has of it, or should have, as plain IP has them;
+    ``failed``: those without a number. ``curves``: by kind of the ladder (``tcp``, ``datagrams``, ``calls``);
+    ``attempts``: likewise, at each of its rates; ``watched``: what it was like when it was watched for long; None
+    where it was not; ``plain_watched``: plain IP's. ``own_gateways``: it was measured between the user's own
+    gateways, so that what is carried here is what counts; ``path_bps``, ``path_down_bps``: what one TCP connection
+    carries on the path between them without a VPN, from gw1 and to it; None where nobody knows; ``full_core_bps``:
+    the payload that fills the core which the VPN makes busiest. ``real``: not in an emulated machine.
     """
 
     vpn: str
     levels: Mapping[str, str]
     tcp_bps: Array | None = None
     udp_bps: Array | None = None
+    calls_bps: Array | None = None
+    down_bps: Array | None = None
     payload_bytes: float = 1300.0
     at_least: frozenset[str] = frozenset()
     growth: Mapping[str, float] = field(default_factory=dict)
@@ -103,6 +106,7 @@ class Device:
     on_path: tuple[OnPath, ...] = ()
     own_gateways: bool = False
     path_bps: float | None = None
+    path_down_bps: float | None = None
     full_core_bps: float | None = None
     real: bool = True
     trials: int = 0
@@ -173,6 +177,9 @@ def _device(
     asked = {place for place in planned if place[0] in kinds and record.after < place[1] <= others}
     tcp, udp = basis.values.get("tcp_throughput", {}).get(vpn), basis.values.get("udp_throughput", {}).get(vpn)
     payload = basis.traffic.get("udp_throughput", {}).get("payload_bytes")
+    rates = [rate for rate in bare.get("rates_bps", ()) if rate] if bare and real else []
+    back = [trial for trial in own if trial.params["measure"] == "tcp" and trial.params.get("direction") == "reverse"]
+    calls, is_bound = _ladder_bps("calls", own)
     bounds = {"tcp": "tcp_throughput", "udp": "udp_throughput"}
     return Device(
         vpn=vpn,
@@ -180,7 +187,11 @@ def _device(
         tcp_bps=_drawn("tcp", tcp),
         udp_bps=_drawn("udp", udp),
         payload_bytes=float(payload or Device.payload_bytes),
-        at_least=frozenset(kind for kind, metric in bounds.items() if basis.bounds.get(metric, {}).get(vpn)),
+        down_bps=_drawn("tcp down", block_values(back, "tcp_throughput")),
+        calls_bps=on_page(_usual("calls", calls)) if len(calls) >= FEWEST else None,
+        at_least=frozenset(
+            [kind for kind, metric in bounds.items() if basis.bounds.get(metric, {}).get(vpn)] + ["calls"] * is_bound
+        ),
         growth={
             kind: _growth(record.dataplane, own, kind, of, bare is not None)
             for kind, of in (("tcp", tcp), ("udp", udp))
@@ -188,7 +199,8 @@ def _device(
         },
         rtt_added_ms=_beyond("rtt", basis.values.get("rtt", {}).get(vpn), block_values(plain, "rtt"), bare),
         own_gateways=bare is not None and real,
-        path_bps=next(iter(bare.get("rates_bps", ())), None) or None if bare and real else None,
+        path_bps=rates[0] if rates else None,
+        path_down_bps=rates[-1] if rates else None,
         full_core_bps=_full_core_bps(own) if bare and real else None,
         real=real,
         setup_s=_middle(basis.values.get("setup_time", {}).get(vpn)),
@@ -268,6 +280,19 @@ def _growth(dataplane: str, own: Sequence[Trial], kind: str, blocks: Blocks, bet
     here_bps = statistics.median(blocks.values())
     there = on_own_cores(loads, here_bps) if dataplane != "kernel" else None
     return there.high_bps / here_bps if there else math.inf
+
+
+def _ladder_bps(kind: str, own: Sequence[Trial]) -> tuple[list[float], bool]:
+    """What came through at most in each round of the ladder, bit/s; and was that mostly all that was offered, so that
+    it may carry more?"""
+    most, full = dict[int, float](), dict[int, bool]()
+    for rate_bps, rounds in sorted(_rungs(own, kind).items()):
+        for number, values in rounds.items():
+            lost = values.get("loss_ratio", 0.0) > LOST
+            full[number] = not lost and values["carried_ratio"] >= CARRIED * values.get("sent_ratio", 1.0)
+            share = 1.0 if full[number] and values["carried_ratio"] >= CARRIED else values["carried_ratio"]
+            most[number] = max(most.get(number, 0.0), share * rate_bps)
+    return [*most.values()], 2 * sum(full.values()) > len(full)
 
 
 def _full_core_bps(own: Sequence[Trial]) -> float | None:

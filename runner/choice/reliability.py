@@ -133,7 +133,7 @@ def _of_rung(rung: Rung, kind: str, plain: Mapping[tuple[float, int], float]) ->
         values = {name: value for name, each in rung.values.items() if (value := each[at]) is not None}
         limited = values.get("sent_ratio", 1.0) < CARRIED and values.get("loss_ratio", 1.0) <= LOST
         attempts = values.get("attempts", 0.0 if limited else 1.0)
-        lost = values.get("loss_ratio", 0.0) if kind == "datagrams" else 0.0
+        lost = values.get("loss_ratio", 0.0) if kind != "tcp" else 0.0
         first_bad = values["carried_ratio"] < CARRIED or lost > LOST or bool(values.get("broke_down"))
         bad = max(values.get("bad_attempts", float(first_bad)), values.get("broke_down", 0.0))
         usual_ms = plain.get((rung.rate_bps, number), 0.0)

@@ -35,6 +35,7 @@ class Thresholds:
     calls: float = 1.0
     transactions: float = 0.0
     call_bytes: float = 200.0
+    call_share: float = 0.69  # of such packets: 28 bytes of UDP and IP, and 60 of a tunnel, are no payload
     loss_ratio: Step = Step(0.001, 0.01)  # Microsoft, customer edge; ITU-T Y.1541 class 0
     delay_ms: Step = Step(10.0, 50.0)  # p95 added: half of a voice packet; Y.1541's variation of class 0
     mouth_to_ear_ms: Step = Step(150.0, 400.0)  # ITU-T G.114, of path and tunnel
@@ -69,9 +70,9 @@ class Thresholds:
             return math.inf
         return self.one_tcp * 8 * self.segment_bytes / (path_rtt_ms / 1e3 * math.sqrt(path_loss_ratio))
 
-    def demand_bps(self, line_bps: float) -> float:
-        """The payload that a full line carries, bit/s."""
-        return self.payload_share * line_bps
+    def demand_bps(self, line_bps: float, traffic: Traffic = "mixed") -> float:
+        """The payload that a line full of this traffic carries, bit/s."""
+        return (self.call_share if traffic == "calls" else self.payload_share) * line_bps
 
 
 USUAL = Thresholds()

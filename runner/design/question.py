@@ -159,6 +159,10 @@ class Question(ABC, Generic[Judgement]):
         may show what is not known of them."""
         return [*records]
 
+    def more_traffic(self, asked: AskedRun) -> Sequence[Mapping[str, str]]:
+        """What a run measures beside what its experiments do, with all levels, because its needs ask for it."""
+        return ()
+
     @abstractmethod
     def judge(self, evidence: Evidence) -> Judgement:
         """What the run says: values, intervals, decisions, chances, reasons. It is data, and may be nothing yet."""

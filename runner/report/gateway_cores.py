@@ -77,7 +77,7 @@ def ladders(configuration: Configuration, trials: Sequence[Trial]) -> list[Cores
     plain: dict[tuple[tuple[str, str], ...], list[Trial]] = {}
     own: dict[tuple[str, tuple[tuple[str, str], ...]], list[Trial]] = {}
     for trial in trials:
-        if not trial.curve:
+        if not trial.curve or trial.params.get("carried") == "calls":  # at other rates
             continue
         conditions = tuple(sorted(beside_plain_ip(trial.params).items()))
         levels = configuration.levels.get(trial.vpn)

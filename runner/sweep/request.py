@@ -142,7 +142,7 @@ def resolve(asked: AskedRun) -> Request:
     require_known("image", asked.image, image_names())
     for name in asked.gateway_images:
         require_known("image", name, image_names())
-    experiments = [load_experiment(name) for name in expand(asked.experiments)]
+    experiments = _experiments(asked)
     wanted, later = (asked.vpns, []) if asked.vpns or asked.builds else _candidates(experiments, asked)
     beside = [] if asked.builds else [BASELINE]  # builds are compared with each other
     known = {name: load_vpn(name) for name in dict.fromkeys([*beside, *wanted])}
@@ -200,6 +200,21 @@ def _load_own(asked: AskedRun) -> None:
         load_question(asked.question)
 
 
+def _experiments(asked: AskedRun) -> list[Experiment]:
+    """The experiments, with what the needs ask for beside: where an experiment measures with that instrument."""
+    experiments = [load_experiment(name) for name in expand(asked.experiments)]
+    more = _question(asked, _measured_by(experiments)).more_traffic(asked)
+    return [
+        replace(each, traffic=(*each.traffic, *(one for one in more if one["measure"] in _measured_by([each]))))
+        for each in experiments
+    ]
+
+
+def _measured_by(experiments: Sequence[Experiment]) -> set[str]:
+    """The instruments that these experiments measure with."""
+    return {each["measure"] for experiment in experiments for each in experiment.traffic}
+
+
 def _question(asked: AskedRun, instruments: Collection[str]) -> Question[Any]:
     """The question that was named, or that of a run that measures with these instruments."""
     return load_question(asked.question) if asked.question else question_of(instruments)
@@ -213,7 +228,7 @@ def _candidates(experiments: Sequence[Experiment], asked: AskedRun) -> tuple[Seq
         return vpn_names(), []
     every = {name: load_vpn(name) for name in vpn_names()}
     in_turn = asked.deadline_s is not None and asked.farm is None
-    question = _question(asked, {each["measure"] for experiment in experiments for each in experiment.traffic})
+    question = _question(asked, _measured_by(experiments))
     records = {name: record_of(vpn) for name, vpn in every.items()}
     able = question.candidates(records, asked.needs, tries=shows(asked))
     known = question.candidates(records, asked.needs)
@@ -228,7 +243,7 @@ def shows(asked: AskedRun) -> bool:
 
 def _with_line(asked: AskedRun) -> str:
     """``--set`` with the stated line, whose shares the ladder then climbs to."""
-    line_bps, given = asked.needs.line_bps, any(level.partition("=")[0] == "line_bps" for level in asked.levels)
+    line_bps, given = asked.needs.up_bps, any(level.partition("=")[0] == "line_bps" for level in asked.levels)
     return ",".join([*asked.levels, *([f"line_bps={line_bps:.0f}"] if line_bps and not given else [])])
 
 

@@ -25,7 +25,7 @@ from runner.tunnel.bring_up import Bench, bring_up, make_secrets, start_services
 from tests.lab.commands import vpneval
 
 LINK_BPS, LOWEST, ABOVE = 60e6, 10e6, 100e6
-KINDS = ("tcp", "datagrams")
+KINDS = ("tcp", "datagrams", "calls")
 
 
 @contextmanager

@@ -35,8 +35,11 @@ from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 
 RUNGS_BPS = (10e6, 30e6, 100e6, 300e6, 1000e6, 3000e6)
+CALLS_BPS = (1e6, 3e6, 10e6, 30e6, 100e6, 300e6)  # of packets as calls send them
+CALL_BYTES = 200  # of payload: 20 ms of G.711, with the header of RTP and what secures it
 OF_LINE = (0.1, 0.5, 0.8, 1.0, 1.25)  # of what a line has room for
 ROOM = 0.93  # of a line's rate for payload: Ethernet's and IP's headers, and those of a tunnel, take the rest
+CALL_ROOM = 0.69  # for that of calls: 28 bytes of UDP and IP, and 60 of a tunnel
 RUNG_S = 0.25  # and a round trip, after which both ends are at it
 ALONE_S = 0.15  # of a rung, from its begin: CPU time is counted, and no probe is beside the load yet
 OVERHEAD_S = 0.06  # of a rung
@@ -97,7 +100,12 @@ class Climb:
     @property
     def datagrams(self) -> bool:
         """Does the ladder carry datagrams?"""
-        return self.asked.params["carried"] == "datagrams"
+        return self.asked.params["carried"] != "tcp"
+
+    @property
+    def payload_bytes(self) -> int:
+        """Of each datagram."""
+        return CALL_BYTES if self.asked.params["carried"] == "calls" else self.asked.profile.udp_payload_bytes
 
     @property
     def careful(self) -> bool:
@@ -196,7 +204,7 @@ class Climb:
         return found | counting.values(carried_bps)
 
     def _datagrams(self, rate_bps: float) -> dict[str, float]:
-        payload_bytes = self.asked.profile.udp_payload_bytes
+        payload_bytes = self.payload_bytes
         packet_bytes = payload_bytes + headers_bytes(self.bench.address)
         rung_s = max(RUNG_S, CAREFUL_RTTS * self.bench.lab.rtt_s * self.careful) + self.bench.lab.rtt_s
         load = Load((packet_bytes,), rate_bps / (8 * payload_bytes), rung_s, fragment=self.fragment)
@@ -225,7 +233,8 @@ def rungs(asked: Asked) -> list[float]:
     """The rates of the ladder, bit/s of payload, the lowest first: the usual ones, or shares of what a line has room
     for. None above what the profile's searches may offer, unless the lowest is: then that is the only rung."""
     line_bps, most_bps = asked.params.get("line_bps"), asked.profile.udp.max_rate_bps
-    rates = [float(round(share * ROOM * float(line_bps))) for share in OF_LINE] if line_bps else list(RUNGS_BPS)
+    room, usual = (CALL_ROOM, CALLS_BPS) if asked.params["carried"] == "calls" else (ROOM, RUNGS_BPS)
+    rates = [float(round(share * room * float(line_bps))) for share in OF_LINE] if line_bps else list(usual)
     return [rate_bps for rate_bps in rates if rate_bps <= most_bps] or [most_bps]
 
 
@@ -307,7 +316,7 @@ class Ladder(Instrument):
 
     name = "ladder"
     factors = {
-        "carried": Levels(("tcp", "datagrams"), default="tcp", told="{} at rising rates".format),
+        "carried": Levels(("tcp", "datagrams", "calls"), default="tcp", told="{} at rising rates".format),
         "line_bps": Levels(("100000000",), (100_000, 10**11)),
     }
     metrics = (
@@ -316,10 +325,10 @@ class Ladder(Instrument):
             title="Highest rate of the ladder",
             definition="Rates of 10, 30, 100, 300, 1000 and 3000 Mbit/s of payload (with the factor line_bps: 0.1, "
             "0.5, 0.8, 1 and 1.25 times 93 % of that line) are offered for a quarter of a second each, as one paced "
-            "TCP stream or as datagrams (factor carried), until one is not carried: less than 95 % of it comes "
-            "through, or more than 1 % of its datagrams is lost. The value is the highest rate that is carried, 0 "
-            "where not even the lowest is. The trial's curve has what was carried, lost and delayed at each rate, and "
-            "the CPU time that it took.",
+            "TCP stream or as datagrams, until one is not carried: less than 95 % of it comes through, or more than "
+            "1 % of its datagrams is lost. Datagrams of calls have 200 bytes; their rates are a tenth of these, or "
+            "shares of 69 % of the line. The value is the highest rate that is carried, 0 where not even the lowest "
+            "is. The trial's curve has what was carried, lost and delayed at each rate, and the CPU time it took.",
             source="after RFC 8219 §5 (fixed loads), RFC 2544 §26.3 (loss rate by rate), RFC 7679 (one-way delay); "
             "cgroups(7), proc_stat(5)",
         ),
@@ -331,7 +340,7 @@ class Ladder(Instrument):
         return profile.rounds > 0
 
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
-        if params["carried"] == "datagrams" and vpn.carries == "tcp":
+        if params["carried"] != "tcp" and vpn.carries == "tcp":
             return Unsupported(f"{vpn.title} carries TCP only", cause="tcp only")
         return super().refuses(lab, vpn, params)
 
@@ -342,7 +351,7 @@ class Ladder(Instrument):
         so_far: SoFar = asked.memory.setdefault(MEMORY, SoFar())
         climb, go, highest = Climb(bench, asked, so_far), Go.ON, list[float]()
         if climb.datagrams:
-            length = asked.profile.udp_payload_bytes + headers_bytes(bench.address)
+            length = climb.payload_bytes + headers_bytes(bench.address)
             climb.fragment = may_fragment(bench, {"fragmentation": asked.profile.fragmentation}, length)
         while go is Go.ON:
             with probes_anew(bench):

@@ -6,6 +6,7 @@ from runner.catalogue import load_experiment, load_vpn, record_of, vpn_names
 from runner.choice.candidates import candidates
 from runner.choice.musts import SHOWN_BY
 from runner.data.asked import AskedRun
+from runner.data.named import TRAFFICS
 from runner.data.needs import Needs
 from runner.sweep.request import Request, resolve
 
@@ -67,3 +68,14 @@ def test_the_datagrams_of_a_choice_fit_all_of_its_candidates(vpns: str, longest:
 def test_who_is_named_is_measured_whatever_the_musts_are() -> None:
     assert names(asked(vpns="tinc", deadline_s=160)) == {"tinc"}
     assert not asked(vpns="tinc", deadline_s=160).later
+
+
+def test_calls_are_measured_in_the_packets_that_they_send() -> None:
+    kinds = {
+        traffic: {cell.params.get("carried") for cell in asked(needs=Needs(traffic=traffic), vpns="openvpn").cells}
+        for traffic in TRAFFICS
+    }
+    assert "calls" in kinds["calls"]
+    assert not [traffic for traffic in TRAFFICS if traffic != "calls" and "calls" in kinds[traffic]]
+    elsewhere = resolve(AskedRun.model_validate({"experiments": "transport", "needs": Needs(traffic="calls")}))
+    assert "ladder" not in {cell.params["measure"] for cell in elsewhere.cells}
