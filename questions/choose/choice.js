@@ -148,9 +148,13 @@ function choosing(data, devices) {
   const onPath = (device, {path_rtt_ms: rtt, path_loss_ratio: loss}) => (
     device.on_path.filter((one) => same(one.rtt_ms, rtt || 0) && same(one.loss_ratio, loss || 0)).at(-1));
 
-  function oneTcp(device, needs, {one_tcp: factor, segment_bytes: bytes}) {
-    const {path_rtt_ms: rtt, path_loss_ratio: loss} = needs, seen = onPath(device, needs);
-    const usual = rtt && loss ? factor * 8 * bytes / (rtt / 1e3 * Math.sqrt(loss)) : Infinity;
+  const windowBps = (device, {path_rtt_ms: rtt}, {window_bytes: usual}) => (
+    rtt ? 8e3 * (device.window_bytes || usual) / rtt : Infinity);
+
+  function oneTcp(device, needs, thresholds) {
+    const {path_rtt_ms: rtt, path_loss_ratio: loss} = needs, {one_tcp: factor, segment_bytes: bytes} = thresholds;
+    const seen = onPath(device, needs), lossy = rtt && loss ? factor * 8 * bytes / (rtt / 1e3 * Math.sqrt(loss)) : Infinity;
+    const usual = Math.min(lossy, windowBps(device, needs, thresholds));
     if (!seen) return usual;
     return seen.tcp_bps >= rule.FULL * seen.rate_bps ? Math.max(seen.tcp_bps, usual) : seen.tcp_bps;
   }
@@ -252,6 +256,10 @@ function choosing(data, devices) {
     if (watched) {
       const longest = needs.traffic === "calls" ? thresholds.call_gap_s : thresholds.gap_s;
       [codes.gap, values.gap] = [filled(watched.longest_gap_s <= longest ? FITS : LITTLE), filled(watched.longest_gap_s)];
+    }
+    const window = windowBps(device, needs, thresholds);
+    if (device.tcp_in_tcp && !onPath(device, needs) && window < thresholds.headroom * demand) {
+      [codes.window, values.window] = [filled(window >= demand ? LITTLE : SHORT), filled(window)];
     }
     const cores = costOf(device, reached / small, share);
     codes.cost = cores.map((value) => (Number.isNaN(value) ? UNKNOWN : FITS));
@@ -355,7 +363,9 @@ function choosing(data, devices) {
       return [{criterion: null, value: null, musts: surely.length ? surely : open, unknown: !surely.length}];
     }
     const reason = (criterion) => ({criterion, value: one.values[criterion] ? known(one.values[criterion]) : null, musts: [], unknown: false});
-    if (middle(one.codes.capacity) === SHORT && (one.middle === SHORT || best < SHORT)) return [reason("capacity")];
+    if (middle(one.codes.capacity) === SHORT && (one.middle === SHORT || best < SHORT)) {
+      return [{...reason("capacity"), criterion: one.codes.window && middle(one.codes.window) === SHORT ? "window" : "capacity"}];
+    }
     if (one.middle <= best && best !== UNKNOWN) {
       if (first && median(one.standing) > median(first.standing)) {
         const known = reservationsOf(first);
@@ -531,6 +541,7 @@ function saying(data) {
       candidate.grade < SHORT ? `carries it, with less than a quarter in reserve: ${quantity(value)}`
         : candidate.carries === "no" ? `does not carry it: ${quantity(value)}`
           : `depends: ${upTo(candidate.here_bps, candidate.most_bps)}`),
+    window: (value) => `has too little on its way for your round trip: ${quantity(value)}`,
     loss: (value, candidate) => `loses ${(100 * value).toFixed(1)} % of the datagrams at ${Math.round(100 * data.thresholds.load)}% of ${candidate.carries === "yes" ? "the line" : "what it carries"}`,
     delay: (value) => `adds ${digits(value)} ms to one packet in twenty`,
     mouth_to_ear: (value) => `a call takes ${digits(value)} ms from end to end`,

@@ -150,6 +150,7 @@ def _device(device: Device, packer: Packer) -> dict[str, Any]:
         "breakdown_bps": device.breakdown_bps,
         "tcp_in_tcp": device.tcp_in_tcp,
         "on_path": [asdict(one) for one in device.on_path],
+        "window_bytes": device.window_bytes,
         "own_gateways": device.own_gateways,
         "real": device.real,
         "trials": device.trials,

@@ -29,6 +29,7 @@ LEAST_TOLD = 0.005  # of a core
 TRIED = 2  # commands that show what is not known
 RESERVED: Mapping[Criterion, str] = {
     "capacity": "less than a quarter in reserve",
+    "window": "what its one TCP connection has on its way is little for your round trip",
     "loss": "it loses more than 0.1 % of the datagrams",
     "delay": "it adds more than 10 ms to a packet",
     "mouth_to_ear": "a call takes more than 150 ms from end to end",
@@ -314,6 +315,7 @@ def _carries(value: float, candidate: Candidate) -> str:
 
 WHAT: Mapping[Criterion, str] = {
     "capacity": "throughput",
+    "window": "throughput over your round trip",
     "loss": "loss",
     "delay": "added delay",
     "mouth_to_ear": "added delay",
@@ -327,6 +329,7 @@ WHAT: Mapping[Criterion, str] = {
 }
 REASONS: Mapping[Criterion, Callable[[float, Candidate], str]] = {
     "capacity": _carries,
+    "window": lambda value, _: f"has too little on its way for your round trip: {text.quantity(value, 'bit/s')}",
     "loss": lambda value, candidate: (
         f"loses {text.percent(value, 1)} of the datagrams at {USUAL.load:.0%} of "
         f"{'the line' if candidate.carries == 'yes' else 'what it carries'}"

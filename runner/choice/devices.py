@@ -37,6 +37,7 @@ TRIMMED = 6  # from so many rounds on, one of each six is left out at either end
 EXCEED_RATIO = 0.5  # of the slices may lose more or wait for longer: a goal of draft-ietf-bmwg-mlrsearch
 GATEWAYS = 2
 LOSSY = {"measure": "tcp", "streams": "8"}  # on it: a loss slows one of eight connections alone
+OF_WAN = 0.8  # of its rate, in payload: what carries so much is limited by it
 Rounds = Mapping[int, Mapping[str, float]]  # round -> name -> value
 TRIED = ("ok", "failed")  # trials of what a VPN supports here
 KINDS = ("tcp", "datagrams")  # of the ladder
@@ -78,7 +79,8 @@ class Device:
     ``tcp_bps``, ``udp_bps``: what it carries here, the latter of datagrams of ``payload_bytes``; ``at_least``: which of
     them (``tcp``, ``udp``) are only known from below. ``growth``: by kind, by what factor gateways with cores of their
     own may carry more at most; infinite where nobody knows. ``rtt_added_ms``: beyond plain IP. ``breakdown_bps``: the
-    lowest rate under which the tunnel broke down. ``on_path``: what it carried where packets are lost. ``trials``: how
+    lowest rate under which the tunnel broke down. ``on_path``: what it carried where packets are lost.
+    ``window_bytes``: what it has on its way at most. ``trials``: how
     many the run has of it, or should have, as plain IP has them; ``failed``: those without a number. ``curves``: by
     kind of the ladder (``tcp``, ``datagrams``); ``attempts``: likewise, at each of its rates; ``watched``: what it
     was like when it was watched for long; None where it was not; ``plain_watched``: plain IP's.
@@ -98,6 +100,7 @@ class Device:
     breakdown_bps: float | None = None
     tcp_in_tcp: bool = False
     on_path: tuple[OnPath, ...] = ()
+    window_bytes: float | None = None
     own_gateways: bool = False
     real: bool = True
     trials: int = 0
@@ -135,8 +138,9 @@ def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
                 for vpn, mine in tried.items()
             }
             return {
-                vpn: replace(device, on_path=_on_path(_trials_of(trials, vpn, device.levels)))
+                vpn: replace(device, on_path=_on_path(mine), window_bytes=_window_bytes(mine))
                 for vpn, device in made.items()
+                for mine in [_trials_of(trials, vpn, device.levels)]
             }
     return {}
 
@@ -201,6 +205,19 @@ def _on_path(own: Sequence[Trial]) -> tuple[OnPath, ...]:
         if path.loss_ratio and path.rate_bps and trial.params.items() >= LOSSY.items() and carried:
             found.append(OnPath(path.rate_bps, 2 * path.delay_ms, path.loss_ratio, carried[0]))
     return tuple(found)
+
+
+def _window_bytes(own: Sequence[Trial]) -> float | None:
+    """What was on its way over long WANs that lose nothing: in the middle of the trials that were limited by it, not by
+    the WAN's rate; at least, where there is none. The first half of a trial is slow start. None where nobody tried."""
+    limited, full = list[float](), list[float]()
+    for trial in own:
+        path = conditions(trial.params)
+        found = [one for one in trial.measurements if one.metric == "tcp_throughput" and one.samples]
+        if found and path.delay_ms and path.rate_bps and not path.loss_ratio and trial.params.items() >= LOSSY.items():
+            late_bps = statistics.median(found[0].samples[len(found[0].samples) // 2 :])
+            (limited if late_bps < OF_WAN * path.rate_bps else full).append(late_bps * 2 * path.delay_ms / 8e3)
+    return statistics.median(limited) if limited else max(full, default=None)
 
 
 def breakdowns_bps(trial: Trial) -> list[float]:

@@ -20,13 +20,24 @@ from runner.data.numbers import same
 from runner.evidence.intervals import Array
 
 Criterion = Literal[
-    "capacity", "loss", "delay", "mouth_to_ear", "rtt", "setup", "tcp_in_tcp", "breakdown", "failures", "gap", "cost"
+    "capacity",
+    "window",
+    "loss",
+    "delay",
+    "mouth_to_ear",
+    "rtt",
+    "setup",
+    "tcp_in_tcp",
+    "breakdown",
+    "failures",
+    "gap",
+    "cost",
 ]
 Codes = np.ndarray[tuple[int], np.dtype[np.int8]]
 
 # Reservations, the least first: the better VPN is the one with the lesser. "failures" is what it did in the past.
 RESERVATIONS: tuple[tuple[Criterion, ...], ...] = (
-    ("capacity",),
+    ("capacity", "window"),
     ("rtt", "setup", "delay", "mouth_to_ear", "loss"),
     ("failures", "gap"),
     ("tcp_in_tcp",),
@@ -141,7 +152,7 @@ def grade_device(device: Device, needs: Needs, thresholds: Thresholds, *, own_co
         )
         values["breakdown"] = np.full(DRAWS, device.breakdown_bps)
     attempts, control = count_attempts(device, needs, thresholds, reached_bps, judged_bps)
-    past = _of_past(device, needs, thresholds, attempts, control, judged_bps)
+    past = _of_past(device, needs, thresholds, attempts, control, judged_bps) | _of_window(device, needs, thresholds)
     codes |= {criterion: _same_grade(grade) for criterion, (grade, _) in past.items()}
     values |= {criterion: np.full(DRAWS, value) for criterion, (_, value) in past.items()}
     cores = _cost(device, reached_bps / small, share)
@@ -217,6 +228,16 @@ def _of_past(
     return found
 
 
+def _of_window(device: Device, needs: Needs, thresholds: Thresholds) -> dict[Criterion, tuple[Grade, float]]:
+    """By what one connection has on its way, where that is little for the path's round trip and nobody has measured
+    what it carries there."""
+    demand_bps = thresholds.demand_bps(needs.line_bps or 0.0)
+    window_bps = thresholds.window_bps(needs.path_rtt_ms, device.window_bytes)
+    if not device.tcp_in_tcp or _on_path(device, needs) or window_bps >= thresholds.headroom * demand_bps:
+        return {}
+    return {"window": (Grade.LITTLE if window_bps >= demand_bps else Grade.SHORT, window_bps)}
+
+
 def _on_path(device: Device, needs: Needs) -> OnPath | None:
     """What was measured on a path of this round trip and loss; the last of it."""
     rtt_ms, loss_ratio = needs.path_rtt_ms or 0.0, needs.path_loss_ratio or 0.0
@@ -225,9 +246,10 @@ def _on_path(device: Device, needs: Needs) -> OnPath | None:
 
 
 def _one_bps(device: Device, needs: Needs, thresholds: Thresholds) -> float:
-    """What TCP in TCP carries on the path, bit/s: as it was measured; what one connection carries where nobody has, or
-    where that is more and the trial's WAN was full."""
+    """What one connection carries on the path, bit/s: as it was measured; what its losses and its window let it where
+    nobody has, or where that is more and the trial's WAN was full."""
     usual_bps, seen = thresholds.one_tcp_bps(needs.path_rtt_ms, needs.path_loss_ratio), _on_path(device, needs)
+    usual_bps = min(usual_bps, thresholds.window_bps(needs.path_rtt_ms, device.window_bytes))
     if seen is None:
         return usual_bps
     return max(seen.tcp_bps, usual_bps) if seen.tcp_bps >= FULL * seen.rate_bps else seen.tcp_bps
