@@ -149,9 +149,13 @@ function choosing(data, devices) {
   const onPath = (device, {path_rtt_ms: rtt, path_loss_ratio: loss}) => (
     device.on_path.filter((one) => same(one.rtt_ms, rtt || 0) && same(one.loss_ratio, loss || 0)).at(-1));
 
-  function oneTcp(device, needs, {one_tcp: factor, segment_bytes: bytes}) {
-    const {path_rtt_ms: rtt, path_loss_ratio: loss} = needs, seen = onPath(device, needs);
-    const usual = rtt && loss ? factor * 8 * bytes / (rtt / 1e3 * Math.sqrt(loss)) : Infinity;
+  const windowBps = (device, {path_rtt_ms: rtt}, {window_bytes: usual}) => (
+    rtt ? 8e3 * (device.window_bytes || usual) / rtt : Infinity);
+
+  function oneTcp(device, needs, thresholds) {
+    const {path_rtt_ms: rtt, path_loss_ratio: loss} = needs, {one_tcp: factor, segment_bytes: bytes} = thresholds;
+    const seen = onPath(device, needs), lossy = rtt && loss ? factor * 8 * bytes / (rtt / 1e3 * Math.sqrt(loss)) : Infinity;
+    const usual = device.own_gateways ? lossy : Math.min(lossy, windowBps(device, needs, thresholds));
     if (!seen) return usual;
     return seen.tcp_bps >= rule.FULL * seen.rate_bps ? Math.max(seen.tcp_bps, usual) : seen.tcp_bps;
   }
@@ -291,6 +295,10 @@ function choosing(data, devices) {
       const load = busiest / device.full_core_bps;
       [codes.cores, values.cores] = [filled(load <= thresholds.core_load ? FITS : LITTLE), filled(load)];
     }
+    const window = windowBps(device, needs, thresholds), most = Math.max(demand, down);
+    if (device.tcp_in_tcp && !device.own_gateways && !onPath(device, needs) && window < thresholds.headroom * most) {
+      [codes.window, values.window] = [filled(window >= most ? LITTLE : SHORT), filled(window)];
+    }
     const cores = costOf(device, busiest / small, share);
     codes.cost = cores.map((value) => (Number.isNaN(value) ? UNKNOWN : FITS));
     values.cost = cores;
@@ -411,7 +419,10 @@ function choosing(data, devices) {
       return [{criterion: null, value: null, musts: surely.length ? surely : open, unknown: !surely.length}];
     }
     const reason = (criterion) => ({criterion, value: one.values[criterion] ? known(one.values[criterion]) : null, musts: [], unknown: false});
-    if (middle(one.codes[one.carrying]) === SHORT && (one.middle === SHORT || best < SHORT)) return [reason(one.carrying)];
+    if (middle(one.codes[one.carrying]) === SHORT && (one.middle === SHORT || best < SHORT)) {
+      const by = one.codes.window && middle(one.codes.window) === SHORT ? "window" : one.carrying;
+      return [{...reason(one.carrying), criterion: by}];
+    }
     if (one.middle <= best && best !== UNKNOWN) {
       if (first && median(one.standing) > median(first.standing)) {
         const known = reservationsOf(first);
@@ -611,6 +622,7 @@ function saying(data) {
           : `depends: ${upTo(candidate)}`),
     path: (_, candidate) => `carries ${upTo(candidate)}`,
     cores: (value) => `takes ${part(value)} of a gateway's core`,
+    window: (value) => `has too little on its way for your round trip: ${quantity(value)}`,
     loss: (value, candidate) => `loses ${(100 * value).toFixed(1)} % of the datagrams at ${Math.round(100 * data.thresholds.load)}% of ${candidate.carries === "yes" ? "the line" : "what it carries"}`,
     delay: (value) => `adds ${digits(value)} ms to one packet in twenty`,
     mouth_to_ear: (value) => `a call takes ${digits(value)} ms from end to end`,

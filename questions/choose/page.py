@@ -155,6 +155,7 @@ def _device(device: Device, packer: Packer) -> dict[str, Any]:
         "breakdown_bps": device.breakdown_bps,
         "tcp_in_tcp": device.tcp_in_tcp,
         "on_path": [asdict(one) for one in device.on_path],
+        "window_bytes": device.window_bytes,
         "own_gateways": device.own_gateways,
         "path_bps": device.path_bps,
         "path_down_bps": device.path_down_bps,

@@ -28,7 +28,15 @@ LINE_ROOM = 1.5  # times the line is the WAN's rate: what carries 1.25 of the de
 STEADY_BPS = "steady_bps"
 WATCH_S, ALONE_S = 45.0, 34.0  # that it takes, with plain IP's stretch and two tunnels, and without
 KEPT, LATE_S = 0.4, 12.0  # of a deadline's time, at most, is kept for that; a round may end so late
+LONG_RTTS_MS = (400.0, 800.0)
+LONG_WAN = {
+    "wan_rate_bps": 100e6,
+    "wan_loss_ratio": 0.0,
+    "wan_queue_ms": 200.0,
+}  # 8 MB do not fill the longer
+LONG_S, LONG_MOST_S = 20, 60.0  # twice the round trips of slow start
 LOSSY_S, LOSSY_MOST_S = 8, 25.0  # for CUBIC to find its rate; with the tunnel and the probe of its WAN
+WINDOW_ROOM = 2.0  # times what fits: the window that is assumed may be too large by so much
 EACH_S = 20.0  # that the passes of one VPN's ladders take, with its tunnels, before anything is sure of it
 
 
@@ -74,6 +82,12 @@ def _trials(choice: Choice) -> Iterator[Step]:
         for levels, longest_s in SHOWN_BY[must]:
             words = f"{says}whether they have {must}."
             yield Step(words, vpns, longest_s, experiment="musts", only=levels, duration_s=LOSSY_S)
+    for rtt_ms in LONG_RTTS_MS if long(choice.needs) else ():
+        words = f"{says}what its one TCP connection has on its way over {rtt_ms:g} ms."
+        path = {**LONG_WAN, "wan_delay_ms": rtt_ms / 2}
+        on_wan = {factor: in_range(factor, f"{value:.10g}") for factor, value in path.items()}
+        vpns = tcp_in_tcp(choice)
+        yield Step(words, vpns, LONG_MOST_S, experiment="wan", only=LOSSY, wan=on_wan, duration_s=LONG_S)
     if on_path := lossy(choice.needs):
         words, vpns = f"{says}what TCP in TCP carries on a path that loses as yours.", tcp_in_tcp(choice)
         yield Step(words, vpns, LOSSY_MOST_S, experiment="wan", only=LOSSY, wan=on_path, duration_s=LOSSY_S)
@@ -126,8 +140,15 @@ def lossy(needs: Needs) -> dict[str, str]:
         return {}
 
 
+def long(needs: Needs) -> bool:
+    """Does a stated line ask of one connection to have about as much on its way as it can over the stated path?"""
+    if not needs.line_bps:
+        return False
+    return USUAL.window_bps(needs.path_rtt_ms, None) < WINDOW_ROOM * USUAL.headroom * USUAL.demand_bps(needs.line_bps)
+
+
 def tcp_in_tcp(choice: Choice) -> list[str]:
-    """The VPNs that carry TCP in TCP and are named, or would be if the path lost nothing."""
+    """The VPNs whose payload shares one TCP connection and that are named, or would be if that did not matter."""
     clean = {vpn: replace(device, tcp_in_tcp=False) for vpn, device in choice.devices.items()}
     suit = named_vpns(clean, words_of(choice.states), choice.needs)
     return [vpn for vpn in suit if choice.devices[vpn].tcp_in_tcp]

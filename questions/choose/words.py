@@ -38,6 +38,7 @@ RESERVED: Mapping[Criterion, str] = {
     "capacity": "less than a quarter in reserve",
     "path": "it fills less than 90 % of your path",
     "cores": "it leaves less than a fifth of a gateway's core",
+    "window": "what its one TCP connection has on its way is little for your round trip",
     "loss": "it loses more than 0.1 % of the datagrams",
     "delay": "it adds more than 10 ms to a packet",
     "mouth_to_ear": "a call takes more than 150 ms from end to end",
@@ -327,6 +328,7 @@ WHAT: Mapping[Criterion, str] = {
     "capacity": "throughput",
     "path": "throughput",
     "cores": "load",
+    "window": "throughput over your round trip",
     "loss": "loss",
     "delay": "added delay",
     "mouth_to_ear": "added delay",
@@ -342,6 +344,7 @@ REASONS: Mapping[Criterion, Callable[[float, Candidate], str]] = {
     "capacity": _carries,
     "path": lambda _, candidate: f"carries {_up_to(candidate)}",
     "cores": lambda value, _: f"takes {_part(value)} of a gateway's core",
+    "window": lambda value, _: f"has too little on its way for your round trip: {text.quantity(value, 'bit/s')}",
     "loss": lambda value, candidate: (
         f"loses {text.percent(value, 1)} of the datagrams at {USUAL.load:.0%} of "
         f"{'the line' if candidate.carries == 'yes' else 'what it carries'}"

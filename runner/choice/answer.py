@@ -390,7 +390,8 @@ def _reasons(one: Graded, own: Mapping[Must, str], needs: Needs, chance: float, 
     middle = {name: int(np.median(codes)) for name, codes in one.codes.items()}
     # A tunnel that is full does worse in all else. Where none carries the line, that is what sets one behind another.
     if middle[one.carrying] == Grade.SHORT and (grade == Grade.SHORT or best < Grade.SHORT):
-        return [Reason(criterion=one.carrying, value=_value(one, one.carrying))]
+        by: Criterion = "window" if middle.get("window") == Grade.SHORT else one.carrying
+        return [Reason(criterion=by, value=_value(one, one.carrying))]
     if grade > best or best == Grade.UNKNOWN:
         worse = [name for name in middle if middle[name] > best] or [name for name in middle if middle[name] == grade]
         return [Reason(criterion=name, value=_value(one, name)) for name in worse]

@@ -38,6 +38,7 @@ TRIMMED = 6  # from so many rounds on, one of each six is left out at either end
 EXCEED_RATIO = 0.5  # of the slices may lose more or wait for longer: a goal of draft-ietf-bmwg-mlrsearch
 GATEWAYS = 2
 LOSSY = {"measure": "tcp", "streams": "8"}  # on it: a loss slows one of eight connections alone
+OF_WAN = 0.8  # of its rate, in payload: what carries so much is limited by it
 Rounds = Mapping[int, Mapping[str, float]]  # round -> name -> value
 TRIED = ("ok", "failed")  # trials of what a VPN supports here
 KINDS = ("tcp", "datagrams", "calls")  # of the ladder
@@ -77,17 +78,17 @@ class Device:
     """A VPN at the levels ``levels``. Arrays have the shape (DRAWS,) and are None where nothing was measured.
 
     ``tcp_bps``, ``udp_bps``: what it carries here, the latter of datagrams of ``payload_bytes``; ``calls_bps``: of
-    those of calls, by a ladder of their own; ``down_bps``: of TCP from gw2 to gw1, the other way; ``at_least``:
-    which of them (``tcp``, ``udp``, ``calls``) are only known from below. ``growth``: by kind, by what factor
-    gateways with cores of their own may carry more at most; infinite where nobody knows. ``rtt_added_ms``: beyond
-    plain IP. ``breakdown_bps``: the lowest rate under which the tunnel broke down. ``on_path``: what it carried
-    where packets are lost. ``trials``: how many the run has of it, or should have, as plain IP has them;
-    ``failed``: those without a number. ``curves``: by kind of the ladder (``tcp``, ``datagrams``, ``calls``);
-    ``attempts``: likewise, at each of its rates; ``watched``: what it was like when it was watched for long; None
-    where it was not; ``plain_watched``: plain IP's. ``own_gateways``: it was measured between the user's own
+    those of calls, by a ladder of their own; ``down_bps``: of TCP from gw2 to gw1, the other way; ``at_least``: which
+    of them (``tcp``, ``udp``, ``calls``) are only known from below. ``growth``: by kind, by what factor gateways with
+    cores of their own may carry more at most; infinite where nobody knows. ``rtt_added_ms``: beyond plain IP.
+    ``breakdown_bps``: the lowest rate under which the tunnel broke down. ``on_path``: what it carried where packets are
+    lost. ``window_bytes``: what it has on its way at most. ``trials``: how many the run has of it, or should have, as
+    plain IP has them; ``failed``: those without a number. ``curves``: by kind of the ladder (``tcp``, ``datagrams``,
+    ``calls``); ``attempts``: likewise, at each of its rates; ``watched``: what it was like when it was watched for
+    long; None where it was not; ``plain_watched``: plain IP's. ``own_gateways``: it was measured between the user's own
     gateways, so that what is carried here is what counts; ``path_bps``, ``path_down_bps``: what one TCP connection
-    carries on the path between them without a VPN, from gw1 and to it; None where nobody knows; ``full_core_bps``:
-    the payload that fills the core which the VPN makes busiest. ``real``: not in an emulated machine.
+    carries on the path between them without a VPN, from gw1 and to it; None where nobody knows; ``full_core_bps``: the
+    payload that fills the core which the VPN makes busiest. ``real``: not in an emulated machine.
     """
 
     vpn: str
@@ -104,6 +105,7 @@ class Device:
     breakdown_bps: float | None = None
     tcp_in_tcp: bool = False
     on_path: tuple[OnPath, ...] = ()
+    window_bytes: float | None = None
     own_gateways: bool = False
     path_bps: float | None = None
     path_down_bps: float | None = None
@@ -144,8 +146,9 @@ def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
                 for vpn, mine in tried.items()
             }
             return {
-                vpn: replace(device, on_path=_on_path(_trials_of(trials, vpn, device.levels)))
+                vpn: replace(device, on_path=_on_path(mine), window_bytes=_window_bytes(mine))
                 for vpn, device in made.items()
+                for mine in [_trials_of(trials, vpn, device.levels)]
             }
     return {}
 
@@ -222,6 +225,19 @@ def _on_path(own: Sequence[Trial]) -> tuple[OnPath, ...]:
         if path.loss_ratio and path.rate_bps and trial.params.items() >= LOSSY.items() and carried:
             found.append(OnPath(path.rate_bps, 2 * path.delay_ms, path.loss_ratio, carried[0]))
     return tuple(found)
+
+
+def _window_bytes(own: Sequence[Trial]) -> float | None:
+    """What was on its way over long WANs that lose nothing: in the middle of the trials that were limited by it, not by
+    the WAN's rate; at least, where there is none. The first half of a trial is slow start. None where nobody tried."""
+    limited, full = list[float](), list[float]()
+    for trial in own:
+        path = conditions(trial.params)
+        found = [one for one in trial.measurements if one.metric == "tcp_throughput" and one.samples]
+        if found and path.delay_ms and path.rate_bps and not path.loss_ratio and trial.params.items() >= LOSSY.items():
+            late_bps = statistics.median(found[0].samples[len(found[0].samples) // 2 :])
+            (limited if late_bps < OF_WAN * path.rate_bps else full).append(late_bps * 2 * path.delay_ms / 8e3)
+    return statistics.median(limited) if limited else max(full, default=None)
 
 
 def breakdowns_bps(trial: Trial) -> list[float]:

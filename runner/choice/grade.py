@@ -23,6 +23,7 @@ Criterion = Literal[
     "capacity",
     "path",  # in place of capacity, between the user's own gateways
     "cores",
+    "window",
     "loss",
     "delay",
     "mouth_to_ear",
@@ -39,7 +40,7 @@ Codes = np.ndarray[tuple[int], np.dtype[np.int8]]
 
 # Reservations, the least first: the better VPN is the one with the lesser. "failures" is what it did in the past.
 RESERVATIONS: tuple[tuple[Criterion, ...], ...] = (
-    ("capacity", "path", "cores"),
+    ("capacity", "path", "cores", "window"),
     ("rtt", "setup", "delay", "mouth_to_ear", "loss"),
     ("failures", "gap"),
     ("tcp_in_tcp",),
@@ -151,6 +152,7 @@ def grade_device(device: Device, needs: Needs, thresholds: Thresholds, *, own_co
         **_of_tunnel(device, needs, thresholds, share, small),
         **_of_past(device, needs, thresholds, attempts, control, judged_bps),
         **_of_cores(device, busiest_bps, thresholds),
+        **_of_window(device, needs, thresholds),
         "cost": (np.where(np.isnan(cores), Grade.UNKNOWN, Grade.FITS).astype(np.int8), cores),
     }
     return Graded(
@@ -378,6 +380,17 @@ def _of_past(
     return found
 
 
+def _of_window(device: Device, needs: Needs, thresholds: Thresholds) -> dict[Criterion, tuple[Codes, Array]]:
+    """By what one connection has on its way, where that is little for the path's round trip and nobody has measured
+    what it carries there."""
+    demand_bps = thresholds.demand_bps(max(needs.line_bps or 0.0, needs.up_bps or 0.0), needs.traffic)
+    window_bps = thresholds.window_bps(needs.path_rtt_ms, device.window_bytes)
+    measured = device.own_gateways or _on_path(device, needs)
+    if not device.tcp_in_tcp or measured or window_bps >= thresholds.headroom * demand_bps:
+        return {}
+    return {"window": _same_grade(Grade.LITTLE if window_bps >= demand_bps else Grade.SHORT, window_bps)}
+
+
 def _on_path(device: Device, needs: Needs) -> OnPath | None:
     """What was measured on a path of this round trip and loss; the last of it."""
     rtt_ms, loss_ratio = needs.path_rtt_ms or 0.0, needs.path_loss_ratio or 0.0
@@ -386,9 +399,11 @@ def _on_path(device: Device, needs: Needs) -> OnPath | None:
 
 
 def _one_bps(device: Device, needs: Needs, thresholds: Thresholds) -> float:
-    """What TCP in TCP carries on the path, bit/s: as it was measured; what one connection carries where nobody has, or
-    where that is more and the trial's WAN was full."""
+    """What one connection carries on the path, bit/s: as it was measured; what its losses and its window let it where
+    nobody has, or where that is more and the trial's WAN was full."""
     usual_bps, seen = thresholds.one_tcp_bps(needs.path_rtt_ms, needs.path_loss_ratio), _on_path(device, needs)
+    if not device.own_gateways:  # there what is on its way was measured with the rest
+        usual_bps = min(usual_bps, thresholds.window_bps(needs.path_rtt_ms, device.window_bytes))
     if seen is None:
         return usual_bps
     return max(seen.tcp_bps, usual_bps) if seen.tcp_bps >= FULL * seen.rate_bps else seen.tcp_bps

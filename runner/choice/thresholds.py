@@ -46,6 +46,7 @@ class Thresholds:
     tcp_in_tcp_loss_ratio: float = 1e-4  # of the path, from which on TCP in TCP is a fallback (RFC 9329; results/loss)
     one_tcp: float = 1.22  # TCP in TCP carries what one connection does: Mathis et al., CCR 27(3), 1997; results/loss
     segment_bytes: float = 1448.0  # of that connection
+    window_bytes: float = 2.0**21  # that it has on its way at most, where nobody has measured: OpenSSH's of a channel
     cost_cores: float = 0.25
     cost_ratio: float = 1.25
     cost_share: float = 0.05  # of the gateway's cores, where they are stated
@@ -69,6 +70,10 @@ class Thresholds:
         if not path_rtt_ms or not path_loss_ratio:
             return math.inf
         return self.one_tcp * 8 * self.segment_bytes / (path_rtt_ms / 1e3 * math.sqrt(path_loss_ratio))
+
+    def window_bps(self, path_rtt_ms: float | None, window_bytes: float | None) -> float:
+        """What a window carries over a round trip, bit/s; infinite where nobody knows that. RFC 6349 §3.3.1."""
+        return 8e3 * (window_bytes or self.window_bytes) / path_rtt_ms if path_rtt_ms else math.inf
 
     def demand_bps(self, line_bps: float, traffic: Traffic = "mixed") -> float:
         """The payload that a line full of this traffic carries, bit/s."""

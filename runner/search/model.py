@@ -29,12 +29,13 @@ class Loss(NamedTuple):
     """The counts of one trial. ``sent`` and ``received`` share any one unit (packets, bytes, bits).
 
     ``offered_rate_bps`` is the rate that the generator achieved (bit/s; RFC 2285 §3.5.2, offered load); None means that
-    it kept the rate it was asked for.
+    it kept the rate it was asked for. ``sustained_bps``: as in SearchTrial.
     """
 
     sent: float
     received: float
     offered_rate_bps: float | None = None
+    sustained_bps: float | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class SearchTrial:
     sent: float
     received: float
     purpose: Purpose
+    sustained_bps: float | None = None  # what came when a burst had passed, where a trial shows one
 
     @property
     def loss_ratio(self) -> float:
@@ -138,7 +140,7 @@ class Account:
         if loss.received < 0:
             raise MeasurementError(f"{where} returned a negative count: {loss}")
         self.elapsed_s += cost_s
-        trial = SearchTrial(rate_bps, offered_bps, duration_s, loss.sent, loss.received, purpose)
+        trial = SearchTrial(rate_bps, offered_bps, duration_s, loss.sent, loss.received, purpose, loss.sustained_bps)
         self.trials.append(trial)
         return trial
 

@@ -14,6 +14,7 @@ what it forwarded: a device may forward less under overload than it could, and h
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -43,6 +44,7 @@ CENTRE_DEVIATION = 1.0  # of the answer around where the seed ended
 FEWEST_TRIALS, MOST_TRIALS = 12, 60  # of a search without a break
 LIMITED = 3  # trials in a row in which the generator fell short and nothing was lost
 HOPELESS = 3  # trials that failed at the lowest rate
+FEWEST_BURSTS = 3  # trials that show one
 MOST_DEPENDENT = 0.6  # correlation of a trial with the next that is believed at most
 
 
@@ -69,10 +71,19 @@ class StepwiseSearch:
     shortest_s: float = 0.0  # that any trial lasts, the seed's, too
     trials: list[SearchTrial] = field(default_factory=list)
     _seeds: int = 0
+    _known_bps: float = math.inf  # sustained, as what has been learnt takes it
     _seed: float = 0.0  # logarithm of where the seed ended
     _centre: float = 0.0  # logarithm of the middle of the grid
     _by_seeds: Array = field(default_factory=lambda: np.zeros(1))  # log likelihood of the seed's trials on the grid
     _log_likelihood: list[Array] = field(default_factory=list)  # of each later trial
+
+    @property
+    def sustained_bps(self) -> float:
+        """What goes on after a burst, bit/s, where most of the trials that lost something show one: beyond that, what
+        passed had a burst's help. Infinite where they do not."""
+        lossy = [trial for trial in self.trials if trial.loss_ratio > self.loss_ratio]
+        found = [trial.sustained_bps for trial in lossy if trial.sustained_bps]
+        return statistics.median(found) if len(found) >= FEWEST_BURSTS and 2 * len(found) > len(lossy) else math.inf
 
     @property
     def seeding(self) -> bool:
@@ -116,8 +127,9 @@ class StepwiseSearch:
             theta, _ = self._mean(self._total())
             offsets = CAREFUL_OFFSETS if self.careful else OFFSETS
             rate_bps = math.exp(theta + offsets[len(self.trials) % len(offsets)])
-            if self.careful:
-                passed_bps = max(trial.offered_rate_bps for trial in self.trials if self._passes(trial))
+            passed = [trial.offered_rate_bps for trial in self.trials if self._passes(trial)]
+            if self.careful and passed:
+                passed_bps = max(passed)
                 rate_bps = min(rate_bps, passed_bps * CAREFUL_STEP)
         duration_s = max(self.shortest_s, min(SEED_S, self.duration_s)) if self.seeding else self.duration_s
         return Offer(min(max(rate_bps, self.min_rate_bps), self.max_rate_bps), duration_s)
@@ -130,9 +142,10 @@ class StepwiseSearch:
                 self._seed, self._seeds = math.log(self._seed_bps()), len(self.trials)
                 self._centre_at(self._seed)
             return
+        known_bps, self._known_bps = self._known_bps, self.sustained_bps
         self._log_likelihood.append(self._log_likelihood_of(trial))
         theta, _ = self._mean(self._total())
-        if abs(theta - self._centre) > 0.5 * STEP * REACH:
+        if known_bps != self._known_bps or abs(theta - self._centre) > 0.5 * STEP * REACH:
             self._centre_at(theta)
 
     def median(self) -> Median:
@@ -154,7 +167,7 @@ class StepwiseSearch:
         """The reading of a single trial: the threshold that it is expected to have had, given all trials."""
         theta, spread = self._mean(self._total())
         if not self._passes(trial) and trial.loss_ratio <= COLLAPSE:
-            return trial.forwarded_rate_bps / (1 - self.loss_ratio)
+            return trial.offered_rate_bps * (1 - self._loss_ratio(trial)) / (1 - self.loss_ratio)
         offered = math.log(trial.offered_rate_bps)
         # Mean of a logistic variable above or below the offered rate
         at = np.clip((offered - theta) / spread, -30, 30)
@@ -169,7 +182,11 @@ class StepwiseSearch:
         return median.high_bps - median.low_bps <= 2 * relative_width * median.rate_bps
 
     def _passes(self, trial: SearchTrial) -> bool:
-        return trial.loss_ratio <= self.loss_ratio
+        return self._loss_ratio(trial) <= self.loss_ratio
+
+    def _loss_ratio(self, trial: SearchTrial) -> float:
+        """The loss of a trial without a burst's help."""
+        return max(trial.loss_ratio, 1 - self._known_bps / trial.offered_rate_bps)
 
     def _at_limit(self, trial: SearchTrial) -> bool:
         return trial.sender_short or trial.asked_rate_bps >= self.max_rate_bps
@@ -199,7 +216,8 @@ class StepwiseSearch:
             return np.asarray(np.log(LAPSE + (1 - LAPSE) * (1 - DISTURBED) * above))
         if trial.loss_ratio > COLLAPSE:
             return np.asarray(np.log(LAPSE + (1 - LAPSE) * (DISTURBED + (1 - DISTURBED) * (1 - above))))
-        implied = math.log(trial.forwarded_rate_bps / (1 - self.loss_ratio))
+        forwarded_bps = trial.offered_rate_bps * (1 - self._loss_ratio(trial))
+        implied = math.log(forwarded_bps / (1 - self.loss_ratio))
         d = np.clip(np.abs(implied - theta) / spread, 0, 50)
         capacity = np.exp(-d) / (1 + np.exp(-d)) ** 2 / spread
         lost = np.minimum(theta, offered) - implied

@@ -3,14 +3,20 @@ changed."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from runner.data.errors import MeasurementError
 
+Array = NDArray[np.float64]
+FEWEST_LOOKS = 8  # that tell two lines from one
+LEAST_BURST = 0.1  # of a load's time; and of the load, what is missing then
+CLOSE = 0.015  # of the load
 GRACE_S = 0.01  # what comes later than this after the sender's time has waited in a queue
 
 
@@ -61,6 +67,38 @@ def by_then(samples: Sequence[Sequence[float]], seconds: float) -> float:
     began = next(when for when, count in samples if count > 0.002 * total)
     times, counts = zip(*samples, strict=True)
     return float(np.interp(began + seconds, times, counts)) / total
+
+
+def sustained_share(samples: Sequence[Sequence[float]], seconds: float, arrived_ratio: float) -> float | None:
+    """The share of an even load that still came when a burst had passed: a policer's bucket or a machine's credit let
+    the first part through whole. None where the load does not show that.
+
+    ``samples``: times in s, and how much had come by then; ``arrived_ratio``: of the load, what came. What came is
+    taken for two straight lines, the first of which is the load itself.
+    """
+    if len(samples) < FEWEST_LOOKS:
+        return None
+    (began, first), total = samples[0], samples[-1][1]
+    times = np.array([(when - began) / seconds for when, _ in samples])
+    came = np.array([(count - first) / total * arrived_ratio for _, count in samples])
+    in_time = times <= 1.0
+    times, came = times[in_time], came[in_time]
+    alike = _distance(came - times * float(came @ times) / max(float(times @ times), 1e-9))
+    found = [_two_lines(times, came, end) for end in times[(times >= LEAST_BURST) & (times <= 1 - LEAST_BURST)]]
+    apart, share = min(found, default=(math.inf, 1.0))
+    return share if apart < CLOSE and apart < alike / 3 and share < 1 - LEAST_BURST else None
+
+
+def _two_lines(times: Array, came: Array, end: float) -> tuple[float, float]:
+    """How far what came is from the load itself up to ``end`` and an even share of it then; and that share."""
+    then = np.maximum(times - end, 0.0)
+    first = np.minimum(times, end)
+    share = float((came - first) @ then) / max(float(then @ then), 1e-9)
+    return _distance(came - first - share * then), share
+
+
+def _distance(rest: Array) -> float:
+    return float(np.sqrt(np.mean(rest**2)))
 
 
 def variations_ms(stamps: Sequence[tuple[int, int, int]]) -> list[float]:

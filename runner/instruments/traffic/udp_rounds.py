@@ -3,6 +3,7 @@ trial."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,6 +15,7 @@ from runner.data.remarks import Remark, breakdown_remarks
 from runner.data.trials import Value
 from runner.instruments.instrument import Asked, Go, Measuring
 from runner.instruments.result import Measured, measurement
+from runner.instruments.tools.arrivals import sustained_share
 from runner.instruments.tools.fragments import IP_UDP_BYTES, IPV6_UDP_BYTES, headers_bytes
 from runner.instruments.tools.generator import BURST, Arrived, Generator, Load, at_once, generator, imix
 from runner.instruments.tools.limits import Limits
@@ -109,7 +111,11 @@ class Offering:
         self.so_far.longest_burst = max(self.so_far.longest_burst, *(way.longest_burst for way in ways))
         sent, kept_up = sum(way.sent for way in ways), sum(way.kept_up for way in ways)
         offered_bps = rate_bps * statistics.fmean(way.sent / (load.per_s * way.seconds) for way in ways)
-        return SearchTrial(rate_bps, offered_bps, duration_s, sent, kept_up, purpose)
+        sustained_bps = None
+        if len(ways) == 1 and kept_up < (1 - LOSS_RATIO) * sent:
+            share = sustained_share(ways[0].samples, ways[0].seconds, ways[0].received / sent)
+            sustained_bps = share and share * offered_bps
+        return SearchTrial(rate_bps, offered_bps, duration_s, sent, kept_up, purpose, sustained_bps)
 
     def anew(self, rate_bps: float) -> None:
         """Another tunnel in place of one that this rate broke down."""
@@ -272,6 +278,8 @@ def throughput(
     median = search.median()
     detail["interval_bps"] = [round(median.low_bps), round(median.high_bps)]
     detail["spread"] = round(median.spread, 4)
+    if math.isfinite(search.sustained_bps):
+        measured.warnings.append("UDP throughput is what goes on: the first part of each load passed as a burst")
     value = measurement("udp_throughput", median.rate_bps, **detail)
     return [value, *goodput(passed, median.rate_bps)]
 

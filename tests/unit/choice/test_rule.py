@@ -184,6 +184,23 @@ def test_tcp_in_tcp_carries_no_more_than_one_connection_does_on_the_path() -> No
     assert said(5e6, path_loss_ratio=0.01).candidate_of("over_tcp").grade == Grade.LITTLE
 
 
+def test_a_window_over_the_round_trip_is_what_one_connection_carries() -> None:
+    """2 MB, which OpenSSH lets a channel have on its way, are 93 Mbit/s over 180 ms, and 56 over 300 ms."""
+
+    def over(rtt_ms: float, window_bytes: float | None = None, line_bps: float = 2e8) -> Candidate:
+        far = {**FOUR, "over_tcp": replace(OVER_TCP, window_bytes=window_bytes)}
+        return said(line_bps, far, path_rtt_ms=rtt_ms, path_loss_ratio=0.0, traffic="files").candidate_of("over_tcp")
+
+    for rtt_ms, carried_bps in ((180, 9.32e7), (300, 5.59e7)):
+        far = over(rtt_ms)
+        assert far.here_bps == pytest.approx(carried_bps, rel=0.01)
+        assert (far.grade, [reason.criterion for reason in far.reasons]) == (Grade.SHORT, ["window"])
+    assert over(180, 2e7).grade == Grade.FITS, "as much was measured"
+    assert "window" in over(180, 4.4e6).reservations, "195 of 186 Mbit/s"
+    assert over(180, line_bps=5e7).grade == Grade.FITS
+    assert said(2e8, path_rtt_ms=300, traffic="files").candidate_of("fast").grade == Grade.FITS, "not one connection"
+
+
 def test_what_a_trial_carried_on_such_a_path_counts_in_place_of_the_formula() -> None:
     """The formula says 22.4 Mbit/s at 0.1 % and 20 ms."""
     seen = OnPath(rate_bps=3e7, rtt_ms=20.0, loss_ratio=1e-3, tcp_bps=2.7e7)

@@ -189,6 +189,14 @@ def test_what_a_lossy_path_carried_is_known_of_the_device(
     assert (seen.rate_bps, seen.rtt_ms, seen.loss_ratio, seen.tcp_bps) == (7.5e7, 20, 1e-3, 3e7)
 
 
+def test_a_window_is_measured_at_two_round_trips_where_the_line_asks_for_much_of_it(
+    rest: Callable[..., Rest], tried: list[tuple[str, str]]
+) -> None:
+    far = needs(path_loss_ratio=0.0).model_copy(update={"path_rtt_ms": 300.0})
+    use(rest(far, left_s=3600))
+    assert tried == [("tcp", "ssh_tun"), ("tcp", "ssh_tun")]
+
+
 def test_who_states_no_path_has_none_assumed() -> None:
     assert not steps.lossy(needs())
     assert not steps.lossy(needs(line_bps=None, path_loss_ratio=0.01))
