@@ -320,6 +320,7 @@ def test_a_nat_that_forgets_nothing_says_nothing(image: Image, tmp_path: Path, m
     assert {told["kind"] for told in found.attempt["inconclusive"].values()} == {"no_control"}
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("weak", "kind"), [((), "keeps"), (("doubles",), "loses")])
 def test_a_policed_rate_is_shared_by_what_is_sent_twice(
     image: Image, tmp_path: Path, weak: tuple[str, ...], kind: str
@@ -327,6 +328,8 @@ def test_a_policed_rate_is_shared_by_what_is_sent_twice(
     vpn = toy(*weak)
     with bench_of(image, vpn, tmp_path) as bench:
         found = probed(bench, vpn, "policing")
+    if "is the machine busy?" in "".join(found.warnings):
+        pytest.skip(found.warnings[0])  # no verdict is better than one of the machine
     assert kinds(found).get("policed_share", ("",))[0] == kind, found
 
 
