@@ -143,7 +143,8 @@ setup-dev: .venv/ready-dev
 	fi
 	@echo "Installing the Python packages of requirements.txt into .venv: 360 MB, in one to two minutes."
 	$(PYTHON) -m venv .venv
-	.venv/bin/pip --disable-pip-version-check install --require-hashes --no-deps -r requirements.txt
+	@{ PYTHONUNBUFFERED=1 .venv/bin/pip --disable-pip-version-check install --require-hashes --no-deps -r requirements.txt || \
+		echo failed; } | sed -un 's/^Collecting \([^ =]*\).*/  \1/p; s/^Installing collected.*/  unpacking all of them/p; /^failed$$/q1'
 	.venv/bin/pip --quiet install --no-deps --no-build-isolation --editable .
 	touch .venv/ready
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from questions.compare.blocks import say
 from questions.compare.builds import builds_of, compare_builds
-from questions.compare.judgement import Comparisons
+from questions.compare.judgement import Comparisons, MetricChange
 from questions.compare.runs import compare_kinds
 from questions.compare.words import answer
 from runner.data.trials import Cell
@@ -28,19 +29,26 @@ class Compare(Question[Comparisons]):
         return Comparisons(comparisons=compare_builds(run, trials, evidence.share))
 
     def going(self, evidence: Evidence, judgement: Comparisons, cells: Sequence[Cell], left_s: float) -> Going:
-        """The cells of the undecided pairs of builds; all cells while there are no pairs."""
+        """The cells of the undecided pairs of builds, with twice their turns in the metric that scatters least; all
+        cells while there are no pairs."""
         changes = [change for one in judgement.comparisons for change in one.changes]
         if not changes:
             return Going(cells, [])
         first = {name: names[0] for names in builds_of(evidence.run).values() for name in names}
         undecided = [change for change in changes if change.verdict == "not separable"]
-        asked = {
-            (evidence.run.metrics[change.metric].measure, name)
-            for change in undecided
-            for name in (change.vpn, first[change.vpn])
-        }
-        on = [cell for cell in cells if (cell.params["measure"], cell.vpn) in asked]
-        return Going(on, [f"{change.metric}: {first[change.vpn]} and {change.vpn}" for change in undecided])
+
+        def cells_of(changes: Sequence[MetricChange]) -> list[Cell]:
+            asked = {
+                (evidence.run.metrics[change.metric].measure, name)
+                for change in changes
+                for name in (change.vpn, first[change.vpn])
+            }
+            return [cell for cell in cells if (cell.params["measure"], cell.vpn) in asked]
+
+        best = min((change.visible or math.inf for change in undecided), default=math.inf)
+        finest = [change for change in undecided if change.visible == best]
+        words = [f"{change.metric}: {first[change.vpn]} and {change.vpn}" for change in undecided]
+        return Going(cells_of(undecided), words, twice={cell.key for cell in cells_of(finest)})
 
     def longer_s(self, evidence: Evidence, judgement: Comparisons) -> float | None:
         """Not known."""

@@ -113,7 +113,11 @@ def ask_vpns(request: Request) -> list[tuple[Cell, str]]:
     """The cells of a request that cannot be measured on this machine, each with the reason. Every VPN is asked in a lab
     of namespaces, as before a run. Raises LabError."""
     vpns = {vpn.name: vpn for vpn in request.vpns}
-    with TemporaryDirectory() as folder, open_store(Path(folder) / "plan") as store, open_rig("netns", str) as rig:
+    with (
+        TemporaryDirectory() as folder,
+        open_store(Path(folder) / "plan") as store,
+        open_rig("netns", lambda text: None) as rig,
+    ):
         images = {name: rig.image(name) for name in request.asked.gateway_images}
         stage = Stage(request=request, rig=rig, image=rig.image(request.asked.image), gateway_images=images)
         return [(cell, reason) for cell, _, reason, _ in refusals(request.cells, vpns, stage, store)]

@@ -85,7 +85,7 @@ def lost_levels(chosen: Mapping[str, Sequence[str]], cells: Sequence[Cell], refu
     for factor, levels in chosen.items():
         for level in levels:
             own = [cell.key for cell in cells if cell.params.get(factor) == level and cell.vpn != BASELINE]
-            found += [f"{factor}={level}"] if own and refused.issuperset(own) else []
+            found += [f"{factor}={level}"] if own and refused >= {*own} else []
     return found
 
 

@@ -1,19 +1,24 @@
 """The lines of docs/data.md that load a run, run as they stand there."""
 
+import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from runner.catalogue import load_run
+from runner.ranking.basis import bases
 from runner.report.forms.write import write_reports
 from tests.unit.synthetic import realistic_run
 from tests.unit.whole_report import build
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "data.md"
-BLOCKS = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), flags=re.S)
+TEXT = DOCS.read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.S)
 # What each block's result must be, in Python, beside what it is called there.
 CHECKS = {
     "json": "assert len(trials) == TRIALS and trials[0]['measurements'] is not None",
@@ -22,9 +27,36 @@ CHECKS = {
 }
 
 
+PAIRS = dict(re.findall(r"```(python|r)\n(.*?)```", TEXT, flags=re.S))  # the last ones
+RUNS_OF_PAIRS = {"python": [sys.executable, "-c"], "r": ["Rscript", "-e"]}
+EXAMPLE = next((DOCS.parents[1] / "results" / "examples").iterdir())
+
+
 def test_every_block_is_checked() -> None:
-    assert [next(name for name in CHECKS if f"import {name}" in block) for block in BLOCKS] == list(CHECKS)
-    assert all(len([line for line in block.splitlines() if line]) == 2 for block in BLOCKS)
+    assert [next(name for name in CHECKS if f"import {name}" in block) for block in BLOCKS[:-1]] == list(CHECKS)
+    assert all(len([line for line in block.splitlines() if line]) == 2 for block in BLOCKS[:-1])
+    assert len([line for line in PAIRS["python"].splitlines() if line]) <= 10
+
+
+@pytest.mark.parametrize("language", PAIRS)
+def test_rounds_are_paired(language: str, tmp_path: Path) -> None:
+    """The ratio is that of the example's report, within their intervals."""
+    if language == "python":
+        pytest.importorskip("pandas")
+    elif not shutil.which("Rscript"):
+        pytest.skip("needs R with jsonlite")
+    tells = {"python": "print(ratio, low, high)", "r": "cat(ratio)"}[language]
+    block = PAIRS[language].replace("results/RUN", str(EXAMPLE))
+    ended = subprocess.run([*RUNS_OF_PAIRS[language], f"{block}\n{tells}"], capture_output=True, text=True, timeout=240)
+    assert ended.returncode == 0, ended.stderr
+    ratio, low, high = map(float, ended.stdout.split())
+    run, trials = load_run(EXAMPLE)
+    estimate = bases(run, trials)[0].pairs("tcp_throughput")
+    own = estimate.get(("openvpn", "wireguard_go")) or estimate["wireguard_go", "openvpn"]
+    (ends, sign) = own.interval(), 1 if ("openvpn", "wireguard_go") in estimate else -1
+    assert low < ratio < high
+    assert min(sign * end for end in ends) <= math.log(high)
+    assert max(sign * end for end in ends) >= math.log(low)
 
 
 @pytest.mark.parametrize("library", CHECKS)

@@ -6,16 +6,19 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from questions.compare import Compare
 from questions.compare.builds import compare_builds
 from questions.compare.judgement import Comparison, Comparisons, with_at_least
 from questions.compare.words import answer
 from runner.cli.compared import code_of
-from runner.data.trials import ExperimentRecord, Run, Trial
+from runner.data.trials import Cell, ExperimentRecord, Run, Trial
+from runner.design.question import Evidence
 from runner.ranking.margins import with_margins
 from runner.sweep.run_record import BUILD_MARGIN
 from tests.bench.decide import QUIET
-from tests.bench.simulated_rounds import Machine, play, run_of
+from tests.bench.simulated_rounds import TRAFFIC, Machine, play, run_of
 from tests.unit.comparisons import form_of, printed
+from tests.unit.synthetic import CBC
 
 OLD, NEW = "openvpn@old", "openvpn@new"
 METRICS = ("tcp_throughput", "paced_cpu")
@@ -151,3 +154,23 @@ def test_junit_of_nothing_in_common_is_an_error() -> None:
     )
     suite = ElementTree.fromstring(form_of(nothing, "junit"))[0]
     assert (suite.get("tests"), suite.get("errors")) == ("1", "1")
+
+
+def test_what_is_decided_stops_and_what_scatters_least_has_twice_its_turns() -> None:
+    run, trials = of_builds(0.0, 0.3, 1)
+    evidence = Evidence(run, trials, share=0.5)
+    cells = [Cell(vpn=vpn, params=CBC | TRAFFIC[metric]) for vpn in (OLD, NEW, "none") for metric in METRICS]
+    dearer = Compare().judge(evidence)
+    open_ = {change.metric for change in dearer.comparisons[0].changes if change.verdict == "not separable"}
+    going = Compare().going(evidence, dearer, cells, 60.0)
+    assert "paced_cpu" not in open_
+    assert {cell.params["measure"] for cell in going.cells} == {run.metrics[metric].measure for metric in open_}
+    assert {cell.vpn for cell in going.cells} <= {OLD, NEW}
+    twins = Evidence(*of_builds(0.0, 0.0, 3), share=0.1)
+    judged = Compare().judge(twins)
+    both = Compare().going(twins, judged, cells, 60.0)
+    seen = {change.metric: change.visible for change in judged.comparisons[0].changes if change.visible}
+    finest = min(seen, key=lambda metric: seen[metric])
+    assert len(both.undecided) == 2
+    assert both.twice == {cell.key for cell in cells if cell.vpn != "none" and cell.params == CBC | TRAFFIC[finest]}
+    assert {cell.vpn for cell in both.cells} == {OLD, NEW}
