@@ -42,7 +42,8 @@ class Choice(Strict):
     the first tunnels tell it soonest; ``states``: VPN -> must -> what is known of it; ``absent``: VPNs that were
     asked for and not measured here, the kernel's first; ``partly``: those of which datagrams could not be measured
     -> why; ``others``: VPNs that the run has not come to and that have the musts, as far as shipped runs and
-    declarations tell; ``kin``: of the programs that were measured; ``machine``: what it did beside, which may
+    declarations tell; ``elsewhere``: those of them in the kernel, where this run has measured none in the kernel;
+    ``kin``: of the programs that were measured; ``machine``: what it did beside, which may
     forbid an answer; ``scale``: why data planes are not compared; ``fresh``: VPNs that have come in later and have
     no ladder yet; ``is_made``: a ladder was measured; ``beside``: what is known of the named VPNs, where they are
     two or more. ``devices`` are what all of it was made from; they are not part of report.json."""
@@ -57,6 +58,7 @@ class Choice(Strict):
     absent: list[str] = []
     partly: dict[str, str] = {}
     others: list[str] = []
+    elsewhere: list[str] = []
     kin: list[Kin] = []
     machine: MachineState
     scale: NoScale | None = None
@@ -86,6 +88,7 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice:
     every = [] if machine.forbids else bands(measured, words, run.needs, state=machine)
     stated = run.needs.line_bps and not machine.forbids
     said = answer(measured, words, run.needs, state=machine) if stated else None
+    others, elsewhere = _unmeasured_candidates(run, trials)
     made = Choice(
         needs=run.needs,
         answer=said,
@@ -97,7 +100,8 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice:
         states=known,
         absent=absent_vpns(run, trials),
         partly=_partly(run, trials),
-        others=_unmeasured_candidates(run),
+        others=[vpn for vpn in others if vpn not in elsewhere],
+        elsewhere=elsewhere,
         kin=_kin(run, trials, sorted(measured)),
         machine=machine,
         scale=no_scale(run),
@@ -126,12 +130,17 @@ def _compare_named(made: Choice, run: Run, trials: Sequence[Trial], words: Words
     return side_by_side([*dict.fromkeys(vpns)], on, made.needs, made.devices, made.states, runs)
 
 
-def _unmeasured_candidates(run: Run) -> list[str]:
-    """The VPNs that the run has not come to and that have every must in force. None where data planes have no scale."""
+def _unmeasured_candidates(run: Run, trials: Sequence[Trial]) -> tuple[list[str], list[str]]:
+    """The VPNs that the run has not come to and that have every must in force; and those of them in the kernel, where
+    nothing in the kernel was measured here. None where data planes have no scale."""
     if no_scale(run):
-        return []
+        return [], []
     records = {name: record for shipped, _ in reversed(shipped_runs()) for name, record in shipped.vpns.items()}
-    return [vpn for vpn in candidates(records, run.needs) if vpn not in run.vpns]
+    others = [vpn for vpn in candidates(records, run.needs) if vpn not in run.vpns]
+    measured = (run.vpns[trial.vpn] for trial in trials if trial.status == "ok")
+    if any(record.dataplane == "kernel" and not record.reference for record in measured):
+        return others, []
+    return others, [vpn for vpn in others if records[vpn].dataplane == "kernel"]
 
 
 def _partly(run: Run, trials: Sequence[Trial]) -> dict[str, str]:

@@ -239,11 +239,15 @@ def not_measured(choice: Choice) -> str:
     """Which VPNs were asked for and not measured, and which the run has not come to; empty where there are none."""
     absent = f"Not measured here: {', '.join(choice.absent)}." if choice.absent else ""
     absent = " ".join([absent, *(f"No datagrams of {vpn}: {why}." for vpn, why in choice.partly.items())]).strip()
-    if not choice.others:
-        return absent
-    more = f" and {len(choice.others) - OTHERS} more" * (len(choice.others) > OTHERS)
-    others = f"May suit, and not measured yet: {', '.join(choice.others[:OTHERS])}{more}."
-    return f"{absent} {others}".strip()
+    others = f"May suit, and not measured yet: {_some(choice.others)}." if choice.others else ""
+    if choice.elsewhere and "kernel" in choice.needs.must:  # else ``kin`` speaks of the kernel
+        others += f" May suit where the kernel has them, and not measured here: {_some(choice.elsewhere)}."
+    return f"{absent} {others.strip()}".strip()
+
+
+def _some(vpns: Sequence[str]) -> str:
+    """The first OTHERS of them, and how many there are more."""
+    return ", ".join(vpns[:OTHERS]) + f" and {len(vpns) - OTHERS} more" * (len(vpns) > OTHERS)
 
 
 def measures_others(choice: Choice, where: str) -> str:

@@ -70,9 +70,15 @@ def _nothing(trials: Sequence[Trial], pair: Sequence[str]) -> str:
 def why_each(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[list[str]]:
     """The lines of `why` for each kind of machine of a farm, or for the run where there is one kind.
 
-    Raises UsageError as `why` does, where no kind compares these two."""
+    Of a VPN that was not measured, its kin speaks: the first that was and has the same protocol. Raises UsageError as
+    `why` does, where no kind compares these two."""
     kinds = by_kind(run, trials)
     parts: list[list[str]] = []
+    said = list[str]()
+    for vpn in (a, b):
+        if (kin := _measured_kin(run, trials, vpn)) and kin not in (a, b):
+            said.append(f"{vpn} was not measured here. {kin} speaks the same protocol, and was.")
+            a, b = (kin if name == vpn else name for name in (a, b))
     nothing: list[UsageError] = []
     for own, its in kinds:
         try:
@@ -82,7 +88,16 @@ def why_each(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[list[str
             parts.append([machine_of(facts(own, its)), "", f"These machines compare {a} and {b} in nothing."])
     if len(nothing) == len(kinds):
         raise nothing[0]
-    return parts
+    return [[*said, *part] for part in parts]
+
+
+def _measured_kin(run: Run, trials: Sequence[Trial], vpn: str) -> str:
+    """The first VPN that was measured and speaks the protocol of this one, which was not; empty where there is none."""
+    measured = {trial.vpn for trial in trials if trial.status == "ok"}
+    speaks = run.vpns[vpn].speaks if vpn in run.vpns and vpn not in measured else ""
+    return next(
+        (name for name, record in run.vpns.items() if speaks and name in measured and record.speaks == speaks), ""
+    )
 
 
 def _traffic(run: Run, measured: Mapping[str, Mapping[str, str]]) -> str:

@@ -67,13 +67,17 @@ def test_what_a_build_takes_is_said_before_and_how_far_it_is_meanwhile(
     recipes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(layers, "TOLD_EVERY_S", 0.2)
-    (recipes / "slow.sh").write_text(f"echo half of it\nsleep 1\n{TOY}")
-    (recipes / "costs.json").write_text(json.dumps({"slow": {"cpu_s": 1e6, "memory_mb": 7}}))
+    (recipes / "slow.sh").write_text(f"echo half of it\nfor i in {{1..100000}}; do :; done\nsleep 1\n{TOY}")
+    (recipes / "costs.json").write_text(json.dumps({"slow": {"cpu_s": 1e6, "memory_mb": 7, "kept_mb": 5}}))
     said = list[str]()
     layers.build("slow", "trixie", said.append)
     assert " min with " in said[0]
-    assert "7 MB of memory" in said[0]
-    assert said[1].endswith("half of it")
+    assert "7 MB of memory meanwhile, and 5 MB to keep" in said[0]
+    assert any(" min more, half of it" in each for each in said[1:-1])
+    (recipes / "soon.sh").write_text((recipes / "slow.sh").read_text())
+    (recipes / "costs.json").write_text(json.dumps({"soon": {"cpu_s": 1e-3, "memory_mb": 7}}))
+    layers.build("soon", "trixie", said.append)
+    assert any("more than the 0 s of CPU time" in each for each in said)
     (recipes / "costs.json").write_text(json.dumps({"large": {"cpu_s": 1, "memory_mb": 10**9}}))
     (recipes / "large.sh").write_text(TOY)
     with pytest.raises(CannotRunHere, match="needs 1000000000 MB of memory"):

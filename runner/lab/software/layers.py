@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -32,6 +33,7 @@ from runner.lab.software.image import open_image
 
 SCRIPTS = shipped_folder("layers")
 TOLD_EVERY_S = 20.0  # while a layer is built
+BUSY = 0.67  # of the CPUs: who gets less is told that something else runs
 # $image, $recipe: the view's lower layer and the folder of scripts; $name; $out: the tar file to write.
 # A tmpfs in a mount namespace of its own: killed at any point, it leaves no mount, no process and no file but $out.
 VIEW = """
@@ -52,10 +54,12 @@ tar -C root/layer --sort=name --mtime=@0 --owner=0 --group=0 -czf "$out" .
 
 
 class Cost(BaseModel):
-    """What building a layer takes, as it was once measured: CPU time, and what lies in memory meanwhile."""
+    """What building a layer takes, as it was once measured: CPU time, what lies in memory meanwhile, and what is kept
+    of it."""
 
     cpu_s: float
     memory_mb: int
+    kept_mb: int = 0  # nobody has looked
 
 
 def names() -> list[str]:
@@ -112,16 +116,23 @@ def _takes(name: str) -> str:
     """What building takes on this machine, for the sentence before it. Raises CannotRunHere where the memory for it is
     not free."""
     if (known := cost(name)) is None:
-        return ""
-    cpus = len(os.sched_getaffinity(0))
+        return ": nobody has measured how long that takes"
     free_mb = memory_of(Path("/proc/meminfo").read_text(), "MemAvailable") / 2**20
     if free_mb < known.memory_mb:
         raise CannotRunHere(
             f"building the layer {name} needs {known.memory_mb} MB of memory, and {free_mb:.0f} MB are free. End what "
             "uses it, or build the layer on a larger machine and copy the file that it names"
         )
-    minutes = max(1, math.ceil(known.cpu_s / cpus / 60))
-    return f": about {minutes} min with {cpus} CPUs, and {known.memory_mb} MB of memory meanwhile"
+    cpus = len(os.sched_getaffinity(0))
+    share = cpus / (cpus + os.getloadavg()[0])  # of the CPUs, beside what else runs
+    left = f": about {_minutes(known.cpu_s / cpus / share)} with {cpus} CPUs"
+    beside = " beside what else runs" if share < BUSY else ""
+    kept = f", and {known.kept_mb} MB to keep" if known.kept_mb else ""
+    return f"{left}{beside}, {known.memory_mb} MB of memory meanwhile{kept}"
+
+
+def _minutes(seconds: float) -> str:
+    return f"{max(1, math.ceil(seconds / 60))} min"
 
 
 def _run(name: str, variables: dict[str, str], log: Path, say: Callable[[str], None]) -> int:
@@ -144,11 +155,31 @@ def _run(name: str, variables: dict[str, str], log: Path, say: Callable[[str], N
             try:
                 return process.wait(TOLD_EVERY_S)
             except subprocess.TimeoutExpired:
-                last = log.read_text(errors="replace").rstrip().rpartition("\n")[2]
-                say(f"layer {name}: {time.monotonic() - started:.0f} s, {last:.100}")
+                last, took_s = log.read_text(errors="replace").rstrip().rpartition("\n")[2], time.monotonic() - started
+                say(f"layer {name}: {took_s:.0f} s{_left(name, took_s, used_cpu_s(process.pid))}, {last:.100}")
     finally:
         process.kill()
         process.wait()
+
+
+def _left(name: str, took_s: float, used_s: float) -> str:
+    """How much longer it takes, by the pace that it has had."""
+    known = cost(name)
+    if known is None or not used_s:
+        return ""
+    if used_s >= known.cpu_s:
+        return f", more than the {known.cpu_s:.0f} s of CPU time that it usually takes"
+    return f", about {_minutes((known.cpu_s - used_s) * took_s / used_s)} more"
+
+
+def used_cpu_s(session: int) -> float:
+    """The CPU time of the processes of a session, and of those that they have waited for (proc_pid_stat(5))."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:15])) if int(fields[3]) == session else 0
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def unpack(node: Node, name: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from questions.choose.judgement import choice
-from questions.choose.words import headline, kin, lines, suits
+from questions.choose.words import headline, kin, lines, measures_others, not_measured, suits
 from runner.choice.answer import answer
 from runner.choice.devices import devices
 from runner.choice.model import Answer
@@ -68,6 +68,19 @@ def test_what_the_kernel_would_add_is_said() -> None:
     assert found is not None
     assert found.absent[:2] == ["ipsec", "wireguard"]
     assert [(one.vpn, one.kernel) for one in found.kin] == [("wireguard_go", "wireguard")]
+
+
+def test_what_suits_and_is_in_the_kernel_is_not_recommended_where_nothing_in_the_kernel_was_measured() -> None:
+    run, trials = chosen_run(needs=Needs(line_bps=1e8, must=("kernel",)), absent=())
+    found = choice(run, trials)
+    assert not found.others
+    assert {"ipsec", "wireguard"} <= {*found.elsewhere}
+    assert "not measured here: " in not_measured(found)
+    assert measures_others(found, "run") == ""
+    in_kernel = run.vpns | {"ssh_tun": run.vpns["ssh_tun"].model_copy(update={"dataplane": "kernel"})}
+    found = choice(run.model_copy(update={"vpns": in_kernel}), trials)
+    assert {"ipsec", "wireguard"} <= {*found.others}
+    assert not found.elsewhere
 
 
 SPEAK = {"wireguard": "wireguard", "wireguard_go": "wireguard", "ipsec": "ikev2-esp", "ipsec_user": "ikev2-esp"}

@@ -83,6 +83,17 @@ def test_tinc_is_up_when_the_peers_key_has_come() -> None:
     assert not tinc.is_up(Answers({"tincd": ""}, {"tincd": ""}), GW1, [GW2])
 
 
+def test_easytier_tells_what_its_peers_came_by_and_no_cipher() -> None:
+    easytier, log = load_vpn("easytier"), captured("easytier-trixie.txt")
+    found = easytier.evidence(
+        Answers({"easytier-node": "easytier 2.6.4"}, {"easytier": log}), GW1, [GW2], easytier.comparable
+    )
+    assert (found.cipher, found.data_path) == ("aes-gcm", "userspace: easytier on TUN")
+    for other in (log.replace('"tunnel_type": "udp"', '"tunnel_type": "tcp"'), ""):
+        with pytest.raises(ProofError, match="udp was asked for"):
+            easytier.evidence(Answers({}, {"easytier": other}), GW1, [GW2], easytier.comparable)
+
+
 def test_vpncloud_is_up_when_the_peer_was_added() -> None:
     vpncloud, log = load_vpn("vpncloud"), captured("vpncloud-trixie.txt")
     assert vpncloud.is_up(Answers({}, {"vpncloud": log}), GW1, [GW2])

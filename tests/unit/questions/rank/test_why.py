@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from questions.rank.verdict_words import sentence
-from questions.rank.why import why
+from questions.rank.why import why, why_each
 from runner.catalogue import load_run
 from runner.cli.folders import latest
 from runner.data.errors import UsageError
@@ -34,6 +34,19 @@ def test_the_heading_has_the_machine_the_tunnels_and_the_traffic() -> None:
     )
     assert re.match(r"wireguard_go has [\d.]+ \([\d.]+ to [\d.]+\) times the TCP throughput of openvpn", lines[4])
     assert sum(line.startswith("Traffic: ") for line in lines) == 2, "one for each configuration"
+
+
+def test_the_kin_of_a_vpn_that_was_not_measured_answers_for_it() -> None:
+    run, trials = load_run(EXAMPLE)
+    spoken = {"wireguard_go": "wireguard", "wireguard": "wireguard"}
+    records = {name: run.vpns["wireguard_go"].model_copy(update={"speaks": speaks}) for name, speaks in spoken.items()}
+    told = run.model_copy(update={"vpns": run.vpns | records})
+    without = [trial for trial in trials if trial.vpn != "wireguard"]
+    (said,) = why_each(told, without, "wireguard", "openvpn")
+    assert said[0] == "wireguard was not measured here. wireguard_go speaks the same protocol, and was."
+    assert said[1:] == why(told, without, "wireguard_go", "openvpn")
+    with pytest.raises(UsageError, match="in nothing"):
+        why_each(told, without, "wireguard", "wireguard_go")
 
 
 def test_a_factor_of_costs_is_told_with_the_rates_that_it_is_of() -> None:
