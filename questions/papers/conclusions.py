@@ -28,17 +28,15 @@ HEAD = ("conclusion", "then", "now", "why")
 
 
 def outcome(conclusion: Conclusion, rows: Rows) -> Outcome:
-    """What became of a conclusion in these runs. It does not hold if one of its findings is not reproduced, in a run
-    that none contradicts. It holds if each of its findings is reproduced. A verdict that does not stand on the machines
-    of its run is left out, and all runs and findings share one error. A question is answered if each finding is. What
-    is left cannot be decided if one of its findings is beyond all runs, and is open otherwise."""
+    """What became of a conclusion in these runs. It does not hold if one of its findings is not reproduced. It holds if
+    each is. A verdict that does not stand on the machines of its runs is left out, and all findings share one error. A
+    question is answered if each finding is. What is left cannot be decided if one of its findings is beyond all runs,
+    and is open otherwise."""
     by_finding = [of_finding(name, rows) for name in conclusion.by]
     numbers = sum(len(standing(mine)) for mine in by_finding)
-    held = [surely(mine, "reproduced") for mine in by_finding]
-    refuted = [surely(mine, "not reproduced", numbers) for mine in by_finding]
-    if any(not holds and fails for holds, fails in zip(held, refuted, strict=True)):
+    if any(surely(mine, "not reproduced", numbers) for mine in by_finding):
         return "does not hold"
-    if all(held) and not any(surely(mine, "not reproduced") for mine in by_finding):
+    if all(surely(mine, "reproduced") for mine in by_finding):
         return "holds"
     if all(surely(mine, "answered", numbers) for mine in by_finding):
         return "answered"
@@ -88,7 +86,8 @@ def lines_of(rows: Rows, runs: Runs) -> list[list[str]]:
         else:
             decided, told = deciding(conclusion, rows, became), []
         numbers = "; ".join(
-            f"{_answer_words(row)}{row.measured_words}{f', {row.part}' * bool(row.part)}; run {run}"
+            f"{_answer_words(row)}{row.measured_words}{f', {row.part}' * bool(row.part)}; "
+            f"run{'s' * (', ' in run)} {run}"
             for run, row in decided
         )
         why = dict.fromkeys(because(row) for _, row in decided)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +17,7 @@ from runner.papers.published import Conclusion
 from runner.papers.scales import Basis
 from runner.report.text import roughly
 
-Rows = Sequence[tuple[str, FindingRow]]  # (the run's letter, a finding there)
+Rows = Sequence[tuple[str, FindingRow]]  # (the letters of the runs, what they say of a finding)
 # What is asked for -> the number of trials and their seconds by ``vpneval plan``; None where it has none.
 Planned = Callable[[AskedRun], tuple[int, float] | None]
 UNSHARED: Mapping[Basis, str] = {
@@ -29,8 +28,7 @@ UNSHARED: Mapping[Basis, str] = {
 OWN_MACHINES = "ssh:testbed.toml"
 BOUNDED = "undecided, because rates are known from below only, and these searches for them go on longer"
 LONGER_SEARCHES = "thesis"  # the profile whose searches for a rate go on until a higher one fails
-ONE_OF = "undecided as one of several runs and parts, which share one error"
-DISAGREE = "runs disagree"
+ONE_OF = "undecided as one of several parts, which share one error"
 
 
 @dataclass(frozen=True)
@@ -60,9 +58,10 @@ class Runs:
             seconds = expected[1] * (self.guest_pace if asked.kernel != HOST else 1.0)
         return _command(asked) + (f", about {roughly(seconds)}" if seconds else "")
 
-    def like(self, run: str, **otherwise: Any) -> AskedRun:
-        """What a run was asked for, with this instead of its repetitions and its deadline."""
-        return self.asked[run].with_changes(**{"repetitions": None, "deadline_s": None} | otherwise)
+    def like(self, run: str, asked: AskedRun, **otherwise: Any) -> AskedRun:
+        """What a run was asked for (``asked``, where it is several), with this instead of its repetitions and its
+        deadline."""
+        return self.asked.get(run, asked).with_changes(**{"repetitions": None, "deadline_s": None} | otherwise)
 
 
 def _command(asked: AskedRun) -> str:
@@ -110,7 +109,7 @@ def undecided_of(conclusion: Conclusion, rows: Rows) -> dict[str, Rows]:
 def is_beyond_runs(name: str, mine: Rows) -> bool:
     """Can no run decide this finding, on whatever machines? So by its nature, or where its interval is over a group
     that has no more members."""
-    return named(name).never or bool(_members(standing(mine)))
+    return named(name).never or any(_is_of_members(row) for _, row in standing(mine))
 
 
 def in_words(of_conclusion: Sequence[DecidingWay]) -> list[str]:
@@ -133,7 +132,7 @@ def _way(name: str, mine: Rows, runs: Runs) -> DecidingWay:
         return DecidingWay(UNSHARED[declared.basis], own, _command(own), here=False)
     if any(row.kind == "scale" for _, row in mine) and not able:
         return _on_a_fair_kernel(asked, runs)
-    return _of_able(able, asked, runs) if able else _way_to_measure(declared, mine, asked, runs)
+    return _of_able(*able[0], asked, runs) if able else _way_to_measure(declared, mine, asked, runs)
 
 
 def _on_a_fair_kernel(asked: AskedRun, runs: Runs) -> DecidingWay:
@@ -150,27 +149,22 @@ def _way_to_measure(declared: Finding, mine: Rows, asked: AskedRun, runs: Runs) 
     return DecidingWay(why, asked, runs.with_time(asked), here)
 
 
-def _members(able: Rows) -> list[FindingRow]:
-    """The rows whose interval is over the members of a group, and leaves them undecided; none where runs disagree."""
-    if surely(able, "reproduced") and surely(able, "not reproduced"):
-        return []
-    return [row for _, row in able if row.members and row.is_undecided]
+def _is_of_members(row: FindingRow) -> bool:
+    """Is its interval over the members of a group, and leaves it undecided?"""
+    return row.members and row.is_undecided
 
 
-def _of_able(able: Rows, asked: AskedRun, runs: Runs) -> DecidingWay:
-    """Where runs have numbers that could decide, and do not."""
-    if surely(able, "reproduced") and surely(able, "not reproduced"):
-        return DecidingWay(DISAGREE, asked, runs.with_time(asked))
-    if members := _members(able):
-        return DecidingWay(f"undecided, {members[0].needs}", here=False)
-    if undecided := [(run, row) for run, row in able if row.is_undecided]:
-        run, row = min(undecided, key=lambda item: item[1].needed_s or math.inf)
-        longer = runs.like(run, repetitions=max(2, row.repetitions or 2))
-        return DecidingWay(
-            "undecided" if row.repetitions else f"undecided, {row.needs}", longer, runs.with_time(longer, row.needed_s)
-        )
-    if bounded := [(run, row) for run, row in able if row.bound]:
-        run, _ = min(bounded, key=lambda item: (item[1].high or math.inf) / (item[1].low or 1))  # the narrowest
-        longer = runs.like(run, profile=LONGER_SEARCHES)
+def _of_able(run: str, row: FindingRow, asked: AskedRun, runs: Runs) -> DecidingWay:
+    """Where a run has, or several together have, a number that could decide, and does not."""
+    if _is_of_members(row):
+        return DecidingWay(f"undecided, {row.needs}", here=False)
+    if row.is_undecided and run not in runs.asked:  # of several runs
+        return DecidingWay(f"undecided, {row.needs}", asked, runs.with_time(asked))
+    if row.is_undecided:
+        longer = runs.like(run, asked, repetitions=max(2, row.repetitions or 2))
+        why = "undecided" if row.repetitions else f"undecided, {row.needs}"
+        return DecidingWay(why, longer, runs.with_time(longer, row.needed_s))
+    if row.bound:
+        longer = runs.like(run, asked, profile=LONGER_SEARCHES)
         return DecidingWay(BOUNDED, longer, runs.with_time(longer))
     return DecidingWay(ONE_OF, asked, runs.with_time(asked))

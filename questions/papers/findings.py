@@ -53,6 +53,7 @@ LONGEST = 100  # times the length of the run; longer estimates are not given
 class FindingRow(Judgement):
     """One finding: its judgement, whose ``systems`` are named with their data planes here, with what it is about.
 
+    ``judged``: the judgement as it was made, by which runs are pooled, and the ``machine`` that it was made on.
     ``counts``: what the number is, a sentence with ``{}`` for the number. ``basis``: what the number was made from, and
     so whether the verdict ``stands`` on the run's machines. ``needs``: what would decide what its interval leaves
     undecided, in words; ``repetitions`` and ``needed_s``: how many those are, and how long they take. ``today``: why it
@@ -74,6 +75,8 @@ class FindingRow(Judgement):
     counts: str = ""
     kernel: str = ""
     run: str = ""
+    judged: Judgement | None = Field(default=None, exclude=True)
+    machine: str = Field(default="", exclude=True)
 
     @property
     def is_decided(self) -> bool:
@@ -175,21 +178,18 @@ def _row(experiment: str, finding: Finding, run: Run, own: Sequence[Trial], take
         judgement = unlike(judgement, "busy", f"{busy}; {judgement.reason}").model_copy(
             update={"answer": "", "short": busy}
         )
-    of_part = finding.counts_of.get(judgement.part)
     # What was measured without a VPN has its trials under plain IP.
     made = repetitions_made(own, [name if name in run.vpns else BASELINE for name in judgement.systems])
     repetitions = repetitions_needed(judgement, made)
     return FindingRow(
         **judgement.model_dump(exclude={"systems", "part"}),
+        **part_words(finding, judgement),
         experiment=experiment,
         id=finding.id,
         paper=finding.paper,
         where=finding.where,
         citation=finding.citation,
         found=finding.found,
-        counts=of_part or finding.counts,
-        part="" if of_part else judgement.part,
-        today=finding.today.get(judgement.part, finding.today.get("", "")) * (judgement.verdict == "not reproduced"),
         systems=[f"{name} ({run.vpns[name].dataplane})" if name in run.vpns else name for name in judgement.systems],
         basis=finding.basis,
         stands=stands(finding, run, judgement),
@@ -198,7 +198,20 @@ def _row(experiment: str, finding: Finding, run: Run, own: Sequence[Trial], take
         needed_s=repetitions * _elapsed_s(run) / made if repetitions else None,
         kernel=kernel_of(run),
         run=run.run_id,
+        judged=judgement,
+        machine=f"{kernel_of(run)}, {run.lab.get('cpu', 'unknown')}, {_cores(run)}",
     )
+
+
+def part_words(finding: Finding, judgement: Judgement) -> dict[str, str]:
+    """What is said by the part that decides: what its number counts, why it is not so today, and its name, unless the
+    first tells it."""
+    of_part = finding.counts_of.get(judgement.part)
+    return {
+        "counts": of_part or finding.counts,
+        "part": "" if of_part else judgement.part,
+        "today": finding.today.get(judgement.part, finding.today.get("", "")) * (judgement.verdict == "not reproduced"),
+    }
 
 
 def _elapsed_s(run: Run) -> float:

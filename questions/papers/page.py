@@ -14,6 +14,7 @@ from questions.papers.conclusions import HEAD as CONCLUSIONS_HEAD
 from questions.papers.conclusions import lines_of, opening
 from questions.papers.deciding import Planned, Rows, Runs
 from questions.papers.findings import FindingRow, Findings
+from questions.papers.together import said_once
 from runner.choice.machine import DISTURBED
 from runner.data.asked import AskedRun
 from runner.data.invocation import command
@@ -34,9 +35,13 @@ across its bound; **unmeasured**; **incomparable**: no verdict is possible.
 [papers.md](../../docs/papers.md#findings) has the bounds of claims in words. ≥: known from below only; ≤: from above;
 ?: neither.
 
-A conclusion holds if each of its findings is reproduced. It does not hold if one is not reproduced and no run
-contradicts that. All its parts and runs share one error of 5 % (Bonferroni). An open one lacks a run. One
-with a finding that no run can decide cannot be decided, though another finding may still refute it.
+Several runs of one finding are pooled: tries are counted together, and numbers that agree are weighted by their
+errors. Where the runs differ by more than chance, that is said, and the interval holds that of each run, so that a
+verdict is what each of them says. A verdict is about the machines of its runs.
+
+A conclusion holds if each of its findings is reproduced, and does not hold if one is not. All its parts share one error
+of 5 % (Bonferroni). An open one lacks a run. One with a finding that no run can decide cannot be decided, though
+another finding may still refute it.
 
 User Mode Linux is no scale between data planes: a system call costs 50 to 400 times as much there as on its host, and
 the kernel's own work about the same. What stands there is the kernel's data plane against itself, one VPN's settings
@@ -119,16 +124,16 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def rows_of(reports: Mapping[str, Report]) -> list[tuple[str, FindingRow]]:
-    """The findings of all runs, those of one claim together. A run without a number for a claim is left out where
-    another run has one."""
+    """The findings, each said once by all runs. A run without a number for a claim is left out where another run has
+    one."""
     by_claim: dict[tuple[str, str], list[tuple[str, FindingRow]]] = {}
     for run, report in reports.items():
         for row in findings_in(report).rows:
             by_claim.setdefault((row.experiment, row.id), []).append((run, row))
-    rows = []
+    rows: list[tuple[str, FindingRow]] = []
     for claim in by_claim.values():
         measured = [(run, row) for run, row in claim if row.value is not None or row.beside]
-        rows += measured or claim[:1]
+        rows += said_once(measured or claim[:1])
     return sorted(rows, key=lambda item: item[1].experiment)
 
 
@@ -156,7 +161,7 @@ def _paper(name: str, rows: Rows) -> list[str]:
     title = paper(name).title
     return [
         *(f"### {title[0].upper()}{title[1:]}", ""),
-        *table_lines(HEAD, [cells for claim in shown.values() for cells in _of_finding(claim)]),
+        *table_lines(HEAD, [_of_finding(claim) for claim in shown.values()]),
         *_without_number([_nearest(claim) for at, claim in enumerate(mine) if at not in shown]),
     ]
 
@@ -188,21 +193,17 @@ def _without_number(findings: Sequence[FindingRow]) -> list[str]:
     return [*lines, ""] if lines else []
 
 
-def _of_finding(claim: Rows) -> list[list[str]]:
-    """A finding's rows of the table: one for all runs, unless their numbers are too many for a cell."""
+def _of_finding(claim: Rows) -> list[str]:
+    """A finding's row of the table."""
     _, first = claim[0]
     stated = {run: row.stated_words for run, row in claim if row.stated_words != NONE}
     published = "; ".join(dict.fromkeys(stated.values()))
     if 0 < len(stated) < len(claim):
         published = f"{', '.join(stated)}: {published}"  # of other runs another system decides
-    lines = [published]
-    for number in [f"{run}: {row.measured_words}{f', {row.part}' * bool(row.part)}" for run, row in claim]:
-        if lines[-1] and len(lines[-1]) + len(number) > LONGEST_CELL - 10:
-            lines.append("")
-        lines[-1] += f"{'; ' * bool(lines[-1])}{number}"
+    numbers = [f"{run}: {row.measured_words}{f', {row.part}' * bool(row.part)}" for run, row in claim]
     verdict = ": ".join(filter(None, (_verdict(claim), _why(claim))))
-    cells = [f"{first.found} ({first.experiment}/{first.id})", lines[0], verdict]
-    return [[fit(cell) for cell in cells], *[["", fit(more), ""] for more in lines[1:]]]
+    cells = [f"{first.found} ({first.experiment}/{first.id})", "; ".join(filter(None, [published, *numbers])), verdict]
+    return [fit(cell) for cell in cells]
 
 
 def _verdict(claim: Rows) -> str:

@@ -16,11 +16,12 @@ COLOURS = {
 
 
 def published_against_measured(rows: Sequence[tuple[str, FindingRow]]) -> Plot:
-    """A point for each finding with a published and a measured ratio, with its 95 % interval. ``rows``: (the run's
-    letter, finding). Left out are times, which need axes of their own, and what the run's kernel is no scale for."""
+    """A point for each finding with a published and a measured ratio, with its 95 % interval. ``rows``: (the letters of
+    the runs, finding). Left out are times, which need axes of their own, what a run's kernel is no scale for, and what
+    a busy machine measured."""
     points: list[Value] = []
     for run, row in rows:
-        if row.published and row.value and row.value > 0 and not row.unit and row.kind != "scale":
+        if row.published and row.value and row.value > 0 and not row.unit and row.kind not in ("scale", "busy"):
             name = f"{row.experiment}/{row.id} ({run})"
             point: Value = {"name": name, "published": row.published, "value": row.value, "verdict": row.verdict}
             if row.low is not None and row.high is not None:

@@ -65,7 +65,7 @@ def decide(
             reason = f"the interval reaches across the bound ({_words(between)})"
             longer = times_longer(value, low, high, between, blocks)
     judgement = Judgement(verdict=verdict, reason=reason, value=value, low=low, high=high, longer=longer, chance=chance)
-    return judgement.model_copy(update={"bound": BOUNDS[may]})
+    return judgement.model_copy(update={"bound": BOUNDS[may], "between": between})
 
 
 def chance_of(value: float, low: float, high: float, between: Ends, blocks: int) -> float:
@@ -198,7 +198,7 @@ def all_of(parts: Mapping[str, Callable[[], Judgement]]) -> Judgement:
         decisive, result = min(judged.items(), key=lambda item: (order.index(item[1].verdict), not item[1].bound))
     told = {name: f"{name}: {one.verdict} {one.number}".rstrip() for name, one in judged.items()}
     summary = "; ".join([*told.values(), *([f"not measured: {', '.join(absent)}"] if absent else [])])
-    update: dict[str, object] = {"part": decisive, "summary": summary if len(parts) > 1 else ""}
+    update: dict[str, object] = {"parts": judged, "part": decisive, "summary": summary if len(parts) > 1 else ""}
     update["reason"] = f"{decisive}: {result.reason}"
     if result.verdict == "reproduced":
         chances = [one.chance for one in judged.values() if one.chance is not None]
@@ -320,7 +320,8 @@ def measured_of(data: Data, metric: str, vpns: Sequence[str]) -> list[str]:
 def opposite(judgement: Judgement) -> Judgement:
     """The judgement of the opposite claim."""
     other: dict[Verdict, Verdict] = {"reproduced": "not reproduced", "not reproduced": "reproduced"}
-    return judgement.model_copy(update={"verdict": other.get(judgement.verdict, judgement.verdict)})
+    verdict = other.get(judgement.verdict, judgement.verdict)
+    return judgement.model_copy(update={"verdict": verdict, "opposed": not judgement.opposed})
 
 
 def extreme(

@@ -112,6 +112,10 @@ class Judgement(Strict):
     wrongly (a two-sided p value against the claim's bound), by which several parts or runs share one error. ``kind``:
     why there is no verdict. ``short``: the reason in fewer words, where it has many; ``summary``: of a claim with
     several parts, what each came to. ``answer``: of a question.
+
+    What runs are pooled by (runner/papers/pooling.py): ``between``: the claim's two bounds; ``tried``: how many of how
+    many tries the share is; ``parts``: the judgements that one with several parts is made from; ``opposed``: is it the
+    opposite of the claim that they were judged by? ``apart``: it is pooled of runs that differ.
     """
 
     verdict: Verdict
@@ -134,6 +138,11 @@ class Judgement(Strict):
     part: str = ""
     note: str = ""
     members: bool = False
+    between: Ends | None = Field(default=None, exclude=True)
+    tried: tuple[int, int] | None = Field(default=None, exclude=True)
+    parts: dict[str, Judgement] = Field(default={}, exclude=True)
+    opposed: bool = Field(default=False, exclude=True)
+    apart: bool = Field(default=False, exclude=True)
 
     def with_systems(self, *systems: str) -> Judgement:
         """The same, made from the measurements of these plugins."""
@@ -314,15 +323,17 @@ def judge(finding: Finding, run: Run, trials: Sequence[Trial]) -> Judgement:
     """The finding's verdict on the trials of its experiment; a question's answer. What is missing leaves it
     unmeasured."""
     try:
-        judgement = finding.judge(Data(run, trials, finding.basis))
+        return answer(finding, finding.judge(Data(run, trials, finding.basis)))
     except NotMeasured as missing:
         return missing.judgement
+
+
+def answer(finding: Finding, judgement: Judgement) -> Judgement:
+    """The judgement as it is; of a question, the answer that it gives."""
     if not finding.question or judgement.verdict not in DECIDED:
         return judgement
-    answer = "yes" if judgement.verdict == "reproduced" else "no"
-    return judgement.model_copy(
-        update={"verdict": "answered", "answer": answer, "reason": f"{answer}: {judgement.reason}"}
-    )
+    yes = "yes" if judgement.verdict == "reproduced" else "no"
+    return judgement.model_copy(update={"verdict": "answered", "answer": yes, "reason": f"{yes}: {judgement.reason}"})
 
 
 def trials_of(run: Run, trials: Sequence[Trial], experiment: str) -> list[Trial]:

@@ -23,6 +23,7 @@ def share_of(successes: int, tries: int, between: Ends) -> Judgement:
         raise NotMeasured("nothing was tried")
     exact = scipy.stats.binomtest(successes, tries).proportion_ci(method="exact")
     judged = decide(successes / tries, float(exact.low), float(exact.high), between)
+    judged = judged.model_copy(update={"tried": (successes, tries)})
     reason = f"{successes} of {tries}: {judged.reason}"
     if judged.verdict == "undecided":
         return judged.model_copy(update={"reason": reason, "longer": _tries_that_decide(successes, tries, between)})

@@ -96,8 +96,6 @@ def test_a_question_is_answered_either_way(paces: float, answer: str) -> None:
     found = judge(finding("load", "keeps-up-64"), run, faster)
     assert (found.verdict, found.answer) == ("answered", answer)
     assert found.reason.startswith(f"{answer}: ")
-    one = judge(finding("load", "keeps-up-1"), run, faster)
-    assert one.verdict == ("reproduced" if answer == "yes" else "not reproduced"), "the thesis' own claim is judged"
 
 
 def test_a_question_without_data_has_no_answer() -> None:

@@ -414,39 +414,6 @@ def test_encryption_or_encapsulation_is_what_costs_most(ipip: float, verdict: st
     assert "ipip has no tcp_throughput" in without.reason
 
 
-def deaths(unrecovered: int, redundancy: str, failure: str = "gateway", failures: int = 200) -> list[Trial]:
-    """So many failures in each of three repetitions, after so many of which nothing came through again."""
-    levels = {"redundancy": redundancy, "gateway_failure": failure, "cipher": "aes-128-cbc"}
-    trials = [make_trial("ipsec", levels, block, {"failover_outage_ms": 2000.0}) for block in (1, 2, 3)]
-    for trial in trials:
-        trial.measurements[0].detail.update(failures=failures, unrecovered=unrecovered)
-    return trials
-
-
-@pytest.mark.parametrize(
-    ("unrecovered", "failures", "verdict", "interval"),
-    [
-        (0, 200, "reproduced", (0.994, 1.0)),
-        (20, 200, "not reproduced", (0.873, 0.923)),
-        (0, 2, "undecided", (0.541, 1.0)),  # 6 of 6: Clopper and Pearson's interval has a width
-        (1, 175, "undecided", (0.983, 0.999)),  # 522 of 525
-    ],
-)
-def test_hot_standby_is_available_where_packets_come_through_after_every_failure(
-    unrecovered: int, failures: int, verdict: str, interval: tuple[float, float]
-) -> None:
-    available, run = finding("ha", "available"), make_run(("ipsec",))
-    found = judge(available, run, deaths(unrecovered, "clusterip", failures=failures))
-    assert (found.verdict, found.systems) == (verdict, ["ipsec"])
-    assert [found.low, found.high] == pytest.approx([*interval], abs=1e-3)
-    assert found.reason.endswith("without a second gateway none goes on by itself")
-    keepalived = judge(available, run, deaths(unrecovered, "ha_sync"))
-    assert keepalived.verdict == "unmeasured"
-    assert keepalived.beside.startswith("ipsec with ha_sync ")
-    for nothing in (deaths(unrecovered, "vrrp"), deaths(unrecovered, "clusterip", "sync_link"), []):
-        assert judge(available, run, nothing).verdict == "unmeasured"
-
-
 def crossed(seconds: Mapping[str, tuple[float, float]], handover_s: float, unrecovered: int = 0) -> list[Trial]:
     """CPUs -> how long 500 MB take without and with a failure, with that handover."""
     both = {"cipher": "aes-128-cbc", "integrity": "hmac-sha1", "redundancy": "clusterip"}
