@@ -104,5 +104,5 @@ def test_json_is_all_that_is_printed(image: Image, compared: tuple[Path, str]) -
         text=True,
         check=True,
     )
-    standings = json.loads(done.stdout)["rankings"][0]["standings"]
+    standings = json.loads(done.stdout)["judgements"]["rank"]["rankings"][0]["standings"]
     assert {standing["vpn"] for standing in standings} == {"openvpn", "ssh_forward", "wireguard_go"}

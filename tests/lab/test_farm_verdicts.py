@@ -29,7 +29,7 @@ Key = tuple[str, str, str, str]  # configuration, metric and pair
 def verdicts(ended: subprocess.Popen[bytes], out: Path, said: Path) -> dict[Key, Verdict]:
     """The verdicts of a run that comes to its end, by configuration, metric and pair."""
     assert ended.wait(280) == 0, said.read_text()[-3000:]
-    rows = json.loads((out / "report.json").read_text())["verdicts"]
+    rows = json.loads((out / "report.json").read_text())["judgements"]["rank"]["verdicts"]
     found = [one if one.a < one.b else reversed_verdict(one) for one in map(Verdict.model_validate, rows)]
     return {(one.configuration, one.metric, one.a, one.b): one for one in found}
 

@@ -267,7 +267,9 @@ def test_a_run_ranks_them_all(unchanged: TwoSites, tmp_path: Path) -> None:
     assert {trial.vpn for trial in trials if trial.status == "unsupported"} == {"none", "gre"}
     assert not [trial for trial in trials if trial.status in ("failed", "lab_error")]
     report = json.loads(vpneval("report", out, "--format", "json").stdout)
-    assert {standing["vpn"] for standing in report["rankings"][0]["standings"]} == set(THROUGH_NAT)
+    assert {standing["vpn"] for standing in report["judgements"]["rank"]["rankings"][0]["standings"]} == set(
+        THROUGH_NAT
+    )
 
 
 # --- undo ----------------------------------------------------------------------------------------------------

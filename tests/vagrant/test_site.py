@@ -76,7 +76,7 @@ def test_the_data_path_is_the_guests_kernel(results: Path, vpn: str) -> None:
 
 def test_the_sites_end_in_a_ranking(results: Path) -> None:
     assert phase(results, "site-report") == 0, said(results, "site-report")
-    rankings = json.loads((results / "site-report.out").read_text())["rankings"]
+    rankings = json.loads((results / "site-report.out").read_text())["judgements"]["rank"]["rankings"]
     placed = {s["vpn"] for ranking in rankings for s in ranking["standings"] if s["place"] is not None}
     assert placed == set(VPNS.split(","))
 

@@ -88,7 +88,7 @@ def test_the_lab_is_what_was_measured(results: Path) -> None:
 def test_it_ends_in_a_ranking(results: Path) -> None:
     assert phase(results, "report") == 0, said(results, "report")
     report = json.loads((results / "report.out").read_text())
-    standings = [standing for ranking in report["rankings"] for standing in ranking["standings"]]
+    standings = [standing for ranking in report["judgements"]["rank"]["rankings"] for standing in ranking["standings"]]
     ranked = {standing["vpn"] for standing in standings if standing["place"] is not None}
     compared = {*KERNEL} - {"ipip"} | (set() if no_scale(load_run(results / "run")[0]) else USERSPACE)
     assert ranked == compared

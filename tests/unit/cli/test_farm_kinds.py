@@ -87,7 +87,7 @@ def test_the_whole_run_says_whom_it_leaves_out(two_kinds: Path, capsys: CapSys) 
 
 def test_each_kind_as_data_and_as_markdown(two_kinds: Path, capsys: CapSys) -> None:
     first, second = json.loads(printed(capsys, two_kinds, "--across", "machines", "--format", "json"))
-    leaders = [one["rankings"][0]["standings"][0]["vpn"] for one in (first, second)]
+    leaders = [one["judgements"]["rank"]["rankings"][0]["standings"][0]["vpn"] for one in (first, second)]
     assert leaders == ["wireguard_go", "openvpn"]
     assert [one["cores"] for one in (first, second)] == [2, 4]
     text = printed(capsys, two_kinds, "--across", "machines", "--format", "md")
