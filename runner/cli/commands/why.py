@@ -76,13 +76,13 @@ def _named_vpn(run: Run, trials: Sequence[Trial], folder: Path, beside: str) -> 
     ranking but that. Raises UsageError where there is none."""
     from questions.choose.judgement import choice
     from runner.catalogue import vpn_names
-    from runner.cli.reading import report_of
+    from runner.ranking.rankings import Rankings
 
     made = choice(run, trials)
     named = [*made.answer.named] if made and made.answer else []
     if not {*named} - {beside}:
-        ranked = report_of([folder], "").rankings
-        named += [standing.vpn for ranking in ranked[:1] for standing in ranking.standings]
+        rankings = Rankings(run, trials).rankings
+        named += [standing.vpn for ranking in rankings[:1] for standing in ranking.standings]
     if others := [vpn for vpn in named if vpn != beside]:
         return others[0]
     require_known("VPN", beside, vpn_names())

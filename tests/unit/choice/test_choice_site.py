@@ -131,7 +131,7 @@ def with_calls(trials: Sequence[Trial], **most_bps: float) -> list[Trial]:
                 values = dict(trial.curve[0].values)
                 carried = [min(1.0, most_bps[trial.vpn] / rate_bps)] * len(trial.curve[0].rounds)
                 values["carried_ratio"] = [*carried]
-            values["loss_ratio"] = [1 - one for one in carried]
+                values["loss_ratio"] = [1 - one for one in carried]
                 curve.append(Rung(rate_bps=rate_bps, rounds=trial.curve[0].rounds, values=values))
             params = trial.params | {"carried": "calls"}
             more.append(trial.model_copy(update={"params": params, "cell": f"{trial.cell} calls", "curve": curve}))
