@@ -14,7 +14,7 @@ from runner.choice.candidates import candidates
 from runner.choice.machine import FEWEST_ROUNDS
 from runner.choice.musts import SHOWN_BY
 from runner.data.asked import AskedRun
-from runner.data.levels import BASELINE
+from runner.data.levels import BASELINE, TCP
 from runner.data.needs import Needs
 from runner.data.trials import Cell, VpnRecord
 from runner.design.question import Card, Evidence, Going, Left, Question, Said, Step
@@ -39,9 +39,11 @@ class Choose(Question[Choice]):
         """Those that have the musts, then those that lack networks alone."""
         return candidates(records, needs, ports=True, tryable=SHOWN_BY if tries else ())
 
-    def more_traffic(self, needs: Needs) -> list[Mapping[str, str]]:
-        """The packets that calls send."""
-        return [{"measure": LADDER, "carried": "calls"}] if needs.traffic == "calls" else []
+    def more_traffic(self, asked: AskedRun) -> list[Mapping[str, str]]:
+        """The packets that calls send, and the way back, where it may be another."""
+        other_way = asked.needs.line_up_bps is not None or asked.lab.startswith("site:")
+        more = [{"measure": LADDER, "carried": "calls"}] * (asked.needs.traffic == "calls")
+        return [*more, *([TCP | {"direction": "reverse"}] * other_way)]
 
     def judge(self, evidence: Evidence) -> Choice:
         """See ``choice``."""

@@ -19,7 +19,7 @@ async function unpackedDevices(data) {
   });
   return new Map(Object.entries(data.devices).map(([vpn, device]) => [vpn, {
     ...device, vpn,
-    ...Object.fromEntries(["tcp_bps", "udp_bps", "calls_bps", "rtt_added_ms", "setup_s"].map((name) => [name, drawn(device[name])])),
+    ...Object.fromEntries(["tcp_bps", "udp_bps", "calls_bps", "down_bps", "rtt_added_ms", "setup_s"].map((name) => [name, drawn(device[name])])),
     curves: Object.fromEntries(Object.entries(device.curves).map(([kind, given]) => [kind, curve(given)])),
   }]));
 }
@@ -74,12 +74,12 @@ function choosing(data, devices) {
     Number.isNaN(value) ? UNKNOWN : value <= step.fits ? FITS : value <= step.little ? LITTLE : USELESS));
 
   // runner/choice/grade.py, _capacity.
-  function capacityCodes(device, here, fits, least, share) {
+  function capacityCodes(device, fit, least, share) {
     const bounded = (share < 1 && device.at_least.includes("tcp")) || (share > 0 && device.at_least.includes("udp"));
-    return here.map((value) => {
+    return fit.map((value, draw) => {
       if (Number.isNaN(value)) return UNKNOWN;
-      if (value >= fits) return FITS;
-      return value >= least ? LITTLE : bounded ? UNKNOWN : SHORT;
+      if (value >= 1) return FITS;
+      return least[draw] >= 1 ? LITTLE : bounded ? UNKNOWN : SHORT;
     });
   }
 
@@ -208,13 +208,24 @@ function choosing(data, devices) {
   }
 
   // runner/choice/grade.py, _for_traffic and is_reckoned.
-  const demandOf = (needs) => thresholdsOf(needs)[needs.traffic === "calls" ? "call_share" : "payload_share"] * needs.line_bps;
+  const upOf = (needs) => needs.line_up_bps || needs.line_bps;
+  const demandOf = (needs, line) => thresholdsOf(needs)[needs.traffic === "calls" ? "call_share" : "payload_share"] * line;
+  const onLine = (needs, line) => ({...needs, line_bps: line, line_up_bps: needs.line_up_bps && needs.line_bps && line * (needs.line_up_bps / needs.line_bps)});
+
+  // runner/choice/grade.py, _back and _bars_bps.
+  const backOf = ({down_bps: down, tcp_bps: tcp}) => (down && tcp ? down.map((value, draw) => value / tcp[draw]) : filled(1));
+
+  function barsOf(device, demand, path, {headroom, path_share: {fits, little}}) {
+    if (!device.own_gateways) return [headroom * demand, demand, demand];
+    const bar = Math.min(demand, fits * (path ?? Infinity));
+    return [bar, Math.min(demand, little * (path ?? Infinity)), bar];
+  }
   const isReckoned = (device, needs) => needs.traffic === "calls" && device.calls_bps === null;
 
   function forTraffic(device, needs, {call_share: calls, payload_share: full, call_bytes: bytes}) {
     if (needs.traffic !== "calls") return [device, 1];
     const part = bytes / device.payload_bytes;
-    const there = {path_bps: device.path_bps && device.path_bps * calls / full, full_core_bps: device.full_core_bps && part * device.full_core_bps};
+    const there = {path_bps: device.path_bps && device.path_bps * calls / full, path_down_bps: device.path_down_bps && device.path_down_bps * calls / full, full_core_bps: device.full_core_bps && part * device.full_core_bps};
     if (isReckoned(device, needs)) {
       return [{...device, ...there, at_least: [...device.at_least, ...(device.own_gateways ? ["udp"] : [])]}, part];
     }
@@ -227,16 +238,17 @@ function choosing(data, devices) {
   // runner/choice/grade.py, graded.
   function graded(measured, needs) {
     const thresholds = thresholdsOf(needs), share = thresholds[needs.traffic];
-    const demand = demandOf(needs), [device, small] = forTraffic(measured, needs, thresholds);
+    const demand = demandOf(needs, upOf(needs)), [device, small] = forTraffic(measured, needs, thresholds);
     const all = carriedBy(device, share, small), one = device.tcp_in_tcp ? oneTcp(device, needs, thresholds) : Infinity;
     const [here, most] = [all.here, all.most].map((bps) => (one < Infinity ? bps.map((value) => Math.min(value, one)) : bps));
     const capacity = Math.min(all.capacity, one), {udp} = all;
-    const carrying = device.own_gateways ? "path" : "capacity", path = device.path_bps ?? Infinity;
-    const [fits, reserved] = device.own_gateways
-      ? ["fits", "little"].map((step) => Math.min(demand, thresholds.path_share[step] * path))
-      : [thresholds.headroom * demand, demand];
-    const codes = {[carrying]: capacityCodes(device, here, fits, reserved, share)}, values = {[carrying]: here};
+    const carrying = device.own_gateways ? "path" : "capacity", back = backOf(device), down = demandOf(needs, needs.line_bps);
+    const bars = barsOf(device, demand, device.path_bps, thresholds), downBars = barsOf(device, down, device.path_down_bps, thresholds);
+    const roomOf = (of, at) => of.map((value, draw) => Math.min(value / bars[at], back[draw] * value / downBars[at]));
+    const [room, mostRoom] = [roomOf(here, 2), roomOf(most, 2)];
+    const codes = {[carrying]: capacityCodes(device, roomOf(here, 0), roomOf(here, 1), share)}, values = {[carrying]: here};
     const reached = Number.isFinite(capacity) ? Math.min(demand, capacity) : demand;
+    const busiest = capacity >= 0 ? Math.max(reached, Math.min(down, median(back) * capacity)) : reached;
     const judged = thresholds.load * (capacity === 0 ? 1 : reached / capacity) * udp;
     if (share) {
       values.loss = at(device.curves.datagrams, "loss_ratio", judged, device.udp_bps, thresholds.load);
@@ -261,7 +273,7 @@ function choosing(data, devices) {
     const lossy = needs.path_loss_ratio === null || needs.path_loss_ratio >= thresholds.tcp_in_tcp_loss_ratio;
     if (device.tcp_in_tcp && lossy && (share || !onPath(device, needs))) codes.tcp_in_tcp = filled(LITTLE);
     if (share && device.breakdown_bps !== null) {
-      codes.breakdown = filled(small * device.breakdown_bps <= needs.line_bps ? USELESS : FITS);
+      codes.breakdown = filled(small * device.breakdown_bps <= Math.max(needs.line_bps, needs.line_up_bps || 0) ? USELESS : FITS);
       values.breakdown = filled(device.breakdown_bps);
     }
     const [attempts, control] = countAttempts(device, needs, thresholds, reached, judged, all);
@@ -276,10 +288,10 @@ function choosing(data, devices) {
       [codes.gap, values.gap] = [filled(watched.longest_gap_s <= longest ? FITS : LITTLE), filled(watched.longest_gap_s)];
     }
     if (device.full_core_bps !== null) {
-      const load = reached / device.full_core_bps;
+      const load = busiest / device.full_core_bps;
       [codes.cores, values.cores] = [filled(load <= thresholds.core_load ? FITS : LITTLE), filled(load)];
     }
-    const cores = costOf(device, reached / small, share);
+    const cores = costOf(device, busiest / small, share);
     codes.cost = cores.map((value) => (Number.isNaN(value) ? UNKNOWN : FITS));
     values.cost = cores;
     const grade = filled(0);
@@ -291,19 +303,25 @@ function choosing(data, devices) {
     const standing = grade.map((code, draw) => (
       10 * code + (code < SHORT || worst[draw] >= rule.lasting ? worst[draw] : 0)));
     return {
-      device, codes, values, here, most, cores, grade, standing, capacity, attempts, proven, cores_bps: reached,
-      carrying, wanted: device.own_gateways ? fits : demand,
+      device, codes, values, here, most, cores, grade, standing, capacity, attempts, proven, cores_bps: busiest,
+      carrying, room, mostRoom, back,
       get middle() { return middle(grade); },
     };
   }
 
-  // runner/choice/grade.py, path_share and limit.
-  const pathShare = ({device: {path_bps: path}, here}) => (path && !here.some(Number.isNaN) ? median(here) / path : null);
+  // runner/choice/grade.py, path_shares and limit.
+  const downOf = (one) => one.here.map((value, draw) => one.back[draw] * value);
+
+  function pathShares(one) {
+    const {device: {path_bps: path, path_down_bps: pathDown, down_bps: down}, here} = one;
+    if (path === null || pathDown === null || here.some(Number.isNaN)) return [null, null];
+    return [median(here) / path, down ? median(downOf(one)) / pathDown : null];
+  }
 
   function limitOf(one, thresholds) {
-    const filled = pathShare(one), {full_core_bps: core, tcp_in_tcp: inTcp} = one.device;
-    if (filled === null) return null;
-    if (filled >= thresholds.path_share.fits) return "path";
+    const shares = pathShares(one).filter((share) => share !== null), {full_core_bps: core, tcp_in_tcp: inTcp} = one.device;
+    if (!shares.length) return null;
+    if (Math.min(...shares) >= thresholds.path_share.fits) return "path";
     if (core !== null && median(one.here) >= thresholds.core_load * core) return "cores";
     return inTcp ? "window" : null;
   }
@@ -375,13 +393,13 @@ function choosing(data, devices) {
 
   const reservationsOf = (one) => Object.entries(one.codes).filter(([, codes]) => middle(codes) === LITTLE).map(([name]) => name);
   const partOf = (draws, test) => draws.filter(test).length / DRAWS;
-  const carriesChance = (one) => partOf(one.here, (value) => value >= one.wanted);
+  const carriesChance = (one) => partOf(one.room, (value) => value >= 1);
 
   function carries(one) {
     if (one.device.own_gateways) return carriesChance(one) >= rule.HALF ? "yes" : "no";
     if (one.here.some(Number.isNaN)) return "depends";
     if (carriesChance(one) >= rule.SURE) return "yes";
-    return data.calm && partOf(one.most, (value) => value < one.wanted) >= rule.SURE ? "no" : "depends";
+    return data.calm && partOf(one.mostRoom, (value) => value < 1) >= rule.SURE ? "no" : "depends";
   }
 
   function reasonsOf(one, needs, first) {
@@ -412,7 +430,7 @@ function choosing(data, devices) {
       vpn: one.vpn, chance: one.chance, carries_chance: carriesChance(one), grade: one.middle,
       carries: carries(one),
       here_bps: known(one.here), most_bps: known(one.most), cores: known(one.cores),
-      cores_bps: one.cores_bps, cores_within: within(one.cores), path_share: pathShare(one), limit: limitOf(one, thresholdsOf(needs)), reckoned: isReckoned(one.device, needs),
+      cores_bps: one.cores_bps, cores_within: within(one.cores), path_share: pathShares(one)[0], path_share_down: pathShares(one)[1], down_bps: one.device.down_bps ? known(downOf(one)) : null, limit: limitOf(one, thresholdsOf(needs)), reckoned: isReckoned(one.device, needs),
       reasons: named.includes(one) ? [] : reasonsOf(one, needs, named[0]), reservations: reservationsOf(one),
       musts: Object.fromEntries(needs.must.map((must) => [must, wordOf(one.vpn, must)])),
       trials: one.device.trials, failed: one.device.failed,
@@ -446,7 +464,7 @@ function choosing(data, devices) {
     const found = [];
     const room = Math.max(...[...devices.values()].map((device) => device.path_bps || Infinity));
     for (const line of rule.rates.filter((line) => thresholdsOf(needs).payload_share * line <= room)) {
-      const {named, unknown, certainties, certainty} = judge({...needs, line_bps: line}), first = named[0], last = found.at(-1);
+      const {named, unknown, certainties, certainty} = judge(onLine(needs, line)), first = named[0], last = found.at(-1);
       const now = {
         named: named.map((one) => one.vpn), grade: first ? first.middle : UNKNOWN, certainty,
         equal: certainties.equal, reservations: first ? reservationsOf(first) : [], unknown,
@@ -454,7 +472,7 @@ function choosing(data, devices) {
       const same = last && last.grade === now.grade && last.certainty === certainty && last.named.length === now.named.length &&
         now.named.every((vpn) => last.named.includes(vpn));
       if (same) Object.assign(last, {high_bps: line, reservations: now.reservations, equal: weakest(last.equal, now.equal)});
-      else found.push({low_bps: line, high_bps: line, ...now, here_bps: first ? known(first.here) : null, most_bps: first ? known(first.most) : null, path_share: first ? pathShare(first) : null});
+      else found.push({low_bps: line, high_bps: line, ...now, here_bps: first ? known(first.here) : null, most_bps: first ? known(first.most) : null, path_share: first ? pathShares(first)[0] : null, path_share_down: first ? pathShares(first)[1] : null});
     }
     return found;
   }
@@ -476,7 +494,7 @@ function choosing(data, devices) {
     return found;
   }
 
-  return {answer, bands, changes, glance, wordOf};
+  return {answer, bands, changes, glance, onLine, wordOf};
 }
 
 // The sentences: words.py, with the numbers of runner/report/text.py
@@ -500,17 +518,26 @@ function saying(data) {
   const part = (share) => `${(100 * Math.min(1, share)).toFixed(0)}%`;
   const limited = (one) => (one.limit ? ` (${data.say.limits[one.limit]})` : "");
 
-  function does(first, {line_bps: line, traffic}) {
-    if (first.path_share === null) return `it carries your ${rate(line)}`;
-    const demand = data.thresholds[traffic === "calls" ? "call_share" : "payload_share"] * line;
-    if ((first.here_bps || 0) >= demand) return `it carries your ${rate(line)} (${part(first.path_share)} of your path at most)`;
-    return `it fills ${part(first.path_share)} of your path${limited(first)}`;
+  const lineWords = ({line_bps: down, line_up_bps: up}) => (up ? `${rate(down)} to gw1 and ${rate(up)} from it` : rate(down));
+
+  function pathWords({path_share: up, path_share_down: down}) {
+    if (down === null || part(down) === part(up)) return `${part(up)} of your path${down === null ? " from gw1" : ""}`;
+    return `${part(up)} of your path from gw1 and ${part(down)} to it`;
+  }
+
+  function does(first, needs) {
+    const carries = `it carries your ${lineWords(needs)}`;
+    if (first.path_share === null) return carries;
+    const share = data.thresholds[needs.traffic === "calls" ? "call_share" : "payload_share"];
+    const ways = [[first.here_bps, needs.line_up_bps || needs.line_bps], [first.down_bps || first.here_bps, needs.line_bps]];
+    if (ways.every(([bps, line]) => (bps || 0) >= share * line)) return `${carries} (${pathWords(first)} at most)`;
+    return `it fills ${pathWords(first)}${limited(first)}`;
   }
 
   function upTo(one) {
     const {here_bps: here, most_bps: most, path_share: share} = one;
     if (here === null) return "an unknown rate";
-    if (share !== null) return `${quantity(here)}, ${part(share)} of your path${limited(one)}`;
+    if (share !== null) return `${quantity(here)}, ${pathWords(one)}${limited(one)}`;
     if (most === here) return quantity(here);
     const more = most !== null && most > here ? `, up to ${quantity(most)} on gateways of their own` : "";
     return `${quantity(here)} on these shared cores${more}`;
@@ -530,7 +557,7 @@ function saying(data) {
   function headline(said, needs) {
     if (data.say.forbidden) return data.say.forbidden;
     if (!said) return `By the speed of your line. Assumed: ${askedFor(needs)}.`;
-    const line = rate(needs.line_bps), say = data.say;
+    const line = lineWords(needs), say = data.say;
     if (!said.named.length && said.unknown.length) {
       return `Which VPN suits ${line} is not known here: not enough was measured of ${listed(said.unknown, "and")}.`;
     }
@@ -546,7 +573,7 @@ function saying(data) {
     if (carries === "open") return `${say.take.open} ${first.vpn}. Whether it carries your ${line} is not decided yet: ${rates}.`;
     const equals = others.length ? ` (${listed(others, "and")} ${others.length === 1 ? "is" : "are"} ${said.certainties.equal === "sure" ? "" : "probably "}equally good for you)` : "";
     const sure = said.certainty === "sure" ? " Sure." : "";
-    return `${say.take[said.certainty]} ${first.vpn}${equals}: ${does(first, needs)} and takes ${cores(first)} on each gateway${at(first)}${kept}.${sure}${first.reckoned ? say.reckoned : ""}`;
+    return `${say.take[said.certainty]} ${first.vpn}${equals}: ${does(first, needs)} and takes ${cores(first)} on each gateway${at(first)}${kept}.${sure}${first.reckoned ? say.reckoned : ""}${needs.line_up_bps && first.down_bps === null ? say.one_way : ""}`;
   }
 
   function ofBand(band) {
@@ -640,5 +667,5 @@ function saying(data) {
   const failed = (said) => said.candidates.filter((one) => one.failed).map(
     (one) => `${one.vpn} gave no number in ${one.failed} of ${one.trials} trials.`);
 
-  return {headline, lines, whyNot, changed: (found) => found.map(change).filter(Boolean), kin, failed, rate, listed, three, prefix};
+  return {headline, lines, whyNot, changed: (found) => found.map(change).filter(Boolean), kin, failed, rate, lineWords, listed, three, prefix};
 }

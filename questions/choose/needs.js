@@ -7,13 +7,21 @@ async function answerNeeds(data, address) {
   const own = {...data.needs, share: data.thresholds.mixed};
   const find = (id) => document.getElementById(id);
   const LINE = {low: 1e7, steps: 20, unit: "bit/s"}, PATH = {low: 0.1, steps: 20};
-  let needs = own, later = 0;
+  let needs = own, later = 0, locked = own.line_up_bps === null; // one rate for both ways
 
   // What is written: 100M, 20ms, 0.1%
   const short = (value, count = 6) => String(Number(value.toPrecision(count)));
-  const lineWords = (bps) => { const [scale, unit] = say.prefix(bps); return `${short(bps / scale)}${{G: "G", M: "M", k: "k"}[unit[0]] || ""}`; };
+  const rateWords = (bps) => { const [scale, unit] = say.prefix(bps); return `${short(bps / scale)}${{G: "G", M: "M", k: "k"}[unit[0]] || ""}`; };
 
+  const lineWords = () => [needs.line_bps, needs.line_up_bps].filter(Boolean).map(rateWords).join("/");
+
+  // runner/choice/stated.py, _down_bps and _up_bps.
   function lineOf(text) {
+    const [down, up] = text.split("/", 2).map(rateOf);
+    return {line_bps: down, line_up_bps: up === undefined || up === down ? null : up};
+  }
+
+  function rateOf(text) {
     const [, count, unit] = /^([0-9.]+)\s*([kMG]?)(?:bit\/s)?$/.exec(text.trim()) || [];
     const bps = Number(count) * {"": 1, k: 1e3, M: 1e6, G: 1e9}[unit];
     if (!(bps > 0 && bps < 1e15)) throw new Error(`${text} is not a rate like 100M or 1G`);
@@ -49,7 +57,7 @@ async function answerNeeds(data, address) {
 
   // What the address says of the needs; what it does not say is as the run has it.
   const READ = {
-    line: (text) => ({line_bps: text ? lineOf(text) : null}),
+    line: (text) => (text ? lineOf(text) : {line_bps: null, line_up_bps: null}),
     rtt: (text) => ({path_rtt_ms: text ? pathOf(text) : null}),
     loss: (text) => ({path_loss_ratio: text && text !== "unknown" ? shareOf(text) : null}),
     traffic: (text) => ({traffic: trafficOf(text)}),
@@ -62,7 +70,7 @@ async function answerNeeds(data, address) {
     const out = data.usual.filter((must) => !needs.must.includes(must)).map((must) => `-${must}`);
     const other = (name) => JSON.stringify(needs[name]) !== JSON.stringify(own[name]);
     return {
-      line: other("line_bps") ? (needs.line_bps ? lineWords(needs.line_bps) : "") : null,
+      line: other("line_bps") || other("line_up_bps") ? (needs.line_bps ? lineWords() : "") : null,
       rtt: other("path_rtt_ms") ? (needs.path_rtt_ms === null ? "" : `${short(needs.path_rtt_ms)}ms`) : null,
       loss: other("path_loss_ratio") ? (needs.path_loss_ratio === null ? "unknown" : `${short(100 * needs.path_loss_ratio)}%`) : null,
       traffic: other("traffic") ? needs.traffic : null,
@@ -74,7 +82,7 @@ async function answerNeeds(data, address) {
   // The same answer in a terminal, which keeps what the run has where an option says nothing.
   function command() {
     if (!needs.line_bps) return "";
-    const said = written(), options = [`--line ${lineWords(needs.line_bps)}`];
+    const said = written(), options = [`--line ${lineWords()}`];
     if (needs.path_rtt_ms !== null || said.rtt !== null) options.push(`--path-rtt ${short(needs.path_rtt_ms || 0)}ms`);
     if (needs.path_loss_ratio !== null) options.push(`--path-loss ${short(100 * needs.path_loss_ratio)}%`);
     if (needs.traffic !== "mixed" || said.traffic !== null) options.push(`--traffic ${needs.traffic}`);
@@ -94,6 +102,7 @@ async function answerNeeds(data, address) {
       }
     }
     find("wrong-needs").textContent = wrong.join(" ");
+    locked = needs.line_up_bps === null;
     show();
   }
 
@@ -184,9 +193,12 @@ async function answerNeeds(data, address) {
 
   function controls() {
     const at = (scale, value) => Math.round(scale.steps * Math.log10(value / scale.low));
-    find("need-line").value = needs.line_bps ? lineWords(needs.line_bps) : "";
-    find("line-slider").value = String(needs.line_bps ? at(LINE, needs.line_bps) : 0);
-    find("line-slider").setAttribute("aria-valuetext", needs.line_bps ? say.rate(needs.line_bps) : "every line");
+    find("need-line").value = needs.line_bps ? lineWords() : "";
+    for (const [slider, bps] of [["line-slider", needs.line_bps], ["up-slider", needs.line_up_bps || needs.line_bps]]) {
+      find(slider).value = String(bps ? at(LINE, bps) : 0);
+      find(slider).setAttribute("aria-valuetext", bps ? say.rate(bps) : "every line");
+    }
+    find("line-lock").setAttribute("aria-pressed", String(locked));
     find("need-rtt").value = needs.path_rtt_ms === null ? "" : `${short(needs.path_rtt_ms)}ms`;
     find("rtt-slider").value = String(needs.path_rtt_ms ? Math.max(1, 1 + at(PATH, needs.path_rtt_ms)) : 0);
     find("rtt-slider").setAttribute("aria-valuetext", needs.path_rtt_ms === null ? "not stated" : `${short(needs.path_rtt_ms)} ms`);
@@ -252,10 +264,10 @@ async function answerNeeds(data, address) {
       const made = element("tr");
       made.append(element("th", row.words, {scope: "row"}));
       for (const line of lines) {
-        const changes = needsOf(row.value), [cell, first] = cellOf({...needs, ...changes, line_bps: line}, `${say.rate(line)}, ${row.words}`);
+        const changes = needsOf(row.value), [cell, first] = cellOf({...rule.onLine(needs, line), ...changes}, `${say.rate(line)}, ${row.words}`);
         if (first) seen.add(first);
         if (line === nearest && row.value === chosen) cell.classList.add("chosen");
-        cell.addEventListener("click", () => set({...changes, line_bps: line}));
+        cell.addEventListener("click", () => set({...rule.onLine(needs, line), ...changes}));
         made.append(cell);
       }
       return made;
@@ -283,17 +295,27 @@ async function answerNeeds(data, address) {
 
   // Events
 
-  const typed = (box, name, reads) => box.addEventListener("change", () => {
+  const typed = (box, reads) => box.addEventListener("change", () => {
     try {
-      set({[name]: box.value.trim() ? reads(box.value) : null});
+      const stated = reads(box.value.trim());
+      locked = "line_up_bps" in stated ? stated.line_up_bps === null : locked;
+      set(stated);
     } catch (error) {
       find("wrong-needs").textContent = `${error.message}.`;
     }
   });
+  const lineAt = (down, up) => ({line_bps: down || up, line_up_bps: up && up !== (down || up) ? up : null});
   const slid = (scale, step) => Number((scale.low * 10 ** (step / scale.steps)).toPrecision(2));
-  typed(find("need-line"), "line_bps", lineOf);
-  typed(find("need-rtt"), "path_rtt_ms", pathOf);
-  find("line-slider").addEventListener("input", (event) => set({line_bps: slid(LINE, Number(event.target.value))}));
+  typed(find("need-line"), READ.line);
+  typed(find("need-rtt"), READ.rtt);
+  find("line-slider").addEventListener("input", (event) => {
+    const bps = slid(LINE, Number(event.target.value));
+    set(lineAt(bps, locked ? bps : needs.line_up_bps || needs.line_bps));
+  });
+  find("up-slider").addEventListener("input", (event) => {
+    const bps = slid(LINE, Number(event.target.value));
+    set(lineAt(locked ? bps : needs.line_bps, bps));
+  });
   find("rtt-slider").addEventListener("input", (event) => {
     const step = Number(event.target.value);
     set({path_rtt_ms: step ? slid(PATH, step - 1) : null});
@@ -306,8 +328,12 @@ async function answerNeeds(data, address) {
     if (traffic) set({traffic});
     if (loss) set({path_loss_ratio: {unknown: null, none: 0, some: 0.001}[loss]});
     if (toggle) set({must: data.musts.filter((must) => (must === toggle) !== needs.must.includes(must))});
-    if (button.id === "every-line") set({line_bps: null});
-    if (button.id === "as-run") set({...own});
+    if (button.id === "every-line") set({line_bps: null, line_up_bps: null});
+    if (button.id === "line-lock") {
+      locked = !locked;
+      set(locked ? {line_up_bps: null} : {});
+    }
+    if (button.id === "as-run") { locked = own.line_up_bps === null; set({...own}); }
     if (button.classList.contains("word")) unfolded(button);
   });
   enliven(document);

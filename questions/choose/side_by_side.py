@@ -112,7 +112,7 @@ def side_by_side(
         return None
     shown = vpns[:MOST]
     line_bps = needs.line_bps or _common(shown, answer_on, needs)
-    own = [answer_on(needs.model_copy(update={"line_bps": line_bps})).candidate_of(vpn) for vpn in shown]
+    own = [answer_on(needs.on_line(line_bps)).candidate_of(vpn) for vpn in shown]
     share, demand_bps = USUAL.share(needs.traffic), USUAL.demand_bps(line_bps, needs.traffic)
     over = demand_bps if needs.line_bps else 1.0
     bounds = {kind for kind, part in (("tcp", 1 - share), ("udp", share)) if part}
@@ -138,7 +138,7 @@ def side_by_side(
 
 def _common(vpns: Sequence[str], answer_on: AnswerOn, needs: Needs) -> float:
     """The highest of the usual lines that all VPNs carry; the lowest where there is none."""
-    lowest = answer_on(needs.model_copy(update={"line_bps": RATES_BPS[0]}))
+    lowest = answer_on(needs.on_line(RATES_BPS[0]))
     least_bps = min(lowest.candidate_of(vpn).here_bps or 0.0 for vpn in vpns)
     return max((rate for rate in RATES_BPS if USUAL.demand_bps(rate) <= least_bps), default=RATES_BPS[0])
 

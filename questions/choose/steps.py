@@ -116,7 +116,7 @@ def lossy(needs: Needs) -> dict[str, str]:
     if not needs.line_bps or not needs.path_rtt_ms or (needs.path_loss_ratio or 0.0) < USUAL.tcp_in_tcp_loss_ratio:
         return {}
     wanted = {
-        "wan_rate_bps": LINE_ROOM * needs.line_bps,
+        "wan_rate_bps": LINE_ROOM * max(needs.line_bps, needs.line_up_bps or 0.0),
         "wan_delay_ms": needs.path_rtt_ms / 2,
         "wan_loss_ratio": needs.path_loss_ratio,
     }
@@ -140,7 +140,7 @@ def named_vpns(devices: Mapping[str, Device], words: Words, needs: Needs) -> lis
 
 def _needs_by_line(needs: Needs) -> list[Needs]:
     """The needs for each line that is asked for."""
-    return [needs.model_copy(update={"line_bps": line}) for line in ([needs.line_bps] if needs.line_bps else RATES_BPS)]
+    return [needs.on_line(line) for line in ([needs.line_bps] if needs.line_bps else RATES_BPS)]
 
 
 def plan(asked: AskedRun, left: Left) -> list[str]:

@@ -25,6 +25,7 @@ TRAFFIC = {
 }
 OTHERS = 5  # VPNs that may suit, of which a sentence names so many
 ONCE = 3  # of them that a command measures
+ONE_WAY = " Measured from gw1 to gw2 only: `run` with these two rates measures both."
 RECKONED = " Reckoned from longer packets: --traffic calls with `run` measures those of calls."
 LIMITS: Mapping[Limit, str] = {
     "path": "the path is the limit",
@@ -71,7 +72,7 @@ def headline(choice: Choice) -> str:
     said = choice.answer
     if said is None:
         return f"By the speed of your line. Assumed: {asked_for(choice.needs)}."
-    line = _rate(said.needs.line_bps or 0)
+    line = line_words(said.needs)
     if not said.named and said.unknown:
         vpns = _join_names(said.unknown, "and")
         return f"Which VPN suits {line} is not known here: not enough was measured of {vpns}."
@@ -91,7 +92,7 @@ def headline(choice: Choice) -> str:
         return f"{TAKE['open']} {first.vpn}. {carries}."
     carries = f"{_does(first, said.needs)} and takes {_cores(first)} on each gateway{_at_rate(first)}"
     take, sure = TAKE[said.certainty], " Sure." * (said.certainty == "sure")
-    return f"{take} {first.vpn}{_equals(said)}: {carries}{kept}.{sure}{RECKONED * first.reckoned}"
+    return f"{take} {first.vpn}{_equals(said)}: {carries}{kept}.{sure}{RECKONED * first.reckoned}{_ways(said, first)}"
 
 
 def asked_for(needs: Needs) -> str:
@@ -105,7 +106,9 @@ def asked_for(needs: Needs) -> str:
 def seen_needs(needs: Needs) -> str:
     """What of the needs was seen on the path, and not stated; empty where nothing was."""
     said: Mapping[str, Callable[[], str]] = {
-        "line_bps": lambda: f"{_rate(needs.line_bps or 0)} each way, in one TCP connection within --max-rate",
+        "line_bps": lambda: (
+            f"{line_words(needs)}{' each way' * (needs.line_up_bps is None)}, in one TCP connection within --max-rate"
+        ),
         "path_rtt_ms": lambda: f"a round trip of {text.digits(needs.path_rtt_ms or 0)} ms",
         "path_loss_ratio": lambda: f"{text.percent(needs.path_loss_ratio or 0, 1)} of the packets lost",
         "path_mtu_bytes": lambda: f"packets of up to {needs.path_mtu_bytes} bytes",
@@ -391,15 +394,19 @@ def _at_rate(candidate: Candidate) -> str:
     return "" if candidate.cores_bps is None else f" at {_rate(candidate.cores_bps)} of payload"
 
 
+def _ways(said: Answer, first: Candidate) -> str:
+    return ONE_WAY * (said.needs.line_up_bps is not None and first.down_bps is None)
+
+
 def _does(first: Candidate, needs: Needs) -> str:
     """That it carries the line, or fills the path between the user's gateways, which has no room for that line."""
-    line_bps = needs.line_bps or 0.0
-    carries = f"it carries your {_rate(line_bps)}"
+    carries = f"it carries your {line_words(needs)}"
     if first.path_share is None:
         return carries
-    if (first.here_bps or 0.0) >= USUAL.demand_bps(line_bps, needs.traffic):
-        return f"{carries} ({_part(first.path_share)} of your path at most)"
-    return f"it fills {_part(first.path_share)} of your path{_limit_words(first)}"
+    ways = ((first.here_bps, needs.up_bps), (first.down_bps or first.here_bps, needs.line_bps))
+    if all((bps or 0.0) >= USUAL.demand_bps(line_bps or 0.0, needs.traffic) for bps, line_bps in ways):
+        return f"{carries} ({_path_words(first)} at most)"
+    return f"it fills {_path_words(first)}{_limit_words(first)}"
 
 
 def _up_to(one: Candidate | Band) -> str:
@@ -408,7 +415,7 @@ def _up_to(one: Candidate | Band) -> str:
         return "an unknown rate"
     here = text.quantity(one.here_bps, "bit/s")
     if one.path_share is not None:
-        return f"{here}, {_part(one.path_share)} of your path{_limit_words(one) if isinstance(one, Candidate) else ''}"
+        return f"{here}, {_path_words(one)}{_limit_words(one) if isinstance(one, Candidate) else ''}"
     if one.most_bps is None:
         return f"{here} on these shared cores"
     if one.most_bps == one.here_bps:
@@ -419,6 +426,21 @@ def _up_to(one: Candidate | Band) -> str:
 
 def _limit_words(one: Candidate) -> str:
     return f" ({LIMITS[one.limit]})" if one.limit else ""
+
+
+def _path_words(one: Candidate | Band) -> str:
+    """How much of the path between the gateways, each way where they differ."""
+    up, down = _part(one.path_share or 0.0), one.path_share_down
+    if down is None or _part(down) == up:
+        return f"{up} of your path{' from gw1' * (down is None)}"
+    return f"{up} of your path from gw1 and {_part(down)} to it"
+
+
+def line_words(needs: Needs) -> str:
+    """The rate of the line; of one with two rates both."""
+    if needs.line_up_bps is None:
+        return _rate(needs.line_bps or 0)
+    return f"{_rate(needs.line_bps or 0)} to gw1 and {_rate(needs.line_up_bps)} from it"
 
 
 def _part(share: float) -> str:

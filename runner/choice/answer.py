@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from runner.choice.devices import Device
-from runner.choice.grade import Criterion, Grade, Graded, grade_device, is_reckoned, limit, path_share
+from runner.choice.grade import Criterion, Grade, Graded, grade_device, is_reckoned, limit, path_shares
 from runner.choice.machine import MachineState
 from runner.choice.model import WEAKEST, Answer, Band, Candidate, Carries, Certainties, Certainty, Change, Reason
 from runner.choice.reliability import FEWEST_ATTEMPTS
@@ -140,7 +140,7 @@ def bands(
     found: list[Band] = []
     room_bps = max((device.path_bps or math.inf for device in devices.values()), default=math.inf)
     for line_bps in (line_bps for line_bps in RATES_BPS if thresholds.payload_share * line_bps <= room_bps):
-        judged = _judge(devices, words, _with_line(needs, line_bps), thresholds, state)
+        judged = _judge(devices, words, needs.on_line(line_bps), thresholds, state)
         last, now = found[-1] if found else None, (set(judged.named), judged.grade, judged.certainty)
         if last and (set(last.named), last.grade, last.certainty) == now:
             equal = min(last.equal, judged.certainties.equal, key=WEAKEST.index)
@@ -148,6 +148,7 @@ def bands(
             found[-1] = last.model_copy(update=more)
             continue
         first = judged.every[judged.named[0]] if judged.named else None
+        shares = path_shares(first) if first else (None, None)
         found.append(
             Band(
                 low_bps=line_bps,
@@ -159,7 +160,8 @@ def bands(
                 reservations=judged.reservations,
                 here_bps=_finite_median(first.capacity_bps) if first else None,
                 most_bps=_finite_median(first.most_bps) if first else None,
-                path_share=path_share(first) if first else None,
+                path_share=shares[0],
+                path_share_down=shares[1],
                 unknown=judged.unknown_vpns,
             )
         )
@@ -217,7 +219,7 @@ def unsettled_lines(
         line
         for line in asked
         if not all(
-            _is_settled(answer(devices, words, _with_line(needs, line), state=state, own_cores=own), own)
+            _is_settled(answer(devices, words, needs.on_line(line), state=state, own_cores=own), own)
             for own in (False, True)
         )
     ]
@@ -239,10 +241,6 @@ def _by_gateways(candidate: Candidate) -> bool:
     """Do the gateways decide whether it carries the line, and not its measurement?"""
     here_bps, most_bps = candidate.here_bps, candidate.most_bps
     return candidate.carries == "depends" and here_bps is not None and (most_bps is None or most_bps > MORE * here_bps)
-
-
-def _with_line(needs: Needs, line_bps: float) -> Needs:
-    return needs.model_copy(update={"line_bps": line_bps})
 
 
 def _lacking(own: Mapping[Must, str], needs: Needs) -> list[Must]:
@@ -308,11 +306,11 @@ def _carries(one: Graded, calm: bool) -> Carries:
         return "depends"
     if _carries_chance(one) >= SURE:
         return "yes"
-    return "no" if calm and (one.most_bps < one.wanted_bps).mean() >= SURE else "depends"
+    return "no" if calm and (one.most_room < 1).mean() >= SURE else "depends"
 
 
 def _carries_chance(one: Graded) -> float:
-    return float((one.capacity_bps >= one.wanted_bps).mean())
+    return float((one.room >= 1).mean())
 
 
 def _candidate(
@@ -327,6 +325,8 @@ def _candidate(
 ) -> Candidate:
     grade = _middle(one)
     here, most, cores = (_finite_median(draws) for draws in (one.capacity_bps, one.most_bps, one.cores))
+    shares, back = path_shares(one), one.device.down_bps
+    down = None if back is None else _finite_median(one.back * one.capacity_bps)
     return Candidate(
         vpn=one.device.vpn,
         chance=chance,
@@ -338,7 +338,9 @@ def _candidate(
         cores=cores,
         cores_bps=one.cores_bps,
         cores_within=_margin_of(one.cores),
-        path_share=path_share(one),
+        path_share=shares[0],
+        path_share_down=shares[1],
+        down_bps=down,
         limit=limit(one, thresholds),
         reckoned=is_reckoned(one.device, needs),
         reasons=[] if is_named else _reasons(one, own, needs, chance, first),

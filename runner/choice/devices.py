@@ -77,17 +77,17 @@ class Device:
     """A VPN at the levels ``levels``. Arrays have the shape (DRAWS,) and are None where nothing was measured.
 
     ``tcp_bps``, ``udp_bps``: what it carries here, the latter of datagrams of ``payload_bytes``; ``calls_bps``: of
-    those of calls, by a ladder of their own; ``at_least``: which of them (``tcp``, ``udp``, ``calls``) are only known
-    from below. ``growth``: by kind, by what factor gateways with cores of their own may carry more at most; infinite
-    where nobody knows. ``rtt_added_ms``: beyond plain IP. ``breakdown_bps``: the lowest rate under which the tunnel
-    broke down. ``on_path``: what it carried where packets are lost. ``trials``: how many the run has of it, or should
-    have, as plain IP has them; ``failed``: those without a number. ``curves``: by kind of the ladder (``tcp``,
-    ``datagrams``, ``calls``); ``attempts``: likewise, at each of its rates; ``watched``: what it was like when it was
-    watched for long; None where it was not; ``plain_watched``: plain IP's.
-    ``own_gateways``: it was measured between the user's own gateways, so that what is carried here is what counts;
-    ``path_bps``: what one TCP connection carries on the path between them without a VPN, None where nobody knows;
-    ``full_core_bps``: the payload that fills the core which the VPN makes busiest.
-    ``real``: not in an emulated machine.
+    those of calls, by a ladder of their own; ``down_bps``: of TCP from gw2 to gw1, the other way; ``at_least``:
+    which of them (``tcp``, ``udp``, ``calls``) are only known from below. ``growth``: by kind, by what factor
+    gateways with cores of their own may carry more at most; infinite where nobody knows. ``rtt_added_ms``: beyond
+    plain IP. ``breakdown_bps``: the lowest rate under which the tunnel broke down. ``on_path``: what it carried
+    where packets are lost. ``trials``: how many the run has of it, or should have, as plain IP has them;
+    ``failed``: those without a number. ``curves``: by kind of the ladder (``tcp``, ``datagrams``, ``calls``);
+    ``attempts``: likewise, at each of its rates; ``watched``: what it was like when it was watched for long; None
+    where it was not; ``plain_watched``: plain IP's. ``own_gateways``: it was measured between the user's own
+    gateways, so that what is carried here is what counts; ``path_bps``, ``path_down_bps``: what one TCP connection
+    carries on the path between them without a VPN, from gw1 and to it; None where nobody knows; ``full_core_bps``:
+    the payload that fills the core which the VPN makes busiest. ``real``: not in an emulated machine.
     """
 
     vpn: str
@@ -95,6 +95,7 @@ class Device:
     tcp_bps: Array | None = None
     udp_bps: Array | None = None
     calls_bps: Array | None = None
+    down_bps: Array | None = None
     payload_bytes: float = 1300.0
     at_least: frozenset[str] = frozenset()
     growth: Mapping[str, float] = field(default_factory=dict)
@@ -105,6 +106,7 @@ class Device:
     on_path: tuple[OnPath, ...] = ()
     own_gateways: bool = False
     path_bps: float | None = None
+    path_down_bps: float | None = None
     full_core_bps: float | None = None
     real: bool = True
     trials: int = 0
@@ -175,6 +177,8 @@ def _device(
     asked = {place for place in planned if place[0] in kinds and record.after < place[1] <= others}
     tcp, udp = basis.values.get("tcp_throughput", {}).get(vpn), basis.values.get("udp_throughput", {}).get(vpn)
     payload = basis.traffic.get("udp_throughput", {}).get("payload_bytes")
+    rates = [rate for rate in bare.get("rates_bps", ()) if rate] if bare and real else []
+    back = [trial for trial in own if trial.params["measure"] == "tcp" and trial.params.get("direction") == "reverse"]
     calls, is_bound = _ladder_bps("calls", own)
     bounds = {"tcp": "tcp_throughput", "udp": "udp_throughput"}
     return Device(
@@ -183,6 +187,7 @@ def _device(
         tcp_bps=_drawn("tcp", tcp),
         udp_bps=_drawn("udp", udp),
         payload_bytes=float(payload or Device.payload_bytes),
+        down_bps=_drawn("tcp down", block_values(back, "tcp_throughput")),
         calls_bps=on_page(_usual("calls", calls)) if len(calls) >= FEWEST else None,
         at_least=frozenset(
             [kind for kind, metric in bounds.items() if basis.bounds.get(metric, {}).get(vpn)] + ["calls"] * is_bound
@@ -194,7 +199,8 @@ def _device(
         },
         rtt_added_ms=_beyond("rtt", basis.values.get("rtt", {}).get(vpn), block_values(plain, "rtt"), bare),
         own_gateways=bare is not None and real,
-        path_bps=next(iter(bare.get("rates_bps", ())), None) or None if bare and real else None,
+        path_bps=rates[0] if rates else None,
+        path_down_bps=rates[-1] if rates else None,
         full_core_bps=_full_core_bps(own) if bare and real else None,
         real=real,
         setup_s=_middle(basis.values.get("setup_time", {}).get(vpn)),

@@ -69,8 +69,9 @@ class Graded:
     gateway beyond plain IP, at ``cores_bps``: the demand or, if that is less, the capacity. ``attempts``: those by
     which it is judged whether the VPN always does what it does mostly; ``proven``: they are so many, and so few of them
     bad, that the share of bad ones is small for sure; ``datagrams_bps``: the rate of datagrams at which the VPN is
-    judged, and watched: they make it as busy as 80 % of the line does; ``wanted_bps``: what it has to carry, which is
-    no more than the path between the user's own gateways has room for.
+    judged, and watched: they make it as busy as 80 % of the line does; ``room``, ``most_room``: its capacity, here and
+    at most, over what it has to carry, which is no more than the path between the user's own gateways has room for; of
+    the way that has less.
     """
 
     device: Device
@@ -83,7 +84,13 @@ class Graded:
     attempts: Counts
     proven: bool
     datagrams_bps: float
-    wanted_bps: float
+    room: Array
+    most_room: Array
+
+    @property
+    def back(self) -> Array:
+        """What the way to gw1 carries over what the way from it does; the same, where nobody measured it."""
+        return _back(self.device)
 
     @property
     def carrying(self) -> Criterion:
@@ -112,12 +119,21 @@ def grade_device(device: Device, needs: Needs, thresholds: Thresholds, *, own_co
     """The device on a line of ``needs.line_bps``, which is given. ``own_cores``: with as much as gateways with cores of
     their own carry at most, where that is known."""
     assert needs.line_bps is not None
-    share, demand_bps = thresholds.share(needs.traffic), thresholds.demand_bps(needs.line_bps, needs.traffic)
+    share, demand_bps = thresholds.share(needs.traffic), thresholds.demand_bps(needs.up_bps or 0.0, needs.traffic)
     device, small = _for_traffic(device, needs, thresholds)
     here_bps, most_bps = _carried_bps(device, needs, thresholds, share, small)
     if own_cores:
         here_bps = np.where(np.isfinite(most_bps), most_bps, here_bps)
-    fits_bps, least_bps = _bars_bps(device, demand_bps, thresholds)
+    bars, back = _bars_bps(device, demand_bps, device.path_bps, thresholds), _back(device)
+    down_bps = thresholds.demand_bps(needs.line_bps, needs.traffic)
+    down_bars = _bars_bps(device, down_bps, device.path_down_bps, thresholds)
+    fit_room, least_room, room, most_room = (
+        np.minimum(carried / bar, back * carried / down_bar)
+        for carried, bar, down_bar in (
+            *((here_bps, bar, down_bar) for bar, down_bar in zip(bars, down_bars, strict=True)),
+            (most_bps, bars[2], down_bars[2]),
+        )
+    )
     # What does not carry the line is judged at what it carries.
     capacity_bps = _median(here_bps)
     reached_bps = min(demand_bps, capacity_bps) if math.isfinite(capacity_bps) else demand_bps
@@ -125,15 +141,16 @@ def grade_device(device: Device, needs: Needs, thresholds: Thresholds, *, own_co
     busy = reached_bps / capacity_bps if capacity_bps else 1.0
     judged_bps = thresholds.load * busy * _median(_or_unknown(device.udp_bps))
     attempts, control = count_attempts(device, needs, thresholds, reached_bps, judged_bps)
-    cores = _cost(device, reached_bps / small, share)
+    busiest_bps = max(reached_bps, min(down_bps, _median(back) * capacity_bps)) if capacity_bps >= 0 else reached_bps
+    cores = _cost(device, busiest_bps / small, share)
     carrying: Criterion = "path" if device.own_gateways else "capacity"
     found: dict[Criterion, tuple[Codes, Array]] = {
-        carrying: (_capacity(device, here_bps, fits_bps, least_bps, share), here_bps),
+        carrying: (_capacity(device, fit_room, least_room, share), here_bps),
         **(_of_datagrams(device, needs, thresholds, judged_bps) if share else {}),
         **_of_round_trips(device, needs, thresholds),
         **_of_tunnel(device, needs, thresholds, share, small),
         **_of_past(device, needs, thresholds, attempts, control, judged_bps),
-        **_of_cores(device, reached_bps, thresholds),
+        **_of_cores(device, busiest_bps, thresholds),
         "cost": (np.where(np.isnan(cores), Grade.UNKNOWN, Grade.FITS).astype(np.int8), cores),
     }
     return Graded(
@@ -142,12 +159,13 @@ def grade_device(device: Device, needs: Needs, thresholds: Thresholds, *, own_co
         here_bps,
         most_bps,
         cores,
-        reached_bps,
+        busiest_bps,
         {criterion: values for criterion, (_, values) in found.items()},
         attempts,
         excess(attempts, control, Z_ONE_SIDED)[2] <= thresholds.bad_share.fits,
         judged_bps,
-        fits_bps if device.own_gateways else demand_bps,
+        room,
+        most_room,
     )
 
 
@@ -167,13 +185,24 @@ def _carried_bps(
     return np.minimum(here_bps, one_bps), np.minimum(most_bps, one_bps)
 
 
-def _bars_bps(device: Device, demand_bps: float, thresholds: Thresholds) -> tuple[float, float]:
-    """From which capacities on a device fits, and fits with a reservation. Between the user's own gateways nothing has
-    a reserve above the path."""
+def _back(device: Device) -> Array:
+    """What the way to gw1 carries over what the way from it does; the same, where nobody measured it."""
+    if device.down_bps is None or device.tcp_bps is None:
+        return np.ones(DRAWS)
+    with np.errstate(divide="ignore", invalid="ignore"):  # it carries nothing
+        return np.asarray(device.down_bps / device.tcp_bps)
+
+
+def _bars_bps(
+    device: Device, demand_bps: float, path_bps: float | None, thresholds: Thresholds
+) -> tuple[float, float, float]:
+    """From which capacities on a device fits, fits with a reservation, and carries one way of the line. Between the
+    user's own gateways nothing has a reserve above the path."""
     if not device.own_gateways:
-        return thresholds.headroom * demand_bps, demand_bps
-    path_bps, step = math.inf if device.path_bps is None else device.path_bps, thresholds.path_share
-    return min(demand_bps, step.fits * path_bps), min(demand_bps, step.little * path_bps)
+        return thresholds.headroom * demand_bps, demand_bps, demand_bps
+    step, path_bps = thresholds.path_share, math.inf if path_bps is None else path_bps
+    fits_bps = min(demand_bps, step.fits * path_bps)
+    return fits_bps, min(demand_bps, step.little * path_bps), fits_bps
 
 
 def _of_datagrams(
@@ -216,7 +245,7 @@ def _of_tunnel(
         found["tcp_in_tcp"] = _same_grade(Grade.LITTLE, math.nan)
     if share and device.breakdown_bps is not None:
         assert needs.line_bps is not None
-        broken = small * device.breakdown_bps <= needs.line_bps
+        broken = small * device.breakdown_bps <= max(needs.line_bps, needs.line_up_bps or 0.0)
         found["breakdown"] = _same_grade(Grade.USELESS if broken else Grade.FITS, device.breakdown_bps)
     return found
 
@@ -229,18 +258,23 @@ def _of_cores(device: Device, rate_bps: float, thresholds: Thresholds) -> dict[C
     return {"cores": _same_grade(Grade.FITS if load <= thresholds.core_load else Grade.LITTLE, load)}
 
 
-def path_share(one: Graded) -> float | None:
-    """What it carries of the path between the user's own gateways; None elsewhere, and where nobody knows."""
-    path_bps = one.device.path_bps
-    return _median(one.capacity_bps) / path_bps if path_bps and not np.isnan(one.capacity_bps).any() else None
+def path_shares(one: Graded) -> tuple[float | None, float | None]:
+    """What it carries of the path between the user's own gateways, from gw1 and to it; None elsewhere, and where nobody
+    knows."""
+    device = one.device
+    if device.path_bps is None or device.path_down_bps is None or np.isnan(one.capacity_bps).any():
+        return None, None
+    down = None if device.down_bps is None else _median(_back(device) * one.capacity_bps) / device.path_down_bps
+    return _median(one.capacity_bps) / device.path_bps, down
 
 
 def limit(one: Graded, thresholds: Thresholds) -> Limit | None:
     """What limits it between the user's own gateways; None elsewhere, and where nobody knows."""
-    filled, full_core_bps = path_share(one), one.device.full_core_bps
-    if filled is None:
+    filled = [share for share in path_shares(one) if share is not None]
+    full_core_bps = one.device.full_core_bps
+    if not filled:
         return None
-    if filled >= thresholds.path_share.fits:
+    if min(filled) >= thresholds.path_share.fits:
         return "path"
     if full_core_bps is not None and _median(one.capacity_bps) >= thresholds.core_load * full_core_bps:
         return "cores"
@@ -291,8 +325,16 @@ def _for_traffic(device: Device, needs: Needs, thresholds: Thresholds) -> tuple[
     if needs.traffic != "calls":
         return device, 1.0
     part = thresholds.call_bytes / device.payload_bytes
-    path_bps = device.path_bps and device.path_bps * thresholds.call_share / thresholds.payload_share
-    device = replace(device, path_bps=path_bps, full_core_bps=device.full_core_bps and part * device.full_core_bps)
+    ways = [
+        way and way * thresholds.call_share / thresholds.payload_share
+        for way in (device.path_bps, device.path_down_bps)
+    ]
+    device = replace(
+        device,
+        path_bps=ways[0],
+        path_down_bps=ways[1],
+        full_core_bps=device.full_core_bps and part * device.full_core_bps,
+    )
     if is_reckoned(device, needs):
         at_least = device.at_least | ({"udp"} if device.own_gateways else set())
         return replace(device, at_least=at_least), part
@@ -380,14 +422,14 @@ def _mixture_bps(tcp_bps: Array | None, udp_bps: Array | None, share: float) -> 
         return np.asarray(1 / time)
 
 
-def _capacity(device: Device, here_bps: Array, fits_bps: float, least_bps: float, share: float) -> Codes:
-    """It fits from ``fits_bps`` on, with a reservation from ``least_bps`` on. Known from below only, and below that,
-    nobody knows whether it carries the line."""
+def _capacity(device: Device, fit_room: Array, least_room: Array, share: float) -> Codes:
+    """By its capacity over that from which on it fits, and fits with a reservation. Known from below only, and below
+    that, nobody knows whether it carries the line."""
     bounded = (share < 1 and "tcp" in device.at_least) or (share > 0 and "udp" in device.at_least)
     short = Grade.UNKNOWN if bounded else Grade.SHORT
-    codes = np.where(here_bps >= least_bps, Grade.LITTLE, short)
-    codes = np.where(here_bps >= fits_bps, Grade.FITS, codes)
-    return np.where(np.isnan(here_bps), Grade.UNKNOWN, codes).astype(np.int8)
+    codes = np.where(least_room >= 1, Grade.LITTLE, short)
+    codes = np.where(fit_room >= 1, Grade.FITS, codes)
+    return np.where(np.isnan(fit_room), Grade.UNKNOWN, codes).astype(np.int8)
 
 
 def _step(draws: Array, step: Step) -> Codes:

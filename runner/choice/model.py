@@ -28,13 +28,14 @@ class Reason(Strict):
 class Candidate(Strict):
     """One VPN on the line. ``chance``: the share of the draws that choose it; ``carries_chance``: in which it carries
     the line. ``grade``: the middle one. ``carries``: does it carry the line? ``here_bps``: what it carries here,
-    ``most_bps``: on gateways with cores of their own at most; None where nobody knows. ``cores``: of a gateway beyond
-    plain IP, at ``cores_bps`` of payload: the demand, or what it carries here; ``cores_within``: where that cannot be
-    told from plain IP's, by how much at most it may be more or less (95 %). Between the user's own gateways:
-    ``path_share``, what it carries of the path, and what ``limit``s it. ``reckoned``: nobody measured the packets that
-    calls send. ``reasons``: why it is not named. ``trials``, ``failed``: of those that it is judged by; ``attempts``,
-    ``bad_attempts``: of its ladders and its watch; of the latter, where there was one, how long it took
-    (``watched_s``), its rate, its longest gap and worst second."""
+    ``most_bps``: on gateways with cores of their own at most; None where nobody knows. ``cores``: of a gateway
+    beyond plain IP, at ``cores_bps`` of payload: the demand, or what it carries here; ``cores_within``: where that
+    cannot be told from plain IP's, by how much at most it may be more or less (95 %). Between the user's own
+    gateways: ``path_share``, ``path_share_down``, what it carries of the path from gw1 and to it, and what
+    ``limit``s it. ``down_bps``: what it carries to gw1; None where only the other way was measured. ``reckoned``:
+    nobody measured the packets that calls send. ``reasons``: why it is not named. ``trials``, ``failed``: of those
+    that it is judged by; ``attempts``, ``bad_attempts``: of its ladders and its watch; of the latter, where there
+    was one, how long it took (``watched_s``), its rate, its longest gap and worst second."""
 
     vpn: str
     chance: float
@@ -47,6 +48,8 @@ class Candidate(Strict):
     cores_bps: float | None = None
     cores_within: float | None = None
     path_share: float | None = None
+    path_share_down: float | None = None
+    down_bps: float | None = None
     limit: Limit | None = None
     reckoned: bool = False
     reasons: list[Reason] = []
@@ -125,6 +128,7 @@ class Band(Strict):
     here_bps: float | None = None
     most_bps: float | None = None
     path_share: float | None = None
+    path_share_down: float | None = None
     unknown: list[str] = []
 
 

@@ -44,11 +44,26 @@ def _read(given: Mapping[str, Any], names: Mapping[str, str], before: Needs) -> 
     for key, (kept, read) in NEEDS.items():
         if key in given:
             found[kept] = read(str(given[key]), names[key])
+    if "line" in given:
+        found["line_up_bps"] = _up_bps(str(given["line"]), names["line"])
     if "must" in given:
         found["must"], found["without"] = _musts(given["must"], names["must"])
-    stated_now = {NEEDS[key][0] for key in given if key in NEEDS} | ({*MUSTS} if "must" in given else set())
+    stated_now = {NEEDS[key][0] for key in given if key in NEEDS} | ({"line_up_bps"} if "line" in given else set())
+    stated_now |= {*MUSTS} if "must" in given else set()
     found["seen"] = tuple(name for name in before.seen if name not in stated_now)
     return Needs.model_validate(found)
+
+
+def _down_bps(text: str, name: str) -> float:
+    """``100M`` or, of ``100M/20M``, the first."""
+    return rate_bps(text.partition("/")[0].strip(), name)
+
+
+def _up_bps(text: str, name: str) -> float | None:
+    """Of ``100M/20M`` the second, where it is another rate than the first."""
+    up = text.partition("/")[2].strip()
+    up_bps = rate_bps(up, name) if "/" in text else None
+    return None if up_bps == _down_bps(text, name) else up_bps
 
 
 def _traffic(text: str, name: str) -> str:
@@ -83,7 +98,7 @@ def _share(text: str, name: str) -> float:
 
 # As a user names them -> as they are kept, and who reads them.
 NEEDS: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
-    "line": ("line_bps", rate_bps),
+    "line": ("line_bps", _down_bps),
     "path_rtt": ("path_rtt_ms", _milliseconds),
     "path_loss": ("path_loss_ratio", _share),
     "traffic": ("traffic", _traffic),

@@ -76,7 +76,8 @@ def _of_needs(needs: Needs) -> list[str]:
     """The options that state these needs."""
     usual, found = Needs(), list[str]()
     if needs.line_bps is not None:
-        found += ["--line", f"{needs.line_bps / 1e6:.12g}M"]
+        rates = [rate for rate in (needs.line_bps, needs.line_up_bps) if rate]
+        found += ["--line", "/".join(f"{rate / 1e6:.12g}M" for rate in rates)]
     if needs.path_rtt_ms is not None:
         found += ["--path-rtt", f"{needs.path_rtt_ms:.12g}ms"]
     if needs.path_loss_ratio is not None:

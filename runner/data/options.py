@@ -49,7 +49,7 @@ class NeedsOptions:
     needs: Path | None = option(
         None, "--needs FILE", "your needs as TOML: line, path_rtt, path_loss, traffic, cores, must"
     )
-    line: str = option("", "--line RATE", "the rate of your line, each way: 100M or 1G")
+    line: str = option("", "--line RATE", "the rate of your line, each way: 100M; or to gw1 and from it: 100M/20M")
     path_rtt: str = option("", "--path-rtt TIME", "round trip of the path without VPN: 20ms")
     path_loss: str = option("", "--path-loss SHARE", "share of the packets that the path loses: 0.0005 or 0.05%")
     traffic: str = option("", "--traffic NAME", f"what the line carries: {', '.join(TRAFFICS)}; default: mixed")

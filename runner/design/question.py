@@ -135,8 +135,8 @@ class Question(ABC, Generic[Judgement]):
         may show what is not known of them."""
         return [*records]
 
-    def more_traffic(self, needs: Needs) -> Sequence[Mapping[str, str]]:
-        """What a run measures beside what its experiments do, because these needs ask for it."""
+    def more_traffic(self, asked: AskedRun) -> Sequence[Mapping[str, str]]:
+        """What a run measures beside what its experiments do, with all levels, because its needs ask for it."""
         return ()
 
     @abstractmethod

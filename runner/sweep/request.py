@@ -193,7 +193,7 @@ def _load_own(asked: AskedRun) -> None:
 def _experiments(asked: AskedRun) -> list[Experiment]:
     """The experiments, with what the needs ask for beside: where an experiment measures with that instrument."""
     experiments = [load_experiment(name) for name in expand(asked.experiments)]
-    more = _question(asked, _measured_by(experiments)).more_traffic(asked.needs)
+    more = _question(asked, _measured_by(experiments)).more_traffic(asked)
     return [
         replace(each, traffic=(*each.traffic, *(one for one in more if one["measure"] in _measured_by([each]))))
         for each in experiments
@@ -233,7 +233,7 @@ def shows(asked: AskedRun) -> bool:
 
 def _with_line(asked: AskedRun) -> str:
     """``--set`` with the stated line, whose shares the ladder then climbs to."""
-    line_bps, given = asked.needs.line_bps, any(level.partition("=")[0] == "line_bps" for level in asked.levels)
+    line_bps, given = asked.needs.up_bps, any(level.partition("=")[0] == "line_bps" for level in asked.levels)
     return ",".join([*asked.levels, *([f"line_bps={line_bps:.0f}"] if line_bps and not given else [])])
 
 

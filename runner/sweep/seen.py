@@ -10,6 +10,7 @@ from runner.design.profile import Profile
 from runner.lab.shape.site import BarePath
 from runner.sweep.request import Request
 
+APART = 0.1  # of the faster way: less is one rate for both
 DIGITS = 3  # of what is filled in: the path has no more of them tomorrow
 HEADROOM = 2.0
 
@@ -21,8 +22,8 @@ def for_path(request: Request, path: BarePath, most_bps: float | None = None) ->
     if not request.profile.from_path:
         return replace(request, seen=needs)
     line = dict[str, list[str]]()
-    if needs.line_bps and any(cell.params["measure"] == "ladder" for cell in request.cells):
-        line = {"line_bps": [f"{needs.line_bps:.0f}"]}
+    if needs.up_bps and any(cell.params["measure"] == "ladder" for cell in request.cells):
+        line = {"line_bps": [f"{needs.up_bps:.0f}"]}
     profile = from_path(request.profile, path, most_bps)
     return replace(request, profile=profile, chosen=line | request.chosen, seen=needs)
 
@@ -49,13 +50,16 @@ def without_rate(request: Request, path: BarePath, most_bps: float | None = None
 
 
 def with_seen(needs: Needs, path: BarePath) -> Needs:
-    """The needs with what the bare path shows, where the user has said nothing: the line (the slower way; what was
-    carried within --max-rate), the median round trip, the loss, the MTU, and the musts that follow from it.
-    A loss is filled in where one was seen: of a hundred packets none lost tells nothing of one in a thousand.
-    """
+    """The needs with what the bare path shows, where the user has said nothing: the line (each way, or the slower one
+    where they differ little; what was carried within --max-rate), the median round trip, the loss, the MTU, and the
+    musts that follow from it. A loss is filled in where one was seen: of a hundred packets none lost tells nothing of
+    one in a thousand."""
     found: dict[Seen, object] = {"path_mtu_bytes": path.mtu_bytes}
     if path.rates_bps:
-        found["line_bps"] = float(f"{min(path.rates_bps):.{DIGITS}g}")
+        up_bps, down_bps = (float(f"{rate:.{DIGITS}g}") for rate in (path.rates_bps[0], path.rates_bps[-1]))
+        alike = abs(up_bps - down_bps) <= APART * max(up_bps, down_bps)
+        found["line_bps"] = min(up_bps, down_bps) if alike else down_bps
+        found |= {} if alike or needs.line_bps is not None else {"line_up_bps": up_bps}
     if path.rtt_ms:
         found["path_rtt_ms"] = float(f"{path.rtt_ms[1]:.{DIGITS}g}")
     if path.loss_ratio:

@@ -15,7 +15,7 @@ from questions.choose import words as choice_words
 from questions.choose.judgement import Choice, Kin
 from questions.choose.page import PATHS_MS, SHARES
 from runner.choice.answer import RATES_BPS, answer, bands, changes
-from runner.choice.devices import Device, OnPath
+from runner.choice.devices import Device, OnPath, on_page
 from runner.choice.musts import State
 from runner.choice.stated import state_needs
 from runner.choice.thresholds import USUAL
@@ -57,9 +57,11 @@ def with_states(choice: Choice) -> Choice:
     made["boringtun"] = replace(made["boringtun"], failed=3, growth={})
     made["openvpn_tcp"] = replace(made["openvpn_tcp"], at_least=frozenset({"tcp"}), tcp_in_tcp=True, on_path=ON_PATH)
     made["ipsec_user"] = replace(made["ipsec_user"], rtt_added_ms=None)
-    fifth = {"calls_bps": made["ipsec_user"].udp_bps, "at_least": frozenset({"calls"})}
-    calls = {"curves": {**made["ipsec_user"].curves, "calls": made["ipsec_user"].curves["datagrams"]}}
-    made["ipsec_user"] = replace(made["ipsec_user"], **fifth, **calls)
+    ipsec, boringtun = made["ipsec_user"], made["boringtun"]
+    curves = {**ipsec.curves, "calls": ipsec.curves["datagrams"]}
+    made["ipsec_user"] = replace(ipsec, calls_bps=ipsec.udp_bps, at_least=frozenset({"calls"}), curves=curves)
+    assert boringtun.tcp_bps is not None
+    made["boringtun"] = replace(boringtun, down_bps=on_page(boringtun.tcp_bps[::-1] / 3))
     made["wireguard_go"] = replace(made["wireguard_go"], watched=watched(), plain_watched=watched(seconds=8, bad=1))
     made["openvpn"] = replace(made["openvpn"], watched=watched(8e7, bad=40, gap_s=3.0))
     return choice.model_copy(update={"devices": made, "states": states, "kin": KIN})
@@ -75,7 +77,14 @@ def report() -> Report:
 def between_gateways(choice: Choice) -> Choice:
     """The same VPNs between the user's own gateways, on a path that two of them fill, with a busy core in one."""
     site = {
-        vpn: replace(device, own_gateways=True, path_bps=7.5e8, full_core_bps=5e8, growth={"tcp": 1.0, "udp": 1.0})
+        vpn: replace(
+            device,
+            own_gateways=True,
+            path_bps=7.5e8,
+            path_down_bps=4e8,
+            full_core_bps=5e8,
+            growth={"tcp": 1.0, "udp": 1.0},
+        )
         for vpn, device in choice.devices.items()
     }
     site["openvpn"] = replace(site["openvpn"], full_core_bps=8e8, path_bps=None)
@@ -160,8 +169,9 @@ def test_the_page_answers_as_the_rule_does_in_the_same_words(report: Report, pat
         *product(("calls",), (2e7,), (400.0,), (None,), (musts(), (), ("kernel", "mesh"), MUSTS)),
     ]
     seen: set[Any] = set()
-    for traffic, line_bps, rtt_ms, loss, asked_for in grid:
+    for at, (traffic, line_bps, rtt_ms, loss, asked_for) in enumerate(grid):
         needs = Needs(line_bps=line_bps, path_rtt_ms=rtt_ms, path_loss_ratio=loss, traffic=traffic, must=asked_for)
+        needs = needs.model_copy(update={"line_up_bps": line_bps / 5 if at % 3 else None})
         ours, theirs = asked(page, needs), told(report, devices, needs)
         for part, said in theirs.items():
             assert close(ours[part], said), (needs, part, ours[part], said)
@@ -175,8 +185,9 @@ def test_so_it_does_between_two_sites(report: Report, tmp_path: Path, open_page:
     site = report.model_copy(update={"judged": [replace(answered, judgement=between_gateways(choice_of(report)))]})
     (tmp_path / "report.html").write_text(html_text(site))
     page, devices, limits = open_page(tmp_path / "report.html"), drawn(site), set[str | None]()
-    for traffic, line_bps, loss in product(TRAFFICS, (2e7, 5e8, 7.8e8, 3e9), (None, 0.01)):
-        needs = Needs(line_bps=line_bps, path_rtt_ms=20, path_loss_ratio=loss, traffic=traffic)
+    for traffic, line_bps, up_bps in product(TRAFFICS, (2e7, 5e8, 7.8e8, 3e9), (None, 1e8)):
+        loss = None if up_bps else 0.01
+        needs = Needs(line_bps=line_bps, line_up_bps=up_bps, path_rtt_ms=20, path_loss_ratio=loss, traffic=traffic)
         ours, theirs = asked(page, needs), told(site, devices, needs)
         for part, said in theirs.items():
             assert close(ours[part], said), (needs, part, ours[part], said)
@@ -227,6 +238,24 @@ def test_the_address_carries_the_needs(report: Report, path: Path, open_page: Op
     for one in (page, again):
         assert one.locator("#said").inner_text() == told(report, devices, later)["headline"]
     assert stated_by(again.locator("#ask code").inner_text(), report) == later
+
+
+def test_a_line_may_have_two_rates(report: Report, path: Path, open_page: Open) -> None:
+    page, devices = open_page(path, "#line=100M/20M"), drawn(report)
+    needs = Needs(line_bps=1e8, line_up_bps=2e7, path_rtt_ms=20)
+    assert page.locator("#said").inner_text() == told(report, devices, needs)["headline"]
+    assert stated_by(page.locator("#ask code").inner_text(), report).up_bps == 2e7
+    lock = page.locator("#line-lock")
+    assert lock.get_attribute("aria-pressed") == "false"
+    lock.click()
+    assert page.evaluate("window.vpnevalChoice.needs().line_up_bps") is None
+    page.locator("#up-slider").focus()
+    page.keyboard.press("Home")
+    assert page.locator("#need-line").input_value() == "10M", "locked, one slider moves both"
+    lock.click()
+    page.locator("#line-slider").focus()
+    page.keyboard.press("End")
+    assert page.locator("#need-line").input_value() == "10G/10M"
 
 
 def stated_by(command: str, report: Report) -> Needs:

@@ -13,6 +13,15 @@ from runner.data.needs import Needs
 from runner.data.options import NeedsOptions
 
 
+def test_a_line_has_one_rate_or_two() -> None:
+    two = state_needs(NeedsOptions(line="100M/20M"))
+    assert (two.line_bps, two.line_up_bps, two.up_bps) == (1e8, 2e7, 2e7)
+    assert two.on_line(5e7).up_bps == 1e7
+    for one in ("100M", "100M/100M"):
+        assert state_needs(NeedsOptions(line=one), two) == Needs(line_bps=1e8), "the other rate is not kept"
+    assert state_needs(NeedsOptions(path_rtt="5ms"), two).line_up_bps == 2e7
+
+
 def test_nothing_need_be_given() -> None:
     assert state_needs(NeedsOptions()) == Needs()
     assert Needs().must == USUAL
@@ -55,6 +64,8 @@ def test_what_is_not_said_is_as_before() -> None:
 @pytest.mark.parametrize(
     ("given", "names"),
     [
+        (NeedsOptions(line="100M/"), ("--line",)),
+        (NeedsOptions(line="100M/fast"), ("--line", "fast")),
         (NeedsOptions(line="fast"), ("--line", "fast", "200M")),
         (NeedsOptions(line="0"), ("--line",)),
         (NeedsOptions(line="-1M"), ("--line",)),

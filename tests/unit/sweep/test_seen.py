@@ -21,10 +21,13 @@ PATH = BarePath(
 
 def test_the_path_is_filled_in_and_marked() -> None:
     needs = with_seen(Needs(), PATH)
-    assert (needs.line_bps, needs.path_rtt_ms, needs.path_loss_ratio) == (188e6, 12.3, 0.02)
+    assert (needs.line_bps, needs.line_up_bps) == (240e6, 188e6)
+    assert (needs.path_rtt_ms, needs.path_loss_ratio) == (12.3, 0.02)
     assert needs.path_mtu_bytes == 1400
     assert needs.must == ("networks", "nat", "maintained")
-    assert set(needs.seen) == {"line_bps", "path_rtt_ms", "path_loss_ratio", "path_mtu_bytes", "nat"}
+    assert set(needs.seen) == {"line_bps", "line_up_bps", "path_rtt_ms", "path_loss_ratio", "path_mtu_bytes", "nat"}
+    alike = with_seen(Needs(), replace(PATH, rates_bps=(49e6, 47e6)))
+    assert (alike.line_bps, alike.line_up_bps) == (47e6, None)
     assert with_seen(needs, replace(PATH, rates_bps=(1e6, 1e6))) == needs, "a later call keeps what was seen"
 
 
