@@ -561,7 +561,7 @@ function saying(data) {
 
   function askedFor(needs) {
     const more = needs.must.filter((must) => !["tried", "maintained"].includes(must)).map((must) => data.say.means[must] || `it must have ${must}`);
-    const without = data.usual.filter((must) => !needs.must.includes(must)).map((must) => `it need not have ${must}`);
+    const without = data.usual.filter((must) => ![...needs.must, "tried"].includes(must)).map((must) => `it need not have ${must}`);
     return [...more, ...without, traffic(needs)].join(", ");
   }
 

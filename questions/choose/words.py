@@ -99,7 +99,7 @@ def headline(choice: Choice) -> str:
 def asked_for(needs: Needs) -> str:
     """What the answer is for: the traffic and the musts beside the usual ones."""
     more = [must for must in needs.must if must not in ("tried", "maintained")]
-    without = [f"it need not have {must}" for must in USUAL_MUSTS if must not in needs.must]
+    without = [f"it need not have {must}" for must in USUAL_MUSTS if must not in (*needs.must, "tried")]
     words = [MUST_MEANS.get(must, f"it must have {must}") for must in more]
     return ", ".join([*words, *without, TRAFFIC[needs.traffic]])
 
@@ -239,13 +239,13 @@ def not_measured(choice: Choice) -> str:
     """Which VPNs were asked for and not measured, and which the run has not come to; empty where there are none."""
     absent = f"Not measured here: {', '.join(choice.absent)}." if choice.absent else ""
     absent = " ".join([absent, *(f"No datagrams of {vpn}: {why}." for vpn, why in choice.partly.items())]).strip()
-    others = f"May suit, and not measured yet: {_some(choice.others)}." if choice.others else ""
+    others = f"May suit, and not measured yet: {_list_some(choice.others)}." if choice.others else ""
     if choice.elsewhere and "kernel" in choice.needs.must:  # else ``kin`` speaks of the kernel
-        others += f" May suit where the kernel has them, and not measured here: {_some(choice.elsewhere)}."
+        others += f" May suit where the kernel has them, and not measured here: {_list_some(choice.elsewhere)}."
     return f"{absent} {others.strip()}".strip()
 
 
-def _some(vpns: Sequence[str]) -> str:
+def _list_some(vpns: Sequence[str]) -> str:
     """The first OTHERS of them, and how many there are more."""
     return ", ".join(vpns[:OTHERS]) + f" and {len(vpns) - OTHERS} more" * (len(vpns) > OTHERS)
 

@@ -115,7 +115,7 @@ def _of_vpn(name: str, record: VpnRecord, runs: Sequence[Earlier], configuration
         if name in run.vpns and same_tunnel(run.vpns[name], record)
     ]
     own = {must: _state(must, record, seen, runs[0][0]) for must in MUSTS if must != "tried"}
-    return own | {"tried": _tried(record, seen, runs[0][0])}
+    return own | {"tried": _tried_state(record, seen, runs[0][0])}
 
 
 def _complete_record(name: str, record: VpnRecord, earlier: Sequence[Earlier]) -> VpnRecord:
@@ -183,7 +183,7 @@ def _with_hint(
     )
 
 
-def _tried(record: VpnRecord, seen: Sequence[tuple[Run, SeenVpn]], this: Run) -> State:
+def _tried_state(record: VpnRecord, seen: Sequence[tuple[Run, SeenVpn]], this: Run) -> State:
     """Has it been attacked, and, if it carries packets, been on a path that is no bridge? Each in whichever run."""
     state = State(word="unknown", how="nothing")
     for measures in (ON_A_PATH, ATTACKED) if record.carries == "ip" else (ATTACKED,):

@@ -156,13 +156,13 @@ def _run(name: str, variables: dict[str, str], log: Path, say: Callable[[str], N
                 return process.wait(TOLD_EVERY_S)
             except subprocess.TimeoutExpired:
                 last, took_s = log.read_text(errors="replace").rstrip().rpartition("\n")[2], time.monotonic() - started
-                say(f"layer {name}: {took_s:.0f} s{_left(name, took_s, used_cpu_s(process.pid))}, {last:.100}")
+                say(f"layer {name}: {took_s:.0f} s{_time_left(name, took_s, used_cpu_s(process.pid))}, {last:.100}")
     finally:
         process.kill()
         process.wait()
 
 
-def _left(name: str, took_s: float, used_s: float) -> str:
+def _time_left(name: str, took_s: float, used_s: float) -> str:
     """How much longer it takes, by the pace that it has had."""
     known = cost(name)
     if known is None or not used_s:
