@@ -17,6 +17,8 @@ def with_margins(run: Run, text: str) -> Run:
     Raises UsageError for anything malformed, for a metric that the run does not have, and for no margin at all.
     """
     margins = parse_margins(text, run.metrics)
+    if not margins:
+        return run
     metrics = {
         name: metric.model_copy(update={"margin": margins[name]}) if name in margins else metric
         for name, metric in run.metrics.items()

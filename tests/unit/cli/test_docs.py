@@ -102,11 +102,11 @@ def test_a_line_that_is_wrong_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         "Give `vpneval plan\n--nonsense`.\n\n    vpneval report DIR \\\n        --wights tcp  # so\n\n"
-        "```sh\nvpneval why a > b\n```\n\nOr `vpneval frobnicate | head`, `vpneval plan --lab LAB`.\n"
+        "```sh\nvpneval compare > b\n```\n\nOr `vpneval frobnicate | head`, `vpneval plan --lab LAB`.\n"
     )
     found = [*commands(page)]
     assert found == [
-        *(("vpneval report DIR --wights tcp # so", False), ("vpneval why a > b", False)),
+        *(("vpneval report DIR --wights tcp # so", False), ("vpneval compare > b", False)),
         *(("vpneval plan --nonsense", True), ("vpneval frobnicate | head", True), ("vpneval plan --lab LAB", True)),
     ]
     for line, in_text in found:
