@@ -122,7 +122,7 @@ one with another name has other keys. What the tunnel has said:" \
         "journalctl --no-pager --lines 20 --unit vpneval-tunnel@$name"
 }
 other_port() { # notes that the tunnel leaves by another port than that of the recipe, which has $own
-    local meant sent
+    local meant via text sent
     meant=$(ip -o addr show to "$own" | head -n 1 | cut -d' ' -f2)
     if [ -z "$meant" ]; then note "This gateway no longer has the address $own of the recipe."; fi
     if [[ $meant == @(|lo|"$(leads_to "$peer")") ]]; then return; fi
@@ -130,7 +130,12 @@ other_port() { # notes that the tunnel leaves by another port than that of the r
     sent=$(cat "/sys/class/net/$meant/statistics/tx_packets")
     ping -q -c 10 -i 0.2 -W 1 -I "$here" "$far" > /dev/null || true
     if [ $(($(cat "/sys/class/net/$meant/statistics/tx_packets") - sent)) -ge 10 ]; then return; fi
-    note "The tunnel's packets leave by $(leads_to "$peer"). The recipe is for $meant, which has $own."
+    text="The tunnel's packets leave by $(leads_to "$peer"). The recipe is for $meant, which has $own"
+    via=$(ip "-$version" route show table all default dev "$meant" | grep -o 'via [^ ]* ' | head -n 1) || true
+    # A line that is dead now would take the tunnel with it.
+    if ping -c 2 -W 1 -I "$own" -I "$meant" "$peer" > /dev/null 2>&1; then
+        note "$text. To send them there:" "ip route replace $peer ${via}dev $meant"
+    else note "$text and by which the other gateway does not answer pings now."; fi
 }
 
 # --- as a host ---
