@@ -186,34 +186,6 @@ def test_other_wans_and_images_are_no_part_of_a_cell() -> None:
         Data(run, trials).blocks("flows_throughput", "ipsec", measure="flows")
 
 
-LATER = 100  # repetitions
-
-
-def later(trial: Trial) -> Trial:
-    """The trial in a repetition of its own, when the machine is half as fast."""
-    half = [one.model_copy(update={"value": one.value / 2}) for one in trial.measurements]
-    changed = {"repetition": trial.repetition + LATER, "id": f"{trial.id}-later", "measurements": half}
-    return trial.model_copy(update=changed)
-
-
-@pytest.mark.parametrize("holds", [True, False])
-def test_cells_that_took_no_turns_with_the_plain_one_are_compared_over_plain_ip(holds: bool) -> None:
-    run, trials = made("thesis", holds)
-    plain = [trial for trial in trials if trial.vpn == "none"]
-    apart = [later(t) if t.vpn != "none" and not PLAIN.items() <= t.params.items() else t for t in trials]
-    together = {row.id: row for row in findings(run, trials).rows}
-    without = {row.id: row for row in findings(run, apart).rows}
-    beside = {row.id: row for row in findings(run, [*apart, *map(later, plain)]).rows}
-    swept = ("packed-openvpn-zeros", "blowfish-128-cbc", "alike-but-3des", "highest", "next-highest")
-    for name in swept:
-        assert beside[name].verdict == together[name].verdict, name
-        if beside[name].part == together[name].part:
-            assert beside[name].value == pytest.approx(together[name].value, rel=0.05), name
-    assert "each over plain IP in its own rounds" in beside["packed-openvpn-zeros"].reason
-    assert without["packed-openvpn-zeros"].verdict == "unmeasured"
-    assert "plain IP beside one of them" in without["packed-openvpn-zeros"].reason
-
-
 def test_an_order_of_two_is_none() -> None:
     run, trials = made("thesis")
     with pytest.raises(NotMeasured, match="needs three VPNs"):
