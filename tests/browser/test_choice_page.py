@@ -135,7 +135,7 @@ def asked(page: Page, needs: Needs, share: float | None = None, script: str = SA
 
 
 def musts(*more: Must) -> tuple[Must, ...]:
-    return ("networks", *more, "maintained")
+    return ("networks", *more, "tried", "maintained")
 
 
 def test_the_page_answers_as_the_rule_does_in_the_same_words(report: Report, path: Path, open_page: Open) -> None:
