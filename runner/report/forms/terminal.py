@@ -46,7 +46,8 @@ def render(
     """Print the report to ``console``, in its width and colours: the answer, and with ``full`` every table before it.
     ``folder``, ``across``, ``several``:
     see ``render_answer``."""
-    if full or not report.experiments:
+    answered = any(said.compares is None for said in report.lead(report.run_id))
+    if full or not (report.experiments or answered):
         _tables(report, console)
     if full and not is_tall(console):  # else the answer has it
         for said in report.lead(report.run_id):

@@ -60,11 +60,13 @@ def _is_told(said: Said, report: Report) -> bool:
 
 
 def _next_steps(report: Report, told: Sequence[Said], where: str, across: bool) -> list[Next]:
-    """Read the page, what the last answer says, and see everything else."""
+    """What the last answer says, and see everything else; before that read the page, where there is room for it."""
     own = [*told[-1].steps] if told else []
     if across:  # the page of the run is about one kind of machine
         return [*own, Next("See all", f"vpneval report {word(where)} --across machines --full")]
-    steps = [Next("Read", f"{where}/report.html"), *own, Next("See all", f"vpneval report {word(where)} --full")]
+    no_room = told and told[-1].compares is None
+    steps = [*([] if no_room else [Next("Read", f"{where}/report.html")]), *own]
+    steps.append(Next("See all", f"vpneval report {word(where)} --full"))
     if any(fact.name == f"lab {OTHERS}" for fact in report.facts):
         steps.append(Next("Other kinds", f"vpneval report {word(where)} --across machines"))
     return steps
