@@ -41,14 +41,15 @@ class EasyTier(Vpn):
         return super().supports(node, params) or no_tun(node)
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
-        return {"network.key": ca.run("openssl", "rand", "-hex", "32").stdout.strip()}
+        key = ca.run("openssl", "rand", "-hex", "32").stdout.strip()
+        return {f"{site.name}.key": key for site in sites}  # one for all
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         configuration = {
             "instance_name": me.name,
             "hostname": me.name,
             "ipv4": f"10.144.144.{me.number}/24",
-            "network_identity": {"network_name": "vpneval", "network_secret": secrets["network.key"]},
+            "network_identity": {"network_name": "vpneval", "network_secret": secrets[f"{me.name}.key"]},
             "listeners": ["udp://0.0.0.0:11010"],
             "peer": [{"uri": f"udp://{peer.wan_address}:11010"} for peer in peers if peer.number > me.number],
             "proxy_network": [{"cidr": me.lan}],

@@ -26,7 +26,7 @@ TRAFFIC = {
 OTHERS = 5  # VPNs that may suit, of which a sentence names so many
 ONCE = 3  # of them that a command measures
 ONE_WAY = " Measured from gw1 to gw2 only: `run` with these two rates measures both."
-RECKONED = " Reckoned from longer packets: --traffic calls with `run` measures those of calls."
+RECKONED = " Reckoned from longer packets; measured by `run --traffic calls`."
 LIMITS: Mapping[Limit, str] = {
     "path": "the path is the limit",
     "cores": "a core of a gateway is the limit",

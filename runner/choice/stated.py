@@ -8,7 +8,7 @@ from typing import Any
 
 from runner.data.errors import UsageError, require_known
 from runner.data.files import from_toml, read_text
-from runner.data.named import MUSTS, TRAFFICS, USUAL, Must
+from runner.data.named import LATER, MUSTS, TRAFFICS, USUAL, Must
 from runner.data.needs import Needs
 from runner.data.numbers import number, rate_bps
 from runner.data.options import NeedsOptions, join_values
@@ -119,4 +119,4 @@ def _musts(given: Any, name: str) -> tuple[tuple[Must, ...], tuple[Must, ...]]:
     named = [word for word in words if not word.startswith("-")]
     out = {word.removeprefix("-") for word in words if word.startswith("-")}
     in_force = tuple(must for must in MUSTS if (must in USUAL or must in named) and must not in out)
-    return in_force, tuple(must for must in MUSTS if must in out and must not in USUAL)
+    return in_force, tuple(must for must in MUSTS if must in out and (must not in USUAL or must in LATER))

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from runner.data.asked import AskedFarm, AskedRun
 from runner.data.errors import UsageError
-from runner.data.named import HOST, USUAL
+from runner.data.named import HOST, LATER, USUAL
 from runner.data.needs import Needs
 from runner.data.options import RunOptions, options_of
 from runner.data.trials import Invocation, Run
@@ -87,7 +87,8 @@ def _of_needs(needs: Needs) -> list[str]:
     if needs.cores is not None:
         found += ["--cores", str(needs.cores)]
     musts: list[str] = [must for must in needs.must if must not in USUAL]
-    musts += [f"-{must}" for must in (*USUAL, *needs.without) if must not in needs.must]
+    musts += [f"-{must}" for must in (*USUAL, *needs.without) if must not in (*needs.must, *LATER)]
+    musts += [f"-{must}" for must in LATER if must in needs.without]
     return [*found, "--must", ",".join(musts)] if musts else found
 
 

@@ -33,3 +33,4 @@ Must = Literal[
 ]
 MUSTS: tuple[Must, ...] = get_args(Must)
 USUAL: tuple[Must, ...] = ("networks", "tried", "maintained")  # in force unless a user takes them out
+LATER: tuple[Must, ...] = ("tried",)  # of these, what older runs lack although nobody has taken it out

@@ -299,8 +299,8 @@ class Conductor:
             self._play([*base, *stands], until, lambda trial: shared_levels(trial) in like and self._has_turns(trial))
 
     def _visits(self, planned: Block, later: Sums) -> None:
-        """For labs in which one tunnel stands at a time: play one tunnel's rounds after another's, numbered alike. Left
-        out is, but for the baseline, for what the deadline leaves less than half of the shortest visit so far."""
+        """For labs in which one tunnel stands at a time: play one tunnel's rounds after another's, numbered alike. A
+        VPN is left out where the deadline leaves it less than half of the shortest visit so far."""
         first, last = self._rounds.last, self._rounds.last
         share_s, shortest_s = self._shares.ranked_s(planned, later) / len(planned.standing), 0.0
         for tunnel in planned.standing:

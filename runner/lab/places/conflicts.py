@@ -13,7 +13,7 @@ from runner.lab.places.sites import CABLE, INNER, Sites
 PORTS = (
     *("udp/500", "udp/4500", "udp/1194", "tcp/1194", "udp/1701", "tcp/655", "udp/655", "udp/4242", "udp/51820"),
     *("tcp/443", "udp/443", "tcp/1723", "tcp/2222", "tcp/4430", "udp/9999", "udp/10000", "udp/17010"),
-    *("udp/3210", "udp/41641"),
+    *("udp/3210", "udp/41641", "udp/11010"),
     *("tcp/52010", "tcp/52020", "tcp/52030"),
 )
 

@@ -42,7 +42,9 @@ EVERY = AskedRun(
     max_rate="200M",
     between="01:00-05:00",
     search_rates="1M-5G",
-    needs=Needs(line_bps=1.25e8, path_rtt_ms=20.25, path_loss_ratio=0.0005, traffic="calls", must=("networks", "nat")),
+    needs=Needs(
+        line_bps=1.25e8, path_rtt_ms=20.25, path_loss_ratio=0.0005, traffic="calls", must=("networks", "nat", "tried")
+    ),
     farm=AskedFarm(address="tls://lab:8786", equal="kernel", timeout="2h", insecure=True),
 )
 
@@ -57,6 +59,14 @@ def test_every_field_has_its_option() -> None:
 
 def test_what_is_usual_is_not_written() -> None:
     assert words(AskedRun(experiments=["transport"])) == ["transport"]
+
+
+def test_a_run_that_is_older_than_a_usual_must_has_not_taken_it_out() -> None:
+    older = AskedRun(experiments=["choose"], needs=Needs(must=("networks", "maintained")))
+    assert "--must" not in words(older)
+    for out in ("-tried", "-maintained", "-maintained,-tried"):
+        asked = by_the_command(f"choose --must={out}")
+        assert words(asked) == ["choose", "--must", out]
 
 
 def test_it_is_stored_as_json() -> None:

@@ -571,7 +571,7 @@ def test_what_the_path_carries_limits_the_searches_and_the_ladder() -> None:
     (params, *_) = (cell.params for cell in asked.cells if cell.params["measure"] == "ladder")
     climbed = rungs(Asked(load_vpn("wireguard_go"), params, asked.profile, 1))
     assert climbed[-1] == pytest.approx(1.25 * 0.93 * 8e6), "of the line, which is the slower way"
-    assert asked.needs.line_bps == 8e6
+    assert (asked.needs.line_bps, asked.needs.line_up_bps) == (30e6, 8e6)
     assert asked.asked.needs.line_bps is None, "it was not asked for"
     assert not said
 

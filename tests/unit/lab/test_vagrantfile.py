@@ -105,6 +105,17 @@ def test_a_box_of_ones_own_may_have_a_version(checkout: Path, box: str, version:
     assert read_lab_file(checkout / "own.yml").settings["box"] == box
 
 
+@pytest.mark.parametrize(("says", "mode"), [("kvm", "host-passthrough"), ("qemu", "maximum")])
+def test_vpneval_says_whether_kvm_runs_a_guest(checkout: Path, says: str, mode: str) -> None:
+    python = checkout / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!/bin/sh\necho something else >&2\necho {says}\n")
+    python.chmod(0o755)
+    code, said = loaded(checkout, "up")
+    assert code == 0, said
+    assert {f"driver= {says}", f"cpu_mode= {mode}"} <= {*said.splitlines()}
+
+
 def test_two_checkouts_of_one_name_share_no_machine_and_no_cable(checkout: Path) -> None:
     other = checkout.parents[1] / "b" / "vpneval"
     shutil.copytree(checkout, other)
