@@ -295,9 +295,9 @@ function choosing(data, devices) {
       const load = busiest / device.full_core_bps;
       [codes.cores, values.cores] = [filled(load <= thresholds.core_load ? FITS : LITTLE), filled(load)];
     }
-    const window = windowBps(device, needs, thresholds), most = Math.max(demand, down);
-    if (device.tcp_in_tcp && !device.own_gateways && !onPath(device, needs) && window < thresholds.headroom * most) {
-      [codes.window, values.window] = [filled(window >= most ? LITTLE : SHORT), filled(window)];
+    const window = windowBps(device, needs, thresholds), larger = Math.max(demand, down);
+    if (device.tcp_in_tcp && !device.own_gateways && !onPath(device, needs) && window < thresholds.headroom * larger) {
+      [codes.window, values.window] = [filled(window >= larger ? LITTLE : SHORT), filled(window)];
     }
     const cores = costOf(device, busiest / small, share);
     codes.cost = cores.map((value) => (Number.isNaN(value) ? UNKNOWN : FITS));
