@@ -128,7 +128,8 @@ class Page:
 @dataclass(frozen=True)
 class Card:
     """What a page shows of an answer in its first place. ``macros``: the template that draws it, in the question's
-    ``folder``, with ``context``; ``scripts`` beside it answer anew for other needs, from ``data``; ``costs``: plots of
+    ``folder``, with ``context``: its macros are ``contents``, ``answer``, ``sections`` behind it, and perhaps
+    ``appendix``; ``scripts`` beside it answer anew for other needs, from ``data``; ``costs``: plots of
     what the VPNs cost."""
 
     folder: Path

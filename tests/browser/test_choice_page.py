@@ -72,8 +72,13 @@ def with_states(choice: Choice) -> Choice:
 @pytest.fixture(scope="module")
 def report() -> Report:
     made = build(*chosen_run(MADE, needs=Needs(line_bps=1e8, path_rtt_ms=20), noise=0.25))
-    (answered,) = [one for one in made.judged if isinstance(one.judgement, Choice)]
-    return made.model_copy(update={"judged": [replace(answered, judgement=with_states(choice_of(made)))]})
+    return with_choice(made, with_states(choice_of(made)))
+
+
+def with_choice(report: Report, choice: Choice) -> Report:
+    """The report with another answer for a line; the other questions' stay."""
+    judged = [replace(one, judgement=choice) if isinstance(one.judgement, Choice) else one for one in report.judged]
+    return report.model_copy(update={"judged": judged})
 
 
 def between_gateways(choice: Choice) -> Choice:
@@ -183,8 +188,7 @@ def test_the_page_answers_as_the_rule_does_in_the_same_words(report: Report, pat
 
 
 def test_so_it_does_between_two_sites(report: Report, tmp_path: Path, open_page: Open) -> None:
-    (answered,) = report.judged
-    site = report.model_copy(update={"judged": [replace(answered, judgement=between_gateways(choice_of(report)))]})
+    site = with_choice(report, between_gateways(choice_of(report)))
     (tmp_path / "report.html").write_text(html_text(site))
     page, devices, limits = open_page(tmp_path / "report.html"), drawn(site), set[str | None]()
     for traffic, line_bps, up_bps in product(TRAFFICS, (2e7, 5e8, 7.8e8, 3e9), (None, 1e8)):

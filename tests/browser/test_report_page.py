@@ -286,7 +286,7 @@ def test_what_a_run_holds_stays_text(tmp_path: Path, open_page: Open) -> None:
     hrefs = page.eval_on_selector_all("a", "all => all.map(one => one.href.baseVal ?? one.href)")
     assert hrefs
     assert [href for href in hrefs if not href.startswith(("file:", "./"))] == []
-    assert page.evaluate("document.querySelectorAll('script:not([type])').length") == 3
+    assert page.evaluate("document.querySelectorAll('script:not([type])').length") == 4
 
 
 def test_a_report_without_draws_still_answers(tmp_path: Path, open_page: Open) -> None:
