@@ -27,6 +27,7 @@ from runner.data.extras import pip_install
 from runner.data.files import await_lock
 from runner.lab.kernels.boot import AGENT, Attempt, Say, getting
 from runner.lab.kernels.guest import FILES
+from runner.lab.kernels.kvm import kvm_runs_guests
 from runner.lab.names import BACKPORTS
 from runner.lab.software.image import locate, open_image
 
@@ -162,7 +163,7 @@ class Qemu:
             "HOME": str(cache_dir() / "kernels"),
             "PATH": f"{Path(virtme).parent}:{os.defpath}:/usr/sbin:/sbin",
         }
-        if os.access("/dev/kvm", os.R_OK | os.W_OK):
+        if kvm_runs_guests():
             yield Attempt("qemu-kvm", [*argv, "--qemu-opts", *devices], 30, 2, environment, cached)
         rate_khz = tsc_khz()
         known = [f"tsc_early_khz={rate_khz}"] if rate_khz else []

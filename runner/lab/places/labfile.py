@@ -1,12 +1,11 @@
 """vagrant/lab.yml as the runner needs it: the driver, and which node has which interface.
 
 A mistake is named with its line before a machine is started. The Vagrantfile has no rules of its own: it asks here,
-``python -m runner.lab.places.labfile lab.yml``, which says what is wrong and fails.
+``python -m runner.lab.places.labfile lab.yml``, which prints the driver, or says what is wrong and fails.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Callable
@@ -18,6 +17,7 @@ import yaml
 
 from runner.data.errors import UsageError
 from runner.data.files import read_text
+from runner.lab.kernels.kvm import kvm_runs_guests
 
 DRIVERS = ("auto", "kvm", "qemu")
 BOXES = ("box", "public_box")
@@ -44,10 +44,10 @@ class LabFile:
 
     @property
     def driver(self) -> str:
-        """``kvm`` or ``qemu``; auto as the Vagrantfile decides it."""
+        """``kvm`` or ``qemu``; auto is KVM where a guest really runs under it."""
         if self.settings["driver"] != "auto":
             return str(self.settings["driver"])
-        return "kvm" if os.access("/dev/kvm", os.W_OK) else "qemu"
+        return "kvm" if kvm_runs_guests() else "qemu"
 
     @property
     def patience(self) -> float:
@@ -159,9 +159,9 @@ def _simple(path: Path, text: str) -> None:
 
 
 def main() -> None:
-    """For the Vagrantfile: check the file, and end with the sentence that says what is wrong, if anything is."""
+    """For the Vagrantfile: check the file and print the driver, or end with the sentence that says what is wrong."""
     try:
-        read_lab_file(Path(sys.argv[1]))
+        print(read_lab_file(Path(sys.argv[1])).driver)
     except UsageError as wrong:
         sys.exit(f"vpneval: {wrong}")
 
