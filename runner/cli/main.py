@@ -24,7 +24,7 @@ from typing import Any
 
 from runner.cli.app import app
 from runner.cli.options import tell
-from runner.data.errors import LabError, UsageError, VpnevalError
+from runner.data.errors import LabError, UsageError, VpnevalError, is_interruption
 from runner.data.files import short
 from runner.data.foreign import caught
 from runner.data.streams import ReaderGone, guard_output
@@ -57,13 +57,6 @@ def main(argv: list[str] | None = None) -> Any:
         with guard_output():
             tell("vpneval was interrupted. What was measured is safe.")
         sys.exit(INTERRUPTED)
-
-
-def is_interruption(error: BaseException | None) -> bool:
-    """Did it come while an interruption was being dealt with?"""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__context__
-    return error is not None
 
 
 def keep_to_itself() -> None:

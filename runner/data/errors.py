@@ -39,6 +39,13 @@ class Interrupted(VpnevalError):
     exit_code = 130
 
 
+def is_interruption(error: BaseException | None) -> bool:
+    """Did it come while an interruption was being dealt with?"""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
+
+
 def unfinished_methods(ended: KeyboardInterrupt) -> str:
     """Which of a plugin's methods had not returned when the user ended the run, and what could not be taken back
     afterwards, as words to go on with; or "". Of methods that call one another it is the innermost."""

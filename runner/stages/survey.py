@@ -30,6 +30,7 @@ from runner.data.own_program import again
 from runner.data.streams import output_to
 from runner.lab import kernels
 from runner.lab.kernels.boot import Kernel, Say, run_in
+from runner.lab.kernels.kvm import kvm_runs_guests
 from runner.lab.node.lines import Bounded, json_of
 from runner.lab.places import open_rig
 from runner.sweep.request import Request, resolve
@@ -184,7 +185,7 @@ def what_would(vpns: Sequence[Vpn], request: Request, rest: Kernel) -> str:
         return "Another machine would, or virtual machines: see docs/labs.md and docs/vagrant.md."
     commands = " && ".join(kernels.Qemu("trixie").commands())
     first = f" It needs what this machine lacks; get it with: {commands}." if commands else ""
-    kvm = "has a /dev/kvm, which may be refused" if os.access("/dev/kvm", os.R_OK | os.W_OK) else "has no /dev/kvm"
+    kvm = "has KVM" if kvm_runs_guests() else "has no KVM that runs a guest"
     asked = AskedRun(
         experiments=request.asked.experiments,
         vpns=request.asked.vpns or [vpn.name for vpn in vpns],

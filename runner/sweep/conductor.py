@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from runner.data.errors import LabError
+from runner.data.errors import LabError, is_interruption
 from runner.data.foreign import caught
 from runner.data.levels import BASELINE
 from runner.data.store import Store, last_round
@@ -117,6 +117,8 @@ class Conductor:
             if self.look and self.until_significant:
                 self.outcome.separation = self._until_separated(self.look, hopeless)
         except LabError as broken:
+            if is_interruption(broken):
+                raise KeyboardInterrupt from broken
             self.outcome.stopped = hide(str(broken))
         except OSError as error:
             self.outcome.stopped = self.store.trouble(error)
@@ -295,15 +297,21 @@ class Conductor:
             self._play([*base, *stands], until, lambda trial: shared_levels(trial) in like and self._has_turns(trial))
 
     def _visits(self, planned: Block, later: Sums) -> None:
-        """For labs in which one tunnel stands at a time: play one tunnel's rounds after another's, numbered alike."""
+        """For labs in which one tunnel stands at a time: play one tunnel's rounds after another's, numbered alike. Left
+        out is, but for the baseline, for what the deadline leaves less than half of the shortest visit so far."""
         first, last = self._rounds.last, self._rounds.last
-        share_s = self._shares.ranked_s(planned, later) / len(planned.standing)
+        share_s, shortest_s = self._shares.ranked_s(planned, later) / len(planned.standing), 0.0
         for tunnel in planned.standing:
             self._in_hours(tunnel)
-            self._rounds.last, until = first, time.monotonic() + share_s
+            started = time.monotonic()
+            if tunnel.vpn != BASELINE and started + shortest_s / 2 > (self.stage.deadline or math.inf):
+                continue
+            self._rounds.last = first
             with standing(self._context, [tunnel]) as stands:
-                self._play(stands, until, self._has_turns)
+                self._play(stands, started + share_s, self._has_turns)
             last = max(last, self._rounds.last)
+            took_s = time.monotonic() - started
+            shortest_s = min(shortest_s or took_s, took_s)
         self._rounds.last = last
 
     def _play(self, stands: Sequence[StandingTunnel], until: float, goes_on: Callable[[RunningTrial], bool]) -> None:

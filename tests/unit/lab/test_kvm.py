@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +28,7 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     path = folder / kvm.EMULATOR
     path.write_text("#!/bin/sh\n" + script)
     path.chmod(0o755)
-    monkeypatch.setattr(kvm.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setenv("PATH", f"{folder}:/bin:/usr/bin")
 
 
@@ -56,13 +57,13 @@ def test_nothing_is_started_where_the_device_is_missing(
 
 
 def test_another_processor_is_taken_at_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kvm.platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     assert kvm.kvm_runs_guests() is True
 
 
 def test_the_guest_ends_in_software_emulation(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: a ROM that no emulator could run would make every KVM a broken one."""
-    if shutil.which(kvm.EMULATOR) is None or kvm.platform.machine() != "x86_64":
+    if shutil.which(kvm.EMULATOR) is None or platform.machine() != "x86_64":
         pytest.skip(f"{kvm.EMULATOR} is not installed")
     monkeypatch.setattr(kvm, "ARGV", ("-machine", "pc,accel=tcg", *kvm.ARGV[2:]))
     assert kvm.kvm_runs_guests(within_s=30.0) is True

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import pytest
 
+from runner.data.errors import LabError
 from runner.data.levels import AES_CBC
 from runner.data.store import load_run, read_slices
 from runner.data.trials import Cell
@@ -267,3 +268,32 @@ def test_visits_of_one_tunnel_after_another_share_the_numbers_of_their_rounds(ru
     assert set(most) == {1}
     found = [(one.repetition, one.measurements[0].rounds) for one in load_run(run.folder)[1]]
     assert sorted(found, key=str) == [(1, [1, 2, 3, 4])] * 3 + [(2, [5, 6, 7, 8])] * 3
+
+
+@pytest.mark.parametrize("deadline_s", [4.0, 9.0, 40.0])
+def test_a_visit_that_would_begin_after_the_deadline_is_left_out(
+    run: Run, monkeypatch: pytest.MonkeyPatch, deadline_s: float
+) -> None:
+    """On slow machines a tunnel takes longer than its share, whatever the deadline says."""
+    monkeypatch.setattr("tests.unit.on_paper.BRING_UP_S", 3.0)
+    names = ("none", "openvpn", "ipsec_user", "ssh_tun", "wireguard_go")
+    began = run.world.now
+    outcome = run(cells(*names), rounds=4, stands=1, deadline_s=deadline_s)
+    took_s = 3.0 + SLICE_S
+    assert run.world.now - began < deadline_s + 2 * took_s, "one visit, and the baseline's"
+    assert "none" in run.trials
+    assert outcome.trimmed == len(names) - len(run.trials)
+    assert all(one.status == "ok" for one in run.trials.values())
+    assert (len(run.trials) == len(names)) is (deadline_s == 40.0)
+
+
+def test_a_lab_that_breaks_while_an_interruption_ends_it_is_not_a_broken_lab(run: Run) -> None:
+    def interrupted(bench: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise LabError("gw1: the connection ended")
+
+    run.world.wrong["openvpn", 2] = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        run()
