@@ -29,23 +29,21 @@ table {family} TABLE {{
     # What is for this gateway itself.
     chain to_me {{
         type filter hook input priority 0;
-        {family} saddr != {others} accept
-{come}        counter drop
-    }}
+{to_me}    }}
 }}
 """
 # The first NAT of a connection decides, and this one, which is the first, leaves it as it is. A connection that a NAT
 # has changed before begins anew, in a zone of its own.
 WHOLE = """\
 # No NAT of the gateway changes what is between {own} and {others}. In a zone of its own (conntrack), no entry is there
-# that a NAT has made before.
+# that a NAT has made before. What the gateway itself sends by the tunnel has its address in {own}.
 table {family} TABLE {{
     FLAGS
     chain whole {{
         type nat hook postrouting priority -199;
         {family} saddr {own} {family} daddr {others} snat to {family} saddr
         {family} saddr {others} {family} daddr {own} snat to {family} saddr
-    }}
+{itself}    }}
     chain zone {{
         type filter hook prerouting priority -300;
         {family} saddr {own} {family} daddr {others} ct zone set 9999
@@ -53,8 +51,7 @@ table {family} TABLE {{
     }}
     chain zone_of_own {{
         type filter hook output priority -300;
-        {family} saddr {own} {family} daddr {others} ct zone set 9999
-        {family} saddr {others} {family} daddr {own} ct zone set 9999
+        {family} daddr {others} ct zone set 9999
     }}
 }}
 """
@@ -123,34 +120,32 @@ ERRORS = {
 
 
 def rules(
-    family: str, own: str, others: Sequence[str], devices: Sequence[str], *, carried: bool = True
+    family: str, own: str, here: str, others: Sequence[str], devices: Sequence[str], *, carried: bool = True
 ) -> dict[str, str]:
-    """The files of a family, ``ip`` or ``ip6``: name -> text. ``own``: the network here; ``others``: those that only
-    the tunnel may lead to; ``devices``: the tunnel's, none where it is IPsec in the kernel; ``carried``: whether it
-    carries this family at all."""
-    words = {"family": family, "own": f"{{ {own} }}", "others": f"{{ {', '.join(others)} }}"}
+    """The files of a family, ``ip`` or ``ip6``: name -> text. ``own``: the network here, in which the gateway has the
+    address ``here``; ``others``: those that only the tunnel may lead to; ``devices``: the tunnel's, none where it is
+    IPsec in the kernel; ``carried``: whether it carries this family at all."""
+    ours, theirs, error = f"{{ {own} }}", f"{{ {', '.join(others)} }}", f"{ERRORS[family]} accept"
     into = [f'oifname "{device}"' for device in devices] or ["rt ipsec exists"]
     out_of = [f'iifname "{device}"' for device in devices] or ["meta ipsec exists"]
-    there = "{family} saddr {own} {family} daddr {others}".format_map(words)
-    back = "{family} saddr {others} {family} daddr {own}".format_map(words)
-    between = []
+    between, to_me, out, itself = list[str](), list[str](), list[str](), list[str]()
     if carried:
-        between += [f"{way} {what} accept" for way in out_of for what in (back, ERRORS[family])]
-        between += [f"{way} {what} accept" for way in into for what in (there, ERRORS[family])]
-        # What IPsec in the kernel carries, its own policies say; others may be here, too.
-        between += [f"{way} counter drop" for way in (*out_of, *into) if devices]
-    between.append(f"{family} saddr {words['others']} counter drop")
-    found = {
-        "closed": CLOSED.format(
-            **words,
-            out=_lines(f"{way} accept" for way in into if carried),
-            come=_lines(f"{way} accept" for way in out_of if carried),
-            between=_lines(between),
-        )
-    }
-    if carried:
-        found["whole"] = WHOLE.format(**words)
-    return {f"{name}-{family}.nft": text for name, text in found.items()}
+        out = _rules_of(into, f"{family} saddr {ours} {family} daddr {theirs} accept", error)
+        between = [*_rules_of(out_of, f"{family} saddr {theirs} {family} daddr {ours} accept", error), *out]
+        to_me = _rules_of(out_of, f"{family} saddr {theirs} accept", error)
+        # What IPsec in the kernel carries, its own policies say; others may be here, too. A tunnel's own addresses are
+        # no part of the networks.
+        if devices:
+            between += _rules_of([*out_of, *into], "counter drop")
+            to_me += _rules_of(out_of, f"{family} daddr {ours} counter drop")
+            itself = _rules_of(into, f"{family} saddr != {ours} {family} daddr {theirs} snat to {here}")
+    for chain in (between, to_me):
+        chain.append(f"{family} saddr {theirs} counter drop")
+    words = {"family": family, "own": ours, "others": theirs}
+    chains = {"out": out, "between": between, "to_me": to_me, "itself": itself}
+    lines = {name: _lines(chain) for name, chain in chains.items()}
+    texts = {"closed": CLOSED, "whole": WHOLE} if carried else {"closed": CLOSED}
+    return {f"{name}-{family}.nft": text.format(**words, **lines) for name, text in texts.items()}
 
 
 def clamp(others: Mapping[str, Sequence[str]]) -> str:
@@ -189,6 +184,11 @@ def checks(far: str, devices: Sequence[str]) -> dict[str, str]:
         "check-ip.nft": CHECK.format(far=far, marker=MARKER, answer=answer, answered=answered),
         "check-netdev.nft": CHECK_BARE.format(far=far, marker=MARKER),
     }
+
+
+def _rules_of(ways: Iterable[str], *what: str) -> list[str]:
+    """A rule for each of the ``ways``, and of what is to happen there."""
+    return [f"{way} {one}" for way in ways for one in what]
 
 
 def _lines(found: Iterable[str]) -> str:

@@ -104,14 +104,14 @@ def gateway_files(
         "clamp.nft": clamp({"ip": values["lans"].split()} | ({"ip6": values["lans6"].split()} if inner else {})),
     }
     if closed:
-        own |= rules("ip", me.lan, closed, devices)
+        own |= rules("ip", me.lan, me.lan_address, closed, devices)
         own["private-ip6.nft"] = PRIVATE
         own |= checks(values["there"].split()[0], devices)
         own["firewalls"] = (GATEWAY / "firewalls").read_text(encoding="utf-8").format(own=me.lan, other=closed[0])
     if inner:
         own |= {f"inner-{peer.lan_address}.ip": inner_routes(me, peer) for peer in peers}
     if networks:
-        own |= rules("ip6", me.lan_ipv6, networks, devices, carried=inner)
+        own |= rules("ip6", me.lan_ipv6, me.lan_address_ipv6, networks, devices, carried=inner)
     return files | {f"files{HOME}/{name}": (text, 0o644) for name, text in own.items()}
 
 
@@ -149,16 +149,20 @@ def check_networks(me: Site, sites: Sequence[Site]) -> None:
     """Raise UsageError where a network that only the tunnel may lead to has in it what gateway ``me`` needs beside it.
     What only the gateway knows, its router and whoever is logged in, up.sh asks there."""
     for peer in peers_of(me, sites):
-        network = ip_network(peer.lan)
         needed = {f"the WAN address of {me.name}": me.wan_address, f"the address of {peer.name}": peer.wan_address}
-        inside = [f"{what}, {address}" for what, address in needed.items() if ip_address(address) in network]
-        if network.overlaps(ip_network(me.lan)):
-            inside.append(f"a part of the network of {me.name}, {me.lan}")
-        if inside:
-            raise UsageError(
-                f"{peer.name}: its network {peer.lan} has in it {inside[0]}. Only the tunnel may lead to that network, "
-                f"so {me.name} would be cut off. Name a smaller network of {peer.name}"
-            )
+        for network, own in ((peer.lan, me.lan), (peer.network_ipv6, me.network_ipv6)):
+            if not network:
+                continue
+            inside = [
+                f"{what}, {address}" for what, address in needed.items() if ip_address(address) in ip_network(network)
+            ]
+            if own and ip_network(network).overlaps(ip_network(own)):
+                inside.append(f"a part of the network of {me.name}, {own}")
+            if inside:
+                raise UsageError(
+                    f"{peer.name}: its network {network} has in it {inside[0]}. Only the tunnel may lead to that "
+                    f"network, so {me.name} would be cut off. Name a smaller network of {peer.name}"
+                )
 
 
 def with_wan_port(lines: Sequence[str], peers: Sequence[Site]) -> list[str]:

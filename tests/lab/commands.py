@@ -11,13 +11,14 @@ from runner.data.checksum import check_line
 from runner.data.slices import values_of
 from runner.data.store import load_run, read_slices
 from runner.data.trials import Slice, Trial
-from runner.lab.node import wait_until
+from runner.lab.node import PATIENCE, wait_until
 
 VPNEVAL = [sys.executable, "-m", "runner"]
 
 
 def vpneval(*argv: object, timeout: float = 240) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*VPNEVAL, *map(str, argv)], capture_output=True, text=True, timeout=timeout)
+    command = [*VPNEVAL, *map(str, argv)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout * PATIENCE)
 
 
 def lines(folder: Path) -> list[str]:

@@ -18,7 +18,19 @@ from runner.lab.node import PATIENCE, LabNode, wait_until
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import Image, open_image
 from tests.contract import OLDER
-from tests.lab.by_hand import answers, bare_packets, closing, daemons, script, two_gateways, up, write_and_run
+from tests.lab.by_hand import (
+    answers,
+    bare_packets,
+    closing,
+    copied,
+    daemons,
+    name_of,
+    script,
+    two_gateways,
+    up,
+    write_and_run,
+    written,
+)
 from tests.lab.test_recipe_by_hand import NAMES, Tunnel
 
 CARRYING = [name for name in NAMES if load_vpn(name).carries == "ip"]
@@ -91,6 +103,8 @@ FORGOTTEN = """
     iptables -t nat -A POSTROUTING -o wan0 -j MASQUERADE
     sysctl -qw net.ipv4.ip_forward=1
 """
+CHANGING = ("masquerading of everything", "firewall loaded anew", "policy routing", "routes flushed")
+NO_PERSIST = '#!/bin/sh\ncase "$*" in *persist*) exit 1 ;; esac\nexec /usr/sbin/nft "$@"\n'  # Linux before 6.9
 LEAKING = ("policy routing", "routes flushed", "networkd started anew")  # where a route alone closes the way
 BACK = "ip rule del iif lan0; ip rule del to 10.2.0.0/24 || true"  # of policy routing
 pytestmark = pytest.mark.timeout(900)
@@ -209,3 +223,50 @@ def test_without_the_table_it_leaves(image: Image, tmp_path: Path, event: str) -
         assert bare_packets(lab) == seen, "the route closes it"
         happens(near, event)
         wait_until(lambda: bare_packets(lab) > seen, f"a packet in the clear after: {event}", 10)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("wireguard_go", "openvpn"), ("ssh_tun", "tinc"), ("ipsec_user", "fastd"), ("n2n", "nebula")]
+)
+def test_nothing_leaves_while_one_takes_the_place_of_another(image: Image, tmp_path: Path, old: str, new: str) -> None:
+    """Others change the gateway all the time meanwhile."""
+    with in_use(image, tmp_path, old) as (lab, near):
+        Tunnel(lab, old).works(80)
+        seen, name = bare_packets(lab), name_of(near)
+        changes = "\n".join(f"({EVENTS[event]}) || true; sleep 0.1" for event in CHANGING)
+        changing = near.spawn("bash", "-c", f"exec < /dev/null; while true; do\n{changes}\ndone", log="changes")
+        written(new, tmp_path / "new")
+        for gateway in ("gw2", "gw1"):
+            node = lab.nodes[gateway]
+            copied(tmp_path / "new" / "out", node, "new")
+            up(node, "new", f"--replace {name}")
+            node.run("sh", "-c", "rm -r /root/tunnel; mv /root/new /root/tunnel")
+        assert bare_packets(lab) == seen, "in the clear"
+        changing.stop()
+        happens(near, "routes flushed")
+        Tunnel(lab, new).works(80)
+        assert bare_packets(lab) == seen, "in the clear"
+        near.run("/root/tunnel/down.sh")
+        wait_until(lambda: bare_packets(lab) > seen, "a packet in the clear: the control", 10)
+
+
+def test_an_owner_without_persist_has_no_open_moment_when_its_rules_change(image: Image, tmp_path: Path) -> None:
+    """Where a rule of the gateway's own passes the route by."""
+    with two_gateways(image, tmp_path) as lab:
+        near = lab.nodes["gw1"]
+        near.write("/usr/local/sbin/nft", NO_PERSIST, mode=0o755)
+        near.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
+        write_and_run(lab, "wireguard_go", tmp_path)
+        Tunnel(lab, "wireguard_go").works()
+        assert "flags owner\n" in near.run("nft", "list", "table", "ip", closing(near)).stdout
+        happens(near, "policy routing")
+        lab.host1.spawn("ping", "-i", "0.01", "10.2.0.2", log="pinging")
+        seen = bare_packets(lab)
+        for number in range(5):
+            rules = f"/root/tunnel/files/etc/vpneval/{name_of(near)}/closed-ip.nft"
+            near.run("sed", "-i", f"s/    chain to_me {{/    chain mark{number} {{}}\\n&/", rules)
+            up(near)
+            assert f"mark{number}" in near.run("nft", "list", "table", "ip", closing(near)).stdout
+        assert bare_packets(lab) == seen, "in the clear"
+        near.run("bash", "-ec", "kill -KILL -- -$(cat /run/vpneval-closed@*.pid)")
+        wait_until(lambda: bare_packets(lab) > seen, "a packet in the clear: the control", 10)

@@ -131,6 +131,33 @@ def test_an_nft_that_fails_is_no_kernel_without_nftables(image: Image, tmp_path:
         assert checked(near).code == 0, "the control"
 
 
+@pytest.mark.parametrize("mended_by", ["check.sh's lines", "up.sh"])
+def test_a_kernel_without_nftables_is_asked_once_and_what_comes_later_is_used(
+    image: Image, tmp_path: Path, mended_by: str
+) -> None:
+    with deployed(image, tmp_path) as (_, near):
+        name = name_of(near)
+        near.write("/usr/local/sbin/nft", '#!/bin/sh\necho "$*" >> /run/asked\nexit 1\n', mode=0o755)
+        stop = STOP_CLOSING.replace("nft", "/usr/sbin/nft")
+        near.run("bash", "-ec", f"{CLOSE}; {stop}; systemctl start vpneval-closed@{name}", timeout=60)
+
+        def asked() -> str:
+            return near.run("grep", "-c", "vpneval_probe", "/run/asked").stdout
+
+        wait_until(lambda: near.run("ls", f"/run/vpneval-{name}.lacks-nftables", check=False).code == 0, "it", 20)
+        was = asked()
+        time.sleep(3)
+        assert asked() == was
+        said = json.loads(checked(near, "--json").stdout)
+        assert (said["cause"], "no nftables" in said["notes"][0]) == ("up", True), said
+        near.run("rm", "/usr/local/sbin/nft")  # as if the module came
+        said = json.loads(checked(near, "--json").stdout)
+        assert said["cause"] == "open", said
+        near.run("bash", "-ec", f"{CLOSE}; " + (UP if mended_by == "up.sh" else "\n".join(said["lines"])), timeout=60)
+        up_again(near)
+        assert "drop" in near.run("nft", "list", "table", "ip", f"vpneval_closed_{name}").stdout
+
+
 def test_forwarding_that_is_turned_off_is_turned_on_again(image: Image, tmp_path: Path) -> None:
     """And who turns it off all the time is the cause."""
     with deployed(image, tmp_path) as (lab, near):

@@ -151,3 +151,18 @@ def test_ipv6_that_a_vpn_does_not_carry_is_dropped(image: Image, tmp_path: Path)
         assert bare(lab) == seen
         goes(lab, before)
         in_the_clear(lab)
+
+
+def test_what_somebody_has_set_since_stays_as_it_is(image: Image, tmp_path: Path) -> None:
+    setting = "net.ipv6.conf.wan0.accept_ra"
+    with two_gateways(image, tmp_path) as lab:
+        six(lab)
+        (tmp_path / "sites.toml").write_text(SITES)
+        write_and_run(lab, "wireguard_go", tmp_path, "--site", str(tmp_path / "sites.toml"))
+        near = lab.nodes["gw1"]
+        wait_until(lambda: near.run("sysctl", "-n", setting).stdout == "2\n", "the tunnel's value", 20)
+        near.run("sysctl", "-qw", f"{setting}=0")
+        said = near.run("/root/tunnel/down.sh").stdout
+        assert near.run("sysctl", "-n", setting).stdout == "0\n"
+        assert "wan0/accept_ra is" not in said
+        assert "all/forwarding is 0 again" in said, "the control"

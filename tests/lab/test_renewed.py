@@ -65,6 +65,8 @@ def test_old_and_new_certificates_are_valid_together_and_there_is_a_way_back(
         next_one("rekey", tmp_path / "tunnel", tmp_path / "rekeyed")
         replaced(far, tmp_path / "rekeyed", "tunnel", "rekeyed")
         assert not answers(lab)
+        refused = near.run("/root/tunnel/check.sh", check=False, timeout=60)
+        assert (refused.code, f"must have the tunnel {name_of(near)}" in refused.stderr) == (7, True), refused
         replaced(near, tmp_path / "rekeyed", "tunnel", "rekeyed")
         wait_until(lambda: answers(lab), "new keys", NOTICED_WITHIN_S)
         assert bare_packets(lab) == seen, "in the clear"

@@ -19,6 +19,7 @@ causes='
 11 other       The other gateway … Run check.sh there.
 12 ipv6        IPv6 to … does not lead into the tunnel, and is dropped.
 13 saved       The tunnel is up, but … has a table of vpneval in it, which only its unit can change: the next start of nftables will fail, and leave this gateway without your firewall. Remove each table whose name begins with vpneval_ from it. This line says whether it loads then:
+14 nat         A NAT of this gateway may change what is between the sites, and this kernel has no nftables to leave it out. Add a line before the rules of the NAT, and to where yours are kept:
 '
 set -eEuf
 PATH="$PATH:/usr/sbin:/sbin"
@@ -79,7 +80,7 @@ fi
 trap finish EXIT
 trap 'at=$LINENO' ERR
 clean # what a check that was killed has left
-far=${there%% *} peer=${wan%% *}
+far=${there%% *} peer=${wan%% *} whole="POSTROUTING -s $lan -d $closed -j ACCEPT"
 
 # --- do the gateways reach each other? ---
 
@@ -99,9 +100,9 @@ certificates() { # sets ended to what is wrong with one; notes one that ends soo
     local file from until now soon
     now=$(date -u "+%F %TZ") soon=$(date -u -d "30 days" "+%F %TZ") ended=
     for file in $(xargs grep -ls '^-----BEGI[N] CERTIFICATE' < "$kept/$name"); do
-        from=$(openssl x509 -noout -startdate -dateopt iso_8601 -in "$file" 2> /dev/null | cut -d= -f2)
-        until=$(openssl x509 -noout -enddate -dateopt iso_8601 -in "$file" 2> /dev/null | cut -d= -f2)
-        if [ -z "$until" ]; then continue; fi # of another kind
+        # What has no dates is of another kind.
+        { read -r from && read -r until; } < <(openssl x509 -noout -dates -dateopt iso_8601 -in "$file" 2> /dev/null | cut -d= -f2) ||
+            continue
         if [[ $now < $from || $now > $until ]]; then
             ended="the certificate $file is valid from $from to $until, and the clock of this gateway says $now."
         elif [[ $soon > $until ]]; then
@@ -113,8 +114,11 @@ down() {
     local pings="answers pings"
     [ -z "$ended" ] || verdict certificate "$ended"
     is_running "vpneval-tunnel@$name" || verdict stopped "" "$start"
+    if [ -e "$lacks" ] && iptables-legacy -t nat -S POSTROUTING 2> /dev/null | grep -q ^-A &&
+        ! iptables-legacy -t nat -C $whole 2> /dev/null; then verdict nat "" "iptables-legacy -t nat -I $whole"; fi
     ping -c 1 -W 1 "$peer" > /dev/null 2>&1 || pings="does not answer pings"
-    verdict no_answer "$failed The other gateway's WAN address $peer $pings. What the tunnel has said:" \
+    verdict no_answer "$failed The other gateway's WAN address $peer $pings. It must have the tunnel $name, too: \
+one with another name has other keys. What the tunnel has said:" \
         "journalctl --no-pager --lines 20 --unit vpneval-tunnel@$name"
 }
 other_port() { # notes that the tunnel leaves by another port than that of the recipe, which has $own
@@ -192,12 +196,12 @@ END
     has sent
 }
 permit() { # CHAIN: the lines of the first firewall of the table "firewalls" that has this chain, and is at work
-    local chain works line first=
-    while IFS='|' read -r chain works line; do
-        if [[ $1 != $chain || ${first:-$chain|$works} != "$chain|$works" ]]; then continue; fi
-        if [ -n "$first" ] || bash -c "$works" > /dev/null 2>&1; then
-            first="$chain|$works"
-            echo "${line/CHAIN/$1}"
+    local chain works lines
+    while IFS='|' read -r chain works lines; do
+        if [[ $1 == $chain ]] && bash -c "$works" > /dev/null 2>&1; then
+            lines=${lines//CHAIN/$1}
+            echo "${lines//; /$'\n'}"
+            return
         fi
     done < "$home/firewalls"
 }
@@ -239,7 +243,7 @@ judge() { # where has the marker been?
 within 10 answered 2> /dev/null || true
 certificates
 if [ -n "$closed$closed6" ]; then
-    if [ -e "$lacks" ]; then note "$without_nftables"
+    if [ -e "$lacks" ] && ! has_nftables; then note "$without_nftables"
     elif again has_nftables; then again is_closed || verdict open "" "$start"
     else verdict unchecked "nft fails, which says whether the way past the tunnel is closed."; fi
 fi
@@ -250,9 +254,6 @@ if [ -n "$closed" ]; then
     port=$(ip -o addr show to "$here" | head -n 1 | cut -d' ' -f2)
     again grep -qx 1 /proc/sys/net/ipv4/ip_forward ||
         verdict forwarding "" "grep -rs ip_forward /etc/sysctl.conf /etc/sysctl.d /run/sysctl.d"
-    nft list chain ip "$closing" whole 2> /dev/null | grep -q snat ||
-        note "A NAT of this gateway must leave out what is between the sites. If it has one, add before the NAT's rule:" \
-            "iptables -t nat -I POSTROUTING -s $lan -d $closed -j ACCEPT"
     route_of_hosts
     if [ -e "$lacks" ]; then note "Not tried: packets as from a host. Try one: ping $far"; else as_a_host; fi
     for network in $there6; do is_tunnel "$(leads_to "$network")" || verdict ipv6 "$network" "ip -6 route get $network"; done

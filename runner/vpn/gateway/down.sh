@@ -30,7 +30,8 @@ sort -ru "$kept/made" | xargs rmdir 2> /dev/null || true
 gone=$(reopen <<< "$mine") # what another tunnel closes as well, stays closed
 if [ ! -d /etc/vpneval ]; then # the last tunnel gives back what all of them share
     touch "$kept/switches"
-    while read -r file was; do
+    while read -r file was set; do
+        if [ "$(cat "$file")" != "$set" ]; then continue; fi
         echo "$was" > "$file" || true
         echo "$file is $was again, as before the first tunnel. Who has needed it meanwhile has to set it."
     done < "$kept/switches"

@@ -77,12 +77,9 @@ hold() { # what the unit runs: the way past the tunnel is closed for as long as 
     local flags
     refuse
     rm -f "$lacks"
-    if [ -z "$closed" ] || ! has_nftables; then
+    if [ -z "$closed" ] || ! within 2 has_nftables; then
         if [ -n "$closed" ]; then : > "$lacks"; fi
-        while sleep 1; do
-            refuse
-            if [ -n "$closed" ] && has_nftables; then exit; fi # the unit starts this anew
-        done
+        while sleep 1; do refuse; done
     fi
     # A table with an owner (Linux 5.12) is changed and flushed by nobody else. It goes when this nft ends; with `persist`
     # (Linux 6.9) it stays, until the next nft owns it.
@@ -134,11 +131,11 @@ clamp() { # TCP between the sites sends segments that fit into the tunnel
 }
 unclamp() { for family in ip ip6; do nft delete table $family "$clamping" 2> /dev/null || true; done; }
 
-switch() { # FILE VALUE: what was there before is given back by the last tunnel's down.sh
+switch() { # FILE VALUE: what was there before is given back by the last tunnel's down.sh, where nobody has changed it since
     local was
     was=$(cat "$1")
     if [ "$was" = "$2" ]; then return 0; fi
-    grep -qs "^$1 " "$kept/switches" || echo "$1 $was" >> "$kept/switches"
+    grep -qs "^$1 " "$kept/switches" || echo "$1 $was $2" >> "$kept/switches"
     echo "$2" > "$1"
 }
 

@@ -135,6 +135,7 @@ stale=$(grep -vxFf "files$home/closed.ip" "$home/closed.ip" 2> /dev/null) || tru
 put $(find "files$home" files/etc/systemd -type f) check.sh down.sh
 systemctl daemon-reload
 systemctl enable --quiet "vpneval-closed@$name" "vpneval-tunnel@$name"
+if [ -e "$lacks" ] && has_nftables; then : > "$pending"; fi # somebody has loaded nf_tables since
 if [ -e "$pending" ]; then
     systemctl stop "vpneval-tunnel@$name" # before the rules are loaded anew
     rules "${closing}_meanwhile" "" $all | nft -i > /dev/null 2>&1 || true

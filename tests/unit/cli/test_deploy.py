@@ -302,6 +302,28 @@ def test_a_network_that_would_cut_a_gateway_off_is_refused(lan: str, wan: str, n
         page(vpn, vpn.comparable, sites)
 
 
+@pytest.mark.parametrize(
+    ("network", "named"),
+    [
+        ("2001:db8::/32", "the WAN address of gw1, 2001:db8::1"),
+        ("2001:db8::8/125", "the address of gw2, 2001:db8::9"),
+        ("2001:db8:2::/48", ""),
+    ],
+)
+def test_an_ipv6_network_that_would_cut_a_gateway_off_is_refused(network: str, named: str) -> None:
+    first, last = TEST_SITES
+    sites = (
+        replace(first, wan_address="2001:db8::1", network_ipv6="2001:db8:1::/48"),
+        replace(last, wan_address="2001:db8::9", network_ipv6=network),
+    )
+    vpn = load_vpn("wireguard")
+    if not named:
+        assert page(vpn, vpn.comparable, sites)
+        return
+    with pytest.raises(UsageError, match=f"gw2: its network {network} has in it {named}"):
+        page(vpn, vpn.comparable, sites)
+
+
 @pytest.mark.parametrize("port", ["up", "dev", "ip", "$(id)", "a'b"])
 def test_a_port_of_any_name_changes_no_script(port: str) -> None:
     macsec = load_vpn("macsec")

@@ -5,7 +5,7 @@ import re
 
 from runner.vpn.closing import rules
 
-OWN, OTHERS = "10.7.0.0/16", ["10.8.0.0/24", "10.9.0.0/24"]
+OWN, HERE, OTHERS = "10.7.0.0/16", "10.7.0.1", ["10.8.0.0/24", "10.9.0.0/24"]
 
 
 def chains(text: str) -> dict[str, list[str]]:
@@ -15,30 +15,33 @@ def chains(text: str) -> dict[str, list[str]]:
 
 
 def test_each_device_of_the_tunnel_is_closed_at_both_ends() -> None:
-    of = chains(rules("ip", OWN, OTHERS, ["t0", "oc*"])["closed-ip.nft"])
+    of = chains(rules("ip", OWN, HERE, OTHERS, ["t0", "oc*"])["closed-ip.nft"])
     there = "ip saddr { 10.7.0.0/16 } ip daddr { 10.8.0.0/24, 10.9.0.0/24 } accept"
     back = "ip saddr { 10.8.0.0/24, 10.9.0.0/24 } ip daddr { 10.7.0.0/16 } accept"
     for device in ("t0", "oc*"):
-        assert f'oifname "{device}" accept' in of["past"]
-        assert f'iifname "{device}" accept' in of["to_me"]
+        assert of["past"][1] == f'oifname "t0" {there}'
+        assert f'iifname "{device}" ip saddr {{ 10.8.0.0/24, 10.9.0.0/24 }} accept' in of["to_me"]
+        assert f'iifname "{device}" ip daddr {{ 10.7.0.0/16 }} counter drop' in of["to_me"]
         for way, networks in (("oifname", there), ("iifname", back)):
             into = [rule for rule in of["between"] if rule.startswith(f'{way} "{device}"')]
             assert into[0] == f'{way} "{device}" {networks}'
             assert into[-1] == f'{way} "{device}" counter drop'
     assert of["between"][-1] == "ip saddr { 10.8.0.0/24, 10.9.0.0/24 } counter drop"
-    assert of["past"][-1] == of["to_me"][-1] == "counter drop"
+    assert of["past"][-1] == "counter drop"
+    assert of["to_me"][-1] == of["between"][-1]
 
 
 def test_ipsec_of_the_kernel_shares_no_drop_with_other_policies() -> None:
-    of = chains(rules("ip", OWN, OTHERS, [])["closed-ip.nft"])
-    assert "rt ipsec exists accept" in of["past"]
-    assert "meta ipsec exists accept" in of["to_me"]
-    drops = [rule for rule in of["between"] if rule.endswith("drop")]
-    assert drops == ["ip saddr { 10.8.0.0/24, 10.9.0.0/24 } counter drop"]
+    of = chains(rules("ip", OWN, HERE, OTHERS, [])["closed-ip.nft"])
+    assert of["past"][1].startswith("rt ipsec exists ip saddr { 10.7.0.0/16 } ")
+    assert of["to_me"][0] == "meta ipsec exists ip saddr { 10.8.0.0/24, 10.9.0.0/24 } accept"
+    for chain in ("between", "to_me"):
+        drops = [rule for rule in of[chain] if rule.endswith("drop")]
+        assert drops == ["ip saddr { 10.8.0.0/24, 10.9.0.0/24 } counter drop"]
 
 
 def test_a_family_that_is_not_carried_is_closed_and_has_no_nat() -> None:
-    found = rules("ip6", "fd07::/64", ["fd08::/64"], ["t0"], carried=False)
+    found = rules("ip6", "fd07::/64", "fd07::1", ["fd08::/64"], ["t0"], carried=False)
     assert [*found] == ["closed-ip6.nft"]
     assert "t0" not in found["closed-ip6.nft"]
     assert all(one[-1].endswith("counter drop") for one in chains(found["closed-ip6.nft"]).values())
