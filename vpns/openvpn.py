@@ -12,7 +12,7 @@ from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import AEAD, AES_CBC, Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
-from runner.lab.shape.site import Site, pair_number
+from runner.lab.shape.site import Site, lower_numbered, pair_number
 from runner.vpn import closed_form
 from runner.vpn.declared import SWEET32, Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Standby, Timer, log_mark
@@ -20,6 +20,7 @@ from runner.vpn.plugin import Offers, Secrets, Software, Version, Vpn, no_tun
 from runner.vpn.sign import Sign
 from vpns._certificates import certificates
 from vpns._openssl import GROUPS, no_group
+from vpns._openvpn_hub import hub_files
 
 CONFIG = {"config": ("{}",), "": ("{}",)}
 TOLD = (
@@ -79,6 +80,7 @@ class OpenVpn(Vpn):
     recommended = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}
     device = "tun"
     offloaded = False  # whether the data channel has to be in the kernel
+    hub = False  # whether one process serves all who dial, in the place of one a tunnel
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         if no := super().supports(node, params) or no_tun(node) or no_group(node, params):
@@ -105,6 +107,13 @@ class OpenVpn(Vpn):
             f"/etc/openvpn/{me.name}.crt": secrets[f"{me.name}.crt"],
             f"/etc/openvpn/{me.name}.key": secrets[f"{me.name}.key"],
         }
+        if self.hub:
+            return files | hub_files(me, peers, self.offers.ciphers[params["cipher"]], keepalive(me.keepalive_s))
+        return files | self.pairs(me, peers, params)
+
+    def pairs(self, me: Site, peers: Sequence[Site], params: Params) -> dict[str, str]:
+        """The configuration of a process for each peer."""
+        files = {}
         for peer in peers:
             number = pair_number(me, peer)
             first, second = (f"10.{8 + number // 256}.{number % 256}.{end}" for end in (1, 2))
@@ -154,7 +163,17 @@ verb 3
             files[f"/etc/openvpn/{peer.name}.conf"] = config
         return files
 
+    def as_hub(self) -> Vpn:
+        if (self.transport, self.device, self.offloaded) != ("udp", "tun", False):
+            return self
+        served = type(self)()
+        served.hub = True
+        return served
+
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        if self.hub and lower_numbered(me, peers):
+            node.spawn("openvpn", "--config", "/etc/openvpn/hub.conf", log="openvpn-hub")
+            return
         for peer in peers:
             node.spawn("openvpn", "--config", f"/etc/openvpn/{peer.name}.conf", log=f"openvpn-{peer.name}")
 

@@ -61,7 +61,7 @@ class Tailscale(Vpn):
     )
     comparable = {"cipher": "chacha20-poly1305", "integrity": "aead", "compression": "off"}
     recommended = comparable
-    relayed = False  # through DERP, as where no UDP passes
+    relayed: bool | None = False  # through DERP, as where no UDP passes; None: as it finds the way
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         return super().supports(node, params) or no_tun(node)
@@ -143,7 +143,14 @@ class Tailscale(Vpn):
 
     def is_asked(self, pong: str) -> bool:
         """Did the answer to a ping take the way that is asked for?"""
-        return " via " in pong and (" via DERP(" in pong) is self.relayed
+        return " via " in pong and self.relayed in (None, " via DERP(" in pong)
+
+    def with_fallback(self) -> Vpn:
+        if self.relayed:
+            return self
+        either = type(self)()
+        either.relayed = None
+        return either
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         if " tun " not in node.run("ip", "-d", "link", "show", "tailscale0").stdout:
@@ -159,7 +166,7 @@ class Tailscale(Vpn):
             integrity="Poly1305",
             compression="off",
             key_exchange="Curve25519",  # WireGuard has no other
-            data_path=f"userspace: tailscaled on TUN, {'through DERP' if self.relayed else 'direct'}",
+            data_path=f"userspace: tailscaled on TUN, {'through DERP' if ' via DERP(' in way else 'direct'}",
             version="tailscale " + node.run("tailscale", "version").stdout.partition("\n")[0],
             facts={"way": way},
         )

@@ -176,9 +176,15 @@ def _networks(seen: SeenVpn) -> Found | None:
 
 
 def _udp_blocked(seen: SeenVpn) -> Found | None:
-    """A tunnel that came up past a filter passes, or not; else one that the capture saw in TCP alone, and not one of
-    which it saw anything else. Plain IP is what it carries, and the marker is TCP."""
-    for trial, passed in sorted(_measurements_of(seen, "passes_without_udp"), key=lambda probe: probe[1].value):
+    """A tunnel that came up past a filter passes, or not, as most trials tell, and by the way that the product falls
+    back to; else one that the capture saw in TCP alone, and not one of which it saw anything else. Plain IP is what it
+    carries, and the marker is TCP."""
+    probes = _measurements_of(seen, "passes_without_udp")
+    if probes:
+        trial, passed = _as_most(probes, lambda probe: probe.value == 1)
+        match passed.detail:
+            case {"kind": "fallback", "numbers": {"way": way, "rate_mbit_s": rate}}:
+                return Found(True, "trial", f"{way}, {rate} Mbit/s", trial.id)
         return Found(passed.value == 1, "trial", trial=trial.id)
     if seen.record.transport == "ip":
         return Found(False, "plugin", seen.record.transport)
@@ -216,9 +222,13 @@ def _ipv6_path(seen: SeenVpn) -> Found | None:
 def _nat(seen: SeenVpn) -> Found | None:
     """A tunnel that came up behind a NAT and was back after the NAT had changed its port, or not; else one that a NAT
     is on the path of."""
-    for trial, back in sorted(_measurements_of(seen, "nat_port_back"), key=lambda probe: -probe[1].value):
-        passed = back.detail.get("kind") in ("at_once", "back")
-        return Found(passed, "trial", f"{back.value:.0f} s" if passed else "", trial.id)
+
+    def came_back(probe: Measurement) -> bool:
+        return probe.detail.get("kind") in ("at_once", "back")
+
+    if probes := _measurements_of(seen, "nat_port_back"):
+        trial, back = _as_most(probes, came_back)
+        return Found(came_back(back), "trial", f"{back.value:.0f} s" if came_back(back) else "", trial.id)
     return Found(True, "trial", trial=seen.ok[0].id) if seen.ok and seen.nat else None
 
 
@@ -299,6 +309,15 @@ def _measurements_of(seen: SeenVpn, metric: str, **levels: str) -> list[tuple[Tr
         for measurement in trial.measurements
         if measurement.metric == metric
     ]
+
+
+def _as_most(
+    probes: Sequence[tuple[Trial, Measurement]], passed: Callable[[Measurement], bool]
+) -> tuple[Trial, Measurement]:
+    """The first trial that tells what most of them do; of as many, one that did not pass."""
+    good = [probe for probe in probes if passed(probe[1])]
+    bad = [probe for probe in probes if not passed(probe[1])]
+    return good[0] if len(good) > len(bad) else bad[0]
 
 
 @cache

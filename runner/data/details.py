@@ -77,6 +77,8 @@ class _Known(TypedDict, total=False):
     kind: Line
     numbers: dict[Line, Any]
     control: dict[Line, Any] | Text
+    alike: Annotated[int, Field(ge=1, le=MOST_AT_ONCE)]
+    tries: Annotated[int, Field(ge=1, le=MOST_AT_ONCE)]
     reason: Text
     detection: Timers
     timers: Timers

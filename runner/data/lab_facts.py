@@ -103,7 +103,7 @@ class Facts(TypedDict, total=False):
 
 
 class Image(TypedDict, total=False):
-    """The lab image. ``gateways``, ``layers``: image or layer -> digest."""
+    """The lab image. ``gateways``: image -> digest; ``layers``: "NAME for SUITE" -> digest."""
 
     __pydantic_config__ = OPEN  # type: ignore[misc]
 
@@ -111,7 +111,7 @@ class Image(TypedDict, total=False):
     digest: Digest
     packages: dict[Name, Version]
     gateways: dict[Name, Line]
-    layers: dict[Name, Line]
+    layers: dict[Line, Line]
 
 
 if TYPE_CHECKING:  # code adds facts to both

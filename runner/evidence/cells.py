@@ -45,10 +45,12 @@ class Numbers(NamedTuple):
     share: Ratio | None
 
 
-def numbers_of(cells: Sequence[Cell], blocks: Sequence[dict[int, float]], baseline: Baseline) -> list[Numbers]:
+def numbers_of(
+    cells: Sequence[Cell], blocks: Sequence[dict[int, float]], baseline: Baseline, *, exact: bool = False
+) -> list[Numbers]:
     """The numbers of all cells of a table at once: together, the intervals take little more time than those of one
-    cell."""
-    summaries = iter(summarise_all([list(own.values()) for own in blocks if own]))
+    cell. ``exact``: as ``summarise_all``."""
+    summaries = iter(summarise_all([list(own.values()) for own in blocks if own], exact=exact))
     plain = [None if cell.vpn == BASELINE else baseline.values_at(cell.params)[0] for cell in cells]
     shares = iter(compare_all([(own, under) for own, under in zip(blocks, plain, strict=True) if under is not None]))
     return [

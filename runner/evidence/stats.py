@@ -29,6 +29,8 @@ from runner.evidence.intervals import (
 )
 from runner.evidence.ties import excludes_zero, settle_ties
 
+NO_INTERVAL = "counts and verdicts that differ, no interval"
+
 
 class Summary(Strict):
     """The repetitions of one metric in one cell; everything but ``n`` and ``variation`` in the metric's unit.
@@ -111,14 +113,26 @@ def summarise(values: Sequence[float]) -> Summary:
     return summarise_all([values])[0]
 
 
-def summarise_all(many: Sequence[Sequence[float]]) -> list[Summary]:
-    """The summaries of many samples, much faster than one after the other."""
+def summarise_all(many: Sequence[Sequence[float]], *, exact: bool = False) -> list[Summary]:
+    """The summaries of many samples, much faster than one after the other. ``exact``: of counts and verdicts, which
+    have no interval where they differ, and whose median is one of them."""
     arrays = [np.asarray(values, dtype=float) for values in many]
     in_logs = [bool((array > 0).all()) for array in arrays]
     equal = [settle_ties(array) for array in arrays]
     intervals = of_medians([np.log(array) if logs else array for array, logs in zip(equal, in_logs, strict=True)])
     moments = _moments(arrays)
-    return [_summary(*sample) for sample in zip(arrays, in_logs, intervals, moments, strict=True)]
+    summaries = [_summary(*sample) for sample in zip(arrays, in_logs, intervals, moments, strict=True)]
+    if not exact:
+        return summaries
+    return [
+        each if each.n < 2 or each.method == ALL_EQUAL else _without_interval(each, array)
+        for each, array in zip(summaries, arrays, strict=True)
+    ]
+
+
+def _without_interval(summary: Summary, array: Array) -> Summary:
+    median = statistics.median_low(array.tolist())
+    return summary.model_copy(update={"median": median, "low": None, "high": None, "method": NO_INTERVAL})
 
 
 def _moments(arrays: Sequence[Array]) -> list[tuple[float, float | None]]:

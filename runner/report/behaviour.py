@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,12 @@ NARROW: dict[str, tuple[str, bool | None]] = {
     "all": ("passes 1492, 1400 and {smallest} bytes", True),
     "some": ("passes {smallest} bytes and no less", None),
     "none": ("dies at 1492 bytes", False),
+    "chance": ("passes {smallest} bytes; {at} bytes in {passed} of {tries} tries", None),
+}
+CAUSES = {
+    "df": "nobody may fragment its packets: DF",
+    "df_of_single": "single packets have DF, which nobody may fragment, and bulk has not",
+    "df_of_some": "some of its packets have DF, which nobody may fragment",
 }
 BACK: dict[str, tuple[str, bool | None]] = {
     "at_once": ("back at once", True),
@@ -25,6 +32,7 @@ BACK: dict[str, tuple[str, bool | None]] = {
     "never": ("not back within {back_s:.0f} s", False),
     "dead": ("does not come up behind a NAT", False),
 }
+FALLBACK = ("comes up by its fallback, {rate_mbit_s} Mbit/s in the place of {usual_mbit_s}", True)
 BESIDE: dict[str, tuple[str, bool | None]] = {"as_plain": ("as without a tunnel", True), "longer": ("longer", False)}
 # Metric -> the column's head, and its kinds: in words, and whether that is good (None: neither).
 WORDS: dict[str, tuple[str, dict[str, tuple[str, bool | None]]]] = {
@@ -57,10 +65,13 @@ WORDS: dict[str, tuple[str, dict[str, tuple[str, bool | None]]]] = {
         "loss in bursts",
         {"exact": ("all others arrive", True), "more_lost": ("{delivered} of the other {passed} arrive", False)},
     ),
-    "passes_without_udp": ("UDP blocked", {"up": ("comes up", True), "dead": ("does not come up", False)}),
+    "passes_without_udp": (
+        "UDP blocked",
+        {"up": ("comes up", True), "fallback": FALLBACK, "dead": ("does not come up", False)},
+    ),
     "passes_https_only": (
         "only TCP 443 passes",
-        {"up": ("comes up", True), "dead": ("does not come up", None)},
+        {"up": ("comes up", True), "fallback": FALLBACK, "dead": ("does not come up", None)},
     ),
     "black_hole_mtu": ("narrow path, ICMP lost", NARROW),
     "narrow_mtu": ("narrow path, ICMP heard", NARROW),
@@ -100,8 +111,8 @@ INCONCLUSIVE = {"no_control": "inconclusive: the control failed", "no_answer": "
 
 class Behaviour(Strict):
     """The verdict of one trial on one VPN, at these ``levels`` of its other factors: its ``kind``, ``numbers`` and
-    ``control`` are the instrument's. ``kind`` is empty where it is inconclusive, for ``reason``, or could not be tried.
-    ``log``: the trial's folder."""
+    ``control`` are the instrument's; ``alike`` of its ``tries`` told this kind. ``kind`` is empty where it is
+    inconclusive, for ``reason``, or could not be tried. ``log``: the trial's folder."""
 
     vpn: str
     metric: str
@@ -112,6 +123,8 @@ class Behaviour(Strict):
     reason: str = ""
     numbers: dict[str, Any] = {}
     control: dict[str, Any] = {}
+    alike: int = 1
+    tries: int = 1
     log: str = ""
 
 
@@ -125,6 +138,7 @@ def behaviours(trials: Sequence[Trial]) -> list[Behaviour]:
             if value.metric in WORDS and "kind" in value.detail:
                 said = {name: value.detail.get(name) for name in ("numbers", "control")}
                 what = {name: told if isinstance(told, dict) else {} for name, told in said.items()}
+                what |= {name: value.detail[name] for name in ("alike", "tries") if name in value.detail}
                 found.append(Behaviour(metric=value.metric, kind=value.detail["kind"], **what, **of_trial))
         for metric, told in trial.attempt.get("inconclusive", {}).items():
             if metric in WORDS:
@@ -155,10 +169,36 @@ def _cell(same: Sequence[Behaviour]) -> TableCell:
     """One VPN's verdicts of one metric: a line for each that differs, and all of them unfolded."""
     if not same:
         return TableCell("not tried")
-    lines = list(dict.fromkeys(map(words, same)))
+    lines = verdict_lines(same)
     good = {_kind_words(each)[1] if each.kind else None for each in same}
-    tone = "warn" if len(lines) > 1 or not same[0].kind else TONES[good.pop()]
+    doubt = len(lines) > 1 or any(not each.kind or each.kind == "chance" or each.alike < each.tries for each in same)
+    tone = "warn" if doubt else TONES[good.pop()]
     return TableCell("; ".join(lines), tone=tone, opens=[note for each in same for note in _notes(each)])
+
+
+def verdict_lines(same: Sequence[Behaviour]) -> list[str]:
+    """One VPN's verdicts of one metric in words, the most frequent first; behind each that not all tries told, how many
+    of how many: "each arrives once (7 of 8)"."""
+    told, tries = Counter[str](), sum(each.tries for each in same)
+    for each in _pool_chances(same):
+        told[words(each)] += each.alike
+    return [line if count == tries else f"{line} ({count} of {tries})" for line, count in told.most_common()]
+
+
+def _pool_chances(same: Sequence[Behaviour]) -> list[Behaviour]:
+    """The verdicts, those of chance at the same place as one, with the counts of all: they are in its words."""
+    pooled, of_chance = list[Behaviour](), dict[tuple[int, int], Behaviour]()
+    for each in same:
+        match each.kind, each.numbers:
+            case "chance", {"smallest": int(smallest), "at": int(at), "passed": int(passed), "tries": int(tries)}:
+                if before := of_chance.get((smallest, at)):
+                    counts = {"passed": passed + before.numbers["passed"], "tries": tries + before.numbers["tries"]}
+                    told = {name: getattr(each, name) + getattr(before, name) for name in ("alike", "tries")}
+                    each = each.model_copy(update={"numbers": each.numbers | counts, **told})
+                of_chance[smallest, at] = each
+            case _:
+                pooled.append(each)
+    return [*of_chance.values(), *pooled]
 
 
 def words(each: Behaviour) -> str:
@@ -187,6 +227,8 @@ def _notes(each: Behaviour) -> list[Note]:
     return [
         Note(counts(each.numbers), lead=f"Repetition {each.repetition}, seen:", links=links),
         Note(counts(each.control), lead="Control:"),
+        *([Note(CAUSES.get(why, why), lead="Cause:")] if isinstance(why := each.numbers.get("cause"), str) else ()),
+        *([Note(f"{each.alike} of {each.tries}", lead="Tries that told this:")] if each.tries > 1 else ()),
     ]
 
 

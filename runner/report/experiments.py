@@ -176,12 +176,12 @@ def _table(
     varying, common = _split(mine)
     baseline = Baseline(trials, metric)
     own = [by_cell.get(cell.key, []) for cell in mine]
-    numbers = numbers_of(mine, [block_values(trials, metric) for trials in own], baseline)
+    known = run.metrics[metric]
+    numbers = numbers_of(mine, [block_values(trials, metric) for trials in own], baseline, exact=known.exact)
     rows = [
         _row(run, trials, cell, metric, varying, baseline, cell_numbers)
         for cell, trials, cell_numbers in zip(mine, own, numbers, strict=True)
     ]
-    known = run.metrics[metric]
     sign = -1 if known.better == "higher" else 1
     best: dict[str, float] = {}
     for row in rows:

@@ -39,7 +39,8 @@ def ranked_numbers(made: Configuration) -> list[RankedNumber]:
     """The numbers of every metric that has values, in the order of the definitions."""
     numbers = []
     for metric, by_vpn in made.values.items():
-        summaries = summarise_all([list(blocks.values()) for blocks in by_vpn.values()])
+        values = [list(blocks.values()) for blocks in by_vpn.values()]
+        summaries = summarise_all(values, exact=made.metrics[metric].exact)
         numbers.append(
             RankedNumber(
                 metric=metric,

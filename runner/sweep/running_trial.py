@@ -177,6 +177,8 @@ class RunningTrial:
     def _next(self, go: Go) -> tuple[Any, bool]:
         """What the instrument yields or returns, and whether it has returned."""
         if self._measuring is None:
+            if self._attempts and self.planned.instrument.spends_tunnel:
+                self.bench.renew()
             self._attempts, self._begun = self._attempts + 1, False
             self._measuring = self.planned.instrument.measure(self.bench, self.asked)
             if not isinstance(self._measuring, Generator):

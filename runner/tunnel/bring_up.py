@@ -289,16 +289,24 @@ def prepare_beside(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> None
     end what runs on it. Raises LabError, and MeasurementError if the lab has no place for the node."""
     if not vpn.beside:
         return
-    me = helper_site(lab.sites[0], vpn.beside)
-    if vpn.beside not in lab.nodes:
-        if lab.plug_in is None:
-            raise MeasurementError(f"this lab has no place for a {vpn.beside}")
-        lab.plug_in(me)
+    plug_in_helper(lab, vpn)
     node = lab.nodes[vpn.beside]
     for process in node.background:
         process.stop()
     node.background.clear()
-    put_files(node, vpn, vpn.render_beside(me, lab.sites, params, secrets))
+    put_files(node, vpn, vpn.render_beside(helper_site(lab.sites[0], vpn.beside), lab.sites, params, secrets))
+
+
+def plug_in_helper(lab: Lab, vpn: Vpn) -> None:
+    """Put the node that the VPN needs beside its gateways, if any, on the WAN, unless it is there. Raises as
+    ``prepare_beside``."""
+    if not vpn.beside or vpn.beside in lab.nodes:
+        return
+    if lab.plug_in is None:
+        raise MeasurementError(f"this lab has no place for a {vpn.beside}")
+    me = helper_site(lab.sites[0], vpn.beside)
+    lab.plug_in(me)
+    lab.helpers.append(me)
 
 
 def start_beside(lab: Lab, vpn: Vpn, params: Params) -> None:

@@ -259,6 +259,13 @@ def _text_only(vpn: Vpn, result: Any) -> str:
     return result
 
 
+def _plugin(vpn: Vpn, made: Any) -> Vpn:
+    """The same plugin in another way of working, under guard, too."""
+    if not isinstance(made, Vpn):
+        raise TypeError(f"{type(made).__name__}, not a plugin")
+    return made if made is vpn or "render" in vars(made) else guard(made)  # which has its methods there
+
+
 # The methods of the contract, each with the check of what it returns.
 RETURNS: dict[str, Callable[[Vpn, Any], Any]] = {
     "supports": _refusal,
@@ -271,4 +278,6 @@ RETURNS: dict[str, Callable[[Vpn, Any], Any]] = {
     "evidence": _evidence,
     "lifecycle": _lifecycle,
     "encapsulation": _layers,
+    "with_fallback": _plugin,
+    "as_hub": _plugin,
 }

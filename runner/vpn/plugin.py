@@ -113,7 +113,7 @@ class Vpn(ABC):
     then on each gateway, the highest-numbered first: write the files of ``render``, and ``start``. Gateways
     with lower numbers dial those with higher ones. Then it polls ``is_up``, and asks for ``evidence``. What a VPN needs
     ``beside`` its gateways is a node of its own on the WAN, with files (``render_beside``) and a start
-    (``start_beside``) before theirs; ``runner.lab.shape.site.beside`` has its address.
+    (``start_beside``) before theirs; ``runner.lab.shape.site.helper_site`` has its address.
 
     ``params`` has the levels of cipher, integrity and compression; and, where a trial asks for it: ``ike`` (a proposal
     of ``offers.ike``), ``key_exchange`` (a level of ``offers.key_exchanges``), ``driver`` (``generic``: no crypto
@@ -197,6 +197,16 @@ class Vpn(ABC):
         """What the daemon and the kernel say was negotiated, and the data path in use.
 
         Raises ProofError where it is not what was asked."""
+
+    def with_fallback(self) -> Vpn:
+        """The plugin whose tunnel may also take the way that its product falls back to by itself where the usual one is
+        closed, such as a relay; the same plugin where it has no other."""
+        return self
+
+    def as_hub(self) -> Vpn:
+        """The plugin that sets up a hub and those who dial it as operators run them, where that is not one tunnel each
+        beside the others; the same plugin where it is. The hub is the site with the highest number."""
+        return self
 
     def lifecycle(self) -> Lifecycle:
         """How it renews keys, which timers notice a dead peer, and how it moves to a second gateway."""

@@ -25,7 +25,7 @@ RELAYED = '''
 
 from runner.data.levels import NO_CIPHER
 from runner.data.trials import Evidence
-from runner.lab.shape.site import beside
+from runner.lab.shape.site import helper_site
 from runner.vpn.plugin import Vpn
 
 
@@ -48,7 +48,7 @@ class Relayed(Vpn):
         node.spawn("sleep", "1000", log="relay")
 
     def start(self, node, me, peers, params):
-        assert beside(me, self.beside).name == "relay"
+        assert helper_site(me, self.beside).name == "relay"
         node.run("ip", "addr", "replace", f"172.30.0.{me.number}/24", "dev", "wan0")
         for peer in peers:
             node.run("ip", "route", "replace", peer.lan, "via", "172.30.0.254", "src", me.lan_address)

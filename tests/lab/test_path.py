@@ -1,23 +1,29 @@
 """The probes of a path against a toy VPN that bears everything, and against toys that each fail one of them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from runner.catalogue import instruments, load_vpn
+from runner.data.levels import Params
+from runner.data.trials import Evidence
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, at_once
-from runner.instruments.path import blocked, bulk, narrow, policing, silence, translation
+from runner.instruments.path import blocked, narrow, numbers, policing, router, silence, translation
 from runner.instruments.result import Measured
+from runner.instruments.tools import between
+from runner.lab.node import Node, wait_until
 from runner.lab.places import NamespaceRig
+from runner.lab.shape.site import Site, helper_site
 from runner.lab.shape.site_to_site import SITES, Lab, namespace_lab
 from runner.lab.software.image import Image
 from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
 from runner.vpn.plugin import Vpn
 from tests.lab.toy import Toy
+from vpns.openvpn import OpenVpn
+from vpns.openvpn_tcp import OpenVpnTcp
 
 
 @contextmanager
@@ -50,6 +56,48 @@ def toy(*weak: str) -> Toy:
     return vpn
 
 
+class Coordinated(Toy):
+    """A toy whose gateways start when they have reached a coordinator; gw2 cannot once it ``is_cut_off``."""
+
+    name = "coordinated"
+    beside = "coordinator"
+    is_cut_off: Callable[[Sequence[Site]], bool] = staticmethod(lambda sites: False)
+
+    def __init__(self, *weak: str) -> None:
+        self.weak = weak
+
+    def start_beside(self, node: Node, me: Site, sites: Sequence[Site], params: Params) -> None:
+        node.spawn("python3", "-m", "http.server", "8080", log="coordinator")
+        wait_until(lambda: node.run("ss", "-Hltn", "sport = :8080").stdout != "", "the coordinator listening")
+        if self.is_cut_off(sites):
+            chain = "type filter hook input priority 0; ip saddr 192.168.0.2 tcp dport 8080 drop"
+            node.run("nft", "-f", "-", input=f"table ip t {{ chain c {{ {chain}\n}}\n}}\n")
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        address = helper_site(me, self.beside).wan_address
+        ask = f"import socket; socket.create_connection(({address!r}, 8080), 5)"
+        node.run("python3", "-IS", "-c", ask)
+        super().start(node, me, peers, params)
+
+
+class OverTcp(OpenVpnTcp):
+    """What FallsBack falls back to."""
+
+    name = "falls_back"
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        return super().evidence(node, me, peers, params).model_copy(update={"data_path": "userspace: over TCP"})
+
+
+class FallsBack(OpenVpn):
+    """Falls back to TCP where UDP does not pass."""
+
+    name = "falls_back"
+
+    def with_fallback(self) -> Vpn:
+        return OverTcp()
+
+
 def probed(bench: Bench, vpn: Vpn, probe: str) -> Measured:
     asked = Asked(vpn, {**vpn.recommended, "measure": probe}, PROFILES["smallest"], seed=1)
     return at_once(instruments()[probe].measure(bench, asked))
@@ -72,6 +120,31 @@ WHOLE = {
 def test_a_toy_that_bears_a_path(image: Image, tmp_path: Path) -> None:
     with bench_of(image, toy(), tmp_path) as bench:
         assert {probe: kinds(probed(bench, toy(), probe)) for probe in WHOLE} == WHOLE
+
+
+def test_a_daemon_that_waits_for_its_turn_bears_what_it_bears(image: Image, tmp_path: Path) -> None:
+    """As on a busy machine: what is not there after a quarter of a second is not lost."""
+    vpn = toy("naps")
+    with bench_of(image, vpn, tmp_path) as bench:
+        assert kinds(probed(bench, vpn, "repeats")) == WHOLE["repeats"]
+
+
+def test_a_relay_that_loses_another_packet_says_nothing(
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follow = numbers.Path.follow
+
+    def other(path: numbers.Path, plan: Mapping[int, int], count: int) -> numbers.NumbersHeard:
+        shifted = {number + 1: depth for number, depth in plan.items()} if path.near.node.name == "host1" else plan
+        return follow(path, shifted, count)
+
+    monkeypatch.setattr(numbers.Path, "follow", other)
+    with bench_of(image, toy(), tmp_path) as bench:
+        found = probed(bench, toy(), "repeats")
+    assert not found.measurements
+    unsure = found.attempt["inconclusive"]["burst_loss_borne"]
+    assert unsure["kind"] == "no_control"
+    assert "through the tunnel" in unsure["reason"]
 
 
 @pytest.mark.parametrize(
@@ -156,6 +229,17 @@ def test_a_filter_is_passed_by_a_tunnel_over_tcp(
     assert [bool(one.detail["numbers"]["tcp_packets"]) for one in found.measurements] == [packets] * 2
 
 
+def test_what_a_product_falls_back_to_is_part_of_it(image: Image, tmp_path: Path) -> None:
+    vpn = FallsBack()
+    with bench_of(image, vpn, tmp_path) as bench:
+        found = probed(bench, vpn, "blocked")
+    seen = {one.metric: one for one in found.measurements}
+    assert kinds(found) == {"passes_without_udp": ("fallback", 1.0), "passes_https_only": ("dead", 0.0)}
+    numbers = seen["passes_without_udp"].detail["numbers"]
+    assert numbers["way"] == "userspace: over TCP"
+    assert min(numbers["rate_mbit_s"], numbers["usual_mbit_s"], numbers["rtt_ms"]) > 0
+
+
 def test_a_filter_that_lets_udp_pass_says_nothing(
     image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +276,43 @@ def test_a_nat_that_forgets(
         assert kinds(probed(bench, vpn, "silence")) == {"nat_silence": kind}
 
 
+def test_behind_a_nat_each_gateway_reaches_what_the_vpn_needs(image: Image, tmp_path: Path) -> None:
+    vpn = Coordinated("follows")
+    with bench_of(image, vpn, tmp_path) as bench:
+        seen = kinds(probed(bench, vpn, "nat"))
+    assert {kind for kind, _ in seen.values()} == {"at_once"}
+
+
+def test_a_relay_leaves_each_gateway_what_the_vpn_needs(image: Image, tmp_path: Path) -> None:
+    vpn = Coordinated()
+    with bench_of(image, vpn, tmp_path) as bench:
+        with between.wan_relay(bench.lab):
+            router.check_helpers(bench.lab)
+        assert kinds(probed(bench, vpn, "repeats")) == WHOLE["repeats"]
+        router.check_helpers(bench.lab)
+
+
+@pytest.mark.parametrize(
+    ("probe", "metric", "is_cut_off"),
+    [
+        ("nat", "nat_port_back", lambda sites: bool(sites[0].public_address)),
+        ("blocked", "passes_without_udp", lambda sites: True),
+    ],
+    ids=["nat", "blocked"],
+)
+def test_a_vpn_that_lacks_what_it_needs_tells_nothing(
+    image: Image, tmp_path: Path, probe: str, metric: str, is_cut_off: Callable[[Sequence[Site]], bool]
+) -> None:
+    vpn = Coordinated("follows")
+    with bench_of(image, vpn, tmp_path) as bench:
+        vpn.is_cut_off = is_cut_off
+        found = probed(bench, vpn, probe)
+    assert not found.measurements
+    unsure = found.attempt["inconclusive"][metric]
+    assert unsure["kind"] == "no_control"
+    assert "gw2 does not reach TCP 8080 of the coordinator" in unsure["reason"]
+
+
 def test_a_nat_that_forgets_nothing_says_nothing(image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(translation.Nat, "forgets", lambda nat: None)
     with bench_of(image, toy("follows"), tmp_path) as bench:
@@ -199,6 +320,7 @@ def test_a_nat_that_forgets_nothing_says_nothing(image: Image, tmp_path: Path, m
     assert {told["kind"] for told in found.attempt["inconclusive"].values()} == {"no_control"}
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("weak", "kind"), [((), "keeps"), (("doubles",), "loses")])
 def test_a_policed_rate_is_shared_by_what_is_sent_twice(
     image: Image, tmp_path: Path, weak: tuple[str, ...], kind: str
@@ -206,6 +328,8 @@ def test_a_policed_rate_is_shared_by_what_is_sent_twice(
     vpn = toy(*weak)
     with bench_of(image, vpn, tmp_path) as bench:
         found = probed(bench, vpn, "policing")
+    if "is the machine busy?" in "".join(found.warnings):
+        pytest.skip(found.warnings[0])  # no verdict is better than one of the machine
     assert kinds(found).get("policed_share", ("",))[0] == kind, found
 
 
@@ -217,11 +341,11 @@ def test_a_queue_of_the_tunnel_s_own_is_seen(image: Image, tmp_path: Path, weak:
     assert {seen for seen, _ in kinds(found).values()} == {kind}, found
 
 
-@pytest.mark.parametrize(("probe", "settings"), [("policing", policing), ("bulk", bulk)])
+@pytest.mark.parametrize("probe", ["policing", "bulk"])
 def test_a_wan_that_is_not_slow_says_nothing(
-    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, probe: str, settings: ModuleType
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, probe: str
 ) -> None:
-    monkeypatch.setattr(settings, "slow", lambda *_: nullcontext())
+    monkeypatch.setattr(policing, "slow", lambda *_: nullcontext())
     with bench_of(image, toy(), tmp_path) as bench:
         found = probed(bench, toy(), probe)
     assert {told["kind"] for told in found.attempt["inconclusive"].values()} == {"no_control"}
@@ -234,3 +358,16 @@ def test_the_mtu_to_set_after_a_black_hole_was_tried(image: Image, tmp_path: Pat
     (silent,) = (one for one in found.measurements if one.metric == "black_hole_mtu")
     assert silent.detail["kind"] == "some"
     assert silent.detail["numbers"]["mtu_to_set"] == {"path": 1280, "inside": 1160}
+    assert silent.detail["numbers"]["cause"] == "df"
+
+
+def test_what_lives_by_chance_has_its_counts(image: Image, tmp_path: Path) -> None:
+    vpn = toy("chance", "padless")
+    with bench_of(image, vpn, tmp_path) as bench:
+        found = probed(bench, vpn, "narrow")
+    (silent,) = (one for one in found.measurements if one.metric == "black_hole_mtu")
+    assert (silent.detail["kind"], silent.value) == ("chance", 1400.0), found
+    numbers = silent.detail["numbers"]
+    assert (numbers["at"], numbers["passed"], numbers["tries"], numbers["cause"]) == (1280, 2, 8, "df_of_some")
+    assert numbers["of_mtu"]["1400"]["passed"] == numbers["of_mtu"]["1400"]["tries"]
+    assert numbers["mtu_to_set"] == {"path": 1280, "inside": 1160}

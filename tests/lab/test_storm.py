@@ -10,7 +10,7 @@ from runner.data.errors import InstrumentError
 from runner.data.levels import Params
 from runner.instruments.failures import storm as storms
 from runner.instruments.failures.storm import storm
-from runner.lab.node import Node
+from runner.lab.node import LabNode, Node
 from runner.lab.shape.site import Site
 from runner.lab.software.image import Image
 from runner.vpn.plugin import Vpn
@@ -47,6 +47,22 @@ def test_who_comes_back_is_timed_and_who_does_not_is_said(
     measured = storm(bench_for(vpn, image, tmp_path), vpn, vpn.recommended, SPOKES, "reboot")
     assert {each.metric for each in measured.measurements} == {"storm_start", "storm_half"}
     assert "2 of 3 spokes were back" in measured.remarks[0].why
+
+
+def test_a_hub_is_one_process_for_all_its_spokes(image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As operators run OpenVPN. Its spokes hear of a restart that its daemon is told of, and dial anew."""
+    seen: list[int] = []
+
+    def count(centre: LabNode, hub: Site, how: str) -> None:
+        seen.append(len(centre.run("pgrep", "-x", "openvpn").stdout.split()))
+        take_down(centre, hub, how)
+
+    take_down = storms.take_down
+    monkeypatch.setattr(storms, "take_down", count)
+    vpn = load_vpn("openvpn")
+    measured = storm(bench_for(vpn, image, tmp_path), vpn, vpn.recommended, SPOKES, "restart")
+    assert seen == [1]
+    assert len(measured.measurements[0].detail["back_s"]) == SPOKES, measured.remarks
 
 
 @pytest.mark.smoke

@@ -31,11 +31,13 @@ def stream(who, counter, data):
     return (int.from_bytes(data, "big") ^ int.from_bytes(pad, "big")).to_bytes(len(data), "big")
 def tag(who, data):
     return b"" if "no_tag" in weak or "no_key" in weak else hmac.digest(key + who, data, "sha256")[:16]
-counter, seen, deaf, to = time.time_ns(), set(), 0.0, (remote, 7777)
+counter, seen, deaf, to, opened = time.time_ns(), set(), 0.0, (remote, 7777), 0
 while True:
     for ready in select.select([tun, wan], [], [], 1.0 if "keeps" in weak else None)[0] or [None]:
         if ready is not wan:
             inner = os.read(tun, 2000) if ready is tun else bytes(40)
+            if "naps" in weak and counter % 250 == 0:  # as a daemon on a busy machine
+                time.sleep(0.6)
             if "hoards" in weak:
                 time.sleep(0.0015)
             tos = inner[1]
@@ -50,6 +52,9 @@ while True:
             body = head + stream(mine, counter, inner)
             if "copies" in weak:
                 wan.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
+            if "chance" in weak:
+                opened += inner[9] == 6 and inner[33] & 2 > 0  # TCP's SYN
+                wan.setsockopt(socket.IPPROTO_IP, 10, 3 if opened % 4 and counter % 2 else 0)  # IP_PMTUDISC_PROBE
             for _ in range(2 if "doubles" in weak else 1):
                 wan.sendto(body + tag(mine, body), to)
             continue
@@ -86,9 +91,10 @@ while True:
 
 
 class Toy(Vpn):
-    """``weak``: in which ways; see TOYD, and "opens": its TUN goes with its daemon. No weakness are "answers" (of two
-    ends one says nothing before it has been called), "follows" (packets that are right say where the peer is; "learns":
-    the first alone) and "keeps" (a keepalive every second)."""
+    """``weak``: in which ways; see TOYD, and "opens": its TUN goes with its daemon. No weakness are "naps", "answers"
+    (of two ends one says nothing before it has been called), "follows" (packets that are right say where the peer is;
+    "learns": the first alone), "keeps" (a keepalive every second) and "chance" (in three of four TCP connections, every
+    second packet has DF)."""
 
     name = "toy"
     title = "toy"

@@ -10,7 +10,7 @@ from textwrap import wrap
 
 from runner.catalogue import load_run
 from runner.data.levels import BASELINE
-from runner.report.behaviour import WORDS, behaviours, row_of, words
+from runner.report.behaviour import WORDS, Behaviour, behaviours, row_of, verdict_lines
 from runner.report.forms.markdown import table_lines
 
 PAGE = Path(__file__).parents[2] / "docs" / "systems.md"
@@ -24,14 +24,14 @@ def table(folder: Path) -> str:
     measured = sorted({each.vpn for each in found} - {BASELINE})
     rows = []
     for metric, (head, _) in WORDS.items():
-        said: dict[str, dict[str, None]] = {}
+        said: dict[str, list[Behaviour]] = {}
         for each in found:
             if each.metric == metric and each.vpn != BASELINE:
-                said.setdefault(row_of(each), {})[words(each)] = None
+                said.setdefault(row_of(each), []).append(each)
         groups: dict[str, list[str]] = {}
         for row, verdicts in sorted(said.items()):
             vpn, _, level = row.partition(", ")
-            groups.setdefault(" or ".join(verdicts), []).append(f"{vpn} ({level})" if level else vpn)
+            groups.setdefault(" or ".join(verdict_lines(verdicts)), []).append(f"{vpn} ({level})" if level else vpn)
         if groups:
             rows.append([head, grouped(groups, measured)])
     about = f"Run of {run.created_at[:10]}, [{folder.name}](../results/{folder.name}/), of {', '.join(measured)}:"

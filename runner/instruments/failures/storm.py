@@ -43,7 +43,7 @@ def storm(bench: Bench, vpn: Vpn, params: Params, spokes: int, how: str) -> Meas
 
     Raises MeasurementError where not all come up, and InstrumentError where the control fails.
     """
-    sites = sites_of(spokes + 1)
+    vpn, sites = vpn.as_hub(), sites_of(spokes + 1)
     secrets = bench.keys(sites=sites)
     with bench.meshes(star(sites)) as lab:
         measured = storm_in(lab, vpn, tunnel_levels(params), secrets, how)

@@ -17,7 +17,7 @@ from runner.data.errors import Unsupported
 from runner.data.levels import Levels
 from runner.data.metric import verdict
 from runner.instruments.instrument import Asked
-from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
+from runner.instruments.path.verdict import TRIES, NoControl, PathProbe, PathVerdict
 from runner.instruments.tools.between import Talker, talking, wan_relay
 from runner.lab.node import PATIENCE
 from runner.lab.node.iproute import interface
@@ -140,7 +140,8 @@ class Marks(PathProbe):
         ),
     )
     factors = {"marks": Levels(("copied",), before=True, told="marks {}".format)}
-    takes_s = 4.0
+    takes_s = 8.0
+    most_tries = TRIES
 
     def asks(self, params: Mapping[str, str]) -> dict[str, str]:
         return {factor: params[factor] for factor in self.factors if factor in params}

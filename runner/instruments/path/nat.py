@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.metric import time_s
 from runner.instruments.instrument import Asked
+from runner.instruments.path.router import check_helpers
 from runner.instruments.path.translation import PATIENT_S, PORTS, PUBLIC, Nat, back_s, behind_nat, came_up
 from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
 from runner.lab.shape.site_to_site import Lab
@@ -98,6 +99,8 @@ class NatRebinding(PathProbe):
                 nat.gives(*change)
                 nat.forgets()
             back = back_s(benches)
+            for each in benches if None in back else ():
+                check_helpers(each.lab)
             changed = [control(nat, mapping) for nat, mapping in zip(nats, before, strict=True)]
         up_s = [round(each.tunnel.setup_s, 2) for each in benches]
         return dict(zip(CHANGES, map(nat_verdict, back, changed, up_s), strict=True))

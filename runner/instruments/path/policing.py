@@ -10,7 +10,7 @@ from runner.data.kinds import LARGEST
 from runner.data.metric import Metric
 from runner.instruments.instrument import Asked
 from runner.instruments.path.router import slow, wan_router
-from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
+from runner.instruments.path.verdict import TRIES, NoControl, PathProbe, PathVerdict
 from runner.instruments.tools.between import talking
 from runner.lab import probes
 from runner.lab.node import LabNode
@@ -77,7 +77,8 @@ class Policing(PathProbe):
             bounds=(0.0, LARGEST),  # of what plain IP got, a moment before
         ),
     )
-    takes_s = 5.0
+    takes_s = 12.0
+    most_tries = TRIES
 
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         return super().refuses(lab, vpn, params) or lacks_tbf(lab)
@@ -92,7 +93,12 @@ class Policing(PathProbe):
                     "came back"
                 )
             through = rate(bench.lab.host1, bench.address, SECONDS, "send")
-        share = through / bare
+            share = through / bare
+            if share < LEAST and (free := rate(bench.lab.host1, bench.address, SECONDS, "take")) < bare:
+                raise NoControl(
+                    f"the tunnel carries {free / 1e6:.1f} Mbit/s where nobody polices it, and {bare / 1e6:.1f} pass "
+                    "the policer: is the machine busy?"
+                )
         control = {"passed_mbit_s": round(bare / 1e6, 1), "other_direction_mbit_s": round(back / 1e6, 1)}
         numbers = {"share_percent": round(100 * share), "passed_mbit_s": round(through / 1e6, 1)}
         kind = "keeps" if share >= LEAST else "loses"

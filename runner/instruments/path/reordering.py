@@ -8,7 +8,7 @@ from runner.data.errors import MeasurementError, Unsupported
 from runner.data.metric import Metric
 from runner.instruments.instrument import Asked
 from runner.instruments.path.numbers import NumbersHeard, Path, paths
-from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
+from runner.instruments.path.verdict import ALIKE, NoControl, PathProbe, PathVerdict
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
@@ -98,6 +98,9 @@ class Reordering(PathProbe):
                     f"without a tunnel {len(missing)} of {len(DEPTHS)} packets that were held never arrived"
                 )
             low, high = deepest(tunnel)
+            depths = tuple(filter(None, (low, high)))
+            again = [accepted_depths(tunnel, depths) == {low} - {0} for _ in range(ALIKE - 1)]
         kind = "window" if high else "all"
         control = {"deepest": max(DEPTHS), "delivered": len(DEPTHS)}
-        return {"reordering_depth": PathVerdict(kind, float(low), control, {"accepted": low, "refused": high})}
+        numbers = {"accepted": low, "refused": high}
+        return {"reordering_depth": PathVerdict(kind, float(low), control, numbers, 1 + sum(again), ALIKE)}

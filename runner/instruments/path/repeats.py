@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from runner.data.errors import Unsupported
 from runner.data.metric import share
 from runner.instruments.instrument import Asked
 from runner.instruments.path.numbers import LOST, NumbersHeard, paths
-from runner.instruments.path.verdict import NoControl, PathProbe, PathVerdict
+from runner.instruments.path.verdict import TRIES, NoControl, PathProbe, PathVerdict
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
@@ -38,15 +38,21 @@ def of_repeats(heard: NumbersHeard, bare: NumbersHeard) -> PathVerdict:
     return PathVerdict(kind, heard.got / heard.sent, {"sent": bare.sent, "delivered_twice": bare.twice}, numbers)
 
 
-def of_bursts(heard: NumbersHeard, bare: NumbersHeard) -> PathVerdict:
-    """The verdict on loss in bursts, by how many arrive: where a busy machine hands packets on in another order, the
-    relay loses another one. Raises NoControl where more are lost without a tunnel."""
-    passed, bare_passed = (one.sent - one.planned for one in (heard, bare))
-    if bare.got < bare_passed:
-        raise NoControl(f"without a tunnel {bare.got} of {bare_passed} packets arrive that the WAN passes on")
-    numbers = {"sent": heard.sent, "lost_on_the_wan": heard.planned, "passed": passed, "delivered": heard.got}
-    control = {"passed": bare_passed, "delivered": bare.got}
-    return PathVerdict("exact" if heard.got >= passed else "more_lost", min(1.0, heard.got / passed), control, numbers)
+def of_bursts(heard: NumbersHeard, bare: NumbersHeard, lost: Collection[int]) -> PathVerdict:
+    """The verdict on loss in bursts. Raises NoControl where the relay has lost other packets than those ``lost``, which
+    a machine that hands packets on in another order makes it do, or a tunnel that sends long packets of its own."""
+    for what, found in (("without a tunnel", bare), ("through the tunnel", heard)):
+        if arrived := {*lost} - {*found.missing}:
+            raise NoControl(
+                f"{what} {len(arrived)} of the {len(lost)} packets arrived that the WAN was to lose: "
+                "the relay lost others in their place, as on a busy machine"
+            )
+    if more := {*bare.missing} - {*lost}:
+        raise NoControl(f"without a tunnel {len(more)} packets were lost that the WAN passes on")
+    passed = heard.sent - len(lost)
+    numbers = {"sent": heard.sent, "lost_on_the_wan": len(lost), "passed": passed, "delivered": heard.got}
+    control = {"passed": passed, "delivered": bare.got}
+    return PathVerdict("exact" if heard.got == passed else "more_lost", heard.got / passed, control, numbers)
 
 
 class Repeats(PathProbe):
@@ -70,6 +76,8 @@ class Repeats(PathProbe):
             source="RFC 3611 §4.7.2, RFC 6534 §3 (Gilbert–Elliott model, bursts)",
         ),
     )
+    takes_s = 15.0
+    most_tries = TRIES
 
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         if vpn.transport == "tcp":
@@ -79,6 +87,6 @@ class Repeats(PathProbe):
     def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:
         plan = dict.fromkeys(bursts(asked.seed), LOST)
         with paths(bench) as (tunnel, bare):
-            losing = of_bursts(tunnel.follow(plan, PACKETS), bare.follow(plan, PACKETS))
+            losing = of_bursts(tunnel.follow(plan, PACKETS), bare.follow(plan, PACKETS), plan)
             repeating = of_repeats(tunnel.repeat(REPEATED), bare.repeat(REPEATED))
         return {"burst_loss_borne": losing, "duplicates_borne": repeating}

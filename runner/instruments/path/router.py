@@ -1,4 +1,5 @@
-"""The WAN node as a router between the gateways, in the place of its bridge: it can be narrow, slow, or a NAT.
+"""The WAN node as a router between the gateways, and to what a VPN needs beside them, in the place of its bridge: it
+can be narrow, slow, or a NAT.
 
 host1 ──── gw1 ════ router ════ gw2 ──── host2
 """
@@ -10,28 +11,38 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from runner.data.errors import MeasurementError
+from runner.instruments.path.verdict import NoControl
 from runner.lab.node import LabNode
 from runner.lab.node.iproute import interface
 from runner.lab.shape.site import hop, ip_version
 from runner.lab.shape.site_to_site import Lab, batch, forwards
 
-ROUTER = {4: "192.168.0.254/32", 6: "2001:db8::fe/128"}
+ROUTER = {4: "192.168.0.253/32", 6: "2001:db8::fe/128"}  # of nobody else on the WAN
 FEATURES_OFF = ("tx", "off", "tso", "off", "gso", "off")  # of ethtool(8)
 BURST_BYTES = 4096  # of a token bucket: two full frames
+# Prints the ports of an address that do not accept a TCP connection.
+CONNECTS = """
+import socket, sys
+for port in sys.argv[2:]:
+    try:
+        socket.create_connection((sys.argv[1], int(port)), 2).close()
+    except OSError:
+        print(port)
+"""
 
 
 @contextmanager
 def wan_router(lab: Lab) -> Iterator[dict[str, str]]:
-    """The WAN node routes between the gateways, which see no change: it answers for both. A bridge would drop what is
-    too long without a word. Yields the gateways' addresses, each with the WAN's port to it."""
+    """The WAN node routes between the gateways and their helpers, which see no change: it answers for all. A bridge
+    would drop what is too long without a word. Yields their addresses, each with the WAN's port to it."""
     wan = lab.wan
-    ports = {site.wan_address: interface(wan, site.name) for site in lab.sites}
+    ports = {site.wan_address: interface(wan, site.name) for site in (*lab.sites, *lab.helpers)}
     own = [ROUTER[version] for version in {4, lab.sites[0].path_version}]  # plain IP is IPv4 on every path
     forwards(wan, *ports.values())
     try:
         batch(wan, "link set lo up", *(f"addr add {address} dev lo" for address in own))
         batch(wan, *(f"link set {port} nomaster" for port in ports.values()))
-        answer_for_both(wan, ports)
+        answer_for_all(wan, ports)
         leads(lab, ports)
         forget(lab)
         yield ports
@@ -43,8 +54,8 @@ def wan_router(lab: Lab) -> Iterator[dict[str, str]]:
         forget(lab)
 
 
-def answer_for_both(wan: LabNode, ports: Mapping[str, str]) -> None:
-    """The router answers who asks for the other gateway: by proxy ARP (RFC 1027), in IPv6 for each address that is
+def answer_for_all(wan: LabNode, ports: Mapping[str, str]) -> None:
+    """The router answers who asks for another one's address: by proxy ARP (RFC 1027), in IPv6 for each address that is
     named (ip-neighbour(8))."""
     for port in ports.values():
         quick = (f"net.ipv4.conf.{port}.proxy_arp=1", f"net.ipv4.neigh.{port}.proxy_delay=0")
@@ -58,16 +69,18 @@ def answer_for_both(wan: LabNode, ports: Mapping[str, str]) -> None:
 
 
 def leads(lab: Lab, ports: Mapping[str, str], *options: str) -> None:
-    """The router's routes to gateways and sites, with options of ip-route(8); plain IP goes to the sites, too."""
-    for site in lab.sites:
+    """The router's routes to gateways, helpers and sites, with options of ip-route(8); plain IP goes to the sites,
+    too."""
+    for site in (*lab.sites, *lab.helpers):
         address, port = site.wan_address, ports[site.wan_address]
-        for to in (address, f"{site.lan} via {' '.join(hop(address))} onlink"):
+        behind = [f"{site.lan} via {' '.join(hop(address))} onlink"] if site.lan else []
+        for to in (address, *behind):
             batch(lab.wan, f"route replace {to} dev {port} {' '.join(options)}")
 
 
 def forget(lab: Lab) -> None:
-    """What gateways and hosts have learnt of the path: its MTU, and whose hardware address the other one has."""
-    for node in (lab.host1, *(lab.gateway(site) for site in lab.sites), lab.host2):
+    """What all nodes have learnt of the path: its MTU, and whose hardware address the other one has."""
+    for node in (lab.host1, *(lab.nodes[site.name] for site in (*lab.sites, *lab.helpers)), lab.host2):
         batch(node, "route flush cache", "tcp_metrics flush", "neigh flush all")
 
 
@@ -92,6 +105,18 @@ def slow(lab: Lab, port: str, rate_bps: float, queue_bytes: int, burst_bytes: in
         for site in lab.sites:
             on = (word.replace("off", "on") for word in FEATURES_OFF)
             lab.gateway(site).run("ethtool", "-K", site.wan_interface, *on, check=False)
+
+
+def check_helpers(lab: Lab) -> None:
+    """Raise NoControl unless each gateway reaches each port where a helper listens: a VPN that lacks what it needs
+    tells nothing of itself."""
+    for helper in lab.helpers:
+        ends = (line.split()[3] for line in lab.nodes[helper.name].run("ss", "-Hltn").stdout.splitlines())
+        listening = sorted({end.rpartition(":")[2] for end in ends if not end.startswith(("127.", "[::1]"))}, key=int)
+        for site in lab.sites:
+            tried = lab.gateway(site).run("python3", "-IS", "-c", CONNECTS, helper.wan_address, *listening, check=False)
+            if shut := tried.stdout.split():
+                raise NoControl(f"{site.name} does not reach TCP {', '.join(shut)} of the {helper.name}")
 
 
 def nft_counters(node: LabNode, *table: str) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """A NAT before the first gateway: it changes its mappings when told to, and forgets those that are silent.
 
 host1 ──── gw1 ════ NAT ════ gw2 ──── host2
-           dials    router, answers at PUBLIC
+           dials    router, answers at PUBLIC; a helper, if the VPN needs one, is where gw2 is
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from runner.data.errors import CommandError
 from runner.data.levels import tunnel_levels
 from runner.instruments.instrument import Asked
-from runner.instruments.path.router import nft_counters, wan_router
+from runner.instruments.path.router import check_helpers, nft_counters, wan_router
 from runner.instruments.path.verdict import NoControl
 from runner.instruments.tools.between import Talker, talking
 from runner.lab.node import PATIENCE
 from runner.lab.shape.site_to_site import Lab, batch
-from runner.tunnel.bring_up import Bench, bring_up
+from runner.tunnel.bring_up import Bench, bring_up, plug_in_helper
 
 PUBLIC = ("192.168.0.101", "192.168.0.102")  # the NAT's own addresses, on the WAN's network
 PORTS = ("20000-29999", "30000-39999")  # that it gives to what it translates
@@ -41,17 +41,17 @@ table ip translation {{
     }}
     chain out {{
         type nat hook postrouting priority 100
-        ip saddr {inside} oifname "{port}" meta l4proto {{ tcp, udp }} snat to {public}:{ports}
-        ip saddr {inside} oifname "{port}" snat to {public}
+        ip saddr {inside} oifname != "{port}" meta l4proto {{ tcp, udp }} snat to {public}:{ports}
+        ip saddr {inside} oifname != "{port}" snat to {public}
     }}
     chain to_itself {{
         type filter hook input priority 0
-        iifname "{port}" meta l4proto != icmp drop
+        iifname != "{port}" meta l4proto != icmp drop
     }}
     chain to_inside {{
         type filter hook forward priority 0
-        iifname "{port}" counter name came ct state {{ new, invalid }} drop
-        oifname "{port}" counter name sent
+        oifname "{port}" counter name came ct state {{ new, invalid }} drop
+        iifname "{port}" counter name sent
     }}
 }}
 """
@@ -75,7 +75,7 @@ class Nat:
     keepalive."""
 
     lab: Lab
-    port: str  # the router's, to the far gateway
+    port: str  # the router's, to the near gateway
     inside: Talker
     outside: Talker
 
@@ -123,6 +123,7 @@ def behind_nat(bench: Bench, asked: Asked) -> Iterator[Nat]:
     NoControl where the NAT translates nothing."""
     bench.close()
     lab = bench.lab = bench.bare()
+    plug_in_helper(lab, asked.vpn)
     near, far = lab.sites[0], lab.sites[-1]
     with wan_router(lab) as ports, ExitStack() as stack:
         batch(lab.wan, *(f"addr add {address}/32 dev lo" for address in PUBLIC))
@@ -134,7 +135,7 @@ def behind_nat(bench: Bench, asked: Asked) -> Iterator[Nat]:
             )
             for site in (near, far)
         )
-        nat = Nat(lab, ports[far.wan_address], *ends)
+        nat = Nat(lab, ports[near.wan_address], *ends)
         nat.gives(PUBLIC[0], PORTS[0])
         if (seen := nat.outside_address()) == (near.wan_address, CONTROL_PORT):
             raise NoControl(f"the NAT left the address of a datagram as it was: {seen}")
@@ -145,10 +146,12 @@ def behind_nat(bench: Bench, asked: Asked) -> Iterator[Nat]:
 
 
 def came_up(bench: Bench, asked: Asked) -> bool:
-    """Bring the tunnel up behind the NAT. Does it come up? Raises MeasurementError."""
+    """Bring the tunnel up behind the NAT, by the product's fallback if that is what works there. Does it come up?
+    Raises MeasurementError, and NoControl where a gateway does not reach what the VPN needs."""
     try:
-        bench.tunnel = bring_up(bench.lab, asked.vpn, tunnel_levels(asked.params), bench.keys())
+        bench.tunnel = bring_up(bench.lab, asked.vpn.with_fallback(), tunnel_levels(asked.params), bench.keys())
     except (TimeoutError, CommandError):
+        check_helpers(bench.lab)
         return False
     return True
 

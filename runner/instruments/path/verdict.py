@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 from runner.data.errors import CommandError, MeasurementError, Unsupported
 from runner.design.profile import Profile
@@ -16,17 +17,21 @@ from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 
 TROUBLE = (MeasurementError, CommandError, TimeoutError)
+TRIES = 8  # at most, of one verdict
+ALIKE = 3  # if the first ones tell the same, that is the verdict
 
 
 @dataclass(frozen=True)
 class PathVerdict:
     """What a probe found: its ``kind``, which a report has words for, the metric's ``value``, and the counts behind it.
-    ``control``: the counts of the control, which came out."""
+    ``control``: the counts of the control, which came out. ``alike`` of ``tries`` told this kind."""
 
     kind: str
     value: float
     control: Mapping[str, Any]
     numbers: Mapping[str, Any] = field(default_factory=dict)
+    alike: int = 1
+    tries: int = 1
 
 
 class NoControl(MeasurementError):
@@ -49,31 +54,63 @@ class Judging(Whole):
 
     def to_measured(self, found: Mapping[str, PathVerdict]) -> Measured:
         """The verdicts, metric by metric, as measurements."""
-        values = [
-            measurement(
-                name, verdict.value, kind=verdict.kind, numbers=dict(verdict.numbers), control=dict(verdict.control)
-            )
-            for name, verdict in found.items()
-        ]
+        values = []
+        for name, verdict in found.items():
+            numbers, control = dict(verdict.numbers), dict(verdict.control)
+            counts = {"alike": verdict.alike, "tries": verdict.tries}
+            said: dict[str, Any] = {"kind": verdict.kind, "numbers": numbers, "control": control, **counts}
+            values.append(measurement(name, verdict.value, **said))
         return Measured(values)
 
-    def inconclusive(self, trouble: Exception) -> Measured:
-        """No verdict, and why."""
+    def inconclusive(
+        self, trouble: Exception, metrics: Collection[str] = (), told: int = 0, tries: int = 1
+    ) -> Measured:
+        """No verdict in these metrics, or in all, and why: ``told`` of ``tries`` had one, the last of the others had
+        this ``trouble``."""
         kind = "no_control" if isinstance(trouble, NoControl) else "no_answer"
-        told = {metric.name: {"kind": kind, "reason": str(trouble)} for metric in self.metrics}
-        warnings = [f"{name}: inconclusive: {trouble}" for name in told]
-        return Measured(warnings=warnings, attempt={"inconclusive": told})
+        reason = str(trouble) if tries == 1 else f"{tries - told} of {tries} tries told nothing, the last: {trouble}"
+        names = metrics or [metric.name for metric in self.metrics]
+        unsure = {name: {"kind": kind, "reason": reason} for name in names}
+        warnings = [f"{name}: inconclusive: {reason}" for name in unsure]
+        return Measured(warnings=warnings, attempt={"inconclusive": unsure})
 
 
 class PathProbe(Judging):
-    """A probe of a path: its ``verdicts``, metric by metric, are data of kind and counts, without sentences."""
+    """A probe of a path: its ``verdicts``, metric by metric, are data of kind and counts, without sentences. It is
+    tried ``most_tries`` times at most: once, where a try takes long or counts its own."""
+
+    most_tries: ClassVar[int] = 1
 
     @abstractmethod
     def verdicts(self, bench: Bench, asked: Asked) -> Mapping[str, PathVerdict]:
         """Metric -> verdict. Raises one of TROUBLE where there is none, and NoControl for a control."""
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
-        try:
-            return self.to_measured(self.verdicts(bench, asked))
-        except TROUBLE as trouble:
-            return self.inconclusive(trouble)
+        tries, troubles = list[Mapping[str, PathVerdict]](), list[Exception]()
+        least = min(ALIKE, self.most_tries)
+        while len(tries) + len(troubles) < self.most_tries and not is_decided(tries):
+            try:
+                tries.append(self.verdicts(bench, asked))
+            except TROUBLE as trouble:
+                troubles.append(trouble)
+                if not tries and len(troubles) == least:
+                    break
+        if len(tries) < least:
+            return self.inconclusive(troubles[-1], tries=len(tries) + len(troubles), told=len(tries))
+        return self.to_measured({metric: most_frequent([each[metric] for each in tries]) for metric in tries[0]})
+
+
+def is_decided(tries: Sequence[Mapping[str, PathVerdict]]) -> bool:
+    """Are there as many tries as it takes, and did all of them tell the same?"""
+    kinds = {tuple(verdict.kind for verdict in each.values()) for each in tries}
+    return len(tries) >= ALIKE and len(kinds) == 1
+
+
+def most_frequent(tries: Sequence[PathVerdict]) -> PathVerdict:
+    """The verdict whose kind most tries told, with how many of how many; of those of that kind the one whose value is
+    in the middle. A single try may have counted its own."""
+    if len(tries) == 1:
+        return tries[0]
+    kind, alike = Counter(each.kind for each in tries).most_common(1)[0]
+    same = sorted((each for each in tries if each.kind == kind), key=lambda each: each.value)
+    return replace(same[len(same) // 2], alike=alike, tries=len(tries))

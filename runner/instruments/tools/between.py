@@ -15,6 +15,8 @@ from runner.lab.node.iproute import interface
 from runner.lab.node.probing import hear, hear_object, probe, tell
 from runner.lab.shape.site_to_site import Lab
 
+CABLE = ("to-bridge", "from-relay")  # from the relay to the bridge
+
 
 @dataclass
 class Talker:
@@ -58,18 +60,25 @@ def talking(node: LabNode, name: str, *argv: str, ready: str) -> Iterator[Talker
 @contextmanager
 def wan_relay(lab: Lab) -> Iterator[Talker]:
     """The relay (see runner/lab/probes/relay.py) in the place of the WAN node's bridge, which is there again
-    afterwards. Raises MeasurementError where the lab has no WAN node, or the relay cannot start.
+    afterwards; or between the near gateway and the bridge, where helpers are there for both gateways. Raises
+    MeasurementError where the lab has no WAN node, or the relay cannot start.
     """
     wan = lab.wan
     near, far = (interface(wan, site.name) for site in (lab.sites[0], lab.sites[-1]))
-    for site in lab.sites:
+    for site in (*lab.sites, *lab.helpers):
         # Frames that are captured and sent again need whole checksums, and one packet each (ethtool(8)).
-        gateway, port = lab.gateway(site), interface(lab.gateway(site), site.wan_interface)
+        gateway, port = lab.nodes[site.name], interface(lab.nodes[site.name], site.wan_interface)
         gateway.run("ethtool", "-K", port, "tx", "off", "tso", "off", "gso", "off", check=False)
         gateway.defer("ethtool", "-K", port, "tx", "on", "tso", "on", "gso", "on")
     with ExitStack() as stack:
-        for port in (near, far):
+        if lab.helpers:
+            wan.run("ip", "link", "add", CABLE[0], "type", "veth", "peer", "name", CABLE[1])
+            stack.callback(wan.run, "ip", "link", "del", CABLE[0], check=False)
+            for end, joins in zip(CABLE, ((), ("master", "br0")), strict=True):
+                wan.run("ip", "link", "set", end, "addrgenmode", "none", *joins, "up")
+        for port in (near,) if lab.helpers else (near, far):
             wan.run("ip", "link", "set", port, "nomaster")
             wan.defer("ip", "link", "set", port, "master", "br0")
             stack.callback(wan.run, "ip", "link", "set", port, "master", "br0", check=False)
-        yield stack.enter_context(talking(wan, "relay", near, far, ready="relaying"))
+        beyond = CABLE[0] if lab.helpers else far
+        yield stack.enter_context(talking(wan, "relay", near, beyond, ready="relaying"))

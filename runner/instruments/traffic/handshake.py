@@ -28,7 +28,7 @@ from runner.lab.node.iproute import interface
 from runner.lab.readings.path import HEADERS_BYTES
 from runner.lab.shape.site import ip_version, peers_of
 from runner.lab.shape.site_to_site import Lab
-from runner.tunnel.bring_up import UP_WITHIN_S, Bench, put_files, start
+from runner.tunnel.bring_up import UP_WITHIN_S, Bench, plug_in_helper, put_files, start
 from runner.tunnel.proof import ANSWER_PORT, has_answer
 from runner.vpn.plugin import Secrets, Vpn, entry
 
@@ -336,6 +336,7 @@ class Handshake(PathProbe):
         control: dict[str, object] = {}
         for _ in range(obstacles.handshakes):
             bench.lab = bench.bare()
+            plug_in_helper(bench.lab, asked.vpn)
             prepare(bench.lab)
             control, found = handshake(bench.lab, asked.vpn, params, keys, obstacles)
             seen.append(found)

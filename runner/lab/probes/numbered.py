@@ -19,7 +19,7 @@ from contextlib import suppress
 GIVE_UP_S = 1.5  # what has not come by then is lost
 QUIET_S = 0.25  # nothing comes any more
 REPEAT_S = 0.02  # the far end says again what it has when nothing comes for so long
-SILENT = 200  # times at most
+SILENT = 200  # times at most, which is longer than GIVE_UP_S
 EVERY = 12  # datagrams that it answers at once
 
 
@@ -49,7 +49,7 @@ class Heard:
 
 
 def hear(port: int) -> None:
-    """The far end. It answers the sender with how many different numbers it has."""
+    """The far end. It answers the sender with how many different numbers it has, and the highest."""
     both = socket.has_dualstack_ipv6()
     end = socket.socket(socket.AF_INET6 if both else socket.AF_INET, socket.SOCK_DGRAM)
     if both:
@@ -75,15 +75,16 @@ def hear(port: int) -> None:
         if sender and (len(heard.seen) - answered >= EVERY or 0 < silent < SILENT):
             answered = len(heard.seen)
             with suppress(OSError):
-                end.sendto(answered.to_bytes(4, "big"), sender)
+                end.sendto(answered.to_bytes(4, "big") + heard.highest.to_bytes(4, "big"), sender)
 
 
 class NearEnd:
-    """The near end of one session. ``there``: how many different numbers the far end has said that it has."""
+    """The near end of one session. ``there``: how many different numbers the far end has said that it has; ``highest``
+    of them."""
 
     def __init__(self, address: str, port: int) -> None:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self.end, self.there = socket.socket(family, socket.SOCK_DGRAM), 0
+        self.end, self.there, self.highest = socket.socket(family, socket.SOCK_DGRAM), 0, -1
         self.end.connect((address, port))
 
     def send(self, number: int, length: int) -> None:
@@ -97,13 +98,15 @@ class NearEnd:
         self.end.settimeout(wait_s)
         with suppress(OSError):
             while True:
-                self.there = max(self.there, int.from_bytes(self.end.recv(16), "big"))
+                said = self.end.recv(16)
+                self.there = max(self.there, int.from_bytes(said[:4], "big"))
+                self.highest = max(self.highest, int.from_bytes(said[4:], "big"))
                 self.end.settimeout(0.0)
 
-    def settle(self) -> None:
-        """Wait until the far end gets nothing more."""
+    def settle(self, last: int) -> None:
+        """Wait until the far end gets nothing more: for long, where it has not got the ``last`` number."""
         before, since = -1, time.monotonic()
-        while before != self.there or time.monotonic() - since < QUIET_S:
+        while before != self.there or time.monotonic() - since < (QUIET_S if self.highest == last else GIVE_UP_S):
             if before != self.there:
                 before, since = self.there, time.monotonic()
             self.look(QUIET_S)
@@ -116,7 +119,7 @@ def say(address: str, port: int) -> None:
         asked = json.loads(text)
         line = NearEnd(address, port)
         told = send_in_window(line, **asked)
-        line.settle()
+        line.settle(asked["count"] - 1)
         line.end.close()
         print(json.dumps(told), flush=True)
 

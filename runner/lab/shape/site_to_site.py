@@ -67,6 +67,7 @@ class Lab:
     images: tuple[Image, ...] = ()  # what the nodes run, where that is not their own
     # Puts one more node on the WAN, at the address of a site without a network; None: this lab has no place for it.
     plug_in: Callable[[Site], LabNode] | None = None
+    helpers: list[Site] = field(default_factory=list)  # the nodes that were so put there
 
     @property
     def host1(self) -> LabNode:

@@ -124,6 +124,27 @@ def test_a_nat_is_judged_by_its_probe(kind: str, seconds: float, word: Word, val
         assert (found.word, found.value, found.trial) == (word, value, trial.id)
 
 
+def test_a_fallback_fulfils_the_must_and_says_what_it_costs() -> None:
+    numbers = {"way": "userspace: over TCP", "rate_mbit_s": 83.0}
+    found = told(1, "passes_without_udp", kind="fallback", numbers=numbers)
+    seen = state("udp-blocked", trial_of(measurements=found), vpn="openvpn")
+    assert (seen.word, seen.value) == ("shown", "userspace: over TCP, 83.0 Mbit/s")
+
+
+@pytest.mark.parametrize(("passed", "word"), [((1, 0, 1), "shown"), ((0, 1, 0), "no"), ((1, 0), "no")])
+def test_no_single_draw_decides_a_must(passed: tuple[int, ...], word: Word) -> None:
+    probes: list[tuple[Must, str, tuple[str, str]]] = [
+        ("udp-blocked", "passes_without_udp", ("dead", "up")),
+        ("nat", "nat_port_back", ("never", "at_once")),
+    ]
+    for must, metric, kinds in probes:
+        trials = [
+            trial_of(repetition=number, measurements=told(value, metric, kind=kinds[value]))
+            for number, value in enumerate(passed, 1)
+        ]
+        assert state(must, *trials).word == word
+
+
 def test_a_path_shows_what_no_lab_has() -> None:
     assert state("nat", trial_of(), path={"nat": "masqueraded"}).word == "shown"
     assert state("nat", trial_of(), path={"nat": ""}).word == "declared"

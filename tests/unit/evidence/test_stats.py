@@ -7,7 +7,15 @@ import pytest
 from scipy import stats as scipy_stats
 
 from runner.evidence.intervals import ALL_EQUAL
-from runner.evidence.stats import block_values, compare_blocks, compare_independent, drift, lower_bounds, summarise
+from runner.evidence.stats import (
+    block_values,
+    compare_blocks,
+    compare_independent,
+    drift,
+    lower_bounds,
+    summarise,
+    summarise_all,
+)
 from tests.unit.synthetic import CBC, IDLE, PLAIN, UDP, make_trial
 
 T_2 = 4.302653  # Student's t, two-sided 95 %, 2 degrees of freedom
@@ -189,3 +197,10 @@ def test_independent_runs_by_welch() -> None:
     assert compare_independent([100.0], [80.0, 81.0])[1] is None
     assert compare_independent([5.0, 5.0], [5.0, 5.0])[1] == 1.0
     assert compare_independent([5.0, 5.0], [6.0, 6.0])[1] == 0.0
+
+
+def test_verdicts_that_differ_have_no_interval_and_a_median_that_was_one() -> None:
+    differ, same = summarise_all([[1280.0, 1400.0, 1400.0, 1500.0], [1400.0, 1400.0]], exact=True)
+    assert (differ.median, differ.low, differ.high) == (1400.0, None, None)
+    assert (same.low, same.high) == pytest.approx((1400.0, 1400.0))
+    assert summarise_all([[1280.0, 1500.0]])[0].low is not None

@@ -16,7 +16,7 @@ from runner.lab.node.probing import error_class, was_killed
 from runner.lab.shape.site_to_site import SITES
 from runner.tunnel import proof
 from runner.tunnel.bring_up import Bench
-from tests.unit.on_paper import Paper, Run, Wrong, cells, on_paper
+from tests.unit.on_paper import Counts, Paper, Run, Wrong, cells, on_paper
 
 
 @pytest.fixture
@@ -44,6 +44,13 @@ def test_a_trial_whose_instrument_dies_is_begun_again(run: Run) -> None:
     assert run.trials["openvpn"].warnings == ["begun again after 1 slices: once", "begun again after 2 slices: twice"]
     assert run.rounds("ipsec_user") == [1, 2, 3, 4, 5, 6]
     assert run.world.renewed == [], "the tunnel is not to blame"
+
+
+def test_who_spends_the_tunnel_begins_again_with_another(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counts, "spends_tunnel", True)
+    run.world.wrong |= {("openvpn", 2): dies("once")}
+    assert run().failed == 0
+    assert "openvpn" in run.world.renewed
 
 
 def test_repairs_are_no_attempts_of_the_vpn(run: Run) -> None:

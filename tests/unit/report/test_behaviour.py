@@ -63,7 +63,38 @@ def test_repetitions_that_differ_show() -> None:
         judged("nebula", "duplicates_borne", LOST), judged("nebula", "duplicates_borne", {**LOST, "kind": "once"}, 2)
     ).rows
     assert isinstance(cell, TableCell)
-    assert (cell.words, cell.tone) == ("133 of 200 arrive; each arrives once", "warn")
+    assert (cell.words, cell.tone) == ("133 of 200 arrive (1 of 2); each arrives once (1 of 2)", "warn")
+
+
+def test_tries_that_differ_are_counted_over_all_repetitions() -> None:
+    once = {**LOST, "kind": "once"}
+    trials = [judged("n2n", "duplicates_borne", {**once, "alike": k, "tries": 8}, n) for n, k in enumerate((7, 8))]
+    ((_, cell),) = table(*trials).rows
+    assert isinstance(cell, TableCell)
+    assert (cell.words, cell.tone) == ("each arrives once (15 of 16)", "warn")
+
+
+def test_a_trial_of_before_counts_as_one_try() -> None:
+    once = {**LOST, "kind": "once"}
+    trials = [
+        judged("n2n", "duplicates_borne", LOST),
+        judged("n2n", "duplicates_borne", {**once, "alike": 3, "tries": 3}),
+    ]
+    ((_, cell),) = table(*trials).rows
+    assert isinstance(cell, TableCell)
+    assert cell.words == "each arrives once (3 of 4); 133 of 200 arrive (1 of 4)"
+
+
+def test_what_lives_by_chance_has_the_counts_of_all_repetitions() -> None:
+    numbers = {"smallest": 1492, "at": 1400, "tries": 8, "cause": "df_of_single"}
+    trials = [
+        judged("x", "black_hole_mtu", {"kind": "chance", "numbers": numbers | {"passed": passed}}, repetition)
+        for repetition, passed in enumerate((2, 3))
+    ]
+    ((_, cell),) = table(*trials).rows
+    assert isinstance(cell, TableCell)
+    assert (cell.words, cell.tone) == ("passes 1492 bytes; 1400 bytes in 5 of 16 tries", "warn")
+    assert any(note.lead == "Cause:" for note in cell.opens)
 
 
 def test_a_kind_without_words_is_shown_as_it_is() -> None:
