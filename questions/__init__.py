@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.data.errors import UsageError, require_known
-from runner.data.trials import Strict
+from runner.data.kinds import Strict
 from runner.design.loading import blame_file, classes_in, import_file, is_path, last_class
 from runner.design.question import Going, Question, Said
 

@@ -14,9 +14,11 @@ from typing import Literal
 import scipy
 
 from questions.compare.builds import builds_of
-from runner.data.trials import Cell, Strict
+from runner.data.kinds import Strict
+from runner.data.trials import Cell
 from runner.design.question import Evidence, Going, Question, Said
-from runner.evidence.estimates import Blocks, RoundValues, estimate_pair
+from runner.evidence.estimates import RoundValues, estimate_pair
+from runner.evidence.model import Blocks
 from runner.ranking.basis import bases
 
 LEVEL = 0.05  # of a build on the wrong side, in all looks together

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from statistics import median
 
+from runner.data.kinds import Strict
 from runner.data.levels import BASELINE
-from runner.data.trials import Cell, Strict
+from runner.data.trials import Cell
 from runner.design.blocks import Heading, Paragraph, Table
 from runner.design.question import Evidence, Going, Question, Said
 from runner.evidence.estimates import estimate_pairs

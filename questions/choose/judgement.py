@@ -15,11 +15,12 @@ from runner.choice.devices import Device, devices
 from runner.choice.machine import FEWEST_ROUNDS, MachineState, machine_state
 from runner.choice.model import Answer, Band, Change
 from runner.choice.musts import State, states, words_of
+from runner.data.kinds import Strict
 from runner.data.named import Must
 from runner.data.needs import Needs
 from runner.data.scale import NoScale, no_scale
 from runner.data.shipped import shipped_beside, shipped_runs
-from runner.data.trials import Run, Strict, Trial, VpnRecord
+from runner.data.trials import Run, Trial, VpnRecord
 from runner.evidence.configurations import absent_vpns
 
 DATAGRAMS = ("udp", "ladder")

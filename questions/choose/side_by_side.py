@@ -12,10 +12,11 @@ from runner.choice.devices import Device
 from runner.choice.model import Answer
 from runner.choice.musts import State, Word, same_tunnel
 from runner.choice.thresholds import USUAL
+from runner.data.kinds import Strict
 from runner.data.levels import unusual
 from runner.data.named import Must
 from runner.data.needs import Needs
-from runner.data.trials import Measurement, Run, Strict, Trial
+from runner.data.trials import Measurement, Run, Trial
 
 MOST = 5  # VPNs
 FEWEST = 2  # one alone stands beside nothing

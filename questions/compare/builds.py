@@ -10,7 +10,8 @@ from runner.data.trials import MOST_LOOKS, Run, Trial
 from runner.evidence.estimates import Estimate
 from runner.evidence.stats import compare_blocks, ratio_of
 from runner.ranking.basis import Basis, bases
-from runner.ranking.verdicts import Verdict, reversed_verdict, verdicts
+from runner.ranking.model import Verdict, reversed_verdict
+from runner.ranking.verdicts import verdicts
 
 NO_NUMBER = ("failed", "unsupported")
 LEAST_SHARE = 0.05  # of a run, before which nothing is decided

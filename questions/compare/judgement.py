@@ -10,13 +10,14 @@ from typing import Any, Literal
 import scipy
 from pydantic import Field
 
+from runner.data.kinds import Strict
 from runner.data.metric import Metric
 from runner.data.numbers import exp
-from runner.data.trials import Strict
-from runner.evidence.estimates import Blocks, Estimate
-from runner.evidence.stats import Ratio, Summary, summarise
+from runner.evidence.estimates import Estimate
+from runner.evidence.model import Blocks, Ratio, Summary
+from runner.evidence.stats import summarise
 from runner.ranking.agreement import Agreement
-from runner.ranking.verdicts import Decision
+from runner.ranking.model import Decision
 
 Verdict = Literal["regression", "improvement", "no difference", "not separable", "not judged", "now failing"]
 Outcome = Literal["worse", "fine", "nothing found", "cannot tell", "nothing measured"]

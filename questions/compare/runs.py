@@ -24,10 +24,12 @@ from runner.data.merge import identity, merge_metrics, same_estimands
 from runner.data.metric import Metric
 from runner.data.trials import Run, Trial, cell_key
 from runner.evidence.cells import Baseline, shares_of
-from runner.evidence.estimates import Blocks, Estimate, RoundValues, alone, independent
-from runner.evidence.stats import Ratio, block_values, compare_independent, lower_bounds, ratio_of
+from runner.evidence.estimates import Estimate, RoundValues, alone, independent
+from runner.evidence.model import Blocks, Ratio
+from runner.evidence.stats import block_values, compare_independent, lower_bounds, ratio_of
 from runner.ranking.agreement import agreement
-from runner.ranking.verdicts import Decision, Tested, bounded_decision, level_of, probabilities
+from runner.ranking.model import Decision
+from runner.ranking.verdicts import Tested, bounded_decision, level_of, probabilities
 from runner.report import text
 from runner.report.kinds import by_kind
 

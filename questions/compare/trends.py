@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from runner.data.checks import check
+from runner.data.kinds import Strict
 from runner.data.merge import identity, merge_metrics, same_estimands
 from runner.data.metric import Metric
-from runner.data.trials import Run, Strict, Trial
+from runner.data.trials import Run, Trial
 from runner.design.blocks import Block, Heading, Plot, Table
 from runner.evidence.cells import Baseline
-from runner.evidence.stats import Summary, summarise
+from runner.evidence.model import Summary
+from runner.evidence.stats import summarise
 from runner.ranking.basis import Basis, bases
 from runner.report import text
 from runner.report.plots.drawing import Value, spec_of

@@ -17,7 +17,7 @@ from questions.compare.judgement import (
     too_coarse,
 )
 from runner.design.blocks import Block, Check, Paragraph, Table, TableCell
-from runner.ranking.verdicts import LEVEL
+from runner.ranking.model import LEVEL
 from runner.report import text
 
 MOST = 10.0  # a change of more than this is only said to be more

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from questions.papers import findings, tables
 from questions.papers.findings import Findings
 from questions.papers.tables import PaperTable
-from runner.data.trials import Cell, Strict
+from runner.data.kinds import Strict
+from runner.data.trials import Cell
 from runner.design.question import Evidence, Going, Question, Said
 
 

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from questions.papers import fragmentation, oslv_performance, udp_loss, variation
+from runner.data.kinds import Strict
 from runner.data.metric import Metric
 from runner.data.strength import MOST, PER_FAILURE, SCALE, WITH_A_BREAK
-from runner.data.trials import Measurement, Run, Strict, Trial
+from runner.data.trials import Measurement, Run, Trial
 from runner.design.blocks import Block, Heading, Note, Paragraph, Table
 from runner.evidence.stats import trials_by_cell
 from runner.papers.tables import AT, SIZES, paper_security, tables

@@ -18,7 +18,7 @@ from runner.data.trials import Cell
 from runner.design.question import Card, Evidence, Going, Page, Question, Said
 from runner.ranking.basis import Basis
 from runner.ranking.longer import seconds_more
-from runner.ranking.verdicts import Verdict
+from runner.ranking.model import Verdict
 
 # Under a deadline such a metric goes on, whatever is decided, until the 95 % intervals of its ratios reach no farther
 # than by this factor. Of other metrics the pairs are decided last, and known as well by then (decision 0055).

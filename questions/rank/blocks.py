@@ -15,7 +15,7 @@ from questions.rank.words import RankingAnswer, answers, change, go_on, missing,
 from runner.data.metric import Metric
 from runner.design.blocks import Block, Heading, Note, Paragraph, Table
 from runner.design.question import Next, Said
-from runner.ranking.ranking import Ranking
+from runner.ranking.model import Ranking
 from runner.report import text
 
 NOTHING_TO_RANK = "Nothing to rank: no VPN measured anything in a named configuration."

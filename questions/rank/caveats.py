@@ -8,8 +8,9 @@ from questions.rank.judgement import Ranked
 from questions.rank.words import loss_sentences
 from runner.data.levels import unusual
 from runner.data.trials import Run, Trial
-from runner.evidence.configurations import Configuration, for_metric
-from runner.ranking.ranking import Ranking
+from runner.evidence.configurations import for_metric
+from runner.evidence.model import Configuration
+from runner.ranking.model import Ranking
 from runner.ranking.weights import PRESETS
 from runner.report.facts import blocks_of
 from runner.report.text import count_noun, levels

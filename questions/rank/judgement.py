@@ -7,17 +7,17 @@ from typing import Literal
 
 from pydantic import Field, InstanceOf
 
+from runner.data.kinds import Strict
 from runner.data.metric import Metric
-from runner.data.trials import MOST_LOOKS, Strict
+from runner.data.trials import MOST_LOOKS
 from runner.design.question import Evidence
-from runner.evidence.configurations import Configuration
-from runner.evidence.estimates import Components, components, machines_of
-from runner.evidence.stats import Summary, summarise_all
+from runner.evidence.estimates import components, machines_of
+from runner.evidence.model import Components, Configuration, Summary
+from runner.evidence.stats import summarise_all
 from runner.ranking.basis import Basis
-from runner.ranking.machines import OnMachines
-from runner.ranking.ranking import Ranking
+from runner.ranking.model import OnMachines, Ranking, Verdict
 from runner.ranking.rankings import Rankings
-from runner.ranking.verdicts import Verdict, verdicts
+from runner.ranking.verdicts import verdicts
 from runner.ranking.weights import default_weights
 from runner.report import text
 from runner.report.breakdowns import Breakdown, breakdowns

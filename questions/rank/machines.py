@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runner.design.blocks import Block, Heading, Note, Paragraph, Plot, Table
-from runner.ranking.machines import OneMachine, OnMachines
+from runner.ranking.model import OneMachine, OnMachines
 from runner.report import text
 from runner.report.plots.drawing import STEP, WIDTH, Value, spec_of
 

@@ -18,8 +18,7 @@ from runner.data.invocation import asked_of
 from runner.data.numbers import chance
 from runner.design.blocks import Block, Heading, Hyperlink, Table, TableCell
 from runner.design.question import Page
-from runner.ranking.ranking import Standing
-from runner.ranking.verdicts import reversed_verdict
+from runner.ranking.model import Standing, reversed_verdict
 from runner.report import text
 from runner.report.plots.drawing import wide
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from questions.rank.judgement import Ranked, RankedNumber
 from runner.data.metric import Metric
 from runner.data.numbers import chance
-from runner.ranking.ranking import Pair, Ranking, Standing
+from runner.ranking.model import Pair, Ranking, Standing
 from runner.report import text
 from runner.report.text import NONE, lower, short
 

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from questions.rank.judgement import RankedNumber, ranked_numbers
 from runner.data.trials import Run, Trial
-from runner.ranking.ranking import Ranking
+from runner.ranking.model import Ranking, Weights
 from runner.ranking.rankings import Rankings
-from runner.ranking.weights import Weights
 
 
 class RankedNumbers(NamedTuple):

@@ -10,8 +10,7 @@ from questions.rank.places import groups
 from questions.rank.values import values
 from questions.rank.words import BY_TCP, RankingAnswer, by_tcp, change, missing, order, verdict
 from runner.design.blocks import Block, Paragraph, Table, TableCell
-from runner.ranking.ranking import Ranking
-from runner.ranking.verdicts import Verdict
+from runner.ranking.model import Ranking, Verdict
 from runner.report import text
 from runner.report.limits import LimitRow, changed_order, rows_of
 

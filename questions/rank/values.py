@@ -10,8 +10,8 @@ from questions.rank.places import groups, place_of, unit_of
 from runner.data.metric import Metric
 from runner.data.numbers import chance, same
 from runner.design.blocks import Table, TableCell
-from runner.evidence.stats import Summary
-from runner.ranking.ranking import Ranking
+from runner.evidence.model import Summary
+from runner.ranking.model import Ranking
 from runner.report import text
 
 ARROWS = {"higher": "↑", "lower": "↓"}  # which way is better

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from questions.rank.judgement import Spread
 from runner.data.metric import Metric
 from runner.design.blocks import Block, Heading, Paragraph, Table, TableCell
-from runner.ranking.ranking import Ranking
-from runner.ranking.verdicts import NO_INTERVAL, Verdict, reversed_verdict
+from runner.ranking.model import NO_INTERVAL, Ranking, Verdict, reversed_verdict
 from runner.report import text
 
 SHOWN = 8  # undecided pairs of a metric that a terminal shows

@@ -9,8 +9,8 @@ from questions.rank.words import loss_sentences
 from runner.data.errors import UsageError, require_known
 from runner.data.levels import BASELINE
 from runner.data.trials import Run, Trial
+from runner.ranking.model import Verdict, reversed_verdict
 from runner.ranking.rankings import Rankings
-from runner.ranking.verdicts import Verdict, reversed_verdict
 from runner.ranking.weights import default_weights
 from runner.report import text
 from runner.report.breakdowns import breakdowns

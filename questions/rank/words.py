@@ -17,9 +17,9 @@ from runner.data.files import word
 from runner.data.invocation import asked_of
 from runner.data.numbers import chance
 from runner.evidence.ties import in_order
-from runner.ranking.ranking import Ranking, weigh
-from runner.ranking.verdicts import Verdict
-from runner.ranking.weights import PRESETS, Slack, of_run
+from runner.ranking.model import Ranking, Slack, Verdict
+from runner.ranking.ranking import weigh
+from runner.ranking.weights import PRESETS, of_run
 from runner.report import text
 from runner.report.breakdowns import Breakdown
 

@@ -25,9 +25,10 @@ from runner.data.own_cores import CARRIES, VPN, on_own_cores
 from runner.data.scale import no_scale
 from runner.data.trials import Run, Rung, Trial
 from runner.data.wan import conditions
-from runner.evidence.configurations import Configuration, configuration_of
-from runner.evidence.estimates import Blocks, alone
+from runner.evidence.configurations import configuration_of
+from runner.evidence.estimates import alone
 from runner.evidence.intervals import Array
+from runner.evidence.model import Blocks, Configuration
 from runner.evidence.stats import block_values
 
 DRAWS = 400

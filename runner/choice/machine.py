@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
+from runner.data.kinds import Strict
 from runner.data.loads import MachineLoad
-from runner.data.trials import Strict, Trial
+from runner.data.trials import Trial
 
 CALM, BUSY = 0.1, 0.4  # of the CPU time that other programs and the hypervisor had, in the middle slice
 DISTURBED = 0.15  # from here on a cost, and that a line is not carried, is probable at most

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Literal
 
 from runner.choice.grade import Criterion, Limit
+from runner.data.kinds import Strict
 from runner.data.named import Must
 from runner.data.needs import Needs
-from runner.data.trials import Strict
 
 Certainty = Literal["sure", "probably", "open"]
 WEAKEST: tuple[Certainty, ...] = ("open", "probably", "sure")  # the weakest first

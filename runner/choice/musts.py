@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from runner.data.declaration import Declaration
+from runner.data.kinds import Strict
 from runner.data.levels import EXCHANGES, tunnel_levels
 from runner.data.named import MUSTS, Must
-from runner.data.trials import Measurement, Run, Strict, Trial, VpnRecord
+from runner.data.trials import Measurement, Run, Trial, VpnRecord
 
 Word = Literal["no", "unknown", "declared", "shown"]  # from the worst to the best
 WORDS: tuple[Word, ...] = ("no", "unknown", "declared", "shown")

@@ -25,7 +25,7 @@ from runner.data.metric import Metric
 from runner.data.streams import standard_error
 from runner.data.streams import visible_text as shown_text
 from runner.data.trials import Run, Trial
-from runner.ranking.weights import Weights
+from runner.ranking.model import Weights
 from runner.report.forms.terminal_answered import values_grid
 from runner.report.text import count_noun, in_unit, wan
 from runner.search.settings import LOSS_RATIO

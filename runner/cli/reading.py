@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from runner.data.metric import Metric
     from runner.data.needs import Needs
     from runner.data.trials import Run
-    from runner.ranking.weights import Weights as GivenWeights
+    from runner.ranking.model import Weights as GivenWeights
     from runner.report.model import Report
 
 

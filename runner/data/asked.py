@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
-from runner.data.kinds import Line, Real, Whole
+from runner.data.kinds import Line, Real, Strict, Whole
 from runner.data.needs import Needs
 from runner.data.numbers import seconds
 from runner.data.options import RunOptions, each_level, join_values
@@ -26,11 +26,9 @@ def _split_names(given: object) -> object:
 Listed = Annotated[tuple[Line, ...], BeforeValidator(_split_names)]
 
 
-class AskedFarm(BaseModel):
+class AskedFarm(Strict):
     """The farm that a run is spread over: its scheduler's address, and what its machines must have in common.
     ``timeout``: how long a repetition may take, in the option's notation; ``insecure``: without TLS."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     address: Line
     equal: Line = RunOptions.farm_equal
@@ -38,7 +36,7 @@ class AskedFarm(BaseModel):
     insecure: bool = False
 
 
-class AskedRun(BaseModel):
+class AskedRun(Strict):
     """What one call of ``vpneval run`` asks for, not checked against the catalogue.
 
     Experiments, VPNs, instruments and the question are names, or paths of the user's files; ``question``: empty where
@@ -47,8 +45,6 @@ class AskedRun(BaseModel):
     notation of their options. ``kernel``: the one that it runs under. ``until_significant``: None leaves it to the
     profile, unless repetitions are given. ``farm``: None where this machine measures it.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     experiments: Listed
     vpns: Listed = ()

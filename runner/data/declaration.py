@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
-from runner.data.kinds import Line, Text
+from runner.data.kinds import Line, Strict, Text
 
 # Whose lists of permitted cryptography apply to a key exchange: those of the protocol that does it.
 Handshake = Literal["", "TLS", "SSH", "IKEv2", "IKEv1"]
 
 
-class Declaration(BaseModel):
+class Declaration(Strict):
     """``as_of``: the day (ISO) on which ``sources`` were opened. ``authentication``: first what the plugin sets up,
     then what else there is. ``inner``: what the tunnel carries as it is set up; ``outer``: the IP versions that it can
     travel over. The others are as in runner/vpn/declared.py."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     as_of: Line
     sources: list[Text]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 LARGEST = 1e100  # of a number: nothing that is measured is larger, and sums and ratios of such are still numbers
 MOST = 2**53  # of a whole number: what JSON's readers keep exactly
@@ -48,6 +48,12 @@ Real = Annotated[float, Field(allow_inf_nan=False, ge=-LARGEST, le=LARGEST)]
 NotNegative = Annotated[float, Field(allow_inf_nan=False, ge=0, le=LARGEST)]
 Count = Annotated[int, Field(ge=0, le=MOST)]
 Whole = Annotated[int, Field(ge=-MOST, le=MOST)]
+
+
+class Strict(BaseModel):
+    """A model that refuses fields it does not know, so that a typing error in a file is found."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def values(given: Any) -> Iterator[Any]:

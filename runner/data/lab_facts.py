@@ -8,21 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
-from runner.data.kinds import Count, Digest, Json, Line, Name, NotNegative, Real, Version, Whole, require_lines
+from runner.data.kinds import Count, Digest, Json, Line, Name, NotNegative, Real, Strict, Version, Whole, require_lines
 
 Positive = Annotated[Real, Field(gt=0)]
 Mtu = Annotated[int, Field(ge=68, le=65535)]  # of IPv4: RFC 791
 
 
-class GeneratorLimit(BaseModel):
+class GeneratorLimit(Strict):
     """What the packet generator offers at most: packets of ``ip_bytes`` at full speed over plain IP, counted where they
     came in at the far host. ``bps``: of IP. ``by``: the system call. ``burst_packets``: what was
     asked for; at full speed the sender makes no pause between bursts."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     ip_bytes: Annotated[Count, Field(gt=0)]
     packets_per_s: Positive

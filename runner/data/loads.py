@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from runner.data.kinds import Count, Line, Real, Text, Whole
+from runner.data.kinds import Count, Line, Real, Strict, Text, Whole
 
 Role = Literal["vpn", "generator", "kernel", "other"]
 Kind = Literal[
@@ -27,11 +27,7 @@ Kind = Literal[
 ]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class CoreLoad(_Strict):
+class CoreLoad(Strict):
     """One core: shares of its time (0 to 1) in programs, in the kernel for them, in interrupts, in the kernel's work
     for packets (softirq), and what the hypervisor took."""
 
@@ -48,7 +44,7 @@ class CoreLoad(_Strict):
         return self.user + self.system + self.irq + self.softirq + self.steal
 
 
-class ThreadLoad(_Strict):
+class ThreadLoad(Strict):
     """One thread: the share of a core that it had (``busy``), the share of the time in which it was ready to run and
     had none (``waiting``), and the ``core`` that it was on whenever it was looked at; None where that changed."""
 
@@ -57,7 +53,7 @@ class ThreadLoad(_Strict):
     core: Whole | None = None
 
 
-class ProcessLoad(_Strict):
+class ProcessLoad(Strict):
     """One process: of which node ("" is outside of the lab), whose it is, its cores' worth, and its busiest thread.
 
     ``user``: the share of its time in the program itself and not in the kernel, None where that is not known.
@@ -77,7 +73,7 @@ class ProcessLoad(_Strict):
     others: list[ThreadLoad] = []
 
 
-class PortLoad(_Strict):
+class PortLoad(Strict):
     """A port that dropped packets or made them wait. ``queue``: its queueing discipline that did, "" where it was the
     port's driver; ``waited``: how often that discipline held a packet back to keep its rate (overlimits)."""
 
@@ -89,7 +85,7 @@ class PortLoad(_Strict):
     waited: Whole = 0
 
 
-class QuotaLoad(_Strict):
+class QuotaLoad(Strict):
     """A control group with a CPU quota: the nodes in it, its ``cores``, its periods, those in which the quota was used
     up, and for how long it held processes back, seconds."""
 
@@ -100,7 +96,7 @@ class QuotaLoad(_Strict):
     held_back_s: Real
 
 
-class MachineLoad(_Strict):
+class MachineLoad(Strict):
     """One machine of the lab during a measurement: ``nodes`` that it holds, and ``seconds`` that it was watched for, in
     ``looks`` pieces; ``carried_bytes``: payload that came through the tunnel in that time (of a packet rate the whole
     packets), 0 where that is not known.
@@ -129,7 +125,7 @@ class MachineLoad(_Strict):
     clock_ratio: Real | None = None
 
 
-class Limit(_Strict):
+class Limit(Strict):
     """What limits a throughput: one sentence, where (a node, "" where it is no single one), of which kind, and the
     figures that say so."""
 

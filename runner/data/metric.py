@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from runner.data.kinds import LARGEST, Line, MetricName, Real, Text, Unit
+from runner.data.kinds import LARGEST, Line, MetricName, Real, Strict, Text, Unit
 
 MARGIN = 1.1
 ROUNDED = 1e-9  # by how much sums of shares may be off
 
 
-class Metric(BaseModel):
+class Metric(Strict):
     """One quantity that a trial can measure, and all that a report knows of it.
 
     ``unit`` is SI; ``better`` says which way a VPN wins; ``measure`` is the name of its instrument, which the catalogue
@@ -22,8 +22,6 @@ class Metric(BaseModel):
     ``margin``: two VPNs of which one has up to this many times the other's value are the same for a user.
     A run that does not tell the fields from ``short`` on is an older one: runner/catalogue.py has them.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: MetricName  # a word: files, addresses and --weights are made of it
     title: Line

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from runner.data.kinds import Real
+from runner.data.kinds import Real, Strict
 from runner.data.named import USUAL, Must, Traffic
 
 # What a site lab fills in from its path (runner/sweep/seen.py).
 Seen = Literal["line_bps", "line_up_bps", "path_rtt_ms", "path_loss_ratio", "path_mtu_bytes", "nat", "udp-blocked"]
 
 
-class Needs(BaseModel):
+class Needs(Strict):
     """What a user needs. ``line_bps``: the rate of the line to gw1, and from it, where
     ``line_up_bps`` says no other; ``path_rtt_ms``: the round trip of the bare
     path; ``path_loss_ratio``: the share of its packets that the path loses; ``path_mtu_bytes``: its longest packet.
     None where nobody has said or seen it. ``must``: the musts in force; ``without``: those
     that a path does not put in force. ``seen``: what the user has not stated, and was seen on the path.
     ``cores``: how many a gateway has."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     line_bps: Annotated[Real, Field(gt=0)] | None = None
     line_up_bps: Annotated[Real, Field(gt=0)] | None = None

@@ -12,8 +12,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from pydantic import BaseModel, ConfigDict
-
+from runner.data.kinds import Strict
 from runner.data.loads import MachineLoad, ProcessLoad, Role
 from runner.data.numbers import lead
 
@@ -23,11 +22,9 @@ GAINS = 3.0  # on a core of its own, at most: 0.9 to 2.9 were measured, from loa
 VPN: Role = "vpn"
 
 
-class Apart(BaseModel):
+class Apart(Strict):
     """What separate gateways of the same kind would carry: between ``low_bps`` and ``high_bps`` of payload, and the
     program that decides it (of ``node``; ``threads``: how many of it are at work)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     low_bps: float
     high_bps: float

@@ -6,9 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
-from runner.data.kinds import Line, Real, Text
+from runner.data.kinds import Line, Real, Strict, Text
 
 # breakdown: the tunnel carried nothing any more under a load of ``subject``, from ``value`` in ``unit`` offered.
 # no payload: it carried nothing any more when something had failed. steal, throttled, slow clock: what the machine did.
@@ -31,11 +29,9 @@ IN_REASON: tuple[Kind, ...] = ("no payload", "no kernel", "tcp only", "not offer
 NOISE: tuple[Kind, ...] = ("steal", "throttled", "slow clock")
 
 
-class Remark(BaseModel):
+class Remark(Strict):
     """A remark of a trial. ``subject``: the machines (empty for the runner's own), the load, or the metric's title in
     the middle of a sentence. ``value``: in ``unit``, or the share (0 to 1) that was passed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Kind
     subject: Text = ""

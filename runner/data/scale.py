@@ -15,7 +15,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from runner.data.trials import Run, Strict
+from runner.data.kinds import Strict
+from runner.data.trials import Run
 
 # uml: User Mode Linux; emulation: a processor that QEMU computes, without KVM; costs: nothing but what was measured.
 Kind = Literal["uml", "emulation", "costs"]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, FiniteFloat, model_validator
 
 from runner.data.asked import AskedRun
 from runner.data.declaration import Declaration
@@ -26,6 +26,7 @@ from runner.data.kinds import (
     Name,
     NotNegative,
     Real,
+    Strict,
     Text,
     TrialId,
     Unit,
@@ -59,12 +60,6 @@ def _below(path: str) -> str:
 
 Below = Annotated[Line, AfterValidator(_below)]
 Params = dict[Name, Level]  # factor -> level
-
-
-class Strict(BaseModel):
-    """A model that refuses fields it does not know, so that a typing error in a file is found."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Value(Strict):

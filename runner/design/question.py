@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from runner.data.asked import AskedRun
+from runner.data.kinds import Strict
 from runner.data.needs import Needs
-from runner.data.trials import Cell, Run, Strict, Trial, VpnRecord
+from runner.data.trials import Cell, Run, Trial, VpnRecord
 from runner.design.blocks import Block, Check
-from runner.ranking.weights import Weights
+from runner.ranking.model import Weights
 
 Judgement = TypeVar("Judgement", bound=Strict)
 

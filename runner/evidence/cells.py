@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from runner.data.levels import BASELINE, beside_plain_ip, outside_of_tunnel
 from runner.data.trials import Cell, Trial, cell_key
-from runner.evidence.estimates import Blocks, RoundValues
-from runner.evidence.stats import Ratio, Summary, block_values, compare_all, lower_bounds, summarise_all
+from runner.evidence.estimates import RoundValues
+from runner.evidence.model import Blocks, Ratio, Summary
+from runner.evidence.stats import block_values, compare_all, lower_bounds, summarise_all
 
 
 class Baseline:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
 
 from runner.data.errors import UsageError
 from runner.data.levels import outside_of_tunnel, ranked_by, unusual
@@ -13,41 +11,12 @@ from runner.data.metric import Metric
 from runner.data.remarks import Kind
 from runner.data.scale import no_scale
 from runner.data.trials import Run, Trial, measured_metrics
-from runner.evidence.estimates import Blocks
+from runner.evidence.model import Blocks, Configuration, Why
 from runner.evidence.stats import block_values, lower_bounds
 
 TCP_ONLY = "carries TCP only"
 CAUSES: tuple[Kind, ...] = ("no kernel", "tcp only")
 Levels = tuple[tuple[str, str], ...]  # factors with their levels, as what can be counted
-
-
-class Why(NamedTuple):
-    """Why a VPN has no value of a metric, in words; ``cause``: the kind of remark that says what helps, or ""."""
-
-    words: str
-    cause: Kind | Literal[""] = ""
-
-
-@dataclass(frozen=True)
-class Configuration:
-    """A named configuration, as a run compares it: by gateway ``image``, where that is a factor. ``levels``: VPN -> its
-    tunnel, of all that are not references; ``traffic``: metric -> what it was measured with, by which it is compared.
-    ``metrics``: what each metric of the run is, in the order that all else here has, too; ``values``: metric -> VPN ->
-    block -> value; ``bounds``: the blocks in which it is a lower bound; ``lost``: the repetitions in which it has no
-    value although it was measured or was to be, where there are some; ``seconds``: metric -> VPN -> how long it was
-    measured; ``why``: VPN -> metric -> why it has no value. ``seed``: of the run, for draws."""
-
-    configuration: str
-    image: str
-    levels: Mapping[str, dict[str, str]]
-    traffic: Mapping[str, dict[str, str]]
-    metrics: Mapping[str, Metric] = field(default_factory=dict)
-    values: Mapping[str, Mapping[str, Blocks]] = field(default_factory=dict)
-    bounds: Mapping[str, Mapping[str, Set[int]]] = field(default_factory=dict)
-    lost: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    seconds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    why: Mapping[str, Mapping[str, Why]] = field(default_factory=dict)
-    seed: int = 0
 
 
 def configurations_of(

@@ -34,11 +34,10 @@ import numpy as np
 import scipy
 
 from runner.data.numbers import SAME
-from runner.data.trials import Strict
 from runner.evidence.intervals import CONFIDENCE, Array, standard_errors
+from runner.evidence.model import Blocks, Components
 from runner.evidence.ties import settle_ties
 
-Blocks = Mapping[int, float]  # block -> value
 Numbers = np.ndarray[Any, np.dtype[np.integer[Any]]]
 TRIMMED = 0.1  # of the rounds, on each side
 # The deviation between instances of one VPN's tunnel, of 1, and the degrees of freedom that it counts for: in six labs
@@ -84,20 +83,6 @@ class Estimate(NamedTuple):
         """The confidence interval of the logarithm, by Student's t."""
         half = float(scipy.special.stdtrit(self.freedom, (1 + confidence) / 2)) * self.error
         return self.centre - half, self.centre + half
-
-
-class Components(Strict):
-    """Where the spread of a metric comes from: standard deviations of logarithms, so about shares of 1.
-
-    ``slice``: of one slice, with the round's and the instance's part taken off; ``round``: what moves all VPNs of a
-    round alike; ``instance``: between the instances of one VPN's tunnel, None where the run has one of each.
-    ``autocorrelation``: by how much the neighbourhood of rounds multiplies a variance.
-    """
-
-    slice: float
-    round: float
-    instance: float | None
-    autocorrelation: float
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 import scipy
 
+from runner.evidence.model import ALL_EQUAL
+
 CONFIDENCE = 0.95
 ENDS = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2  # as shares of the resamples
 BOOTSTRAP_FROM = 10  # below it, a bootstrap has too few distinct values and its intervals are too narrow
 RESAMPLES = 2999  # the interval's ends then move by a hundredth of its width at another seed
-ALL_EQUAL = "all repetitions equal"
 STUDENT = "t interval on logarithms"
 MOST_DRAWN = 10_000  # values, of which resamples are drawn one by one: above it they would take gigabytes
 AT_ONCE = 2_000_000  # numbers that one step works on: 16 MB

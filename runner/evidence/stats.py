@@ -15,53 +15,13 @@ import numpy as np
 import scipy  # its parts load at their first use; scipy.stats would take half a second
 
 from runner.data.numbers import SAME, exp, same
-from runner.data.trials import Strict, Trial
-from runner.evidence.estimates import Blocks, Estimate, Pooled, RoundValues, estimate_pair, independent
-from runner.evidence.intervals import (
-    ALL_EQUAL,
-    CONFIDENCE,
-    Array,
-    Interval,
-    of_means,
-    of_medians,
-    same_length,
-    standard_errors,
-)
+from runner.data.trials import Trial
+from runner.evidence.estimates import Estimate, Pooled, RoundValues, estimate_pair, independent
+from runner.evidence.intervals import CONFIDENCE, Array, Interval, of_means, of_medians, same_length, standard_errors
+from runner.evidence.model import ALL_EQUAL, Blocks, Drift, Ratio, Summary
 from runner.evidence.ties import excludes_zero, settle_ties
 
 NO_INTERVAL = "counts and verdicts that differ, no interval"
-
-
-class Summary(Strict):
-    """The repetitions of one metric in one cell; everything but ``n`` and ``variation`` in the metric's unit.
-
-    ``low`` and ``high`` bound the median with 95 % confidence and are None for one repetition; ``method``
-    names how they were made. ``variation`` is the coefficient of variation (sample standard deviation over
-    mean; the thesis' appendix tables), None for one repetition or a mean of zero.
-    """
-
-    n: int
-    median: float
-    mean: float
-    low: float | None
-    high: float | None
-    variation: float | None
-    method: str
-
-
-class Ratio(Strict):
-    """One quantity over another: geometric mean of the ratios within shared blocks, with a 95 % interval.
-
-    ``ratio`` is None without a shared block, the bounds are None with fewer than two. ``significant``: the
-    interval excludes 1.
-    """
-
-    blocks: int
-    ratio: float | None
-    low: float | None
-    high: float | None
-    significant: bool
-    method: str
 
 
 def trials_by_cell(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
@@ -274,25 +234,6 @@ def compare_independent(a: Sequence[float], b: Sequence[float]) -> tuple[Ratio, 
         significant=excludes_zero(low, high),
         method="Welch's t interval on logarithms",
     ), p
-
-
-class Drift(Strict):
-    """How one metric of the baseline moved within the blocks. ``params`` are the baseline's levels.
-
-    ``last`` is the last over the first baseline of a block; ``between`` is the one between them over the
-    geometric mean of both, which sees what comes and goes. ``moved``: one of them by more than its interval.
-    """
-
-    metric: str
-    params: dict[str, str]
-    last: Ratio
-    between: Ratio
-    moved: bool
-
-    @property
-    def is_judged(self) -> bool:
-        """Are there at least two blocks to judge the drift by?"""
-        return self.last.blocks > 1
 
 
 def drift(baseline: Sequence[Trial], metric: str) -> Drift:

@@ -26,9 +26,9 @@ from typing_extensions import TypedDict
 from runner.data.cache import cache_dir
 from runner.data.errors import VpnevalError
 from runner.data.files import from_json, hold_lock, open_file, read_bytes, write_text
-from runner.data.kinds import Count
+from runner.data.kinds import Count, Strict
 from runner.data.own_program import again
-from runner.data.trials import Machine, Strict
+from runner.data.trials import Machine
 from runner.farm import machine
 
 PACKED = ".block.gz"

@@ -18,9 +18,10 @@ from typing import Literal, Self
 from pydantic import Field, field_validator
 
 from runner.data.asked import AskedRun
+from runner.data.kinds import Strict
 from runner.data.levels import VARIANTS, WAN_FACTORS
 from runner.data.numbers import lead
-from runner.data.trials import Run, Strict, Trial
+from runner.data.trials import Run, Trial
 from runner.evidence.estimates import RoundValues
 from runner.evidence.stats import block_values, lower_bounds
 from runner.papers.published import paper

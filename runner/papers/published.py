@@ -15,8 +15,8 @@ from typing import Literal
 from pydantic import Field, ValidationError, model_validator
 
 from runner.data.errors import UsageError
+from runner.data.kinds import Strict
 from runner.data.shipped import shipped_folder
-from runner.data.trials import Strict
 
 FOLDER = shipped_folder("published")
 DEVICES = "devices.csv"

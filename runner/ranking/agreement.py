@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence, Set
 
 import scipy
 
-from runner.data.trials import Run, Strict, Trial
+from runner.data.kinds import Strict
+from runner.data.trials import Run, Trial
 from runner.evidence.ties import settle_ties
 from runner.ranking.basis import Basis, bases
 from runner.ranking.draws import CONFIDENCE
-from runner.ranking.ranking import Ranking, weigh
+from runner.ranking.model import Ranking
+from runner.ranking.ranking import weigh
 from runner.ranking.ranks import ranks_of
 from runner.ranking.weights import default_weights
 

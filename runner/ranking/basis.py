@@ -6,11 +6,12 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from runner.data.trials import Run, Trial
-from runner.evidence.configurations import Configuration, configurations_of
+from runner.evidence.configurations import configurations_of
 from runner.evidence.estimates import Estimate, estimate_pairs
+from runner.evidence.model import Configuration
 from runner.ranking.draws import DrawnRanks, Order, draw_ranks, order_of
+from runner.ranking.model import Weights
 from runner.ranking.ranks import separated_pairs
-from runner.ranking.weights import Weights
 
 
 @dataclass(frozen=True)

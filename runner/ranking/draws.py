@@ -17,8 +17,9 @@ import scipy
 
 from runner.data.metric import Metric
 from runner.data.numbers import SAME, same
-from runner.evidence.estimates import EQUAL, Blocks, Estimate, Pooled, RoundValues, alone, estimate_pairs, independent
+from runner.evidence.estimates import EQUAL, Estimate, Pooled, RoundValues, alone, estimate_pairs, independent
 from runner.evidence.intervals import Array
+from runner.evidence.model import Blocks
 from runner.evidence.ties import ranks
 
 DRAWS = 20_000

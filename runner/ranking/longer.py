@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from runner.data.trials import Run
 from runner.ranking.basis import Basis
-from runner.ranking.verdicts import Verdict
+from runner.ranking.model import Verdict
 
 ESTIMATED = 0.9  # share of the undecided pairs: those that are decided soonest
 # Of 30 simulated runs that continue for the estimated time, 60 % decide two thirds of their pairs; for 1.4 times: 77 %.

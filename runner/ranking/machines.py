@@ -14,50 +14,14 @@ from collections.abc import Mapping, Sequence
 import scipy
 
 from runner.data.numbers import exp, lead
-from runner.data.trials import Strict
-from runner.evidence.estimates import Blocks, Estimate, RoundValues, estimate_pair, machines_of
+from runner.evidence.estimates import Estimate, RoundValues, estimate_pair, machines_of
+from runner.evidence.model import Blocks
 from runner.evidence.ties import in_order
 from runner.ranking.basis import Basis
-from runner.ranking.ranking import Ranking
+from runner.ranking.model import MachineRatio, OneMachine, OnMachines, Ranking
 
 LEVEL = 0.05  # of naming one machine or more where all are alike
 FEWEST = 4  # machines, from which on one can stand out
-
-
-class MachineRatio(Strict):
-    """The leader's value over the second's in one metric on one machine, with its 95 % interval."""
-
-    metric: str
-    ratio: float
-    low: float
-    high: float
-
-
-class OneMachine(Strict):
-    """What one machine says. ``leader``: the VPN with the lowest weighted average rank there; ``blocks``: its shared
-    rounds or repetitions; ``stands_out``: sentences, where it differs from the others by more than chance."""
-
-    machine: str
-    blocks: int
-    leader: str
-    ratios: list[MachineRatio]
-    stands_out: list[str] = []
-
-
-class OnMachines(Strict):
-    """One ranking, machine by machine; ``first`` and ``second`` are its places 1 and 2."""
-
-    configuration: str
-    image: str
-    first: str
-    second: str
-    titles: dict[str, str]
-    machines: list[OneMachine]
-
-    @property
-    def elsewhere(self) -> list[OneMachine]:
-        """The machines on which another VPN leads."""
-        return [machine for machine in self.machines if machine.leader != self.first]
 
 
 def on_machines(basis: Basis, ranking: Ranking) -> OnMachines | None:

@@ -15,72 +15,11 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
 
 from runner.data.numbers import SAME
-from runner.data.trials import Strict
-from runner.evidence.configurations import Configuration
 from runner.evidence.estimates import Pooled, RoundValues
 from runner.ranking.basis import Basis
 from runner.ranking.draws import CONFIDENCE, DRAWS, Order
-from runner.ranking.weights import Slack, Weights, slack
-
-
-class Standing(Strict):
-    """One VPN in a ranking. ``ranks``: its expected rank in every metric that it delivers; ``average``: their weighted
-    average; it, ``place`` and ``best_probability`` are None where the VPN is not ranked. ``missing`` maps the weighted
-    metrics that it lacks to the reason, and ``causes`` to the reason's kind, where that says what helps. ``at_least``
-    are those known from below only, in one block or more. ``place_interval``: from which to which place 95 % of the
-    draws put it; ``ties``: the ranked VPNs that may as well stand before it as behind. ``lost``: metric -> repetitions
-    in which it failed, or which its file lacks; there it stands behind the others."""
-
-    vpn: str
-    levels: dict[str, str]
-    ranks: dict[str, float]
-    blocks: dict[str, int]
-    average: float | None = None
-    place: int | None = None
-    best_probability: float | None = None
-    place_interval: tuple[int, int] | None = None
-    ties: list[str] = []
-    at_least: list[str] = []
-    missing: dict[str, str] = {}
-    causes: dict[str, str] = {}
-    lost: dict[str, int] = {}
-
-
-class Pair(Strict):
-    """Two neighbours of a ranking, in their order. ``probability`` is the share of the draws in which ``first`` has
-    the lower average, ``equal`` the share in which both are equal; None where nothing could be drawn.
-    ``separated``: ``first`` is ahead in 95 % of the draws or more, and not less likely to be best; draws in which both
-    are equal say nothing for the order."""
-
-    first: str
-    second: str
-    probability: float | None = None
-    equal: float | None = None
-    separated: bool = False
-
-
-class Ranking(Strict):
-    """The ranking of one named configuration. ``standings``: the ranked by place, then the unranked by
-    name. ``traffic`` is what each metric was measured with; ``titles``: of what was measured or counts; ``image`` the
-    gateways' software, if a factor.
-    ``pairs`` are the ranked VPNs and the next after each; ``slack`` has the counted metrics, see there."""
-
-    configuration: str
-    image: str
-    weights: Weights
-    traffic: dict[str, dict[str, str]]
-    titles: dict[str, str]
-    standings: list[Standing]
-    pairs: list[Pair]
-    slack: list[Slack]
-    method: str
-    probability_method: str
-
-    @property
-    def as_configured(self) -> Configuration:
-        """The tunnels and the traffic that it compares, the VPNs in its order."""
-        levels = {standing.vpn: standing.levels for standing in self.standings}
-        return Configuration(self.configuration, self.image, levels, self.traffic)
+from runner.ranking.model import Pair, Ranking, Standing, Weights
+from runner.ranking.weights import slack
 
 
 def weigh(basis: Basis, weights: Weights) -> Ranking:

@@ -9,10 +9,11 @@ from functools import cached_property
 from runner.data.trials import Run, Trial, measured_metrics
 from runner.ranking.basis import Basis, bases
 from runner.ranking.longer import seconds_more
-from runner.ranking.machines import OnMachines, on_machines
-from runner.ranking.ranking import Ranking, weigh
-from runner.ranking.verdicts import Verdict, verdicts
-from runner.ranking.weights import Weights, default_weights
+from runner.ranking.machines import on_machines
+from runner.ranking.model import OnMachines, Ranking, Verdict, Weights
+from runner.ranking.ranking import weigh
+from runner.ranking.verdicts import verdicts
+from runner.ranking.weights import default_weights
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from itertools import combinations
 
 from runner.data.metric import Metric
 from runner.data.numbers import lead
-from runner.evidence.estimates import Blocks
+from runner.evidence.model import Blocks
 from runner.evidence.stats import compare_all, lead_of_differences
 
 

@@ -16,56 +16,22 @@ import statistics
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
 
 import scipy
 
 from runner.data.metric import Metric
 from runner.data.numbers import exp, lead
-from runner.data.trials import MOST_LOOKS, Strict
+from runner.data.trials import MOST_LOOKS
 from runner.evidence.estimates import EQUAL, Estimate
 from runner.evidence.stats import lead_of_differences
 from runner.ranking.basis import Basis
 from runner.ranking.looks import nominal
+from runner.ranking.model import LEVEL, NO_INTERVAL, Decision, Verdict
 from runner.ranking.weights import COST_AT_FULL_SPEED
 
-Decision = Literal["better", "worse", "same", "undecided"]
-LEVEL = 0.05  # of one false verdict or more among all of a run
 ROUNDS_OF_SEARCH = 12  # of how long it takes: each halves what is left of the error
 FROM_BELOW = "only a lower bound is known"
 COST_RATES = ("paced_bps", "cost_rate_bps")  # factors; the second of older runs
-NO_INTERVAL = "too few measurements in common"
-
-
-class Verdict(Strict):
-    """What a run says of ``a`` against ``b`` in one metric of one ranking.
-
-    ``ratio``: a's value over b's, with its 95 % interval ``low`` to ``high``; None where there is none.
-    ``decisive_low`` to ``decisive_high``: the interval that decides, at the ``level`` that all pairs of the run leave
-    for this one; of the same, at twice that, as two one-sided tests have it. ``margin``: up to this factor both are the
-    same. ``blocks``: the rounds or repetitions that they share. ``seconds``: undecided only, for about how many seconds
-    more both would have to be measured; None where that cannot be told. ``reason``: why it is undecided, where more
-    time alone does not help. ``a_bps``, ``b_bps``: of a cost, the rate that it was measured at, where that is known.
-    """
-
-    configuration: str
-    image: str
-    metric: str
-    a: str
-    b: str
-    decision: Decision
-    ratio: float | None = None
-    low: float | None = None
-    high: float | None = None
-    decisive_low: float | None = None
-    decisive_high: float | None = None
-    margin: float
-    blocks: int = 0
-    level: float = LEVEL
-    seconds: float | None = None
-    reason: str = ""
-    a_bps: float | None = None
-    b_bps: float | None = None
 
 
 @dataclass(frozen=True)
@@ -249,17 +215,6 @@ def _by_differences(basis: Basis, made: Verdict, metric: Metric) -> Verdict:
 
 def _direction(ahead: int, metric: Metric) -> Decision:
     return "better" if (ahead > 0) == (metric.better == "higher") else "worse"
-
-
-def reversed_verdict(verdict: Verdict) -> Verdict:
-    """The same verdict, of ``b`` against ``a``."""
-    inverse: dict[Decision, Decision] = {"better": "worse", "worse": "better"}
-    ends = (verdict.ratio, verdict.high, verdict.low, verdict.decisive_high, verdict.decisive_low)
-    names = ("ratio", "low", "high", "decisive_low", "decisive_high")
-    inverted = {name: None if end is None else 1 / end for name, end in zip(names, ends, strict=True)}
-    decision = inverse.get(verdict.decision, verdict.decision)
-    rates = {"a_bps": verdict.b_bps, "b_bps": verdict.a_bps}
-    return verdict.model_copy(update={"a": verdict.b, "b": verdict.a, "decision": decision, **inverted, **rates})
 
 
 def _cost_bps(basis: Basis, metric: str, vpn: str) -> float | None:

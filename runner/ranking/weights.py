@@ -11,33 +11,7 @@ from typing import Any
 from runner.data.errors import UsageError, require_known
 from runner.data.files import from_json, from_toml, read_text
 from runner.data.numbers import SAME, real
-from runner.data.trials import Strict
-
-
-class Weights(Strict):
-    """Metric -> weight (no unit; only proportions matter, zero means not counted), and whose they are."""
-
-    name: str
-    values: dict[str, float]
-
-    @property
-    def counted_metrics(self) -> dict[str, float]:
-        """The metrics that count: those with a weight above zero."""
-        return {metric: weight for metric, weight in self.values.items() if weight > 0}
-
-
-class Slack(Strict):
-    """How far the weight of ``metric`` may move, the others kept, before another VPN than those in the first
-    place leads. ``low`` and ``high`` are weights; ``high`` is None where no weight is too large, and ``low``
-    is 0 where none is too small. ``below`` and ``above`` name who leads beyond."""
-
-    metric: str
-    weight: float
-    low: float
-    high: float | None
-    below: list[str] = []
-    above: list[str] = []
-
+from runner.ranking.model import Slack, Weights
 
 # The weighted CPU cost is the gateways' at a fixed rate: that of a test at full speed is throughput turned over on
 # shared cores. It stands in where a run has no other.

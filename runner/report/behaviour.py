@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from runner.data.kinds import Strict
 from runner.data.levels import BASELINE, outside_of_tunnel
-from runner.data.trials import Strict, Trial
+from runner.data.trials import Trial
 from runner.design.blocks import Block, Heading, Hyperlink, Note, Paragraph, Table, TableCell
 
 ABOUT = (

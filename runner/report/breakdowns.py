@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from runner.data.kinds import Strict
 from runner.data.levels import tunnel_levels
 from runner.data.remarks import Kind
-from runner.data.trials import Strict, Trial
+from runner.data.trials import Trial
 from runner.report import text
 
 BROKE: tuple[Kind, ...] = ("breakdown", "no payload")

@@ -10,11 +10,13 @@ from typing import Literal
 from pydantic import Field
 
 from runner.data.crypto_limit import crypto_limit
+from runner.data.kinds import Strict
 from runner.data.metric import Metric
-from runner.data.trials import Cell, ExperimentRecord, Run, Strict, Trial, cell_key
+from runner.data.trials import Cell, ExperimentRecord, Run, Trial, cell_key
 from runner.evidence.cells import Baseline, Numbers, numbers_of
 from runner.evidence.configurations import why_absent
-from runner.evidence.stats import Ratio, Summary, block_values, lower_bounds
+from runner.evidence.model import Ratio, Summary
+from runner.evidence.stats import block_values, lower_bounds
 from runner.evidence.ties import in_order
 from runner.report import text
 from runner.report.effects import Effect, effects

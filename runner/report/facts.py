@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from runner.data.kinds import Strict
 from runner.data.lab_facts import GeneratorLimit, generator_limits
 from runner.data.remarks import IN_REASON, NOISE
 from runner.data.scale import no_scale
-from runner.data.trials import Run, Strict, Trial, cell_key
+from runner.data.trials import Run, Trial, cell_key
 from runner.evidence.configurations import comparable
-from runner.evidence.stats import Drift, Summary, drift
+from runner.evidence.model import Drift, Summary
+from runner.evidence.stats import drift
 from runner.report.scale import apart_sentence
 from runner.report.text import change, count_noun, percent, quantity, traffic
 

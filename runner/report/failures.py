@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from runner.data.kinds import Strict
 from runner.data.levels import traffic_factors
 from runner.data.metric import Metric
-from runner.data.trials import Measurement, Strict, Timeline, Trial
+from runner.data.trials import Measurement, Timeline, Trial
 from runner.design.blocks import Block, Heading, Hyperlink, Paragraph, Table, TableCell
 
 HEAD = ("VPN", "failure", "outage: median (least–most), n", "resolution", "what happened, seconds after the failure")

@@ -6,10 +6,11 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
+from runner.data.kinds import Strict
 from runner.data.levels import BASELINE, beside_plain_ip
-from runner.data.trials import Rung, Strict, Trial
-from runner.evidence.configurations import Configuration
-from runner.evidence.stats import Summary, summarise, summarise_all
+from runner.data.trials import Rung, Trial
+from runner.evidence.model import Configuration, Summary
+from runner.evidence.stats import summarise, summarise_all
 from runner.evidence.ties import in_order
 from runner.report import text
 

@@ -6,14 +6,15 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from runner.data.kinds import Strict
 from runner.data.levels import outside_of_tunnel, traffic_factors, tunnel_levels
 from runner.data.limits import evidence
 from runner.data.loads import Limit, MachineLoad
 from runner.data.own_cores import Apart, on_own_cores, overtakings
 from runner.data.scale import no_scale
-from runner.data.trials import Run, Strict, Trial, cell_key
+from runner.data.trials import Run, Trial, cell_key
 from runner.design.blocks import Block, Heading, Note, Paragraph, Table
-from runner.evidence.configurations import Configuration
+from runner.evidence.model import Configuration
 from runner.evidence.stats import block_values, trials_by_cell
 from runner.report import text
 

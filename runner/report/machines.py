@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from runner.data.trials import Run, Strict, Trial
+from runner.data.kinds import Strict
+from runner.data.trials import Run, Trial
 from runner.design.blocks import Block, Heading, Table
 from runner.report import text
 from runner.report.facts import plain

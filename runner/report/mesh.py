@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from runner.data.trials import Strict, Trial
+from runner.data.kinds import Strict
+from runner.data.trials import Trial
 from runner.report import text
 
 

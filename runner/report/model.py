@@ -12,14 +12,16 @@ from pydantic import Field, InstanceOf
 from runner.data.asked import AskedRun
 from runner.data.checks import check
 from runner.data.invocation import asked_of
+from runner.data.kinds import Strict
 from runner.data.metric import Metric
 from runner.data.scale import NoScale, no_scale
 from runner.data.store import without_collector
-from runner.data.trials import Run, Strict, cell_key
+from runner.data.trials import Run, cell_key
 from runner.design.blocks import Block
 from runner.design.question import Card, Evidence, Page, Question, Said
-from runner.evidence.configurations import Configuration, absent_vpns, configurations_of
-from runner.evidence.stats import Drift, Summary, trials_by_cell
+from runner.evidence.configurations import absent_vpns, configurations_of
+from runner.evidence.model import Configuration, Drift, Summary
+from runner.evidence.stats import trials_by_cell
 from runner.report import facts
 from runner.report.behaviour import Behaviour, behaviours
 from runner.report.behaviour import section as behaviour_section

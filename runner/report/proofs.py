@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runner.data.trials import Strict, Trial
+from runner.data.kinds import Strict
+from runner.data.trials import Trial
 from runner.design.blocks import Block, Heading, Paragraph, Table, TableCell
 
 HEAD = ["tunnel", "negotiated", "data path and version", "what else was seen", "the marker", "trials"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from runner.data.trials import Run, Strict, Trial
-from runner.evidence.stats import Summary, block_values, summarise
+from runner.data.kinds import Strict
+from runner.data.trials import Run, Trial
+from runner.evidence.model import Summary
+from runner.evidence.stats import block_values, summarise
 from runner.report import text
 
 SUSTAINED = ("tcp_throughput", "cpu_per_gigabyte")

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from runner.data.levels import WAN_FACTORS, traffic_factors
 from runner.data.metric import Metric
-from runner.evidence.intervals import ALL_EQUAL
-from runner.evidence.stats import Ratio, Summary
+from runner.evidence.model import ALL_EQUAL, Ratio, Summary
 
 HUGE = 1000  # a wider interval is only said to be wider than this factor
 NONE = "–"

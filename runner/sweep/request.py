@@ -36,7 +36,8 @@ from runner.lab.machine import LEAST_LABS
 from runner.lab.names import image_names
 from runner.lab.places import check_spec, check_uplinks
 from runner.lab.places.hours import validate_hours
-from runner.ranking.weights import Weights, parse_weights
+from runner.ranking.model import Weights
+from runner.ranking.weights import parse_weights
 from runner.sweep.builds import BUILD_INSTANCE_S, builds_of, with_builds
 from runner.sweep.going_on import measured_ids
 from runner.sweep.plan import TUNNEL_S, Planned, all_cells, all_turn, blocks, expected_trial_s

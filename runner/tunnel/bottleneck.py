@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from runner.data.kinds import Strict
 from runner.data.limits import judge
 from runner.data.loads import Limit, MachineLoad
-from runner.data.trials import Strict
 from runner.lab.readings.seen import Counters
 
 PAYLOAD_SHARE = 0.9  # of what is on the path: the rest is headers

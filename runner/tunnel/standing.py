@@ -16,9 +16,9 @@ from ipaddress import ip_address, ip_network
 from typing import Any
 
 from runner.data.errors import MeasurementError
+from runner.data.kinds import Strict
 from runner.data.limits import judge
 from runner.data.loads import Limit, MachineLoad
-from runner.data.trials import Strict
 from runner.lab.node.answers import understood
 from runner.lab.node.probing import ask_probe, probe
 from runner.lab.readings.loads import LoadWatch

@@ -19,7 +19,8 @@ from questions.rank import Rank
 from runner.data.trials import Cell
 from runner.evidence.estimates import Estimate, RoundValues, estimate_pairs
 from runner.ranking.looks import nominal
-from runner.ranking.verdicts import LEVEL, Decision, Tested, decide, level_of, probabilities
+from runner.ranking.model import LEVEL, Decision
+from runner.ranking.verdicts import Tested, decide, level_of, probabilities
 from tests.bench.simulated_rounds import TRAFFIC, Machine, play, run_of
 from tests.bench.simulated_search import told_apart
 from tests.unit.looking import going

@@ -29,9 +29,10 @@ from pathlib import Path
 from runner.catalogue import load_run
 from runner.data.levels import BASELINE
 from runner.data.trials import Trial
-from runner.evidence.stats import Ratio, block_values, compare_blocks
+from runner.evidence.model import Ratio
+from runner.evidence.stats import block_values, compare_blocks
+from runner.ranking.model import Verdict
 from runner.ranking.rankings import Rankings
-from runner.ranking.verdicts import Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE_STREAM = "streams=1,direction=forward,payload=random,measure=tcp"

@@ -18,7 +18,8 @@ from pathlib import Path
 from runner.data.levels import BASELINE
 from runner.data.store import load_run, read_slices
 from runner.data.trials import Trial
-from runner.evidence.estimates import Blocks, RoundValues, estimate_pairs
+from runner.evidence.estimates import RoundValues, estimate_pairs
+from runner.evidence.model import Blocks
 from runner.evidence.stats import block_values
 from runner.report.plots.vega import SCHEMA, svg
 from tests.bench.decide_real import ONE_STREAM

@@ -14,8 +14,8 @@ from questions.rank.words import verdict
 from runner.data.levels import NO_CIPHER
 from runner.data.numbers import chance
 from runner.data.trials import Measurement, Run, Rung, Trial, measured_metrics
-from runner.ranking.verdicts import Verdict, reversed_verdict
-from runner.ranking.weights import PRESETS, Weights, default_weights, of_run
+from runner.ranking.model import Verdict, Weights, reversed_verdict
+from runner.ranking.weights import PRESETS, default_weights, of_run
 from runner.report.forms.html import html_text
 from runner.report.model import Report
 from tests.browser.conftest import Open

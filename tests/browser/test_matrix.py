@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 from questions.rank.places import groups
 from questions.rank.verdict_words import of_ranking
 from questions.rank.words import answers
-from runner.ranking.verdicts import Verdict, reversed_verdict
+from runner.ranking.model import Verdict, reversed_verdict
 from runner.ranking.weights import parse_weights
 from runner.report.forms.html import html_text
 from runner.report.model import Report

@@ -12,7 +12,7 @@ import pytest
 
 from runner.data.store import load_run
 from runner.lab.node import wait_until
-from runner.ranking.verdicts import Verdict, reversed_verdict
+from runner.ranking.model import Verdict, reversed_verdict
 from tests.lab.commands import VPNEVAL
 from tests.lab.conftest import descendants
 from tests.lab.test_farm import SCHEDULER, WORKER, Farm, farm, kill, says

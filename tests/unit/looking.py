@@ -8,8 +8,7 @@ from questions import rank
 from questions.rank import Doubt, Rank
 from runner.data.trials import Cell, Run, Trial
 from runner.design.question import Evidence, Going
-from runner.ranking.verdicts import Verdict
-from runner.ranking.weights import Weights
+from runner.ranking.model import Verdict, Weights
 
 
 def look(run: Run, trials: Sequence[Trial], weights: Weights | None = None, looks: int | None = None) -> list[Verdict]:

@@ -9,11 +9,12 @@ from runner.cli.output import Output
 from runner.data.metric import Metric
 from runner.data.trials import Cell, ExperimentRecord, Run, Trial
 from runner.evidence.configurations import configuration_of
-from runner.evidence.estimates import Blocks
+from runner.evidence.model import Blocks
 from runner.ranking.basis import Basis, bases
-from runner.ranking.ranking import Ranking, weigh
+from runner.ranking.model import Ranking, Weights
+from runner.ranking.ranking import weigh
 from runner.ranking.ranks import ranks_of, separated_pairs
-from runner.ranking.weights import Weights, default_weights
+from runner.ranking.weights import default_weights
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.terminal import render

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from questions import questions as all_questions
 from questions.choose.judgement import Choice
 from questions.rank.judgement import Ranked
-from runner.data.trials import Run, Strict, Trial
+from runner.data.kinds import Strict
+from runner.data.trials import Run, Trial
 from runner.design.question import Evidence, Question
 from runner.report import model
 from runner.report.model import Report

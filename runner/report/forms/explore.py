@@ -7,7 +7,7 @@ from typing import Any
 
 from runner.data.numbers import lead
 from runner.data.streams import printable
-from runner.evidence.configurations import Configuration
+from runner.evidence.model import Configuration
 from runner.evidence.ties import in_order
 from runner.report.experiments import MetricTable
 from runner.report.model import Report

@@ -16,7 +16,7 @@ from runner.data.store import without_collector
 from runner.data.trials import cell_key
 from runner.design.blocks import Block, Heading, Hyperlink, Note, Paragraph, Plot, Table, TableCell
 from runner.design.question import Card, Page
-from runner.evidence.configurations import Configuration
+from runner.evidence.model import Configuration
 from runner.report import document, gateway_cores, proofs, text
 from runner.report.experiments import ExperimentReport, MetricTable, Problem, Row, name_of, row_levels
 from runner.report.forms.elements import blocks_html, fill, macros

@@ -7,8 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.design.question import Said
-from runner.evidence.intervals import ALL_EQUAL
-from runner.evidence.stats import Summary
+from runner.evidence.model import ALL_EQUAL, Summary
 from runner.report import text
 from runner.report.effects import Effect
 from runner.report.experiments import ExperimentReport, MetricTable, Problem, Row

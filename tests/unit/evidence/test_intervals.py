@@ -5,7 +5,8 @@ import pytest
 from scipy import stats as scipy_stats
 
 from runner.evidence import intervals
-from runner.evidence.intervals import ALL_EQUAL, RESAMPLES, of_means, of_medians
+from runner.evidence.intervals import RESAMPLES, of_means, of_medians
+from runner.evidence.model import ALL_EQUAL
 from runner.evidence.stats import compare_all, compare_blocks, summarise, summarise_all
 
 

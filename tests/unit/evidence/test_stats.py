@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from runner.evidence.intervals import ALL_EQUAL
+from runner.evidence.model import ALL_EQUAL
 from runner.evidence.stats import (
     block_values,
     compare_blocks,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from runner.data.numbers import SAME, lead, same
-from runner.evidence.intervals import ALL_EQUAL
+from runner.evidence.model import ALL_EQUAL
 from runner.evidence.stats import compare_blocks, compare_independent, lead_of_differences, summarise
 from runner.evidence.ties import excludes_zero, in_order, ranks, settle_ties
 from runner.papers.claims import LESS, MORE, compare, decide

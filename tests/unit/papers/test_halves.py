@@ -6,7 +6,8 @@ import pytest
 
 from runner.catalogue import load_run
 from runner.evidence.estimates import RoundValues
-from runner.evidence.stats import Ratio, compare_blocks
+from runner.evidence.model import Ratio
+from runner.evidence.stats import compare_blocks
 from runner.papers import claims
 from runner.papers.findings import Blocks, judge, trials_of
 from runner.papers.judges import findings_of

@@ -10,7 +10,7 @@ import pytest
 from runner.data.numbers import chance
 from runner.ranking import ranking
 from runner.ranking.draws import DRAWS, Order
-from runner.ranking.ranking import Standing
+from runner.ranking.model import Standing
 
 
 def standing(vpn: str, average: float | None = None, place: int | None = None, best: float | None = None) -> Standing:

@@ -16,8 +16,9 @@ from runner.data.trials import Measurement, Run, Status, Trial
 from runner.evidence.estimates import RoundValues
 from runner.ranking.basis import bases
 from runner.ranking.draws import draw_means, draw_ranks, order_of
+from runner.ranking.model import Weights
 from runner.ranking.ranking import weighted_average
-from runner.ranking.weights import Weights, default_weights
+from runner.ranking.weights import default_weights
 from tests.unit.reports import THREE, averages, metric_ranks, places, rank, rank_all, ranked, trials_of
 from tests.unit.synthetic import CBC, IDLE, METRICS, TCP, UDP, make_run, make_trial, realistic_run
 

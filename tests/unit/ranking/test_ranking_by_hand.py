@@ -18,8 +18,8 @@ from runner.ranking.basis import Basis, bases
 from runner.ranking.draws import draw_means
 from runner.ranking.looks import nominal
 from runner.ranking.machines import on_machines
-from runner.ranking.verdicts import LEVEL, probabilities, seconds_to_decide, verdicts
-from runner.ranking.weights import Weights
+from runner.ranking.model import LEVEL, Weights
+from runner.ranking.verdicts import probabilities, seconds_to_decide, verdicts
 from tests.unit.data.test_limits import TUNNEL, cores, machine, process
 from tests.unit.reports import THREE, places, rank, ranked, trials_of
 from tests.unit.synthetic import METRICS, make_run

@@ -18,16 +18,8 @@ from runner.evidence.estimates import Estimate, RoundValues
 from runner.evidence.stats import block_values
 from runner.ranking.basis import bases
 from runner.ranking.looks import nominal
-from runner.ranking.verdicts import (
-    Verdict,
-    bounded_decision,
-    decide,
-    level_of,
-    probabilities,
-    reversed_verdict,
-    seconds_to_decide,
-)
-from runner.ranking.weights import Weights
+from runner.ranking.model import Verdict, Weights, reversed_verdict
+from runner.ranking.verdicts import bounded_decision, decide, level_of, probabilities, seconds_to_decide
 from tests.bench.decide import QUIET, decided, decided_by_blocks, false_runs, false_with_looks
 from tests.bench.simulated_rounds import Machine, play, run_of
 from tests.unit.looking import doubts, going, look

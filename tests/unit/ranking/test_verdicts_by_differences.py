@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import pytest
 
 from runner.evidence.estimates import Estimate
-from runner.ranking.verdicts import NO_INTERVAL, Verdict, decide, probabilities, seconds_to_decide
-from runner.ranking.weights import Weights
+from runner.ranking.model import NO_INTERVAL, Verdict, Weights
+from runner.ranking.verdicts import decide, probabilities, seconds_to_decide
 from tests.unit.looking import look
 from tests.unit.synthetic import METRICS, make_run, make_trial
 

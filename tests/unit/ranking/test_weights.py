@@ -8,7 +8,8 @@ import pytest
 from runner.catalogue import load_experiment
 from runner.data.errors import UsageError
 from runner.data.levels import ranked_by
-from runner.ranking.weights import BALANCED, COST, PRESETS, Weights, default_weights, of_run, parse_weights, slack
+from runner.ranking.model import Weights
+from runner.ranking.weights import BALANCED, COST, PRESETS, default_weights, of_run, parse_weights, slack
 from tests.unit.reports import THREE, ranked
 from tests.unit.synthetic import METRICS, TCP
 

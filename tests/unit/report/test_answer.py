@@ -22,8 +22,7 @@ from runner.data.asked import AskedRun
 from runner.data.needs import Needs
 from runner.ranking.basis import bases
 from runner.ranking.longer import seconds_to_measure
-from runner.ranking.verdicts import Verdict
-from runner.ranking.weights import Weights
+from runner.ranking.model import Verdict, Weights
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.terminal import render

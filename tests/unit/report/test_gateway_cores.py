@@ -6,7 +6,7 @@ import pytest
 
 from runner.data.levels import NO_CIPHER
 from runner.data.trials import Rung, Trial
-from runner.evidence.configurations import Configuration
+from runner.evidence.model import Configuration
 from runner.report.gateway_cores import cores, ladders, table
 from tests.unit.synthetic import CBC, make_trial
 

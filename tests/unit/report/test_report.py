@@ -10,10 +10,10 @@ from questions.rank.places import doubts
 from questions.rank.words import change
 from runner.catalogue import load_run
 from runner.data.trials import Noise, Trial
-from runner.evidence.stats import Ratio, Summary, summarise
+from runner.evidence.model import Ratio, Summary
+from runner.evidence.stats import summarise
 from runner.lab.readings import noise
-from runner.ranking.ranking import Pair
-from runner.ranking.weights import Slack
+from runner.ranking.model import Pair, Slack
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.text import change as change_words

@@ -16,7 +16,7 @@ from runner.data import streams
 from runner.data.errors import UsageError
 from runner.data.guest import GUEST
 from runner.data.trials import Run, Trial
-from runner.ranking.ranking import Ranking
+from runner.ranking.model import Ranking
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.registry import FORMS

@@ -13,7 +13,7 @@ from runner.data.levels import outside_of_tunnel, tunnel_levels
 from runner.data.limits import evidence
 from runner.data.loads import Limit, MachineLoad
 from runner.data.trials import Run, Trial, cell_key
-from runner.evidence.configurations import Configuration
+from runner.evidence.model import Configuration
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.tables import json_text

@@ -14,7 +14,7 @@ from questions.rank.verdict_words import count_verdicts, of_ranking, ratio, time
 from runner.data.errors import UsageError
 from runner.data.trials import Run, Trial
 from runner.ranking.margins import with_margins
-from runner.ranking.verdicts import Verdict
+from runner.ranking.model import Verdict
 from runner.report.forms.tables import json_text
 from runner.report.model import Report
 from tests.bench.decide import QUIET

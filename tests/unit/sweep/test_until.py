@@ -16,8 +16,7 @@ from runner.data.store import open_store, read_run
 from runner.data.trials import MOST_LOOKS, Cell, Trial
 from runner.design.profile import PROFILES
 from runner.design.question import Going
-from runner.ranking.verdicts import Verdict
-from runner.ranking.weights import Weights
+from runner.ranking.model import Verdict, Weights
 from runner.sweep import run as session
 from runner.sweep.conductor import Conductor
 from runner.sweep.plan import Planned

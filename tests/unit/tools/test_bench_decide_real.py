@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from runner.data.trials import Trial, Value
-from runner.evidence.stats import Ratio
-from runner.ranking.verdicts import Verdict
+from runner.evidence.model import Ratio
+from runner.ranking.model import Verdict
 from tests.bench import decide_real as bench_decide_real
 from tests.bench.decide_real import (
     in_words,

@@ -20,7 +20,7 @@ from runner.data.invocation import asked_of
 from runner.data.store import check_run_folder
 from runner.data.streams import printable
 from runner.data.trials import Invocation, Run, Slice, Trial, trial_id
-from runner.ranking.weights import Weights
+from runner.ranking.model import Weights
 from runner.report.kinds import OTHERS, by_kind
 from runner.report.text import count_noun
 

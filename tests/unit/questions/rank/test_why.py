@@ -12,7 +12,7 @@ from runner.catalogue import load_run
 from runner.cli.folders import latest
 from runner.data.errors import UsageError
 from runner.data.parent import add_to_index
-from runner.ranking.verdicts import Verdict, reversed_verdict
+from runner.ranking.model import Verdict, reversed_verdict
 from runner.report.headings import machine
 from tests.unit.synthetic import realistic_run
 from tests.unit.whole_report import build
