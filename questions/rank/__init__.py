@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from questions.rank import blocks
-from questions.rank.judgement import Ranked, rank
+from questions.rank.judge import rank
+from questions.rank.judgement import Ranked
 from questions.rank.page import context, pairs
 from questions.rank.verdict_words import decided_or_not
 from runner.data.levels import BASELINE, outside_of_tunnel
 from runner.data.trials import Cell
 from runner.design.question import Card, Evidence, Going, Page, Question, Said
-from runner.ranking.basis import Basis
+from runner.evidence.model import Configuration
 from runner.ranking.longer import seconds_more
 from runner.ranking.model import Verdict
 
@@ -69,7 +70,7 @@ class Rank(Question[Ranked]):
     looks_at = (0.35, 0.5, 0.65, 0.8, 0.9)  # the report is the sixth look
 
     def judge(self, evidence: Evidence) -> Ranked:
-        """See ``judgement.rank``."""
+        """See ``judge.rank``."""
         return rank(evidence)
 
     def going(self, evidence: Evidence, judgement: Ranked, cells: Sequence[Cell], left_s: float) -> Going:
@@ -137,7 +138,7 @@ def cells_in_doubt(in_doubt: Sequence[Doubt], cells: Sequence[Cell]) -> list[Cel
     return asked if any(cell.vpn != BASELINE for cell in asked) else []
 
 
-def _doubt(basis: Basis, verdict: Verdict) -> Doubt:
+def _doubt(basis: Configuration, verdict: Verdict) -> Doubt:
     return Doubt(
         metric=verdict.metric,
         configuration=verdict.configuration,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from questions.rank.judgement import RankedNumber, ranked_numbers
+from questions.rank.judge import ranked_numbers
+from questions.rank.judgement import RankedNumber
 from runner.data.trials import Run, Trial
 from runner.ranking.model import Ranking, Weights
 from runner.ranking.rankings import Rankings

@@ -8,7 +8,7 @@ from questions.rank import machines, places, verdict_words
 from questions.rank.judgement import Ranked
 from questions.rank.places import groups
 from questions.rank.values import values
-from questions.rank.words import BY_TCP, RankingAnswer, by_tcp, change, missing, order, verdict
+from questions.rank.words import BY_TCP, RankingAnswer, change, missing, order, verdict
 from runner.design.blocks import Block, Paragraph, Table, TableCell
 from runner.ranking.model import Ranking, Verdict
 from runner.report import text
@@ -60,7 +60,7 @@ def _answer(ranked: Ranked, answer: RankingAnswer, roomy: bool, whole: bool) -> 
     blocks += [Paragraph(answer.change)] if answer.change and roomy else []
     if answer.groups:
         blocks += [values(answer.ranking, answer.numbers, ranked.metrics, brief=True), *_limits(ranked, answer, whole)]
-    by_preset = by_tcp(ranked, answer)
+    by_preset = ranked.by_tcp[answer.number]
     left = [absent for absent in answer.absent if roomy or not (by_preset and absent.how == BY_TCP)]
     blocks += [Paragraph(" ".join(missing(left)), "caveat", lead="Not ranked")] if left else []
     if by_preset:

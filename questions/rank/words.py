@@ -18,8 +18,6 @@ from runner.data.invocation import asked_of
 from runner.data.numbers import chance
 from runner.evidence.ties import in_order
 from runner.ranking.model import Ranking, Slack, Verdict
-from runner.ranking.ranking import weigh
-from runner.ranking.weights import PRESETS, of_run
 from runner.report import text
 from runner.report.breakdowns import Breakdown
 
@@ -148,16 +146,6 @@ def order(ranked_groups: Sequence[Sequence[str]]) -> str:
     """The groups in words: ``a and b (not told apart), then c``."""
     parts = [text.join_names(group) + (" (not told apart)" if len(group) > 1 else "") for group in ranked_groups]
     return ", then ".join(parts)
-
-
-def by_tcp(ranked: Ranked, answer: RankingAnswer) -> Ranking | None:
-    """The ranking by the preset ``tcp``, which has every VPN, where the default weights leave out a VPN that carries
-    TCP only. None where no VPN is left out for that reason, or where the run did not measure what the preset counts."""
-    if answer.ranking.weights.name != "balanced" or not any(absent.how == BY_TCP for absent in answer.absent):
-        return None
-    basis = ranked.bases[answer.number]
-    weights = of_run(PRESETS["tcp"], basis.values)
-    return weigh(basis, weights) if weights.counted_metrics.keys() <= basis.values.keys() else None
 
 
 def change(ranking: Ranking, most: int | None = CHANGES) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from runner.data.trials import Run
-from runner.ranking.basis import Basis
+from runner.evidence.model import Configuration
 from runner.ranking.model import Verdict
 
 ESTIMATED = 0.9  # share of the undecided pairs: those that are decided soonest
@@ -15,7 +15,7 @@ SAFETY = 1.6
 LEAST_SHARE = 0.3  # of its time, in which a run measures
 
 
-def seconds_more(run: Run, verdicts: Sequence[Verdict], bases: Sequence[Basis]) -> float | None:
+def seconds_more(run: Run, verdicts: Sequence[Verdict], bases: Sequence[Configuration]) -> float | None:
     """For how many seconds, whole minutes, to continue the run, so that two thirds or more of the undecided pairs of
     all rankings are decided in four of five runs. This is more than the measuring time, because no run measures all the
     time, and because ratios come out nearer to 1 than they looked. None on a farm, where more machines decide them
@@ -28,7 +28,7 @@ def seconds_more(run: Run, verdicts: Sequence[Verdict], bases: Sequence[Basis]) 
     return 60.0 * max(1, math.ceil(SAFETY * measuring_s / max(LEAST_SHARE, share or 1.0) / 60))
 
 
-def seconds_to_measure(run: Run, verdicts: Sequence[Verdict], bases: Sequence[Basis]) -> float | None:
+def seconds_to_measure(run: Run, verdicts: Sequence[Verdict], bases: Sequence[Configuration]) -> float | None:
     """The estimated measuring time in seconds after which most of the undecided pairs are decided. None where no pair
     is undecided, or where no estimate exists. Pairs share the measurements of a VPN's tunnel, metrics share those of
     one instrument, and all of them share the baseline. The slowest pairs are left out: a ratio near a margin may take

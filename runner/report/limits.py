@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import statistics
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 from runner.data.kinds import Strict
 from runner.data.levels import outside_of_tunnel, traffic_factors, tunnel_levels
-from runner.data.limits import evidence
-from runner.data.loads import Limit, MachineLoad
-from runner.data.own_cores import Apart, on_own_cores, overtakings
-from runner.data.scale import no_scale
-from runner.data.trials import Run, Trial, cell_key
+from runner.data.loads import Limit
+from runner.data.own_cores import Apart
+from runner.data.trials import cell_key
 from runner.design.blocks import Block, Heading, Note, Paragraph, Table
 from runner.evidence.model import Configuration
-from runner.evidence.stats import block_values, trials_by_cell
 from runner.report import text
 
-HELD = ("quota", "path")  # limits other than the CPU time of the programs
 ABOUT = (
     "While it measured a throughput, vpneval watched every machine of the lab: cores, threads, queues, quotas. Where "
     "all nodes share the cores, the VPN that takes the least CPU time of all of them carries the most. On separate "
@@ -114,33 +108,9 @@ class LimitsSection(Strict):
         return {(row.metric, cell_key(row.vpn, row.params)): row.says for row in self.rows}
 
 
-def limits(run: Run, trials: Sequence[Trial], configurations: Sequence[Configuration]) -> LimitsSection:
-    """The section, from all trials whose machines were watched."""
-    by_cell: dict[tuple[str, str], list[Trial]] = {}
-    every = trials_by_cell(trials)
-    for trial in trials:
-        for measurement in trial.measurements if trial.limit else ():
-            if run.metrics[measurement.metric].limited:
-                by_cell.setdefault((measurement.metric, trial.cell), []).append(trial)
-    rows = [
-        _row(run, metric, own, blocks)
-        for (metric, cell), own in by_cell.items()
-        if (blocks := block_values(every[cell], metric))
-    ]
-    orders = []
-    for configuration in configurations:
-        compared = [row for row in rows if _is_compared(row, configuration)]
-        for metric in configuration.traffic:
-            mine = {row.vpn: row for row in compared if row.metric == metric}
-            if (order := _order(run, configuration, mine, metric)) is not None:
-                orders.append(order)
-    stands = all(order.stands for order in orders) if orders else None
-    return LimitsSection(rows=rows, orders=[order.sentence for order in orders], changes=orders, stands=stands)
-
-
 def rows_of(limited: LimitsSection, configuration: Configuration) -> list[LimitRow]:
     """What limits these VPNs in the throughputs that are compared: the rows, the VPNs in their order."""
-    mine = [row for row in limited.rows if _is_compared(row, configuration)]
+    mine = [row for row in limited.rows if is_compared(row, configuration)]
     return sorted(mine, key=lambda row: ([*configuration.levels].index(row.vpn), row.metric))
 
 
@@ -156,102 +126,24 @@ def changed_order(limited: LimitsSection, configuration: Configuration, title: s
     return next((one.says for one in orders_of(limited, configuration) if one.title == title and not one.stands), "")
 
 
-def _bits(params: Mapping[str, str]) -> int:
+def bits_of(params: Mapping[str, str]) -> int:
     """The length in bits of a packet, or of a file: what is measured at these levels has one length; 0 where none."""
     return 8 * next((int(params[factor]) for factor in traffic_factors(params) if factor.endswith("_bytes")), 0)
 
 
-def _bps(value: float, unit: str, params: Mapping[str, str]) -> float:
-    """A value as a rate in bit/s: of payload, or of whole packets for a packet rate."""
-    if unit == "bit/s":
-        return value
-    bits = _bits(params)
-    return bits * value if unit == "packet/s" else bits / value
-
-
 def _in_unit(bps: float, unit: str, params: Mapping[str, str]) -> float:
-    """A rate in bit/s as a value in ``unit``: the reverse of ``_bps``."""
+    """A rate in bit/s as a value in ``unit``: the reverse of ``find_limits``'s."""
     if unit == "bit/s":
         return bps
-    bits = _bits(params)
+    bits = bits_of(params)
     return bps / bits if unit == "packet/s" else bits / bps
 
 
-def _row(run: Run, metric: str, trials: Sequence[Trial], blocks: Mapping[int, float]) -> LimitRow:
-    """The row of one cell, from its ``trials`` that were watched. Its median is that of the tables, over all
-    ``blocks``."""
-    limits = [trial.limit for trial in trials if trial.limit]
-    kinds = Counter((limit.kind, limit.where) for limit in limits)
-    (kind, where), most = kinds.most_common(1)[0]
-    watched = next(trial for trial in trials if trial.limit and (trial.limit.kind, trial.limit.where) == (kind, where))
-    assert watched.limit
-    unit = next(
-        measurement.unit for trial in trials for measurement in trial.measurements if measurement.metric == metric
-    )
-    median = statistics.median(blocks.values())
-    free = [trial.loads for trial in trials if trial.limit and trial.limit.kind not in HELD]
-    here_bps = _bps(median, unit, trials[0].params)
-    unknown = _why_unknown(run, trials[0].vpn, free)
-    there = on_own_cores(free, here_bps) if here_bps and not unknown else None
-    return LimitRow(
-        vpn=trials[0].vpn,
-        params=trials[0].params,
-        levels=text.levels(trials[0].params),
-        metric=metric,
-        unit=unit,
-        median=median,
-        limit=watched.limit.model_copy(update={"evidence": [*evidence(watched.loads)] or watched.limit.evidence}),
-        trials=most,
-        of=len(limits),
-        apart=there,
-        unknown="" if there else unknown or "the CPU time that it takes at this throughput was not measured",
-    )
-
-
-def _why_unknown(run: Run, vpn: str, free: Sequence[Sequence[MachineLoad]]) -> str:
-    """Why the throughput on separate gateways cannot be estimated; empty where the loads may suffice. ``free``: the
-    loads of the trials that neither a quota nor the path limited."""
-    if vpn in run.vpns and run.vpns[vpn].dataplane == "kernel":
-        return "the kernel does the work"
-    if no_scale(run):
-        return "CPU times here are not those of a real machine"
-    return "" if free else "a quota or the path limited it here"
-
-
-def _is_compared(row: LimitRow, configuration: Configuration) -> bool:
+def is_compared(row: LimitRow, configuration: Configuration) -> bool:
     """Are its tunnel and its traffic those that are compared?"""
     same_image = row.params.get("image", "") == configuration.image
     same = same_image and tunnel_levels(row.params) == configuration.levels.get(row.vpn)
     return same and outside_of_tunnel(row.params) == configuration.traffic.get(row.metric)
-
-
-def _order(run: Run, configuration: Configuration, rows: Mapping[str, LimitRow], metric: str) -> SeparateOrder | None:
-    """What becomes of the order of one ranking in one throughput on separate gateways. None where this is not known of
-    two VPNs."""
-    there = {vpn: row.apart for vpn, row in rows.items() if row.apart}
-    if len(there) < 2:
-        return None
-    surely, perhaps = overtakings({vpn: _bps(row.median, row.unit, row.params) for vpn, row in rows.items()}, there)
-    phrases = [f"{slower} would pass {', '.join(faster)}" for slower, faster in _group_pairs(surely)]
-    phrases += [f"{slower} might pass {', '.join(faster)}" for slower, faster in _group_pairs(perhaps)]
-    unknown: dict[str, list[str]] = {}
-    for vpn, row in rows.items():
-        if vpn not in there:
-            unknown.setdefault(row.unknown, []).append(vpn)
-    what = "; ".join(phrases) if phrases else f"the order of {', '.join(there)} would stand"
-    rest = [f" Not known of {', '.join(vpns)}: {why}." for why, vpns in unknown.items()]
-    return SeparateOrder(
-        title=run.metrics[metric].title,
-        configuration=configuration.configuration,
-        image=configuration.image,
-        stands=not phrases,
-        says=f"on separate gateways {what}.{''.join(rest)}",
-    )
-
-
-def _group_pairs(pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
-    for slower in dict.fromkeys(slower for slower, _ in pairs):
-        yield slower, [faster for vpn, faster in pairs if vpn == slower]
 
 
 def section(limited: LimitsSection) -> list[Block]:

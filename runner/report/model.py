@@ -31,8 +31,9 @@ from runner.report.facts import Fact
 from runner.report.failures import FailureRow
 from runner.report.failures import failures as broken
 from runner.report.failures import section as failures_section
+from runner.report.find_limits import find_limits
 from runner.report.gateway_cores import CoresLadder, ladders
-from runner.report.limits import LimitsSection, limits
+from runner.report.limits import LimitsSection
 from runner.report.limits import section as limits_section
 from runner.report.machines import Lack, Unlike, differing, lacking, left_out, machines_section
 from runner.report.mesh import MeshPoint, mesh_points
@@ -161,7 +162,7 @@ def build(evidence: Evidence, questions: Sequence[Question[Any]] = ()) -> Report
     answers = [said for one in judged if (said := one.say(run.run_id))]
     compared = configurations_of(run, trials, names=evidence.configurations)
     by_cell = trials_by_cell(trials)
-    limited = limits(run, trials, compared)
+    limited = find_limits(run, trials, compared)
     experiments = [
         experiment_report(run, trials, by_cell, record, limited.sentences_by_cell) for record in run.experiments
     ]

@@ -152,7 +152,7 @@ def test_a_lab_of_other_machines_has_their_kernels() -> None:
 def test_one_ranking_has_those_that_carry_tcp_only_too() -> None:
     report = realistic(3)
     for answer in answers(ranked_of(report)):
-        ranking = answers_of.by_tcp(ranked_of(report), answer)
+        ranking = ranked_of(report).by_tcp[answer.number]
         assert ranking is not None
         placed = [standing.vpn for standing in ranking.standings if standing.place]
         assert {"ssh_forward", "openvpn", "ssh_tun"} <= set(placed)
@@ -168,7 +168,7 @@ def test_one_ranking_has_those_that_carry_tcp_only_too() -> None:
 def test_given_weights_are_not_answered_with_others() -> None:
     run, trials = realistic_run(3)
     report = build(run, trials, weights=Weights(name="mine", values={"udp_throughput": 1.0}))
-    assert [answers_of.by_tcp(ranked_of(report), answer) for answer in answers(ranked_of(report))] == [None, None]
+    assert [ranked_of(report).by_tcp[answer.number] for answer in answers(ranked_of(report))] == [None, None]
 
 
 def test_nobody_leads_whose_pairs_are_all_undecided_or_the_same() -> None:

@@ -14,11 +14,11 @@ from runner.data.limits import evidence
 from runner.data.loads import Limit, MachineLoad
 from runner.data.trials import Run, Trial, cell_key
 from runner.evidence.model import Configuration
+from runner.report.find_limits import find_limits
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.tables import json_text
 from runner.report.forms.terminal import render
-from runner.report.limits import limits
 from runner.report.model import Report
 from tests.unit.data.test_own_cores import cost
 from tests.unit.synthetic import realistic_run
@@ -80,7 +80,7 @@ def test_every_kind_of_throughput_has_its_row() -> None:
             )
             for trial in trials
         ]
-        assert {row.metric for row in limits(run, named, []).rows} == {metric}
+        assert {row.metric for row in find_limits(run, named, []).rows} == {metric}
 
 
 def test_the_limit_that_most_trials_had_is_told_with_their_number() -> None:
@@ -164,7 +164,7 @@ def test_separate_gateways_are_told_in_the_unit_of_the_metric(
     one = next(trial for trial in trials if trial.limit)
     found = one.measurements[0].model_copy(update={"metric": metric, "unit": unit, "value": value})
     mine = one.model_copy(update={"measurements": [found], "params": one.params | size})
-    (row,) = limits(run, [mine], []).rows
+    (row,) = find_limits(run, [mine], []).rows
     assert row.cells[-1] == shown
 
 
@@ -187,7 +187,7 @@ def test_the_shorter_download_is_the_faster_one() -> None:
     levels = {trial.vpn: tunnel_levels(trial.params) for trial in reversed(downloads)}
     traffic = {"tcp_throughput": outside_of_tunnel(downloads[0].params)}
     compared = Configuration("comparable", image="", levels=levels, traffic=traffic)
-    (said,) = limits(run, downloads, [compared]).orders
+    (said,) = find_limits(run, downloads, [compared]).orders
     assert "ssh_tun would pass openvpn" in said
 
 

@@ -251,7 +251,7 @@ def test_a_look_of_a_later_call_costs_more_and_comes_later_in_the_run(
         seen.append(looks)
         return []
 
-    monkeypatch.setattr("questions.rank.judgement.verdicts", noting)
+    monkeypatch.setattr("questions.rank.judge.verdicts", noting)
     for looks in (1, 6):
         going(RUN.model_copy(update={"looks": looks}), first_blocks(CLOSE), CELLS, TCP_ONLY, 60.0, 0.5)
     assert seen == [6, 11]
