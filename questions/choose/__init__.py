@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from questions.choose import blocks, steps
-from questions.choose.judgement import FEWEST_INSTANCES, Choice, choice
+from questions.choose.judge import FEWEST_INSTANCES, choice
+from questions.choose.judgement import Choice
 from questions.choose.page import context, data
 from questions.choose.plots import ladders
 from runner.choice.candidates import candidates

@@ -6,7 +6,7 @@ import shlex
 
 from questions.choose import side_by_side_words, state_words, words
 from questions.choose.judgement import Choice
-from runner.choice.grade import Grade
+from runner.choice.model import Grade
 from runner.design.blocks import Block, Heading, Note, Paragraph, Table, TableCell
 from runner.design.question import Next, Said
 

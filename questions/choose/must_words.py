@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.choice.musts import State
+from runner.choice.model import State
 from runner.data.named import Must
 
 # Must -> what follows the VPN's name where it fulfils it, and where it does not.

@@ -18,7 +18,8 @@ from questions.choose import must_words, state_words, words
 from questions.choose.blocks import next_steps
 from questions.choose.judgement import Choice
 from runner.choice import answer as rule
-from runner.choice.devices import DRAWS, DROPPED_BITS, Curve, Device
+from runner.choice.device import DRAWS, Curve, Device
+from runner.choice.devices import DROPPED_BITS
 from runner.choice.grade import FULL, LASTING, LOWEST, RESERVATIONS, WATCHED
 from runner.choice.musts import WORDS
 from runner.choice.reliability import FEWEST_ATTEMPTS, Z_ONE_SIDED, Z

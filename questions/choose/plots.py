@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from runner.choice.devices import Device
+from runner.choice.device import Device
 from runner.design.blocks import Plot
 from runner.report import text
 from runner.report.plots.drawing import Value, spec_of

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
-from runner.choice.answer import RATES_BPS
-from runner.choice.devices import Device
-from runner.choice.model import Answer
-from runner.choice.musts import State, Word, same_tunnel
+from questions.choose.judgement import ComparedCell, ComparedRow, Kind, SideBySide
+from runner.choice.device import Device
+from runner.choice.model import RATES_BPS, Answer, State
+from runner.choice.musts import same_tunnel
 from runner.choice.thresholds import USUAL
-from runner.data.kinds import Strict
 from runner.data.levels import unusual
 from runner.data.named import Must
 from runner.data.needs import Needs
@@ -23,54 +21,6 @@ FEWEST = 2  # one alone stands beside nothing
 NOT_BACK = ("never", "dead")  # behind a NAT: it did not come back while it was watched, or had not come up before
 Runs = Sequence[tuple[Run, Sequence[Trial]]]
 AnswerOn = Callable[[Needs], Answer]
-# room: capacity over demand. carries: capacity, bit/s. cores: of a gateway at ``at_bps``. worst_second: share lost.
-# gap, address, nat, restart: seconds. The others: counts, and bytes that are added to a packet.
-Kind = Literal[
-    "room",
-    "carries",
-    "cores",
-    "worst_second",
-    "gap",
-    "address",
-    "nat",
-    "restart",
-    "setup_commands",
-    "setup_lines",
-    "scaling_lines",
-    "packet_bytes",
-    "must",
-]
-
-
-class ComparedCell(Strict):
-    """One VPN's ``value``, None where nobody measured it; ``at_least``: it is known from below only. Of a must, the
-    ``word``. ``trial``: its id, empty where many trials tell it or none; ``run`` and ``day`` (ISO): of a shipped run,
-    empty where it is this one; of what is only declared, ``day`` is the declaration's."""
-
-    value: float | None = None
-    at_least: bool = False
-    word: Word | None = None
-    trial: str = ""
-    run: str = ""
-    day: str = ""
-
-
-class ComparedRow(Strict):
-    """What is compared, with a cell for each VPN."""
-
-    kind: Kind
-    must: Must | None = None
-    cells: list[ComparedCell]
-
-
-class SideBySide(Strict):
-    """The table. ``stated``: is ``at_bps`` the stated line? Else it is the highest usual one that all ``vpns`` carry,
-    so that their cores are those of one rate."""
-
-    vpns: list[str]
-    at_bps: float
-    stated: bool
-    rows: list[ComparedRow]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from questions.choose.side_by_side import ComparedCell, ComparedRow, Kind, SideBySide
+from questions.choose.judgement import ComparedCell, ComparedRow, Kind, SideBySide
 from runner.design.blocks import Note, Table, TableCell
 from runner.report import text
 

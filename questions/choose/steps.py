@@ -11,9 +11,11 @@ from dataclasses import replace
 import numpy as np
 
 from questions.choose.judgement import Choice
-from runner.choice.answer import RATES_BPS, Words, answer
-from runner.choice.devices import LOSSY, Device
-from runner.choice.grade import WATCHED, Grade, grade_device
+from runner.choice.answer import Words, answer
+from runner.choice.device import Device
+from runner.choice.devices import LOSSY
+from runner.choice.grade import WATCHED, grade_device
+from runner.choice.model import RATES_BPS, Grade
 from runner.choice.musts import SHOWN_BY, words_of
 from runner.choice.thresholds import USUAL
 from runner.data.asked import AskedRun

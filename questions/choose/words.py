@@ -9,8 +9,7 @@ from typing import NamedTuple
 from questions.choose import must_words
 from questions.choose.judgement import Choice
 from questions.choose.state_words import no_answer
-from runner.choice.grade import Criterion, Grade, Limit
-from runner.choice.model import Answer, Band, Candidate, Certainty, Change, Reason
+from runner.choice.model import Answer, Band, Candidate, Certainty, Change, Criterion, Grade, Limit, Reason
 from runner.choice.thresholds import USUAL
 from runner.data.named import USUAL as USUAL_MUSTS
 from runner.data.named import Must

@@ -8,10 +8,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from runner.choice.devices import Device
-from runner.choice.grade import Criterion, Grade, Graded, grade_device, is_reckoned, limit, path_shares
+from runner.choice.device import Device
+from runner.choice.grade import Graded, grade_device, is_reckoned, limit, path_shares
 from runner.choice.machine import MachineState
-from runner.choice.model import WEAKEST, Answer, Band, Candidate, Carries, Certainties, Certainty, Change, Reason
+from runner.choice.model import (
+    RATES_BPS,
+    WEAKEST,
+    Answer,
+    Band,
+    Candidate,
+    Carries,
+    Certainties,
+    Certainty,
+    Change,
+    Criterion,
+    Grade,
+    Reason,
+)
 from runner.choice.reliability import FEWEST_ATTEMPTS
 from runner.choice.rule import Chosen, choose
 from runner.choice.thresholds import USUAL, Thresholds
@@ -22,7 +35,6 @@ from runner.data.needs import Needs
 SURE, PROBABLE = 0.95, 0.8  # chances from which on a word may be said
 POSSIBLE = 0.2  # from which on a VPN is named where none is probable
 HALF = 0.5  # of the draws between the user's own gateways
-RATES_BPS = tuple(sorted({factor * 10.0**power for power in (7, 8, 9) for factor in (1, 2, 5)} | {1e10}))
 MORE = 1.05  # times what is carried here: gateways with cores of their own may carry more
 FULFILLED = ("shown", "declared")
 QUIET = MachineState()

@@ -8,7 +8,7 @@ from runner.choice.answer import FULFILLED
 from runner.choice.musts import states, words_of
 from runner.data.named import Must
 from runner.data.needs import Needs
-from runner.data.shipped import shipped_runs
+from runner.data.shipped_runs import shipped_runs
 from runner.data.trials import VpnRecord
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
-from runner.choice.devices import DRAWS, Curve, Device, OnPath
+from runner.choice.device import DRAWS, Curve, Device, OnPath
+from runner.choice.model import Criterion, Grade, Limit
 from runner.choice.reliability import Z_ONE_SIDED, Counts, excess
 from runner.choice.thresholds import Step, Thresholds
 from runner.choice.watched import Watched
@@ -19,23 +19,6 @@ from runner.data.needs import Needs
 from runner.data.numbers import same
 from runner.evidence.intervals import Array
 
-Criterion = Literal[
-    "capacity",
-    "path",  # in place of capacity, between the user's own gateways
-    "cores",
-    "window",
-    "loss",
-    "delay",
-    "mouth_to_ear",
-    "rtt",
-    "setup",
-    "tcp_in_tcp",
-    "breakdown",
-    "failures",
-    "gap",
-    "cost",
-]
-Limit = Literal["path", "cores", "window"]
 Codes = np.ndarray[tuple[int], np.dtype[np.int8]]
 
 # Reservations, the least first: the better VPN is the one with the lesser. "failures" is what it did in the past.
@@ -50,16 +33,6 @@ WORST = 100  # standing of what is of no use
 LOWEST = 3  # rungs, whose attempts count for any line
 WATCHED = 0.9  # of the judged rate: a clean watch at less tells nothing of it, and a bad one at more than its inverse
 FULL = 0.8  # of a WAN's rate, in payload: a tunnel's headers take the rest
-
-
-class Grade(IntEnum):
-    """How well a VPN suits a line. A worse grade is a larger number; UNKNOWN: what counts was not measured."""
-
-    FITS = 0
-    LITTLE = 1
-    SHORT = 2
-    USELESS = 3
-    UNKNOWN = 4
 
 
 @dataclass(frozen=True)

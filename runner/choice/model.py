@@ -3,9 +3,9 @@ words."""
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Literal
 
-from runner.choice.grade import Criterion, Limit
 from runner.data.kinds import Strict
 from runner.data.named import Must
 from runner.data.needs import Needs
@@ -13,6 +13,57 @@ from runner.data.needs import Needs
 Certainty = Literal["sure", "probably", "open"]
 WEAKEST: tuple[Certainty, ...] = ("open", "probably", "sure")  # the weakest first
 Carries = Literal["yes", "no", "depends"]
+RATES_BPS = tuple(sorted({factor * 10.0**power for power in (7, 8, 9) for factor in (1, 2, 5)} | {1e10}))
+Criterion = Literal[
+    "capacity",
+    "path",  # in place of capacity, between the user's own gateways
+    "cores",
+    "window",
+    "loss",
+    "delay",
+    "mouth_to_ear",
+    "rtt",
+    "setup",
+    "tcp_in_tcp",
+    "breakdown",
+    "failures",
+    "gap",
+    "cost",
+]
+Limit = Literal["path", "cores", "window"]
+Word = Literal["no", "unknown", "declared", "shown"]  # from the worst to the best
+# What a state rests on. marker: payload reached the far network. ports: it forwards ports and joins no networks. wire:
+# what the capture of the WAN saw. data path: where the packets are worked on. trial: a trial of just this must.
+# negotiated: what the daemons agreed on. plugin: what the plugin says of the tunnel that it sets up. declaration: what
+# it declares, with source and day. kin: a trial of the program that speaks the protocol of a VPN in the kernel.
+# nothing: nobody tried or declared it.
+How = Literal["marker", "ports", "wire", "data path", "trial", "negotiated", "plugin", "declaration", "kin", "nothing"]
+
+
+class Grade(IntEnum):
+    """How well a VPN suits a line. A worse grade is a larger number; UNKNOWN: what counts was not measured."""
+
+    FITS = 0
+    LITTLE = 1
+    SHORT = 2
+    USELESS = 3
+    UNKNOWN = 4
+
+
+class State(Strict):
+    """How a VPN stands to one must. ``how``: what that rests on; ``value``: what was seen ("tcp", "X25519MLKEM768");
+    ``trial``: its id. ``run``: the shipped run that has the trial, made on ``day`` (ISO); empty where it is this run.
+    Of a declaration, ``day`` and ``sources`` are those of the declaration; of a permitted cryptography, ``sources``
+    names the list. ``instead``: of a *no*, the VPNs of the same family that can."""
+
+    word: Word
+    how: How
+    value: str = ""
+    trial: str = ""
+    run: str = ""
+    day: str = ""
+    sources: list[str] = []
+    instead: list[str] = []
 
 
 class Reason(Strict):

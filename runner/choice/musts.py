@@ -12,43 +12,20 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from runner.choice.model import How, State, Word
 from runner.data.declaration import Declaration
-from runner.data.kinds import Strict
 from runner.data.levels import EXCHANGES, tunnel_levels
 from runner.data.named import MUSTS, Must
 from runner.data.trials import Measurement, Run, Trial, VpnRecord
 
-Word = Literal["no", "unknown", "declared", "shown"]  # from the worst to the best
 WORDS: tuple[Word, ...] = ("no", "unknown", "declared", "shown")
-# What a state rests on. marker: payload reached the far network. ports: it forwards ports and joins no networks. wire:
-# what the capture of the WAN saw. data path: where the packets are worked on. trial: a trial of just this must.
-# negotiated: what the daemons agreed on. plugin: what the plugin says of the tunnel that it sets up. declaration: what
-# it declares, with source and day. kin: a trial of the program that speaks the protocol of a VPN in the kernel.
-# nothing: nobody tried or declared it.
-How = Literal["marker", "ports", "wire", "data path", "trial", "negotiated", "plugin", "declaration", "kin", "nothing"]
 Earlier = tuple[Run, Sequence[Trial]]
 ALL = "*"  # of a list: whatever it is
 NO_LIST: dict[str, Any] = {"recommends": [], "leaves_out": [], "source": ""}  # of a protocol that no list knows
 MESH = 3  # sites: with two there is nothing to mesh
 PATIENT_S = 120.0  # the longest that daemons wait by default before they begin anew
-
-
-class State(Strict):
-    """How a VPN stands to one must. ``how``: what that rests on; ``value``: what was seen ("tcp", "X25519MLKEM768");
-    ``trial``: its id. ``run``: the shipped run that has the trial, made on ``day`` (ISO); empty where it is this run.
-    Of a declaration, ``day`` and ``sources`` are those of the declaration; of a permitted cryptography, ``sources``
-    names the list. ``instead``: of a *no*, the VPNs of the same family that can."""
-
-    word: Word
-    how: How
-    value: str = ""
-    trial: str = ""
-    run: str = ""
-    day: str = ""
-    sources: list[str] = []
-    instead: list[str] = []
 
 
 @dataclass(frozen=True)

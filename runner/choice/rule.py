@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from runner.choice.devices import DRAWS
-from runner.choice.grade import WORST, Grade, Graded
+from runner.choice.device import DRAWS
+from runner.choice.grade import WORST, Graded
+from runner.choice.model import Grade
 from runner.choice.thresholds import Thresholds
 
 Chosen = np.ndarray[tuple[int, int], np.dtype[np.bool_]]

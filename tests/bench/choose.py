@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from runner.choice.answer import answer
-from runner.choice.devices import Device, devices
+from runner.choice.device import Device
+from runner.choice.devices import devices
 from runner.choice.grade import grade_device
 from runner.choice.model import Answer
 from runner.choice.musts import states, words_of

@@ -14,9 +14,10 @@ from questions.choose import must_words as musts_words
 from questions.choose import words as choice_words
 from questions.choose.judgement import Choice, Kin
 from questions.choose.page import PATHS_MS, SHARES
-from runner.choice.answer import RATES_BPS, answer, bands, changes
-from runner.choice.devices import Device, OnPath, on_page
-from runner.choice.musts import State
+from runner.choice.answer import answer, bands, changes
+from runner.choice.device import Device, OnPath
+from runner.choice.devices import on_page
+from runner.choice.model import RATES_BPS, State
 from runner.choice.stated import state_needs
 from runner.choice.thresholds import USUAL
 from runner.data.named import MUSTS, TRAFFICS, Must, Traffic

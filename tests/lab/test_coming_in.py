@@ -9,7 +9,8 @@ import pytest
 
 import experiments.choose
 import questions.choose
-from questions.choose.judgement import Choice, choice
+from questions.choose.judge import choice
+from questions.choose.judgement import Choice
 from runner.choice.devices import devices
 from runner.cli.main import main
 from runner.data.store import load_run

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import questions.choose
-from questions.choose.judgement import Choice, choice
+from questions.choose.judge import choice
+from questions.choose.judgement import Choice
 from runner.choice.devices import FEWEST, devices
 from runner.choice.musts import states
 from runner.cli.main import main
@@ -28,7 +29,7 @@ def test_a_must_and_the_loss_of_the_path_are_shown(
         return choice(run, trials).model_copy(update={"unsettled": lines, "early": False})
 
     monkeypatch.setattr(questions.choose, "choice", settled)
-    monkeypatch.setattr("questions.choose.judgement.shipped_runs", list)  # nothing is known from before
+    monkeypatch.setattr("questions.choose.judge.shipped_runs", list)  # nothing is known from before
     folder = tmp_path / "run"
     argv = ["run", "choose", "--vpn", "openvpn_tcp", *ASKED.split()]
     monkeypatch.setattr("sys.argv", ["vpneval", *argv, "--deadline", "100s", "--out", str(folder), "--quiet"])

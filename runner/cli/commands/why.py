@@ -43,7 +43,7 @@ def why(
     --line it says first how each of them suits that line.
     """
     options.begin("vpneval reads the run.")
-    from questions.choose.judgement import choice
+    from questions.choose.judge import choice
     from questions.choose.words import suits
     from questions.rank.why import why_each
     from runner.catalogue import load_told
@@ -74,7 +74,7 @@ def why(
 def _named_vpn(run: Run, trials: Sequence[Trial], folder: Path, beside: str) -> str:
     """The VPN that the run names for its needs; without needs, or where that is ``beside``, its first one in the
     ranking but that. Raises UsageError where there is none."""
-    from questions.choose.judgement import choice
+    from questions.choose.judge import choice
     from runner.catalogue import vpn_names
     from runner.ranking.rankings import Rankings
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from runner.choice.devices import DRAWS, Curve, Device, normal
+from runner.choice.device import DRAWS, Curve, Device
+from runner.choice.devices import normal
 from runner.choice.watched import Watched
 from runner.data.named import Must
 from runner.data.needs import Needs

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 from rich.console import Console
 
-from questions.choose.judgement import choice
+from questions.choose.judge import choice
 from questions.choose.words import headline, kin, lines, measures_others, not_measured, suits
 from runner.choice.answer import answer
 from runner.choice.devices import devices

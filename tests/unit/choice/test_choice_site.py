@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from questions.choose import words as choice_words
-from questions.choose.judgement import Choice, choice
-from runner.choice.grade import Grade
+from questions.choose.judge import choice
+from questions.choose.judgement import Choice
+from runner.choice.model import Grade
 from runner.choice.thresholds import USUAL
 from runner.data.loads import CoreLoad, MachineLoad, ProcessLoad, ThreadLoad
 from runner.data.named import Traffic

@@ -9,7 +9,8 @@ import pytest
 
 from questions.choose.words import why_not
 from runner.choice.answer import answer
-from runner.choice.devices import DRAWS, Device, devices, normal
+from runner.choice.device import DRAWS, Device
+from runner.choice.devices import devices, normal
 from runner.choice.grade import grade_device
 from runner.choice.thresholds import USUAL
 from tests.unit.choice.made_up import by_name, device, needs, words

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from questions.choose.judgement import Choice, choice
+from questions.choose.judge import choice
+from questions.choose.judgement import Choice
 from runner.catalogue import load_run
-from runner.choice.grade import Grade
-from runner.choice.model import Answer
+from runner.choice.model import Answer, Grade
 from runner.choice.thresholds import Thresholds
 from runner.data.needs import Needs
 

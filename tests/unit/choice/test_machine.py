@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from questions.choose.judgement import Choice, choice
+from questions.choose.judge import choice
+from questions.choose.judgement import Choice
 from questions.choose.words import headline, lines
 from runner.choice.machine import machine_state
 from runner.data.loads import CoreLoad, MachineLoad, ProcessLoad

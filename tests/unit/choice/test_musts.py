@@ -6,7 +6,8 @@ import pytest
 
 from questions.choose.must_words import PHRASES, command, sentence
 from runner.catalogue import load_vpn, record_of, vpn_names
-from runner.choice.musts import DECLARED, TRIED, WORDS, Earlier, State, Word, approved_lists, states, worst
+from runner.choice.model import State, Word
+from runner.choice.musts import DECLARED, TRIED, WORDS, Earlier, approved_lists, states, worst
 from runner.data.declaration import Handshake
 from runner.data.named import MUSTS, Must
 from runner.data.trials import Evidence, Measurement, Proof, Run, Trial, VpnRecord

@@ -9,8 +9,8 @@ import pytest
 
 from runner.choice.answer import answer
 from runner.choice.devices import devices
-from runner.choice.grade import Grade, grade_device
-from runner.choice.model import Answer
+from runner.choice.grade import grade_device
+from runner.choice.model import Answer, Grade
 from runner.choice.musts import states, words_of
 from runner.choice.reliability import Counts, RungAttempts, excess
 from runner.choice.thresholds import USUAL

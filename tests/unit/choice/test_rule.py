@@ -10,11 +10,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from runner.choice.answer import RATES_BPS, answer, bands, changes, unsettled_lines
-from runner.choice.devices import Device, OnPath
-from runner.choice.grade import Grade
+from runner.choice.answer import answer, bands, changes, unsettled_lines
+from runner.choice.device import Device, OnPath
 from runner.choice.machine import MachineState
-from runner.choice.model import Answer, Candidate
+from runner.choice.model import RATES_BPS, Answer, Candidate, Grade
 from runner.choice.thresholds import USUAL, Thresholds
 from tests.unit.choice.made_up import by_name, device, needs, words
 

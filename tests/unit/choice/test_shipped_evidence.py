@@ -3,7 +3,8 @@
 from runner.catalogue import load_vpn, record_of, vpn_names
 from runner.choice.musts import states
 from runner.data.named import Must
-from runner.data.shipped import shipped_folder, shipped_runs
+from runner.data.shipped import shipped_folder
+from runner.data.shipped_runs import shipped_runs
 from tests.unit.synthetic import make_run
 
 

@@ -10,13 +10,14 @@ from functools import partial
 import pytest
 from rich.console import Console
 
-from questions.choose.judgement import choice
-from questions.choose.side_by_side import ComparedCell, Kind, SideBySide, side_by_side
+from questions.choose.judge import choice
+from questions.choose.judgement import ComparedCell, Kind, SideBySide
+from questions.choose.side_by_side import side_by_side
 from questions.choose.side_by_side_words import table
 from runner.choice.answer import answer
-from runner.choice.musts import State
+from runner.choice.model import State
 from runner.data.needs import Needs
-from runner.data.shipped import shipped_beside
+from runner.data.shipped_runs import shipped_beside
 from runner.data.trials import Measurement, Run, Trial
 from runner.report.forms.html import html_text
 from runner.report.forms.latex import latex_text

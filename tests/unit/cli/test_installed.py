@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from runner.cli.app import app
-from runner.data.shipped import shipped_runs
+from runner.data.shipped_runs import shipped_runs
 from tests.tools.installed import PROJECT, done
 
 

@@ -109,7 +109,7 @@ def test_a_run_of_vpnevals_own_wants_nothing() -> None:
 
 def test_a_recipe_is_of_a_vpn_of_the_catalogue(capsys: CapSys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the run calls the VPN that it names."""
-    import questions.choose.judgement as choosing
+    import questions.choose.judge as choosing
 
     monkeypatch.chdir(tmp_path)
     Path("evil.py").write_text(EVIL)

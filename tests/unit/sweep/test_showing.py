@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from questions.choose import steps
-from questions.choose.judgement import choice
+from questions.choose.judge import choice
 from questions.choose.steps import ALONE_S, LATE_S, STEADY_BPS, WATCH_S
 from runner.choice.devices import devices
 from runner.choice.musts import states, words_of
@@ -164,7 +164,7 @@ def test_nothing_is_tried_in_a_guest_kernel(rest: Callable[..., Rest], tried: li
 def test_nothing_is_tried_before_the_answer_is_settled(
     rest: Callable[..., Rest], tried: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("questions.choose.judgement.unsettled_lines", lambda *_, **__: [5e7])
+    monkeypatch.setattr("questions.choose.judge.unsettled_lines", lambda *_, **__: [5e7])
     use(rest(needs("fail-closed"), left_s=3600))
     assert tried == []
 
@@ -238,7 +238,7 @@ def test_what_is_named_is_watched_once_the_first_one_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if not settled:
-        monkeypatch.setattr("questions.choose.judgement.unsettled_lines", lambda *_, **__: [5e7])
+        monkeypatch.setattr("questions.choose.judge.unsettled_lines", lambda *_, **__: [5e7])
     stated = rest(needs(), left_s=3600)
     use(stated)
     assert [vpn for vpn, _ in watched] == named(store)

@@ -19,7 +19,8 @@ from runner.catalogue import (
 )
 from runner.choice.musts import WORDS, states, words_of
 from runner.data.levels import OWN_VERSION, SHARES, UPLINK, VERSION, Levels
-from runner.data.shipped import shipped_folder, shipped_runs
+from runner.data.shipped import shipped_folder
+from runner.data.shipped_runs import shipped_runs
 from runner.data.wan import FACTORS as WAN_RANGES
 from runner.design.profile import PROFILES
 from runner.lab.names import DEFAULT_IMAGE, SUITES

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from questions.choose.judgement import choice
+from questions.choose.judge import choice
 from questions.choose.words import headline, suits
 from runner.catalogue import load_run, load_vpn, vpn_names
 from runner.cli.folders import is_shipped, one_run, runs_in

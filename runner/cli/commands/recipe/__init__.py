@@ -75,7 +75,7 @@ def _named_vpn(needs: NeedsOptions, of_run: Path | None) -> str:
     """The VPN that a run names for the stated needs. Raises UsageError where there is none."""
     if of_run is None:
         raise UsageError("name a VPN, or a run that names one: vpneval recipe --run DIR --line 100M")
-    from questions.choose.judgement import choice
+    from questions.choose.judge import choice
     from questions.choose.words import headline, kin
     from runner.catalogue import load_run
     from runner.choice.stated import state_needs
