@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from runner.design.experiment import Experiment, measuring
 from runner.design.profile import Profile
-from runner.papers.judges.oslv import BARE, LONG, PACKING, SHORT, SLOW, WAN
+from runner.papers.cells import LONG, SHORT, WAN
+from runner.papers.judges.oslv import BARE, PACKING, SLOW
 from runner.vpn.plugin import Vpn
 
 STREAMS = (measuring("tcp"), measuring("tcp", direction="reverse"))

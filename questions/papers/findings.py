@@ -11,11 +11,11 @@ from pydantic import Field
 
 from runner.choice.machine import DISTURBED, machine_state
 from runner.data.kinds import Strict
+from runner.data.levels import BASELINE
 from runner.data.scale import costs_beside_host, no_scale
 from runner.data.trials import Run, Trial
 from runner.design.blocks import Block, Heading, Hyperlink, Paragraph, Table
 from runner.evidence.stats import block_values, trials_by_cell
-from runner.papers.claims import BASELINE
 from runner.papers.conditions import unlike
 from runner.papers.findings import DECIDED, Finding, Judgement, judge, trials_of
 from runner.papers.judges import findings_of

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from runner.data.levels import BASELINE
 from runner.data.trials import Run, Trial
 from runner.evidence.stats import compare_blocks, summarise
 from runner.evidence.ties import ranks
+from runner.papers.cells import LEAST_OVERHEAD_BYTES, LINK_BPS, metric_of
 from runner.papers.findings import Data, NotMeasured, trials_of
-from runner.papers.judges.oslv import LEAST_OVERHEAD_BYTES, LINK_BPS, metric_of
 from runner.report import text
-from runner.report.facts import BASELINE
 
 HEAD = (
     *("VPN", "carried by", "overhead ÷ 80 B, 64 B packets", "512 B packets", "use of the link"),

@@ -12,6 +12,7 @@ from typing import Any
 
 from questions.papers import fragmentation, oslv_performance, udp_loss, variation
 from runner.data.kinds import Strict
+from runner.data.levels import BASELINE
 from runner.data.metric import Metric
 from runner.data.strength import MOST, PER_FAILURE, SCALE, WITH_A_BREAK
 from runner.data.trials import Measurement, Run, Trial
@@ -19,7 +20,6 @@ from runner.design.blocks import Block, Heading, Note, Paragraph, Table
 from runner.evidence.stats import trials_by_cell
 from runner.papers.tables import AT, SIZES, paper_security, tables
 from runner.report import mesh
-from runner.report.facts import BASELINE
 
 PROBES = (
     *("confidentiality", "data_integrity", "anti_replay", "peer_authentication", "key_authentication"),

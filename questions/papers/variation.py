@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runner.data.trials import Run, Trial
+from runner.papers.cells import IPERFS_S, PLAIN, compressing
 from runner.papers.findings import Data, trials_of
-from runner.papers.judges.thesis import IPERFS_S, PLAIN, compressing
 from runner.papers.published import PublishedValue, paper
 from runner.papers.variation import FEWEST, coefficient, whole_tests_of
 from runner.report.text import NONE

@@ -18,7 +18,6 @@ from runner.papers.findings import BOUNDS, Blocks, Data, Ends, Judgement, NotMea
 
 KERNEL_ESP, USERSPACE_ESP = "ipsec", "ipsec_user"
 USERSPACE = f"userspace ESP ({USERSPACE_ESP})"
-BASELINE = "none"  # plain IP
 ROUNDS_OF_SEARCH = 40
 ERROR = 0.05  # of a conclusion, however many parts and runs it is made from
 IPSEC = (KERNEL_ESP, USERSPACE_ESP)  # every paper's IPsec is that of the kernel

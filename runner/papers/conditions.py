@@ -9,9 +9,9 @@ from functools import partial
 from statistics import median
 from typing import Literal
 
-from runner.data.levels import LEVELS, TCP
+from runner.data.levels import BASELINE, LEVELS, TCP
 from runner.data.trials import Trial
-from runner.papers.claims import BASELINE, KERNEL_ESP
+from runner.papers.claims import KERNEL_ESP
 from runner.papers.findings import Blocks, Data, Judgement, Kind, NotMeasured
 from runner.papers.scales import plane_of
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from runner.data.levels import BASELINE
 from runner.design.blocks import Block, Heading, Note, Paragraph, Plot, Table, TableCell
 from runner.report import proofs, text
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_levels, row_repetitions, row_share
-from runner.report.facts import BASELINE, interval_method
+from runner.report.facts import interval_method
 from runner.report.headings import machine
 from runner.report.model import Report
 from runner.report.plots.thinning import note, thin_experiment

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from runner.data.kinds import Strict
+from runner.data.levels import BASELINE
 from runner.data.trials import Cell, ExperimentRecord, Trial
 from runner.evidence.model import Ratio, Summary
 from runner.evidence.stats import block_values, compare_all, compare_independent, summarise_all
-from runner.report.facts import BASELINE
 from runner.report.text import configuration, traffic, wan
 
 

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from runner.data.crypto_limit import crypto_limit
 from runner.data.kinds import Strict
+from runner.data.levels import BASELINE
 from runner.data.metric import Metric
 from runner.data.trials import Cell, ExperimentRecord, Run, Trial, cell_key
 from runner.evidence.cells import Baseline, Numbers, numbers_of
@@ -20,7 +21,6 @@ from runner.evidence.stats import block_values, lower_bounds
 from runner.evidence.ties import in_order
 from runner.report import text
 from runner.report.effects import Effect, effects
-from runner.report.facts import BASELINE
 from runner.report.text import bound_mark, share
 from runner.report.text import levels as levels_in_words
 

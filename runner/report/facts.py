@@ -8,6 +8,7 @@ from typing import Any
 
 from runner.data.kinds import Strict
 from runner.data.lab_facts import GeneratorLimit, generator_limits
+from runner.data.levels import BASELINE
 from runner.data.remarks import IN_REASON, NOISE
 from runner.data.scale import no_scale
 from runner.data.trials import Run, Trial, cell_key
@@ -17,7 +18,6 @@ from runner.evidence.stats import drift
 from runner.report.scale import apart_sentence
 from runner.report.text import change, count_noun, percent, quantity, traffic
 
-BASELINE = "none"  # the name of the trials without a VPN: plain IP
 FARM = "machines of the farm"  # the name of the fact that lists them
 FEW_BLOCKS = 5
 GOAL_MEASURING = 0.7  # what the quick profile promises

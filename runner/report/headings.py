@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from runner.data.levels import BASELINE
 from runner.report import text
-from runner.report.facts import BASELINE, FARM, Fact
+from runner.report.facts import FARM, Fact
 from runner.report.kinds import OTHERS
 from runner.report.model import Report
 

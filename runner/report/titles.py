@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from runner.data.levels import BASELINE
 from runner.data.numbers import lead
 from runner.evidence.ties import in_order
 from runner.report import text
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_share
-from runner.report.facts import BASELINE
 
 TUNNEL = ("cipher", "integrity")  # these count as one factor: an AEAD cipher has no separate integrity
 SAID = (*TUNNEL, "compression", "payload")  # factors whose levels need a word beside them

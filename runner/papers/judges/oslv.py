@@ -6,9 +6,9 @@ from functools import partial
 from math import inf
 from statistics import fmean
 
-from runner.data.levels import TCP
 from runner.evidence.ties import in_order, ranks
 from runner.papers import claims
+from runner.papers.cells import LEAST_OVERHEAD_BYTES, LINK_BPS, TRAFFIC, metric_of
 from runner.papers.claims import LESS, MORE, close
 from runner.papers.conditions import unlike
 from runner.papers.findings import Blocks, Bound, Data, Judgement, NotMeasured, by_repetition
@@ -18,16 +18,11 @@ from runner.papers.tables import HEIRS
 from runner.vpn import closed_form
 
 STATED = paper("oslv")
-LINK_BPS = STATED["link"] * 1e6
 INNER_HEADERS_BYTES = closed_form.IPV4 + closed_form.UDP
-LEAST_OVERHEAD_BYTES = STATED["overhead.least"]  # what the paper divides all others by (figure 3a)
-WAN = {"wan_rate_bps": f"{LINK_BPS:.0f}"}
 # Their routers had 2 GHz and 400 MHz. A fifth of a CPU still fills the link today; a twentieth does not.
 SLOW = {"gw2_cpu": "0.05"}
 OLDER = (("3des-cbc", "hmac-sha1"), ("blowfish-128-cbc", "hmac-md5"))  # of the paper's ciphers and MACs
 BARE = {"cipher": "null", "integrity": "none"}
-LONG, SHORT = ({"measure": "overhead", "packet_bytes": length} for length in ("512", "64"))
-TRAFFIC = {"overhead_bytes": LONG, "tcp_throughput": TCP, "rtt": {"measure": "idle"}, "jitter": {"measure": "udp"}}
 TOLERANCE = 1.2  # a claim like "50 percent lower" is met within a fifth
 # The paper's groups by a security protocol (The Experimental Testbed), with today's VPNs. Its IPsec is the kernel's:
 # userspace ESP belongs to none of them, and to no mean. Protocols of their own have nothing in common.
@@ -47,15 +42,6 @@ BOTH = {"openvpn": "openvpn_tcp", "vtun": "vtun_tcp"}  # the same system over UD
 PACKING = ("blowfish-128-cbc", "hmac-sha1")  # a block of 8 bytes and a MAC of the paper's, which is SHA-1 or MD5
 
 BEST = tuple(HEIRS[system] for system in ("FreeS/Wan", "PPTP", "VTUN"))  # the paper's three at equal weights
-
-
-def metric_of(data: Data, metric: str, vpn: str, cipher: str = "", **more: str) -> Blocks:
-    """Block -> ``metric`` of a VPN at its comparable levels, or with another cipher, on the shaped link."""
-    if vpn not in data.run.vpns:
-        raise NotMeasured(f"{vpn} is not in this run")
-    levels = data.run.vpns[vpn].configurations["comparable"]
-    tunnel = {"cipher": cipher or levels["cipher"], "integrity": levels["integrity"]}
-    return data.blocks(metric, vpn, **(WAN | tunnel | TRAFFIC[metric] | more))
 
 
 def values_by_vpn(

@@ -3,8 +3,8 @@ buffers."""
 
 from functools import partial
 
-from runner.data.levels import TCP
-from runner.papers.claims import BASELINE, KERNEL_ESP, all_of, close, compare, judge_beside
+from runner.data.levels import BASELINE, TCP
+from runner.papers.claims import KERNEL_ESP, all_of, close, compare, judge_beside
 from runner.papers.findings import Data, Judgement, NotMeasured, by_repetition
 from runner.papers.published import paper
 

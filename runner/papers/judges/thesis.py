@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from runner.data.levels import TCP
+from runner.data.levels import BASELINE, TCP
 from runner.papers import claims, variation
+from runner.papers.cells import IPERFS_S, PLAIN, compressing
 from runner.papers.claims import LESS, MORE, At, close
 from runner.papers.conditions import link_bound
 from runner.papers.findings import Blocks, Data, Judgement, NotMeasured
@@ -18,18 +19,9 @@ FORWARD, TUN = "ssh_forward", "ssh_tun"
 FUTURE = {"gre": "GRE", "l2tp": "L2TP", "gre_ipsec": "GRE over IPsec", "l2tp_ipsec": "L2TP over IPsec"}
 PROTECTED = {"gre_ipsec": "gre", "l2tp_ipsec": "l2tp"}
 CIPHERS = ("aes-128-cbc", "aes-192-cbc", "aes-256-cbc", "blowfish-128-cbc")  # and 3DES, of which it says another thing
-PLAIN = TCP | {"cipher": "aes-128-cbc", "compression": "off"}
 STATED = paper("thesis")
-IPERFS_S = 10  # how long a test of iPerf takes unless told otherwise, and the thesis tells of nothing else
 SWITCHES, BYTES = "context_switches_per_packet", "wire_bytes_per_payload_byte"
 LOOKUPS = "route_lookups_per_packet"
-
-
-def compressing(vpn: str, payload: str) -> str:
-    """The level of compression by which a VPN's test with this payload is judged: on. OpenVPN's LZO that adapts, its
-    default then, is how §5.4 explains the result with compressed data. Zeros are judged with LZO always on: they take
-    turns with random data in one tunnel, after which LZO that adapts leaves off for a minute."""
-    return "adaptive" if (vpn, payload) == ("openvpn", "random") else "on"
 
 
 def plain_cell(vpn: str, **levels: str) -> At:
@@ -40,7 +32,7 @@ def plain_cell(vpn: str, **levels: str) -> At:
 def encapsulation(data: Data) -> Judgement:
     """IPIP over plain IP on a link that limits plain IP: within 5 % of 1 (0.987 in the thesis, "insignificantly")."""
     link, published = link_bound(data), STATED["tcp.ipip"] / STATED["tcp.none"]
-    tunnel, plain = At("ipip", TCP | link), At(claims.BASELINE, TCP | link)
+    tunnel, plain = At("ipip", TCP | link), At(BASELINE, TCP | link)
     return claims.ratio_of("tcp_throughput", tunnel, plain, close(0.05), published)(data)
 
 
@@ -48,10 +40,10 @@ def encryption(data: Data) -> Judgement:
     """On a link that limits plain IP: SSH forwarding, the thesis' fastest, over IPIP, which is what encryption leaves;
     over IPIP over plain IP, which is what encapsulation leaves (0.183 in the thesis)."""
     link = link_bound(data)
-    levels = {FORWARD: PLAIN | link, "ipip": TCP | link, claims.BASELINE: TCP | link}
+    levels = {FORWARD: PLAIN | link, "ipip": TCP | link, BASELINE: TCP | link}
     rates = {vpn: data.blocks("tcp_throughput", vpn, **of_vpn) for vpn, of_vpn in levels.items()}
     stated = {vpn: STATED[f"tcp.{vpn}"] for vpn in levels}
-    published = (stated[FORWARD] / stated["ipip"]) / (stated["ipip"] / stated[claims.BASELINE])
+    published = (stated[FORWARD] / stated["ipip"]) / (stated["ipip"] / stated[BASELINE])
     return left_of(data, rates, FORWARD, published)
 
 
@@ -60,8 +52,8 @@ def left_of(data: Data, rates: Mapping[str, Blocks], vpn: str, published: float 
     encapsulation."""
     shared = set.intersection(*(set(blocks) for blocks in rates.values()))
     encrypted = {block: rates[vpn][block] / rates["ipip"][block] for block in shared}
-    encapsulated = {block: rates["ipip"][block] / rates[claims.BASELINE][block] for block in shared}
-    return data.check_scale(claims.compare(encrypted, encapsulated, LESS, published), vpn, "ipip", claims.BASELINE)
+    encapsulated = {block: rates["ipip"][block] / rates[BASELINE][block] for block in shared}
+    return data.check_scale(claims.compare(encrypted, encapsulated, LESS, published), vpn, "ipip", BASELINE)
 
 
 def order(vpn: str, data: Data) -> Orders:
@@ -137,7 +129,7 @@ def next_highest(vpn: str, data: Data) -> Judgement:
 
 def costliest(vpn: str, data: Data) -> Judgement:
     """IPsec over IPIP, over IPIP over plain IP, whatever limits plain IP."""
-    levels = {"ipip": TCP, claims.BASELINE: TCP, vpn: plain_cell(vpn).levels}
+    levels = {"ipip": TCP, BASELINE: TCP, vpn: plain_cell(vpn).levels}
     return left_of(data, {name: data.blocks("tcp_throughput", name, **of_vpn) for name, of_vpn in levels.items()}, vpn)
 
 

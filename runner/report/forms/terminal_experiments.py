@@ -6,12 +6,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from runner.data.levels import BASELINE
 from runner.design.question import Said
 from runner.evidence.model import ALL_EQUAL, Summary
 from runner.report import text
 from runner.report.effects import Effect
 from runner.report.experiments import ExperimentReport, MetricTable, Problem, Row
-from runner.report.facts import BASELINE, FARM
+from runner.report.facts import FARM
 from runner.report.model import Report
 
 FEW = 2  # metrics of an experiment that are shown where a run has several experiments

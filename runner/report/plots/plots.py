@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 import numpy as np
 
+from runner.data.levels import BASELINE
 from runner.design.blocks import Plot
 from runner.report import text
 from runner.report.experiments import ExperimentReport, MetricTable
-from runner.report.facts import BASELINE
 from runner.report.model import Report
 from runner.report.observations import Observation
 from runner.report.plots.drawing import STEP, Value, log_or_linear, spec_of, thin, thinning_sentence

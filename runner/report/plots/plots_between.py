@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from runner.data.levels import ranked_by
+from runner.data.levels import BASELINE, ranked_by
 from runner.data.trials import cell_key
 from runner.design.blocks import Plot
 from runner.report import text
 from runner.report.experiments import ExperimentReport, MetricTable
-from runner.report.facts import BASELINE
 from runner.report.plots.drawing import WIDTH, Value, log_or_linear, spec_of
 from runner.report.plots.plotting import Samples, key_of, label_of, unit_of
 

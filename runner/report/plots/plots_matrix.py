@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from runner.data.levels import ranked_by
+from runner.data.levels import BASELINE, ranked_by
 from runner.design.blocks import Plot
 from runner.report import text
 from runner.report.experiments import ExperimentReport, MetricTable
-from runner.report.facts import BASELINE
 from runner.report.plots.drawing import Value, spec_of
 from runner.report.plots.plotting import key_of, unit_of
 from runner.report.plots.vega import Spec

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from runner.data.levels import BASELINE
 from runner.data.trials import cell_key
 from runner.report import text
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_levels
-from runner.report.facts import BASELINE
 from runner.report.model import Report
 from runner.report.observations import Observation
 from runner.report.plots.drawing import PALETTE, POINTS, colours, wide

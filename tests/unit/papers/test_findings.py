@@ -12,11 +12,12 @@ from runner.catalogue import experiment_names, load_experiment
 from runner.data.asked import AskedRun
 from runner.data.trials import Trial
 from runner.design.experiment import Experiment
+from runner.papers.cells import PLAIN
 from runner.papers.claims import all_of, close, compare, decide
 from runner.papers.findings import Data, Finding, Judgement, NotMeasured, judge, trials_of
 from runner.papers.judges import finding as named
 from runner.papers.judges import findings_of
-from runner.papers.judges.thesis import PLAIN, SYSTEMS
+from runner.papers.judges.thesis import SYSTEMS
 from runner.papers.orders import orders
 from runner.papers.published import names, paper
 from tests.unit.findings_worlds import ROUNDING, WORLDS, made

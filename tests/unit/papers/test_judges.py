@@ -9,11 +9,11 @@ import pytest
 from runner.catalogue import load_experiment, load_vpn
 from runner.data.trials import Trial
 from runner.design.profile import PROFILES
+from runner.papers.cells import PLAIN
 from runner.papers.findings import judge
 from runner.papers.judges import findings_of
 from runner.papers.judges.ha import TIMERS_S
 from runner.papers.judges.security import LACKING, PROBES, WHOLE
-from runner.papers.judges.thesis import PLAIN
 from tests.unit.findings_worlds import finding, made
 from tests.unit.synthetic import make_run, make_trial
 

@@ -16,7 +16,7 @@ from runner.instruments.operator.mesh import results as mesh_results
 from runner.instruments.result import Measured
 from runner.instruments.security.run import rate, results
 from runner.instruments.security.vantage import ProbeOutcome
-from runner.papers.judges.thesis import PLAIN
+from runner.papers.cells import PLAIN
 from runner.papers.published import paper
 from runner.papers.tables import SIZES, paper_effort
 from runner.report.mesh import mesh_points, rows

@@ -5,9 +5,9 @@ import pytest
 from runner.catalogue import load_experiment, load_vpn
 from runner.data.trials import Trial
 from runner.design.profile import PROFILES
+from runner.papers.cells import PLAIN
 from runner.papers.conditions import by_files
 from runner.papers.findings import Data, judge
-from runner.papers.judges.thesis import PLAIN
 from tests.unit.findings_worlds import finding
 from tests.unit.synthetic import make_run, make_trial
 
