@@ -21,6 +21,7 @@ from runner.choice import answer as rule
 from runner.choice.device import DRAWS, Curve, Device
 from runner.choice.devices import DROPPED_BITS
 from runner.choice.grade import FULL, LASTING, LOWEST, RESERVATIONS, WATCHED
+from runner.choice.model import RATES_BPS
 from runner.choice.musts import WORDS
 from runner.choice.reliability import FEWEST_ATTEMPTS, Z_ONE_SIDED, Z
 from runner.choice.thresholds import USUAL
@@ -57,7 +58,7 @@ def context(choice: Choice, where: str) -> dict[str, Any]:
         "vpns": list(choice.devices),
         "traffics": named.TRAFFICS,
         "all_musts": named.MUSTS,
-        "map_lines": [_rate(line) for line in rule.RATES_BPS],
+        "map_lines": [_rate(line) for line in RATES_BPS],
     }
 
 
@@ -78,7 +79,7 @@ def data(choice: Choice, where: str, logs: Mapping[str, str], colours: Mapping[s
         "rule": {name: getattr(rule, name) for name in ("SURE", "PROBABLE", "POSSIBLE", "HALF")}
         | {"reservations": RESERVATIONS, "lasting": LASTING, "watched": WATCHED, "lowest": LOWEST}
         | {"z": (Z, Z_ONE_SIDED), "fewest": FEWEST_ATTEMPTS}
-        | {"FULL": FULL, "rates": rule.RATES_BPS, "fulfilled": rule.FULFILLED, "changing": rule.CHANGING},
+        | {"FULL": FULL, "rates": RATES_BPS, "fulfilled": rule.FULFILLED, "changing": rule.CHANGING},
         "musts": named.MUSTS,
         "usual": named.USUAL,
         "traffics": named.TRAFFICS,

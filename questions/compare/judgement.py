@@ -16,8 +16,7 @@ from runner.data.numbers import exp
 from runner.evidence.estimates import Estimate
 from runner.evidence.model import Blocks, Ratio, Summary
 from runner.evidence.stats import summarise
-from runner.ranking.agreement import Agreement
-from runner.ranking.model import Decision
+from runner.ranking.model import Agreement, Decision
 
 Verdict = Literal["regression", "improvement", "no difference", "not separable", "not judged", "now failing"]
 Outcome = Literal["worse", "fine", "nothing found", "cannot tell", "nothing measured"]

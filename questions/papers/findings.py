@@ -21,8 +21,7 @@ from runner.papers.findings import DECIDED, Finding, Judgement, judge, trials_of
 from runner.papers.judges import findings_of
 from runner.papers.published import DeviceRow, device_row
 from runner.papers.scales import Basis
-from runner.report.experiments import name_of
-from runner.report.text import NONE, count_noun, roughly
+from runner.report.text import NONE, count_noun, experiment_anchor, roughly
 
 HEAD = ("finding", "published", "measured (95 % interval)", "verdict", "systems", "why")
 COLOUR = {
@@ -308,7 +307,7 @@ def section(findings: Findings, experiments: Sequence[str]) -> list[Block]:
     blocks += [Paragraph(findings.counts, "strong")] if findings.counts else []
     for experiment in dict.fromkeys(row.experiment for row in findings.rows):
         rows = [row.cells for row in findings.rows if row.experiment == experiment]
-        link = Hyperlink(f"What {experiment} measured", name=name_of(experiments.index(experiment)))
+        link = Hyperlink(f"What {experiment} measured", name=experiment_anchor(experiments.index(experiment)))
         blocks += [Table(f"Findings: {experiment}", HEAD, rows), link]
     if findings.device_row:
         blocks.append(Paragraph(findings.device_row, "code", lead="This machine in the device table"))

@@ -2,52 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from questions.rank.judgement import Ranked
 from questions.rank.words import loss_sentences
 from runner.data.levels import unusual
-from runner.data.trials import Run, Trial
-from runner.evidence.configurations import for_metric
 from runner.evidence.model import Configuration
 from runner.ranking.model import Ranking
-from runner.ranking.weights import PRESETS
-from runner.report.facts import blocks_of
 from runner.report.text import count_noun, levels
 
 
 def caveats(ranked: Ranked) -> list[str]:
     """The caveats of the rankings, a sentence each."""
-    run, trials = ranked.evidence.run, ranked.evidence.trials
-    blocks = blocks_of([trial for trial in trials if trial.status == "ok"])
     sentences = [
         sentence
-        for ranking in ranked.rankings
+        for ranking, failed in zip(ranked.rankings, ranked.failed, strict=True)
         for sentence in (
-            *_lost_metrics(run, ranking, trials),
+            *_lost_metrics(ranking, failed),
             *(f"Ranking {ranking.configuration}: {sentence}" for sentence in loss_sentences(ranking)),
-            *_thin(ranking, blocks),
+            *_thin(ranking, ranked.blocks),
             *_from_below(ranking),
         )
     ]
     return sentences + unusual_traffic(ranked.bases)
 
 
-def _lost_metrics(run: Run, ranking: Ranking, trials: Sequence[Trial]) -> list[str]:
-    """A sentence for each metric that the balanced preset counts, but that no VPN has because its trials failed."""
-    tunnels = {standing.vpn: standing.levels.items() for standing in ranking.standings}
-    failed = [t for t in trials if t.status == "failed" and t.params.items() >= tunnels.get(t.vpn, {("", "")})]
-    balanced = PRESETS["balanced"].counted_metrics if ranking.weights.name == "balanced" else {}
-    lost = {
-        run.metrics[name].title: len(for_metric(run.metrics[name], failed))
-        for name in balanced
-        if name in run.metrics and name not in ranking.weights.values
-    }
+def _lost_metrics(ranking: Ranking, failed: Mapping[str, int]) -> list[str]:
+    """A sentence for each metric that does not count because its trials failed. ``failed``: title -> how many."""
     return [
         f"Ranking {ranking.configuration}: {title} does not count: no VPN has it, and "
         f"{count_noun(count, 'trial')} of it failed."
-        for title, count in lost.items()
-        if count
+        for title, count in failed.items()
     ]
 
 

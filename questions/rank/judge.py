@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from questions.rank.judgement import Ranked, RankedNumber, Spread
-from runner.data.trials import MOST_LOOKS
+from runner.data.trials import MOST_LOOKS, Run, Trial
 from runner.design.question import Evidence
+from runner.evidence.configurations import for_metric
 from runner.evidence.estimates import components, machines_of
 from runner.evidence.model import Configuration
-from runner.evidence.stats import summarise_all
+from runner.evidence.stats import blocks_of, summarise_all
 from runner.ranking.basis import Basis
 from runner.ranking.model import Ranking
 from runner.ranking.ranking import weigh
@@ -44,6 +45,8 @@ def rank(evidence: Evidence) -> Ranked:
         evidence=evidence,
         bases=made.bases,
         by_tcp=[_by_tcp(*pair) for pair in zip(made.bases, made.rankings, strict=True)],
+        failed=[_failed_metrics(run, ranking, trials) for ranking in made.rankings],
+        blocks=blocks_of([trial for trial in trials if trial.status == "ok"]),
         breakdowns=breakdowns(trials),
         limits=find_limits(run, trials, made.bases),
     )
@@ -90,3 +93,16 @@ def _by_tcp(basis: Basis, ranking: Ranking) -> Ranking | None:
         return None
     weights = of_run(PRESETS["tcp"], basis.values)
     return weigh(basis, weights) if weights.counted_metrics.keys() <= basis.values.keys() else None
+
+
+def _failed_metrics(run: Run, ranking: Ranking, trials: Sequence[Trial]) -> dict[str, int]:
+    """Title -> how many trials failed, of each metric that the balanced preset counts and no VPN has."""
+    tunnels = {standing.vpn: standing.levels.items() for standing in ranking.standings}
+    failed = [t for t in trials if t.status == "failed" and t.params.items() >= tunnels.get(t.vpn, {("", "")})]
+    balanced = PRESETS["balanced"].counted_metrics if ranking.weights.name == "balanced" else {}
+    lost = {
+        run.metrics[name].title: len(for_metric(run.metrics[name], failed))
+        for name in balanced
+        if name in run.metrics and name not in ranking.weights.values
+    }
+    return {title: count for title, count in lost.items() if count}

@@ -42,8 +42,9 @@ class Ranked(Strict):
     each ranking, the numbers; ``spreads``: where the spread of what was measured by rounds comes from; ``machines``: of
     a farm, what each machine says of each ranking; ``seconds_more``: for how long to go on to decide most pairs;
     ``weighed``: weights were given. ``bases``: what they were made from; ``by_tcp``: of each ranking, that by the
-    preset ``tcp``, where the balanced weights leave out a VPN that carries TCP only; ``evidence``, ``breakdowns`` and
-    ``limits``: what the words need beside. These are not in report.json."""
+    preset ``tcp``, where the balanced weights leave out a VPN that carries TCP only; ``failed``: of each ranking, the
+    metrics that do not count because no trial of them ended ok: title -> trials that failed; ``blocks``: repetitions or
+    rounds; ``evidence``, ``breakdowns`` and ``limits``: what the words need beside. These are not in report.json."""
 
     weighed: bool = False
     rankings: list[Ranking] = []
@@ -55,6 +56,8 @@ class Ranked(Strict):
     evidence: InstanceOf[Evidence] = Field(exclude=True)
     bases: list[InstanceOf[Configuration]] = Field(exclude=True)
     by_tcp: list[Ranking | None] = Field(default=[], exclude=True)
+    failed: list[dict[str, int]] = Field(default=[], exclude=True)
+    blocks: int = Field(default=0, exclude=True)
     breakdowns: list[Breakdown] = Field(default=[], exclude=True)
     limits: LimitsSection = Field(default=LimitsSection(), exclude=True)
 

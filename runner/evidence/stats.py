@@ -249,6 +249,12 @@ def drift(baseline: Sequence[Trial], metric: str) -> Drift:
     return Drift(metric=metric, params=baseline[0].params, last=last, between=between, moved=moved)
 
 
+def blocks_of(ok: Sequence[Trial]) -> int:
+    """The number of repetitions, or of rounds, of trials that ended ok."""
+    turns = {number for trial in ok for measurement in trial.measurements for number in measurement.rounds}
+    return max(len({trial.repetition for trial in ok}), len(turns))
+
+
 def lower_bounds(trials: Sequence[Trial], metric: str) -> set[int]:
     """The blocks in which the value of ``metric`` is only a lower bound."""
     return {

@@ -7,36 +7,14 @@ from collections.abc import Mapping, Sequence, Set
 
 import scipy
 
-from runner.data.kinds import Strict
 from runner.data.trials import Run, Trial
 from runner.evidence.ties import settle_ties
 from runner.ranking.basis import Basis, bases
 from runner.ranking.draws import CONFIDENCE
-from runner.ranking.model import Ranking
+from runner.ranking.model import Agreement, Ranking
 from runner.ranking.ranking import weigh
 from runner.ranking.ranks import ranks_of
 from runner.ranking.weights import default_weights
-
-
-class Agreement(Strict):
-    """One order of the same VPNs in two runs. ``what`` is a metric, or ``weighted`` for the weighted average rank.
-
-    ``tau_b``: Kendall's tau-b (Biometrika 33(3), 1945), 1 for the same order with the same ties, None where all VPNs
-    tie in one of the runs. ``groups``: how many groups each run tells apart, see ``_groups``.
-    """
-
-    configuration: str
-    what: str
-    vpns: list[str]
-    tau_b: float | None
-    groups: tuple[int, int]
-
-    @property
-    def tell(self) -> str:
-        """Tau-b and the groups of either run, in one phrase."""
-        tau = "no tau-b: all tie" if self.tau_b is None else f"Kendall's tau-b {self.tau_b:.2f}"
-        return f"{tau}; separated groups: {self.groups[0]} before, {self.groups[1]} after"
-
 
 Made = tuple[Basis, Ranking]
 

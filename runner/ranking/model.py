@@ -173,3 +173,23 @@ class OnMachines(Strict):
     def elsewhere(self) -> list[OneMachine]:
         """The machines on which another VPN leads."""
         return [machine for machine in self.machines if machine.leader != self.first]
+
+
+class Agreement(Strict):
+    """One order of the same VPNs in two runs. ``what`` is a metric, or ``weighted`` for the weighted average rank.
+
+    ``tau_b``: Kendall's tau-b (Biometrika 33(3), 1945), 1 for the same order with the same ties, None where all VPNs
+    tie in one of the runs. ``groups``: how many groups each run tells apart, see ``_groups``.
+    """
+
+    configuration: str
+    what: str
+    vpns: list[str]
+    tau_b: float | None
+    groups: tuple[int, int]
+
+    @property
+    def tell(self) -> str:
+        """Tau-b and the groups of either run, in one phrase."""
+        tau = "no tau-b: all tie" if self.tau_b is None else f"Kendall's tau-b {self.tau_b:.2f}"
+        return f"{tau}; separated groups: {self.groups[0]} before, {self.groups[1]} after"

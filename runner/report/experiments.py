@@ -106,11 +106,6 @@ class ExperimentReport(Strict):
     effects: list[Effect] = []
 
 
-def name_of(number: int) -> str:
-    """The name that links to the experiment of this number lead to."""
-    return f"experiment-{number}"
-
-
 def row_levels(row: Row) -> str:
     """The row's levels. A row that is not encrypted always says so."""
     if not row.not_encrypted:

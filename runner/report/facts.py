@@ -14,7 +14,7 @@ from runner.data.scale import no_scale
 from runner.data.trials import Run, Trial, cell_key
 from runner.evidence.configurations import comparable
 from runner.evidence.model import Drift, Summary
-from runner.evidence.stats import drift
+from runner.evidence.stats import blocks_of, drift
 from runner.report.scale import apart_sentence
 from runner.report.text import change, count_noun, percent, quantity, traffic
 
@@ -118,12 +118,6 @@ def caveats(run: Run, trials: Sequence[Trial]) -> list[str]:
     if share < GOAL_MEASURING:
         sentences.append(f"Only {percent(share, 0)} of the time was spent measuring; the rest was set-up and proof.")
     return sentences
-
-
-def blocks_of(ok: Sequence[Trial]) -> int:
-    """The number of repetitions, or of rounds, of trials that ended ok."""
-    turns = {number for trial in ok for measurement in trial.measurements for number in measurement.rounds}
-    return max(len({trial.repetition for trial in ok}), len(turns))
 
 
 def cpu_of(trials: Sequence[Trial]) -> str:

@@ -234,6 +234,11 @@ def join_names(names: Sequence[str], word: str = "and") -> str:
     return f" {word} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
+def experiment_anchor(number: int) -> str:
+    """The name that links to the experiment of this number lead to."""
+    return f"experiment-{number}"
+
+
 def count_noun(number: int, noun: str) -> str:
     """``1 trial``, ``2 trials``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -18,7 +18,7 @@ from runner.design.blocks import Block, Heading, Hyperlink, Note, Paragraph, Plo
 from runner.design.question import Card, Page
 from runner.evidence.model import Configuration
 from runner.report import document, gateway_cores, proofs, text
-from runner.report.experiments import ExperimentReport, MetricTable, Problem, Row, name_of, row_levels
+from runner.report.experiments import ExperimentReport, MetricTable, Problem, Row, row_levels
 from runner.report.forms.elements import blocks_html, fill, macros
 from runner.report.forms.explore import page_data, script_json, table_id, tables_of
 from runner.report.forms.listed import Told, trials_of
@@ -171,7 +171,7 @@ def _experiment(
     for table in tables:
         folded += _metric(table, table_id(number, table), samples if listed else None, told)
     return {
-        "id": name_of(number),
+        "id": text.experiment_anchor(number),
         "name": experiment.name,
         "answer": answer_of(experiment),
         "question": experiment.question,
