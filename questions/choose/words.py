@@ -74,7 +74,7 @@ def headline(choice: Choice) -> str:
         return f"By the speed of your line. Assumed: {asked_for(choice.needs)}."
     line = line_words(said.needs)
     if not said.named and said.unknown:
-        vpns = _join_names(said.unknown, "and")
+        vpns = text.join_names(said.unknown)
         return f"Which VPN suits {line} is not known here: not enough was measured of {vpns}."
     if not said.named:
         return f"{NONE_SUITS['sure']} {line}, {asked_for(choice.needs)}."
@@ -221,17 +221,15 @@ def kin(choice: Choice, *vpns: str) -> str:
         return ""
     programs = {twins: [vpn for vpn, own in kernels.items() if own == twins] for twins in kernels.values()}
     speak = [
-        f"{_join_names(twins, 'or')} speaks the protocol of {_join_names(of, 'and')}" for twins, of in programs.items()
+        f"{text.join_names(twins, 'or')} speaks the protocol of {text.join_names(of)}" for twins, of in programs.items()
     ]
     was, costs = ("it was", "costs") if len(programs) == 1 else ("they were", "cost")
     take = [
-        f" Where both gateways have {_join_names(twins, 'or')}, take it instead of {vpn}."
+        f" Where both gateways have {text.join_names(twins, 'or')}, take it instead of {vpn}."
         for vpn, twins in kernels.items()
         if vpn in choice.named_vpns
     ]
-    return (
-        f"In the kernel, {_join_names(speak, 'and')}: {was} not measured here, and usually {costs} less.{''.join(take)}"
-    )
+    return f"In the kernel, {text.join_names(speak)}: {was} not measured here, and usually {costs} less.{''.join(take)}"
 
 
 def not_measured(choice: Choice) -> str:
@@ -370,15 +368,11 @@ def _equals(said: Answer) -> str:
     if not others:
         return ""
     probably = "probably " * (said.certainties.equal != "sure")
-    return f" ({_join_names(others, 'and')} {'is' if len(others) == 1 else 'are'} {probably}equally good for you)"
+    return f" ({text.join_names(others)} {'is' if len(others) == 1 else 'are'} {probably}equally good for you)"
 
 
 def _either(named: Sequence[str]) -> str:
-    return _join_names(named, "or")
-
-
-def _join_names(names: Sequence[str], word: str) -> str:
-    return f"{', '.join(names[:-1])} {word} {names[-1]}" if len(names) > 1 else names[0]
+    return text.join_names(named, "or")
 
 
 def _cores(candidate: Candidate) -> str:

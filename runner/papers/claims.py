@@ -13,12 +13,12 @@ import scipy  # loads scipy.stats at its first use
 
 from runner.data.numbers import SAME, lead
 from runner.evidence.estimates import Pooled, RoundValues
+from runner.evidence.longer import times_until_decided
 from runner.evidence.stats import compare_blocks, summarise
 from runner.papers.findings import BOUNDS, Blocks, Data, Ends, Judgement, NotMeasured, Open, Verdict, open_ends
 
 KERNEL_ESP, USERSPACE_ESP = "ipsec", "ipsec_user"
 USERSPACE = f"userspace ESP ({USERSPACE_ESP})"
-ROUNDS_OF_SEARCH = 40
 ERROR = 0.05  # of a conclusion, however many parts and runs it is made from
 IPSEC = (KERNEL_ESP, USERSPACE_ESP)  # every paper's IPsec is that of the kernel
 
@@ -111,11 +111,12 @@ def _longer(over: float, blocks: int) -> float:
     """How many times as many blocks make the interval ``over`` times narrower (``over`` is 1 or more)."""
     if blocks < 2:
         return over**2
-    quantile, longest = float(scipy.stats.t.ppf(0.975, blocks - 1)), 1.0
-    for _ in range(ROUNDS_OF_SEARCH):  # more blocks have more degrees of freedom, and need fewer blocks
-        narrower = float(scipy.stats.t.ppf(0.975, blocks * longest - 1)) / quantile
-        longest = math.sqrt(longest * max(1.0, (over * narrower) ** 2))
-    return longest
+    quantile = float(scipy.stats.t.ppf(0.975, blocks - 1))
+
+    def needed(times: float) -> float:
+        return (over * (float(scipy.stats.t.ppf(0.975, blocks * times - 1)) / quantile)) ** 2
+
+    return times_until_decided(needed, rounds=40)
 
 
 def _distance(a: float, b: float) -> float:

@@ -23,13 +23,13 @@ from runner.data.metric import Metric
 from runner.data.numbers import exp, lead
 from runner.data.trials import MOST_LOOKS
 from runner.evidence.estimates import EQUAL, Estimate
+from runner.evidence.longer import times_until_decided
 from runner.evidence.stats import lead_of_differences
 from runner.ranking.basis import Basis
 from runner.ranking.looks import nominal
 from runner.ranking.model import LEVEL, NO_INTERVAL, Decision, Verdict
 from runner.ranking.weights import COST_AT_FULL_SPEED
 
-ROUNDS_OF_SEARCH = 12  # of how long it takes: each halves what is left of the error
 FROM_BELOW = "only a lower bound is known"
 COST_RATES = ("paced_bps", "cost_rate_bps")  # factors; the second of older runs
 
@@ -177,14 +177,14 @@ def seconds_to_decide(tested: Tested, level: float, seconds: float) -> float | N
     if seconds <= 0 or not estimate.blocks:
         return None
     away, margin = abs(estimate.centre), math.log(tested.metric.margin)
-    longest = 1.0
-    for _ in range(ROUNDS_OF_SEARCH):  # more blocks have more degrees of freedom, and need fewer blocks
-        freedom = estimate.freedom + estimate.blocks * (longest - 1)
+
+    def needed(times: float) -> float:
+        freedom = estimate.freedom + estimate.blocks * (times - 1)
         differ = away / -float(scipy.special.stdtrit(freedom, level / 2))
         alike = (margin - away) / -float(scipy.special.stdtrit(freedom, level))
-        needed = max(1.0, (estimate.error / max(differ, alike)) ** 2)
-        longest = math.sqrt(longest * needed)
-    return seconds * max(longest - 1, 1 / estimate.blocks)
+        return float((estimate.error / max(differ, alike)) ** 2)
+
+    return seconds * max(times_until_decided(needed) - 1, 1 / estimate.blocks)
 
 
 def _by_differences(basis: Basis, made: Verdict, metric: Metric) -> Verdict:
