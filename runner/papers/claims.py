@@ -113,10 +113,10 @@ def _longer(over: float, blocks: int) -> float:
         return over**2
     quantile = float(scipy.stats.t.ppf(0.975, blocks - 1))
 
-    def needed(times: float) -> float:
+    def reach_at(times: float) -> float:
         return (over * (float(scipy.stats.t.ppf(0.975, blocks * times - 1)) / quantile)) ** 2
 
-    return times_until_decided(needed, rounds=40)
+    return times_until_decided(reach_at, rounds=40)
 
 
 def _distance(a: float, b: float) -> float:

@@ -178,13 +178,13 @@ def seconds_to_decide(tested: Tested, level: float, seconds: float) -> float | N
         return None
     away, margin = abs(estimate.centre), math.log(tested.metric.margin)
 
-    def needed(times: float) -> float:
+    def reach_at(times: float) -> float:
         freedom = estimate.freedom + estimate.blocks * (times - 1)
         differ = away / -float(scipy.special.stdtrit(freedom, level / 2))
         alike = (margin - away) / -float(scipy.special.stdtrit(freedom, level))
         return float((estimate.error / max(differ, alike)) ** 2)
 
-    return seconds * max(times_until_decided(needed) - 1, 1 / estimate.blocks)
+    return seconds * max(times_until_decided(reach_at) - 1, 1 / estimate.blocks)
 
 
 def _by_differences(basis: Basis, made: Verdict, metric: Metric) -> Verdict:
