@@ -128,10 +128,10 @@ def _number(draws: Array | None, scale: float = 1.0, *, bound: bool = False) -> 
 
 def _reasons(choice: Choice, said: Answer) -> Iterator[Note]:
     """A remark for each VPN that somebody may ask about: those that are as good, those that are out, alike ones
-    together, and those that were not measured, the kernel's first."""
+    together, and those that were not measured."""
     if others := said.named[1:]:
-        equal = "as good" if said.certainties.equal == "sure" else "probably as good"
-        alike = equal if said.grade < Grade.SHORT else "as near"
+        alike = "as good" if said.certainties.equal == "sure" else "probably as good"
+        alike = alike if said.grade < Grade.SHORT else "as near"
         yield Note(f"{alike} as {said.named[0]}: take it if you know it better.", f"{text.join_names(others)}:")
     by_reason: dict[str, list[str]] = {}
     for candidate in said.candidates:
@@ -141,18 +141,20 @@ def _reasons(choice: Choice, said: Answer) -> Iterator[Note]:
         yield Note(f"{reason}.", f"{text.join_names(vpns)}:")
     if left := [vpn for vpns in [*by_reason.values()][MOST_REASONS:] for vpn in vpns]:
         yield Note("the whole report says why.", f"{text.join_names(left)}:")
+    yield from _not_measured(choice)
+
+
+def _not_measured(choice: Choice) -> Iterator[Note]:
+    """Who was not measured, the kernel's kin of measured programs first."""
+    musts = {*choice.needs.must}
     programs: dict[str, list[str]] = {}
     for one in choice.kin:
-        if not {*one.lacks} & {*choice.needs.must}:
+        if not {*one.lacks} & musts:
             programs.setdefault(one.kernel, []).append(one.vpn)
     for kernel, vpns in programs.items():
-        yield Note(
-            f"not measured here. It speaks the protocol of {text.join_names(vpns)}, in the kernel, and usually costs "
-            "less. Where both gateways have it, take it.",
-            f"{kernel}:",
-        )
+        speaks = f"It speaks the protocol of {text.join_names(vpns)}, in the kernel, and usually costs less."
+        yield Note(f"not measured here. {speaks} Where both gateways have it, take it.", f"{kernel}:")
     if absent := [vpn for vpn in choice.absent if vpn not in programs]:
         yield Note("not measured here.", f"{text.join_names(absent)}:")
-    if others := [*choice.others, *(choice.elsewhere if "kernel" in choice.needs.must else ())]:
+    if others := [*choice.others, *(choice.elsewhere if "kernel" in musts else ())]:
         yield Note("may suit, and not measured yet.", f"{words.list_some(others)}:")
-

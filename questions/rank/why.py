@@ -10,7 +10,7 @@ from runner.data.errors import UsageError, require_known
 from runner.data.levels import BASELINE
 from runner.data.trials import Run, Trial
 from runner.ranking.rankings import Rankings
-from runner.ranking.verdicts import Verdict, reversed_verdict
+from runner.ranking.verdicts import Verdict
 from runner.ranking.weights import default_weights
 from runner.report import text
 from runner.report.breakdowns import breakdowns
@@ -48,7 +48,7 @@ def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
                 for breakdown in broken
                 if breakdown.levels == tunnels.get((breakdown.vpn, breakdown.image))
             ]
-        lines.append(sentence(run.metrics[verdict.metric], verdict if verdict.a == a else reversed_verdict(verdict)))
+        lines.append(sentence(run.metrics[verdict.metric], verdict if verdict.a == a else verdict.other_way))
     if not heading:
         raise UsageError(f"this run compares {a} and {b} in nothing: {_nothing(trials, (a, b))}")
     return [*lines, "", f"In brackets is the interval that decides, at {confidence(judged)}."]

@@ -45,7 +45,9 @@ def report(
     form: Annotated[
         str,
         typer.Option(
-            "--format", metavar="FORM", help="term, onepage (PDF), html, pdf, md, latex, bib, json, csv, findings or findings-plot"
+            "--format",
+            metavar="FORM",
+            help="term, onepage (a PDF), html, pdf, md, latex, bib, json, csv, findings or findings-plot",
         ),
     ] = "term",
     full: options.Full = False,

@@ -24,7 +24,6 @@ from runner.ranking.verdicts import (
     decide,
     level_of,
     probabilities,
-    reversed_verdict,
     seconds_to_decide,
 )
 from runner.ranking.weights import Weights
@@ -171,7 +170,7 @@ def test_the_interval_beside_a_verdict_is_the_one_that_decides_it() -> None:
     )
     seen = dict.fromkeys(("better", "worse", "same", "undecided"), 0)
     for one in look(run, trials):
-        for of in (one, reversed_verdict(one)):
+        for of in (one, one.other_way):
             assert of.decisive_low is not None
             assert of.decisive_high is not None
             assert of.low is not None
