@@ -140,9 +140,7 @@ def nobody_leads(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
     of_first = [pair.decision in ("undecided", "same") for pair in mine if pair.a == first and pair.b in placed]
     if {pair.metric for pair in mine} < ranking.weights.counted_metrics.keys() or not of_first or not all(of_first):
         return ""
-    return (
-        f"No VPN leads by these weights: every pair{'' if all(alike) else f' of {first}'} is undecided or the same."
-    )
+    return f"No VPN leads by these weights: every pair{'' if all(alike) else f' of {first}'} is undecided or the same."
 
 
 def order(ranked_groups: Sequence[Sequence[str]]) -> str:

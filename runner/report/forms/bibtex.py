@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
+from runner.data.streams import visible_text
 from runner.report.model import Report
 
 
 def bibtex(report: Report) -> str:
     """``@misc{vpneval-RUN, …}``: what made the run, when, and with which image and seed."""
     key = re.sub(r"[^A-Za-z0-9-]+", "-", report.run_id).strip("-")
-    note = re.sub(r"[_&%$#]", r"\\\g<0>", re.sub(r"[\\{}~^]", "", report.citation))
+    note = re.sub(r"[_&%$#]", r"\\\g<0>", re.sub(r"[\\{}~^]", "", visible_text(report.citation)))
     fields = {
         "author": "{The vpneval maintainers}",
         "title": "{vpneval}: a multi-{VPN} comparative evaluation framework",
