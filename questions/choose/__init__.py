@@ -10,6 +10,7 @@ from pathlib import Path
 from questions.choose import blocks, steps
 from questions.choose.judge import FEWEST_INSTANCES, choice
 from questions.choose.judgement import Choice
+from questions.choose.onepage import onepage
 from questions.choose.page import context, data
 from questions.choose.plots import ladders
 from runner.choice.candidates import candidates
@@ -19,6 +20,7 @@ from runner.data.asked import AskedRun
 from runner.data.levels import BASELINE, TCP
 from runner.data.needs import Needs
 from runner.data.trials import Cell, VpnRecord
+from runner.design.blocks import Block
 from runner.design.question import Card, Evidence, Going, Left, Page, Question, Said, Step
 
 LADDER = "ladder"  # the instrument that it needs
@@ -104,6 +106,10 @@ class Choose(Question[Choice]):
             data=data(judgement, where, page.logs, page.colours),
             costs=ladders(judgement.devices, page.colours),
         )
+
+    def onepage(self, judgement: Choice) -> list[Block]:
+        """See ``questions.choose.onepage``."""
+        return onepage(judgement)
 
 
 def names_of(lines_bps: Sequence[float]) -> list[str]:

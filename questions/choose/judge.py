@@ -57,6 +57,7 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice:
         scale=no_scale(run),
         fresh=[vpn for vpn, record in run.vpns.items() if record.after and vpn not in climbers],
         devices=measured,
+        titles={vpn: record.title for vpn, record in run.vpns.items()},
     )
     return made.model_copy(update={"beside": _compare_named(made, run, trials, words)})
 

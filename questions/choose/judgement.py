@@ -84,7 +84,8 @@ class Choice(Strict):
     ``kin``: of the programs that were measured; ``machine``: what it did beside, which may
     forbid an answer; ``scale``: why data planes are not compared; ``fresh``: VPNs that have come in later and have
     no ladder yet; ``is_made``: a ladder was measured; ``beside``: what is known of the named VPNs, where they are
-    two or more. ``devices`` are what all of it was made from; they are not part of report.json."""
+    two or more. ``devices`` are what all of it was made from, ``titles`` what the VPNs are
+    called; they are not part of report.json."""
 
     needs: Needs
     answer: Answer | None = None
@@ -104,6 +105,7 @@ class Choice(Strict):
     fresh: list[str] = []
     is_made: bool = True
     devices: dict[str, InstanceOf[Device]] = Field(default={}, exclude=True)
+    titles: dict[str, str] = Field(default={}, exclude=True)
 
     @property
     def named_vpns(self) -> set[str]:

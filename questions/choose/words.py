@@ -154,7 +154,12 @@ def why_not(said: Answer) -> list[str]:
 
 
 def _why_not(candidate: Candidate) -> str:
-    return f"not {candidate.vpn}: {'; '.join(_reason(reason, candidate) for reason in candidate.reasons)}."
+    return f"not {candidate.vpn}: {reasons(candidate)}."
+
+
+def reasons(candidate: Candidate) -> str:
+    """Why a VPN is not named, as clauses."""
+    return "; ".join(_reason(reason, candidate) for reason in candidate.reasons)
 
 
 def suits(choice: Choice | None, *vpns: str) -> list[str]:
@@ -236,13 +241,13 @@ def not_measured(choice: Choice) -> str:
     """Which VPNs were asked for and not measured, and which the run has not come to; empty where there are none."""
     absent = f"Not measured here: {', '.join(choice.absent)}." if choice.absent else ""
     absent = " ".join([absent, *(f"No datagrams of {vpn}: {why}." for vpn, why in choice.partly.items())]).strip()
-    others = f"May suit, and not measured yet: {_list_some(choice.others)}." if choice.others else ""
+    others = f"May suit, and not measured yet: {list_some(choice.others)}." if choice.others else ""
     if choice.elsewhere and "kernel" in choice.needs.must:  # else ``kin`` speaks of the kernel
-        others += f" May suit where the kernel has them, and not measured here: {_list_some(choice.elsewhere)}."
+        others += f" May suit where the kernel has them, and not measured here: {list_some(choice.elsewhere)}."
     return f"{absent} {others.strip()}".strip()
 
 
-def _list_some(vpns: Sequence[str]) -> str:
+def list_some(vpns: Sequence[str]) -> str:
     """The first OTHERS of them, and how many there are more."""
     return ", ".join(vpns[:OTHERS]) + f" and {len(vpns) - OTHERS} more" * (len(vpns) > OTHERS)
 

@@ -10,7 +10,7 @@ from runner.data.trials import MOST_LOOKS, Run, Trial
 from runner.evidence.estimates import Estimate
 from runner.evidence.stats import compare_blocks, ratio_of
 from runner.ranking.basis import Basis, bases
-from runner.ranking.model import Verdict, reversed_verdict
+from runner.ranking.model import Verdict
 from runner.ranking.verdicts import verdicts
 
 NO_NUMBER = ("failed", "unsupported")
@@ -38,7 +38,7 @@ def compare_builds(run: Run, trials: Sequence[Trial], share: float | None = None
     every = bases(run, trials)
     looks, over = (run.looks, 1.0) if share is None else (run.looks + MOST_LOOKS - 1, min(1.0, max(LEAST_SHARE, share)))
     given = verdicts(every, [asked] * len(every), looks, over)
-    both_ways = [*given, *map(reversed_verdict, given)]
+    both_ways = [*given, *(verdict.other_way for verdict in given)]
     pairs = {(each.configuration, each.image, each.metric, each.a, each.b): each for each in both_ways}
     made = []
     for before, *others in builds.values():

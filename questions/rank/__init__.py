@@ -12,10 +12,12 @@ from pathlib import Path
 from questions.rank import blocks
 from questions.rank.judge import rank
 from questions.rank.judgement import Ranked
+from questions.rank.onepage import onepage
 from questions.rank.page import context, pairs
 from questions.rank.verdict_words import decided_or_not
 from runner.data.levels import BASELINE, outside_of_tunnel
 from runner.data.trials import Cell
+from runner.design.blocks import Block
 from runner.design.question import Card, Evidence, Going, Page, Question, Said
 from runner.evidence.model import Configuration
 from runner.ranking.longer import seconds_more
@@ -110,6 +112,10 @@ class Rank(Question[Ranked]):
             scripts=("rank.js",),
             data={"rankings": pairs(judgement)},
         )
+
+    def onepage(self, judgement: Ranked) -> list[Block]:
+        """See ``questions.rank.onepage``."""
+        return onepage(judgement)
 
 
 def doubts(judgement: Ranked, widths: Mapping[str, float]) -> list[Doubt]:

@@ -18,7 +18,7 @@ from runner.data.invocation import asked_of
 from runner.data.numbers import chance
 from runner.design.blocks import Block, Heading, Hyperlink, Table, TableCell
 from runner.design.question import Page
-from runner.ranking.model import Standing, reversed_verdict
+from runner.ranking.model import Standing
 from runner.report import text
 from runner.report.plots.drawing import wide
 
@@ -60,7 +60,7 @@ def pairs(ranked: Ranked) -> list[dict[str, Any]]:
                 }
                 for verdict in ranked.verdicts
                 if (verdict.configuration, verdict.image) == (made.configuration, made.image)
-                for pair in (verdict, reversed_verdict(verdict))
+                for pair in (verdict, verdict.other_way)
             ],
         }
         for made in ranked.rankings

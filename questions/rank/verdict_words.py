@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from questions.rank.judgement import Spread
 from runner.data.metric import Metric
 from runner.design.blocks import Block, Heading, Paragraph, Table, TableCell
-from runner.ranking.model import NO_INTERVAL, Ranking, Verdict, reversed_verdict
+from runner.ranking.model import NO_INTERVAL, Ranking, Verdict
 from runner.report import text
 
 SHOWN = 8  # undecided pairs of a metric that a terminal shows
@@ -26,7 +26,7 @@ def of_ranking(verdicts: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
     order = {standing.vpn: number for number, standing in enumerate(ranking.standings)}
     metrics = list(ranking.weights.counted_metrics)
     mine = [
-        reversed_verdict(verdict) if order[verdict.a] > order[verdict.b] else verdict
+        verdict.other_way if order[verdict.a] > order[verdict.b] else verdict
         for verdict in verdicts
         if (verdict.configuration, verdict.image) == (ranking.configuration, ranking.image)
         and verdict.metric in metrics

@@ -9,7 +9,7 @@ from questions.rank.words import loss_sentences
 from runner.data.errors import UsageError, require_known
 from runner.data.levels import BASELINE
 from runner.data.trials import Run, Trial
-from runner.ranking.model import Verdict, reversed_verdict
+from runner.ranking.model import Verdict
 from runner.ranking.rankings import Rankings
 from runner.ranking.weights import default_weights
 from runner.report import text
@@ -48,7 +48,7 @@ def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
                 for breakdown in broken
                 if breakdown.levels == tunnels.get((breakdown.vpn, breakdown.image))
             ]
-        lines.append(sentence(run.metrics[verdict.metric], verdict if verdict.a == a else reversed_verdict(verdict)))
+        lines.append(sentence(run.metrics[verdict.metric], verdict if verdict.a == a else verdict.other_way))
     if not heading:
         raise UsageError(f"this run compares {a} and {b} in nothing: {_nothing(trials, (a, b))}")
     return [*lines, "", f"In brackets is the interval that decides, at {confidence(judged)}."]
@@ -57,14 +57,26 @@ def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
 def _nothing(trials: Sequence[Trial], pair: Sequence[str]) -> str:
     """Which of two VPNs has no numbers and why, and which VPNs have some."""
     measured = {trial.vpn for trial in trials if trial.status == "ok"}
-    sentences = []
-    for vpn in sorted(set(pair) - measured):
-        reasons = [
-            f"{trial.status}: {trial.reason.splitlines()[0]}" for trial in trials if trial.vpn == vpn and trial.reason
-        ]
-        sentences.append(f"it has no numbers of {vpn} ({reasons[0] if reasons else 'no trial was made'}).")
+    sentences = [f"it has no numbers of {vpn} ({reason})." for vpn in sorted(pair) if (reason := _lacks(trials, vpn))]
     sentences = sentences or ["they were not measured in the same metric with the configurations that are ranked."]
     return " ".join([*sentences, f"It has numbers of: {', '.join(sorted(measured - {BASELINE})) or 'no VPN'}."])
+
+
+def _lacks(trials: Sequence[Trial], vpn: str) -> str:
+    """Why the run has no numbers of a VPN; empty where it has some."""
+    own = [trial for trial in trials if trial.vpn == vpn]
+    if any(trial.status == "ok" for trial in own):
+        return ""
+    reasons = [f"{trial.status}: {trial.reason.splitlines()[0]}" for trial in own if trial.reason]
+    return reasons[0] if reasons else "no trial was made"
+
+
+def absent(run: Run, trials: Sequence[Trial], vpn: str) -> str:
+    """That a VPN of the run was not measured, and why; empty where it was."""
+    reason = _lacks(trials, vpn) if vpn in run.vpns else ""
+    kin = _measured_kin(run, trials, vpn)
+    speaks = f" {kin} speaks the same protocol, and was: vpneval why {kin}" * bool(kin)
+    return f"{vpn} was not measured here ({reason}).{speaks}" if reason else ""
 
 
 def why_each(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[list[str]]:

@@ -132,14 +132,13 @@ def nobody_leads(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
     """The sentence where all pairs of the first VPN are undecided or the same in all metrics that count; else empty,
     also where there is no verdict on one of these metrics."""
     mine = of_ranking(verdicts, ranking)
-    placed = [standing.vpn for standing in ranking.standings if standing.place]
-    alike = [pair.decision in ("undecided", "same") for pair in mine if {pair.a, pair.b} <= {*placed}]
-    of_first = [pair.decision in ("undecided", "same") for pair in mine if pair.a == placed[0] and pair.b in placed]
+    placed = dict.fromkeys(standing.vpn for standing in ranking.standings if standing.place)
+    first = next(iter(placed))
+    alike = [pair.decision in ("undecided", "same") for pair in mine if pair.a in placed and pair.b in placed]
+    of_first = [pair.decision in ("undecided", "same") for pair in mine if pair.a == first and pair.b in placed]
     if {pair.metric for pair in mine} < ranking.weights.counted_metrics.keys() or not of_first or not all(of_first):
         return ""
-    return (
-        f"No VPN leads by these weights: every pair{'' if all(alike) else f' of {placed[0]}'} is undecided or the same."
-    )
+    return f"No VPN leads by these weights: every pair{'' if all(alike) else f' of {first}'} is undecided or the same."
 
 
 def order(ranked_groups: Sequence[Sequence[str]]) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from runner.report.model import Report
 
 
+MANY = 5000  # trials, from which on it is said what is going on
 Stating = Callable[["Needs"], "Needs"]
 
 
@@ -84,9 +85,13 @@ def reports_of(
         [*zip(distinct([run for run, _, _ in read], folders), (trials for _, trials, _ in read), strict=True)]
     )
     whole = whole.model_copy(update={"needs": needs(whole.needs)}) if needs else whole
+    if len(every) >= MANY:
+        tell(f"Read {len(every):,} trials of {len(whole.vpns)} VPNs. Comparing the VPNs ...")
     for run, trials in by_kind(with_margins(whole, margin), every):
         given = weights_of(weights, run, measured_metrics(trials))
         made = build(Evidence(run, trials, given, configurations=[configuration] if configuration else None), asked)
+        if len(every) >= MANY:
+            tell("Compared them. Writing the report ...")
         yield made.model_copy(update={"caveats": [*lacks, *made.caveats]})
 
 

@@ -15,7 +15,7 @@ from runner.data.asked import AskedRun
 from runner.data.kinds import Strict
 from runner.data.needs import Needs
 from runner.data.trials import Cell, Run, Trial, VpnRecord
-from runner.design.blocks import Block, Check
+from runner.design.blocks import Block, Check, Heading
 from runner.ranking.model import Weights
 
 Judgement = TypeVar("Judgement", bound=Strict)
@@ -200,3 +200,9 @@ class Question(ABC, Generic[Judgement]):
     def card(self, judgement: Judgement, where: str, page: Page) -> Card | None:
         """The answer for a page, where it is drawn and not told."""
         return None
+
+    def onepage(self, judgement: Judgement) -> Sequence[Block]:
+        """The answer on one page, for a reader who was told nothing: sections, of which the first is headed by the
+        answer."""
+        said = self.say(judgement, "")
+        return [Heading(said.line), *said.brief, *said.beside] if said else []

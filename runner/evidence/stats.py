@@ -78,7 +78,7 @@ def summarise_all(many: Sequence[Sequence[float]], *, exact: bool = False) -> li
     have no interval where they differ, and whose median is one of them."""
     arrays = [np.asarray(values, dtype=float) for values in many]
     in_logs = [bool((array > 0).all()) for array in arrays]
-    equal = [settle_ties(array) for array in arrays]
+    equal = [settle_ties([*values]) for values in many]
     intervals = of_medians([np.log(array) if logs else array for array, logs in zip(equal, in_logs, strict=True)])
     moments = _moments(arrays)
     summaries = [_summary(*sample) for sample in zip(arrays, in_logs, intervals, moments, strict=True)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -51,6 +52,11 @@ class Order:
     vpns: tuple[str, ...]
     averages: Array
 
+    @cached_property
+    def _columns(self) -> dict[str, Array]:
+        """VPN -> its averages: one after another in memory, because each is compared with each."""
+        return dict(zip(self.vpns, np.ascontiguousarray(self.averages.T), strict=True))
+
     def chances_of_best(self) -> dict[str, float]:
         """VPN -> share of the draws in which its average is the lowest; VPNs that tie in a draw share it."""
         best = np.abs(self.averages - self.averages.min(axis=1, keepdims=True)) < SAME
@@ -75,7 +81,7 @@ class Order:
 
     def pair(self, a: str, b: str) -> tuple[float, float]:
         """The shares of the draws in which ``a`` has the lower average, and in which both are equal."""
-        difference = self.averages[:, self.vpns.index(a)] - self.averages[:, self.vpns.index(b)]
+        difference = self._columns[a] - self._columns[b]
         return int((difference < -SAME).sum()) / DRAWS, int((np.abs(difference) <= SAME).sum()) / DRAWS
 
 

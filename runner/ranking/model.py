@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Literal
 
 from runner.data.kinds import Strict
@@ -127,16 +128,16 @@ class Verdict(Strict):
     a_bps: float | None = None
     b_bps: float | None = None
 
-
-def reversed_verdict(verdict: Verdict) -> Verdict:
-    """The same verdict, of ``b`` against ``a``."""
-    inverse: dict[Decision, Decision] = {"better": "worse", "worse": "better"}
-    ends = (verdict.ratio, verdict.high, verdict.low, verdict.decisive_high, verdict.decisive_low)
-    names = ("ratio", "low", "high", "decisive_low", "decisive_high")
-    inverted = {name: None if end is None else 1 / end for name, end in zip(names, ends, strict=True)}
-    decision = inverse.get(verdict.decision, verdict.decision)
-    rates = {"a_bps": verdict.b_bps, "b_bps": verdict.a_bps}
-    return verdict.model_copy(update={"a": verdict.b, "b": verdict.a, "decision": decision, **inverted, **rates})
+    @cached_property
+    def other_way(self) -> Verdict:
+        """The same verdict, of ``b`` against ``a``. It is kept: each form asks for it anew."""
+        inverse: dict[Decision, Decision] = {"better": "worse", "worse": "better"}
+        ends = (self.ratio, self.high, self.low, self.decisive_high, self.decisive_low)
+        names = ("ratio", "low", "high", "decisive_low", "decisive_high")
+        inverted = {name: None if end is None else 1 / end for name, end in zip(names, ends, strict=True)}
+        decision = inverse.get(self.decision, self.decision)
+        rates = {"a_bps": self.b_bps, "b_bps": self.a_bps}
+        return self.model_copy(update={"a": self.b, "b": self.a, "decision": decision, **inverted, **rates})
 
 
 class MachineRatio(Strict):

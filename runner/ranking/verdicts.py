@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -83,27 +83,27 @@ def verdicts(bases: Sequence[Basis], counted: Sequence[Set[str]], looks: int = 1
     Pairs that two configurations share, with the same tunnels and the same traffic, are tested once.
     """
     tested: dict[tuple[object, ...], Tested] = {}
-    asked: list[tuple[Basis, str, str, str]] = []
+    asked: list[tuple[tuple[Basis, str, str, str], tuple[object, ...]]] = []
     for basis, metrics in zip(bases, counted, strict=True):
         for metric in basis.values:
             if metric not in metrics:
                 continue
-            asked += [(basis, metric, a, b) for a, b in combinations(basis.values[metric], 2)]
+            key = _keys(basis, metric)
+            asked += [((basis, metric, a, b), key(a, b)) for a, b in combinations(basis.values[metric], 2)]
             if not basis.metrics[metric].exact:
                 for (a, b), estimate in basis.pairs(metric).items():
-                    tested[_key(basis, metric, a, b)] = probabilities(basis.metrics[metric], a, b, estimate)
+                    tested[key(a, b)] = probabilities(basis.metrics[metric], a, b, estimate)
     # A run whose time is over is looked at again if it goes on, which costs every pair some of its level.
     later = looks if share < 1 else looks + MOST_LOOKS - 1
     levels = [level_of([*tested.values()], looks, share), level_of([*tested.values()], later)]
-    return [_verdict(*comparison, tested.get(_key(*comparison)), *levels) for comparison in asked]
+    return [_verdict(*comparison, tested.get(key), *levels) for comparison, key in asked]
 
 
-def _key(basis: Basis, metric: str, a: str, b: str) -> tuple[object, ...]:
+def _keys(basis: Basis, metric: str) -> Callable[[str, str], tuple[object, ...]]:
     """The key of a pair's measurements: equal for pairs, of two configurations, that are the same measurements."""
-    levels = [
-        tuple(sorted(conditions.items())) for conditions in (basis.levels[a], basis.levels[b], basis.traffic[metric])
-    ]
-    return (basis.image, metric, a, b, *levels)
+    traffic = tuple(sorted(basis.traffic[metric].items()))
+    levels = {vpn: tuple(sorted(own.items())) for vpn, own in basis.levels.items()}
+    return lambda a, b: (basis.image, metric, a, b, levels[a], levels[b], traffic)
 
 
 def _verdict(

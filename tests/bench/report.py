@@ -21,7 +21,7 @@ import numpy as np
 from runner.catalogue import load_run
 from runner.data.trials import Cell, ExperimentRecord, Run, Trial
 from runner.report.forms.html import html_text
-from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, make_run, make_trial
+from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, UDP, make_run, make_trial
 from tests.unit.whole_report import build
 
 VPNS = ("none", *(f"vpn{number:02}" for number in range(1, 20)))
@@ -39,7 +39,7 @@ def cells(lengths: int) -> list[tuple[str, dict[str, str]]]:
     found = []
     for vpn in VPNS:
         own = PLAIN if vpn == "none" else CBC
-        found += [(vpn, own | TCP), (vpn, own | IDLE)]
+        found += [(vpn, own | TCP), (vpn, own | IDLE), (vpn, own | UDP)]
         for cipher in CIPHERS:
             tunnel = own if vpn == "none" else own | {"cipher": cipher}
             found += [(vpn, tunnel | TCP | {"payload": f"{cipher[:8]}{size}", "payload_bytes": size}) for size in sizes]
@@ -68,6 +68,7 @@ def generate(folder: Path, blocks: int, lengths: int) -> int:
                 speed = 1e9 / (1 + index % 50) * float(rng.lognormal(0, 0.05))
                 values = {"tcp_throughput": speed, "cpu_per_gigabyte": 1e10 / speed}
                 values = {"rtt": 1e8 / speed} if params["measure"] == "idle" else values
+                values = {"udp_throughput": speed / 2} if params["measure"] == "udp" else values
                 trial: Trial = make_trial(vpn, params, block, values, experiments=("sweep",))
                 file.write(trial.model_dump_json() + "\n")
                 number += 1

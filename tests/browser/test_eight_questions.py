@@ -14,7 +14,7 @@ from questions.rank.words import verdict
 from runner.data.levels import NO_CIPHER
 from runner.data.numbers import chance
 from runner.data.trials import Measurement, Run, Rung, Trial, measured_metrics
-from runner.ranking.model import Verdict, Weights, reversed_verdict
+from runner.ranking.model import Verdict, Weights
 from runner.ranking.weights import PRESETS, default_weights, of_run
 from runner.report.forms.html import html_text
 from runner.report.model import Report
@@ -124,7 +124,7 @@ def pair(run: tuple[Run, list[Trial]], metric: str, a: str, b: str) -> Verdict:
     (found,) = [
         one for one in look(*run) if (one.configuration, one.metric) == (SHOWN, metric) and {one.a, one.b} == {a, b}
     ]
-    return found if found.a == a else reversed_verdict(found)
+    return found if found.a == a else found.other_way
 
 
 @pytest.mark.parametrize("width", [1400, 390])

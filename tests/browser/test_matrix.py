@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 from questions.rank.places import groups
 from questions.rank.verdict_words import of_ranking
 from questions.rank.words import answers
-from runner.ranking.model import Verdict, reversed_verdict
+from runner.ranking.model import Verdict
 from runner.ranking.weights import parse_weights
 from runner.report.forms.html import html_text
 from runner.report.model import Report
@@ -44,7 +44,7 @@ def page(report: Report, tmp_path: Path, open_page: Open) -> Page:
 def against(report: Report, number: int, reference: str) -> dict[tuple[str, str], Verdict]:
     """(VPN, metric) -> the verdict on it against the reference."""
     found = of_ranking(ranked_of(report).verdicts, ranked_of(report).rankings[number])
-    both = [one for pair in found for one in (pair, reversed_verdict(pair))]
+    both = [one for pair in found for one in (pair, pair.other_way)]
     return {(one.a, one.metric): one for one in both if one.b == reference}
 
 

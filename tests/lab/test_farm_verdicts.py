@@ -12,7 +12,7 @@ import pytest
 
 from runner.data.store import load_run
 from runner.lab.node import wait_until
-from runner.ranking.model import Verdict, reversed_verdict
+from runner.ranking.model import Verdict
 from tests.lab.commands import VPNEVAL
 from tests.lab.conftest import descendants
 from tests.lab.test_farm import SCHEDULER, WORKER, Farm, farm, kill, says
@@ -30,7 +30,7 @@ def verdicts(ended: subprocess.Popen[bytes], out: Path, said: Path) -> dict[Key,
     """The verdicts of a run that comes to its end, by configuration, metric and pair."""
     assert ended.wait(280) == 0, said.read_text()[-3000:]
     rows = json.loads((out / "report.json").read_text())["judgements"]["rank"]["verdicts"]
-    found = [one if one.a < one.b else reversed_verdict(one) for one in map(Verdict.model_validate, rows)]
+    found = [one if one.a < one.b else one.other_way for one in map(Verdict.model_validate, rows)]
     return {(one.configuration, one.metric, one.a, one.b): one for one in found}
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 FINDINGS = ("findings", "findings-plot")
+PDFS = ("pdf", "onepage")
 
 
 def report(
@@ -44,7 +45,9 @@ def report(
     form: Annotated[
         str,
         typer.Option(
-            "--format", metavar="FORM", help="term, html, pdf, md, latex, json, csv, findings or findings-plot"
+            "--format",
+            metavar="FORM",
+            help="term, onepage (a PDF), html, pdf, md, latex, bib, json, csv, findings or findings-plot",
         ),
     ] = "term",
     full: options.Full = False,
@@ -65,7 +68,7 @@ def report(
     from runner.choice.stated import state_needs
     from runner.report.forms.registry import FORMS
 
-    one_report = {"pdf", *(name for name, other in FORMS.items() if other.one_report)}
+    one_report = {*PDFS, *(name for name, other in FORMS.items() if other.one_report)}
     stating = partial(state_needs, needs)
     made_of = partial(
         report_of, weights=weights, configuration=configuration, margin=margin, needs=stating, question=question
@@ -85,8 +88,8 @@ def report(
     elif not (only or together) and form in one_report:
         held, named = ", ".join(map(str, folders)), ", ".join(map(str, runs))
         raise UsageError(f"{held} holds several runs, and --format {form} takes one run. Name one of {named}")
-    elif form == "pdf":
-        _print_pdf(made_of(runs), only)
+    elif form in PDFS:
+        _print_pdf(partial(made_of, runs), form, only)
     elif only or together:
         _print(made_of(runs), form, full, only, several=() if only else runs)
     else:
@@ -106,7 +109,7 @@ def _check_form(form: str, across: str, write: bool, texts: list[str]) -> None:
             raise UsageError(
                 "Parquet is a file in the run folder: vpneval report DIR --write makes it, with the others"
             )
-        require_known("format", form, ["term", *FINDINGS, "pdf", *texts])
+        require_known("format", form, ["term", *FINDINGS, *PDFS, *texts])
 
 
 def _write(folder: Path | None, made_of: Callable[[list[Path]], Report]) -> None:
@@ -138,13 +141,19 @@ def _print_findings(reports: list[Report], form: str) -> None:
     document(svg(published_against_measured(rows_of(by_letters(reports))).spec))
 
 
-def _print_pdf(made: Report, folder: Path | None) -> None:
+def _print_pdf(made_of: Callable[[], Report], form: str, folder: Path | None) -> None:
+    """The page, or the answer on one page. What cannot be done is refused before the report is made."""
     from runner.report.forms.html import html_text
-    from runner.report.forms.pdf import pdf_bytes
+    from runner.report.forms.onepage import onepage_pdf
+    from runner.report.forms.pdf import find_chromium, pdf_bytes
 
     if standard_output().isatty():
-        raise UsageError("a PDF cannot be shown on a terminal: vpneval report DIR --format pdf > report.pdf")
-    standard_output().buffer.write(pdf_bytes(html_text(made, folder)))
+        raise UsageError(f"a PDF cannot be shown on a terminal: vpneval report DIR --format {form} > {form}.pdf")
+    find_chromium()
+    made = made_of()
+    standard_output().buffer.write(
+        onepage_pdf(made, folder) if form == "onepage" else pdf_bytes(html_text(made, folder))
+    )
 
 
 def _print_in_turn(runs: list[Path], made: list[Report], form: str, full: bool) -> None:

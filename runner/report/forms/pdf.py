@@ -19,16 +19,21 @@ FLAGS = (
 )
 
 
+def find_chromium() -> str:
+    """The path of Chromium. Raises UsageError where there is none."""
+    if chromium := os.environ.get("CHROMIUM") or next(filter(None, map(which, NAMES)), None):
+        return chromium
+    raise UsageError(
+        "a PDF needs Chromium: apt-get install chromium, or set CHROMIUM to its path; "
+        "or print the page (--format html) from any browser"
+    )
+
+
 def pdf_bytes(page: str) -> bytes:
     """``page``, HTML that draws its plots when its address ends in ``?print``, as PDF.
 
     Raises UsageError where there is no Chromium, or where it fails, with its last words."""
-    chromium = os.environ.get("CHROMIUM") or next(filter(None, map(which, NAMES)), None)
-    if not chromium:
-        raise UsageError(
-            "--format pdf needs Chromium: apt-get install chromium, or set CHROMIUM to its path; "
-            "or print the page (--format html) from any browser"
-        )
+    chromium = find_chromium()
     with tempfile.TemporaryDirectory(prefix="vpneval-pdf-", ignore_cleanup_errors=True) as folder:
         made, source = Path(folder) / "page.pdf", Path(folder) / "page.html"
         source.write_text(page, encoding="utf-8")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from runner.report.forms.bibtex import bibtex
 from runner.report.forms.html import html_text
 from runner.report.forms.latex import latex_text
 from runner.report.forms.markdown import markdown_text
@@ -30,6 +31,7 @@ FORMS = {
         Form("html", html_text, one_report=True, beside=True),
         Form("md", lambda report, folder: markdown_text(report, folder=folder), one_report=False, beside=True),
         Form("latex", lambda report, _: latex_text(report), one_report=True, beside=False),
+        Form("bib", lambda report, _: bibtex(report), one_report=True, beside=False),
         Form("json", lambda report, _: json_text(report), one_report=False, beside=True),
         Form("csv", lambda report, _: csv_text(report), one_report=True, beside=True),
     )

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from runner.data.files import no_link
+from runner.report.forms.bibtex import bibtex
 from runner.report.forms.markdown import PICTURES, markdown_text
 from runner.report.forms.registry import FORMS
 from runner.report.forms.tables import parquet_bytes
@@ -29,17 +30,20 @@ def write_reports(run_dir: Path, report: Report) -> list[Path]:
 
 
 def write_everything(run_dir: Path, report: Report) -> list[Path]:
-    """Write the same files, each plot as SVG and PNG, report.md with these SVGs, and report.parquet if polars is
-    installed. A picture takes half a second, so ``vpneval run`` makes none."""
+    """Write the same files, each plot as SVG, PNG and PDF, report.md with these SVGs, report.bib, and report.parquet if
+    polars is installed. A picture takes half a second, so ``vpneval run`` makes none."""
     paths = write_reports(run_dir, report)
     samples = Samples(report)
     plots = {experiment.name: plots_of(report, experiment, samples) for experiment in report.experiments}
     no_link(run_dir / PICTURES).mkdir(exist_ok=True)
     for plot in (plot for of_experiment in plots.values() for plot in of_experiment):
-        for suffix, picture in (("svg", vega.svg(plot.spec).encode()), ("png", vega.png(plot.spec))):
+        pictures = {"svg": vega.svg(plot.spec).encode(), "png": vega.png(plot.spec), "pdf": vega.pdf(plot.spec)}
+        for suffix, picture in pictures.items():
             paths.append(run_dir / PICTURES / f"{plot.key}.{suffix}")
             replace_file(paths[-1], picture)
     replace_file(run_dir / "report.md", markdown_text(report, plots, run_dir).encode())
+    paths.append(run_dir / "report.bib")
+    replace_file(paths[-1], bibtex(report).encode())
     table = parquet_bytes(report)
     if table:
         paths.append(run_dir / "report.parquet")

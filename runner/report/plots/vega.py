@@ -91,6 +91,13 @@ def png(spec: Spec) -> bytes:
     return vl_convert.vegalite_to_png(drawable(spec) | {"background": "white"}, VEGA_LITE, scale=2)
 
 
+def pdf(spec: Spec) -> bytes:
+    """The plot as PDF, for LaTeX, which includes no SVG."""
+    import vl_convert
+
+    return vl_convert.vegalite_to_pdf(drawable(spec) | {"background": "white"}, VEGA_LITE)
+
+
 def _keep(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

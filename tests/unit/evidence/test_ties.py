@@ -37,6 +37,19 @@ def test_equal_ones_become_one_number_row_by_row() -> None:
     assert settle_ties([]).tolist() == []
 
 
+@pytest.mark.parametrize("scale", [None, 1.0])
+def test_few_numbers_are_settled_and_ranked_as_many_are(scale: float | None) -> None:
+    """Lists of a few go another way than arrays; ranks are those that counting finds."""
+    rng = np.random.default_rng(1)
+    for length in (*range(1, 9), 40):
+        near = 1 + rng.choice([0, 0.4 * SAME, 0.9 * SAME, 3 * SAME], size=(50, length))
+        rows = rng.choice([-1.0, 0.0, 1.0, 1e9, 1e-9], size=(50, length)) * near
+        many = settle_ties(rows, scale)
+        assert [settle_ties(row, scale).tolist() for row in rows.tolist()] == many.tolist()
+        below, equal = ((other(many[..., None], many[:, None])).sum(axis=-1) for other in (np.greater, np.equal))
+        assert ranks(rows, scale).tolist() == (below + (equal + 1) / 2).tolist()
+
+
 def test_equal_ones_stay_in_their_order() -> None:
     assert in_order("abc", [2.0 * ROUNDED, 2.0, 1.0]) == ["c", "a", "b"]
     assert in_order("ab", [math.inf, math.inf]) == ["a", "b"]

@@ -18,7 +18,7 @@ from runner.evidence.estimates import Estimate, RoundValues
 from runner.evidence.stats import block_values
 from runner.ranking.basis import bases
 from runner.ranking.looks import nominal
-from runner.ranking.model import Verdict, Weights, reversed_verdict
+from runner.ranking.model import Verdict, Weights
 from runner.ranking.verdicts import bounded_decision, decide, level_of, probabilities, seconds_to_decide
 from tests.bench.decide import QUIET, decided, decided_by_blocks, false_runs, false_with_looks
 from tests.bench.simulated_rounds import Machine, play, run_of
@@ -163,7 +163,7 @@ def test_the_interval_beside_a_verdict_is_the_one_that_decides_it() -> None:
     )
     seen = dict.fromkeys(("better", "worse", "same", "undecided"), 0)
     for one in look(run, trials):
-        for of in (one, reversed_verdict(one)):
+        for of in (one, one.other_way):
             assert of.decisive_low is not None
             assert of.decisive_high is not None
             assert of.low is not None

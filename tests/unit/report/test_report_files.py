@@ -299,6 +299,7 @@ def test_everything_is_written_with_pictures_that_the_markdown_shows(tmp_path: P
     for picture in shown:
         assert (tmp_path / picture).read_text().startswith("<svg")
         assert (tmp_path / picture).with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+        assert (tmp_path / picture).with_suffix(".pdf").read_bytes().startswith(b"%PDF-")
 
 
 def test_parquet_is_the_csv_with_types(tmp_path: Path) -> None:

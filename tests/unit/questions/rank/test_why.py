@@ -12,7 +12,7 @@ from runner.catalogue import load_run
 from runner.cli.folders import latest
 from runner.data.errors import UsageError
 from runner.data.parent import add_to_index
-from runner.ranking.model import Verdict, reversed_verdict
+from runner.ranking.model import Verdict
 from runner.report.headings import machine
 from tests.unit.synthetic import realistic_run
 from tests.unit.whole_report import build
@@ -56,7 +56,7 @@ def test_a_factor_of_costs_is_told_with_the_rates_that_it_is_of() -> None:
     )  # fmt: skip
     metric = load_run(EXAMPLE)[0].metrics["cpu_per_gigabyte"]
     assert "of y, each at its full speed (126 Mbit/s and 630 Mbit/s): worse" in sentence(metric, full)
-    assert "(630 Mbit/s and 126 Mbit/s): better" in sentence(metric, reversed_verdict(full))
+    assert "(630 Mbit/s and 126 Mbit/s): better" in sentence(metric, full.other_way)
     paced = full.model_copy(update={"a_bps": 1e8, "b_bps": 1e8})
     assert ", both at 100 Mbit/s: worse" in sentence(metric, paced)
 
