@@ -243,7 +243,7 @@ function choosing(data, devices) {
   function graded(measured, needs) {
     const thresholds = thresholdsOf(needs), share = thresholds[needs.traffic];
     const demand = demandOf(needs, upOf(needs)), [device, small] = forTraffic(measured, needs, thresholds);
-    const all = carriedBy(device, share, small), one = device.tcp_in_tcp ? oneTcp(device, needs, thresholds) : Infinity;
+    const all = carriedBy(device, share, small), one = device.one_connection ? oneTcp(device, needs, thresholds) : Infinity;
     const [here, most] = [all.here, all.most].map((bps) => (one < Infinity ? bps.map((value) => Math.min(value, one)) : bps));
     const capacity = Math.min(all.capacity, one), {udp} = all;
     const carrying = device.own_gateways ? "path" : "capacity", back = backOf(device), down = demandOf(needs, needs.line_bps);
@@ -274,8 +274,8 @@ function choosing(data, devices) {
       values.setup = device.setup_s || unknown;
       codes.setup = stepped(values.setup, thresholds.setup_s);
     }
-    const lossy = needs.path_loss_ratio === null || needs.path_loss_ratio >= thresholds.tcp_in_tcp_loss_ratio;
-    if (device.tcp_in_tcp && lossy && (share || !onPath(device, needs))) codes.tcp_in_tcp = filled(LITTLE);
+    const lossy = needs.path_loss_ratio === null || needs.path_loss_ratio >= thresholds.one_tcp_loss_ratio;
+    if (device.one_connection && lossy && (share || !onPath(device, needs))) codes.one_connection = filled(LITTLE);
     if (share && device.breakdown_bps !== null) {
       codes.breakdown = filled(small * device.breakdown_bps <= Math.max(needs.line_bps, needs.line_up_bps || 0) ? USELESS : FITS);
       values.breakdown = filled(device.breakdown_bps);
@@ -296,7 +296,7 @@ function choosing(data, devices) {
       [codes.cores, values.cores] = [filled(load <= thresholds.core_load ? FITS : LITTLE), filled(load)];
     }
     const window = windowBps(device, needs, thresholds), larger = Math.max(demand, down);
-    if (device.tcp_in_tcp && !device.own_gateways && !onPath(device, needs) && window < thresholds.headroom * larger) {
+    if (device.one_connection && !device.own_gateways && !onPath(device, needs) && window < thresholds.headroom * larger) {
       [codes.window, values.window] = [filled(window >= larger ? LITTLE : SHORT), filled(window)];
     }
     const cores = costOf(device, busiest / small, share);
@@ -327,11 +327,11 @@ function choosing(data, devices) {
   }
 
   function limitOf(one, thresholds) {
-    const shares = pathShares(one).filter((share) => share !== null), {full_core_bps: core, tcp_in_tcp: inTcp} = one.device;
+    const shares = pathShares(one).filter((share) => share !== null), {full_core_bps: core, one_connection: oneConnection} = one.device;
     if (!shares.length) return null;
     if (Math.min(...shares) >= thresholds.path_share.fits) return "path";
     if (core !== null && median(one.here) >= thresholds.core_load * core) return "cores";
-    return inTcp ? "window" : null;
+    return oneConnection ? "window" : null;
   }
 
   // runner/choice/rule.py, chosen: in which draws each is chosen.
@@ -628,7 +628,7 @@ function saying(data) {
     mouth_to_ear: (value) => `a call takes ${digits(value)} ms from end to end`,
     rtt: (value) => `adds ${digits(value)} ms to the round trip`,
     setup: (value) => `takes ${digits(value)} s to come up`,
-    tcp_in_tcp: () => "all that it carries shares one TCP connection, which every lost packet slows",
+    one_connection: () => "all that it carries shares one TCP connection, which every lost packet slows",
     breakdown: (value) => `broke down at ${rate(value)}`,
     failures: (_, candidate) => `did not carry ${candidate.bad_attempts} of ${candidate.attempts} pieces of a load that it otherwise carries`,
     gap: (value) => `was silent for ${digits(value)} s in a long watch`,

@@ -206,7 +206,7 @@ async function answerNeeds(data, address) {
     find("share-words").textContent = `${Math.round(100 * needs.share)} %`;
     find("share").hidden = needs.traffic !== "mixed";
     const press = (button, on) => button.setAttribute("aria-pressed", String(on));
-    const loss = needs.path_loss_ratio === null ? "unknown" : needs.path_loss_ratio < data.thresholds.tcp_in_tcp_loss_ratio ? "none" : "some";
+    const loss = needs.path_loss_ratio === null ? "unknown" : needs.path_loss_ratio < data.thresholds.one_tcp_loss_ratio ? "none" : "some";
     for (const button of document.querySelectorAll("[data-traffic]")) press(button, button.dataset.traffic === needs.traffic);
     for (const button of document.querySelectorAll("[data-loss]")) press(button, button.dataset.loss === loss);
     for (const button of document.querySelectorAll("#needs [data-toggle]")) press(button, needs.must.includes(button.dataset.toggle));

@@ -153,7 +153,7 @@ def _device(device: Device, packer: Packer) -> dict[str, Any]:
         "at_least": sorted(device.at_least),
         "growth": {kind: factor for kind, factor in device.growth.items() if math.isfinite(factor)},
         "breakdown_bps": device.breakdown_bps,
-        "tcp_in_tcp": device.tcp_in_tcp,
+        "one_connection": device.one_connection,
         "on_path": [asdict(one) for one in device.on_path],
         "window_bytes": device.window_bytes,
         "own_gateways": device.own_gateways,

@@ -44,7 +44,7 @@ RESERVED: Mapping[Criterion, str] = {
     "mouth_to_ear": "a call takes more than 150 ms from end to end",
     "rtt": "its round trip is noticed",
     "setup": "it takes more than 2 s to come up",
-    "tcp_in_tcp": "one TCP connection",
+    "one_connection": "one TCP connection",
     "failures": "now and then it does not carry what it otherwise carries",
     "gap": "it was silent for a while in a long watch",
 }
@@ -338,7 +338,7 @@ WHAT: Mapping[Criterion, str] = {
     "mouth_to_ear": "added delay",
     "rtt": "round trip",
     "setup": "set-up time",
-    "tcp_in_tcp": "one TCP connection",
+    "one_connection": "one TCP connection",
     "breakdown": "breakdown",
     "failures": "half of its trials failed, so that it is",
     "gap": "a long watch was",
@@ -357,7 +357,7 @@ REASONS: Mapping[Criterion, Callable[[float, Candidate], str]] = {
     "mouth_to_ear": lambda value, _: f"a call takes {text.digits(value)} ms from end to end",
     "rtt": lambda value, _: f"adds {text.digits(value)} ms to the round trip",
     "setup": lambda value, _: f"takes {text.digits(value)} s to come up",
-    "tcp_in_tcp": lambda value, _: "all that it carries shares one TCP connection, which every lost packet slows",
+    "one_connection": lambda value, _: "all that it carries shares one TCP connection, which every lost packet slows",
     "breakdown": lambda value, _: f"broke down at {_rate(value)}",
     "failures": lambda _, candidate: (
         f"did not carry {candidate.bad_attempts} of {candidate.attempts} pieces of a load that it otherwise carries"

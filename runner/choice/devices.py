@@ -103,7 +103,7 @@ class Device:
     rtt_added_ms: Array | None = None
     setup_s: Array | None = None
     breakdown_bps: float | None = None
-    tcp_in_tcp: bool = False
+    one_connection: bool = False
     on_path: tuple[OnPath, ...] = ()
     window_bytes: float | None = None
     own_gateways: bool = False
@@ -208,7 +208,7 @@ def _device(
         real=real,
         setup_s=_middle(basis.values.get("setup_time", {}).get(vpn)),
         breakdown_bps=min((rate for trial in own for rate in breakdowns_bps(trial)), default=None),
-        tcp_in_tcp=record.is_one_connection,
+        one_connection=record.is_one_connection,
         trials=len(asked),
         failed=len(asked - {place_of(trial) for trial in own}),
         curves={kind: made for kind in KINDS if (made := _curve(kind, own, plain, bare))},

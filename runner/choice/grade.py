@@ -29,7 +29,7 @@ Criterion = Literal[
     "mouth_to_ear",
     "rtt",
     "setup",
-    "tcp_in_tcp",
+    "one_connection",
     "breakdown",
     "failures",
     "gap",
@@ -43,7 +43,7 @@ RESERVATIONS: tuple[tuple[Criterion, ...], ...] = (
     ("capacity", "path", "cores", "window"),
     ("rtt", "setup", "delay", "mouth_to_ear", "loss"),
     ("failures", "gap"),
-    ("tcp_in_tcp",),
+    ("one_connection",),
 )
 LASTING = 3  # reservations from this one on are no less where nothing carries the line
 WORST = 100  # standing of what is of no use
@@ -181,7 +181,7 @@ def _carried_bps(
         _scale(device.udp_bps, small * device.growth.get("udp", math.inf)),
         share,
     )
-    if not device.tcp_in_tcp:
+    if not device.one_connection:
         return here_bps, most_bps
     one_bps = _one_bps(device, needs, thresholds)  # all connections share one
     return np.minimum(here_bps, one_bps), np.minimum(most_bps, one_bps)
@@ -242,9 +242,9 @@ def _of_tunnel(
     if device.real:  # elsewhere a set-up is how long programs take to start
         setup = _or_unknown(device.setup_s)
         found["setup"] = _step(setup, thresholds.setup_s), setup
-    lossy = needs.path_loss_ratio is None or needs.path_loss_ratio >= thresholds.tcp_in_tcp_loss_ratio
-    if device.tcp_in_tcp and lossy and (share or not _on_path(device, needs)):  # a lost packet delays all datagrams
-        found["tcp_in_tcp"] = _same_grade(Grade.LITTLE, math.nan)
+    lossy = needs.path_loss_ratio is None or needs.path_loss_ratio >= thresholds.one_tcp_loss_ratio
+    if device.one_connection and lossy and (share or not _on_path(device, needs)):  # a lost packet delays all datagrams
+        found["one_connection"] = _same_grade(Grade.LITTLE, math.nan)
     if share and device.breakdown_bps is not None:
         assert needs.line_bps is not None
         broken = small * device.breakdown_bps <= max(needs.line_bps, needs.line_up_bps or 0.0)
@@ -280,7 +280,7 @@ def limit(one: Graded, thresholds: Thresholds) -> Limit | None:
         return "path"
     if full_core_bps is not None and _median(one.capacity_bps) >= thresholds.core_load * full_core_bps:
         return "cores"
-    return "window" if one.device.tcp_in_tcp else None
+    return "window" if one.device.one_connection else None
 
 
 def count_attempts(
@@ -386,7 +386,7 @@ def _of_window(device: Device, needs: Needs, thresholds: Thresholds) -> dict[Cri
     demand_bps = thresholds.demand_bps(max(needs.line_bps or 0.0, needs.up_bps or 0.0), needs.traffic)
     window_bps = thresholds.window_bps(needs.path_rtt_ms, device.window_bytes)
     measured = device.own_gateways or _on_path(device, needs)
-    if not device.tcp_in_tcp or measured or window_bps >= thresholds.headroom * demand_bps:
+    if not device.one_connection or measured or window_bps >= thresholds.headroom * demand_bps:
         return {}
     return {"window": _same_grade(Grade.LITTLE if window_bps >= demand_bps else Grade.SHORT, window_bps)}
 

@@ -43,8 +43,10 @@ class Thresholds:
     transactions_rtt_ms: float = 0.1
     rtt_share: float = 0.1  # of the path's round trip: transactions go with its inverse; an opinion
     setup_s: Step = Step(2.0, 30.0)  # ITU-T G.1010, web browsing; a reload
-    tcp_in_tcp_loss_ratio: float = 1e-4  # of the path, from which on TCP in TCP is a fallback (RFC 9329; results/loss)
-    one_tcp: float = 1.22  # TCP in TCP carries what one connection does: Mathis et al., CCR 27(3), 1997; results/loss
+    one_tcp_loss_ratio: float = (
+        1e-4  # of the path, from which on what shares one connection is a fallback (RFC 9329; results/loss)
+    )
+    one_tcp: float = 1.22  # what one connection carries: Mathis et al., CCR 27(3), 1997; results/loss
     segment_bytes: float = 1448.0  # of that connection
     window_bytes: float = 2.0**21  # that it has on its way at most, where nobody has measured: OpenSSH's of a channel
     cost_cores: float = 0.25

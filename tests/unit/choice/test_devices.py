@@ -42,10 +42,10 @@ def test_plain_ip_is_what_a_rate_costs_anyway() -> None:
     assert np.median(curve.cores[:, 2]) < 0.1 * TRUTHS["none"].cores(1e8) + 0.002
 
 
-def test_who_breaks_down_and_tcp_in_tcp_are_known() -> None:
+def test_who_breaks_down_and_what_shares_one_connection_are_known() -> None:
     found = devices(*chosen_run())
-    assert (found["ssh_tun"].breakdown_bps, found["ssh_tun"].tcp_in_tcp) == (1.25e9, True)
-    assert (found["openvpn"].breakdown_bps, found["openvpn"].tcp_in_tcp) == (None, False)
+    assert (found["ssh_tun"].breakdown_bps, found["ssh_tun"].one_connection) == (1.25e9, True)
+    assert (found["openvpn"].breakdown_bps, found["openvpn"].one_connection) == (None, False)
 
 
 def test_a_failed_or_missing_repetition_is_counted() -> None:
