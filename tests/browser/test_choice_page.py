@@ -56,7 +56,8 @@ def with_states(choice: Choice) -> Choice:
     }
     made = {vpn: replace(device, growth={"tcp": 1.8, "udp": 1.3}) for vpn, device in choice.devices.items()}
     made["boringtun"] = replace(made["boringtun"], failed=3, growth={})
-    made["openvpn_tcp"] = replace(made["openvpn_tcp"], at_least=frozenset({"tcp"}), one_connection=True, on_path=ON_PATH)
+    over_tcp = {"at_least": frozenset({"tcp"}), "one_connection": True, "on_path": ON_PATH}
+    made["openvpn_tcp"] = replace(made["openvpn_tcp"], **over_tcp)  # type: ignore[arg-type]
     made["ssh_tun"] = replace(made["ssh_tun"], window_bytes=4e5)
     made["ipsec_user"] = replace(made["ipsec_user"], rtt_added_ms=None)
     ipsec, boringtun = made["ipsec_user"], made["boringtun"]
