@@ -41,10 +41,12 @@ class Choose(Question[Choice]):
         return candidates(records, needs, ports=True, tryable=SHOWN_BY if tries else ())
 
     def more_traffic(self, asked: AskedRun) -> list[Mapping[str, str]]:
-        """The packets that calls send, and the way back, where it may be another."""
+        """The packets that calls send, more TCP connections than one, and the way back, where it may be another."""
         other_way = asked.needs.line_up_bps is not None or asked.lab.startswith("site:")
         more = [{"measure": LADDER, "carried": "calls"}] * (asked.needs.traffic == "calls")
-        return [*more, *([TCP | {"direction": "reverse"}] * other_way)]
+        tcp = TCP | {"streams": str(asked.needs.connections)}
+        more += [tcp] * (asked.needs.connections > 1)
+        return [*more, *([tcp | {"direction": "reverse"}] * other_way)]
 
     def judge(self, evidence: Evidence) -> Choice:
         """See ``choice``."""

@@ -17,8 +17,9 @@ async function unpackedDevices(data) {
     rates: given.rates_bps, carried: given.carried,
     ...Object.fromEntries(["cores", "loss_ratio", "delay_ms"].map((name) => [name, given[name].map(drawn)])),
   });
+  const many = (given) => given && {...given, tcp_bps: drawn(given.tcp_bps), down_bps: drawn(given.down_bps)};
   return new Map(Object.entries(data.devices).map(([vpn, device]) => [vpn, {
-    ...device, vpn,
+    ...device, vpn, many: many(device.many),
     ...Object.fromEntries(["tcp_bps", "udp_bps", "calls_bps", "down_bps", "rtt_added_ms", "setup_s"].map((name) => [name, drawn(device[name])])),
     curves: Object.fromEntries(Object.entries(device.curves).map(([kind, given]) => [kind, curve(given)])),
   }]));
@@ -132,14 +133,14 @@ function choosing(data, devices) {
   // What a VPN carries of this traffic, which is the same for every line.
   const carried = new Map();
 
-  function carriedBy(device, share, small) {
-    const key = `${device.vpn}/${share}/${small}/${device.udp_bps === device.calls_bps}`;
+  function carriedBy(device, share, small, connections) {
+    const key = `${device.vpn}/${share}/${small}/${connections}/${device.udp_bps === device.calls_bps}`;
     if (!carried.has(key)) {
       const here = mixed(device.tcp_bps, scaled(device.udp_bps, small), share);
       const most = mixed(
         scaled(device.tcp_bps, device.growth.tcp ?? Infinity),
         scaled(device.udp_bps, small * (device.growth.udp ?? Infinity)), share);
-      carried.set(key, {here, most, capacity: median(here), udp: median(device.udp_bps || unknown), tcp: median(device.tcp_bps || unknown)});
+      carried.set(key, {here, most, capacity: median(here), udp: median(device.udp_bps || unknown), tcp: median(device.laddered_bps || device.tcp_bps || unknown)});
     }
     return carried.get(key);
   }
@@ -226,7 +227,14 @@ function choosing(data, devices) {
   }
   const isReckoned = (device, needs) => needs.traffic === "calls" && device.calls_bps === null;
 
-  function forTraffic(device, needs, {call_share: calls, payload_share: full, call_bytes: bytes}) {
+  function withConnections(device, {connections}) {
+    if (connections === 1) return device;
+    const {growth, ...many} = device.many || {tcp_bps: null, down_bps: null};
+    return {...device, ...many, laddered_bps: device.tcp_bps, growth: {...device.growth, tcp: growth ?? Infinity}};
+  }
+
+  function forTraffic(measured, needs, {call_share: calls, payload_share: full, call_bytes: bytes}) {
+    const device = withConnections(measured, needs);
     if (needs.traffic !== "calls") return [device, 1];
     const part = bytes / device.payload_bytes;
     const there = {path_bps: device.path_bps && device.path_bps * calls / full, path_down_bps: device.path_down_bps && device.path_down_bps * calls / full, full_core_bps: device.full_core_bps && part * device.full_core_bps};
@@ -243,7 +251,7 @@ function choosing(data, devices) {
   function graded(measured, needs) {
     const thresholds = thresholdsOf(needs), share = thresholds[needs.traffic];
     const demand = demandOf(needs, upOf(needs)), [device, small] = forTraffic(measured, needs, thresholds);
-    const all = carriedBy(device, share, small), one = device.one_connection ? oneTcp(device, needs, thresholds) : Infinity;
+    const all = carriedBy(device, share, small, needs.connections), one = device.one_connection ? oneTcp(device, needs, thresholds) : Infinity;
     const [here, most] = [all.here, all.most].map((bps) => (one < Infinity ? bps.map((value) => Math.min(value, one)) : bps));
     const capacity = Math.min(all.capacity, one), {udp} = all;
     const carrying = device.own_gateways ? "path" : "capacity", back = backOf(device), down = demandOf(needs, needs.line_bps);
@@ -529,6 +537,8 @@ function saying(data) {
   const part = (share) => `${(100 * Math.min(1, share)).toFixed(0)}%`;
   const limited = (one) => (one.limit ? ` (${data.say.limits[one.limit]})` : "");
 
+  const by = (needs) => (needs.traffic === "calls" ? "" : data.say.connections[needs.connections]);
+
   const lineWords = ({line_bps: down, line_up_bps: up}) => (up ? `${rate(down)} to gw1 and ${rate(up)} from it` : rate(down));
 
   function pathWords({path_share: up, path_share_down: down}) {
@@ -537,12 +547,12 @@ function saying(data) {
   }
 
   function does(first, needs) {
-    const carries = `it carries your ${lineWords(needs)}`;
+    const carries = `it carries your ${lineWords(needs)}${by(needs)}`;
     if (first.path_share === null) return carries;
     const share = data.thresholds[needs.traffic === "calls" ? "call_share" : "payload_share"];
     const ways = [[first.here_bps, needs.line_up_bps || needs.line_bps], [first.down_bps || first.here_bps, needs.line_bps]];
     if (ways.every(([bps, line]) => (bps || 0) >= share * line)) return `${carries} (${pathWords(first)} at most)`;
-    return `it fills ${pathWords(first)}${limited(first)}`;
+    return `it fills ${pathWords(first)}${by(needs)}${limited(first)}`;
   }
 
   function upTo(one) {
@@ -562,7 +572,7 @@ function saying(data) {
   function askedFor(needs) {
     const more = needs.must.filter((must) => !["tried", "maintained"].includes(must)).map((must) => data.say.means[must] || `it must have ${must}`);
     const without = data.usual.filter((must) => ![...needs.must, "tried"].includes(must)).map((must) => `it need not have ${must}`);
-    return [...more, ...without, traffic(needs)].join(", ");
+    return [...more, ...without, `${traffic(needs)}${by(needs)}`].join(", ");
   }
 
   function headline(said, needs) {
@@ -570,13 +580,13 @@ function saying(data) {
     if (!said) return `By the speed of your line. Assumed: ${askedFor(needs)}.`;
     const line = lineWords(needs), say = data.say;
     if (!said.named.length && said.unknown.length) {
-      return `Which VPN suits ${line} is not known here: not enough was measured of ${listed(said.unknown, "and")}.`;
+      return `Which VPN suits ${line}${by(needs)} is not known here: not enough was measured of ${listed(said.unknown, "and")}.${needs.connections > 1 ? say.many : ""}`;
     }
     if (!said.named.length) return `${say.none_suits.sure} ${line}, ${askedFor(needs)}.`;
     const first = said.candidates.find((one) => one.vpn === said.named[0]), others = said.named.slice(1);
     const kept = reserved(first.reservations).map((words) => `, ${words}`).join("");
     const {best, carries} = said.certainties, rates = upTo(first);
-    if (said.grade === SHORT) return `${say.none_suits[carries]} ${line} ${first.most_bps === first.here_bps ? "between your gateways" : "on this machine"}. ${first.vpn} comes nearest: ${rates}${kept}.`;
+    if (said.grade === SHORT) return `${say.none_suits[carries]} ${line}${by(needs)} ${first.most_bps === first.here_bps ? "between your gateways" : "on this machine"}. ${first.vpn} comes nearest: ${rates}${kept}.`;
     if (best === "open") {
       const open = `It is not decided yet which VPN is best for your ${line}`;
       return others.length ? `${open}: ${listed(said.named, "or")}.` : `${open}. The likeliest is ${first.vpn}.`;

@@ -13,7 +13,7 @@ from runner.choice.grade import Criterion, Grade, Limit
 from runner.choice.model import Answer, Band, Candidate, Certainty, Change, Reason
 from runner.choice.thresholds import USUAL
 from runner.data.named import USUAL as USUAL_MUSTS
-from runner.data.named import Must
+from runner.data.named import Connections, Must
 from runner.data.needs import Needs
 from runner.report import text
 
@@ -26,6 +26,7 @@ TRAFFIC = {
 OTHERS = 5  # VPNs that may suit, of which a sentence names so many
 ONCE = 3  # of them that a command measures
 ONE_WAY = " Measured from gw1 to gw2 only: `run` with these two rates measures both."
+MANY = " Eight are measured by `run --connections 8`."
 RECKONED = " Reckoned from longer packets; measured by `run --traffic calls`."
 LIMITS: Mapping[Limit, str] = {
     "path": "the path is the limit",
@@ -48,6 +49,7 @@ RESERVED: Mapping[Criterion, str] = {
     "failures": "now and then it does not carry what it otherwise carries",
     "gap": "it was silent for a while in a long watch",
 }
+CONNECTIONS: Mapping[Connections, str] = {1: " with one TCP connection", 8: " with eight TCP connections"}
 TAKE: Mapping[Certainty, str] = {"sure": "Take", "probably": "Take probably", "open": "Take perhaps"}
 NONE_SUITS: Mapping[Certainty, str] = {
     "sure": "No VPN that was measured here suits",
@@ -73,17 +75,17 @@ def headline(choice: Choice) -> str:
     said = choice.answer
     if said is None:
         return f"By the speed of your line. Assumed: {asked_for(choice.needs)}."
-    line = line_words(said.needs)
+    line, by = line_words(said.needs), connections(said.needs)
     if not said.named and said.unknown:
-        vpns = _join_names(said.unknown, "and")
-        return f"Which VPN suits {line} is not known here: not enough was measured of {vpns}."
+        vpns, more = _join_names(said.unknown, "and"), MANY * (said.needs.connections > 1)
+        return f"Which VPN suits {line}{by} is not known here: not enough was measured of {vpns}.{more}"
     if not said.named:
         return f"{NONE_SUITS['sure']} {line}, {asked_for(choice.needs)}."
     first = said.candidate_of(said.named[0])
     kept = "".join(f", {RESERVED[name]}" for name in first.reservations)
     if said.grade == Grade.SHORT:
         nearest = f"{first.vpn} comes nearest: {_up_to(first)}{kept}"
-        return f"{NONE_SUITS[said.certainties.carries]} {line} {_place(first)}. {nearest}."
+        return f"{NONE_SUITS[said.certainties.carries]} {line}{by} {_place(first)}. {nearest}."
     if said.certainties.best == "open":
         if len(said.named) > 1:
             return f"It is not decided yet which VPN is best for your {line}: {_either(said.named)}."
@@ -101,7 +103,12 @@ def asked_for(needs: Needs) -> str:
     more = [must for must in needs.must if must not in ("tried", "maintained")]
     without = [f"it need not have {must}" for must in USUAL_MUSTS if must not in (*needs.must, "tried")]
     words = [MUST_MEANS.get(must, f"it must have {must}") for must in more]
-    return ", ".join([*words, *without, TRAFFIC[needs.traffic]])
+    return ", ".join([*words, *without, f"{TRAFFIC[needs.traffic]}{connections(needs)}"])
+
+
+def connections(needs: Needs) -> str:
+    """The TCP connections that the answer is for; nothing for calls, which are none."""
+    return CONNECTIONS[needs.connections] if needs.traffic != "calls" else ""
 
 
 def seen_needs(needs: Needs) -> str:
@@ -407,13 +414,14 @@ def _ways(said: Answer, first: Candidate) -> str:
 
 def _does(first: Candidate, needs: Needs) -> str:
     """That it carries the line, or fills the path between the user's gateways, which has no room for that line."""
-    carries = f"it carries your {line_words(needs)}"
+    by = connections(needs)
+    carries = f"it carries your {line_words(needs)}{by}"
     if first.path_share is None:
         return carries
     ways = ((first.here_bps, needs.up_bps), (first.down_bps or first.here_bps, needs.line_bps))
     if all((bps or 0.0) >= USUAL.demand_bps(line_bps or 0.0, needs.traffic) for bps, line_bps in ways):
         return f"{carries} ({_path_words(first)} at most)"
-    return f"it fills {_path_words(first)}{_limit_words(first)}"
+    return f"it fills {_path_words(first)}{by}{_limit_words(first)}"
 
 
 def _up_to(one: Candidate | Band) -> str:

@@ -40,6 +40,7 @@ GATEWAYS = 2
 LOSSY = {"measure": "tcp", "streams": "8"}  # on it: a loss slows one of eight connections alone
 OF_WAN = 0.8  # of its rate, in payload: what carries so much is limited by it
 Rounds = Mapping[int, Mapping[str, float]]  # round -> name -> value
+MANY = LOSSY["streams"]  # TCP connections at once, where a need asks for more than one
 TRIED = ("ok", "failed")  # trials of what a VPN supports here
 KINDS = ("tcp", "datagrams", "calls")  # of the ladder
 CONFIGURATIONS = ("recommended", "comparable")  # the first of them that a run has is judged
@@ -74,11 +75,21 @@ class OnPath:
 
 
 @dataclass(frozen=True)
+class ManyTcp:
+    """What eight TCP connections carry together; its fields are as those of Device, and what of ``growth`` is TCP's."""
+
+    tcp_bps: Array | None = None
+    down_bps: Array | None = None
+    growth: float = math.inf
+
+
+@dataclass(frozen=True)
 class Device:
     """A VPN at the levels ``levels``. Arrays have the shape (DRAWS,) and are None where nothing was measured.
 
     ``tcp_bps``, ``udp_bps``: what it carries here, the latter of datagrams of ``payload_bytes``; ``calls_bps``: of
-    those of calls, by a ladder of their own; ``down_bps``: of TCP from gw2 to gw1, the other way; ``at_least``: which
+    those of calls, by a ladder of their own; ``down_bps``: of TCP from gw2 to gw1, the other way; ``many``: of eight
+    TCP connections, where they were measured; ``at_least``: which
     of them (``tcp``, ``udp``, ``calls``) are only known from below. ``growth``: by kind, by what factor gateways with
     cores of their own may carry more at most; infinite where nobody knows. ``rtt_added_ms``: beyond plain IP.
     ``breakdown_bps``: the lowest rate under which the tunnel broke down. ``on_path``: what it carried where packets are
@@ -97,6 +108,7 @@ class Device:
     udp_bps: Array | None = None
     calls_bps: Array | None = None
     down_bps: Array | None = None
+    many: ManyTcp | None = None
     payload_bytes: float = 1300.0
     at_least: frozenset[str] = frozenset()
     growth: Mapping[str, float] = field(default_factory=dict)
@@ -181,7 +193,7 @@ def _device(
     tcp, udp = basis.values.get("tcp_throughput", {}).get(vpn), basis.values.get("udp_throughput", {}).get(vpn)
     payload = basis.traffic.get("udp_throughput", {}).get("payload_bytes")
     rates = [rate for rate in bare.get("rates_bps", ()) if rate] if bare and real else []
-    back = [trial for trial in own if trial.params["measure"] == "tcp" and trial.params.get("direction") == "reverse"]
+    one, many = ([trial for trial in own if trial.params.get("streams", "1") == number] for number in ("1", MANY))
     calls, is_bound = _ladder_bps("calls", own)
     bounds = {"tcp": "tcp_throughput", "udp": "udp_throughput"}
     return Device(
@@ -190,13 +202,14 @@ def _device(
         tcp_bps=_drawn("tcp", tcp),
         udp_bps=_drawn("udp", udp),
         payload_bytes=float(payload or Device.payload_bytes),
-        down_bps=_drawn("tcp down", block_values(back, "tcp_throughput")),
+        down_bps=_drawn("tcp down", block_values(_back(one), "tcp_throughput")),
+        many=_many(record.dataplane, many, real, bare is not None),
         calls_bps=on_page(_usual("calls", calls)) if len(calls) >= FEWEST else None,
         at_least=frozenset(
             [kind for kind, metric in bounds.items() if basis.bounds.get(metric, {}).get(vpn)] + ["calls"] * is_bound
         ),
         growth={
-            kind: _growth(record.dataplane, own, kind, of, bare is not None)
+            kind: _growth(record.dataplane, one, kind, of, bare is not None)
             for kind, of in (("tcp", tcp), ("udp", udp))
             if of and real
         },
@@ -215,6 +228,20 @@ def _device(
         watched=long_watch(own),
         plain_watched=long_watch(plain),
     )
+
+
+def _many(dataplane: str, own: Sequence[Trial], real: bool, between_sites: bool) -> ManyTcp | None:
+    """By the trials of many connections; None where nothing came of them."""
+    there = block_values([trial for trial in own if trial not in _back(own)], "tcp_throughput")
+    if (tcp_bps := _drawn("many tcp", there)) is None:
+        return None
+    growth = _growth(dataplane, own, "tcp", there, between_sites) if real else math.inf
+    return ManyTcp(tcp_bps, _drawn("many tcp down", block_values(_back(own), "tcp_throughput")), growth)
+
+
+def _back(own: Sequence[Trial]) -> list[Trial]:
+    """The trials of TCP to gw1."""
+    return [trial for trial in own if trial.params["measure"] == "tcp" and trial.params.get("direction") == "reverse"]
 
 
 def _on_path(own: Sequence[Trial]) -> tuple[OnPath, ...]:

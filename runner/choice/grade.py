@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from runner.choice.devices import DRAWS, Curve, Device, OnPath
+from runner.choice.devices import DRAWS, Curve, Device, ManyTcp, OnPath
 from runner.choice.reliability import Z_ONE_SIDED, Counts, excess
 from runner.choice.thresholds import Step, Thresholds
 from runner.choice.watched import Watched
@@ -121,7 +121,7 @@ def grade_device(device: Device, needs: Needs, thresholds: Thresholds, *, own_co
     their own carry at most, where that is known."""
     assert needs.line_bps is not None
     share, demand_bps = thresholds.share(needs.traffic), thresholds.demand_bps(needs.up_bps or 0.0, needs.traffic)
-    device, small = _for_traffic(device, needs, thresholds)
+    measured, (device, small) = device, _for_traffic(device, needs, thresholds)
     here_bps, most_bps = _carried_bps(device, needs, thresholds, share, small)
     if own_cores:
         here_bps = np.where(np.isfinite(most_bps), most_bps, here_bps)
@@ -141,7 +141,8 @@ def grade_device(device: Device, needs: Needs, thresholds: Thresholds, *, own_co
     # Datagrams of a mixture meet a tunnel that is as busy as datagrams alone make it at the same share of the capacity.
     busy = reached_bps / capacity_bps if capacity_bps else 1.0
     judged_bps = thresholds.load * busy * _median(_or_unknown(device.udp_bps))
-    attempts, control = count_attempts(device, needs, thresholds, reached_bps, judged_bps)
+    laddered = replace(device, tcp_bps=measured.tcp_bps)  # its ladder is climbed by one connection
+    attempts, control = count_attempts(laddered, needs, thresholds, reached_bps, judged_bps)
     busiest_bps = max(reached_bps, min(down_bps, _median(back) * capacity_bps)) if capacity_bps >= 0 else reached_bps
     cores = _cost(device, busiest_bps / small, share)
     carrying: Criterion = "path" if device.own_gateways else "capacity"
@@ -321,9 +322,14 @@ def relevant_watch(device: Device, rate_bps: float) -> Watched | None:
 
 
 def _for_traffic(device: Device, needs: Needs, thresholds: Thresholds) -> tuple[Device, float]:
-    """The device as it carries this traffic, and what a packet of it has of one that was measured. Of calls its
-    datagrams are those of calls, and the path has less room. Where nobody measured them, it is reckoned that it carries
-    as many packets as of the longer ones: at least, between gateways whose path may have been the limit."""
+    """The device as it carries this traffic, and what a packet of it has of one that was measured. Of many TCP
+    connections it is what was measured with them. Of calls its datagrams are those of calls, and the path has less
+    room. Where nobody measured them, it is reckoned that it carries as many packets as of the longer ones: at least,
+    between gateways whose path may have been the limit."""
+    if needs.connections > 1:
+        many = device.many or ManyTcp()
+        growth = {**device.growth, "tcp": many.growth}
+        device = replace(device, tcp_bps=many.tcp_bps, down_bps=many.down_bps, growth=growth)
     if needs.traffic != "calls":
         return device, 1.0
     part = thresholds.call_bytes / device.payload_bytes

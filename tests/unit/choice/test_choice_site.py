@@ -13,7 +13,7 @@ from runner.data.loads import CoreLoad, MachineLoad, ProcessLoad, ThreadLoad
 from runner.data.named import Traffic
 from runner.data.needs import Needs
 from runner.data.trials import Run, Rung, Trial
-from tests.unit.choice.runs import PLAIN, Truth, chosen_run
+from tests.unit.choice.runs import PLAIN, Truth, chosen_run, more_tcp
 
 PATH: dict[str, Any] = {"mtu_bytes": 1400, "rtt_ms": [0.04, 0.05, 0.06], "nat": "a NAT"}
 
@@ -169,15 +169,8 @@ def both_ways(line_bps: float, up_bps: float | None, down_bps: float) -> Choice:
     needs = Needs(line_bps=line_bps, line_up_bps=up_bps, traffic="files")
     run, trials = chosen_run({"none": PLAIN, "openvpn": Truth(1.8e7, 1.8e7)}, needs=needs, noise=0.01)
     run = run.model_copy(update={"lab": run.lab | {"kind": "site", "path": PATHS | {"rates_bps": [1.9e7, 9.6e7]}}})
-    back = []
-    for trial in trials:
-        if trial.vpn == "openvpn" and trial.params.get("measure") == "tcp":
-            values = [one * down_bps / 1.8e7 for one in trial.measurements[0].samples]
-            measured = trial.measurements[0].model_copy(update={"value": down_bps, "samples": values})
-            params = trial.params | {"direction": "reverse"}
-            cell = f"{trial.cell} reverse"
-            back.append(trial.model_copy(update={"params": params, "cell": cell, "measurements": [measured]}))
-    return choice(run, [trial for trial in [*trials, *back] if trial.vpn != "none"])
+    trials = more_tcp(trials, "openvpn", down_bps / 1.8e7, direction="reverse")
+    return choice(run, [trial for trial in trials if trial.vpn != "none"])
 
 
 @pytest.mark.parametrize(("down_bps", "fits"), [(9.3e7, True), (3e7, False)])

@@ -7,9 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from questions.choose import Choose, words
+from questions.choose.judgement import choice
 from runner.choice.devices import devices
+from runner.data.asked import AskedRun
+from runner.data.needs import Needs
 from runner.data.trials import Trial
-from tests.unit.choice.runs import TRUTHS, chosen_run, stretch
+from tests.unit.choice.runs import TRUTHS, chosen_run, more_tcp, stretch
 
 
 def test_throughput_cost_and_round_trip_are_the_true_ones() -> None:
@@ -121,3 +125,44 @@ def test_a_stretch_that_somebody_wrote_otherwise_is_none() -> None:
         first = trial.measurements[0].model_copy(update={"detail": detail})
         trial = trial.model_copy(update={"measurements": [first, *trial.measurements[1:]]})
         assert devices(run, [*trials, trial])["openvpn"].watched is None
+
+
+def test_eight_connections_are_a_need_of_their_own() -> None:
+    run, trials = chosen_run(noise=0.02, needs=Needs(line_bps=7e8, traffic="files", connections=8))
+    nobody = choice(run, trials)
+    assert nobody.answer
+    assert set(nobody.answer.unknown) >= {"openvpn", "wireguard_go"}
+    assert words.headline(nobody).endswith(words.MANY)
+    told = choice(run, more_tcp(trials, "openvpn", 1.5, streams="8"))
+    assert told.answer
+    assert told.answer.named == ["openvpn"]
+    assert told.answer.candidate_of("openvpn").here_bps == pytest.approx(1.5 * TRUTHS["openvpn"].tcp_bps, rel=0.03)
+    assert words.CONNECTIONS[8] in words.headline(told)
+    one = choice(run.model_copy(update={"needs": Needs(line_bps=7e8, traffic="files")}), trials)
+    assert words.CONNECTIONS[1] in words.headline(one)
+
+
+def test_what_many_connections_carry_changes_nothing_of_what_one_does() -> None:
+    run, trials = chosen_run(noise=0.02)
+    alone, beside = (
+        devices(run, trials)["openvpn"],
+        devices(run, more_tcp(trials, "openvpn", 3.0, streams="8"))["openvpn"],
+    )
+    assert alone.many is None
+    assert beside.many is not None
+    assert np.array_equal(alone.tcp_bps, beside.tcp_bps)
+    assert (alone.growth, alone.trials) == (beside.growth, beside.trials)
+
+
+@pytest.mark.parametrize(
+    ("needs", "more"),
+    [
+        (Needs(), []),
+        (Needs(connections=8), [("8", "forward")]),
+        (Needs(line_bps=1e8, line_up_bps=2e7), [("1", "reverse")]),
+        (Needs(line_bps=1e8, line_up_bps=2e7, connections=8), [("8", "forward"), ("8", "reverse")]),
+    ],
+)
+def test_the_needs_decide_what_is_measured_beside(needs: Needs, more: list[tuple[str, str]]) -> None:
+    found = Choose().more_traffic(AskedRun(experiments=("choose",), needs=needs))
+    assert [(each["streams"], each["direction"]) for each in found if each["measure"] == "tcp"] == more
