@@ -225,6 +225,8 @@ function choosing(data, devices) {
     const bar = Math.min(demand, fits * (path ?? Infinity));
     return [bar, Math.min(demand, little * (path ?? Infinity)), bar];
   }
+  const isByPackets = ({calls_bps: calls, udp_bps: udp, payload_bytes: bytes, at_least: bounded}, {call_bytes: short, packets}) => (
+    calls !== null && udp !== null && !bounded.includes("calls") && median(calls) * (bytes / short) <= packets * median(udp));
   const isReckoned = (device, needs) => needs.traffic === "calls" && device.calls_bps === null;
 
   function withConnections(device, {connections}) {
@@ -319,6 +321,7 @@ function choosing(data, devices) {
     const standing = grade.map((code, draw) => (
       10 * code + (code < SHORT || worst[draw] >= rule.lasting ? worst[draw] : 0)));
     return {
+      byPackets: needs.traffic === "calls" && isByPackets(measured, thresholds),
       device, codes, values, here, most, cores, grade, standing, capacity, attempts, proven, cores_bps: busiest,
       carrying, room, mostRoom, back,
       get middle() { return middle(grade); },
@@ -336,8 +339,9 @@ function choosing(data, devices) {
 
   function limitOf(one, thresholds) {
     const shares = pathShares(one).filter((share) => share !== null), {full_core_bps: core, one_connection: oneConnection} = one.device;
+    if (shares.length && Math.min(...shares) >= thresholds.path_share.fits) return "path";
+    if (one.byPackets) return "packets";
     if (!shares.length) return null;
-    if (Math.min(...shares) >= thresholds.path_share.fits) return "path";
     if (core !== null && median(one.here) >= thresholds.core_load * core) return "cores";
     return oneConnection ? "window" : null;
   }
@@ -559,9 +563,9 @@ function saying(data) {
     const {here_bps: here, most_bps: most, path_share: share} = one;
     if (here === null) return "an unknown rate";
     if (share !== null) return `${quantity(here)}, ${pathWords(one)}${limited(one)}`;
-    if (most === here) return quantity(here);
+    if (most === here) return `${quantity(here)}${limited(one)}`;
     const more = most !== null && most > here ? `, up to ${quantity(most)} on gateways of their own` : "";
-    return `${quantity(here)} on these shared cores${more}`;
+    return `${quantity(here)} on these shared cores${more}${limited(one)}`;
   }
 
   function traffic(needs) {
@@ -628,7 +632,7 @@ function saying(data) {
   const REASONS = {
     capacity: (value, candidate) => (
       candidate.grade < SHORT ? `carries it, with less than a quarter in reserve: ${quantity(value)}`
-        : candidate.carries === "no" ? `does not carry it: ${quantity(value)}`
+        : candidate.carries === "no" ? `does not carry it: ${quantity(value)}${limited(candidate)}`
           : `depends: ${upTo(candidate)}`),
     path: (_, candidate) => `carries ${upTo(candidate)}`,
     cores: (value) => `takes ${part(value)} of a gateway's core`,

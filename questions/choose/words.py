@@ -30,6 +30,7 @@ MANY = " Eight are measured by `run --connections 8`."
 RECKONED = " Reckoned from longer packets; measured by `run --traffic calls`."
 LIMITS: Mapping[Limit, str] = {
     "path": "the path is the limit",
+    "packets": "packets are the limit, and not their bits",
     "cores": "a core of a gateway is the limit",
     "window": "probably the one TCP connection between the gateways is the limit",
 }
@@ -331,7 +332,7 @@ def _carries(value: float, candidate: Candidate) -> str:
     if candidate.grade < Grade.SHORT:
         return f"carries it, with less than a quarter in reserve: {text.quantity(value, 'bit/s')}"
     if candidate.carries == "no":
-        return f"does not carry it: {text.quantity(value, 'bit/s')}"
+        return f"does not carry it: {text.quantity(value, 'bit/s')}{_limit_words(candidate)}"
     return f"depends: {_up_to(candidate)}"
 
 
@@ -428,15 +429,15 @@ def _up_to(one: Candidate | Band) -> str:
     """What it carries: of the path between the user's gateways, or here, and elsewhere at most."""
     if one.here_bps is None:
         return "an unknown rate"
-    here = text.quantity(one.here_bps, "bit/s")
+    here, limit = text.quantity(one.here_bps, "bit/s"), _limit_words(one) if isinstance(one, Candidate) else ""
     if one.path_share is not None:
-        return f"{here}, {_path_words(one)}{_limit_words(one) if isinstance(one, Candidate) else ''}"
+        return f"{here}, {_path_words(one)}{limit}"
     if one.most_bps is None:
-        return f"{here} on these shared cores"
+        return f"{here} on these shared cores{limit}"
     if one.most_bps == one.here_bps:
-        return here
+        return f"{here}{limit}"
     more = f", up to {text.quantity(one.most_bps, 'bit/s')} on gateways of their own"
-    return f"{here} on these shared cores{more * (one.most_bps > one.here_bps)}"
+    return f"{here} on these shared cores{more * (one.most_bps > one.here_bps)}{limit}"
 
 
 def _limit_words(one: Candidate) -> str:

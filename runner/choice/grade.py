@@ -35,7 +35,7 @@ Criterion = Literal[
     "gap",
     "cost",
 ]
-Limit = Literal["path", "cores", "window"]
+Limit = Literal["path", "packets", "cores", "window"]
 Codes = np.ndarray[tuple[int], np.dtype[np.int8]]
 
 # Reservations, the least first: the better VPN is the one with the lesser. "failures" is what it did in the past.
@@ -72,7 +72,7 @@ class Graded:
     bad, that the share of bad ones is small for sure; ``datagrams_bps``: the rate of datagrams at which the VPN is
     judged, and watched: they make it as busy as 80 % of the line does; ``room``, ``most_room``: its capacity, here and
     at most, over what it has to carry, which is no more than the path between the user's own gateways has room for; of
-    the way that has less.
+    the way that has less; ``by_packets``: of calls their number is the limit, and not their bits.
     """
 
     device: Device
@@ -87,6 +87,7 @@ class Graded:
     datagrams_bps: float
     room: Array
     most_room: Array
+    by_packets: bool = False
 
     @property
     def back(self) -> Array:
@@ -169,6 +170,7 @@ def grade_device(device: Device, needs: Needs, thresholds: Thresholds, *, own_co
         judged_bps,
         room,
         most_room,
+        needs.traffic == "calls" and _is_by_packets(measured, thresholds),
     )
 
 
@@ -272,13 +274,16 @@ def path_shares(one: Graded) -> tuple[float | None, float | None]:
 
 
 def limit(one: Graded, thresholds: Thresholds) -> Limit | None:
-    """What limits it between the user's own gateways; None elsewhere, and where nobody knows."""
+    """What limits it: the packets of calls anywhere, by their ladder; all else between the user's own gateways. None
+    where nobody knows."""
     filled = [share for share in path_shares(one) if share is not None]
     full_core_bps = one.device.full_core_bps
+    if filled and min(filled) >= thresholds.path_share.fits:
+        return "path"
+    if one.by_packets:
+        return "packets"
     if not filled:
         return None
-    if min(filled) >= thresholds.path_share.fits:
-        return "path"
     if full_core_bps is not None and _median(one.capacity_bps) >= thresholds.core_load * full_core_bps:
         return "cores"
     return "window" if one.device.one_connection else None
@@ -361,6 +366,15 @@ def _for_traffic(device: Device, needs: Needs, thresholds: Thresholds) -> tuple[
 def is_reckoned(device: Device, needs: Needs) -> bool:
     """Has nobody measured the packets that this traffic sends?"""
     return needs.traffic == "calls" and device.calls_bps is None
+
+
+def _is_by_packets(device: Device, thresholds: Thresholds) -> bool:
+    """Are nearly as few of the packets of calls carried as of the longer ones, of which each has several times their
+    bits? A tunnel that bits limit carries so many times as many."""
+    if device.calls_bps is None or device.udp_bps is None or "calls" in device.at_least:
+        return False
+    longer = device.payload_bytes / thresholds.call_bytes
+    return _median(device.calls_bps) * longer <= thresholds.packets * _median(device.udp_bps)
 
 
 def _windows(watched: Watched) -> Counts:

@@ -31,8 +31,8 @@ class Candidate(Strict):
     ``most_bps``: on gateways with cores of their own at most; None where nobody knows. ``cores``: of a gateway
     beyond plain IP, at ``cores_bps`` of payload: the demand, or what it carries here; ``cores_within``: where that
     cannot be told from plain IP's, by how much at most it may be more or less (95 %). Between the user's own
-    gateways: ``path_share``, ``path_share_down``, what it carries of the path from gw1 and to it, and what
-    ``limit``s it. ``down_bps``: what it carries to gw1; None where only the other way was measured. ``reckoned``:
+    gateways: ``path_share``, ``path_share_down``, what it carries of the path from gw1 and to it. ``limit``: what
+    limits it, where that is known. ``down_bps``: what it carries to gw1; None where only the other way was measured. ``reckoned``:
     nobody measured the packets that calls send. ``reasons``: why it is not named. ``trials``, ``failed``: of those
     that it is judged by; ``attempts``, ``bad_attempts``: of its ladders and its watch; of the latter, where there
     was one, how long it took (``watched_s``), its rate, its longest gap and worst second."""

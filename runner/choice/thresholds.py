@@ -36,6 +36,7 @@ class Thresholds:
     transactions: float = 0.0
     call_bytes: float = 200.0
     call_share: float = 0.69  # of such packets: 28 bytes of UDP and IP, and 60 of a tunnel, are no payload
+    packets: float = 2.0  # times as many short packets as long ones, at most, where packets are the limit; an opinion
     loss_ratio: Step = Step(0.001, 0.01)  # Microsoft, customer edge; ITU-T Y.1541 class 0
     delay_ms: Step = Step(10.0, 50.0)  # p95 added: half of a voice packet; Y.1541's variation of class 0
     mouth_to_ear_ms: Step = Step(150.0, 400.0)  # ITU-T G.114, of path and tunnel

@@ -66,6 +66,9 @@ def with_states(choice: Choice) -> Choice:
     made["ipsec_user"] = replace(made["ipsec_user"], rtt_added_ms=None)
     ipsec, boringtun = made["ipsec_user"], made["boringtun"]
     curves = {**ipsec.curves, "calls": ipsec.curves["datagrams"]}
+    openvpn = made["openvpn"]
+    slow = on_page(openvpn.udp_bps / 10)
+    made["openvpn"] = replace(openvpn, calls_bps=slow, curves={**openvpn.curves, "calls": openvpn.curves["datagrams"]})
     made["ipsec_user"] = replace(ipsec, calls_bps=ipsec.udp_bps, at_least=frozenset({"calls"}), curves=curves)
     assert boringtun.tcp_bps is not None
     made["boringtun"] = replace(boringtun, down_bps=on_page(boringtun.tcp_bps[::-1] / 3))
@@ -216,7 +219,7 @@ def test_so_it_does_between_two_sites(report: Report, tmp_path: Path, open_page:
         for part, said in theirs.items():
             assert close(ours[part], said), (needs, part, ours[part], said)
         limits |= {one["limit"] for one in theirs["answer"]["candidates"]}
-    assert limits == {"path", "cores", "window", None}
+    assert limits == {"path", "packets", "cores", "window", None}
     needs = Needs(line_bps=1e8, path_rtt_ms=20)
     assert asked(page, needs, script=SAID_OF_EVERY_LINE) == told_of_every_line(site, devices, needs)
 

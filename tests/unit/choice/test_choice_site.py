@@ -157,6 +157,25 @@ def test_calls_are_graded_by_the_packets_that_they_send() -> None:
     assert "eckoned" not in choice_words.headline(measured)
 
 
+@pytest.mark.parametrize(("udp_bps", "limit"), [(4.5e8, "packets"), (4.5e7, None)])
+@pytest.mark.parametrize("site", [True, False])
+def test_packets_are_named_where_they_limit_calls(udp_bps: float, limit: str | None, site: bool) -> None:
+    """Of packets that are six and a half times as short it carries not even twice as many; or more than that."""
+    needs = Needs(line_bps=5e7, traffic="calls")
+    run, trials = chosen_run({"none": PLAIN, "openvpn": Truth(udp_bps, udp_bps)}, needs=needs, noise=0.01)
+    if site:
+        run = run.model_copy(update={"lab": run.lab | {"kind": "site", "path": PATHS | {"rates_bps": [1e9, 1e9]}}})
+        trials = [trial for trial in trials if trial.vpn != "none"]
+    made = choice(run, with_calls(trials, openvpn=2e7, none=1e9))
+    assert made.answer
+    one = made.answer.candidate_of("openvpn")
+    assert (one.grade, one.limit) == (Grade.SHORT, limit)
+    assert (choice_words.LIMITS["packets"] in choice_words.headline(made)) is (limit == "packets")
+    longer = choice(run.model_copy(update={"needs": Needs(line_bps=5e7)}), with_calls(trials, openvpn=2e7, none=1e9))
+    assert longer.answer
+    assert longer.answer.candidate_of("openvpn").limit != "packets", "of other traffic that says nothing"
+
+
 def test_what_is_reckoned_of_calls_says_so() -> None:
     made = choice(*chosen_run(needs=Needs(line_bps=2e7, traffic="calls")))
     assert made.answer
