@@ -17,10 +17,10 @@ async function unpackedDevices(data) {
     rates: given.rates_bps, carried: given.carried,
     ...Object.fromEntries(["cores", "loss_ratio", "delay_ms"].map((name) => [name, given[name].map(drawn)])),
   });
-  const many = (given) => given && {...given, tcp_bps: drawn(given.tcp_bps), down_bps: drawn(given.down_bps)};
+  const many = (given) => given && {...given, ...Object.fromEntries(["tcp_bps", "down_bps", "both_bps"].map((name) => [name, drawn(given[name])]))};
   return new Map(Object.entries(data.devices).map(([vpn, device]) => [vpn, {
     ...device, vpn, many: many(device.many),
-    ...Object.fromEntries(["tcp_bps", "udp_bps", "calls_bps", "down_bps", "rtt_added_ms", "setup_s"].map((name) => [name, drawn(device[name])])),
+    ...Object.fromEntries(["tcp_bps", "udp_bps", "calls_bps", "down_bps", "both_bps", "rtt_added_ms", "setup_s"].map((name) => [name, drawn(device[name])])),
     curves: Object.fromEntries(Object.entries(device.curves).map(([kind, given]) => [kind, curve(given)])),
   }]));
 }
@@ -220,6 +220,9 @@ function choosing(data, devices) {
   // runner/choice/grade.py, _back and _bars_bps.
   const backOf = ({down_bps: down, tcp_bps: tcp}) => (down && tcp ? down.map((value, draw) => value / tcp[draw]) : filled(1));
 
+  const bothOf = ({both_bps: both, tcp_bps: tcp, own_gateways: own}, {line_up_bps: up}) => (
+    up && !own && both && tcp ? both.map((value, draw) => value / tcp[draw]) : null);
+
   function barsOf(device, demand, path, {headroom, path_share: {fits, little}}) {
     if (!device.own_gateways) return [headroom * demand, demand, demand];
     const bar = Math.min(demand, fits * (path ?? Infinity));
@@ -231,7 +234,7 @@ function choosing(data, devices) {
 
   function withConnections(device, {connections}) {
     if (connections === 1) return device;
-    const {growth, ...many} = device.many || {tcp_bps: null, down_bps: null};
+    const {growth, ...many} = device.many || {tcp_bps: null, down_bps: null, both_bps: null};
     return {...device, ...many, laddered_bps: device.tcp_bps, growth: {...device.growth, tcp: growth ?? Infinity}};
   }
 
@@ -258,7 +261,9 @@ function choosing(data, devices) {
     const capacity = Math.min(all.capacity, one), {udp} = all;
     const carrying = device.own_gateways ? "path" : "capacity", back = backOf(device), down = demandOf(needs, needs.line_bps);
     const bars = barsOf(device, demand, device.path_bps, thresholds), downBars = barsOf(device, down, device.path_down_bps, thresholds);
-    const roomOf = (of, at) => of.map((value, draw) => Math.min(value / bars[at], back[draw] * value / downBars[at]));
+    const both = bothOf(device, needs);
+    const roomOf = (of, at) => of.map((value, draw) => Math.min(
+      value / bars[at], back[draw] * value / downBars[at], both ? both[draw] * value / (bars[at] + downBars[at]) : Infinity));
     const [room, mostRoom] = [roomOf(here, 2), roomOf(most, 2)];
     const codes = {[carrying]: capacityCodes(device, roomOf(here, 0), roomOf(here, 1), share)}, values = {[carrying]: here};
     const reached = Number.isFinite(capacity) ? Math.min(demand, capacity) : demand;
@@ -323,7 +328,7 @@ function choosing(data, devices) {
     return {
       byPackets: needs.traffic === "calls" && isByPackets(measured, thresholds),
       device, codes, values, here, most, cores, grade, standing, capacity, attempts, proven, cores_bps: busiest,
-      carrying, room, mostRoom, back,
+      carrying, room, mostRoom, back, both,
       get middle() { return middle(grade); },
     };
   }
@@ -453,7 +458,7 @@ function choosing(data, devices) {
       vpn: one.vpn, chance: one.chance, carries_chance: carriesChance(one), grade: one.middle,
       carries: carries(one),
       here_bps: known(one.here), most_bps: known(one.most), cores: known(one.cores),
-      cores_bps: one.cores_bps, cores_within: within(one.cores), path_share: pathShares(one)[0], path_share_down: pathShares(one)[1], down_bps: one.device.down_bps ? known(downOf(one)) : null, limit: limitOf(one, thresholdsOf(needs)), reckoned: isReckoned(one.device, needs),
+      cores_bps: one.cores_bps, cores_within: within(one.cores), path_share: pathShares(one)[0], path_share_down: pathShares(one)[1], down_bps: one.device.down_bps ? known(downOf(one)) : null, both_bps: one.both ? known(one.here.map((value, draw) => one.both[draw] * value)) : null, limit: limitOf(one, thresholdsOf(needs)), reckoned: isReckoned(one.device, needs),
       reasons: named.includes(one) ? [] : reasonsOf(one, needs, named[0]), reservations: reservationsOf(one),
       musts: Object.fromEntries(needs.must.map((must) => [must, wordOf(one.vpn, must)])),
       trials: one.device.trials, failed: one.device.failed,
@@ -539,7 +544,15 @@ function saying(data) {
   const at = ({ cores_bps: bps }) => (bps === null ? "" : ` at ${rate(bps)} of payload`);
 
   const part = (share) => `${(100 * Math.min(1, share)).toFixed(0)}%`;
-  const limited = (one) => (one.limit ? ` (${data.say.limits[one.limit]})` : "");
+  function limited({both_bps: both = null, limit}) {
+    const ways = both === null ? "" : `, ${quantity(both)} both ways at once`;
+    return limit ? `${ways} (${data.say.limits[limit]})` : ways;
+  }
+
+  function waysOf(first, needs) {
+    if (!needs.line_up_bps || first.both_bps !== null) return "";
+    return first.down_bps === null ? data.say.one_way : data.say.one_at_a_time;
+  }
 
   const by = (needs) => (needs.traffic === "calls" ? "" : data.say.connections[needs.connections]);
 
@@ -551,7 +564,7 @@ function saying(data) {
   }
 
   function does(first, needs) {
-    const carries = `it carries your ${lineWords(needs)}${by(needs)}`;
+    const carries = `it carries your ${lineWords(needs)}${first.both_bps === null ? "" : " at once"}${by(needs)}`;
     if (first.path_share === null) return carries;
     const share = data.thresholds[needs.traffic === "calls" ? "call_share" : "payload_share"];
     const ways = [[first.here_bps, needs.line_up_bps || needs.line_bps], [first.down_bps || first.here_bps, needs.line_bps]];
@@ -598,7 +611,7 @@ function saying(data) {
     if (carries === "open") return `${say.take.open} ${first.vpn}. Whether it carries your ${line} is not decided yet: ${rates}.`;
     const equals = others.length ? ` (${listed(others, "and")} ${others.length === 1 ? "is" : "are"} ${said.certainties.equal === "sure" ? "" : "probably "}equally good for you)` : "";
     const sure = said.certainty === "sure" ? " Sure." : "";
-    return `${say.take[said.certainty]} ${first.vpn}${equals}: ${does(first, needs)} and takes ${cores(first)} on each gateway${at(first)}${kept}.${sure}${first.reckoned ? say.reckoned : ""}${needs.line_up_bps && first.down_bps === null ? say.one_way : ""}`;
+    return `${say.take[said.certainty]} ${first.vpn}${equals}: ${does(first, needs)} and takes ${cores(first)} on each gateway${at(first)}${kept}.${sure}${first.reckoned ? say.reckoned : ""}${waysOf(first, needs)}`;
   }
 
   function ofBand(band) {

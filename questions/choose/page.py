@@ -106,6 +106,7 @@ def data(choice: Choice, where: str, logs: Mapping[str, str], colours: Mapping[s
             "limits": words.LIMITS,
             "reckoned": words.RECKONED,
             "one_way": words.ONE_WAY,
+            "one_at_a_time": words.ONE_AT_A_TIME,
             "connections": words.CONNECTIONS,
             "many": words.MANY,
             "means": words.MUST_MEANS,
@@ -151,6 +152,7 @@ def _device(device: Device, packer: Packer) -> dict[str, Any]:
         "udp_bps": packer.add(device.udp_bps),
         "calls_bps": packer.add(device.calls_bps),
         "down_bps": packer.add(device.down_bps),
+        "both_bps": packer.add(device.both_bps),
         "many": _many(device.many, packer) if device.many else None,
         "rtt_added_ms": packer.add(device.rtt_added_ms),
         "setup_s": packer.add(device.setup_s),
@@ -179,7 +181,7 @@ def _device(device: Device, packer: Packer) -> dict[str, Any]:
 
 
 def _many(many: ManyTcp, packer: Packer) -> dict[str, Any]:
-    draws = {"tcp_bps": packer.add(many.tcp_bps), "down_bps": packer.add(many.down_bps)}
+    draws = {name: packer.add(getattr(many, name)) for name in ("tcp_bps", "down_bps", "both_bps")}
     return draws | ({"growth": many.growth} if math.isfinite(many.growth) else {})
 
 

@@ -27,6 +27,7 @@ OTHERS = 5  # VPNs that may suit, of which a sentence names so many
 ONCE = 3  # of them that a command measures
 ONE_WAY = " Measured from gw1 to gw2 only: `run` with these two rates measures both."
 MANY = " Eight are measured by `run --connections 8`."
+ONE_AT_A_TIME = " Measured one way at a time."
 RECKONED = " Reckoned from longer packets; measured by `run --traffic calls`."
 LIMITS: Mapping[Limit, str] = {
     "path": "the path is the limit",
@@ -410,13 +411,15 @@ def _at_rate(candidate: Candidate) -> str:
 
 
 def _ways(said: Answer, first: Candidate) -> str:
-    return ONE_WAY * (said.needs.line_up_bps is not None and first.down_bps is None)
+    if said.needs.line_up_bps is None or first.both_bps is not None:
+        return ""
+    return ONE_WAY if first.down_bps is None else ONE_AT_A_TIME
 
 
 def _does(first: Candidate, needs: Needs) -> str:
     """That it carries the line, or fills the path between the user's gateways, which has no room for that line."""
     by = connections(needs)
-    carries = f"it carries your {line_words(needs)}{by}"
+    carries = f"it carries your {line_words(needs)}{' at once' * (first.both_bps is not None)}{by}"
     if first.path_share is None:
         return carries
     ways = ((first.here_bps, needs.up_bps), (first.down_bps or first.here_bps, needs.line_bps))
@@ -441,7 +444,8 @@ def _up_to(one: Candidate | Band) -> str:
 
 
 def _limit_words(one: Candidate) -> str:
-    return f" ({LIMITS[one.limit]})" if one.limit else ""
+    both = "" if one.both_bps is None else f", {text.quantity(one.both_bps, 'bit/s')} both ways at once"
+    return f"{both} ({LIMITS[one.limit]})" if one.limit else both
 
 
 def _path_words(one: Candidate | Band) -> str:

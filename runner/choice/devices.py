@@ -80,6 +80,7 @@ class ManyTcp:
 
     tcp_bps: Array | None = None
     down_bps: Array | None = None
+    both_bps: Array | None = None
     growth: float = math.inf
 
 
@@ -88,13 +89,13 @@ class Device:
     """A VPN at the levels ``levels``. Arrays have the shape (DRAWS,) and are None where nothing was measured.
 
     ``tcp_bps``, ``udp_bps``: what it carries here, the latter of datagrams of ``payload_bytes``; ``calls_bps``: of
-    those of calls, by a ladder of their own; ``down_bps``: of TCP from gw2 to gw1, the other way; ``many``: of eight
-    TCP connections, where they were measured; ``at_least``: which
-    of them (``tcp``, ``udp``, ``calls``) are only known from below. ``growth``: by kind, by what factor gateways with
-    cores of their own may carry more at most; infinite where nobody knows. ``rtt_added_ms``: beyond plain IP.
-    ``breakdown_bps``: the lowest rate under which the tunnel broke down. ``on_path``: what it carried where packets are
-    lost. ``window_bytes``: what it has on its way at most. ``trials``: how many the run has of it, or should have, as
-    plain IP has them; ``failed``: those without a number. ``curves``: by kind of the ladder (``tcp``, ``datagrams``,
+    those of calls, by a ladder of their own; ``down_bps``: of TCP from gw2 to gw1, the other way; ``both_bps``: both
+    ways at once, added; ``many``: of eight TCP connections, where they were measured; ``at_least``: which of them
+    (``tcp``, ``udp``, ``calls``) are only known from below. ``growth``: by kind, by what factor gateways with cores of
+    their own may carry more at most; infinite where nobody knows. ``rtt_added_ms``: beyond plain IP. ``breakdown_bps``:
+    the lowest rate under which the tunnel broke down. ``on_path``: what it carried where packets are lost.
+    ``window_bytes``: what it has on its way at most. ``trials``: how many the run has of it, or should have, as plain
+    IP has them; ``failed``: those without a number. ``curves``: by kind of the ladder (``tcp``, ``datagrams``,
     ``calls``); ``attempts``: likewise, at each of its rates; ``watched``: what it was like when it was watched for
     long; None where it was not; ``plain_watched``: plain IP's. ``own_gateways``: it was measured between the user's own
     gateways, so that what is carried here is what counts; ``path_bps``, ``path_down_bps``: what one TCP connection
@@ -108,6 +109,7 @@ class Device:
     udp_bps: Array | None = None
     calls_bps: Array | None = None
     down_bps: Array | None = None
+    both_bps: Array | None = None
     many: ManyTcp | None = None
     payload_bytes: float = 1300.0
     at_least: frozenset[str] = frozenset()
@@ -194,6 +196,7 @@ def _device(
     payload = basis.traffic.get("udp_throughput", {}).get("payload_bytes")
     rates = [rate for rate in bare.get("rates_bps", ()) if rate] if bare and real else []
     one, many = ([trial for trial in own if trial.params.get("streams", "1") == number] for number in ("1", MANY))
+    loaded = [trial for trial in one if trial.params.get("direction") != "both"]
     calls, is_bound = _ladder_bps("calls", own)
     bounds = {"tcp": "tcp_throughput", "udp": "udp_throughput"}
     return Device(
@@ -202,14 +205,15 @@ def _device(
         tcp_bps=_drawn("tcp", tcp),
         udp_bps=_drawn("udp", udp),
         payload_bytes=float(payload or Device.payload_bytes),
-        down_bps=_drawn("tcp down", block_values(_back(one), "tcp_throughput")),
+        down_bps=_drawn("tcp down", _tcp(one, "reverse")),
+        both_bps=_drawn("tcp both", _tcp(one, "both")),
         many=_many(record.dataplane, many, real, bare is not None),
         calls_bps=on_page(_usual("calls", calls)) if len(calls) >= FEWEST else None,
         at_least=frozenset(
             [kind for kind, metric in bounds.items() if basis.bounds.get(metric, {}).get(vpn)] + ["calls"] * is_bound
         ),
         growth={
-            kind: _growth(record.dataplane, one, kind, of, bare is not None)
+            kind: _growth(record.dataplane, loaded, kind, of, bare is not None)
             for kind, of in (("tcp", tcp), ("udp", udp))
             if of and real
         },
@@ -232,16 +236,19 @@ def _device(
 
 def _many(dataplane: str, own: Sequence[Trial], real: bool, between_sites: bool) -> ManyTcp | None:
     """By the trials of many connections; None where nothing came of them."""
-    there = block_values([trial for trial in own if trial not in _back(own)], "tcp_throughput")
+    there = _tcp(own, "forward")
     if (tcp_bps := _drawn("many tcp", there)) is None:
         return None
-    growth = _growth(dataplane, own, "tcp", there, between_sites) if real else math.inf
-    return ManyTcp(tcp_bps, _drawn("many tcp down", block_values(_back(own), "tcp_throughput")), growth)
+    loaded = [trial for trial in own if trial.params.get("direction") != "both"]
+    growth = _growth(dataplane, loaded, "tcp", there, between_sites) if real else math.inf
+    down_bps, both_bps = (_drawn(f"many tcp {way}", _tcp(own, way)) for way in ("reverse", "both"))
+    return ManyTcp(tcp_bps, down_bps, both_bps, growth)
 
 
-def _back(own: Sequence[Trial]) -> list[Trial]:
-    """The trials of TCP to gw1."""
-    return [trial for trial in own if trial.params["measure"] == "tcp" and trial.params.get("direction") == "reverse"]
+def _tcp(own: Sequence[Trial], direction: str) -> Blocks:
+    """The throughputs of TCP this way."""
+    way = {"measure": "tcp", "direction": direction}
+    return block_values([trial for trial in own if trial.params.items() >= way.items()], "tcp_throughput")
 
 
 def _on_path(own: Sequence[Trial]) -> tuple[OnPath, ...]:

@@ -127,10 +127,10 @@ def grade_device(device: Device, needs: Needs, thresholds: Thresholds, *, own_co
     if own_cores:
         here_bps = np.where(np.isfinite(most_bps), most_bps, here_bps)
     bars, back = _bars_bps(device, demand_bps, device.path_bps, thresholds), _back(device)
-    down_bps = thresholds.demand_bps(needs.line_bps, needs.traffic)
+    both, down_bps = both_ways(device, needs), thresholds.demand_bps(needs.line_bps, needs.traffic)
     down_bars = _bars_bps(device, down_bps, device.path_down_bps, thresholds)
     fit_room, least_room, room, most_room = (
-        np.minimum(carried / bar, back * carried / down_bar)
+        _room(carried, bar, down_bar, back, both)
         for carried, bar, down_bar in (
             *((here_bps, bar, down_bar) for bar, down_bar in zip(bars, down_bars, strict=True)),
             (most_bps, bars[2], down_bars[2]),
@@ -196,6 +196,23 @@ def _back(device: Device) -> Array:
         return np.ones(DRAWS)
     with np.errstate(divide="ignore", invalid="ignore"):  # it carries nothing
         return np.asarray(device.down_bps / device.tcp_bps)
+
+
+def both_ways(device: Device, needs: Needs) -> Array | None:
+    """What both ways at once carry, added, over what the way from gw1 does; None where nobody measured it or asks for
+    it. Between the user's own gateways the bare path may carry less both ways than each way, which nobody measures."""
+    if needs.line_up_bps is None or device.own_gateways or device.both_bps is None or device.tcp_bps is None:
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):  # it carries nothing
+        return np.asarray(device.both_bps / device.tcp_bps)
+
+
+def _room(carried_bps: Array, bar_bps: float, down_bar_bps: float, back: Array, both: Array | None) -> Array:
+    """What it carries over the bars of the line: of the way that has less, or of both at once, which add up."""
+    with np.errstate(invalid="ignore"):  # nobody knows how often nothing
+        rooms = [carried_bps / bar_bps, back * carried_bps / down_bar_bps]
+        rooms += [] if both is None else [both * carried_bps / (bar_bps + down_bar_bps)]
+        return np.asarray(np.minimum.reduce(rooms))
 
 
 def _bars_bps(
@@ -334,7 +351,8 @@ def _for_traffic(device: Device, needs: Needs, thresholds: Thresholds) -> tuple[
     if needs.connections > 1:
         many = device.many or ManyTcp()
         growth = {**device.growth, "tcp": many.growth}
-        device = replace(device, tcp_bps=many.tcp_bps, down_bps=many.down_bps, growth=growth)
+        ways = {"tcp_bps": many.tcp_bps, "down_bps": many.down_bps, "both_bps": many.both_bps}
+        device = replace(device, **ways, growth=growth)
     if needs.traffic != "calls":
         return device, 1.0
     part = thresholds.call_bytes / device.payload_bytes

@@ -60,15 +60,21 @@ def with_states(choice: Choice) -> Choice:
     over_tcp = {"at_least": frozenset({"tcp"}), "one_connection": True, "on_path": ON_PATH}
     made["openvpn_tcp"] = replace(made["openvpn_tcp"], **over_tcp)  # type: ignore[arg-type]
     for vpn, many in {"openvpn": 1.5, "boringtun": math.inf, "openvpn_tcp": 1.0}.items():
-        tcp_bps, back_bps = made[vpn].tcp_bps, on_page(made[vpn].tcp_bps[::-1] / 2)
-        made[vpn] = replace(made[vpn], many=ManyTcp(on_page(tcp_bps * 1.4), back_bps if many > 1 else None, many))
+        one_bps = made[vpn].tcp_bps
+        assert one_bps is not None
+        eight_bps, back_bps = on_page(one_bps * 1.4), on_page(one_bps[::-1] / 2)
+        made[vpn] = replace(made[vpn], many=ManyTcp(eight_bps, back_bps if many > 1 else None, back_bps, many))
     made["ssh_tun"] = replace(made["ssh_tun"], window_bytes=4e5)
     made["ipsec_user"] = replace(made["ipsec_user"], rtt_added_ms=None)
     ipsec, boringtun = made["ipsec_user"], made["boringtun"]
     curves = {**ipsec.curves, "calls": ipsec.curves["datagrams"]}
     openvpn = made["openvpn"]
-    slow = on_page(openvpn.udp_bps / 10)
-    made["openvpn"] = replace(openvpn, calls_bps=slow, curves={**openvpn.curves, "calls": openvpn.curves["datagrams"]})
+    assert openvpn.tcp_bps is not None
+    assert openvpn.udp_bps is not None
+    slow, both_bps = on_page(openvpn.udp_bps / 10), on_page(openvpn.tcp_bps * 0.9)
+    made["openvpn"] = replace(
+        openvpn, both_bps=both_bps, calls_bps=slow, curves={**openvpn.curves, "calls": openvpn.curves["datagrams"]}
+    )
     made["ipsec_user"] = replace(ipsec, calls_bps=ipsec.udp_bps, at_least=frozenset({"calls"}), curves=curves)
     assert boringtun.tcp_bps is not None
     made["boringtun"] = replace(boringtun, down_bps=on_page(boringtun.tcp_bps[::-1] / 3))

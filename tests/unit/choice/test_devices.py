@@ -10,6 +10,7 @@ import pytest
 from questions.choose import Choose, words
 from questions.choose.judgement import choice
 from runner.choice.devices import devices
+from runner.choice.grade import Grade
 from runner.data.asked import AskedRun
 from runner.data.needs import Needs
 from runner.data.trials import Trial
@@ -159,10 +160,32 @@ def test_what_many_connections_carry_changes_nothing_of_what_one_does() -> None:
     [
         (Needs(), []),
         (Needs(connections=8), [("8", "forward")]),
-        (Needs(line_bps=1e8, line_up_bps=2e7), [("1", "reverse")]),
-        (Needs(line_bps=1e8, line_up_bps=2e7, connections=8), [("8", "forward"), ("8", "reverse")]),
+        (Needs(line_bps=1e8, line_up_bps=2e7), [("1", "reverse"), ("1", "both")]),
+        (Needs(line_bps=1e8, line_up_bps=2e7, connections=8), [("8", way) for way in ("forward", "reverse", "both")]),
     ],
 )
 def test_the_needs_decide_what_is_measured_beside(needs: Needs, more: list[tuple[str, str]]) -> None:
-    found = Choose().more_traffic(AskedRun(experiments=("choose",), needs=needs))
+    asked = AskedRun(experiments=("choose",), needs=needs)
+    found = Choose().more_traffic(asked)
     assert [(each["streams"], each["direction"]) for each in found if each["measure"] == "tcp"] == more
+    site = Choose().more_traffic(asked.with_changes(lab="site:sites.toml"))
+    assert "both" not in {each.get("direction") for each in site}, "what the bare path carries both ways nobody knows"
+
+
+@pytest.mark.parametrize(("times", "fits"), [(1.9, True), (1.0, False)])
+def test_both_ways_at_once_are_graded_by_their_sum(times: float, fits: bool) -> None:
+    """Each way it carries its rate with room; what counts is whether it does both."""
+    two = Needs(line_bps=5e8, line_up_bps=4e8, traffic="files")
+    run, trials = chosen_run(noise=0.02, needs=two)
+    each = more_tcp(trials, "openvpn", 1.0, direction="reverse")
+    alone, both = choice(run, each), choice(run, more_tcp(each, "openvpn", times, direction="both"))
+    assert alone.answer
+    assert alone.answer.candidate_of("openvpn").grade == Grade.FITS, "the control"
+    assert both.answer
+    one = both.answer.candidate_of("openvpn")
+    assert (one.grade == Grade.FITS) is fits
+    assert one.both_bps == pytest.approx(times * TRUTHS["openvpn"].tcp_bps, rel=0.03)
+    asked = run.model_copy(update={"needs": Needs(line_bps=5e8, traffic="files")})
+    same = choice(asked, more_tcp(each, "openvpn", times, direction="both"))
+    assert same.answer
+    assert same.answer.candidate_of("openvpn").grade == Grade.FITS, "one rate does not ask for both at once"
