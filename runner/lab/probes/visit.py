@@ -289,7 +289,7 @@ class Near:
             self.open[streams, use] = line, Streams(data)
         return self.open[streams, use]
 
-    def both(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def add_both_ways(self, asked: dict[str, Any]) -> dict[str, Any]:
         """A transfer each way at once, added: as many bytes in these seconds. Raises OSError."""
         ways = [asked | {"direction": way, "use": way} for way in ("forward", "reverse")]
         for way in ways:  # so that both begin at once
@@ -355,7 +355,7 @@ class Near:
         try:
             if asked["do"] == "rtt":
                 return self.rtt(asked)
-            return self.both(asked) if asked["direction"] == "both" else self.tcp(asked)
+            return self.add_both_ways(asked) if asked["direction"] == "both" else self.tcp(asked)
         except (OSError, ValueError) as error:
             for line, mine in self.open.values():
                 for connection in [line.connection, *mine.connections]:
