@@ -351,8 +351,7 @@ def _for_traffic(device: Device, needs: Needs, thresholds: Thresholds) -> tuple[
     if needs.connections > 1:
         many = device.many or ManyTcp()
         growth = {**device.growth, "tcp": many.growth}
-        ways = {"tcp_bps": many.tcp_bps, "down_bps": many.down_bps, "both_bps": many.both_bps}
-        device = replace(device, **ways, growth=growth)
+        device = replace(device, tcp_bps=many.tcp_bps, down_bps=many.down_bps, both_bps=many.both_bps, growth=growth)
     if needs.traffic != "calls":
         return device, 1.0
     part = thresholds.call_bytes / device.payload_bytes

@@ -298,7 +298,7 @@ def stated_by(command: str, report: Report) -> Needs:
     words = [word for option in options for word in option.split("=", 1)]
     given = dict(zip(words[::2], words[1::2], strict=True))
     must = [given.pop("--must")] if "--must" in given else []
-    stated = {option.removeprefix("--").replace("-", "_"): value for option, value in given.items()}
+    stated: dict[str, Any] = {option.removeprefix("--").replace("-", "_"): value for option, value in given.items()}
     return state_needs(NeedsOptions(**stated, must=must), choice_of(report).needs)
 
 

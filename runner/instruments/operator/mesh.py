@@ -165,8 +165,8 @@ def late(lab: Lab, asked: Mapping[str, tuple[str, Sequence[str]]], limit_s: floa
     asking = []
     for name, (source, addresses) in asked.items():
         argv = ("python3", "-IS", f"{probes.FOLDER}/everyone.py", source, str(ANSWER_PORT))
-        argv += (f"{limit_s:g}", f"{lab.rtt_s:g}")
-        asking.append((name, lab.nodes[name].spawn(*argv, *addresses, log=f"mesh-{len(lab.sites)}")))
+        words = (f"{limit_s:g}", f"{lab.rtt_s:g}", *addresses)
+        asking.append((name, lab.nodes[name].spawn(*argv, *words, log=f"mesh-{len(lab.sites)}")))
     return [name for name, process in asking if process.wait(limit_s + 10) != 0]
 
 

@@ -151,6 +151,8 @@ def test_what_many_connections_carry_changes_nothing_of_what_one_does() -> None:
     )
     assert alone.many is None
     assert beside.many is not None
+    assert alone.tcp_bps is not None
+    assert beside.tcp_bps is not None
     assert np.array_equal(alone.tcp_bps, beside.tcp_bps)
     assert (alone.growth, alone.trials) == (beside.growth, beside.trials)
 
