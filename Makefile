@@ -11,7 +11,7 @@ PROFILE ?= quick
 LAB ?= netns
 # it ends before, when every line has its answer; on machines one tunnel stands at a time
 DEADLINE ?= $(if $(filter netns,$(LAB)),200s,15m)
-# what you need: --line, --path-rtt, --path-loss, --traffic, --must
+# what you need: --line, --path-rtt, --path-loss, --traffic, --connections, --must
 NEEDS ?=
 # the VPNs, with commas; empty: all that have what you need and run here, as far as the time goes
 VPNS ?=

@@ -44,10 +44,15 @@ class Choose(Question[Choice]):
         return candidates(records, needs, ports=True, tryable=SHOWN_BY if tries else ())
 
     def more_traffic(self, asked: AskedRun) -> list[Mapping[str, str]]:
-        """The packets that calls send, and the way back, where it may be another."""
-        other_way = asked.needs.line_up_bps is not None or asked.lab.startswith("site:")
+        """The packets that calls send, more TCP connections than one, the way back, where it may be another, and in a
+        lab of one's own both ways at once."""
+        between_sites = asked.lab.startswith("site:")
+        other_way = asked.needs.line_up_bps is not None or between_sites
         more = [{"measure": LADDER, "carried": "calls"}] * (asked.needs.traffic == "calls")
-        return [*more, *([TCP | {"direction": "reverse"}] * other_way)]
+        tcp = TCP | {"streams": str(asked.needs.connections)}
+        more += [tcp] * (asked.needs.connections > 1)
+        ways = ["reverse"] * other_way + ["both"] * (asked.needs.line_up_bps is not None and not between_sites)
+        return [*more, *(tcp | {"direction": way} for way in ways)]
 
     def judge(self, evidence: Evidence) -> Choice:
         """See ``choice``."""

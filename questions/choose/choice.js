@@ -17,9 +17,10 @@ async function unpackedDevices(data) {
     rates: given.rates_bps, carried: given.carried,
     ...Object.fromEntries(["cores", "loss_ratio", "delay_ms"].map((name) => [name, given[name].map(drawn)])),
   });
+  const many = (given) => given && {...given, ...Object.fromEntries(["tcp_bps", "down_bps", "both_bps"].map((name) => [name, drawn(given[name])]))};
   return new Map(Object.entries(data.devices).map(([vpn, device]) => [vpn, {
-    ...device, vpn,
-    ...Object.fromEntries(["tcp_bps", "udp_bps", "calls_bps", "down_bps", "rtt_added_ms", "setup_s"].map((name) => [name, drawn(device[name])])),
+    ...device, vpn, many: many(device.many),
+    ...Object.fromEntries(["tcp_bps", "udp_bps", "calls_bps", "down_bps", "both_bps", "rtt_added_ms", "setup_s"].map((name) => [name, drawn(device[name])])),
     curves: Object.fromEntries(Object.entries(device.curves).map(([kind, given]) => [kind, curve(given)])),
   }]));
 }
@@ -132,14 +133,14 @@ function choosing(data, devices) {
   // What a VPN carries of this traffic, which is the same for every line.
   const carried = new Map();
 
-  function carriedBy(device, share, small) {
-    const key = `${device.vpn}/${share}/${small}/${device.udp_bps === device.calls_bps}`;
+  function carriedBy(device, share, small, connections) {
+    const key = `${device.vpn}/${share}/${small}/${connections}/${device.udp_bps === device.calls_bps}`;
     if (!carried.has(key)) {
       const here = mixed(device.tcp_bps, scaled(device.udp_bps, small), share);
       const most = mixed(
         scaled(device.tcp_bps, device.growth.tcp ?? Infinity),
         scaled(device.udp_bps, small * (device.growth.udp ?? Infinity)), share);
-      carried.set(key, {here, most, capacity: median(here), udp: median(device.udp_bps || unknown), tcp: median(device.tcp_bps || unknown)});
+      carried.set(key, {here, most, capacity: median(here), udp: median(device.udp_bps || unknown), tcp: median(device.laddered_bps || device.tcp_bps || unknown)});
     }
     return carried.get(key);
   }
@@ -219,14 +220,26 @@ function choosing(data, devices) {
   // runner/choice/grade.py, _back and _bars_bps.
   const backOf = ({down_bps: down, tcp_bps: tcp}) => (down && tcp ? down.map((value, draw) => value / tcp[draw]) : filled(1));
 
+  const bothOf = ({both_bps: both, tcp_bps: tcp, own_gateways: own}, {line_up_bps: up}) => (
+    up && !own && both && tcp ? both.map((value, draw) => value / tcp[draw]) : null);
+
   function barsOf(device, demand, path, {headroom, path_share: {fits, little}}) {
     if (!device.own_gateways) return [headroom * demand, demand, demand];
     const bar = Math.min(demand, fits * (path ?? Infinity));
     return [bar, Math.min(demand, little * (path ?? Infinity)), bar];
   }
+  const isByPackets = ({calls_bps: calls, udp_bps: udp, payload_bytes: bytes, at_least: bounded}, {call_bytes: short, packets}) => (
+    calls !== null && udp !== null && !bounded.includes("calls") && median(calls) * (bytes / short) <= packets * median(udp));
   const isReckoned = (device, needs) => needs.traffic === "calls" && device.calls_bps === null;
 
-  function forTraffic(device, needs, {call_share: calls, payload_share: full, call_bytes: bytes}) {
+  function withConnections(device, {connections}) {
+    if (connections === 1) return device;
+    const {growth, ...many} = device.many || {tcp_bps: null, down_bps: null, both_bps: null};
+    return {...device, ...many, laddered_bps: device.tcp_bps, growth: {...device.growth, tcp: growth ?? Infinity}};
+  }
+
+  function forTraffic(measured, needs, {call_share: calls, payload_share: full, call_bytes: bytes}) {
+    const device = withConnections(measured, needs);
     if (needs.traffic !== "calls") return [device, 1];
     const part = bytes / device.payload_bytes;
     const there = {path_bps: device.path_bps && device.path_bps * calls / full, path_down_bps: device.path_down_bps && device.path_down_bps * calls / full, full_core_bps: device.full_core_bps && part * device.full_core_bps};
@@ -243,12 +256,14 @@ function choosing(data, devices) {
   function graded(measured, needs) {
     const thresholds = thresholdsOf(needs), share = thresholds[needs.traffic];
     const demand = demandOf(needs, upOf(needs)), [device, small] = forTraffic(measured, needs, thresholds);
-    const all = carriedBy(device, share, small), one = device.tcp_in_tcp ? oneTcp(device, needs, thresholds) : Infinity;
+    const all = carriedBy(device, share, small, needs.connections), one = device.one_connection ? oneTcp(device, needs, thresholds) : Infinity;
     const [here, most] = [all.here, all.most].map((bps) => (one < Infinity ? bps.map((value) => Math.min(value, one)) : bps));
     const capacity = Math.min(all.capacity, one), {udp} = all;
     const carrying = device.own_gateways ? "path" : "capacity", back = backOf(device), down = demandOf(needs, needs.line_bps);
     const bars = barsOf(device, demand, device.path_bps, thresholds), downBars = barsOf(device, down, device.path_down_bps, thresholds);
-    const roomOf = (of, at) => of.map((value, draw) => Math.min(value / bars[at], back[draw] * value / downBars[at]));
+    const both = bothOf(device, needs);
+    const roomOf = (of, at) => of.map((value, draw) => Math.min(
+      value / bars[at], back[draw] * value / downBars[at], both ? both[draw] * value / (bars[at] + downBars[at]) : Infinity));
     const [room, mostRoom] = [roomOf(here, 2), roomOf(most, 2)];
     const codes = {[carrying]: capacityCodes(device, roomOf(here, 0), roomOf(here, 1), share)}, values = {[carrying]: here};
     const reached = Number.isFinite(capacity) ? Math.min(demand, capacity) : demand;
@@ -274,8 +289,8 @@ function choosing(data, devices) {
       values.setup = device.setup_s || unknown;
       codes.setup = stepped(values.setup, thresholds.setup_s);
     }
-    const lossy = needs.path_loss_ratio === null || needs.path_loss_ratio >= thresholds.tcp_in_tcp_loss_ratio;
-    if (device.tcp_in_tcp && lossy && (share || !onPath(device, needs))) codes.tcp_in_tcp = filled(LITTLE);
+    const lossy = needs.path_loss_ratio === null || needs.path_loss_ratio >= thresholds.one_tcp_loss_ratio;
+    if (device.one_connection && lossy && (share || !onPath(device, needs))) codes.one_connection = filled(LITTLE);
     if (share && device.breakdown_bps !== null) {
       codes.breakdown = filled(small * device.breakdown_bps <= Math.max(needs.line_bps, needs.line_up_bps || 0) ? USELESS : FITS);
       values.breakdown = filled(device.breakdown_bps);
@@ -296,7 +311,7 @@ function choosing(data, devices) {
       [codes.cores, values.cores] = [filled(load <= thresholds.core_load ? FITS : LITTLE), filled(load)];
     }
     const window = windowBps(device, needs, thresholds), larger = Math.max(demand, down);
-    if (device.tcp_in_tcp && !device.own_gateways && !onPath(device, needs) && window < thresholds.headroom * larger) {
+    if (device.one_connection && !device.own_gateways && !onPath(device, needs) && window < thresholds.headroom * larger) {
       [codes.window, values.window] = [filled(window >= larger ? LITTLE : SHORT), filled(window)];
     }
     const cores = costOf(device, busiest / small, share);
@@ -311,8 +326,9 @@ function choosing(data, devices) {
     const standing = grade.map((code, draw) => (
       10 * code + (code < SHORT || worst[draw] >= rule.lasting ? worst[draw] : 0)));
     return {
+      byPackets: needs.traffic === "calls" && isByPackets(measured, thresholds),
       device, codes, values, here, most, cores, grade, standing, capacity, attempts, proven, cores_bps: busiest,
-      carrying, room, mostRoom, back,
+      carrying, room, mostRoom, back, both,
       get middle() { return middle(grade); },
     };
   }
@@ -327,11 +343,12 @@ function choosing(data, devices) {
   }
 
   function limitOf(one, thresholds) {
-    const shares = pathShares(one).filter((share) => share !== null), {full_core_bps: core, tcp_in_tcp: inTcp} = one.device;
+    const shares = pathShares(one).filter((share) => share !== null), {full_core_bps: core, one_connection: oneConnection} = one.device;
+    if (shares.length && Math.min(...shares) >= thresholds.path_share.fits) return "path";
+    if (one.byPackets) return "packets";
     if (!shares.length) return null;
-    if (Math.min(...shares) >= thresholds.path_share.fits) return "path";
     if (core !== null && median(one.here) >= thresholds.core_load * core) return "cores";
-    return inTcp ? "window" : null;
+    return oneConnection ? "window" : null;
   }
 
   // runner/choice/rule.py, chosen: in which draws each is chosen.
@@ -441,7 +458,7 @@ function choosing(data, devices) {
       vpn: one.vpn, chance: one.chance, carries_chance: carriesChance(one), grade: one.middle,
       carries: carries(one),
       here_bps: known(one.here), most_bps: known(one.most), cores: known(one.cores),
-      cores_bps: one.cores_bps, cores_within: within(one.cores), path_share: pathShares(one)[0], path_share_down: pathShares(one)[1], down_bps: one.device.down_bps ? known(downOf(one)) : null, limit: limitOf(one, thresholdsOf(needs)), reckoned: isReckoned(one.device, needs),
+      cores_bps: one.cores_bps, cores_within: within(one.cores), path_share: pathShares(one)[0], path_share_down: pathShares(one)[1], down_bps: one.device.down_bps ? known(downOf(one)) : null, both_bps: one.both ? known(one.here.map((value, draw) => one.both[draw] * value)) : null, limit: limitOf(one, thresholdsOf(needs)), reckoned: isReckoned(one.device, needs),
       reasons: named.includes(one) ? [] : reasonsOf(one, needs, named[0]), reservations: reservationsOf(one),
       musts: Object.fromEntries(needs.must.map((must) => [must, wordOf(one.vpn, must)])),
       trials: one.device.trials, failed: one.device.failed,
@@ -527,7 +544,17 @@ function saying(data) {
   const at = ({ cores_bps: bps }) => (bps === null ? "" : ` at ${rate(bps)} of payload`);
 
   const part = (share) => `${(100 * Math.min(1, share)).toFixed(0)}%`;
-  const limited = (one) => (one.limit ? ` (${data.say.limits[one.limit]})` : "");
+  function limited({both_bps: both = null, limit}) {
+    const ways = both === null ? "" : `, ${quantity(both)} both ways at once`;
+    return limit ? `${ways} (${data.say.limits[limit]})` : ways;
+  }
+
+  function waysOf(first, needs) {
+    if (!needs.line_up_bps || first.both_bps !== null) return "";
+    return first.down_bps === null ? data.say.one_way : data.say.one_at_a_time;
+  }
+
+  const by = (needs) => (needs.traffic === "calls" ? "" : data.say.connections[needs.connections]);
 
   const lineWords = ({line_bps: down, line_up_bps: up}) => (up ? `${rate(down)} to gw1 and ${rate(up)} from it` : rate(down));
 
@@ -537,21 +564,21 @@ function saying(data) {
   }
 
   function does(first, needs) {
-    const carries = `it carries your ${lineWords(needs)}`;
+    const carries = `it carries your ${lineWords(needs)}${first.both_bps === null ? "" : " at once"}${by(needs)}`;
     if (first.path_share === null) return carries;
     const share = data.thresholds[needs.traffic === "calls" ? "call_share" : "payload_share"];
     const ways = [[first.here_bps, needs.line_up_bps || needs.line_bps], [first.down_bps || first.here_bps, needs.line_bps]];
     if (ways.every(([bps, line]) => (bps || 0) >= share * line)) return `${carries} (${pathWords(first)} at most)`;
-    return `it fills ${pathWords(first)}${limited(first)}`;
+    return `it fills ${pathWords(first)}${by(needs)}${limited(first)}`;
   }
 
   function upTo(one) {
     const {here_bps: here, most_bps: most, path_share: share} = one;
     if (here === null) return "an unknown rate";
     if (share !== null) return `${quantity(here)}, ${pathWords(one)}${limited(one)}`;
-    if (most === here) return quantity(here);
+    if (most === here) return `${quantity(here)}${limited(one)}`;
     const more = most !== null && most > here ? `, up to ${quantity(most)} on gateways of their own` : "";
-    return `${quantity(here)} on these shared cores${more}`;
+    return `${quantity(here)} on these shared cores${more}${limited(one)}`;
   }
 
   function traffic(needs) {
@@ -562,7 +589,7 @@ function saying(data) {
   function askedFor(needs) {
     const more = needs.must.filter((must) => !["tried", "maintained"].includes(must)).map((must) => data.say.means[must] || `it must have ${must}`);
     const without = data.usual.filter((must) => ![...needs.must, "tried"].includes(must)).map((must) => `it need not have ${must}`);
-    return [...more, ...without, traffic(needs)].join(", ");
+    return [...more, ...without, `${traffic(needs)}${by(needs)}`].join(", ");
   }
 
   function headline(said, needs) {
@@ -570,13 +597,13 @@ function saying(data) {
     if (!said) return `By the speed of your line. Assumed: ${askedFor(needs)}.`;
     const line = lineWords(needs), say = data.say;
     if (!said.named.length && said.unknown.length) {
-      return `Which VPN suits ${line} is not known here: not enough was measured of ${listed(said.unknown, "and")}.`;
+      return `Which VPN suits ${line}${by(needs)} is not known here: not enough was measured of ${listed(said.unknown, "and")}.${needs.connections > 1 ? say.many : ""}`;
     }
     if (!said.named.length) return `${say.none_suits.sure} ${line}, ${askedFor(needs)}.`;
     const first = said.candidates.find((one) => one.vpn === said.named[0]), others = said.named.slice(1);
     const kept = reserved(first.reservations).map((words) => `, ${words}`).join("");
     const {best, carries} = said.certainties, rates = upTo(first);
-    if (said.grade === SHORT) return `${say.none_suits[carries]} ${line} ${first.most_bps === first.here_bps ? "between your gateways" : "on this machine"}. ${first.vpn} comes nearest: ${rates}${kept}.`;
+    if (said.grade === SHORT) return `${say.none_suits[carries]} ${line}${by(needs)} ${first.most_bps === first.here_bps ? "between your gateways" : "on this machine"}. ${first.vpn} comes nearest: ${rates}${kept}.`;
     if (best === "open") {
       const open = `It is not decided yet which VPN is best for your ${line}`;
       return others.length ? `${open}: ${listed(said.named, "or")}.` : `${open}. The likeliest is ${first.vpn}.`;
@@ -584,7 +611,7 @@ function saying(data) {
     if (carries === "open") return `${say.take.open} ${first.vpn}. Whether it carries your ${line} is not decided yet: ${rates}.`;
     const equals = others.length ? ` (${listed(others, "and")} ${others.length === 1 ? "is" : "are"} ${said.certainties.equal === "sure" ? "" : "probably "}equally good for you)` : "";
     const sure = said.certainty === "sure" ? " Sure." : "";
-    return `${say.take[said.certainty]} ${first.vpn}${equals}: ${does(first, needs)} and takes ${cores(first)} on each gateway${at(first)}${kept}.${sure}${first.reckoned ? say.reckoned : ""}${needs.line_up_bps && first.down_bps === null ? say.one_way : ""}`;
+    return `${say.take[said.certainty]} ${first.vpn}${equals}: ${does(first, needs)} and takes ${cores(first)} on each gateway${at(first)}${kept}.${sure}${first.reckoned ? say.reckoned : ""}${waysOf(first, needs)}`;
   }
 
   function ofBand(band) {
@@ -618,7 +645,7 @@ function saying(data) {
   const REASONS = {
     capacity: (value, candidate) => (
       candidate.grade < SHORT ? `carries it, with less than a quarter in reserve: ${quantity(value)}`
-        : candidate.carries === "no" ? `does not carry it: ${quantity(value)}`
+        : candidate.carries === "no" ? `does not carry it: ${quantity(value)}${limited(candidate)}`
           : `depends: ${upTo(candidate)}`),
     path: (_, candidate) => `carries ${upTo(candidate)}`,
     cores: (value) => `takes ${part(value)} of a gateway's core`,
@@ -628,7 +655,7 @@ function saying(data) {
     mouth_to_ear: (value) => `a call takes ${digits(value)} ms from end to end`,
     rtt: (value) => `adds ${digits(value)} ms to the round trip`,
     setup: (value) => `takes ${digits(value)} s to come up`,
-    tcp_in_tcp: () => "all that it carries shares one TCP connection, which every lost packet slows",
+    one_connection: () => "all that it carries shares one TCP connection, which every lost packet slows",
     breakdown: (value) => `broke down at ${rate(value)}`,
     failures: (_, candidate) => `did not carry ${candidate.bad_attempts} of ${candidate.attempts} pieces of a load that it otherwise carries`,
     gap: (value) => `was silent for ${digits(value)} s in a long watch`,

@@ -55,6 +55,11 @@ async function answerNeeds(data, address) {
     return text;
   }
 
+  function connectionsOf(text) {
+    if (!data.connections.includes(Number(text))) throw new Error(`connections are ${data.connections.join(" or ")}`);
+    return Number(text);
+  }
+
   // What the address says of the needs; what it does not say is as the run has it.
   const READ = {
     line: (text) => (text ? lineOf(text) : {line_bps: null, line_up_bps: null}),
@@ -62,6 +67,7 @@ async function answerNeeds(data, address) {
     loss: (text) => ({path_loss_ratio: text && text !== "unknown" ? shareOf(text) : null}),
     traffic: (text) => ({traffic: trafficOf(text)}),
     share: (text) => ({share: shareOf(text)}),
+    connections: (text) => ({connections: connectionsOf(text)}),
     must: (text) => ({must: mustsOf(text)}),
   };
 
@@ -75,6 +81,7 @@ async function answerNeeds(data, address) {
       loss: other("path_loss_ratio") ? (needs.path_loss_ratio === null ? "unknown" : `${short(100 * needs.path_loss_ratio)}%`) : null,
       traffic: other("traffic") ? needs.traffic : null,
       share: other("share") ? `${short(100 * needs.share)}%` : null,
+      connections: other("connections") ? String(needs.connections) : null,
       must: other("must") ? [...named, ...out].join(",") : null,
     };
   }
@@ -86,6 +93,7 @@ async function answerNeeds(data, address) {
     if (needs.path_rtt_ms !== null || said.rtt !== null) options.push(`--path-rtt ${short(needs.path_rtt_ms || 0)}ms`);
     if (needs.path_loss_ratio !== null) options.push(`--path-loss ${short(100 * needs.path_loss_ratio)}%`);
     if (needs.traffic !== "mixed" || said.traffic !== null) options.push(`--traffic ${needs.traffic}`);
+    if (needs.connections > 1 || said.connections !== null) options.push(`--connections ${needs.connections}`);
     if (said.must !== null) options.push(`--must=${said.must || data.usual.join(",")}`);
     return `vpneval report ${data.folder} ${options.join(" ")}`;
   }
@@ -206,8 +214,11 @@ async function answerNeeds(data, address) {
     find("share-words").textContent = `${Math.round(100 * needs.share)} %`;
     find("share").hidden = needs.traffic !== "mixed";
     const press = (button, on) => button.setAttribute("aria-pressed", String(on));
-    const loss = needs.path_loss_ratio === null ? "unknown" : needs.path_loss_ratio < data.thresholds.tcp_in_tcp_loss_ratio ? "none" : "some";
+    const loss = needs.path_loss_ratio === null ? "unknown" : needs.path_loss_ratio < data.thresholds.one_tcp_loss_ratio ? "none" : "some";
     for (const button of document.querySelectorAll("[data-traffic]")) press(button, button.dataset.traffic === needs.traffic);
+    const many = document.querySelector("[data-connections]").closest(".need");
+    many.hidden = needs.connections === 1 && !Object.values(data.devices).some((device) => device.many);
+    for (const button of document.querySelectorAll("[data-connections]")) press(button, Number(button.dataset.connections) === needs.connections);
     for (const button of document.querySelectorAll("[data-loss]")) press(button, button.dataset.loss === loss);
     for (const button of document.querySelectorAll("#needs [data-toggle]")) press(button, needs.must.includes(button.dataset.toggle));
     find("ask").replaceChildren(...(command() ? [copyOf(command())] : ["state a line, and the command stands here."]));
@@ -324,8 +335,9 @@ async function answerNeeds(data, address) {
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button");
     if (!button) return;
-    const {traffic, loss, toggle} = button.dataset;
+    const {traffic, loss, toggle, connections} = button.dataset;
     if (traffic) set({traffic});
+    if (connections) set({connections: Number(connections)});
     if (loss) set({path_loss_ratio: {unknown: null, none: 0, some: 0.001}[loss]});
     if (toggle) set({must: data.musts.filter((must) => (must === toggle) !== needs.must.includes(must))});
     if (button.id === "every-line") set({line_bps: null, line_up_bps: null});

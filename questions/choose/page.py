@@ -18,7 +18,7 @@ from questions.choose import must_words, state_words, words
 from questions.choose.blocks import next_steps
 from questions.choose.judgement import Choice
 from runner.choice import answer as rule
-from runner.choice.device import DRAWS, Curve, Device
+from runner.choice.device import DRAWS, Curve, Device, ManyTcp
 from runner.choice.devices import DROPPED_BITS
 from runner.choice.grade import FULL, LASTING, LOWEST, RESERVATIONS, WATCHED
 from runner.choice.model import RATES_BPS
@@ -57,6 +57,7 @@ def context(choice: Choice, where: str) -> dict[str, Any]:
         "known": [(must, [choice.states[vpn][must].word for vpn in choice.devices]) for must in named.MUSTS],
         "vpns": list(choice.devices),
         "traffics": named.TRAFFICS,
+        "connections": named.CONNECTIONS,
         "all_musts": named.MUSTS,
         "map_lines": [_rate(line) for line in RATES_BPS],
     }
@@ -83,6 +84,7 @@ def data(choice: Choice, where: str, logs: Mapping[str, str], colours: Mapping[s
         "musts": named.MUSTS,
         "usual": named.USUAL,
         "traffics": named.TRAFFICS,
+        "connections": named.CONNECTIONS,
         "words": {vpn: {must: WORDS.index(state.word) for must, state in own.items()} for vpn, own in known.items()},
         "states": WORDS,
         "shows": {
@@ -106,6 +108,9 @@ def data(choice: Choice, where: str, logs: Mapping[str, str], colours: Mapping[s
             "limits": words.LIMITS,
             "reckoned": words.RECKONED,
             "one_way": words.ONE_WAY,
+            "one_at_a_time": words.ONE_AT_A_TIME,
+            "connections": words.CONNECTIONS,
+            "many": words.MANY,
             "means": words.MUST_MEANS,
             "take": words.TAKE,
             "none_suits": words.NONE_SUITS,
@@ -149,13 +154,15 @@ def _device(device: Device, packer: Packer) -> dict[str, Any]:
         "udp_bps": packer.add(device.udp_bps),
         "calls_bps": packer.add(device.calls_bps),
         "down_bps": packer.add(device.down_bps),
+        "both_bps": packer.add(device.both_bps),
+        "many": _many(device.many, packer) if device.many else None,
         "rtt_added_ms": packer.add(device.rtt_added_ms),
         "setup_s": packer.add(device.setup_s),
         "payload_bytes": device.payload_bytes,
         "at_least": sorted(device.at_least),
         "growth": {kind: factor for kind, factor in device.growth.items() if math.isfinite(factor)},
         "breakdown_bps": device.breakdown_bps,
-        "tcp_in_tcp": device.tcp_in_tcp,
+        "one_connection": device.one_connection,
         "on_path": [asdict(one) for one in device.on_path],
         "window_bytes": device.window_bytes,
         "own_gateways": device.own_gateways,
@@ -173,6 +180,11 @@ def _device(device: Device, packer: Packer) -> dict[str, Any]:
         "plain_watched": asdict(device.plain_watched) if device.plain_watched else None,
         "curves": {kind: _curve(curve, packer) for kind, curve in device.curves.items()},
     }
+
+
+def _many(many: ManyTcp, packer: Packer) -> dict[str, Any]:
+    draws = {name: packer.add(getattr(many, name)) for name in ("tcp_bps", "down_bps", "both_bps")}
+    return draws | ({"growth": many.growth} if math.isfinite(many.growth) else {})
 
 
 def _curve(curve: Curve, packer: Packer) -> Mapping[str, Any]:

@@ -1,5 +1,5 @@
 """What a choice still takes on trust, and the trials that show it: that what is named carries its line without a break,
-musts that are declared or unknown, and what TCP in TCP carries where the path loses packets."""
+musts that are declared or unknown, and what one TCP connection carries where the path loses packets."""
 
 from __future__ import annotations
 
@@ -88,11 +88,20 @@ def _trials(choice: Choice) -> Iterator[Step]:
         words = f"{says}what its one TCP connection has on its way over {rtt_ms:g} ms."
         path = {**LONG_WAN, "wan_delay_ms": rtt_ms / 2}
         on_wan = {factor: in_range(factor, f"{value:.10g}") for factor, value in path.items()}
-        vpns = tcp_in_tcp(choice)
-        yield Step(words, vpns, LONG_MOST_S, experiment="wan", only=LOSSY, wan=on_wan, duration_s=LONG_S)
+        yield Step(
+            words, one_connection_vpns(choice), LONG_MOST_S, experiment="wan", only=LOSSY, wan=on_wan, duration_s=LONG_S
+        )
     if on_path := lossy(choice.needs):
-        words, vpns = f"{says}what TCP in TCP carries on a path that loses as yours.", tcp_in_tcp(choice)
-        yield Step(words, vpns, LOSSY_MOST_S, experiment="wan", only=LOSSY, wan=on_path, duration_s=LOSSY_S)
+        words = f"{says}what its one TCP connection carries on a path that loses as yours."
+        yield Step(
+            words,
+            one_connection_vpns(choice),
+            LOSSY_MOST_S,
+            experiment="wan",
+            only=LOSSY,
+            wan=on_path,
+            duration_s=LOSSY_S,
+        )
 
 
 def watch_list(choice: Choice, evidence: Evidence, limit_bps: float = math.inf) -> dict[str, float]:
@@ -129,7 +138,7 @@ def on_trust(choice: Choice) -> dict[Must, list[str]]:
 def lossy(needs: Needs) -> dict[str, str]:
     """The conditions of a WAN that loses as the stated path does, with LINE_ROOM. Empty where that loses nothing; where
     nobody has stated line, round trip and loss, so that what vpneval assumes would decide; and where no WAN is so."""
-    if not needs.line_bps or not needs.path_rtt_ms or (needs.path_loss_ratio or 0.0) < USUAL.tcp_in_tcp_loss_ratio:
+    if not needs.line_bps or not needs.path_rtt_ms or (needs.path_loss_ratio or 0.0) < USUAL.one_tcp_loss_ratio:
         return {}
     wanted = {
         "wan_rate_bps": LINE_ROOM * max(needs.line_bps, needs.line_up_bps or 0.0),
@@ -149,11 +158,11 @@ def long(needs: Needs) -> bool:
     return USUAL.window_bps(needs.path_rtt_ms, None) < WINDOW_ROOM * USUAL.headroom * USUAL.demand_bps(needs.line_bps)
 
 
-def tcp_in_tcp(choice: Choice) -> list[str]:
+def one_connection_vpns(choice: Choice) -> list[str]:
     """The VPNs whose payload shares one TCP connection and that are named, or would be if that did not matter."""
-    clean = {vpn: replace(device, tcp_in_tcp=False) for vpn, device in choice.devices.items()}
+    clean = {vpn: replace(device, one_connection=False) for vpn, device in choice.devices.items()}
     suit = named_vpns(clean, words_of(choice.states), choice.needs)
-    return [vpn for vpn in suit if choice.devices[vpn].tcp_in_tcp]
+    return [vpn for vpn in suit if choice.devices[vpn].one_connection]
 
 
 def named_vpns(devices: Mapping[str, Device], words: Words, needs: Needs) -> list[str]:
@@ -176,7 +185,7 @@ def plan(asked: AskedRun, left: Left) -> list[str]:
     ] * may_watch(asked)
     rest = ["further VPNs that may suit"] if left.later else []
     if left.own_lab and lossy(asked.needs):
-        rest.insert(0, "a trial of TCP in TCP on a path that loses as yours, if the answer depends on it")
+        rest.insert(0, "a trial of one TCP connection on a path that loses as yours, if the answer depends on it")
     if left.own_lab and (musts := [must for must in SHOWN_BY if must in asked.needs.must]):
         rest.insert(0, f"trials of {' and '.join(musts)}, of named VPNs of which nobody has tried it")
     then = f"If every line has its answer before, the time that is left goes to {', then '.join(rest)}."

@@ -12,7 +12,7 @@ from questions.choose.state_words import no_answer
 from runner.choice.model import Answer, Band, Candidate, Certainty, Change, Criterion, Grade, Limit, Reason
 from runner.choice.thresholds import USUAL
 from runner.data.named import USUAL as USUAL_MUSTS
-from runner.data.named import Must
+from runner.data.named import Connections, Must
 from runner.data.needs import Needs
 from runner.report import text
 
@@ -25,9 +25,12 @@ TRAFFIC = {
 OTHERS = 5  # VPNs that may suit, of which a sentence names so many
 ONCE = 3  # of them that a command measures
 ONE_WAY = " Measured from gw1 to gw2 only: `run` with these two rates measures both."
+MANY = " Eight are measured by `run --connections 8`."
+ONE_AT_A_TIME = " Measured one way at a time."
 RECKONED = " Reckoned from longer packets; measured by `run --traffic calls`."
 LIMITS: Mapping[Limit, str] = {
     "path": "the path is the limit",
+    "packets": "packets are the limit, and not their bits",
     "cores": "a core of a gateway is the limit",
     "window": "probably the one TCP connection between the gateways is the limit",
 }
@@ -43,10 +46,11 @@ RESERVED: Mapping[Criterion, str] = {
     "mouth_to_ear": "a call takes more than 150 ms from end to end",
     "rtt": "its round trip is noticed",
     "setup": "it takes more than 2 s to come up",
-    "tcp_in_tcp": "one TCP connection",
+    "one_connection": "one TCP connection",
     "failures": "now and then it does not carry what it otherwise carries",
     "gap": "it was silent for a while in a long watch",
 }
+CONNECTIONS: Mapping[Connections, str] = {1: " with one TCP connection", 8: " with eight TCP connections"}
 TAKE: Mapping[Certainty, str] = {"sure": "Take", "probably": "Take probably", "open": "Take perhaps"}
 NONE_SUITS: Mapping[Certainty, str] = {
     "sure": "No VPN that was measured here suits",
@@ -72,17 +76,17 @@ def headline(choice: Choice) -> str:
     said = choice.answer
     if said is None:
         return f"By the speed of your line. Assumed: {asked_for(choice.needs)}."
-    line = line_words(said.needs)
+    line, by = line_words(said.needs), connections(said.needs)
     if not said.named and said.unknown:
-        vpns = text.join_names(said.unknown)
-        return f"Which VPN suits {line} is not known here: not enough was measured of {vpns}."
+        vpns, more = text.join_names(said.unknown), MANY * (said.needs.connections > 1)
+        return f"Which VPN suits {line}{by} is not known here: not enough was measured of {vpns}.{more}"
     if not said.named:
         return f"{NONE_SUITS['sure']} {line}, {asked_for(choice.needs)}."
     first = said.candidate_of(said.named[0])
     kept = "".join(f", {RESERVED[name]}" for name in first.reservations)
     if said.grade == Grade.SHORT:
         nearest = f"{first.vpn} comes nearest: {_up_to(first)}{kept}"
-        return f"{NONE_SUITS[said.certainties.carries]} {line} {_place(first)}. {nearest}."
+        return f"{NONE_SUITS[said.certainties.carries]} {line}{by} {_place(first)}. {nearest}."
     if said.certainties.best == "open":
         if len(said.named) > 1:
             return f"It is not decided yet which VPN is best for your {line}: {_either(said.named)}."
@@ -100,7 +104,12 @@ def asked_for(needs: Needs) -> str:
     more = [must for must in needs.must if must not in ("tried", "maintained")]
     without = [f"it need not have {must}" for must in USUAL_MUSTS if must not in (*needs.must, "tried")]
     words = [MUST_MEANS.get(must, f"it must have {must}") for must in more]
-    return ", ".join([*words, *without, TRAFFIC[needs.traffic]])
+    return ", ".join([*words, *without, f"{TRAFFIC[needs.traffic]}{connections(needs)}"])
+
+
+def connections(needs: Needs) -> str:
+    """The TCP connections that the answer is for; nothing for calls, which are none."""
+    return CONNECTIONS[needs.connections] if needs.traffic != "calls" else ""
 
 
 def seen_needs(needs: Needs) -> str:
@@ -326,7 +335,7 @@ def _carries(value: float, candidate: Candidate) -> str:
     if candidate.grade < Grade.SHORT:
         return f"carries it, with less than a quarter in reserve: {text.quantity(value, 'bit/s')}"
     if candidate.carries == "no":
-        return f"does not carry it: {text.quantity(value, 'bit/s')}"
+        return f"does not carry it: {text.quantity(value, 'bit/s')}{_limit_words(candidate)}"
     return f"depends: {_up_to(candidate)}"
 
 
@@ -340,7 +349,7 @@ WHAT: Mapping[Criterion, str] = {
     "mouth_to_ear": "added delay",
     "rtt": "round trip",
     "setup": "set-up time",
-    "tcp_in_tcp": "one TCP connection",
+    "one_connection": "one TCP connection",
     "breakdown": "breakdown",
     "failures": "half of its trials failed, so that it is",
     "gap": "a long watch was",
@@ -359,7 +368,7 @@ REASONS: Mapping[Criterion, Callable[[float, Candidate], str]] = {
     "mouth_to_ear": lambda value, _: f"a call takes {text.digits(value)} ms from end to end",
     "rtt": lambda value, _: f"adds {text.digits(value)} ms to the round trip",
     "setup": lambda value, _: f"takes {text.digits(value)} s to come up",
-    "tcp_in_tcp": lambda value, _: "all that it carries shares one TCP connection, which every lost packet slows",
+    "one_connection": lambda value, _: "all that it carries shares one TCP connection, which every lost packet slows",
     "breakdown": lambda value, _: f"broke down at {_rate(value)}",
     "failures": lambda _, candidate: (
         f"did not carry {candidate.bad_attempts} of {candidate.attempts} pieces of a load that it otherwise carries"
@@ -400,37 +409,41 @@ def _at_rate(candidate: Candidate) -> str:
 
 
 def _ways(said: Answer, first: Candidate) -> str:
-    return ONE_WAY * (said.needs.line_up_bps is not None and first.down_bps is None)
+    if said.needs.line_up_bps is None or first.both_bps is not None:
+        return ""
+    return ONE_WAY if first.down_bps is None else ONE_AT_A_TIME
 
 
 def _does(first: Candidate, needs: Needs) -> str:
     """That it carries the line, or fills the path between the user's gateways, which has no room for that line."""
-    carries = f"it carries your {line_words(needs)}"
+    by = connections(needs)
+    carries = f"it carries your {line_words(needs)}{' at once' * (first.both_bps is not None)}{by}"
     if first.path_share is None:
         return carries
     ways = ((first.here_bps, needs.up_bps), (first.down_bps or first.here_bps, needs.line_bps))
     if all((bps or 0.0) >= USUAL.demand_bps(line_bps or 0.0, needs.traffic) for bps, line_bps in ways):
         return f"{carries} ({_path_words(first)} at most)"
-    return f"it fills {_path_words(first)}{_limit_words(first)}"
+    return f"it fills {_path_words(first)}{by}{_limit_words(first)}"
 
 
 def _up_to(one: Candidate | Band) -> str:
     """What it carries: of the path between the user's gateways, or here, and elsewhere at most."""
     if one.here_bps is None:
         return "an unknown rate"
-    here = text.quantity(one.here_bps, "bit/s")
+    here, limit = text.quantity(one.here_bps, "bit/s"), _limit_words(one) if isinstance(one, Candidate) else ""
     if one.path_share is not None:
-        return f"{here}, {_path_words(one)}{_limit_words(one) if isinstance(one, Candidate) else ''}"
+        return f"{here}, {_path_words(one)}{limit}"
     if one.most_bps is None:
-        return f"{here} on these shared cores"
+        return f"{here} on these shared cores{limit}"
     if one.most_bps == one.here_bps:
-        return here
+        return f"{here}{limit}"
     more = f", up to {text.quantity(one.most_bps, 'bit/s')} on gateways of their own"
-    return f"{here} on these shared cores{more * (one.most_bps > one.here_bps)}"
+    return f"{here} on these shared cores{more * (one.most_bps > one.here_bps)}{limit}"
 
 
 def _limit_words(one: Candidate) -> str:
-    return f" ({LIMITS[one.limit]})" if one.limit else ""
+    both = "" if one.both_bps is None else f", {text.quantity(one.both_bps, 'bit/s')} both ways at once"
+    return f"{both} ({LIMITS[one.limit]})" if one.limit else both
 
 
 def _path_words(one: Candidate | Band) -> str:

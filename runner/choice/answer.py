@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from runner.choice.device import Device
-from runner.choice.grade import Graded, grade_device, is_reckoned, limit, path_shares
+from runner.choice.grade import Graded, both_ways, grade_device, is_reckoned, limit, path_shares
 from runner.choice.machine import MachineState
 from runner.choice.model import (
     RATES_BPS,
@@ -338,7 +338,12 @@ def _candidate(
     grade = _middle(one)
     here, most, cores = (_finite_median(draws) for draws in (one.capacity_bps, one.most_bps, one.cores))
     shares, back = path_shares(one), one.device.down_bps
-    down = None if back is None else _finite_median(one.back * one.capacity_bps)
+    both = both_ways(one.device, needs)
+    with np.errstate(invalid="ignore"):  # nobody knows how often nothing
+        down_bps, both_bps = (
+            None if way is None else _finite_median(way * one.capacity_bps)
+            for way in (None if back is None else one.back, both)
+        )
     return Candidate(
         vpn=one.device.vpn,
         chance=chance,
@@ -352,7 +357,8 @@ def _candidate(
         cores_within=_margin_of(one.cores),
         path_share=shares[0],
         path_share_down=shares[1],
-        down_bps=down,
+        down_bps=down_bps,
+        both_bps=both_bps,
         limit=limit(one, thresholds),
         reckoned=is_reckoned(one.device, needs),
         reasons=[] if is_named else _reasons(one, own, needs, chance, first),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,16 +45,27 @@ class OnPath:
 
 
 @dataclass(frozen=True)
+class ManyTcp:
+    """What eight TCP connections carry together; its fields are as those of Device, and what of ``growth`` is TCP's."""
+
+    tcp_bps: Array | None = None
+    down_bps: Array | None = None
+    both_bps: Array | None = None
+    growth: float = math.inf
+
+
+@dataclass(frozen=True)
 class Device:
     """A VPN at the levels ``levels``. Arrays have the shape (DRAWS,) and are None where nothing was measured.
 
     ``tcp_bps``, ``udp_bps``: what it carries here, the latter of datagrams of ``payload_bytes``; ``calls_bps``: of
-    those of calls, by a ladder of their own; ``down_bps``: of TCP from gw2 to gw1, the other way; ``at_least``: which
-    of them (``tcp``, ``udp``, ``calls``) are only known from below. ``growth``: by kind, by what factor gateways with
-    cores of their own may carry more at most; infinite where nobody knows. ``rtt_added_ms``: beyond plain IP.
-    ``breakdown_bps``: the lowest rate under which the tunnel broke down. ``on_path``: what it carried where packets are
-    lost. ``window_bytes``: what it has on its way at most. ``trials``: how many the run has of it, or should have, as
-    plain IP has them; ``failed``: those without a number. ``curves``: by kind of the ladder (``tcp``, ``datagrams``,
+    those of calls, by a ladder of their own; ``down_bps``: of TCP from gw2 to gw1, the other way; ``both_bps``: both
+    ways at once, added; ``many``: of eight TCP connections, where they were measured; ``at_least``: which of them
+    (``tcp``, ``udp``, ``calls``) are only known from below. ``growth``: by kind, by what factor gateways with cores of
+    their own may carry more at most; infinite where nobody knows. ``rtt_added_ms``: beyond plain IP. ``breakdown_bps``:
+    the lowest rate under which the tunnel broke down. ``on_path``: what it carried where packets are lost.
+    ``window_bytes``: what it has on its way at most. ``trials``: how many the run has of it, or should have, as plain
+    IP has them; ``failed``: those without a number. ``curves``: by kind of the ladder (``tcp``, ``datagrams``,
     ``calls``); ``attempts``: likewise, at each of its rates; ``watched``: what it was like when it was watched for
     long; None where it was not; ``plain_watched``: plain IP's. ``own_gateways``: it was measured between the user's own
     gateways, so that what is carried here is what counts; ``path_bps``, ``path_down_bps``: what one TCP connection
@@ -67,13 +79,15 @@ class Device:
     udp_bps: Array | None = None
     calls_bps: Array | None = None
     down_bps: Array | None = None
+    both_bps: Array | None = None
+    many: ManyTcp | None = None
     payload_bytes: float = 1300.0
     at_least: frozenset[str] = frozenset()
     growth: Mapping[str, float] = field(default_factory=dict)
     rtt_added_ms: Array | None = None
     setup_s: Array | None = None
     breakdown_bps: float | None = None
-    tcp_in_tcp: bool = False
+    one_connection: bool = False
     on_path: tuple[OnPath, ...] = ()
     window_bytes: float | None = None
     own_gateways: bool = False

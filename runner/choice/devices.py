@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from runner.choice.device import DRAWS, Curve, Device, OnPath
+from runner.choice.device import DRAWS, Curve, Device, ManyTcp, OnPath
 from runner.choice.reliability import CARRIED, LOST, rung_attempts
 from runner.choice.watched import long_watch
 from runner.data.levels import BASELINE, outside_of_tunnel, unusual
@@ -41,6 +41,7 @@ GATEWAYS = 2
 LOSSY = {"measure": "tcp", "streams": "8"}  # on it: a loss slows one of eight connections alone
 OF_WAN = 0.8  # of its rate, in payload: what carries so much is limited by it
 Rounds = Mapping[int, Mapping[str, float]]  # round -> name -> value
+MANY = LOSSY["streams"]  # TCP connections at once, where a need asks for more than one
 TRIED = ("ok", "failed")  # trials of what a VPN supports here
 KINDS = ("tcp", "datagrams", "calls")  # of the ladder
 CONFIGURATIONS = ("recommended", "comparable")  # the first of them that a run has is judged
@@ -108,7 +109,8 @@ def _device(
     tcp, udp = basis.values.get("tcp_throughput", {}).get(vpn), basis.values.get("udp_throughput", {}).get(vpn)
     payload = basis.traffic.get("udp_throughput", {}).get("payload_bytes")
     rates = [rate for rate in bare.get("rates_bps", ()) if rate] if bare and real else []
-    back = [trial for trial in own if trial.params["measure"] == "tcp" and trial.params.get("direction") == "reverse"]
+    one, many = ([trial for trial in own if trial.params.get("streams", "1") == number] for number in ("1", MANY))
+    loaded = [trial for trial in one if trial.params.get("direction") != "both"]
     calls, is_bound = _ladder_bps("calls", own)
     bounds = {"tcp": "tcp_throughput", "udp": "udp_throughput"}
     return Device(
@@ -117,13 +119,15 @@ def _device(
         tcp_bps=_drawn("tcp", tcp),
         udp_bps=_drawn("udp", udp),
         payload_bytes=float(payload or Device.payload_bytes),
-        down_bps=_drawn("tcp down", block_values(back, "tcp_throughput")),
+        down_bps=_drawn("tcp down", _tcp(one, "reverse")),
+        both_bps=_drawn("tcp both", _tcp(one, "both")),
+        many=_many(record.dataplane, many, real, bare is not None),
         calls_bps=on_page(_usual("calls", calls)) if len(calls) >= FEWEST else None,
         at_least=frozenset(
             [kind for kind, metric in bounds.items() if basis.bounds.get(metric, {}).get(vpn)] + ["calls"] * is_bound
         ),
         growth={
-            kind: _growth(record.dataplane, own, kind, of, bare is not None)
+            kind: _growth(record.dataplane, loaded, kind, of, bare is not None)
             for kind, of in (("tcp", tcp), ("udp", udp))
             if of and real
         },
@@ -135,13 +139,30 @@ def _device(
         real=real,
         setup_s=_middle(basis.values.get("setup_time", {}).get(vpn)),
         breakdown_bps=min((rate for trial in own for rate in breakdowns_bps(trial)), default=None),
-        tcp_in_tcp=record.is_one_connection,
+        one_connection=record.is_one_connection,
         trials=len(asked),
         failed=len(asked - {place_of(trial) for trial in own}),
         curves={kind: made for kind in KINDS if (made := _curve(kind, own, plain, bare))},
         watched=long_watch(own),
         plain_watched=long_watch(plain),
     )
+
+
+def _many(dataplane: str, own: Sequence[Trial], real: bool, between_sites: bool) -> ManyTcp | None:
+    """By the trials of many connections; None where nothing came of them."""
+    there = _tcp(own, "forward")
+    if (tcp_bps := _drawn("many tcp", there)) is None:
+        return None
+    loaded = [trial for trial in own if trial.params.get("direction") != "both"]
+    growth = _growth(dataplane, loaded, "tcp", there, between_sites) if real else math.inf
+    down_bps, both_bps = (_drawn(f"many tcp {way}", _tcp(own, way)) for way in ("reverse", "both"))
+    return ManyTcp(tcp_bps, down_bps, both_bps, growth)
+
+
+def _tcp(own: Sequence[Trial], direction: str) -> Blocks:
+    """The throughputs of TCP this way."""
+    way = {"measure": "tcp", "direction": direction}
+    return block_values([trial for trial in own if trial.params.items() >= way.items()], "tcp_throughput")
 
 
 def _on_path(own: Sequence[Trial]) -> tuple[OnPath, ...]:

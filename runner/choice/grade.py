@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from runner.choice.device import DRAWS, Curve, Device, OnPath
+from runner.choice.device import DRAWS, Curve, Device, ManyTcp, OnPath
 from runner.choice.model import Criterion, Grade, Limit
 from runner.choice.reliability import Z_ONE_SIDED, Counts, excess
 from runner.choice.thresholds import Step, Thresholds
@@ -26,7 +26,7 @@ RESERVATIONS: tuple[tuple[Criterion, ...], ...] = (
     ("capacity", "path", "cores", "window"),
     ("rtt", "setup", "delay", "mouth_to_ear", "loss"),
     ("failures", "gap"),
-    ("tcp_in_tcp",),
+    ("one_connection",),
 )
 LASTING = 3  # reservations from this one on are no less where nothing carries the line
 WORST = 100  # standing of what is of no use
@@ -45,7 +45,7 @@ class Graded:
     bad, that the share of bad ones is small for sure; ``datagrams_bps``: the rate of datagrams at which the VPN is
     judged, and watched: they make it as busy as 80 % of the line does; ``room``, ``most_room``: its capacity, here and
     at most, over what it has to carry, which is no more than the path between the user's own gateways has room for; of
-    the way that has less.
+    the way that has less; ``by_packets``: of calls their number is the limit, and not their bits.
     """
 
     device: Device
@@ -60,6 +60,7 @@ class Graded:
     datagrams_bps: float
     room: Array
     most_room: Array
+    by_packets: bool = False
 
     @property
     def back(self) -> Array:
@@ -94,15 +95,15 @@ def grade_device(device: Device, needs: Needs, thresholds: Thresholds, *, own_co
     their own carry at most, where that is known."""
     assert needs.line_bps is not None
     share, demand_bps = thresholds.share(needs.traffic), thresholds.demand_bps(needs.up_bps or 0.0, needs.traffic)
-    device, small = _for_traffic(device, needs, thresholds)
+    measured, (device, small) = device, _for_traffic(device, needs, thresholds)
     here_bps, most_bps = _carried_bps(device, needs, thresholds, share, small)
     if own_cores:
         here_bps = np.where(np.isfinite(most_bps), most_bps, here_bps)
     bars, back = _bars_bps(device, demand_bps, device.path_bps, thresholds), _back(device)
-    down_bps = thresholds.demand_bps(needs.line_bps, needs.traffic)
+    both, down_bps = both_ways(device, needs), thresholds.demand_bps(needs.line_bps, needs.traffic)
     down_bars = _bars_bps(device, down_bps, device.path_down_bps, thresholds)
     fit_room, least_room, room, most_room = (
-        np.minimum(carried / bar, back * carried / down_bar)
+        _room(carried, bar, down_bar, back, both)
         for carried, bar, down_bar in (
             *((here_bps, bar, down_bar) for bar, down_bar in zip(bars, down_bars, strict=True)),
             (most_bps, bars[2], down_bars[2]),
@@ -114,7 +115,8 @@ def grade_device(device: Device, needs: Needs, thresholds: Thresholds, *, own_co
     # Datagrams of a mixture meet a tunnel that is as busy as datagrams alone make it at the same share of the capacity.
     busy = reached_bps / capacity_bps if capacity_bps else 1.0
     judged_bps = thresholds.load * busy * _median(_or_unknown(device.udp_bps))
-    attempts, control = count_attempts(device, needs, thresholds, reached_bps, judged_bps)
+    laddered = replace(device, tcp_bps=measured.tcp_bps)  # its ladder is climbed by one connection
+    attempts, control = count_attempts(laddered, needs, thresholds, reached_bps, judged_bps)
     busiest_bps = max(reached_bps, min(down_bps, _median(back) * capacity_bps)) if capacity_bps >= 0 else reached_bps
     cores = _cost(device, busiest_bps / small, share)
     carrying: Criterion = "path" if device.own_gateways else "capacity"
@@ -141,6 +143,7 @@ def grade_device(device: Device, needs: Needs, thresholds: Thresholds, *, own_co
         judged_bps,
         room,
         most_room,
+        needs.traffic == "calls" and _is_by_packets(measured, thresholds),
     )
 
 
@@ -154,7 +157,7 @@ def _carried_bps(
         _scale(device.udp_bps, small * device.growth.get("udp", math.inf)),
         share,
     )
-    if not device.tcp_in_tcp:
+    if not device.one_connection:
         return here_bps, most_bps
     one_bps = _one_bps(device, needs, thresholds)  # all connections share one
     return np.minimum(here_bps, one_bps), np.minimum(most_bps, one_bps)
@@ -166,6 +169,23 @@ def _back(device: Device) -> Array:
         return np.ones(DRAWS)
     with np.errstate(divide="ignore", invalid="ignore"):  # it carries nothing
         return np.asarray(device.down_bps / device.tcp_bps)
+
+
+def both_ways(device: Device, needs: Needs) -> Array | None:
+    """What both ways at once carry, added, over what the way from gw1 does; None where nobody measured it or asks for
+    it. Between the user's own gateways the bare path may carry less both ways than each way, which nobody measures."""
+    if needs.line_up_bps is None or device.own_gateways or device.both_bps is None or device.tcp_bps is None:
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):  # it carries nothing
+        return np.asarray(device.both_bps / device.tcp_bps)
+
+
+def _room(carried_bps: Array, bar_bps: float, down_bar_bps: float, back: Array, both: Array | None) -> Array:
+    """What it carries over the bars of the line: of the way that has less, or of both at once, which add up."""
+    with np.errstate(invalid="ignore"):  # nobody knows how often nothing
+        rooms = [carried_bps / bar_bps, back * carried_bps / down_bar_bps]
+        rooms += [] if both is None else [both * carried_bps / (bar_bps + down_bar_bps)]
+        return np.asarray(np.minimum.reduce(rooms))
 
 
 def _bars_bps(
@@ -215,9 +235,9 @@ def _of_tunnel(
     if device.real:  # elsewhere a set-up is how long programs take to start
         setup = _or_unknown(device.setup_s)
         found["setup"] = _step(setup, thresholds.setup_s), setup
-    lossy = needs.path_loss_ratio is None or needs.path_loss_ratio >= thresholds.tcp_in_tcp_loss_ratio
-    if device.tcp_in_tcp and lossy and (share or not _on_path(device, needs)):  # a lost packet delays all datagrams
-        found["tcp_in_tcp"] = _same_grade(Grade.LITTLE, math.nan)
+    lossy = needs.path_loss_ratio is None or needs.path_loss_ratio >= thresholds.one_tcp_loss_ratio
+    if device.one_connection and lossy and (share or not _on_path(device, needs)):  # a lost packet delays all datagrams
+        found["one_connection"] = _same_grade(Grade.LITTLE, math.nan)
     if share and device.breakdown_bps is not None:
         assert needs.line_bps is not None
         broken = small * device.breakdown_bps <= max(needs.line_bps, needs.line_up_bps or 0.0)
@@ -244,16 +264,19 @@ def path_shares(one: Graded) -> tuple[float | None, float | None]:
 
 
 def limit(one: Graded, thresholds: Thresholds) -> Limit | None:
-    """What limits it between the user's own gateways; None elsewhere, and where nobody knows."""
+    """What limits it: the packets of calls anywhere, by their ladder; all else between the user's own gateways. None
+    where nobody knows."""
     filled = [share for share in path_shares(one) if share is not None]
     full_core_bps = one.device.full_core_bps
+    if filled and min(filled) >= thresholds.path_share.fits:
+        return "path"
+    if one.by_packets:
+        return "packets"
     if not filled:
         return None
-    if min(filled) >= thresholds.path_share.fits:
-        return "path"
     if full_core_bps is not None and _median(one.capacity_bps) >= thresholds.core_load * full_core_bps:
         return "cores"
-    return "window" if one.device.tcp_in_tcp else None
+    return "window" if one.device.one_connection else None
 
 
 def count_attempts(
@@ -294,9 +317,14 @@ def relevant_watch(device: Device, rate_bps: float) -> Watched | None:
 
 
 def _for_traffic(device: Device, needs: Needs, thresholds: Thresholds) -> tuple[Device, float]:
-    """The device as it carries this traffic, and what a packet of it has of one that was measured. Of calls its
-    datagrams are those of calls, and the path has less room. Where nobody measured them, it is reckoned that it carries
-    as many packets as of the longer ones: at least, between gateways whose path may have been the limit."""
+    """The device as it carries this traffic, and what a packet of it has of one that was measured. Of many TCP
+    connections it is what was measured with them. Of calls its datagrams are those of calls, and the path has less
+    room. Where nobody measured them, it is reckoned that it carries as many packets as of the longer ones: at least,
+    between gateways whose path may have been the limit."""
+    if needs.connections > 1:
+        many = device.many or ManyTcp()
+        growth = {**device.growth, "tcp": many.growth}
+        device = replace(device, tcp_bps=many.tcp_bps, down_bps=many.down_bps, both_bps=many.both_bps, growth=growth)
     if needs.traffic != "calls":
         return device, 1.0
     part = thresholds.call_bytes / device.payload_bytes
@@ -330,6 +358,15 @@ def is_reckoned(device: Device, needs: Needs) -> bool:
     return needs.traffic == "calls" and device.calls_bps is None
 
 
+def _is_by_packets(device: Device, thresholds: Thresholds) -> bool:
+    """Are nearly as few of the packets of calls carried as of the longer ones, of which each has several times their
+    bits? A tunnel that bits limit carries so many times as many."""
+    if device.calls_bps is None or device.udp_bps is None or "calls" in device.at_least:
+        return False
+    longer = device.payload_bytes / thresholds.call_bytes
+    return _median(device.calls_bps) * longer <= thresholds.packets * _median(device.udp_bps)
+
+
 def _windows(watched: Watched) -> Counts:
     return Counts(watched.windows - watched.limited_windows, watched.bad_windows)
 
@@ -359,7 +396,7 @@ def _of_window(device: Device, needs: Needs, thresholds: Thresholds) -> dict[Cri
     demand_bps = thresholds.demand_bps(max(needs.line_bps or 0.0, needs.up_bps or 0.0), needs.traffic)
     window_bps = thresholds.window_bps(needs.path_rtt_ms, device.window_bytes)
     measured = device.own_gateways or _on_path(device, needs)
-    if not device.tcp_in_tcp or measured or window_bps >= thresholds.headroom * demand_bps:
+    if not device.one_connection or measured or window_bps >= thresholds.headroom * demand_bps:
         return {}
     return {"window": _same_grade(Grade.LITTLE if window_bps >= demand_bps else Grade.SHORT, window_bps)}
 

@@ -24,13 +24,13 @@ Criterion = Literal[
     "mouth_to_ear",
     "rtt",
     "setup",
-    "tcp_in_tcp",
+    "one_connection",
     "breakdown",
     "failures",
     "gap",
     "cost",
 ]
-Limit = Literal["path", "cores", "window"]
+Limit = Literal["path", "packets", "cores", "window"]
 Word = Literal["no", "unknown", "declared", "shown"]  # from the worst to the best
 # What a state rests on. marker: payload reached the far network. ports: it forwards ports and joins no networks. wire:
 # what the capture of the WAN saw. data path: where the packets are worked on. trial: a trial of just this must.
@@ -79,14 +79,15 @@ class Reason(Strict):
 class Candidate(Strict):
     """One VPN on the line. ``chance``: the share of the draws that choose it; ``carries_chance``: in which it carries
     the line. ``grade``: the middle one. ``carries``: does it carry the line? ``here_bps``: what it carries here,
-    ``most_bps``: on gateways with cores of their own at most; None where nobody knows. ``cores``: of a gateway
-    beyond plain IP, at ``cores_bps`` of payload: the demand, or what it carries here; ``cores_within``: where that
-    cannot be told from plain IP's, by how much at most it may be more or less (95 %). Between the user's own
-    gateways: ``path_share``, ``path_share_down``, what it carries of the path from gw1 and to it, and what
-    ``limit``s it. ``down_bps``: what it carries to gw1; None where only the other way was measured. ``reckoned``:
-    nobody measured the packets that calls send. ``reasons``: why it is not named. ``trials``, ``failed``: of those
-    that it is judged by; ``attempts``, ``bad_attempts``: of its ladders and its watch; of the latter, where there
-    was one, how long it took (``watched_s``), its rate, its longest gap and worst second."""
+    ``most_bps``: on gateways with cores of their own at most; None where nobody knows. ``cores``: of a gateway beyond
+    plain IP, at ``cores_bps`` of payload: the demand, or what it carries here; ``cores_within``: where that cannot be
+    told from plain IP's, by how much at most it may be more or less (95 %). Between the user's own gateways:
+    ``path_share``, ``path_share_down``, what it carries of the path from gw1 and to it. ``limit``: what limits it,
+    where that is known. ``down_bps``: what it carries to gw1; None where only the other way was measured. ``both_bps``:
+    both ways at once, added; None where nobody measured that or asks for it. ``reckoned``: nobody measured the packets
+    that calls send. ``reasons``: why it is not named. ``trials``, ``failed``: of those that it is judged by;
+    ``attempts``, ``bad_attempts``: of its ladders and its watch; of the latter, where there was one, how long it took
+    (``watched_s``), its rate, its longest gap and worst second."""
 
     vpn: str
     chance: float
@@ -101,6 +102,7 @@ class Candidate(Strict):
     path_share: float | None = None
     path_share_down: float | None = None
     down_bps: float | None = None
+    both_bps: float | None = None
     limit: Limit | None = None
     reckoned: bool = False
     reasons: list[Reason] = []

@@ -8,7 +8,7 @@ from typing import Any
 
 from runner.data.errors import UsageError, require_known
 from runner.data.files import from_toml, read_text
-from runner.data.named import LATER, MUSTS, TRAFFICS, USUAL, Must
+from runner.data.named import CONNECTIONS, LATER, MUSTS, TRAFFICS, USUAL, Must
 from runner.data.needs import Needs
 from runner.data.numbers import number, rate_bps
 from runner.data.options import NeedsOptions, join_values
@@ -71,6 +71,11 @@ def _traffic(text: str, name: str) -> str:
     return text
 
 
+def _connections(text: str, name: str) -> int:
+    require_known(name, text.strip(), [str(number) for number in CONNECTIONS])
+    return int(text)
+
+
 def _cores(text: str, name: str) -> int:
     try:
         return int(number(text.strip(), 1, MOST_CORES, whole=True))
@@ -102,6 +107,7 @@ NEEDS: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
     "path_rtt": ("path_rtt_ms", _milliseconds),
     "path_loss": ("path_loss_ratio", _share),
     "traffic": ("traffic", _traffic),
+    "connections": ("connections", _connections),
     "cores": ("cores", _cores),
 }
 KEYS = (*NEEDS, "must")

@@ -36,6 +36,7 @@ class Thresholds:
     transactions: float = 0.0
     call_bytes: float = 200.0
     call_share: float = 0.69  # of such packets: 28 bytes of UDP and IP, and 60 of a tunnel, are no payload
+    packets: float = 2.0  # times as many short packets as long ones, at most, where packets are the limit; an opinion
     loss_ratio: Step = Step(0.001, 0.01)  # Microsoft, customer edge; ITU-T Y.1541 class 0
     delay_ms: Step = Step(10.0, 50.0)  # p95 added: half of a voice packet; Y.1541's variation of class 0
     mouth_to_ear_ms: Step = Step(150.0, 400.0)  # ITU-T G.114, of path and tunnel
@@ -43,8 +44,10 @@ class Thresholds:
     transactions_rtt_ms: float = 0.1
     rtt_share: float = 0.1  # of the path's round trip: transactions go with its inverse; an opinion
     setup_s: Step = Step(2.0, 30.0)  # ITU-T G.1010, web browsing; a reload
-    tcp_in_tcp_loss_ratio: float = 1e-4  # of the path, from which on TCP in TCP is a fallback (RFC 9329; results/loss)
-    one_tcp: float = 1.22  # TCP in TCP carries what one connection does: Mathis et al., CCR 27(3), 1997; results/loss
+    one_tcp_loss_ratio: float = (
+        1e-4  # of the path, from which on what shares one connection is a fallback (RFC 9329; results/loss)
+    )
+    one_tcp: float = 1.22  # what one connection carries: Mathis et al., CCR 27(3), 1997; results/loss
     segment_bytes: float = 1448.0  # of that connection
     window_bytes: float = 2.0**21  # that it has on its way at most, where nobody has measured: OpenSSH's of a channel
     cost_cores: float = 0.25

@@ -84,6 +84,8 @@ def _of_needs(needs: Needs) -> list[str]:
         found += ["--path-loss", f"{needs.path_loss_ratio:.12g}"]
     if needs.traffic != usual.traffic:
         found += ["--traffic", needs.traffic]
+    if needs.connections != usual.connections:
+        found += ["--connections", str(needs.connections)]
     if needs.cores is not None:
         found += ["--cores", str(needs.cores)]
     musts: list[str] = [must for must in needs.must if must not in USUAL]

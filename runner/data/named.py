@@ -10,6 +10,8 @@ HOST = "host"  # this machine's own kernel
 
 Traffic = Literal["files", "mixed", "calls", "transactions"]
 TRAFFICS: tuple[Traffic, ...] = get_args(Traffic)
+Connections = Literal[1, 8]  # of TCP, that the line's traffic is
+CONNECTIONS: tuple[Connections, ...] = get_args(Connections)
 # What a VPN can be asked to do beside carrying the line. runner/choice/musts.py says what shows each of them.
 Must = Literal[
     "networks",

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from runner.data.kinds import Real, Strict
-from runner.data.named import USUAL, Must, Traffic
+from runner.data.named import USUAL, Connections, Must, Traffic
 
 # What a site lab fills in from its path (runner/sweep/seen.py).
 Seen = Literal["line_bps", "line_up_bps", "path_rtt_ms", "path_loss_ratio", "path_mtu_bytes", "nat", "udp-blocked"]
@@ -19,13 +19,14 @@ class Needs(Strict):
     path; ``path_loss_ratio``: the share of its packets that the path loses; ``path_mtu_bytes``: its longest packet.
     None where nobody has said or seen it. ``must``: the musts in force; ``without``: those
     that a path does not put in force. ``seen``: what the user has not stated, and was seen on the path.
-    ``cores``: how many a gateway has."""
+    ``cores``: how many a gateway has; ``connections``: how many of TCP the line carries at once."""
 
     line_bps: Annotated[Real, Field(gt=0)] | None = None
     line_up_bps: Annotated[Real, Field(gt=0)] | None = None
     path_rtt_ms: Annotated[Real, Field(ge=0)] | None = None
     path_loss_ratio: Annotated[Real, Field(ge=0, le=1)] | None = None
     traffic: Traffic = "mixed"
+    connections: Connections = 1
     must: tuple[Must, ...] = USUAL
     without: tuple[Must, ...] = ()
     path_mtu_bytes: Annotated[int, Field(ge=68, le=65535)] | None = None

@@ -47,12 +47,13 @@ class NeedsOptions:
     """The options that state needs (runner/choice/stated.py reads them); empty where they were not given."""
 
     needs: Path | None = option(
-        None, "--needs FILE", "your needs as TOML: line, path_rtt, path_loss, traffic, cores, must"
+        None, "--needs FILE", "your needs as TOML: line, path_rtt, path_loss, traffic, connections, cores, must"
     )
     line: str = option("", "--line RATE", "the rate of your line, each way: 100M; or to gw1 and from it: 100M/20M")
     path_rtt: str = option("", "--path-rtt TIME", "round trip of the path without VPN: 20ms")
     path_loss: str = option("", "--path-loss SHARE", "share of the packets that the path loses: 0.0005 or 0.05%")
     traffic: str = option("", "--traffic NAME", f"what the line carries: {', '.join(TRAFFICS)}; default: mixed")
+    connections: str = option("", "--connections N", "TCP connections that share the line: 1 (default) or 8")
     cores: str = option("", "--cores N", "CPU cores of your gateway: costs within 5 % of them are equal")
     must: list[str] | None = option(
         None,

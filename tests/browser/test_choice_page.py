@@ -1,5 +1,6 @@
 """The page answers for other needs as runner/choice does, and says it in the same words, with the same numbers."""
 
+import math
 import re
 import shlex
 from dataclasses import replace
@@ -15,7 +16,7 @@ from questions.choose import words as choice_words
 from questions.choose.judgement import Choice, Kin
 from questions.choose.page import PATHS_MS, SHARES
 from runner.choice.answer import answer, bands, changes
-from runner.choice.device import Device, OnPath
+from runner.choice.device import Device, ManyTcp, OnPath
 from runner.choice.devices import on_page
 from runner.choice.model import RATES_BPS, State
 from runner.choice.stated import state_needs
@@ -57,11 +58,24 @@ def with_states(choice: Choice) -> Choice:
     }
     made = {vpn: replace(device, growth={"tcp": 1.8, "udp": 1.3}) for vpn, device in choice.devices.items()}
     made["boringtun"] = replace(made["boringtun"], failed=3, growth={})
-    made["openvpn_tcp"] = replace(made["openvpn_tcp"], at_least=frozenset({"tcp"}), tcp_in_tcp=True, on_path=ON_PATH)
+    over_tcp = {"at_least": frozenset({"tcp"}), "one_connection": True, "on_path": ON_PATH}
+    made["openvpn_tcp"] = replace(made["openvpn_tcp"], **over_tcp)  # type: ignore[arg-type]
+    for vpn, many in {"openvpn": 1.5, "boringtun": math.inf, "openvpn_tcp": 1.0}.items():
+        one_bps = made[vpn].tcp_bps
+        assert one_bps is not None
+        eight_bps, back_bps = on_page(one_bps * 1.4), on_page(one_bps[::-1] / 2)
+        made[vpn] = replace(made[vpn], many=ManyTcp(eight_bps, back_bps if many > 1 else None, back_bps, many))
     made["ssh_tun"] = replace(made["ssh_tun"], window_bytes=4e5)
     made["ipsec_user"] = replace(made["ipsec_user"], rtt_added_ms=None)
     ipsec, boringtun = made["ipsec_user"], made["boringtun"]
     curves = {**ipsec.curves, "calls": ipsec.curves["datagrams"]}
+    openvpn = made["openvpn"]
+    assert openvpn.tcp_bps is not None
+    assert openvpn.udp_bps is not None
+    slow, both_bps = on_page(openvpn.udp_bps / 10), on_page(openvpn.tcp_bps * 0.9)
+    made["openvpn"] = replace(
+        openvpn, both_bps=both_bps, calls_bps=slow, curves={**openvpn.curves, "calls": openvpn.curves["datagrams"]}
+    )
     made["ipsec_user"] = replace(ipsec, calls_bps=ipsec.udp_bps, at_least=frozenset({"calls"}), curves=curves)
     assert boringtun.tcp_bps is not None
     made["boringtun"] = replace(boringtun, down_bps=on_page(boringtun.tcp_bps[::-1] / 3))
@@ -179,13 +193,26 @@ def test_the_page_answers_as_the_rule_does_in_the_same_words(report: Report, pat
     seen: set[Any] = set()
     for at, (traffic, line_bps, rtt_ms, loss, asked_for) in enumerate(grid):
         needs = Needs(line_bps=line_bps, path_rtt_ms=rtt_ms, path_loss_ratio=loss, traffic=traffic, must=asked_for)
-        needs = needs.model_copy(update={"line_up_bps": line_bps / 5 if at % 3 else None})
+        needs = needs.model_copy(
+            update={"line_up_bps": line_bps / 5 if at % 3 else None, "connections": 1 if at % 4 else 8}
+        )
         ours, theirs = asked(page, needs), told(report, devices, needs)
         for part, said in theirs.items():
             assert close(ours[part], said), (needs, part, ours[part], said)
         said = theirs["answer"]
         seen |= {said["certainty"], said["grade"], *(one["carries"] for one in said["candidates"])}
     assert seen >= {"sure", "open", "yes", "depends", "no", 0, 1, 2, 4}  # the grid meets all kinds of answers
+
+
+def test_many_connections_are_a_need_of_the_page(report: Report, path: Path, open_page: Open) -> None:
+    page, devices = open_page(path, "#line=500M&connections=8"), drawn(report)
+    needs = Needs(line_bps=5e8, path_rtt_ms=20, connections=8)
+    assert page.locator("#said").inner_text() == told(report, devices, needs)["headline"]
+    assert stated_by(page.locator("#ask code").inner_text(), report).connections == 8
+    page.get_by_role("button", name="1", exact=True).click()
+    one = needs.model_copy(update={"connections": 1})
+    assert page.locator("#said").inner_text() == told(report, devices, one)["headline"]
+    assert "connections" not in page.evaluate("location.hash")
 
 
 def test_so_it_does_between_two_sites(report: Report, tmp_path: Path, open_page: Open) -> None:
@@ -199,7 +226,7 @@ def test_so_it_does_between_two_sites(report: Report, tmp_path: Path, open_page:
         for part, said in theirs.items():
             assert close(ours[part], said), (needs, part, ours[part], said)
         limits |= {one["limit"] for one in theirs["answer"]["candidates"]}
-    assert limits == {"path", "cores", "window", None}
+    assert limits == {"path", "packets", "cores", "window", None}
     needs = Needs(line_bps=1e8, path_rtt_ms=20)
     assert asked(page, needs, script=SAID_OF_EVERY_LINE) == told_of_every_line(site, devices, needs)
 
@@ -271,11 +298,9 @@ def stated_by(command: str, report: Report) -> Needs:
     assert (program, name, folder) == ("vpneval", "report", report.run_id)
     words = [word for option in options for word in option.split("=", 1)]
     given = dict(zip(words[::2], words[1::2], strict=True))
-    line, path_rtt, path_loss, traffic, must = (
-        given.get(f"--{name}", "") for name in ("line", "path-rtt", "path-loss", "traffic", "must")
-    )
-    given_now = NeedsOptions(None, line, path_rtt, path_loss, traffic, "", [must] * bool(must))
-    return state_needs(given_now, choice_of(report).needs)
+    must = [given.pop("--must")] if "--must" in given else []
+    stated: dict[str, Any] = {option.removeprefix("--").replace("-", "_"): value for option, value in given.items()}
+    return state_needs(NeedsOptions(**stated, must=must), choice_of(report).needs)
 
 
 @pytest.mark.parametrize(

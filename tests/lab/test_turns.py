@@ -135,7 +135,7 @@ def test_visits_both_ways_with_several_streams_and_each_payload(image: Image, tm
         via = visits(bench)
         for host in (bench.lab.host1, bench.lab.host2):
             host.write(TEXT, text_payload(), mode=0o644)
-        for direction in ("forward", "reverse"):
+        for direction in ("forward", "reverse", "both"):
             for streams, payload in ((1, "random"), (4, "random"), (1, "zeros"), (2, TEXT)):
                 found = via.tcp(0.15, direction=direction, streams=streams, payload=payload)
                 assert 0.15 <= found["seconds"] < 5

@@ -11,7 +11,12 @@ import pytest
 from runner.catalogue import load_vpn
 from runner.data.errors import InstrumentError, MeasurementError
 from runner.data.wan import PRESETS, Conditions
+from runner.instruments.failures.stream import streams
+from runner.instruments.operator.mesh import late
+from runner.instruments.path.numbers import BYTES, PORT, WINDOW
+from runner.instruments.tools.between import talking
 from runner.instruments.traffic.idle import idle
+from runner.lab import probes
 from runner.lab.node import wait_until
 from runner.lab.readings.wan import verify
 from runner.lab.readings.wire import outer
@@ -149,3 +154,29 @@ def test_each_preset_gives_numbers_near_the_rate_that_it_sets(image: Image, tmp_
         assert wanted.rate_bps is not None
         assert 0.9 <= found["udp_throughput"] / wanted.rate_bps <= 1
         assert 2 * wanted.delay_ms <= found["rtt"] <= 2 * wanted.delay_ms + 30
+
+
+def test_on_a_long_path_nothing_is_taken_for_lost_that_is_on_its_way(image: Image, tmp_path: Path) -> None:
+    """A second each way: longer than a probe waits for anything beside the round trip."""
+    with namespace_lab(image, logs=tmp_path) as lab:
+        long = Conditions(delay_ms=1000, rate_bps=20e6, queue_ms=500)
+        if no := wan.conditions_refusal(lab, long):
+            pytest.skip(no.reason)
+        wan.apply(lab, long)
+        bench = measured(lab)
+        rtt, far = f"{lab.rtt_s:g}", lab.sites[1]
+        with streams(lab, bench.address, 200.0, 20.0) as both:
+            assert both.flows_within(10.0) is not None
+            sent_s = both.now()
+            ways = both.end()
+        assert [sum(gap.lost for gap in way.gaps_after(sent_s - 1.0)) for way in ways] == [0, 0]
+        with (
+            talking(lab.host2, "numbered", "hear", str(PORT), rtt, ready="hearing") as hears,
+            talking(lab.host1, "numbered", "say", bench.address, str(PORT), rtt, ready="saying") as says,
+        ):
+            says.say(60.0, count=4 * WINDOW, bytes=BYTES, window=WINDOW, absent=[])
+            heard = hears.say()
+        assert (heard["got"], heard["missing"]) == (4 * WINDOW, [])
+        lab.host1.write(f"{probes.FOLDER}/everyone.py", probes.source("everyone"), mode=0o644)
+        assert late(lab, {"host1": ("0.0.0.0", [bench.address])}, 20.0) == []
+        assert late(lab, {"host1": ("0.0.0.0", [far.lan_address])}, 3.0) == ["host1"], "the control: nobody answers"

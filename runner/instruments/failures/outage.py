@@ -82,7 +82,7 @@ def outage(
         breaks(both.note)
         broken_s = both.now()  # seconds later, in a slow guest
         flowing_s = both.flows_within(watch.limit_s, failed_s)
-        while flowing_s is not None and both.now() < broken_s + watch.look_s:
+        while flowing_s is not None and both.now() < broken_s + watch.look_s + lab.rtt_s:
             flowing_s = both.flows_within(watch.limit_s, both.now())
         both.note("the stream flows again" if flowing_s is not None else f"given up after {watch.limit_s:g} s")
         forward, reverse = both.end()

@@ -21,7 +21,7 @@ from runner.lab.shape.site_to_site import Lab
 PORT = "5210"
 LATE_S = 0.4  # a datagram so much slower than the fastest is of no use any more: ITU-T G.114, the bound for planning
 STEADY = 0.5  # of what was sent in a status period must have come for the stream to flow in it
-SETTLED_S = 1.0  # so long it must flow before it has recovered
+SETTLED_S = 1.0  # and a round trip: so long it must flow before it has recovered
 SAYS_WITHIN_S = 60.0 * PATIENCE  # it says something ten times a second
 PROBE_LIMIT_S = 60.0  # more than the watched time, after which the probes end by themselves
 
@@ -34,6 +34,7 @@ class TwoWayStream:
     probes: tuple[Dialogue, Dialogue]
     rate: float
     ahead_s: float  # how much earlier the far host began: its clock shows so much more
+    rtt_s: float = 0.0  # of the path: what was on its way comes for as long after a failure
     started: float = field(default_factory=time.monotonic)
     events: list[Event] = field(default_factory=list)
 
@@ -46,9 +47,9 @@ class TwoWayStream:
         self.events.append(Event(at_s=round(self.now(), 4), what=what))
 
     def flows_within(self, limit_s: float, since_s: float = 0.0, settled_s: float = SETTLED_S) -> float | None:
-        """When the stream began to flow both ways for ``settled_s``, not before ``since_s``; None if it did not do so
-        until ``limit_s`` after ``since_s``. Seconds of the stream; known to 100 ms."""
-        steady_since: float | None = None
+        """When the stream began to flow both ways for ``settled_s`` and a round trip, not before ``since_s``; None if
+        it did not do so until ``limit_s`` after ``since_s``. Seconds of the stream; known to 100 ms."""
+        steady_since, settled_s = None, settled_s + self.rtt_s
         while True:
             statuses = [self._status(which) for which in (0, 1)]
             at_s = min(status[0] for status in statuses)
@@ -111,12 +112,13 @@ def streams(lab: Lab, address: str, rate: float, watched_s: float) -> Iterator[T
     ``watched_s``: how long they will be needed at most. Raises MeasurementError where a probe does not start.
     """
     limit = str(watched_s * PATIENCE + PROBE_LIMIT_S)
-    how = (PORT, str(rate), str(LATE_S), limit)
+    how = (PORT, str(rate), str(LATE_S), limit, f"{lab.rtt_s:g}")
     back = lab.sites[0].host_ipv6 if ip_version(address) == 6 else lab.sites[0].host_address
     with probe(lab.host2, "stream", back, *how, ready="streaming") as far:
         began = time.monotonic()
         with probe(lab.host1, "stream", address, *how, ready="streaming") as near:
-            yield TwoWayStream((lab.host1.name, lab.host2.name), (near, far), rate, time.monotonic() - began)
+            names, ahead_s = (lab.host1.name, lab.host2.name), time.monotonic() - began
+            yield TwoWayStream(names, (near, far), rate, ahead_s, lab.rtt_s)
 
 
 Break = Callable[[Callable[[str], None]], object]  # does the damage, and tells of each step

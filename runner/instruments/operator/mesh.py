@@ -164,8 +164,9 @@ def late(lab: Lab, asked: Mapping[str, tuple[str, Sequence[str]]], limit_s: floa
     """Let each gateway ask its addresses, all at once. Returns the gateways that lacked an answer after ``limit_s``."""
     asking = []
     for name, (source, addresses) in asked.items():
-        argv = ("python3", "-IS", f"{probes.FOLDER}/everyone.py", source, str(ANSWER_PORT), f"{limit_s:g}")
-        asking.append((name, lab.nodes[name].spawn(*argv, *addresses, log=f"mesh-{len(lab.sites)}")))
+        argv = ("python3", "-IS", f"{probes.FOLDER}/everyone.py", source, str(ANSWER_PORT))
+        words = (f"{limit_s:g}", f"{lab.rtt_s:g}", *addresses)
+        asking.append((name, lab.nodes[name].spawn(*argv, *words, log=f"mesh-{len(lab.sites)}")))
     return [name for name, process in asking if process.wait(limit_s + 10) != 0]
 
 

@@ -44,12 +44,13 @@ class Path:
     relay: Talker
     near: Talker
     far: Talker
+    rtt_s: float = 0.0
 
     def follow(self, plan: Mapping[int, int], count: int) -> NumbersHeard:
         """Send ``count`` numbers in a closed loop, while the relay holds or loses those of ``plan``."""
         self.far.say()
         self.relay.say(do="plan", least=LEAST, plan={str(number): depth for number, depth in plan.items()})
-        self.near.say(20 + count / SLOWEST_PER_S, count=count, bytes=BYTES, window=WINDOW, absent=sorted(plan))
+        self._say(count, WINDOW, sorted(plan))
         planned = self.relay.say(do="pass")["planned"]
         return self._heard(count, planned)
 
@@ -57,8 +58,12 @@ class Path:
         """Send ``count`` numbers in a closed loop, while the relay sends each twice."""
         self.far.say()
         self.relay.say(do="repeat", least=LEAST)
-        self.near.say(20 + count / SLOWEST_PER_S, count=count, bytes=BYTES, window=WINDOW // 2, absent=[])
+        self._say(count, WINDOW // 2, [])
         return self._heard(count, len(self.relay.say(do="pass")["sent"]))
+
+    def _say(self, count: int, window: int, absent: list[int]) -> None:
+        longest_s = 20 + count * max(1 / SLOWEST_PER_S, 2 * self.rtt_s / window)
+        self.near.say(longest_s, count=count, bytes=BYTES, window=window, absent=absent)
 
     def _heard(self, count: int, planned: int) -> NumbersHeard:
         told = self.far.say()
@@ -74,11 +79,12 @@ def paths(bench: Bench) -> Iterator[tuple[Path, Path]]:
     if f":{PORT} " in lab.host2.run("ss", "-Hlun").stdout:
         raise MeasurementError(f"port {PORT} of the far host is in use")
     near, far = lab.gateway(lab.sites[0]), lab.gateway(lab.sites[-1])
+    rtt = f"{lab.rtt_s:g}"
     with wan_relay(lab) as relay, ExitStack() as stack:
 
         def path(says: LabNode, address: str, hears: LabNode) -> Path:
-            listener = stack.enter_context(talking(hears, "numbered", "hear", str(PORT), ready="hearing"))
-            speaker = stack.enter_context(talking(says, "numbered", "say", address, str(PORT), ready="saying"))
-            return Path(relay, speaker, listener)
+            listener = stack.enter_context(talking(hears, "numbered", "hear", str(PORT), rtt, ready="hearing"))
+            speaker = stack.enter_context(talking(says, "numbered", "say", address, str(PORT), rtt, ready="saying"))
+            return Path(relay, speaker, listener, lab.rtt_s)
 
         yield path(lab.host1, bench.address, lab.host2), path(near, lab.sites[-1].wan_address, far)

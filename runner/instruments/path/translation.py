@@ -28,7 +28,7 @@ CONTROL_PORT = 7  # echo (RFC 862): no VPN has it
 PATIENT_S = 90.0  # a tunnel that is not back then does not come back
 LOOK_S = 0.2
 ANSWER = re.compile(r"^\[(\d+\.\d+)\] \d+ bytes from", re.MULTILINE)  # of ping(8), with -D
-LOST_S = 0.5  # what has not come by then does not come
+LOST_S = 0.5  # and a round trip: what has not come by then does not come
 # Nobody outside reaches what no mapping leads to, not even by an address that a VPN tells the other end (RFC 4787 §5).
 # A mapping stays as it was made, until it is forgotten.
 TABLE = """
@@ -114,7 +114,7 @@ class Nat:
     def reaches(self, mapping: tuple[str, int]) -> bool:
         """Does a datagram from outside to this mapping reach the inside?"""
         self.outside.say(to=[*mapping])
-        return self.inside.say(wait_s=LOST_S * PATIENCE)["from"] is not None
+        return self.inside.say(wait_s=LOST_S * PATIENCE + self.lab.rtt_s)["from"] is not None
 
 
 @contextmanager

@@ -19,7 +19,6 @@ from runner.instruments.security.vantage import (
     ETHERNET_BYTES,
     MESSAGE_BYTES,
     PORT,
-    SETTLE_S,
     Frame,
     ProbeOutcome,
     Vantage,
@@ -67,9 +66,9 @@ def diversion(at: Vantage) -> ProbeOutcome:
                     tried += frames
                     arrived = await_arrival(at, tried)
                     at.answer(message())
-                    time.sleep(SETTLE_S * PATIENCE)
+                    at.await_rest()
                     at.answer(message())
-                time.sleep(SETTLE_S * PATIENCE)
+                at.await_rest()
                 diverted[kind] = len(sent_frames(at, third=True, within_s=0)) - before
             helper.say(udp=shown.hex(), to=[third, PORT])
             seen = any(shown in frame.data for frame in sent_frames(at, third=True, awaited=shown))

@@ -33,7 +33,7 @@ from runner.vpn.plugin import Vpn
 PORT = TCP_PORTS[2]
 MESSAGE_BYTES = 600
 ETHERNET_BYTES = 14
-SETTLE_S = 0.25  # how long is waited in the end before something counts as not delivered
+SETTLE_S = 0.25  # and a round trip: how long is waited in the end before something counts as not delivered
 EVIDENCE_FRAMES = 500
 IPV4, IPV6, IPV6_BYTES = b"\x08\x00", b"\x86\xdd", 40  # EtherTypes, and IPv6's header (RFC 8200 §3)
 OF_THE_NETWORK = (0, 58)  # the header before IPv6's reports on groups (RFC 3810 §5), and ICMPv6
@@ -218,8 +218,12 @@ class Vantage:
         last = message(32)
         self.speak(last)
         self.count([last], within_s=1.0)
-        time.sleep(SETTLE_S * PATIENCE)
+        self.await_rest()
         return self.count(messages, 0)
+
+    def await_rest(self) -> None:
+        """Wait for what may still be on its way."""
+        time.sleep(SETTLE_S * PATIENCE + self.lab.rtt_s)
 
     def foreign(self) -> list[bytes]:
         """What the far host got that was never sent: datagrams, and a stream that differs from what was sent."""

@@ -1,7 +1,8 @@
 """Numbered datagrams from a near end to a far one, in a closed loop: what arrived, how often, and how far overtaken.
 
-usage: numbered.py hear PORT              prints "hearing"
-       numbered.py say ADDRESS PORT       prints "saying"
+usage: numbered.py hear PORT RTT_S              prints "hearing"
+       numbered.py say ADDRESS PORT RTT_S       prints "saying"
+RTT_S: the path's round trip, which everything that is waited for takes as well.
 Each line of standard input, a JSON object, is answered by one.
 hear: "got", different numbers since the last line; "twice", those that came more than once; "late", each number that
 others had overtaken, with how far below the highest it was when it came; "missing", below the highest.
@@ -16,10 +17,11 @@ import sys
 import time
 from contextlib import suppress
 
-GIVE_UP_S = 1.5  # what has not come by then is lost
-QUIET_S = 0.25  # nothing comes any more
+RTT_S = float(sys.argv[-1])
+GIVE_UP_S = 1.5 + RTT_S  # what has not come by then is lost
+QUIET_S = 0.25 + RTT_S  # nothing comes any more
 REPEAT_S = 0.02  # the far end says again what it has when nothing comes for so long
-SILENT = 200  # times at most, which is longer than GIVE_UP_S
+SILENT = 2 * GIVE_UP_S / REPEAT_S  # times at most
 EVERY = 12  # datagrams that it answers at once
 
 

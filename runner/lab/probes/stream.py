@@ -1,11 +1,11 @@
 """A host: numbered datagrams to the other host at an even rate, and which of the other's datagrams came, and when.
 
-usage: stream.py ADDRESS PORT PACKETS_PER_SECOND LATE_S LIMIT_S
+usage: stream.py ADDRESS PORT PACKETS_PER_SECOND LATE_S LIMIT_S RTT_S
 Prints "streaming", and from then on, every 100 ms, "SECONDS SENT FRESH": since the start, what was sent and what came
-in time in these 100 ms. On a line on standard input, or after LIMIT_S, it stops sending, waits a moment for what is on
-its way, and prints a JSON object: "sent" datagrams; "pause_ms", the longest pause between two of them; "ended_s"; and
-of the other host's datagrams those that came in time, as "runs" of consecutive numbers [first, last, sent_s of the
-first, sent_s of the last], on the sender's clock; "late", "again" and how many "came" in all.
+in time in these 100 ms. On a line on standard input, or after LIMIT_S, it stops sending, waits for what is on its way,
+a round trip RTT_S and a moment, and prints a JSON object: "sent" datagrams; "pause_ms", the longest pause between two
+of them; "ended_s"; and of the other host's datagrams those that came in time, as "runs" of consecutive numbers [first,
+last, sent_s of the first, sent_s of the last], on the sender's clock; "late", "again" and how many "came" in all.
 
 In time is what takes at most LATE_S longer than the fastest datagram: one that a tunnel has kept while it was broken is
 of no use to a call (RFC 6412, forwarding delay threshold). The fastest one also tells the difference of the clocks.
@@ -24,7 +24,7 @@ from contextlib import suppress
 HEADER = struct.Struct("!8sQd")  # whose it is, its number, when it was sent
 MAGIC = b"vpnevalS"
 LENGTH = 64
-STATUS_S, LINGER_S = 0.1, 0.5
+STATUS_S, LINGER_S = 0.1, 0.5 + float(sys.argv[6])
 BEHIND = 50  # datagrams: who falls behind further catches up with these, and counts the rest as never offered
 
 peer = (sys.argv[1], int(sys.argv[2]))

@@ -4,8 +4,8 @@ usage: visit.py far PORT             serve; prints "ready" when it listens
        visit.py near ADDRESS PORT    prints "ready"; each line of standard input is a visit, answered by a line
 
     {"do": "tcp", "direction": "forward", "streams": 1, "warm_s": 0.1, "slice_s": 0.3}
-        one transfer, also with "rate_bps" (paced), "payload" ("random", "zeros", or a file's path on the sender) or
-        "control" (the streams' congestion control; "" is the host's).
+        one transfer ("both": one each way at once, added), also with "rate_bps" (paced), "payload" ("random", "zeros",
+        or a file's path on the sender) or "control" (the streams' congestion control; "" is the host's).
         {"bytes": between two marks at the receiver, "seconds": between them, "carried_bytes": all of the visit,
          "retransmits": of the sender's segments, "congestion_control": of the sender's streams}
     {"do": "rtt", "exchanges": 20}    one byte and its answer, one after another: {"ms": […]}; with "seconds" in place
@@ -26,6 +26,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 BLOCK = 2**17  # as iperf3
@@ -272,12 +273,12 @@ class Near:
 
     def __init__(self, address: str, port: int) -> None:
         self.to = address, port
-        self.open: dict[int, tuple[Line, Streams]] = {}  # by the number of streams
+        self.open: dict[tuple[int, str], tuple[Line, Streams]] = {}  # by the number of streams, and for which use
         self.opened = 0
 
-    def lines(self, streams: int) -> tuple[Line, Streams]:
+    def lines(self, streams: int, use: str = "") -> tuple[Line, Streams]:
         """The connections of a visit with so many streams. Raises OSError."""
-        if streams not in self.open:
+        if (streams, use) not in self.open:
             self.opened += 1
             control, *data = [socket.create_connection(self.to, timeout=5) for _ in range(streams + 1)]
             for number, connection in zip([None, *range(streams)], [control, *data], strict=True):
@@ -285,12 +286,23 @@ class Near:
                 connection.sendall(json.dumps([f"{os.getpid()}-{self.opened}", streams, number]).encode() + b"\n")
             line = Line(control)
             line.hear()
-            self.open[streams] = line, Streams(data)
-        return self.open[streams]
+            self.open[streams, use] = line, Streams(data)
+        return self.open[streams, use]
+
+    def add_both_ways(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """A transfer each way at once, added: as many bytes in these seconds. Raises OSError."""
+        ways = [asked | {"direction": way, "use": way} for way in ("forward", "reverse")]
+        for way in ways:  # so that both begin at once
+            self.lines(way["streams"], way["use"])
+        with ThreadPoolExecutor(2) as pool:
+            there, back = pool.map(self.tcp, ways)
+        added = {name: there[name] + back[name] for name in ("carried_bytes", "retransmits")}
+        bytes_back = round(back["bytes"] * there["seconds"] / back["seconds"])
+        return there | added | {"bytes": there["bytes"] + bytes_back}
 
     def tcp(self, asked: dict[str, Any]) -> dict[str, Any]:
         """One transfer. Raises OSError."""
-        line, mine = self.lines(asked["streams"])
+        line, mine = self.lines(asked["streams"], asked.get("use", ""))
         payload, rate_bps, control = asked.get("payload", "random"), asked.get("rate_bps"), asked.get("control", "")
         if asked["direction"] == "forward":
             before = sum(mine.sent), mine.retransmits()
@@ -341,7 +353,9 @@ class Near:
     def visit(self, asked: dict[str, Any]) -> dict[str, Any]:
         """One visit; after a failure the connections are made anew."""
         try:
-            return self.tcp(asked) if asked["do"] == "tcp" else self.rtt(asked)
+            if asked["do"] == "rtt":
+                return self.rtt(asked)
+            return self.add_both_ways(asked) if asked["direction"] == "both" else self.tcp(asked)
         except (OSError, ValueError) as error:
             for line, mine in self.open.values():
                 for connection in [line.connection, *mine.connections]:

@@ -199,6 +199,20 @@ def with_bad(trials: Sequence[Trial], share_of: Callable[[str], float], seed: in
     return [trial.model_copy(update={"curve": [spoilt(trial, rung) for rung in trial.curve]}) for trial in trials]
 
 
+def more_tcp(trials: Sequence[Trial], vpn: str, times: float, **levels: str) -> list[Trial]:
+    """The trials, and for each of this VPN's TCP another at these levels, in which it carried so many times as much."""
+    more = []
+    for trial in trials:
+        if trial.vpn == vpn and trial.params.items() >= TCP.items():
+            one = trial.measurements[0]
+            samples = [times * value for value in one.samples]
+            measured = one.model_copy(update={"value": times * one.value, "samples": samples})
+            cell = f"{trial.cell} {levels}"
+            update = {"params": trial.params | levels, "cell": cell, "measurements": [measured]}
+            more.append(trial.model_copy(update=update))
+    return [*trials, *more]
+
+
 def stretch(vpn: str, params: Mapping[str, str], gap_s: float = 0.01, *, bad: int = 0, repetition: int = 1) -> Trial:
     """An uncut stretch of 30 s, of which so many windows were bad."""
     detail = {

@@ -14,7 +14,7 @@ from runner.data.loads import CoreLoad, MachineLoad, ProcessLoad, ThreadLoad
 from runner.data.named import Traffic
 from runner.data.needs import Needs
 from runner.data.trials import Run, Rung, Trial
-from tests.unit.choice.runs import PLAIN, Truth, chosen_run
+from tests.unit.choice.runs import PLAIN, Truth, chosen_run, more_tcp
 
 PATH: dict[str, Any] = {"mtu_bytes": 1400, "rtt_ms": [0.04, 0.05, 0.06], "nat": "a NAT"}
 
@@ -158,6 +158,25 @@ def test_calls_are_graded_by_the_packets_that_they_send() -> None:
     assert "eckoned" not in choice_words.headline(measured)
 
 
+@pytest.mark.parametrize(("udp_bps", "limit"), [(4.5e8, "packets"), (4.5e7, None)])
+@pytest.mark.parametrize("site", [True, False])
+def test_packets_are_named_where_they_limit_calls(udp_bps: float, limit: str | None, site: bool) -> None:
+    """Of packets that are six and a half times as short it carries not even twice as many; or more than that."""
+    needs = Needs(line_bps=5e7, traffic="calls")
+    run, trials = chosen_run({"none": PLAIN, "openvpn": Truth(udp_bps, udp_bps)}, needs=needs, noise=0.01)
+    if site:
+        run = run.model_copy(update={"lab": run.lab | {"kind": "site", "path": PATHS | {"rates_bps": [1e9, 1e9]}}})
+        trials = [trial for trial in trials if trial.vpn != "none"]
+    made = choice(run, with_calls(trials, openvpn=2e7, none=1e9))
+    assert made.answer
+    one = made.answer.candidate_of("openvpn")
+    assert (one.grade, one.limit) == (Grade.SHORT, limit)
+    assert (choice_words.LIMITS["packets"] in choice_words.headline(made)) is (limit == "packets")
+    longer = choice(run.model_copy(update={"needs": Needs(line_bps=5e7)}), with_calls(trials, openvpn=2e7, none=1e9))
+    assert longer.answer
+    assert longer.answer.candidate_of("openvpn").limit != "packets", "of other traffic that says nothing"
+
+
 def test_what_is_reckoned_of_calls_says_so() -> None:
     made = choice(*chosen_run(needs=Needs(line_bps=2e7, traffic="calls")))
     assert made.answer
@@ -170,15 +189,8 @@ def both_ways(line_bps: float, up_bps: float | None, down_bps: float) -> Choice:
     needs = Needs(line_bps=line_bps, line_up_bps=up_bps, traffic="files")
     run, trials = chosen_run({"none": PLAIN, "openvpn": Truth(1.8e7, 1.8e7)}, needs=needs, noise=0.01)
     run = run.model_copy(update={"lab": run.lab | {"kind": "site", "path": PATHS | {"rates_bps": [1.9e7, 9.6e7]}}})
-    back = []
-    for trial in trials:
-        if trial.vpn == "openvpn" and trial.params.get("measure") == "tcp":
-            values = [one * down_bps / 1.8e7 for one in trial.measurements[0].samples]
-            measured = trial.measurements[0].model_copy(update={"value": down_bps, "samples": values})
-            params = trial.params | {"direction": "reverse"}
-            cell = f"{trial.cell} reverse"
-            back.append(trial.model_copy(update={"params": params, "cell": cell, "measurements": [measured]}))
-    return choice(run, [trial for trial in [*trials, *back] if trial.vpn != "none"])
+    trials = more_tcp(trials, "openvpn", down_bps / 1.8e7, direction="reverse")
+    return choice(run, [trial for trial in trials if trial.vpn != "none"])
 
 
 @pytest.mark.parametrize(("down_bps", "fits"), [(9.3e7, True), (3e7, False)])

@@ -7,9 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from questions.choose import Choose, words
+from questions.choose.judge import choice
 from runner.choice.devices import devices
+from runner.choice.model import Grade
+from runner.data.asked import AskedRun
+from runner.data.needs import Needs
 from runner.data.trials import Trial
-from tests.unit.choice.runs import TRUTHS, chosen_run, stretch
+from tests.unit.choice.runs import TRUTHS, chosen_run, more_tcp, stretch
 
 
 def test_throughput_cost_and_round_trip_are_the_true_ones() -> None:
@@ -42,10 +47,10 @@ def test_plain_ip_is_what_a_rate_costs_anyway() -> None:
     assert np.median(curve.cores[:, 2]) < 0.1 * TRUTHS["none"].cores(1e8) + 0.002
 
 
-def test_who_breaks_down_and_tcp_in_tcp_are_known() -> None:
+def test_who_breaks_down_and_what_shares_one_connection_are_known() -> None:
     found = devices(*chosen_run())
-    assert (found["ssh_tun"].breakdown_bps, found["ssh_tun"].tcp_in_tcp) == (1.25e9, True)
-    assert (found["openvpn"].breakdown_bps, found["openvpn"].tcp_in_tcp) == (None, False)
+    assert (found["ssh_tun"].breakdown_bps, found["ssh_tun"].one_connection) == (1.25e9, True)
+    assert (found["openvpn"].breakdown_bps, found["openvpn"].one_connection) == (None, False)
 
 
 def test_a_failed_or_missing_repetition_is_counted() -> None:
@@ -121,3 +126,68 @@ def test_a_stretch_that_somebody_wrote_otherwise_is_none() -> None:
         first = trial.measurements[0].model_copy(update={"detail": detail})
         trial = trial.model_copy(update={"measurements": [first, *trial.measurements[1:]]})
         assert devices(run, [*trials, trial])["openvpn"].watched is None
+
+
+def test_eight_connections_are_a_need_of_their_own() -> None:
+    run, trials = chosen_run(noise=0.02, needs=Needs(line_bps=7e8, traffic="files", connections=8))
+    nobody = choice(run, trials)
+    assert nobody.answer
+    assert set(nobody.answer.unknown) >= {"openvpn", "wireguard_go"}
+    assert words.headline(nobody).endswith(words.MANY)
+    told = choice(run, more_tcp(trials, "openvpn", 1.5, streams="8"))
+    assert told.answer
+    assert told.answer.named == ["openvpn"]
+    assert told.answer.candidate_of("openvpn").here_bps == pytest.approx(1.5 * TRUTHS["openvpn"].tcp_bps, rel=0.03)
+    assert words.CONNECTIONS[8] in words.headline(told)
+    one = choice(run.model_copy(update={"needs": Needs(line_bps=7e8, traffic="files")}), trials)
+    assert words.CONNECTIONS[1] in words.headline(one)
+
+
+def test_what_many_connections_carry_changes_nothing_of_what_one_does() -> None:
+    run, trials = chosen_run(noise=0.02)
+    alone, beside = (
+        devices(run, trials)["openvpn"],
+        devices(run, more_tcp(trials, "openvpn", 3.0, streams="8"))["openvpn"],
+    )
+    assert alone.many is None
+    assert beside.many is not None
+    assert alone.tcp_bps is not None
+    assert beside.tcp_bps is not None
+    assert np.array_equal(alone.tcp_bps, beside.tcp_bps)
+    assert (alone.growth, alone.trials) == (beside.growth, beside.trials)
+
+
+@pytest.mark.parametrize(
+    ("needs", "more"),
+    [
+        (Needs(), []),
+        (Needs(connections=8), [("8", "forward")]),
+        (Needs(line_bps=1e8, line_up_bps=2e7), [("1", "reverse"), ("1", "both")]),
+        (Needs(line_bps=1e8, line_up_bps=2e7, connections=8), [("8", way) for way in ("forward", "reverse", "both")]),
+    ],
+)
+def test_the_needs_decide_what_is_measured_beside(needs: Needs, more: list[tuple[str, str]]) -> None:
+    asked = AskedRun(experiments=("choose",), needs=needs)
+    found = Choose().more_traffic(asked)
+    assert [(each["streams"], each["direction"]) for each in found if each["measure"] == "tcp"] == more
+    site = Choose().more_traffic(asked.with_changes(lab="site:sites.toml"))
+    assert "both" not in {each.get("direction") for each in site}, "what the bare path carries both ways nobody knows"
+
+
+@pytest.mark.parametrize(("times", "fits"), [(1.9, True), (1.0, False)])
+def test_both_ways_at_once_are_graded_by_their_sum(times: float, fits: bool) -> None:
+    """Each way it carries its rate with room; what counts is whether it does both."""
+    two = Needs(line_bps=5e8, line_up_bps=4e8, traffic="files")
+    run, trials = chosen_run(noise=0.02, needs=two)
+    each = more_tcp(trials, "openvpn", 1.0, direction="reverse")
+    alone, both = choice(run, each), choice(run, more_tcp(each, "openvpn", times, direction="both"))
+    assert alone.answer
+    assert alone.answer.candidate_of("openvpn").grade == Grade.FITS, "the control"
+    assert both.answer
+    one = both.answer.candidate_of("openvpn")
+    assert (one.grade == Grade.FITS) is fits
+    assert one.both_bps == pytest.approx(times * TRUTHS["openvpn"].tcp_bps, rel=0.03)
+    asked = run.model_copy(update={"needs": Needs(line_bps=5e8, traffic="files")})
+    same = choice(asked, more_tcp(each, "openvpn", times, direction="both"))
+    assert same.answer
+    assert same.answer.candidate_of("openvpn").grade == Grade.FITS, "one rate does not ask for both at once"

@@ -33,7 +33,7 @@ def test_two_offices_may_take_any_that_costs_little() -> None:
     assert (found.named[0], found.certainties.of_slices, found.grade) == ("wireguard_go", "sure", Grade.FITS)
     assert found.certainty == "probably", "nothing was watched for long then"
     assert "openvpn" in found.named
-    assert [reason.criterion for reason in found.candidate_of("ssh_tun").reasons] == ["tcp_in_tcp"]
+    assert [reason.criterion for reason in found.candidate_of("ssh_tun").reasons] == ["one_connection"]
     assert found.candidate_of("ssh_forward").reasons[0].musts == ["networks"]
     assert (found.candidate_of("wireguard_go").cores or 9) < 0.2
 
@@ -74,7 +74,7 @@ def test_who_ends_tcp_shares_one_connection_that_losses_slow() -> None:
 def test_where_udp_is_blocked_there_is_a_reservation() -> None:
     found = chosen(line_bps=5e7, path_rtt_ms=30, must=("networks", "maintained", "udp-blocked"))
     assert found.answer is not None
-    assert (found.answer.named, found.answer.candidate_of("ssh_tun").reservations) == (["ssh_tun"], ["tcp_in_tcp"])
+    assert (found.answer.named, found.answer.candidate_of("ssh_tun").reservations) == (["ssh_tun"], ["one_connection"])
     assert {"openvpn_tcp", "openconnect_tls"} <= {*found.others}
 
 

@@ -20,7 +20,7 @@ from tests.unit.choice.made_up import by_name, device, needs, words
 FAST = device("fast", 3.5e9, 6e8, 18.0, spread=0.04)
 LIGHT = device("light", 8e8, 6e8, 20.0, spread=0.04)
 SLOW = device("slow", 4e8, 3e8, 60.0, spread=0.04)
-OVER_TCP = device("over_tcp", 6e8, 4e8, 17.0, spread=0.04, tcp_in_tcp=True, breakdown_bps=1.25e9)
+OVER_TCP = device("over_tcp", 6e8, 4e8, 17.0, spread=0.04, one_connection=True, breakdown_bps=1.25e9)
 FOUR = by_name(FAST, LIGHT, SLOW, OVER_TCP)
 ALL = words("fast", "light", "slow", "over_tcp", "twin")
 
@@ -34,7 +34,7 @@ def test_a_line_that_several_carry_at_about_the_same_cost_names_all_of_them() ->
     assert found.named == ["fast", "light"]
     assert found.certainty == "sure"
     assert found.candidate_of("slow").reasons[0].criterion == "cost"
-    assert found.candidate_of("over_tcp").reasons[0].criterion == "tcp_in_tcp"
+    assert found.candidate_of("over_tcp").reasons[0].criterion == "one_connection"
     assert found.candidate_of("fast").cores == pytest.approx(0.93e8 / 8e9 * 18, rel=0.01)
 
 
@@ -165,13 +165,13 @@ def test_shown_comes_before_declared_among_equals() -> None:
     assert answer(FOUR, states, needs(1e8, must=("networks", "nat"))).named == ["light", "fast"]
 
 
-def test_a_lossy_path_or_an_unknown_one_demotes_tcp_in_tcp_and_a_clean_one_does_not() -> None:
+def test_a_lossy_path_or_an_unknown_one_demotes_one_connection_and_a_clean_one_does_not() -> None:
     assert "over_tcp" not in said(1e8).named
     assert "over_tcp" not in said(1e8, path_loss_ratio=1e-3).named
     assert "over_tcp" in said(1e8, path_loss_ratio=0.0).named
 
 
-def test_tcp_in_tcp_carries_no_more_than_one_connection_does_on_the_path() -> None:
+def test_what_shares_one_connection_carries_no_more_than_one_does_on_the_path() -> None:
     """At 1 % and 20 ms that is 7 Mbit/s (Mathis), whatever the machine could do."""
     found = said(1e8, path_loss_ratio=0.01)
     lossy, clean = found.candidate_of("over_tcp"), said(1e8, path_loss_ratio=0.0).candidate_of("over_tcp")
@@ -210,10 +210,10 @@ def test_what_a_trial_carried_on_such_a_path_counts_in_place_of_the_formula() ->
 
     assert (of_files(2e7).here_bps, of_files(2e7).grade) == (2.7e7, Grade.FITS)
     assert of_files(2e7).reservations == []
-    assert of_files(2e7, traffic="mixed").reservations == ["tcp_in_tcp"]  # a lost packet still delays all datagrams
+    assert of_files(2e7, traffic="mixed").reservations == ["one_connection"]  # a lost packet still delays all datagrams
     assert of_files(1e8).here_bps == 2.7e7, "the formula says less, and this is what came through"
     assert of_files(2e7, 1e-2).here_bps == pytest.approx(7.07e6, rel=0.01)
-    assert of_files(2e7, 1e-2).reservations == ["tcp_in_tcp"]
+    assert of_files(2e7, 1e-2).reservations == ["one_connection"]
     slower = {**FOUR, "over_tcp": replace(OVER_TCP, on_path=(replace(seen, tcp_bps=1e7),))}
     assert said(2e7, slower, path_loss_ratio=1e-3, traffic="files").candidate_of("over_tcp").grade == Grade.SHORT
     assert said(1e8, slower, path_loss_ratio=1e-3, traffic="files").candidate_of("over_tcp").here_bps == 1e7
@@ -321,7 +321,7 @@ def test_what_changes_the_answer_is_a_higher_line_or_another_must() -> None:
     line, blocked = every[0], next(change for change in every if change.must == "udp-blocked")
     assert line.line_bps is not None
     assert line.line_bps > 1e8
-    assert (blocked.named, blocked.reservations) == (["over_tcp"], ["tcp_in_tcp"])
+    assert (blocked.named, blocked.reservations) == (["over_tcp"], ["one_connection"])
 
 
 def test_more_of_the_same_is_not_asked_for_where_the_gateways_decide() -> None:

@@ -29,9 +29,11 @@ def test_nothing_need_be_given() -> None:
 
 def test_options_are_read() -> None:
     found = state_needs(
-        NeedsOptions(line="1.5G", path_rtt="0.5ms", path_loss="0.05%", traffic="calls", must=["nat,udp-blocked"])
+        NeedsOptions(
+            line="1.5G", path_rtt="0.5ms", path_loss="0.05%", traffic="calls", connections="8", must=["nat,udp-blocked"]
+        )
     )
-    assert (found.line_bps, found.path_rtt_ms, found.traffic) == (1.5e9, 0.5, "calls")
+    assert (found.line_bps, found.path_rtt_ms, found.traffic, found.connections) == (1.5e9, 0.5, "calls", 8)
     assert found.path_loss_ratio == pytest.approx(0.0005)
     assert set(found.must) == {*USUAL, "nat", "udp-blocked"}
 
@@ -75,6 +77,7 @@ def test_what_is_not_said_is_as_before() -> None:
         (NeedsOptions(path_loss="2"), ("--path-loss", "0.05%")),
         (NeedsOptions(path_loss="101%"), ("--path-loss",)),
         (NeedsOptions(traffic="video"), ("--traffic", "files, mixed, calls, transactions")),
+        (NeedsOptions(connections="4"), ("--connections", "1, 8")),
         (NeedsOptions(must=["nat,fips"]), ("--must", "fips", "approved")),
         (NeedsOptions(must=["--networks"]), ("--must",)),
     ],

@@ -43,7 +43,12 @@ EVERY = AskedRun(
     between="01:00-05:00",
     search_rates="1M-5G",
     needs=Needs(
-        line_bps=1.25e8, path_rtt_ms=20.25, path_loss_ratio=0.0005, traffic="calls", must=("networks", "nat", "tried")
+        line_bps=1.25e8,
+        path_rtt_ms=20.25,
+        path_loss_ratio=0.0005,
+        traffic="calls",
+        connections=8,
+        must=("networks", "nat", "tried"),
     ),
     farm=AskedFarm(address="tls://lab:8786", equal="kernel", timeout="2h", insecure=True),
 )

@@ -29,13 +29,14 @@ class Stuck:
     looks: int = 0
     renewed: int = 0
     address: str = "10.2.0.2"
+    rtt_s: float = 0.0
 
     @property
     def lab(self) -> Any:
-        return SimpleNamespace(host1=self, rtt_s=0.0)
+        return SimpleNamespace(host1=self, rtt_s=self.rtt_s)
 
     def run(self, *argv: str, check: bool, timeout: float) -> Completed:
-        self.waited_s.append(float(argv[argv.index("-w") + 1]))
+        self.waited_s.append(int(argv[argv.index("-w") + 1]))  # ping(8) refuses a part of a second
         return Completed(0 if self.answers else 1, "", "")
 
     def carries_payload(self) -> bool:
@@ -112,3 +113,10 @@ def test_both_ways_are_one_trial_of_half_of_the_rate_each(monkeypatch: pytest.Mo
     assert played == [([False, True], 500.0)]
     assert (trial.sent, trial.received, trial.offered_rate_bps) == (200, 180, 8 * 1300 * 1000)
     assert (one.so_far.bursts, one.so_far.longest_burst) == ([1.0, 3.0], 9)
+
+
+def test_an_echo_waits_for_whole_seconds_beyond_the_round_trip(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Stuck(answers=True, rtt_s=0.556)
+    offering(bench, monkeypatch, careful=False).settle(RATE_BPS)
+    assert bench.waited_s == [3]
+    assert not bench.looks

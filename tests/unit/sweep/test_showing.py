@@ -173,7 +173,7 @@ def test_nothing_is_tried_before_the_answer_is_settled(
     ("path_loss_ratio", "who"),
     [(1e-3, [("tcp", "ssh_tun")]), (1e-5, []), (0.0, [])],
 )
-def test_tcp_in_tcp_is_measured_where_the_path_loses_and_the_answer_depends_on_it(
+def test_one_connection_is_measured_where_the_path_loses_and_the_answer_depends_on_it(
     path_loss_ratio: float, who: list[tuple[str, str]], rest: Callable[..., Rest], tried: list[tuple[str, str]]
 ) -> None:
     use(rest(needs(path_loss_ratio=path_loss_ratio), left_s=3600))
@@ -209,7 +209,7 @@ def test_the_plan_says_it() -> None:
 
     every = said(deadline_s=160.0, needs=needs("mesh", path_loss_ratio=0.01))
     assert "goes to trials of mesh" in every
-    assert "TCP in TCP" in every
+    assert "one TCP connection" in every
     assert "further VPNs" in every
     assert "further VPNs" not in said(deadline_s=160.0, vpns="openvpn")
     assert "the time that is left" not in said()
