@@ -108,16 +108,10 @@ def run(request: Request, folder: Path, say: Callable[[str], None], watch: Watch
         with watch(folder, record) as watcher:
             records = Records(store, watcher, membership(record))
             with written_down(record, asked, records, started):
-                done = measured_ids(store.trials, asked.retry_failed)
-                hopeless = {trial.cell for trial in store.trials if trial.status == "unsupported"}
-                ask = [cell for cell in request.cells if cell.key not in hopeless]
-                refused = {cell.key: (cell, why) for cell in ask if (why := refusal(shell, seen, cell))}
-                for why in dict.fromkeys(why for _, why in refused.values()):
-                    mine = [cell for cell, reason in refused.values() if reason == why]
-                    watcher.say(f"{len(mine)} of {len(request.cells)} cells cannot be measured on the device: {why}.")
-                    for cell in mine:
-                        records.write(Planned(cell, 1), status="unsupported", reason=why)
-                hopeless |= refused.keys()
+                done, hopeless = (
+                    measured_ids(store.trials, asked.retry_failed),
+                    _hopeless(request, shell, seen, records),
+                )
                 plan = blocks(request.cells, request.repetitions, asked.seed, done, hopeless, request.profile)
                 watcher.show_plan(plan.sums.trials, plan.sums.expected_s)
                 trials = [trial for block in plan for tunnel in block.tunnels for trial in tunnel.trials]
@@ -146,6 +140,20 @@ def facts(seen: Looked) -> dict[str, Any]:
     with understood(NAME):
         TypeAdapter(LabFacts).validate_python(found)
     return found
+
+
+def _hopeless(request: Request, shell: Shell, seen: Looked, records: Records) -> set[str]:
+    """The keys of the cells that cannot be measured on the device. Says why, and writes a line for each."""
+    known = {trial.cell for trial in records.store.trials if trial.status == "unsupported"}
+    by_reason = dict[str, list[Cell]]()
+    for cell in request.cells:
+        if cell.key not in known and (why := refusal(shell, seen, cell)):
+            by_reason.setdefault(why, []).append(cell)
+    for why, cells in by_reason.items():
+        records.watcher.say(f"{len(cells)} of {len(request.cells)} cells cannot be measured on the device: {why}.")
+        for cell in cells:
+            records.write(Planned(cell, 1), status="unsupported", reason=why)
+    return known | {cell.key for cells in by_reason.values() for cell in cells}
 
 
 def refusal(shell: Shell, seen: Looked, cell: Cell) -> str:
@@ -198,7 +206,7 @@ def transfer(shell: Shell, cipher: str, frequency_mhz: Any) -> Measured:
     wanted, got = BLOCK_BYTES * BLOCKS, 0
     dd = ("dd", "if=/dev/zero", f"bs={BLOCK_BYTES}", f"count={BLOCKS}")
     started = time.monotonic()
-    with _started(shell.argv(*dd, options=("-c", CIPHERS[cipher]))) as ssh:
+    with _process(shell.argv(*dd, options=("-c", CIPHERS[cipher]))) as ssh:
         assert ssh.stdout is not None
         assert ssh.stderr is not None
         coming, end = ssh.stdout.fileno(), started + LONGEST_S * PATIENCE
@@ -221,7 +229,7 @@ def tcp(shell: Shell, duration_s: int, direction: str) -> Measured:
     argv = ["iperf3", "--client", address, "--port", IPERF_PORT, "--json", "--connect-timeout", "3000"]
     argv += ["--time", str(duration_s), *(["--reverse"] if direction == "reverse" else [])]
     started = time.monotonic()
-    with _started(shell.argv("sh", "-c", SERVE, "sh", IPERF_PORT)) as server:
+    with _process(shell.argv("sh", "-c", SERVE, "sh", IPERF_PORT)) as server:
         end = started + (FREE_WITHIN_S + TALKS_S) * PATIENCE
         try:
             while True:
@@ -244,7 +252,7 @@ def tcp(shell: Shell, duration_s: int, direction: str) -> Measured:
 
 
 @contextmanager
-def _started(argv: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+def _process(argv: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     """A command of this machine that is ended with the block, with what it has started."""
     pipe = subprocess.PIPE
     with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True) as process:
