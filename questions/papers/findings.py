@@ -287,7 +287,7 @@ def _device(run: Run, trials: Sequence[Trial]) -> str:
     about = {
         "cpu": str(run.lab.get("cpu", "unknown")),
         "mhz": next((detail["cpu_mhz"] for detail in details if detail.get("cpu_mhz")), None),
-        "device": f"{run.lab.get('machine', 'unknown')}, {_cores(run)}",
+        "device": f"{run.lab.get('device') or run.lab.get('machine', 'unknown')}, {_cores(run)}",
         "source": f"vpneval {run.vpneval_version}, run {run.run_id}, {run.created_at[:10]}",
     }
     return device_row(DeviceRow.model_validate({**about, **numbers}))

@@ -29,6 +29,7 @@ def machine_of(lab_facts: Sequence[Fact]) -> str:
     kind = {
         "netns": "all nodes on one machine",
         "ssh": "nodes on machines of their own",
+        "device": "a device by itself, over ssh",
         "vagrant": "nodes in virtual machines",
     }
     if uplink := facts.get("lab uplink", ""):

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from runner.data.guest import guest_name
+from runner.lab.places import device_of
 from runner.sweep import run as here
 from runner.sweep.request import Request
 from runner.sweep.settings import Outcome, Watch
@@ -28,6 +29,10 @@ def play(request: Request, folder: Path, say: Callable[[str], None], watch: Watc
         from runner.stages import farm
 
         return farm.play(request, folder, say)
+    if device_of(request.asked.lab):
+        from runner.sweep import device
+
+        return device.run(request, folder, say, watch)
     (kernel,) = request.kernels
     if kernel and not guest_name():
         from runner.stages import guests

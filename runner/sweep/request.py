@@ -34,7 +34,7 @@ from runner.lab import kernels
 from runner.lab.kernels.boot import Kernel
 from runner.lab.machine import LEAST_LABS
 from runner.lab.names import image_names
-from runner.lab.places import check_spec, check_uplinks
+from runner.lab.places import check_spec, check_uplinks, device_of
 from runner.lab.places.hours import validate_hours
 from runner.ranking.model import Weights
 from runner.ranking.weights import parse_weights
@@ -144,7 +144,8 @@ def resolve(asked: AskedRun) -> Request:
     for name in asked.gateway_images:
         require_known("image", name, image_names())
     experiments = _experiments(asked)
-    wanted, later = (asked.vpns, []) if asked.vpns or asked.builds else _candidates(experiments, asked)
+    named = asked.vpns or asked.builds or device_of(asked.lab)  # a device by itself has no VPN
+    wanted, later = (asked.vpns, []) if named else _candidates(experiments, asked)
     beside = [] if asked.builds else [BASELINE]  # builds are compared with each other
     known = {name: load_vpn(name) for name in dict.fromkeys([*beside, *wanted])}
     chosen = parse_levels(levels, [known[name] for name in asked.vpns])

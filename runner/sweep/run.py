@@ -35,6 +35,7 @@ from runner.lab.shape.site import BarePath
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import Image
 from runner.sweep.conductor import Conductor
+from runner.sweep.records import Records
 from runner.sweep.repeating import MOST_REPETITIONS
 from runner.sweep.request import Request
 from runner.sweep.rest import Rest, comes_in, look_at, use, without_kept
@@ -103,7 +104,7 @@ def _run_on(rig: Rig, request: Request, folder: Path, say: Callable[[str], None]
             if request.until_significant or (request.profile.rounds and asked.deadline_s):
                 conductor.look = partial(look_at, folder, request)
             conductor.looks_at = request.question.looks_at
-            with _written_down(record, asked, conductor, started):
+            with written_down(record, asked, conductor, started):
                 conductor.run()
                 use(Rest(conductor, request, record, image, gateway_images), stage)
                 return conductor.outcome
@@ -151,7 +152,7 @@ def _examine_lab(lab: Lab, request: Request, store: Store, image: Image, gateway
     seen = facts(lab) | {"iperf3": iperf3} | ({UPLINK: request.uplinks[0]} if request.uplinks else {})
     run = describe(request, store, seen, image, gateway_images)
     levels = {cell.params[factor] for cell in request.cells for factor in ("cipher", "integrity")}
-    run.lab["openssl_bps"] = openssl_bps(lab, levels, run.lab.get("openssl_bps", {}))
+    run.lab["openssl_bps"] = openssl_bps(lab.gateway(lab.sites[0]), levels, run.lab.get("openssl_bps", {}))
     _calibrate(lab, request, run)
     return run
 
@@ -183,7 +184,7 @@ def on_disk(store: Store) -> Iterator[None]:
 
 
 @contextmanager
-def _written_down(run: Run, asked: AskedRun, conductor: Conductor, started: float) -> Iterator[None]:
+def written_down(run: Run, asked: AskedRun, conductor: Conductor | Records, started: float) -> Iterator[None]:
     """Write the beginning of this call into run.json at once, and at its end how it ended.
 
     Raises Interrupted on Ctrl-C, SIGTERM and SIGHUP, and OSError where the run folder cannot be written any more.

@@ -19,10 +19,12 @@ from runner.vpn.plugin import Vpn
 HOME = "/run/vpneval/device"
 PORT = "2223"
 BLOCK_BYTES, BLOCKS = 500_000, 200  # the page's dd
-# ssh_config(5): the page has CBC; the others are today's.
+# ssh_config(5): the page has CBC; the others are today's, CTR that of routers (Dropbear).
 CIPHERS = {
     "aes-128-cbc": "aes128-cbc",
     "aes-256-cbc": "aes256-cbc",
+    "aes-128-ctr": "aes128-ctr",
+    "aes-256-ctr": "aes256-ctr",
     "aes-128-gcm": "aes128-gcm@openssh.com",
     "aes-256-gcm": "aes256-gcm@openssh.com",
     "chacha20-poly1305": "chacha20-poly1305@openssh.com",

@@ -47,13 +47,17 @@ class Process(Protocol):
         """Its exit code. Raises TimeoutError after ``timeout`` seconds."""
 
 
-class Node(Protocol):
-    """What a plugin may ask of a machine, whatever kind of machine it is."""
+class Runs(Protocol):
+    """A machine that runs commands, and is asked for nothing else."""
 
     name: str
 
     def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
         """Run a command to its end. Raises CommandError on a non-zero exit (if ``check``) or a time-out (s)."""
+
+
+class Node(Runs, Protocol):
+    """What a plugin may ask of a machine, whatever kind of machine it is."""
 
     def spawn(self, *argv: str, log: str) -> Process:
         """Start a command in the background, its output in the trial's log file ``log``."""

@@ -151,7 +151,7 @@ def understood(machine: str) -> Iterator[None]:
     this program. Raises CannotRunHere."""
     try:
         yield
-    except (ValueError, LookupError, TypeError, AttributeError) as odd:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as odd:
         raise not_understood(machine, f"{type(odd).__name__} ({odd!s:.{SHOWN}}) while its answer was read") from odd
 
 

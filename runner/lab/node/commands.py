@@ -63,6 +63,18 @@ def outputs(process: subprocess.Popen[bytes], timeout_s: float) -> tuple[bytes, 
     return out, err
 
 
+def run_to_end(argv: Sequence[str], timeout_s: float, text: str = "") -> tuple[int, str, str]:
+    """The exit code and the two outputs of a command of this machine, which reads a short ``text``. Raises as
+    ``outputs`` does."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        with suppress(BrokenPipeError), process.stdin as stdin:  # it may have ended
+            stdin.write(text.encode())
+        out, err = outputs(process, timeout_s)
+    return process.returncode, out.decode(errors="replace"), err.decode(errors="replace")
+
+
 class Command:
     """A command, as ``subprocess.Popen`` has it: ``returncode`` is None while it runs and negative after a signal, the
     streams that are pipes are open text files."""

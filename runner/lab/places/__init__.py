@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from runner.data.errors import UsageError, require_known
 from runner.lab.names import LAB_FORMS
@@ -14,6 +14,9 @@ from runner.lab.node.namespaces import NamespaceNode
 from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import SITES, Lab, check_machine, namespace_lab
 from runner.lab.software.image import Image, open_image
+
+if TYPE_CHECKING:
+    from runner.lab.places.inventory import Device
 
 
 class Rig(Protocol):
@@ -81,7 +84,8 @@ def check_spec(spec: str) -> None:
     if kind == "ssh" and rest:
         from runner.lab.places.inventory import read_inventory
 
-        read_inventory(Path(rest))
+        if device_of(spec) is None:
+            read_inventory(Path(rest))
         return
     if kind == "site" and rest:
         from runner.lab.places.sites import read_sites
@@ -93,6 +97,17 @@ def check_spec(spec: str) -> None:
         from runner.lab.places.vagrant import lab_file
 
         lab_file()
+
+
+def device_of(spec: str) -> Device | None:
+    """The device that ``spec`` names where its inventory is that of a device by itself; None of every lab. Raises
+    UsageError for an inventory with mistakes."""
+    kind, _, rest = spec.partition(":")
+    if kind != "ssh" or not rest:
+        return None
+    from runner.lab.places.inventory import read_device
+
+    return read_device(Path(rest))
 
 
 def check_uplinks(spec: str, uplinks: Sequence[str]) -> None:
@@ -125,6 +140,10 @@ def open_rig(
         check_machine()
         NamespaceNode.confined = confined
         yield NamespaceRig()
+    elif device_of(spec):
+        raise UsageError(
+            f"{rest} names a device by itself, which is no lab. vpneval run devices --lab {spec} measures it"
+        )
     elif kind == "ssh":
         from runner.lab.places.inventory import read_inventory
         from runner.lab.places.machines import ssh_rig

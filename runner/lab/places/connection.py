@@ -14,12 +14,12 @@ from pathlib import Path
 from runner.data.errors import CannotRunHere, LabError
 from runner.lab.node import ENVIRONMENT, PATIENCE, Completed, told_late
 from runner.lab.node.answers import own_words
-from runner.lab.node.commands import TOO_MUCH, SaidTooMuch, outputs
+from runner.lab.node.commands import TOO_MUCH, SaidTooMuch, run_to_end
 from runner.lab.node.held import command_line
 from runner.lab.node.lines import Lines, UnheardError
 from runner.lab.node.namespaces import kill_group
 from runner.lab.places import keys
-from runner.lab.places.inventory import MachineEntry
+from runner.lab.places.inventory import BY_ITSELF, MachineEntry
 
 TELLS = ("-o", "LogLevel=INFO")  # whatever a configuration says: QUIET would hide why it fails
 OLDEST_PYTHON = (3, 10)  # on the other machines: mypy checks the probes by it (tests/unit/lab/test_probes_python.py)
@@ -175,13 +175,15 @@ class Connection:
         _, user, clock, ends, version = [*answer.strip().split("|"), *[""] * 5][:5]
         if not re.fullmatch(USER, user) or not re.fullmatch(r"[0-9]{1,12}", clock):
             raise CannotRunHere(
-                f"{self.name}: sh, id, date and base64 do not answer there, but {answer.strip()[:80]!r}"
+                f"{self.name}: sh, id, date and base64 do not answer there, but {answer.strip()[:80]!r}. {BY_ITSELF}"
             )
         self.client, _, self.server, *_ = [*ends.split(), "", "", ""]
         python = re.findall(r"\b[0-9]{1,3}\b", version)  # none: the look at the machine says that it is missing
         if python and tuple(map(int, python)) < OLDEST_PYTHON:
             needed = ".".join(map(str, OLDEST_PYTHON))
-            raise CannotRunHere(f"{self.name} has Python {'.'.join(python)}; vpneval needs {needed} or newer there")
+            raise CannotRunHere(
+                f"{self.name} has Python {'.'.join(python)}; vpneval needs {needed} or newer there. {BY_ITSELF}"
+            )
         apart_s = max(before - int(clock) - 1, int(clock) - after)
         if apart_s > APART_S:
             raise CannotRunHere(
@@ -214,18 +216,12 @@ class Connection:
         """Run a command on the machine itself, outside of any node; ``input``: a short text for it to read. Raises
         LabError when it does not answer."""
         command = self.argv(*argv) if as_root else self.plain_argv(*argv)
-        pipe = subprocess.PIPE
-        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
-            assert process.stdin is not None
-            with suppress(BrokenPipeError), process.stdin as stdin:  # it may have ended
-                stdin.write((input or "").encode())
-            try:
-                stdout, stderr = outputs(process, timeout)
-            except subprocess.TimeoutExpired as late:
-                raise LabError(f"{self.name} did not answer within {timeout:g} s") from late
-            except SaidTooMuch as endless:
-                raise LabError(f"{self.name}, asked {command_line(argv)[:80]}: {TOO_MUCH}") from endless
-        return Completed(process.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
+        try:
+            return Completed(*run_to_end(command, timeout, input or ""))
+        except subprocess.TimeoutExpired as late:
+            raise LabError(f"{self.name} did not answer within {timeout:g} s") from late
+        except SaidTooMuch as endless:
+            raise LabError(f"{self.name}, asked {command_line(argv)[:80]}: {TOO_MUCH}") from endless
 
     def alive(self) -> bool:
         """Is the OpenSSH master still there?"""

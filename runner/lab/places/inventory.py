@@ -25,6 +25,10 @@ from runner.data.files import at_home, from_toml, read_text
 from runner.lab.node.answers import INTERFACE
 
 MOST_BYTES, DEEPEST = 1 << 16, 8  # of an inventory, and in it
+BY_ITSELF = (
+    "A machine that has no more than a POSIX shell, openssl and iperf3 is measured by itself: name it in an inventory "
+    "of its own, as [device], and: vpneval run devices --lab ssh:FILE (docs/labs.md)"
+)
 # Neither may look like an option to ssh or ip.
 Address = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_\[][A-Za-z0-9_.:%\[\]-]*$")]
 # With the signs of a directory's names: alice@corp.example.com, CORP\alice.
@@ -98,6 +102,22 @@ class WanMachine(MachineEntry):
         return {"gw1": self.gw1, "gw2": self.gw2}
 
 
+class Device(MachineEntry):
+    """A machine that is measured by itself: a POSIX shell is enough, and no port of it is lent."""
+
+    def ports(self) -> dict[str, str]:
+        """No port: the machine keeps its ports."""
+        return {}
+
+
+class Alone(BaseModel):
+    """The inventory of a device that is measured by itself."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    device: Device
+
+
 class Inventory(BaseModel):
     """The machines of a site-to-site lab. Without ``wan``, the gateways' WAN ports are on one cable or switch."""
 
@@ -140,6 +160,19 @@ def read_inventory(path: Path) -> Inventory:
     inventory = read_model(path, Inventory, "ssh")
     resolve_files(path, inventory.machines.values())
     return inventory
+
+
+def read_device(path: Path) -> Device | None:
+    """The device of an inventory that has the table ``[device]``; None of every other file, whose mistakes
+    ``read_inventory`` names. Raises UsageError with the file, the line, and what is valid there."""
+    try:
+        if "device" not in from_toml(read_text(path, MOST_BYTES)):
+            return None
+    except (UsageError, ValueError):
+        return None
+    device = read_model(path, Alone, "ssh").device
+    resolve_files(path, [device])
+    return device
 
 
 def resolve_files(path: Path, machines: Iterable[MachineEntry]) -> None:

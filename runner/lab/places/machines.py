@@ -24,7 +24,7 @@ from runner.data.errors import LEFT_BEHIND, CannotRunHere, LabError, UsageError
 from runner.lab.node import LabNode, wait_until
 from runner.lab.node.answers import Link, links, not_understood, own_words, sections
 from runner.lab.places.connection import Connection
-from runner.lab.places.inventory import Inventory, MachineEntry
+from runner.lab.places.inventory import BY_ITSELF, Inventory, MachineEntry
 from runner.lab.places.private import private_folder
 from runner.lab.places.ssh import Lent, SshNode
 from runner.lab.shape.site import Site
@@ -228,7 +228,8 @@ def examine(connection: Connection, machine: MachineEntry, tools: Mapping[str, s
         raise not_understood(name, f"it says {sorted(unknown)[0]!r:.80} of its tools")
     if missing := absent.split():
         packages = " ".join(sorted({tools[tool] for tool in missing}))
-        raise CannotRunHere(f"{name} has no {', '.join(missing)}; get it there with: apt-get install {packages}")
+        other = f". {BY_ITSELF}" if "python3" in missing else ""
+        raise CannotRunHere(f"{name} has no {', '.join(missing)}; get it there with: apt-get install {packages}{other}")
     there = {link["ifname"]: link for link in links(connection, addresses)}
     problems = [f"no namespaces: {own_words(refused)}"] if refused.strip() else []
     by_mac = {link.get("address", "").lower(): link["ifname"] for link in there.values()}

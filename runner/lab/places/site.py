@@ -23,13 +23,14 @@ from typing import Any
 
 from runner.data.errors import CannotRunHere, LabError, MeasurementError
 from runner.data.named import HOST
-from runner.lab.node.answers import links, number, routes, sections
+from runner.lab.node.answers import links, number, own_words, routes, sections
 from runner.lab.places import hosts, machines
 from runner.lab.places.conflicts import PORTS, in_use, listeners
 from runner.lab.places.connection import Connection
 from runner.lab.places.ends import Looked, Own, both_ends, of_family
 from runner.lab.places.firewall import SAYS, UNTRANSLATED, forwarding_problems, translates, unread
 from runner.lab.places.hours import Hours
+from runner.lab.places.inventory import BY_ITSELF
 from runner.lab.places.others import in_words
 from runner.lab.places.private import private_folder
 from runner.lab.places.sent import PAYLOAD_SHARE, forget, send_image
@@ -301,11 +302,12 @@ class SiteRig:
 
 def _same_machine_code(connection: Connection) -> None:
     """Raise CannotRunHere where the machine does not run the programs of this machine's images."""
-    theirs, ours = connection.run("uname", "-m").stdout.strip(), platform.machine()
+    theirs, ours = own_words(connection.run("uname", "-m").stdout) or "unknown", platform.machine()
     if theirs != ours:
         raise CannotRunHere(
-            f"{connection.name} is of the architecture {theirs}, and the lab image of {ours}: use --image host, with "
-            "the VPNs installed there"
+            f"{connection.name} is of the architecture {theirs!r:.40}, and the lab image of {ours}, so it cannot be "
+            "sent there: use --image host, with the VPNs installed there, or run vpneval on a machine of that "
+            f"architecture. {BY_ITSELF}"
         )
 
 

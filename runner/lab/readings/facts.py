@@ -10,7 +10,7 @@ from typing import Any
 
 from runner.data.errors import CommandError
 from runner.data.guest import guest_name
-from runner.lab.node import Node, proc
+from runner.lab.node import Node, Runs, proc
 from runner.lab.node.answers import understood
 from runner.lab.node.iproute import objects
 from runner.lab.readings.calibration import calibration
@@ -41,6 +41,8 @@ FILES = {
 }
 # Level -> openssl-speed(1)'s words for it. An AEAD is measured with its tag.
 SPEED = {
+    "aes-128-ctr": ("-evp", "aes-128-ctr"),
+    "aes-256-ctr": ("-evp", "aes-256-ctr"),
     "aes-128-cbc": ("-evp", "aes-128-cbc"),
     "aes-192-cbc": ("-evp", "aes-192-cbc"),
     "aes-256-cbc": ("-evp", "aes-256-cbc"),
@@ -160,9 +162,8 @@ def links(lab: Lab) -> list[dict[str, Any]]:
     return list(alike.values())
 
 
-def openssl_bps(lab: Lab, levels: Collection[str], known: Mapping[str, float]) -> dict[str, float]:
-    """Level -> bits that the first gateway encrypts or authenticates with OpenSSL in a CPU second, in packets of 1408
-    bytes.
+def openssl_bps(machine: Runs, levels: Collection[str], known: Mapping[str, float]) -> dict[str, float]:
+    """Level -> bits that the machine encrypts or authenticates with OpenSSL in a CPU second, in packets of 1408 bytes.
 
     It measures a second for each of ``levels`` (ciphers and integrities) that is not ``known`` yet. What OpenSSL does
     not have is left out (openssl-speed(1)).
@@ -171,9 +172,10 @@ def openssl_bps(lab: Lab, levels: Collection[str], known: Mapping[str, float]) -
     for level in [name for name in SPEED if name in levels and name not in known]:
         argv = ("openssl", "speed", *SPEED[level], "-bytes", str(SPEED_BYTES), "-seconds", "1", "-mr")
         try:
-            output = lab.gateway(lab.sites[0]).run(*argv, check=False, timeout=15).stdout
+            output = machine.run(*argv, check=False, timeout=15).stdout
         except CommandError:
             continue  # it hung: not known
-        if result := re.search(r"^\+F:.*:([0-9.]+)$", output, flags=re.MULTILINE):
-            speeds[level] = round(float(result[1]) * 8)
+        result = re.search(r"^\+F:.*:([0-9]{1,15}(?:\.[0-9]+)?)$", output, flags=re.MULTILINE)
+        if result and (bps := round(float(result[1]) * 8)):
+            speeds[level] = bps
     return speeds

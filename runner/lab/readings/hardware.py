@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from runner.lab.node import Node, proc
+from runner.lab.node import Runs, proc
 from runner.lab.node.answers import understood
 from runner.lab.readings.calibration import costs_of
 from runner.lab.readings.loads import SHARED
@@ -15,7 +15,7 @@ from runner.lab.shape.site_to_site import Lab
 # One command for each node: files as "path:line". Only a real card costs more processes, which are dear in a guest.
 LOOK = """
 uname -r
-echo "cores:$(nproc)"
+echo "cores:$(nproc 2> /dev/null || grep -c ^processor /proc/cpuinfo)"
 grep -Hs . /proc/cpuinfo /proc/meminfo /proc/interrupts /sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_*_freq \\
   /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor /sys/devices/system/cpu/smt/active \\
   /sys/devices/system/clocksource/clocksource0/current_clocksource /sys/class/dmi/id/sys_vendor \\
@@ -51,7 +51,7 @@ def hardware(lab: Lab) -> dict[str, dict[str, Any]]:
     return found
 
 
-def read_files(node: Node) -> dict[str, list[str]]:
+def read_files(node: Runs) -> dict[str, list[str]]:
     """The output of LOOK on a node, file -> lines; the kernel's release is under "kernel", the cores it may use under
     "cores"."""
     kernel, *lines = node.run("sh", "-c", LOOK, check=False).stdout.splitlines() or [UNKNOWN]
@@ -89,9 +89,11 @@ def machine_of(look: Files) -> dict[str, Any]:
 
 
 def cpu_name(fields: Mapping[str, str]) -> str:
-    """The processor of /proc/cpuinfo's fields; of ARM's, which have no name, the maker's and the part's numbers."""
+    """The processor of /proc/cpuinfo's fields, which MIPS and PowerPC name otherwise; of ARM's, which have no name, the
+    maker's and the part's numbers."""
     numbers = [f"{name} {fields[f'CPU {name}']}" for name in ("implementer", "part") if f"CPU {name}" in fields]
-    return fields.get("model name", f"ARM, {', '.join(numbers)}" if numbers else UNKNOWN)
+    named = (fields[name] for name in ("model name", "cpu model", "cpu") if name in fields)
+    return next(named, f"ARM, {', '.join(numbers)}" if numbers else UNKNOWN)
 
 
 def ports_of(look: Files) -> dict[str, dict[str, Any]]:

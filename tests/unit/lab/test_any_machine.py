@@ -148,6 +148,8 @@ def test_a_processor_without_a_name_is_told_by_its_numbers() -> None:
     assert cpu_name(arm) == "ARM, implementer 0x41, part 0xd0c"
     assert cpu_name({"model name": "AMD EPYC 7302P"}) == "AMD EPYC 7302P"
     assert cpu_name({"isa": "rv64imafdc"}) == "unknown"
+    assert cpu_name({"system type": "Atheros AR7161", "cpu model": "MIPS 24Kc V7.4"}) == "MIPS 24Kc V7.4"
+    assert cpu_name({"cpu": "e500v2", "clock": "800.000000MHz"}) == "e500v2"
 
 
 # --- iproute2 --------------------------------------------------------------------------------------------------------

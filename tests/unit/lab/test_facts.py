@@ -11,7 +11,6 @@ from runner.data.errors import UsageError
 from runner.data.levels import AES_CBC, LEVELS, NO_CIPHER
 from runner.data.store import Store
 from runner.lab.readings.facts import FILES, SPEED, crypto_drivers, openssl_bps, read, steal_ratio
-from runner.lab.shape.site_to_site import SITES, Lab
 from runner.lab.software.image import Image
 from runner.sweep.run_record import describe, measured_vpns, save_packages
 from tests.unit.asking import request
@@ -56,14 +55,13 @@ def test_files_that_are_not_there_are_empty() -> None:
 
 def test_openssl_is_asked_once_for_what_is_needed() -> None:
     gateway = Answers({"openssl speed -evp aes-128-cbc": MR})
-    lab = Lab({SITES[0].name: gateway})  # type: ignore[dict-item]
     known = {"hmac-sha256": HMAC_BPS}
-    found = openssl_bps(lab, {"aes-128-cbc", "hmac-sha256", "none", "aead"}, known)
+    found = openssl_bps(gateway, {"aes-128-cbc", "hmac-sha256", "none", "aead"}, known)
     assert found == {"hmac-sha256": HMAC_BPS, "aes-128-cbc": round(1290457344.00 * 8)}
     assert len(gateway.ran) == 1
-    assert openssl_bps(lab, {"aes-128-cbc", "hmac-sha256"}, found) == found
+    assert openssl_bps(gateway, {"aes-128-cbc", "hmac-sha256"}, found) == found
     assert len(gateway.ran) == 1
-    assert openssl_bps(lab, {"3des-cbc"}, {}) == {}  # this openssl has none: left out
+    assert openssl_bps(gateway, {"3des-cbc"}, {}) == {}  # this openssl has none: left out
 
 
 def test_the_crypto_limit_adds_the_times_of_cipher_and_hmac() -> None:

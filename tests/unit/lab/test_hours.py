@@ -119,7 +119,7 @@ def test_the_deadlines_clock_starts_after_the_wait_and_ends_with_the_hours(
     monkeypatch.setattr(session, "_examine_lab", lambda *_: record)
     monkeypatch.setattr(session, "save_packages", lambda *_: None)
     monkeypatch.setattr(session, "membership", lambda run: {})
-    monkeypatch.setattr(session, "_written_down", written_down)
+    monkeypatch.setattr(session, "written_down", written_down)
     monkeypatch.setattr(session, "use", lambda *_: None)
     asked = made_up(PROFILES["site"], image="host", deadline_s=deadline_s)
     rig = SiteRig({}, SimpleNamespace(between="01:00-05:00"), {})  # type: ignore[arg-type]

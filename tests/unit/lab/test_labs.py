@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from runner.data.errors import CannotRunHere, UsageError
-from runner.lab.places import check_spec
-from runner.lab.places.inventory import read_inventory
+from runner.lab.places import check_spec, device_of, open_rig
+from runner.lab.places.inventory import read_device, read_inventory
 from runner.lab.places.labfile import read_lab_file
 from runner.lab.places.machines import link_lines, neighbour_lines, route_lines, sysctl_lines
 from runner.lab.places.sites import read_sites
@@ -52,8 +52,9 @@ def test_an_inventory_of_four_machines(tmp_path: Path) -> None:
 
 
 def test_the_example_in_the_documentation_is_valid(tmp_path: Path) -> None:
-    testbed, sites = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "labs.md").read_text(), re.DOTALL)
+    testbed, device, sites = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "labs.md").read_text(), re.DOTALL)
     assert list(read_inventory(written(tmp_path, testbed)).machines) == ["host1", "gw1", "wan", "gw2", "host2"]
+    assert read_device(written(tmp_path, device)) is not None
     assert read_sites(written(tmp_path, sites)).gw2.forwards == ["udp/51820"]
     (first,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "two-sites.md").read_text(), re.DOTALL)
     assert str(read_sites(written(tmp_path, first)).gw1.network_address) == "10.1.0.1"
@@ -76,6 +77,32 @@ def test_a_mistake_is_named_with_its_line_and_what_is_valid(tmp_path: Path, old:
     assert old in FOUR
     with pytest.raises(UsageError, match=complaint):
         read_inventory(written(tmp_path, FOUR.replace(old, new, 1)))
+
+
+def test_a_device_by_itself_is_no_lab(tmp_path: Path) -> None:
+    path = written(tmp_path, '[device]\naddress = "192.0.2.7"\nidentity = "key"\n')
+    found = device_of(f"ssh:{path}")
+    assert found is not None
+    assert (found.address, found.identity) == ("192.0.2.7", tmp_path / "key")
+    check_spec(f"ssh:{path}")
+    with pytest.raises(UsageError, match="names a device by itself, which is no lab"), open_rig(f"ssh:{path}", print):
+        pass
+    assert device_of(f"ssh:{written(tmp_path, FOUR)}") is None
+    assert device_of("netns") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('[device]\nlan = "eth1"\naddress = "a"\n', r":2: \[device\] lan: is not known. Valid here: address, user"),
+        ('[device]\naddress = "-oProxyCommand=x"\n', r":2: \[device\] address: cannot be '-oProxyCommand=x'"),
+        ('[device]\naddress = "a"\n[gw1]\naddress = "b"\n', r":3: \[gw1\]: is not known. Valid here: device"),
+        ("device = 3\n", r":1: \[device\]: Input should be.*Valid here: address"),
+    ],
+)
+def test_a_mistake_in_the_inventory_of_a_device(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        check_spec(f"ssh:{written(tmp_path, text)}")
 
 
 @pytest.mark.parametrize("spec", ["ssh", "ssh:", "vagrant:down", "namespace", "netns:x"])

@@ -237,7 +237,7 @@ def test_the_looks_of_all_calls_on_a_folder_are_counted(tmp_path: Path) -> None:
         with open_store(tmp_path) as store:
             run = read_run(tmp_path / "run.json") if call > 1 else RUN.model_copy(update={"invocations": []})
             loop = SimpleNamespace(store=store, outcome=Outcome(looks=6))
-            with session._written_down(run, AskedRun(experiments=[]), cast(Any, loop), time.monotonic()):
+            with session.written_down(run, AskedRun(experiments=[]), cast(Any, loop), time.monotonic()):
                 pass
         assert read_run(tmp_path / "run.json").looks == 1 + 5 * call
 
