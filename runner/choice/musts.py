@@ -108,6 +108,13 @@ def worst(own: Mapping[Must, State], musts: Iterable[Must]) -> Word:
     return min((own[must].word for must in musts), key=WORDS.index, default="shown")
 
 
+def levels_that_show(own: Mapping[Must, State], musts: Iterable[Must], runs: Sequence[Earlier]) -> dict[str, str]:
+    """By what keys were agreed on in the trials of these ``runs`` that showed the musts, where they asked for it."""
+    shown = {(own[must].run or runs[0][0].run_id, own[must].trial) for must in musts if own[must].word == "shown"}
+    showing = [trial for run, trials in runs for trial in trials if (run.run_id, trial.id) in shown]
+    return {factor: trial.params[factor] for trial in showing for factor in EXCHANGES if factor in trial.params}
+
+
 def _of_vpn(name: str, record: VpnRecord, runs: Sequence[Earlier], configuration: str) -> dict[Must, State]:
     seen = [
         (run, _see_vpn(run, record, [trial for trial in trials if trial.vpn == name], configuration))

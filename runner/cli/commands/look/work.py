@@ -55,7 +55,7 @@ def outer_of(machines: Mapping[str, Gateway]) -> Callable[[str, Seen], tuple[str
         named = machine.wan or machine.wan_address
         try:
             own = usual_end(machine, seen["links"], seen["routes"]) if named or not machine.public_address else ""
-            return str(machine.public_address or own), own if named else ""
+            return machine.reached_at() or own, own if named else ""
         except CannotRunHere as lack:
             if len(machines) == 1:
                 return "", ""
