@@ -143,7 +143,7 @@ def _peer_address(name: str, machines: Mapping[str, Gateway], ends: Mapping[str,
     """The address at which gateway ``name`` reaches the other one; empty where nobody knows."""
     other = next(each for each in machines if each != name)
     end = ends.get(other)
-    return str(machines[other].reached_at() or (end.address if isinstance(end, Own) else ""))
+    return str(machines[other].public_address or (end.address if isinstance(end, Own) else ""))
 
 
 def _end(machine: Gateway, seen: Looked, to: str) -> Own | CannotRunHere:

@@ -130,17 +130,6 @@ class Gateway(MachineEntry):
         """No port: the machine keeps its ports."""
         return {}
 
-    def reached_at(self) -> str:
-        """The public address; of a name, the one that it has now. Raises UsageError where it has none."""
-        if not isinstance(self.public_address, str):
-            return str(self.public_address or "")
-        try:
-            found = socket.getaddrinfo(self.public_address, None, type=socket.SOCK_DGRAM)
-        except OSError as wrong:
-            raise UsageError(f"public_address: {self.public_address} has no address now ({wrong.args[-1]})") from None
-        version = socket.AF_INET6 if self.wan_address and self.wan_address.version == 6 else socket.AF_INET
-        return str(next((at for family, *_, at in found if family == version), found[0][-1])[0])
-
 
 class Host(MachineEntry):
     """A test host of its own: a machine that has a port on the same Ethernet as its gateway's ``lan_port``."""
@@ -391,12 +380,30 @@ def read_sites(path: Path, uplink: str = "") -> Sites:
     return sites.for_uplink(uplink)
 
 
+def with_addresses(sites: Sites) -> Sites:
+    """The inventory with the address that each name has now. Raises UsageError for a name without one."""
+    return sites.model_copy(update={name: _with_address(machine) for name, machine in sites.machines.items()})
+
+
+def _with_address(machine: Gateway) -> Gateway:
+    name, own = machine.public_address, machine.wan_address
+    if not isinstance(name, str):
+        return machine
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_DGRAM)
+    except OSError as wrong:
+        raise UsageError(f"public_address: {name} has no address now ({wrong.args[-1]})") from None
+    family = socket.AF_INET6 if own and own.version == 6 else socket.AF_INET
+    address = next((at for version, *_, at in found if version == family), found[0][-1])[0]
+    return machine.model_copy(update={"public_address": ip_address(address)})
+
+
 def describe_sites(sites: Sites, ports: Mapping[str, str], addresses: Mapping[str, str]) -> tuple[Site, ...]:
     """The sites as plugins see them; ``ports`` and ``addresses`` are the gateways' own, on the path."""
     described_sites = []
     for number, (name, machine) in enumerate(sites.machines.items(), 1):
         gateway, host = sites.lans[name][1], sites.lans[name][2]
-        public = machine.reached_at()
+        public = str(machine.public_address or "")
         own = addresses[name]
         lan = str(sites.lans[name])
         public, alive_s = public if public != own else "", sites.keepalive_s or 0
