@@ -186,8 +186,8 @@ class Ipsec(Vpn):
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
         node.run("rm", "-f", "/run/charon.pid", "/run/charon.vici")  # of a daemon that was killed
         for peer in peers:
-            known = [(me.wan_address, peer.wan_address)] * is_address(peer.wan_address)
-            forget_afterwards(node, (me.lan, peer.lan), *known)
+            fixed = is_address(peer.wan_address) and not moves(params, me)
+            forget_afterwards(node, (me.lan, peer.lan), *[(me.wan_address, peer.wan_address)] * fixed)
             node.defer("ip", "route", "flush", "table", TABLE, "exact", peer.lan)
         run_charon(node)
         node.run("swanctl", "--load-all", "--noprompt")

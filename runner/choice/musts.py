@@ -78,6 +78,9 @@ class Found:
     sources: tuple[str, ...] = ()
 
 
+NOT_IN_RECIPE = Found(None, "plugin")  # its recipe needs fixed addresses
+
+
 def states(
     run: Run, trials: Sequence[Trial], earlier: Sequence[Earlier] = (), configuration: str = "recommended"
 ) -> dict[str, dict[Must, State]]:
@@ -160,6 +163,8 @@ def _state(must: Must, record: VpnRecord, seen: Sequence[tuple[Run, SeenVpn]], t
     if must in BY_PLUGIN and BY_PLUGIN[must](record):
         return State(word="declared", how="plugin", value=record.transport if must == "udp-blocked" else "")
     declared = record.declared
+    if must == "no-fixed-address" and record.roams == "none":
+        return State(word="unknown", how=NOT_IN_RECIPE.how)
     if declared and (can := DECLARED[must](declared) if must in DECLARED else None) is not None:
         word: Word = "declared" if can else "no"
         return State(word=word, how="declaration", day=declared.as_of, sources=declared.sources)
@@ -278,13 +283,16 @@ def _nat(seen: SeenVpn) -> Found | None:
 
 def _no_fixed_address(seen: SeenVpn) -> Found | None:
     """It comes back after the gateway's move. Where it did not, a trial tells that only if it has watched for longer
-    than daemons wait; or if the plugin declares that a living tunnel follows."""
+    than daemons wait; or if the plugin declares that a living tunnel follows. A trial of what no recipe sets up shows
+    nothing."""
     moves = _measurements_of(seen, "outage_ms", failure="roaming")
     follows = bool(seen.record.declared and seen.record.declared.roaming)
     for trial, outage in sorted(moves, key=lambda move: not move[1].at_least):
         watched_s = outage.detail.get("watched_s", 0.0)
         if not outage.at_least or follows or watched_s >= PATIENT_S:
             value = f"{watched_s:g} s" if outage.at_least else f"{outage.value / 1e3:.1f} s"
+            if seen.record.roams == "none" and not outage.at_least:
+                return NOT_IN_RECIPE
             return Found(not outage.at_least, "trial", value, trial.id)
     return None
 
