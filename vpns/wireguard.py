@@ -77,9 +77,7 @@ class WireGuard(Vpn):
         config = f"[Interface]\nPrivateKey = {secrets[f'{me.name}.key']}\nListenPort = 51820\n"
         for peer in peers:
             allowed = f"{peer.lan}, {peer.lan_ipv6}" if "inner" in params else peer.lan
-            config += (
-                f"\n[Peer]\nPublicKey = {secrets[f'{peer.name}.pub']}\nAllowedIPs = {allowed}\n"
-            )
+            config += f"\n[Peer]\nPublicKey = {secrets[f'{peer.name}.pub']}\nAllowedIPs = {allowed}\n"
             if peer.wan_address:
                 config += f"Endpoint = {bracket_address(peer.wan_address)}:51820\n"
             if me.number < peer.number:

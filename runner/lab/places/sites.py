@@ -7,9 +7,8 @@ keepalive_s = 15                 # optional: how often a tunnel sends something,
 [gw1]
 address = "198.51.100.7"         # where ssh reaches it: a name, an address, or an alias of ~/.ssh/config
 wan = "eth0"                     # default: the port with the route to the other gateway
-public_address = "198.51.100.7"  # where the other gateway reaches it, if a NAT stands before it, or its address changes:
-                                 # an address, or a name as "branch.dyn.example.org"
-dials = true                     # optional: its address changes and has no name; recipes then have none of it
+public_address = "198.51.100.7"  # where the other gateway reaches it, if a NAT stands before it; or its name
+dials = true                     # of gw1, optional: its address changes, and it has no name
 lan = "198.18.1.0/24"            # the network that the test host is in
 network = "10.1.0.0/16"          # the site's real network, and the gateway's address in it: for `vpneval recipe`
 network_address = "10.1.0.1"

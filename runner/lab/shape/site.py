@@ -140,8 +140,7 @@ def hop(address: str) -> tuple[str, ...]:
 
 
 def peers_of(me: Site, sites: Sequence[Site]) -> list[Site]:
-    """The other sites, each with the ``wan_address`` at which ``me`` reaches it: a name where it has one, and empty where
-    it dials."""
+    """The other sites, each with the ``wan_address`` at which ``me`` reaches it: a name, or empty where it dials."""
     return [
         replace(site, wan_address="" if site.dials else site.public_address or site.wan_address)
         for site in sites

@@ -351,7 +351,9 @@ def test_what_no_recipe_sets_up_is_not_shown() -> None:
         record = RECORDS["openvpn"].model_copy(update={"roams": roams})
         if record.declared:
             record = record.model_copy(update={"declared": record.declared.model_copy(update={"roaming": True})})
-        found = [states(run_of({"openvpn": record}), seen)["openvpn"]["no-fixed-address"] for seen in ([back], [gone], [])]
+        found = [
+            states(run_of({"openvpn": record}), seen)["openvpn"]["no-fixed-address"] for seen in ([back], [gone], [])
+        ]
         assert tuple(state.word for state in found) == words
     assert sentence("openvpn", "no-fixed-address", found[0]).endswith(": its recipe needs fixed addresses.")
 

@@ -381,7 +381,9 @@ def test_the_closing_lets_out_by_devices_that_the_recipe_itself_makes(name: str)
 def test_a_moving_gateways_recipe_has_no_address_of_it_or_is_refused(tmp_path: Path, name: str) -> None:
     """Neither in its own files nor in the other's; the other's name is no code in any of them."""
     inventory = SITES.replace('public_address = "203.0.113.1"', "dials = true")
-    (tmp_path / "sites.toml").write_text(inventory.replace("[gw2]\n", '[gw2]\npublic_address = "hub.dyn.example.org"\n'))
+    (tmp_path / "sites.toml").write_text(
+        inventory.replace("[gw2]\n", '[gw2]\npublic_address = "hub.dyn.example.org"\n')
+    )
     vpn, sites = load_vpn(name), real_sites(read_sites(tmp_path / "sites.toml"))
     if vpn.roams != "both":
         fixed = "gw1 and gw2" if vpn.roams == "none" else "gw2"

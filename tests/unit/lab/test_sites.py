@@ -682,7 +682,9 @@ def test_a_machine_that_does_not_forget_its_image_does_not_keep_the_others_conne
     assert sorted(closed_ones) == ["gw1", "gw2"]
 
 
-@pytest.mark.parametrize("name", ["branch.dyn.example.org", "BRANCH.Example.org", "xn--bcher-kva.example", "4.ex-1.org"])
+@pytest.mark.parametrize(
+    "name", ["branch.dyn.example.org", "BRANCH.Example.org", "xn--bcher-kva.example", "4.ex-1.org"]
+)
 def test_a_gateway_without_a_fixed_address_has_a_name_or_dials(tmp_path: Path, name: str) -> None:
     """Nobody is asked for the name's address until something is measured."""
     text = TWO.replace('"203.0.113.1"', f'"{name}"')
@@ -698,7 +700,18 @@ def test_a_gateway_without_a_fixed_address_has_a_name_or_dials(tmp_path: Path, n
 
 @pytest.mark.parametrize(
     "name",
-    ["here", "10.0.0.300", "a..b.org", "-a.org", "a_b.org", "a.org;id", "$(id).org", "a.org\\n", f"{'a' * 64}.org", "é.org"],
+    [
+        "here",
+        "10.0.0.300",
+        "a..b.org",
+        "-a.org",
+        "a_b.org",
+        "a.org;id",
+        "$(id).org",
+        "a.org\\n",
+        f"{'a' * 64}.org",
+        "é.org",
+    ],
 )
 def test_what_is_no_host_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match=r"public_address: cannot be .* or a name as branch.dyn.example.org"):

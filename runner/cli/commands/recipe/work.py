@@ -12,8 +12,8 @@ from runner.cli.commands.tunnel.work import Tunnel, begin, name_to_load, with_ke
 from runner.cli.options import tell
 from runner.data.errors import UsageError, require_known
 from runner.data.files import short
-from runner.data.named import USUAL, Must
 from runner.data.levels import UPLINK, Params, tunnel_levels
+from runner.data.named import USUAL, Must
 from runner.data.shipped import shipped_runs
 from runner.data.trials import Trial
 from runner.lab.places.site import site_rig
