@@ -726,5 +726,5 @@ def test_gw1_dials_so_gw2_can_be_reached(tmp_path: Path) -> None:
 def test_a_name_without_an_address_cannot_be_measured(tmp_path: Path) -> None:
     known = with_addresses(read_sites(written(tmp_path, TWO)))
     assert str(known.gw1.public_address) == "203.0.113.1"
-    with pytest.raises(UsageError, match="nowhere.invalid has no address now"):
+    with pytest.raises(UsageError, match=r"nowhere\.invalid has no address now"):
         with_addresses(read_sites(written(tmp_path, TWO.replace("203.0.113.1", "nowhere.invalid"))))

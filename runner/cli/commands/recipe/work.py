@@ -89,7 +89,7 @@ def levels_with_ipv6(vpn: Vpn, params: Params, sites: Sequence[Site], say: Calla
     return params
 
 
-def levels_with_moves(vpn: Vpn, params: Params, sites: Sequence[Site], musts: Collection[Must]) -> Params:
+def levels_with_moves(vpn: Vpn, params: Params, sites: Sequence[Site], musts: Collection[str]) -> Params:
     """The levels, with the gateways whose address may change: those that an inventory names without a fixed one, or,
     by the must no-fixed-address, the one that dials. Raises UsageError where the VPN's files do not allow for it."""
     moving = [site.name for site in sites if site.moves]
