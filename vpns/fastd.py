@@ -80,7 +80,11 @@ class Fastd(Vpn):
         for peer in peers:
             # A NAT may give the peer another port: if it has seen a packet of ours to this one, it does.
             floats = "    float yes;\n" if moves(params, peer) or peer.public_address else ""
-            to = bracket_address(peer.wan_address) if is_address(peer.wan_address) else f'"{peer.wan_address}"'
+            to = (
+                bracket_address(peer.wan_address)
+                if is_address(peer.wan_address)
+                else f'ipv{me.path_version} "{peer.wan_address}"'
+            )
             remote = f"    remote {to}:10000;\n" if peer.wan_address else ""
             config += (
                 f'peer "{peer.name}" {{\n{floats}    key "{secrets[f"{peer.name}.pub"]}";\n'

@@ -80,7 +80,7 @@ fi
 trap finish EXIT
 trap 'at=$LINENO' ERR
 clean # what a check that was killed has left
-far=${there%% *} peer=$([ -z "$wan" ] || reached) to=${peer:-$toward} whole="POSTROUTING -s $lan -d $closed -j ACCEPT"
+far=${there%% *} peer=$(address_of "${wan%% *}") to=${peer:-$toward} whole="POSTROUTING -s $lan -d $closed -j ACCEPT"
 
 # --- do the gateways reach each other? ---
 

@@ -27,8 +27,8 @@ leads_to() { # the device by which a packet leaves: what `ip route get` is told;
     ip -o route get "$@" 2> /dev/null | grep -o ' dev [^ ]*' | head -n 1 | cut -c6-
 }
 
-reached() { # the address of the other gateway now; nothing where its name has none, or nobody knows it
-    getent "ahostsv$version" "${wan%% *}" | head -n 1 | cut -d' ' -f1
+address_of() { # NAME, or an address: the address that it has now; nothing where it has none
+    [ -z "$1" ] || getent "ahostsv$version" "$1" | head -n 1 | cut -d' ' -f1
 }
 
 is_tunnel() { # DEVICE; IPsec of the kernel has none of its own: its policies hold for every device
@@ -195,8 +195,9 @@ look() { # once a second: puts back what others have changed; fails once the rou
 
 ends() { # the addresses by which this gateway and the other one reach each other
     local to
-    to=$([ -z "$wan" ] || reached)
-    ip -o route get "${to:-$toward}" 2> /dev/null | grep -o ' src [^ ]*' | cut -c6- | sed "s/$/ to ${to:-one that dials}/"
+    for to in ${wan:-$toward}; do
+        ip -o route get "$(address_of "$to")" 2> /dev/null | sed -n 's/^\([^ ]*\) .* src \([^ ]*\) .*/\2 to \1/p'
+    done
 }
 
 follow() { # every 5 s, where addresses change: fails once nobody answers, and they are others than at the start
@@ -207,7 +208,7 @@ follow() { # every 5 s, where addresses change: fails once nobody answers, and t
         if ping -q -c 3 -i 0.3 -W 1 -I "$here" "$address" > /dev/null 2>&1; then continue; fi
         now=$(ends)
         if [ -z "$now" ] || [ "$now" = "$began" ]; then continue; fi
-        echo "no answer from $address. The tunnel went from $began, and is started anew from $now" >&2
+        echo "no answer from $address. The path was from ${began:-nowhere}, and is from $now; the tunnel is started anew" >&2
         return 1
     done
 }
