@@ -121,7 +121,8 @@ class OpenVpn(Vpn):
             mine, theirs = (first, second) if me.number < peer.number else (second, first)
             role = "tls-client" if me.number < peer.number else "tls-server\ndh none"
             # Without a local address it binds to all; --float accepts a new one, and a NAT may change the port, too.
-            floats = "float\n" if self.transport == "udp" and (moves(params, peer) or peer.public_address) else ""
+            behind = self.transport == "udp" and peer.public_address
+            floats = "float\n" if moves(params, peer) or behind else ""
             local = "" if moves(params, me) else f"local {me.wan_address}\n"
             remote = f"remote {peer.wan_address}\n" if peer.wan_address else ""
             config = f"""\

@@ -18,7 +18,7 @@ from runner.lab.software.image import Image
 from tests.lab.by_hand import answers, bare_packets, carries, is_up, name_of, two_gateways, write_and_run
 
 OWN = {"gw1": "192.168.0.1", "gw2": "192.168.0.2"}
-BACK_WITHIN_S = {"udp": 60, "tcp": 120}  # by TCP, the answering end first gives up the connection of before
+BACK_WITHIN_S = {"udp": 60, "tcp": 150}  # by TCP, the answering end first gives up the connection of before
 pytestmark = pytest.mark.timeout(300)
 
 
