@@ -262,6 +262,7 @@ def record_of(vpn: Vpn) -> VpnRecord:
         build=vpn.build.digest if vpn.build else "",
         speaks=vpn.speaks,
         family=vpn.family,
+        roams=vpn.roams,
         declared=vpn.declared.record,
     )
 

@@ -12,9 +12,9 @@ from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
-from runner.lab.shape.site import Site, bracket_address
+from runner.lab.shape.site import Site, bracket_address, is_address
 from runner.vpn.declared import Abilities, Declared, Security, Upkeep
-from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from runner.vpn.plugin import Offers, Secrets, Software, Vpn, moves, no_tun
 from runner.vpn.sign import Sign
 from vpns._links import exists
 
@@ -33,6 +33,7 @@ class Fastd(Vpn):
     transport = "udp"
     ports = "udp/10000"
     outer_ipv6 = inner_ipv6 = True
+    roams = "both"
     # Two handshakes that cross make a session each, and each end keeps the one that it began: nothing passes until the
     # next handshake, some 20 s later (src/protocols/ec25519_fhmqvc/handshake.c, establish_handshake_timeout).
     one_end_first = True
@@ -70,18 +71,24 @@ class Fastd(Vpn):
         return secrets
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
-        roams, method = params.get("roaming", ""), self.offers.ciphers[params["cipher"]]
-        mine = "any" if roams == me.name else bracket_address(me.wan_address)
+        method = self.offers.ciphers[params["cipher"]]
+        mine = "any" if moves(params, me) else bracket_address(me.wan_address)
         config = (
             f'mode tun;\nmtu 1400;\nbind {mine}:10000;\nmethod "{method}";\n'
             f'secret "{secrets[f"{me.name}.key"]}";\nstatus socket "{STATUS}";\npersist interface yes;\n'
         )
         for peer in peers:
             # A NAT may give the peer another port: if it has seen a packet of ours to this one, it does.
-            floats = "    float yes;\n" if roams not in ("", me.name) or peer.public_address else ""
+            floats = "    float yes;\n" if moves(params, peer) or peer.public_address else ""
+            to = (
+                bracket_address(peer.wan_address)
+                if is_address(peer.wan_address)
+                else f'ipv{me.path_version} "{peer.wan_address}"'
+            )
+            remote = f"    remote {to}:10000;\n" if peer.wan_address else ""
             config += (
                 f'peer "{peer.name}" {{\n{floats}    key "{secrets[f"{peer.name}.pub"]}";\n'
-                f'    remote {bracket_address(peer.wan_address)}:10000;\n    interface "fastd{peer.number}";\n}}\n'
+                f'{remote}    interface "fastd{peer.number}";\n}}\n'
             )
         return {f"{HOME}/fastd.conf": config}
 

@@ -12,11 +12,11 @@ from runner.data.errors import CommandError, ProofError, Unsupported
 from runner.data.levels import AEAD, AES_CBC, Params
 from runner.data.trials import Evidence
 from runner.lab.node import PATIENCE, Node, wait_until
-from runner.lab.shape.site import Site, higher_numbered
+from runner.lab.shape.site import Site, higher_numbered, is_address
 from runner.vpn import closed_form
 from runner.vpn.declared import SWEET32, Abilities, Declared, Security, Upkeep
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer
-from runner.vpn.plugin import Offers, Secrets, Software, Version, Vpn
+from runner.vpn.plugin import Offers, Secrets, Software, Version, Vpn, moves
 from runner.vpn.sign import Sign
 from vpns._certificates import certificates
 from vpns._esp import (
@@ -56,6 +56,7 @@ charon {
     }
 }
 """
+ANYWHERE = {4: "0.0.0.0/0", 6: "::/0"}
 TIMERS = (
     Timer(DEAD_PEER, "swanctl.conf(5)"),
     Timer("retransmit_tries = 3; retransmit_timeout = 2.0; retransmit_base = 1.4", "strongswan.conf(5)"),
@@ -112,8 +113,8 @@ class Ipsec(Vpn):
         mobike = {"yes" if params.get("roaming") else "no"}
         keyingtries = 0
         {DEAD_PEER}
-        local_addrs = {"%any" if params.get("roaming") == me.name else me.wan_address}
-        remote_addrs = {peer.wan_address}{", 0.0.0.0/0" if params.get("roaming") == peer.name else ""}
+        local_addrs = {"%any" if moves(params, me) else me.wan_address}
+        remote_addrs = {", ".join(filter(None, (peer.wan_address, ANYWHERE[me.path_version] * moves(params, peer))))}
         proposals = {WITH_ML_KEM.get(proposal, proposal)}
         local {{
             auth = pubkey
@@ -185,7 +186,8 @@ class Ipsec(Vpn):
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
         node.run("rm", "-f", "/run/charon.pid", "/run/charon.vici")  # of a daemon that was killed
         for peer in peers:
-            forget_afterwards(node, (me.lan, peer.lan), (me.wan_address, peer.wan_address))
+            fixed = is_address(peer.wan_address) and not moves(params, me)
+            forget_afterwards(node, (me.lan, peer.lan), *[(me.wan_address, peer.wan_address)] * fixed)
             node.defer("ip", "route", "flush", "table", TABLE, "exact", peer.lan)
         run_charon(node)
         node.run("swanctl", "--load-all", "--noprompt")

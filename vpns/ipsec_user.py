@@ -21,6 +21,7 @@ class IpsecUser(Ipsec):
     dataplane = "userspace"
     modules = "tun"
     outer_ipv6 = inner_ipv6 = True
+    roams = "both"
     transport = "udp"
     devices = "ipsec0"
     data_path = "userspace: kernel-libipsec on ipsec0"

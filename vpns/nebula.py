@@ -16,7 +16,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site, bracket_address
 from runner.vpn.declared import Abilities, Declared, Security, Upkeep
-from runner.vpn.plugin import Offers, Secrets, Software, Version, Vpn, no_tun
+from runner.vpn.plugin import Offers, Secrets, Software, Version, Vpn, moves, no_tun
 from runner.vpn.sign import Sign
 from vpns._certificates import ca_days_of, days_of, has_ca, seconds_of
 
@@ -44,6 +44,7 @@ class Nebula(Vpn):
     )
     dataplane = "userspace"
     transport = "udp"
+    roams = "both"
     devices = "nebula0"
     ports = "udp/4242"
     outer_ipv6 = True
@@ -85,7 +86,11 @@ class Nebula(Vpn):
         return ("-networks", f"{own},fd57::{site.number}/64", "-unsafe-networks", f"{lan},{site.lan_ipv6}")
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
-        hosts = "".join(f'  "10.57.0.{peer.number}": ["{bracket_address(peer.wan_address)}:4242"]\n' for peer in peers)
+        hosts = "".join(
+            f'  "10.57.0.{peer.number}": ["{bracket_address(peer.wan_address)}:4242"]\n'
+            for peer in peers
+            if peer.wan_address
+        )
         # A NAT forgets a mapping that is idle; a packet every 10 s keeps it, or as often as Nebula looks at a tunnel.
         punchy = "punchy:\n  punch: true\n" if me.public_address or me.keepalive_s else ""
         punchy += f"timers:\n  connection_alive_interval: {me.keepalive_s}\n" if me.keepalive_s else ""
@@ -105,7 +110,7 @@ static_host_map:
   am_lighthouse: false
   hosts: []
 listen:
-  host: "{everywhere if params.get("roaming") == me.name else me.wan_address}"
+  host: "{everywhere if moves(params, me) else me.wan_address}"
   port: 4242
 {punchy}cipher: {self.offers.ciphers[params["cipher"]]}
 tun:

@@ -51,6 +51,7 @@ class OpenConnect(Vpn):
     family = "OpenConnect"
     dataplane = "userspace"
     transport = "udp"
+    roams = "dialing"
     devices = "oc*"
     ports = "tcp/443 udp/443"
     outer_ipv6 = inner_ipv6 = True

@@ -16,7 +16,7 @@ from runner.lab.shape.site import Site, lower_numbered, pair_number
 from runner.vpn import closed_form
 from runner.vpn.declared import SWEET32, Abilities, Declared, Security, Upkeep
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Standby, Timer, log_mark
-from runner.vpn.plugin import Offers, Secrets, Software, Version, Vpn, no_tun
+from runner.vpn.plugin import Offers, Secrets, Software, Version, Vpn, moves, no_tun
 from runner.vpn.sign import Sign
 from vpns._certificates import certificates
 from vpns._openssl import GROUPS, no_group
@@ -57,6 +57,7 @@ class OpenVpn(Vpn):
     devices = "tun{peer.number}"
     ports = "udp/1194"
     outer_ipv6 = inner_ipv6 = True
+    roams = "both"
     copies_marks = True  # passtos
     modules = "tun"
     offers = Offers(
@@ -119,15 +120,16 @@ class OpenVpn(Vpn):
             first, second = (f"10.{8 + number // 256}.{number % 256}.{end}" for end in (1, 2))
             mine, theirs = (first, second) if me.number < peer.number else (second, first)
             role = "tls-client" if me.number < peer.number else "tls-server\ndh none"
-            roams = params.get("roaming", "")  # without a local address it binds to all; --float accepts a new one
-            moves = roams not in ("", me.name) or peer.public_address  # a NAT may change the port, too
-            floats = "float\n" if self.transport == "udp" and moves else ""
-            local = f"local {me.wan_address}\n" if roams != me.name else ""
+            # Without a local address it binds to all; --float accepts a new one, and a NAT may change the port, too.
+            behind = self.transport == "udp" and peer.public_address
+            floats = "float\n" if moves(params, peer) or behind else ""
+            local = "" if moves(params, me) else f"local {me.wan_address}\n"
+            remote = f"remote {peer.wan_address}\n" if peer.wan_address else ""
             config = f"""\
 dev {self.device}{peer.number}
 dev-type {self.device}
 proto udp{me.path_version}
-{floats}{local}remote {peer.wan_address}
+{floats}{local}{remote}\
 port {1194 + number}
 {role}
 remote-cert-tls {"server" if me.number < peer.number else "client"}

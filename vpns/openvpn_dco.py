@@ -26,6 +26,7 @@ class OpenVpnDco(OpenVpn):
     sign = replace(OpenVpn.sign, link="ovpn-dco")
     dataplane = "kernel"
     modules = "ovpn-dco-v2"
+    roams = "none"  # the module follows its peer, its daemon does not (docs/systems.md)
     software = replace(OpenVpn.software, openssl=False)
     offers = replace(
         OpenVpn.offers,

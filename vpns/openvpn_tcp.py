@@ -26,8 +26,10 @@ class OpenVpnTcp(OpenVpn):
         for peer in peers:
             path = f"/etc/openvpn/{peer.name}.conf"
             end = "client" if me.number < peer.number else "server"
-            # connect-retry: the peer may come up a moment later, and the default is to wait 5 s for it.
-            retry = "connect-retry 1\n" if end == "client" else ""
+            # connect-retry: the peer may come up a moment later, and the default is to wait 5 s for it. After a move it
+            # refuses for a minute, while it takes its old connection for alive; by default the waits double.
+            at_most = " 5" if "roaming" in params else ""
+            retry = f"connect-retry 1{at_most}\n" if end == "client" else ""
             for family in "46":
                 tcp = f"proto tcp{family}-{end}\n{retry}socket-flags TCP_NODELAY\n"
                 files[path] = files[path].replace(f"proto udp{family}\n", tcp)

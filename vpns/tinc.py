@@ -17,7 +17,7 @@ from runner.lab.shape.site import Site, higher_numbered, lower_numbered
 from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security, Upkeep
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer, log_mark
-from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from runner.vpn.plugin import Offers, Secrets, Software, Vpn, moves, no_tun
 from runner.vpn.sign import Sign
 from vpns._links import exists
 from vpns._openssl import LEGACY_PROVIDER
@@ -78,6 +78,7 @@ class Tinc(Vpn):
     )
     dataplane = "userspace"
     transport = "udp"
+    roams = "both"
     ports = "tcp/655 udp/655"
     outer_ipv6 = inner_ipv6 = True
     copies_marks = True  # PriorityInheritance
@@ -138,8 +139,10 @@ class Tinc(Vpn):
             # Cipher and digest count in one's own file only: each end says what it wants to receive.
             # The whole digest: the default is 4 bytes of it. No path MTU discovery: until that ends, after seconds,
             # tincd sends long packets over TCP, and the interface's MTU is chosen to fit.
+            there = site.wan_address and not (site is me and moves(params, me))
+            address = f"Address = {site.wan_address}\n" if there else ""
             files[f"{HOME}/hosts/{site.name}"] = (
-                f"Address = {site.wan_address}\nSubnet = {site.lan}\n{ipv6_subnet(site, params)}"
+                f"{address}Subnet = {site.lan}\n{ipv6_subnet(site, params)}"
                 f"Cipher = {cipher}\nDigest = {digest}\n"
                 f"MACLength = {DIGEST_BYTES[params['integrity']]}\nPMTUDiscovery = no\n"
                 f"Compression = {self.offers.compressions[params['compression']]}\n"

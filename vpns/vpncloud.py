@@ -15,7 +15,7 @@ from runner.lab.shape.site import Site, bracket_address
 from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security, Upkeep
 from runner.vpn.lifecycle import Lifecycle, Timer
-from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from runner.vpn.plugin import Offers, Secrets, Software, Vpn, moves, no_tun
 from runner.vpn.sign import Sign
 from vpns._links import exists
 
@@ -67,7 +67,7 @@ class VpnCloud(Vpn):
         return secrets
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
-        port = "3210" if params.get("roaming") == me.name else f"{bracket_address(me.wan_address)}:3210"
+        port = "3210" if moves(params, me) else f"{bracket_address(me.wan_address)}:3210"
         claims = [me.lan, *([me.lan_ipv6] if "inner" in params else [])]
         # Peers without the port, which it adds to any address of IPv6. Its own option for an address of the tunnel sets
         # a wrong one; none is needed.

@@ -46,6 +46,7 @@ class WireGuard(Vpn):
     transport = "udp"
     ports = "udp/51820"
     outer_ipv6 = inner_ipv6 = True
+    roams = "both"
     modules = "wireguard"
     offers = Offers(
         ciphers={"chacha20-poly1305": "ChaCha20-Poly1305"},
@@ -76,10 +77,9 @@ class WireGuard(Vpn):
         config = f"[Interface]\nPrivateKey = {secrets[f'{me.name}.key']}\nListenPort = 51820\n"
         for peer in peers:
             allowed = f"{peer.lan}, {peer.lan_ipv6}" if "inner" in params else peer.lan
-            config += (
-                f"\n[Peer]\nPublicKey = {secrets[f'{peer.name}.pub']}\nAllowedIPs = {allowed}\n"
-                f"Endpoint = {bracket_address(peer.wan_address)}:51820\n"
-            )
+            config += f"\n[Peer]\nPublicKey = {secrets[f'{peer.name}.pub']}\nAllowedIPs = {allowed}\n"
+            if peer.wan_address:
+                config += f"Endpoint = {bracket_address(peer.wan_address)}:51820\n"
             if me.number < peer.number:
                 config += f"{keepalive(me.keepalive_s)}\n"  # the dialing side also keeps NAT open
         return {"/etc/wireguard/wg0.conf": config}

@@ -14,7 +14,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.shape.site import Site, bracket_address, higher_numbered, pair_number
 from runner.vpn.declared import Abilities, Declared, Security, Upkeep
-from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from runner.vpn.plugin import Offers, Secrets, Software, Vpn, moves, no_tun
 from runner.vpn.sign import Sign
 from vpns._links import exists, kernel_link
 
@@ -63,7 +63,7 @@ class Yggdrasil(Vpn):
         return secrets
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
-        mine = ("[::]" if me.path_version == 6 else "0.0.0.0") if params.get("roaming") == me.name else ""
+        mine = ("[::]" if me.path_version == 6 else "0.0.0.0") if moves(params, me) else ""
         config = {
             "PrivateKey": secrets[f"{me.name}.key"],
             "Listen": [f"tls://{mine or bracket_address(me.wan_address)}:443"],

@@ -87,4 +87,6 @@ def _why_unknown(must: Must, state: State) -> str:
     if state.how == "negotiated":
         where = f" in {' and '.join(state.sources)}" if state.sources else ""
         return f": vpneval has not looked up {state.value}{where}"
+    if state.how == "plugin":
+        return ": its recipe needs fixed addresses"
     return ": its plugin does not declare it" if must in BY_DECLARATION else ""

@@ -56,6 +56,9 @@ class Found:
     sources: tuple[str, ...] = ()
 
 
+NOT_IN_RECIPE = Found(None, "plugin")  # its recipe needs fixed addresses
+
+
 def states(
     run: Run, trials: Sequence[Trial], earlier: Sequence[Earlier] = (), configuration: str = "recommended"
 ) -> dict[str, dict[Must, State]]:
@@ -84,6 +87,13 @@ def words_of(known: Mapping[str, Mapping[Must, State]]) -> dict[str, dict[Must, 
 def worst(own: Mapping[Must, State], musts: Iterable[Must]) -> Word:
     """The word for all of these musts together: the worst of theirs; "shown" for none."""
     return min((own[must].word for must in musts), key=WORDS.index, default="shown")
+
+
+def levels_that_show(own: Mapping[Must, State], musts: Iterable[Must], runs: Sequence[Earlier]) -> dict[str, str]:
+    """By what keys were agreed on in the trials of these ``runs`` that showed the musts, where they asked for it."""
+    shown = {(own[must].run or runs[0][0].run_id, own[must].trial) for must in musts if own[must].word == "shown"}
+    showing = [trial for run, trials in runs for trial in trials if (run.run_id, trial.id) in shown]
+    return {factor: trial.params[factor] for trial in showing for factor in EXCHANGES if factor in trial.params}
 
 
 def _of_vpn(name: str, record: VpnRecord, runs: Sequence[Earlier], configuration: str) -> dict[Must, State]:
@@ -131,6 +141,8 @@ def _state(must: Must, record: VpnRecord, seen: Sequence[tuple[Run, SeenVpn]], t
     if must in BY_PLUGIN and BY_PLUGIN[must](record):
         return State(word="declared", how="plugin", value=record.transport if must == "udp-blocked" else "")
     declared = record.declared
+    if must == "no-fixed-address" and record.roams == "none":
+        return State(word="unknown", how=NOT_IN_RECIPE.how)
     if declared and (can := DECLARED[must](declared) if must in DECLARED else None) is not None:
         word: Word = "declared" if can else "no"
         return State(word=word, how="declaration", day=declared.as_of, sources=declared.sources)
@@ -249,13 +261,16 @@ def _nat(seen: SeenVpn) -> Found | None:
 
 def _no_fixed_address(seen: SeenVpn) -> Found | None:
     """It comes back after the gateway's move. Where it did not, a trial tells that only if it has watched for longer
-    than daemons wait; or if the plugin declares that a living tunnel follows."""
+    than daemons wait; or if the plugin declares that a living tunnel follows. A trial of what no recipe sets up shows
+    nothing."""
     moves = _measurements_of(seen, "outage_ms", failure="roaming")
     follows = bool(seen.record.declared and seen.record.declared.roaming)
     for trial, outage in sorted(moves, key=lambda move: not move[1].at_least):
         watched_s = outage.detail.get("watched_s", 0.0)
         if not outage.at_least or follows or watched_s >= PATIENT_S:
             value = f"{watched_s:g} s" if outage.at_least else f"{outage.value / 1e3:.1f} s"
+            if seen.record.roams == "none" and not outage.at_least:
+                return NOT_IN_RECIPE
             return Found(not outage.at_least, "trial", value, trial.id)
     return None
 

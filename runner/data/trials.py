@@ -350,6 +350,9 @@ class VpnRecord(Strict):
     one_connection: bool | None = Field(
         default=None, description="does all that it carries share one TCP connection on the WAN? None in older runs"
     )
+    roams: Line = Field(
+        default="", description="whose address may change in its recipe: none, dialing or both; empty in older runs"
+    )
     after: Count = Field(default=0, description="the repetitions that the run had when this VPN came in")
 
     @property

@@ -19,9 +19,18 @@ from pathlib import Path
 
 from runner.data.errors import UsageError
 from runner.data.levels import Params
-from runner.lab.shape.site import ENCAPSULATION_BYTES, TCP_PORTS, Site, higher_numbered, lower_numbered, peers_of
+from runner.lab.shape.site import (
+    ENCAPSULATION_BYTES,
+    HOST_NAME,
+    TCP_PORTS,
+    Site,
+    higher_numbered,
+    is_address,
+    lower_numbered,
+    peers_of,
+)
 from runner.vpn.closing import PRIVATE, checks, clamp, inner_routes, routes, rules
-from runner.vpn.plugin import Secrets, Vpn
+from runner.vpn.plugin import Secrets, Vpn, moves
 from runner.vpn.recipe import KeyMaker, RecipeScript, check_offered, script_of
 
 HOME = "/etc/vpneval"
@@ -29,6 +38,8 @@ UNITS = "/etc/systemd/system"
 # Of every tunnel: command -> Debian package.
 TOOLS = {"nft": "nftables", "ping": "iputils-ping", "ip": "iproute2", "sysctl": "procps"}
 WAN_PORT = "vpneval-wan"  # in the place of the gateway's own name for it, which may be any word
+# For documentation (RFC 5737, RFC 3849): no other route than the default one leads there.
+ANYWHERE = {4: "192.0.2.1", 6: "2001:db8::1"}
 PING_HEADER_BYTES = {4: 28, 6: 48}
 GATEWAY = Path(__file__).with_name("gateway")
 IN_IPV6 = ("network_ipv6", "address_ipv6")
@@ -39,8 +50,10 @@ MEANS = {
     "needs": "commands, each with its Debian package, or packages of which one is enough",
     "ports": "what the VPN listens on",
     "tunnel": "its devices; none: it is IPsec in the kernel, or forwards ports",
-    "own": "this gateway's address on the WAN",
-    "wan": "the other gateway's",
+    "own": "this gateway's address on the WAN; empty: it changes",
+    "wan": "the other gateway's, or its name; empty: it dials, from an address that nobody knows",
+    "toward": "an address that the port to the other gateway leads to",
+    "moving": "the gateways whose address changes",
     "lan": "the network of this site",
     "lans": "the network of the other site",
     "closed": "the networks that only the tunnel may lead to",
@@ -90,7 +103,7 @@ def gateway_files(
         files[f"files{HOME}/{name}"] = f"#!/bin/bash\n{head}. {HOME}/functions.sh\n{text}", 0o700
     inner = "inner" in params
     networks = [peer.lan_ipv6 for peer in peers if inner or (peer.network_ipv6 and vpn.carries == "ip")]
-    values = values_of(vpn, me, peers, script) | of_ipv6(me, peers, carried=inner)
+    values = values_of(vpn, params, me, peers, script) | of_ipv6(me, peers, carried=inner)
     devices, closed = values["tunnel"].split(), values["closed"].split()
     assigned = [f"{name}={shlex.quote(value)} # {MEANS[name]}\n" for name, value in values.items()]
     said = "packets to them leave in the tunnel, or are dropped" if inner else NOT_CARRIED
@@ -135,6 +148,8 @@ def check_addresses(sites: Sequence[Site]) -> None:
     for site in sites:
         for name in (*("wan_address", "public_address", "lan", "lan_address", "host_address"), *IN_IPV6):
             value: str = getattr(site, name)
+            if name == "public_address" and HOST_NAME.fullmatch(value):
+                continue
             try:
                 right = (
                     str(ip_network(value) if name in ("lan", "network_ipv6") else ip_address(value)) if value else ""
@@ -154,7 +169,9 @@ def check_networks(me: Site, sites: Sequence[Site]) -> None:
             if not network:
                 continue
             inside = [
-                f"{what}, {address}" for what, address in needed.items() if ip_address(address) in ip_network(network)
+                f"{what}, {address}"
+                for what, address in needed.items()
+                if is_address(address) and ip_address(address) in ip_network(network)
             ]
             if own and ip_network(network).overlaps(ip_network(own)):
                 inside.append(f"a part of the network of {me.name}, {own}")
@@ -174,7 +191,7 @@ def with_wan_port(lines: Sequence[str], peers: Sequence[Site]) -> list[str]:
     return [f"wan_port=$(leads_to {shlex.quote(peers[0].wan_address)})", *found]
 
 
-def values_of(vpn: Vpn, me: Site, peers: Sequence[Site], script: RecipeScript) -> dict[str, str]:
+def values_of(vpn: Vpn, params: Params, me: Site, peers: Sequence[Site], script: RecipeScript) -> dict[str, str]:
     """The values of this gateway for the common scripts. ``closed``: networks that only the tunnel may lead to.
     ``tunnel``: its devices; none where it is IPsec in the kernel."""
     ports = [port for port in vpn.ports.split() if port.startswith("udp") or lower_numbered(me, peers)]
@@ -187,8 +204,10 @@ def values_of(vpn: Vpn, me: Site, peers: Sequence[Site], script: RecipeScript) -
         "needs": " ".join(needs(vpn)),
         "ports": " ".join(ports),
         "tunnel": " ".join(devices) if closed else "",
-        "own": me.wan_address,
-        "wan": " ".join(peer.wan_address for peer in peers),
+        "own": "" if moves(params, me) else me.wan_address,
+        "wan": " ".join(filter(None, (peer.wan_address for peer in peers))),
+        "toward": peers[0].wan_address if is_address(peers[0].wan_address) else ANYWHERE[me.path_version],
+        "moving": params.get("roaming", ""),
         "lan": me.lan,
         "lans": " ".join(peer.lan for peer in peers),
         "closed": " ".join(closed),

@@ -121,8 +121,8 @@ class Vpn(ABC):
     ``inner`` (if it is there, the sites' ``lan_ipv6`` have to pass, too), ``behind`` (each site's own network, which
     the VPN is to translate to ``lan``, by which the other knows it), ``apart`` (a TCP port of the last site, whose
     packets are to get integrity alone), ``marks`` (``copied``: DSCP and ECN of what is inside are to be outside, too),
-    and ``roaming`` (the name of the gateway whose WAN address is going
-    to change).
+    and ``roaming`` (the names of the gateways whose WAN address may change: their own files are to have no address of
+    the path, and the others' none, a name, or one that is the first; see ``moves``).
     """
 
     name: ClassVar[str]
@@ -145,6 +145,9 @@ class Vpn(ABC):
     # The longest packet between the sites that its tunnel takes whole, where that is less than a WAN of 1500 bytes lets
     # pass. The datagrams of a choice fit all of its candidates.
     inner_mtu: ClassVar[int] = 1500
+    # For which gateways do its files allow for ``roaming``, so that a recipe works where an address is not fixed? Such
+    # a peer's ``wan_address`` is a name, or empty where it dials.
+    roams: ClassVar[Annotated[str, _one_of("none", "dialing", "both")]] = "none"
     copies_marks: ClassVar[bool] = False  # does an option copy DSCP and ECN to the outside? ``params`` says ``marks``
     # The tunnel's network devices that daemons make and no command of ``start`` names, for a recipe, which lets what is
     # for the other sites leave by nothing else: "tun{peer.number}", "oc*". "*": it leaves by any, unprotected.
@@ -243,6 +246,11 @@ def level_refusal(vpn: Vpn, params: Params) -> Unsupported | None:
 def confidential(params: Params) -> bool:
     """Does a VPN promise, at these levels, that nobody on the WAN can read the payload? Unless they do not encrypt."""
     return params["cipher"] not in UNENCRYPTED
+
+
+def moves(params: Params, site: Site) -> bool:
+    """May the address of this gateway change?"""
+    return site.name in params.get("roaming", "").split()
 
 
 def entry(vpn: Vpn, sites: Sequence[Site]) -> str:

@@ -34,7 +34,7 @@ from runner.lab.places.inventory import BY_ITSELF
 from runner.lab.places.others import in_words
 from runner.lab.places.private import private_folder
 from runner.lab.places.sent import PAYLOAD_SHARE, forget, send_image
-from runner.lab.places.sites import CABLE, Sites, describe_sites
+from runner.lab.places.sites import CABLE, Sites, describe_sites, with_addresses
 from runner.lab.places.ssh import Lent, SshNode
 from runner.lab.readings.path import RATE_S, look, nats_in_words, path_mtu, port_mtu
 from runner.lab.shape import congestion
@@ -318,6 +318,7 @@ def site_rig(
     """Connect to both machines and check all that a lab needs of them, changing nothing. ``only_look``: for a caller
     who wants their addresses only; a machine may be in use then. ``say`` is told which machine is slow to answer.
     Raises CannotRunHere with everything that was found wrong, machine by machine."""
+    inventory = with_addresses(inventory)
     wanted = inventory.machines if only_look else inventory.all_machines
     with private_folder() as folder:
         connections = {name: Connection(name, machine, folder, say) for name, machine in wanted.items()}

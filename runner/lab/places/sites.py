@@ -7,7 +7,8 @@ keepalive_s = 15                 # optional: how often a tunnel sends something,
 [gw1]
 address = "198.51.100.7"         # where ssh reaches it: a name, an address, or an alias of ~/.ssh/config
 wan = "eth0"                     # default: the port with the route to the other gateway
-public_address = "198.51.100.7"  # where the other gateway reaches it, if a NAT stands before it
+public_address = "198.51.100.7"  # where the other gateway reaches it, if a NAT stands before it; or its name
+dials = true                     # of gw1, optional: its address changes, and it has no name
 lan = "198.18.1.0/24"            # the network that the test host is in
 network = "10.1.0.0/16"          # the site's real network, and the gateway's address in it: for `vpneval recipe`
 network_address = "10.1.0.1"
@@ -29,6 +30,7 @@ lan_port = "eth0"                # its port on the network of [gw1] lan_port, wh
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -51,7 +53,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from runner.data.errors import UsageError, require_known
 from runner.lab.places import hours
 from runner.lab.places.inventory import MachineEntry, Port, read_model, resolve_files
-from runner.lab.shape.site import Site
+from runner.lab.shape.site import HOST_NAME, Site
 
 # For measuring, RFC 2544 §C.2.2 and RFC 5735: no network of a user's is there.
 LANS = {"gw1": IPv4Network("198.18.1.0/24"), "gw2": IPv4Network("198.18.2.0/24")}
@@ -90,17 +92,31 @@ def _address(value: object) -> IPv4Address | IPv6Address:
 OnPath = Annotated[IPv4Address | IPv6Address, PlainValidator(_address)]
 
 
+def _address_or_name(value: object) -> IPv4Address | IPv6Address | str:
+    if HOST_NAME.fullmatch(str(value)):
+        return str(value)
+    try:
+        return _address(value)
+    except ValueError as wrong:
+        raise ValueError(f"{wrong}, or a name as branch.dyn.example.org".replace(" is needed, or", ", or")) from None
+
+
+Reached = Annotated[IPv4Address | IPv6Address | str, PlainValidator(_address_or_name)]
+
+
 class Gateway(MachineEntry):
     """One site's gateway. What is not given is found on the machine.
 
     ``lan`` is the network that the test host gets. ``network`` is the site's real one, in which the gateway has
     ``network_address``: recipes are for that network. ``network_ipv6`` and ``address_ipv6`` are the same in IPv6.
-    ``lan_port``: the port to a host of its own.
+    ``lan_port``: the port to a host of its own. ``dials``: the address at which others reach it changes, and has no
+    name.
     """
 
     wan: Port | None = None
     wan_address: OnPath | None = None
-    public_address: OnPath | None = None
+    public_address: Reached | None = None
+    dials: bool = False
     forwards: list[Forward] = []
     lan: IPv4Network | None = None
     network: IPv4Network | None = None
@@ -131,7 +147,7 @@ class End(BaseModel):
 
     wan: Port | None = None
     wan_address: OnPath | None = None
-    public_address: OnPath | None = None
+    public_address: Reached | None = None
     forwards: list[Forward] = []
 
 
@@ -304,7 +320,7 @@ class Sites(BaseModel):
             yield Wrong("gw2", "wan_address", sentence, ("gw1.wan_address",))
         for name, machine in self.machines.items():
             seen, has = machine.public_address, machine.wan_address
-            if seen and has and seen.version != has.version:
+            if seen and has and not isinstance(seen, str) and seen.version != has.version:
                 sentence = (
                     f"{seen} is IPv{seen.version}, and wan_address IPv{has.version}: a NAT here changes addresses only"
                 )
@@ -326,7 +342,10 @@ class Sites(BaseModel):
             if machine.forwards and not machine.public_address:
                 sentence = "is what a NAT forwards, and no NAT is named: add the address at which others reach it: "
                 yield Wrong(name, "forwards", f"{sentence}public_address = …", (f"{name}.public_address",))
-        if self.gw2.public_address and not self.gw2.forwards:
+        if self.gw2.dials:
+            sentence = "gw1 dials gw2, so gw2 needs an address or a name: name the gateway that has none gw1"
+            yield Wrong("gw2", "dials", sentence)
+        if isinstance(self.gw2.public_address, IPv4Address | IPv6Address) and not self.gw2.forwards:
             sentence = (
                 "gw2 is behind a NAT that forwards nothing to it, so gw1 cannot dial it. Name that gateway gw1, which "
                 "dials, or forward ports and list them in forwards"
@@ -360,6 +379,24 @@ def read_sites(path: Path, uplink: str = "") -> Sites:
     return sites.for_uplink(uplink)
 
 
+def with_addresses(sites: Sites) -> Sites:
+    """The inventory with the address that each name has now. Raises UsageError for a name without one."""
+    return sites.model_copy(update={name: _with_address(machine) for name, machine in sites.machines.items()})
+
+
+def _with_address(machine: Gateway) -> Gateway:
+    name, own = machine.public_address, machine.wan_address
+    if not isinstance(name, str):
+        return machine
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_DGRAM)
+    except OSError as wrong:
+        raise UsageError(f"public_address: {name} has no address now ({wrong.args[-1]})") from None
+    family = socket.AF_INET6 if own and own.version == 6 else socket.AF_INET
+    address = next((at for version, *_, at in found if version == family), found[0][-1])[0]
+    return machine.model_copy(update={"public_address": ip_address(address)})
+
+
 def describe_sites(sites: Sites, ports: Mapping[str, str], addresses: Mapping[str, str]) -> tuple[Site, ...]:
     """The sites as plugins see them; ``ports`` and ``addresses`` are the gateways' own, on the path."""
     described_sites = []
@@ -381,7 +418,9 @@ def real(sites: Iterable[Site], inventory: Sites) -> tuple[Site, ...]:
     for site in sites:
         machine = inventory.machines[site.name]
         login, options = f"{machine.user or 'root'}@{machine.address}", tuple(machine.options_of_both())
-        site = replace(site, login=login, reached_with=options)
+        site = replace(site, login=login, reached_with=options, dials=machine.dials)
+        if isinstance(machine.public_address, str):
+            site = replace(site, public_address=machine.public_address)
         if machine.network is not None:
             own = machine.network_address or machine.network[1]
             host = machine.network[2] if own != machine.network[2] else machine.network[1]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 
 ENCAPSULATION_BYTES = {4: 120, 6: 140}  # the longest overhead of a tunnel here, by the path's IP version
 BESIDE = 254  # the number of the node on the WAN that a VPN needs beside its gateways
+# RFC 1123 §2.1, with a dot; the last label is no number, as it is in an address (RFC 3696 §2).
+LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+HOST_NAME = re.compile(rf"(?=.{{1,253}}\Z)(?:{LABEL}\.)+(?=[a-z]){LABEL}", re.ASCII | re.IGNORECASE)
 TCP_PORTS = (5201, 5202, 5203)  # what a VPN that forwards ports must forward: iperf3, the answering probe, HTTP
 
 
@@ -16,7 +21,8 @@ class Site:
     """One site: its gateway, the network behind it, and the host in that network. Addresses are IPv4 text; that of the
     path may be IPv6, if the VPN says that its plugin can (``outer_ipv6``).
 
-    ``wan_address`` is the gateway's own. Where a NAT stands before it, others reach it at ``public_address``.
+    ``wan_address`` is the gateway's own. Where a NAT stands before it, others reach it at ``public_address``, which may
+    be a name. ``dials``: nobody knows where it is to be reached, since that changes and has no name.
     ``login``: USER@ADDRESS by which a person's ssh reaches the gateway; empty: root at the address of the path.
     ``reached_with``: the options that ssh and scp need for that.
     ``keepalive_s``: how often its tunnels send something where nothing else is sent; 0: as often as each VPN's default.
@@ -36,6 +42,12 @@ class Site:
     reached_with: tuple[str, ...] = ()
     network_ipv6: str = ""
     address_ipv6: str = ""
+    dials: bool = False
+
+    @property
+    def moves(self) -> bool:
+        """May its address on the path change?"""
+        return self.dials or bool(self.public_address and not is_address(self.public_address))
 
     @property
     def path_version(self) -> int:
@@ -110,6 +122,13 @@ def ip_version(address: str) -> int:
     return 6 if ":" in address else 4
 
 
+def is_address(text: str) -> bool:
+    """Is it an IP address? If not, it is a name."""
+    with suppress(ValueError):
+        return bool(ip_address(text))
+    return False
+
+
 def bracket_address(address: str) -> str:
     """An address as it stands before ":PORT": IPv6 in brackets (RFC 3986 §3.2.2)."""
     return f"[{address}]" if ":" in address else address
@@ -121,9 +140,11 @@ def hop(address: str) -> tuple[str, ...]:
 
 
 def peers_of(me: Site, sites: Sequence[Site]) -> list[Site]:
-    """The other sites, each with the ``wan_address`` at which ``me`` reaches it."""
+    """The other sites, each with the ``wan_address`` at which ``me`` reaches it: a name, or empty where it dials."""
     return [
-        replace(site, wan_address=site.public_address or site.wan_address) for site in sites if site.number != me.number
+        replace(site, wan_address="" if site.dials else site.public_address or site.wan_address)
+        for site in sites
+        if site.number != me.number
     ]
 
 

@@ -80,7 +80,7 @@ fi
 trap finish EXIT
 trap 'at=$LINENO' ERR
 clean # what a check that was killed has left
-far=${there%% *} peer=${wan%% *} whole="POSTROUTING -s $lan -d $closed -j ACCEPT"
+far=${there%% *} peer=$(address_of "${wan%% *}") to=${peer:-$toward} whole="POSTROUTING -s $lan -d $closed -j ACCEPT"
 
 # --- do the gateways reach each other? ---
 
@@ -111,21 +111,29 @@ certificates() { # sets ended to what is wrong with one; notes one that ends soo
     done
 }
 down() {
-    local pings="answers pings"
+    local who
     [ -z "$ended" ] || verdict certificate "$ended"
     is_running "vpneval-tunnel@$name" || verdict stopped "" "$start"
     if [ -e "$lacks" ] && iptables-legacy -t nat -S POSTROUTING 2> /dev/null | grep -q ^-A &&
         ! iptables-legacy -t nat -C $whole 2> /dev/null; then verdict nat "" "iptables-legacy -t nat -I $whole"; fi
-    ping -c 1 -W 1 "$peer" > /dev/null 2>&1 || pings="does not answer pings"
-    verdict no_answer "$failed The other gateway's WAN address $peer $pings. It must have the tunnel $name, too: \
+    if [ -z "$wan" ]; then who="The other gateway dials, from an address that is not known here"
+    elif [ -z "$peer" ]; then who="The other gateway's name $wan has no address now (getent ahostsv$version $wan)"
+    elif ping -c 1 -W 1 "$peer" > /dev/null 2>&1; then who="The other gateway's WAN address $peer answers pings"
+    else who="The other gateway's WAN address $peer does not answer pings"; fi
+    if [ -z "$(leads_to "$to")" ]; then who="$who. This gateway has no route to it: is the WAN port up?"; fi
+    verdict no_answer "$failed ${who%.}. It must have the tunnel $name, too: \
 one with another name has other keys. What the tunnel has said:" \
         "journalctl --no-pager --lines 20 --unit vpneval-tunnel@$name"
 }
 other_port() { # notes that the tunnel leaves by another port than that of the recipe, which has $own
     local meant via text sent
+    if [ -z "$own" ] || [ -z "$peer" ]; then return; fi
     meant=$(ip -o addr show to "$own" | head -n 1 | cut -d' ' -f2)
-    if [ -z "$meant" ]; then note "This gateway no longer has the address $own of the recipe."; fi
-    if [[ $meant == @(|lo|"$(leads_to "$peer")") ]]; then return; fi
+    if [ -z "$meant" ]; then
+        note "This gateway no longer has the address $own of the recipe."
+        return
+    fi
+    if [[ $meant == @(lo|"$(leads_to "$peer")") ]]; then return; fi
     # Some VPNs send from the address of the recipe, and so by its port.
     sent=$(cat "/sys/class/net/$meant/statistics/tx_packets")
     ping -q -c 10 -i 0.2 -W 1 -I "$here" "$far" > /dev/null || true
@@ -250,7 +258,7 @@ fi
 [ -z "$failed" ] || down
 other_port
 if [ -n "$closed" ]; then
-    wan_port=$(leads_to "$peer")
+    wan_port=$(leads_to "$to")
     port=$(ip -o addr show to "$here" | head -n 1 | cut -d' ' -f2)
     again grep -qx 1 /proc/sys/net/ipv4/ip_forward ||
         verdict forwarding "" "grep -rs ip_forward /etc/sysctl.conf /etc/sysctl.d /run/sysctl.d"

@@ -27,6 +27,10 @@ leads_to() { # the device by which a packet leaves: what `ip route get` is told;
     ip -o route get "$@" 2> /dev/null | grep -o ' dev [^ ]*' | head -n 1 | cut -c6-
 }
 
+address_of() { # NAME, or an address: the address that it has now; nothing where it has none
+    [ -z "$1" ] || getent "ahostsv$version" "$1" | head -n 1 | cut -d' ' -f1
+}
+
 is_tunnel() { # DEVICE; IPsec of the kernel has none of its own: its policies hold for every device
     local pattern
     for pattern in ${tunnel:-?*}; do if [[ $1 == $pattern ]]; then return 0; fi; done
@@ -62,7 +66,7 @@ rules() { # TABLE FLAGS FILE…: write these rules of the closing, and print wha
 all="closed-ip whole-ip closed-ip6 whole-ip6 private-ip6"
 
 outside() { # the ports that lead to the other gateway, and to the Internet by IPv6; it may be learnt after the closing
-    { leads_to "${wan%% *}"; ip -6 route show default | grep -o ' dev [^ ]*' | cut -c6-; } | sort -u | sed 's/.*/"&"/' | paste -sd,
+    { leads_to "$toward"; ip -6 route show default | grep -o ' dev [^ ]*' | cut -c6-; } | sort -u | sed 's/.*/"&"/' | paste -sd,
 }
 
 has_nftables() { nft -c "add table ip vpneval_probe" 2> /dev/null; }
@@ -109,13 +113,14 @@ begin() {
     inner=$((${mtu:=$(path_mtu)} - encapsulation))
     # A device has no IPv6 below that (RFC 8200, 5); the tunnel's own packets may then travel in fragments.
     if [ -n "$lans6" ] && [ "$inner" -lt 1280 ]; then inner=1280; fi
-    clamped=yes carried='' lost=0
+    clamped=yes carried='' lost=0 asked=0
+    began=$([ -z "$moving" ] || ends)
     clamp || clamped=
 }
 
 path_mtu() { # the longest packet to the other gateway, bytes; 1400 where no ping comes through
     local bytes ping="ping -$version -q -c 2 -i 0.2 -W 1 ${wan%% *}"
-    if $ping > /dev/null 2>&1; then
+    if [ -n "$wan" ] && $ping > /dev/null 2>&1; then
         for bytes in 1500 1492 1480 1472 1460 1454 1450 1440 1430 1420 1400 1380 1360 1340 1320 1300 1280; do
             if $ping -M "do" -s $((bytes - ping_header)) > /dev/null 2>&1; then
                 echo "$bytes"
@@ -188,9 +193,30 @@ look() { # once a second: puts back what others have changed; fails once the rou
     carried=yes lost=0
 }
 
+ends() { # the addresses by which this gateway and the other one reach each other
+    local to
+    for to in ${wan:-$toward}; do
+        ip -o route get "$(address_of "$to")" 2> /dev/null | sed -n 's/^\([^ ]*\) .* src \([^ ]*\) .*/\2 to \1/p'
+    done
+}
+
+follow() { # every 5 s, where addresses change: fails once nobody answers, and they are others than at the start
+    local address now
+    if [ -z "$moving" ] || [ "$SECONDS" -lt "$asked" ]; then return 0; fi
+    asked=$((SECONDS + 5))
+    for address in $there; do
+        if ping -q -c 3 -i 0.3 -W 1 -I "$here" "$address" > /dev/null 2>&1; then continue; fi
+        now=$(ends)
+        if [ -z "$now" ] || [ "$now" = "$began" ]; then continue; fi
+        echo "no answer from $address. The path was from ${began:-nowhere}, and is from $now; the tunnel is started anew" >&2
+        return 1
+    done
+}
+
 end() { # until a daemon ends; the unit ends the others
     while alive; do
         look
+        follow
         sleep 1
     done
     echo "a daemon of the tunnel has ended; the tunnel is started anew" >&2

@@ -7,7 +7,7 @@ import pytest
 from questions.choose.must_words import PHRASES, command, sentence
 from runner.catalogue import load_vpn, record_of, vpn_names
 from runner.choice.model import State, Word
-from runner.choice.musts import DECLARED, TRIED, WORDS, Earlier, approved_lists, states, worst
+from runner.choice.musts import DECLARED, TRIED, WORDS, Earlier, approved_lists, levels_that_show, states, worst
 from runner.data.declaration import Handshake
 from runner.data.named import MUSTS, Must
 from runner.data.trials import Evidence, Measurement, Proof, Run, Trial, VpnRecord
@@ -331,3 +331,29 @@ def test_a_vpn_of_the_kernel_counts_as_tried_where_its_kin_was() -> None:
         "wireguard_go": "shown",
         "gre_ipsec": "unknown",
     }
+
+
+def test_what_no_recipe_sets_up_is_not_shown() -> None:
+    """A trial let the address change, and the recipe has fixed ones. That it did not come back stays a no."""
+    back = trial_of(levels=MOVED, measurements=told(61000, watched_s=150.0))
+    gone = trial_of(levels=MOVED, measurements=told(150e3, at_least=True, watched_s=150.0))
+    for roams, words in {"both": ("shown", "no", "declared"), "none": ("unknown", "no", "unknown")}.items():
+        record = RECORDS["openvpn"].model_copy(update={"roams": roams})
+        if record.declared:
+            record = record.model_copy(update={"declared": record.declared.model_copy(update={"roaming": True})})
+        found = [
+            states(run_of({"openvpn": record}), seen)["openvpn"]["no-fixed-address"] for seen in ([back], [gone], [])
+        ]
+        assert tuple(state.word for state in found) == words
+    assert sentence("openvpn", "no-fixed-address", found[0]).endswith(": its recipe needs fixed addresses.")
+
+
+def test_a_recipe_has_the_key_exchange_that_showed_the_must() -> None:
+    run = run_of(RECORDS)
+    trials = [
+        trial_of(evidence=Evidence(key_exchange="X25519")),
+        trial_of(levels=ASKED | {"key_exchange": "X25519MLKEM768"}, evidence=Evidence(key_exchange="X25519MLKEM768")),
+    ]
+    own = states(run, trials)["openvpn"]
+    assert levels_that_show(own, ["post-quantum"], [(run, trials)]) == {"key_exchange": "X25519MLKEM768"}
+    assert levels_that_show(own, ["networks", "nat"], [(run, trials)]) == {}

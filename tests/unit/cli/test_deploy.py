@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_vpn, vpn_names
-from runner.cli.commands.recipe.work import real_sites, tunnel_page
+from runner.cli.commands.recipe.work import levels_with_moves, real_sites, tunnel_page
 from runner.data.errors import UsageError
 from runner.lab.places.sites import read_sites
 from runner.lab.shape.site import Site
@@ -372,6 +372,35 @@ def test_the_closing_lets_out_by_devices_that_the_recipe_itself_makes(name: str)
     secrets = {secret: f"<{secret}>" for secret in vpn.secrets(NotedNode("ca"), TEST_SITES)}
     script = script_of(vpn, vpn.comparable, me, TEST_SITES, secrets)
     made = "\n".join([*script.lines, *(text for text, _ in script.files.values())])
-    devices = deploy.values_of(vpn, me, [peer], script)["tunnel"].split()
+    devices = deploy.values_of(vpn, vpn.comparable, me, [peer], script)["tunnel"].split()
     chosen = {"ipsec_user": ["ipsec0"]}.get(name, [])  # charon's own: "ipsec" and the first number that is free
     assert [device for device in devices if not re.search(rf"\b{re.escape(device.rstrip('*'))}", made)] == chosen
+
+
+@pytest.mark.parametrize("name", vpn_names())
+def test_a_moving_gateways_recipe_has_no_address_of_it_or_is_refused(tmp_path: Path, name: str) -> None:
+    """Neither in its own files nor in the other's; the other's name is no code in any of them."""
+    inventory = SITES.replace('public_address = "203.0.113.1"', "dials = true")
+    (tmp_path / "sites.toml").write_text(
+        inventory.replace("[gw2]\n", '[gw2]\npublic_address = "hub.dyn.example.org"\n')
+    )
+    vpn, sites = load_vpn(name), real_sites(read_sites(tmp_path / "sites.toml"))
+    if vpn.roams != "both":
+        fixed = "gw1 and gw2" if vpn.roams == "none" else "gw2"
+        with pytest.raises(UsageError, match=f"the recipe of {name} needs a fixed address of {fixed}: "):
+            levels_with_moves(vpn, vpn.comparable, sites, ())
+        return
+    params = levels_with_moves(vpn, vpn.comparable, sites, ())
+    assert params["roaming"] == "gw1 gw2"
+    secrets = {secret: f"<{secret}>" for secret in vpn.secrets(NotedNode("ca"), sites)}
+    for me in sites:
+        text = "\n".join(text for text, _ in deploy.gateway_files(vpn, params, me, sites, secrets, None).values())
+        assert "10.0.0.2" not in text
+        assert "198.51.100.2" not in text
+        assert ("hub.dyn.example.org" in text) == (me.name == "gw1")
+
+
+def test_the_must_makes_the_dialing_gateways_recipe_movable(tmp_path: Path) -> None:
+    vpn = load_vpn("fastd")
+    assert levels_with_moves(vpn, vpn.comparable, TEST_SITES, ("no-fixed-address",))["roaming"] == "gw1"
+    assert levels_with_moves(vpn, vpn.comparable, TEST_SITES, ("nat",)) == vpn.comparable

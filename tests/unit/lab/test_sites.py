@@ -22,7 +22,7 @@ from runner.lab.places import check_spec, hosts, site
 from runner.lab.places.conflicts import PORTS, in_use, listeners
 from runner.lab.places.ends import Looked, Turned, own_end
 from runner.lab.places.machines import own_image
-from runner.lab.places.sites import Gateway, describe_sites, read_sites, real
+from runner.lab.places.sites import Gateway, describe_sites, read_sites, real, with_addresses
 from runner.lab.probes import path as path_probe
 from runner.lab.readings.path import nat_in_words, nats_in_words
 from runner.lab.shape.site import BarePath, Site, peers_of
@@ -680,3 +680,51 @@ def test_a_machine_that_does_not_forget_its_image_does_not_keep_the_others_conne
     with pytest.raises(LabError, match="did not answer"), site.site_rig(inventory):
         pass
     assert sorted(closed_ones) == ["gw1", "gw2"]
+
+
+@pytest.mark.parametrize(
+    "name", ["branch.dyn.example.org", "BRANCH.Example.org", "xn--bcher-kva.example", "4.ex-1.org"]
+)
+def test_a_gateway_without_a_fixed_address_has_a_name_or_dials(tmp_path: Path, name: str) -> None:
+    """Nobody is asked for the name's address until something is measured."""
+    text = TWO.replace('"203.0.113.1"', f'"{name}"')
+    one, two = described = sites_of(tmp_path, text)
+    assert one.moves
+    assert not two.moves
+    assert [peer.wan_address for peer in peers_of(two, described)] == [name]
+    inventory = read_sites(written(tmp_path, TWO.replace("[gw1]\n", "[gw1]\ndials = true\n")))
+    one, two = real(sites_of(tmp_path, TWO), inventory)
+    assert one.moves
+    assert [peer.wan_address for peer in peers_of(two, (one, two))] == [""]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "here",
+        "10.0.0.300",
+        "a..b.org",
+        "-a.org",
+        "a_b.org",
+        "a.org;id",
+        "$(id).org",
+        "a.org\\n",
+        f"{'a' * 64}.org",
+        "é.org",
+    ],
+)
+def test_what_is_no_host_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match=r"public_address: cannot be .* or a name as branch.dyn.example.org"):
+        read_sites(written(tmp_path, TWO.replace('"203.0.113.1"', f'"{name}"')))
+
+
+def test_gw1_dials_so_gw2_can_be_reached(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="gw1 dials gw2, so gw2 needs an address or a name"):
+        read_sites(written(tmp_path, TWO.replace("[gw2]\n", "[gw2]\ndials = true\n")))
+
+
+def test_a_name_without_an_address_cannot_be_measured(tmp_path: Path) -> None:
+    known = with_addresses(read_sites(written(tmp_path, TWO)))
+    assert str(known.gw1.public_address) == "203.0.113.1"
+    with pytest.raises(UsageError, match=r"nowhere\.invalid has no address now"):
+        with_addresses(read_sites(written(tmp_path, TWO.replace("203.0.113.1", "nowhere.invalid"))))

@@ -16,7 +16,7 @@ from runner.data.files import is_folder, short
 from runner.lab.places.ends import usual_end
 from runner.lab.places.hours import Hours
 from runner.lab.places.looked import looked_at
-from runner.lab.places.sites import Gateway, Sites, read_sites
+from runner.lab.places.sites import Gateway, Sites, read_sites, with_addresses
 from runner.lab.readings.hardware import cpu_name
 from runner.lab.readings.seen import Seen
 from runner.report.scale import above
@@ -69,7 +69,7 @@ def _machines(gateway: str, lab: str, uplink: str) -> tuple[Mapping[str, Gateway
         kind, _, path = lab.partition(":")
         if kind != "site" or not path:
             raise UsageError(f"look takes the two gateways of an inventory, not {lab!r:.60}: --lab site:SITES.toml")
-        sites = read_sites(Path(path), uplink)
+        sites = with_addresses(read_sites(Path(path), uplink))
         if gateway:
             require_known("gateway", gateway, [*sites.machines], where=f"in {short(Path(path))}")
         return {name: one for name, one in sites.machines.items() if gateway in ("", name)}, sites

@@ -47,26 +47,28 @@ def recipe(
     """Print how to set a tunnel up on two gateways, without vpneval.
 
     It is at the levels that the VPN's makers recommend, unless --set names others. With a run folder it is as that run
-    measured it; without a VPN it is the one that the run names for your needs.
+    measured it; without a VPN it is the one that the run names for your needs. What showed a must is in the recipe.
     """
     vpn, of_run = without_run(vpn, last, of_run)
     vpn = vpn or _named_vpn(needs, of_run)
     options.begin(f"vpneval reads the plugin {vpn}.")
-    from runner.catalogue import load_vpn
+    from runner.catalogue import load_vpn, read_run
+    from runner.choice.stated import state_needs
     from runner.cli.commands.lab.work import one_tunnel
     from runner.cli.commands.recipe.work import Measured, levels_of_run, tunnel_page, uplink_of
 
     plugin = load_vpn(vpn)
     params, run = one_tunnel(plugin, join_values(levels), plugin.recommended, ["inner"]), Measured()
     inner = {factor: params.pop(factor) for factor in ("inner",) if factor in params}
+    musts = state_needs(needs, read_run(of_run / "run.json").needs if of_run else None).must
     if of_run is not None:
         asked = params if len(join_values(levels).split(",")) > len(inner) else None
-        params, run = levels_of_run(of_run, plugin, asked if levels else None, options.tell)
+        params, run = levels_of_run(of_run, plugin, asked if levels else None, options.tell, musts)
         uplink = uplink or uplink_of(of_run) * bool(site)
     if uplink and site is None:
         raise UsageError("--uplink is a line of an inventory: give --site SITES.toml, too")
     sites = (site, uplink) if site else None
-    text = tunnel_page(plugin, params | inner, sites, days, options.tell, run, folder)
+    text = tunnel_page(plugin, params | inner, sites, days, options.tell, run, folder, musts)
     if folder is None:
         document(text)
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from runner.catalogue import digest_of, load_run, read_run
+from runner.choice.musts import levels_that_show, states
 from runner.cli.commands.tunnel.work import Tunnel, begin, name_to_load, with_keys, write
 from runner.cli.options import tell
 from runner.data.errors import UsageError, require_known
 from runner.data.files import short
 from runner.data.levels import UPLINK, Params, tunnel_levels
+from runner.data.named import USUAL, Must
+from runner.data.shipped_runs import shipped_runs
 from runner.data.trials import Trial
 from runner.lab.places.site import site_rig
 from runner.lab.places.sites import Sites, describe_sites, read_sites, real
@@ -86,11 +89,26 @@ def levels_with_ipv6(vpn: Vpn, params: Params, sites: Sequence[Site], say: Calla
     return params
 
 
+def levels_with_moves(vpn: Vpn, params: Params, sites: Sequence[Site], musts: Collection[str]) -> Params:
+    """The levels, with the gateways whose address may change: those that an inventory names without a fixed one, or,
+    by the must no-fixed-address, the one that dials. Raises UsageError where the VPN's files do not allow for it."""
+    moving = [site.name for site in sites if site.moves]
+    if not moving and "no-fixed-address" in musts:
+        moving = [sites[0].name]
+    allowed = {"none": [], "dialing": [sites[0].name], "both": [site.name for site in sites]}[vpn.roams]
+    if fixed := [name for name in moving if name not in allowed]:
+        raise UsageError(
+            f"the recipe of {vpn.name} needs a fixed address of {' and '.join(fixed)}: it was not shown to come back "
+            "after that changes. Choose another VPN (docs/musts.md names them), or give that gateway a fixed address"
+        )
+    return {**params, "roaming": " ".join(moving)} if moving else params
+
+
 def levels_of_run(
-    folder: Path, vpn: Vpn, params: Params | None, say: Callable[[str], None]
+    folder: Path, vpn: Vpn, params: Params | None, say: Callable[[str], None], musts: Collection[Must] = ()
 ) -> tuple[dict[str, str], Measured]:
     """The levels of this VPN in a run, and what else its recipe needs of that. Without ``params`` the levels that its
-    makers recommend, or the comparable ones, or the only ones.
+    makers recommend, or the comparable ones, or the only ones; with the key exchange that showed the ``musts``.
 
     Raises UsageError, which names what was measured, where this was not.
     """
@@ -109,6 +127,9 @@ def levels_of_run(
         logs = (folder / trial.log / "configuration.txt" for trial in mine if tunnel_levels(trial.params) == levels)
         if kept := next((path for path in logs if path.is_file()), None):
             say(f"{kept} has the files that were measured.")
+    if params is None and {*musts} - {*USUAL}:
+        runs = [(run, trials), *shipped_runs()]
+        levels |= levels_that_show(states(run, trials, runs[1:])[vpn.name], musts, runs)
     packages: dict[str, str] = run.image.get("packages", {})
     path = run.lab.get("path") or {}
     return levels, Measured(
@@ -156,9 +177,10 @@ def tunnel_page(
     say: Callable[[str], None],
     run: Measured = UNMEASURED,
     folder: Path | None = None,
+    musts: Collection[Must] = (),
 ) -> str:
     """The page of this tunnel. With a ``folder``: after fresh keys were made, on a node of this machine that has no
-    network, and a directory for each gateway, there."""
+    network, and a directory for each gateway, there. ``musts``: those in force."""
     check_days(days)
     if folder:
         check_offered(vpn, params)
@@ -169,6 +191,7 @@ def tunnel_page(
         begin()
     sites, path_mtu = sites_of(site, say)
     params, path_mtu = levels_with_ipv6(vpn, params, sites, say), path_mtu or run.path_mtu
+    params = levels_with_moves(vpn, params, sites, musts)
     name = ""
     if folder:
         if site is None:
