@@ -42,6 +42,8 @@ def real_sites(inventory: Sites) -> tuple[Site, ...]:
         ports = {name: machine.wan or "eth0" for name, machine in inventory.machines.items()}
         return real(describe_sites(inventory, ports, own), inventory)
     with site_rig(inventory, only_look=True, say=tell) as rig:
+        for note in rig.notes:
+            tell(note)
         return real(rig.sites, inventory)
 
 
