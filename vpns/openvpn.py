@@ -56,7 +56,7 @@ class OpenVpn(Vpn):
     transport = "udp"
     devices = "tun{peer.number}"
     ports = "udp/1194"
-    outer_ipv6 = inner_ipv6 = True
+    outer_ipv6 = inner_ipv6 = several_networks = True
     copies_marks = True  # passtos
     modules = "tun"
     offers = Offers(
@@ -123,6 +123,7 @@ class OpenVpn(Vpn):
             moves = roams not in ("", me.name) or peer.public_address  # a NAT may change the port, too
             floats = "float\n" if self.transport == "udp" and moves else ""
             local = f"local {me.wan_address}\n" if roams != me.name else ""
+            routes = "".join(f"route {network} {netmask}\n" for network, netmask in peer.lans_netmask)
             config = f"""\
 dev {self.device}{peer.number}
 dev-type {self.device}
@@ -139,8 +140,7 @@ data-ciphers {self.offers.ciphers[params["cipher"]]}
 disable-dco
 topology p2p
 ifconfig {mine} {theirs}
-route {" ".join(peer.lan_netmask)}
-{keepalive(me.keepalive_s)}
+{routes}{keepalive(me.keepalive_s)}
 verb 3
 """
             if params["cipher"] not in AEAD:

@@ -66,7 +66,7 @@ def test_a_machine_that_is_in_use_is_refused(unchanged: TwoSites, make: str, und
 def test_what_the_tunnel_of_a_recipe_would_cut_off_is_said_before_anything_is_changed(unchanged: TwoSites) -> None:
     box, said = unchanged.nodes["gw1"], list[str]()
     box.run(
-        "bash", "-c", "ip link add docker0 type dummy; ip addr add 10.2.64.1/20 dev docker0; ip link set docker0 up"
+        "bash", "-c", "ip tuntap add docker0 mode tap; ip addr add 10.2.64.1/20 dev docker0; ip link set docker0 up"
     )
     before = settled(unchanged)
     try:

@@ -27,12 +27,12 @@ def collisions(name: str, seen: Looked, inventory: Sites) -> list[str]:
     (``in_use``)."""
     (other,) = (site for site in inventory.machines if site != name)
     far = inventory.machines[other]
+    real: list[Network] = [*far.network, *far.network_ipv6]
     found = [
         f"{there.what} overlaps {network}, a network of {other}, and only a recipe's tunnel may lead there: "
         f"{there.remedy}, or name a smaller network of {other}"
-        for network in (far.network, far.network_ipv6)
-        if network
-        for there in (*_used(seen), *_routes(seen, network))
+        for network in real
+        for there in (*_networks_there(seen), *_routes(seen, network))
         if _overlap(there.network, network)
     ]
     ours = {
@@ -42,7 +42,7 @@ def collisions(name: str, seen: Looked, inventory: Sites) -> list[str]:
     return found + [
         f"{there.what} has {network} in it, where {what}: while one is up, {name} reaches nobody else there"
         for network, what in ours.items()
-        for there in _used(seen)
+        for there in _networks_there(seen)
         if there.network != network and there.network.prefixlen < network.prefixlen and _overlap(there.network, network)
     ]
 
@@ -51,7 +51,7 @@ def _overlap(one: Network, other: Network) -> bool:
     return one.version == other.version and one.overlaps(other)
 
 
-def _used(seen: Looked) -> Iterator[There]:
+def _networks_there(seen: Looked) -> Iterator[There]:
     """What stays on the gateway's ports whatever a tunnel does: their networks, the routers in them, the ssh client."""
     for link in seen.there:
         for entry in link["addr_info"] if link["ifname"] != CABLE else []:
@@ -74,7 +74,7 @@ def _renumber(link: Link) -> str:
 def _routes(seen: Looked, network: Network) -> Iterator[There]:
     """Routes to the network or a part of it, but for those of the ports. A route to more than that is passed over: the
     tunnel's is longer."""
-    of_ports = {there.network for there in _used(seen)}
+    of_ports = {there.network for there in _networks_there(seen)}
     for way in seen.ways:
         to = ip_network(way["dst"], strict=False)
         leads = way["dst"] not in ANY and way.get("table") != "local" and way.get("type", "unicast") == "unicast"

@@ -199,6 +199,19 @@ lan_port = "eth0"
         ('network_address = "10.1.0.1"', "", ":4: .*is the gateway's address in network, which is missing"),
         ('network = "10.1.0.0/24"\nnetwork_address = "10.1.1.1"', "", ":5: .*10.1.1.1 is no address of a host in the"),
         ('network = "10.1.0.0/24"\nnetwork_address = "10.1.0.255"', "", ":5: .*10.1.0.255 is no address of a host in"),
+        ('network = ["10.1.0.0/24", "10.1.0.0/16"]', "", ":4: .*10.1.0.0/24 and 10.1.0.0/16 of this site overlap"),
+        ('network = ["10.1.0.0/24", "127.0.0.0/24"]', "", ":4: .*127.0.0.0/24 is no network that hosts can be in"),
+        ('network = ["10.1.0.0/24", "x"]', "", ":4: .* network: Input is not a valid IPv4 network"),
+        (
+            'network = ["10.1.0.0/24", "10.4.0.0/24"]',
+            'network = ["10.3.0.0/24", "10.4.0.0/16"]',
+            ":7: .*networks overlap",
+        ),
+        (
+            'network = ["10.1.0.0/24", "10.4.0.0/24"]\nnetwork_address = "10.5.0.1"',
+            "",
+            ":5: .*10.5.0.1 is no address of",
+        ),
         ('lan = "127.0.0.0/24"', "", ":4: .*127.0.0.0/24 is no network that hosts can be in"),
         ('lan = "10.56.0.0/16"', "", ":4: .*10.56.0.0/16 overlaps 10.56.0.0/15, where the tunnels have their own"),
         ('network_ipv6 = "2001:db8:a::/56"', "", r":5: \[gw2\] network_ipv6: is missing, and \[gw1\] has one"),
@@ -220,6 +233,13 @@ def test_what_a_recipe_or_a_lab_could_not_use_is_refused_at_its_line(
     tables = ("[gw1]", 'address = "a"', "", of_gw1, "[gw2]", 'address = "b"', of_gw2)
     with pytest.raises(UsageError, match=complaint):
         read_sites(written(tmp_path, "\n".join(tables)))
+
+
+def test_a_site_may_have_several_networks_and_the_gateway_an_address_in_any(tmp_path: Path) -> None:
+    networks = 'network = ["10.7.0.0/24", "10.2.0.0/24"]\nnetwork_address = "10.2.0.9"'
+    text = TWO.replace('lan = "10.20.0.0/16"', networks)
+    site = real(sites_of(tmp_path, text), read_sites(written(tmp_path, text)))[1]
+    assert (site.lan, site.lan_address, site.lans) == ("10.2.0.0/24", "10.2.0.9", ("10.2.0.0/24", "10.7.0.0/24"))
 
 
 def test_a_gateway_may_have_any_address_in_its_network(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def unnamed_networks(inventory: Sites) -> list[str]:
         f"The inventory names no network of {name}, so this recipe is for its test host's, {inventory.lans[name]}. "
         f'Add the site\'s real network to [{name}], for example: network = "10.{number}.0.0/16"'
         for number, (name, machine) in enumerate(inventory.machines.items(), 1)
-        if machine.network is None
+        if not machine.network
     ]
 
 
