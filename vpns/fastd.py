@@ -32,7 +32,7 @@ class Fastd(Vpn):
     dataplane = "userspace"
     transport = "udp"
     ports = "udp/10000"
-    outer_ipv6 = inner_ipv6 = True
+    outer_ipv6 = inner_ipv6 = several_networks = True
     roams = "both"
     # Two handshakes that cross make a session each, and each end keeps the one that it began: nothing passes until the
     # next handshake, some 20 s later (src/protocols/ec25519_fhmqvc/handshake.c, establish_handshake_timeout).
@@ -99,7 +99,8 @@ class Fastd(Vpn):
             device = f"fastd{peer.number}"
             wait_until(partial(exists, node, device), f"{device} there")
             node.run("ip", "link", "set", device, "up")
-            node.run("ip", "route", "add", peer.lan, "dev", device, "src", me.lan_address)
+            for lan in peer.lans:
+                node.run("ip", "route", "add", lan, "dev", device, "src", me.lan_address)
 
     def status(self, node: Node) -> dict[str, Any]:
         """Peer's name -> its connection, from the status socket; {} for one that is not established."""

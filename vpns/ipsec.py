@@ -7,6 +7,7 @@ strongswan.conf(5), RFC 7296 (IKEv2), RFC 4303 (ESP), RFC 3173 (IPComp).
 import re
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
 
 from runner.data.errors import CommandError, ProofError, Unsupported
 from runner.data.levels import AEAD, AES_CBC, Params
@@ -160,7 +161,7 @@ class Ipsec(Vpn):
 
     def selectors(self, me: Site, peer: Site, params: Params) -> str:
         """What a child SA protects: the traffic between the two LANs, in tunnel mode."""
-        mine, theirs = (f"{site.lan}, {site.lan_ipv6}" if "inner" in params else site.lan for site in (me, peer))
+        mine, theirs = (", ".join(site.networks(ipv6="inner" in params)) for site in (me, peer))
         return f"mode = tunnel\n                local_ts = {mine}\n                remote_ts = {theirs}"
 
     def separate_child(self, me: Site, peer: Site, params: Params) -> str:
@@ -187,8 +188,9 @@ class Ipsec(Vpn):
         node.run("rm", "-f", "/run/charon.pid", "/run/charon.vici")  # of a daemon that was killed
         for peer in peers:
             fixed = is_address(peer.wan_address) and not moves(params, me)
-            forget_afterwards(node, (me.lan, peer.lan), *[(me.wan_address, peer.wan_address)] * fixed)
-            node.defer("ip", "route", "flush", "table", TABLE, "exact", peer.lan)
+            forget_afterwards(node, *product(me.lans, peer.lans), *[(me.wan_address, peer.wan_address)] * fixed)
+            for lan in peer.lans:
+                node.defer("ip", "route", "flush", "table", TABLE, "exact", lan)
         run_charon(node)
         node.run("swanctl", "--load-all", "--noprompt")
         for peer in higher_numbered(me, peers):

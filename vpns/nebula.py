@@ -47,7 +47,7 @@ class Nebula(Vpn):
     roams = "both"
     devices = "nebula0"
     ports = "udp/4242"
-    outer_ipv6 = True
+    outer_ipv6 = several_networks = True
     modules = "tun"
     software = Software({"nebula": "nebula", "nebula-cert": "nebula"})
     offers = Offers(
@@ -80,10 +80,10 @@ class Nebula(Vpn):
 
     def networks(self, site: Site) -> tuple[str, ...]:
         """What the site's certificate says that it may send: by certificates of version 1 only one network of IPv4."""
-        own, lan = f"10.57.0.{site.number}/24", site.lan
+        own, behind = f"10.57.0.{site.number}/24", ",".join(site.networks(ipv6=self.inner_ipv6))
         if not self.inner_ipv6:
-            return ("-ip", own, "-subnets", lan)
-        return ("-networks", f"{own},fd57::{site.number}/64", "-unsafe-networks", f"{lan},{site.lan_ipv6}")
+            return ("-ip", own, "-subnets", behind)
+        return ("-networks", f"{own},fd57::{site.number}/64", "-unsafe-networks", behind)
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         hosts = "".join(
@@ -158,8 +158,8 @@ firewall:
 
 
 def lans(site: Site, params: Params) -> list[str]:
-    """The networks behind a gateway; that of IPv6 where it has to pass, too."""
-    return [site.lan, *([site.lan_ipv6] if "inner" in params else [])]
+    """The networks behind a gateway; those of IPv6 where it has to pass, too."""
+    return [*site.networks(ipv6="inner" in params)]
 
 
 def handshakes(log: str) -> list[str]:

@@ -54,7 +54,7 @@ class OpenConnect(Vpn):
     roams = "dialing"
     devices = "oc*"
     ports = "tcp/443 udp/443"
-    outer_ipv6 = inner_ipv6 = True
+    outer_ipv6 = inner_ipv6 = several_networks = True
     modules = "tun"
     software = Software({"openconnect": "openconnect", "ocserv": "ocserv", "openssl": "openssl"})
     offers = Offers(
@@ -127,9 +127,8 @@ route-add-cmd = "ip route replace %{{R}} dev %{{D}} src {me.lan_address}"
 route-del-cmd = "ip route del %{{R}} dev %{{D}}"
 """
             for peer in dialers:
-                files[f"{HOME}/users/{peer.name}"] = (
-                    f"iroute = {peer.lan}\nexplicit-ipv4 = 10.55.{me.number}.{100 + peer.number}\n"
-                )
+                iroutes = "".join(f"iroute = {lan}\n" for lan in peer.lans)
+                files[f"{HOME}/users/{peer.name}"] = f"{iroutes}explicit-ipv4 = 10.55.{me.number}.{100 + peer.number}\n"
         return files
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
@@ -142,7 +141,8 @@ route-del-cmd = "ip route del %{{R}} dev %{{D}}"
             node.run("ip", "tuntap", "add", device, "mode", "tun")
             node.run("ip", "addr", "add", f"10.55.{peer.number}.{100 + me.number}", "dev", device)
             node.run("ip", "link", "set", device, "mtu", "1360", "up")
-            node.run("ip", "route", "add", peer.lan, "dev", device, "src", me.lan_address)
+            for lan in peer.lans:
+                node.run("ip", "route", "add", lan, "dev", device, "src", me.lan_address)
             node.spawn(
                 *("openconnect", f"https://{peer.name}/", f"--resolve={peer.name}:{peer.wan_address}"),
                 *(f"--cafile={HOME}/ca.crt", f"--certificate={HOME}/{me.name}.crt", f"--sslkey={HOME}/{me.name}.key"),

@@ -56,7 +56,7 @@ class OpenVpn(Vpn):
     transport = "udp"
     devices = "tun{peer.number}"
     ports = "udp/1194"
-    outer_ipv6 = inner_ipv6 = True
+    outer_ipv6 = inner_ipv6 = several_networks = True
     roams = "both"
     copies_marks = True  # passtos
     modules = "tun"
@@ -125,6 +125,7 @@ class OpenVpn(Vpn):
             floats = "float\n" if moves(params, peer) or behind else ""
             local = "" if moves(params, me) else f"local {me.wan_address}\n"
             remote = f"remote {peer.wan_address}\n" if peer.wan_address else ""
+            routes = "".join(f"route {network} {netmask}\n" for network, netmask in peer.lans_netmask)
             config = f"""\
 dev {self.device}{peer.number}
 dev-type {self.device}
@@ -141,8 +142,7 @@ data-ciphers {self.offers.ciphers[params["cipher"]]}
 disable-dco
 topology p2p
 ifconfig {mine} {theirs}
-route {" ".join(peer.lan_netmask)}
-{keepalive(me.keepalive_s)}
+{routes}{keepalive(me.keepalive_s)}
 verb 3
 """
             if params["cipher"] not in AEAD:

@@ -80,7 +80,7 @@ class Tinc(Vpn):
     transport = "udp"
     roams = "both"
     ports = "tcp/655 udp/655"
-    outer_ipv6 = inner_ipv6 = True
+    outer_ipv6 = inner_ipv6 = several_networks = True
     copies_marks = True  # PriorityInheritance
     modules = "tun"
     software = Software({"tincd": "tinc"}, openssl=True)
@@ -142,7 +142,7 @@ class Tinc(Vpn):
             there = site.wan_address and not (site is me and moves(params, me))
             address = f"Address = {site.wan_address}\n" if there else ""
             files[f"{HOME}/hosts/{site.name}"] = (
-                f"{address}Subnet = {site.lan}\n{ipv6_subnet(site, params)}"
+                f"{address}{subnets(site, params)}"
                 f"Cipher = {cipher}\nDigest = {digest}\n"
                 f"MACLength = {DIGEST_BYTES[params['integrity']]}\nPMTUDiscovery = no\n"
                 f"Compression = {self.offers.compressions[params['compression']]}\n"
@@ -195,9 +195,9 @@ def next_to(me: Site, peers: Sequence[Site]) -> list[Site]:
     return sorted(before, key=lambda peer: peer.number)[-1:] + sorted(after, key=lambda peer: peer.number)[:1]
 
 
-def ipv6_subnet(site: Site, params: Params) -> str:
-    """The site's network of IPv6 beside the other, where it has to pass, too."""
-    return f"Subnet = {site.lan_ipv6}\n" if "inner" in params else ""
+def subnets(site: Site, params: Params) -> str:
+    """The site's networks, those of IPv6 where it has to pass, too."""
+    return "".join(f"Subnet = {network}\n" for network in site.networks(ipv6="inner" in params))
 
 
 def ping(seconds: int = 0) -> str:

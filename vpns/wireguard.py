@@ -45,7 +45,7 @@ class WireGuard(Vpn):
     software = Software({"wg": "wireguard-tools"})
     transport = "udp"
     ports = "udp/51820"
-    outer_ipv6 = inner_ipv6 = True
+    outer_ipv6 = inner_ipv6 = several_networks = True
     roams = "both"
     modules = "wireguard"
     offers = Offers(
@@ -76,7 +76,7 @@ class WireGuard(Vpn):
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         config = f"[Interface]\nPrivateKey = {secrets[f'{me.name}.key']}\nListenPort = 51820\n"
         for peer in peers:
-            allowed = f"{peer.lan}, {peer.lan_ipv6}" if "inner" in params else peer.lan
+            allowed = ", ".join(peer.networks(ipv6="inner" in params))
             config += f"\n[Peer]\nPublicKey = {secrets[f'{peer.name}.pub']}\nAllowedIPs = {allowed}\n"
             if peer.wan_address:
                 config += f"Endpoint = {bracket_address(peer.wan_address)}:51820\n"
@@ -89,7 +89,8 @@ class WireGuard(Vpn):
         node.run("wg", "setconf", "wg0", "/etc/wireguard/wg0.conf")
         node.run("ip", "link", "set", "wg0", "mtu", "1420", "up")
         for peer in peers:
-            node.run("ip", "route", "add", peer.lan, "dev", "wg0", "src", me.lan_address)
+            for lan in peer.lans:
+                node.run("ip", "route", "add", lan, "dev", "wg0", "src", me.lan_address)
 
     def create(self, node: Node) -> None:
         node.defer("ip", "link", "del", "wg0")

@@ -120,12 +120,12 @@ ERRORS = {
 
 
 def rules(
-    family: str, own: str, here: str, others: Sequence[str], devices: Sequence[str], *, carried: bool = True
+    family: str, own: Sequence[str], here: str, others: Sequence[str], devices: Sequence[str], *, carried: bool = True
 ) -> dict[str, str]:
-    """The files of a family, ``ip`` or ``ip6``: name -> text. ``own``: the network here, in which the gateway has the
+    """The files of a family, ``ip`` or ``ip6``: name -> text. ``own``: the networks here; in one the gateway has the
     address ``here``; ``others``: those that only the tunnel may lead to; ``devices``: the tunnel's, none where it is
     IPsec in the kernel; ``carried``: whether it carries this family at all."""
-    ours, theirs, error = f"{{ {own} }}", f"{{ {', '.join(others)} }}", f"{ERRORS[family]} accept"
+    ours, theirs, error = f"{{ {', '.join(own)} }}", f"{{ {', '.join(others)} }}", f"{ERRORS[family]} accept"
     into = [f'oifname "{device}"' for device in devices] or ["rt ipsec exists"]
     out_of = [f'iifname "{device}"' for device in devices] or ["meta ipsec exists"]
     between, to_me, out, itself = list[str](), list[str](), list[str](), list[str]()
@@ -171,12 +171,14 @@ def inner_routes(me: Site, peer: Site) -> str:
     """For ``ip -batch``: IPv6 to a peer's network by the tunnel's DEVICE. A next hop is for an Ethernet; others ignore
     it."""
     hop = f"via fe80::{peer.number} dev DEVICE src {me.lan_address_ipv6}"
-    return f"addr add fe80::{me.number}/64 dev DEVICE nodad\nroute replace {peer.lan_ipv6} {hop}\n"
+    routes = "".join(f"route replace {lan} {hop}\n" for lan in peer.lans_ipv6)
+    return f"addr add fe80::{me.number}/64 dev DEVICE nodad\n{routes}"
 
 
-def checks(far: str, devices: Sequence[str]) -> dict[str, str]:
-    """The rules by which check.sh sees its own packets to ``far``: name -> text. It puts the marker, the ports and the
+def checks(fars: Sequence[str], devices: Sequence[str]) -> dict[str, str]:
+    """The rules by which check.sh sees its own packets to ``fars``: name -> text. It puts the marker, the ports and the
     owner in."""
+    far = fars[0] if len(fars) == 1 else f"{{ {', '.join(fars)} }}"
     answer = MARKER.replace("request", "reply")
     out_of = [f'iifname "{device}"' for device in devices] or ["meta ipsec exists"]
     answered = _lines(f"{way} ip saddr {far} {answer} counter name answered accept" for way in out_of)

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatch
 from ipaddress import ip_address, ip_network
+from itertools import product
 from pathlib import Path
 
 from runner.data.errors import UsageError
@@ -60,6 +61,8 @@ MEANS = {
     "here": "this gateway's address in its network",
     "host": "a host's",
     "there": "the other gateway's address in its network",
+    "hosts": "a host's in each network of this site",
+    "fars": "a host's in each network of the other site",
     "listens": "the TCP ports that the tunnel has to listen on, where it forwards ports",
     "version": "the IP version of the WAN",
     "ping_header": "of IP and ICMP, bytes",
@@ -90,6 +93,7 @@ def gateway_files(
 
     Raises UsageError for what is no address or network, and for a network that would cut a gateway off."""
     check_addresses(sites)
+    check_several(vpn, sites)
     if vpn.carries == "ip":
         check_networks(me, sites)
     me = replace(me, wan_interface=WAN_PORT)
@@ -102,8 +106,9 @@ def gateway_files(
     for name, text in (("tunnel", start), ("undo", undo)):
         files[f"files{HOME}/{name}"] = f"#!/bin/bash\n{head}. {HOME}/functions.sh\n{text}", 0o700
     inner = "inner" in params
-    networks = [peer.lan_ipv6 for peer in peers if inner or (peer.network_ipv6 and vpn.carries == "ip")]
-    values = values_of(vpn, params, me, peers, script) | of_ipv6(me, peers, carried=inner)
+    passing = inner or vpn.carries == "ip"
+    networks = [lan for peer in peers if inner or peer.network_ipv6 for lan in peer.lans_ipv6 if passing]
+    values = values_of(vpn, params, me, peers, script) | of_several(me, peers) | of_ipv6(me, peers, carried=inner)
     devices, closed = values["tunnel"].split(), values["closed"].split()
     assigned = [f"{name}={shlex.quote(value)} # {MEANS[name]}\n" for name, value in values.items()]
     said = "packets to them leave in the tunnel, or are dropped" if inner else NOT_CARRIED
@@ -117,14 +122,14 @@ def gateway_files(
         "clamp.nft": clamp({"ip": values["lans"].split()} | ({"ip6": values["lans6"].split()} if inner else {})),
     }
     if closed:
-        own |= rules("ip", me.lan, me.lan_address, closed, devices)
+        own |= rules("ip", me.lans, me.lan_address, closed, devices)
         own["private-ip6.nft"] = PRIVATE
-        own |= checks(values["there"].split()[0], devices)
-        own["firewalls"] = (GATEWAY / "firewalls").read_text(encoding="utf-8").format(own=me.lan, other=closed[0])
+        own |= checks(values.get("fars", values["there"].split()[0]).split(), devices)
+        own["firewalls"] = firewalls(me.lans, closed)
     if inner:
         own |= {f"inner-{peer.lan_address}.ip": inner_routes(me, peer) for peer in peers}
     if networks:
-        own |= rules("ip6", me.lan_ipv6, me.lan_address_ipv6, networks, devices, carried=inner)
+        own |= rules("ip6", me.lans_ipv6, me.lan_address_ipv6, networks, devices, carried=inner)
     return files | {f"files{HOME}/{name}": (text, 0o644) for name, text in own.items()}
 
 
@@ -150,14 +155,28 @@ def check_addresses(sites: Sequence[Site]) -> None:
             value: str = getattr(site, name)
             if name == "public_address" and HOST_NAME.fullmatch(value):
                 continue
-            try:
-                right = (
-                    str(ip_network(value) if name in ("lan", "network_ipv6") else ip_address(value)) if value else ""
-                )
-            except ValueError:
-                right = ""
-            if "%" in right or (value and not right):
-                raise UsageError(f"{site.name}: {name} is {value!r:.60}, which is no address that a recipe can have")
+            _check_address(site, name, value, network=name in ("lan", "network_ipv6"))
+        for value in (*site.more_lans, *site.more_lans_ipv6):
+            _check_address(site, "network", value, network=True)
+
+
+def _check_address(site: Site, name: str, value: str, *, network: bool) -> None:
+    try:
+        right = str(ip_network(value) if network else ip_address(value)) if value else ""
+    except ValueError:
+        right = ""
+    if "%" in right or (value and not right):
+        raise UsageError(f"{site.name}: {name} is {value!r:.60}, which is no address that a recipe can have")
+
+
+def check_several(vpn: Vpn, sites: Sequence[Site]) -> None:
+    """Raise UsageError where a site has several networks, and the VPN carries one."""
+    for site in sites:
+        if (site.more_lans or site.more_lans_ipv6) and not vpn.several_networks:
+            raise UsageError(
+                f"{site.name} has several networks, and vpneval's recipe of {vpn.name} carries one. Name a network "
+                "that contains them, or choose another VPN (docs/two-sites.md, Several networks)"
+            )
 
 
 def check_networks(me: Site, sites: Sequence[Site]) -> None:
@@ -165,15 +184,15 @@ def check_networks(me: Site, sites: Sequence[Site]) -> None:
     What only the gateway knows, its router and whoever is logged in, up.sh asks there."""
     for peer in peers_of(me, sites):
         needed = {f"the WAN address of {me.name}": me.wan_address, f"the address of {peer.name}": peer.wan_address}
-        for network, own in ((peer.lan, me.lan), (peer.network_ipv6, me.network_ipv6)):
-            if not network:
-                continue
+        four = product(peer.lans, me.lans)
+        six = product(peer.lans_ipv6, me.lans_ipv6) if peer.network_ipv6 else ()
+        for network, own in (*four, *six):
             inside = [
                 f"{what}, {address}"
                 for what, address in needed.items()
                 if is_address(address) and ip_address(address) in ip_network(network)
             ]
-            if own and ip_network(network).overlaps(ip_network(own)):
+            if ip_network(network).overlaps(ip_network(own)):
                 inside.append(f"a part of the network of {me.name}, {own}")
             if inside:
                 raise UsageError(
@@ -197,7 +216,7 @@ def values_of(vpn: Vpn, params: Params, me: Site, peers: Sequence[Site], script:
     ports = [port for port in vpn.ports.split() if port.startswith("udp") or lower_numbered(me, peers)]
     devices = devices_of(vpn, peers, script)
     routed = vpn.carries == "ip"
-    closed = [peer.lan for peer in peers if routed and devices != ["*"]]
+    closed = [lan for peer in peers if routed and devices != ["*"] for lan in peer.lans]
     listens = ports if not higher_numbered(me, peers) else [f"tcp/{TCP_PORTS[0]}"]
     return {
         "gateway": me.name,
@@ -208,8 +227,8 @@ def values_of(vpn: Vpn, params: Params, me: Site, peers: Sequence[Site], script:
         "wan": " ".join(filter(None, (peer.wan_address for peer in peers))),
         "toward": peers[0].wan_address if is_address(peers[0].wan_address) else ANYWHERE[me.path_version],
         "moving": params.get("roaming", ""),
-        "lan": me.lan,
-        "lans": " ".join(peer.lan for peer in peers),
+        "lan": " ".join(me.lans),
+        "lans": " ".join(lan for peer in peers for lan in peer.lans),
         "closed": " ".join(closed),
         "here": me.lan_address,
         "host": me.host_address,
@@ -221,14 +240,44 @@ def values_of(vpn: Vpn, params: Params, me: Site, peers: Sequence[Site], script:
     }
 
 
+def of_several(me: Site, peers: Sequence[Site]) -> dict[str, str]:
+    """What check.sh asks for every pair of networks; none where each site has one."""
+    if not any(site.more_lans for site in (me, *peers)):
+        return {}
+    fars = [address for peer in peers for address in (peer.lan_address, *map(_host, peer.more_lans))]
+    return {"hosts": " ".join([me.host_address, *map(_host, me.more_lans)]), "fars": " ".join(fars)}
+
+
 def of_ipv6(me: Site, peers: Sequence[Site], *, carried: bool) -> dict[str, str]:
     """The values of IPv6, which are empty where the tunnel does not carry it."""
     values = {
-        "lans6": " ".join(peer.lan_ipv6 for peer in peers),
+        "lans6": " ".join(lan for peer in peers for lan in peer.lans_ipv6),
         "here6": me.lan_address_ipv6,
         "there6": " ".join(peer.lan_address_ipv6 for peer in peers),
     }
     return {name: value if carried else "" for name, value in values.items()}
+
+
+def _host(network: str) -> str:
+    """An address that a host of the network may have."""
+    return str(ip_network(network)[2])
+
+
+def firewalls(own: Sequence[str], others: Sequence[str]) -> str:
+    """The table of gateway/firewalls for these networks: what names two of them, for each pair."""
+    lines = []
+    for line in (GATEWAY / "firewalls").read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            lines.append(line)
+            continue
+        chain, works, commands = line.split("|")
+        said = [
+            command.format(own=mine, other=other)
+            for command in commands.split("; ")
+            for mine, other in product(own, others)
+        ]
+        lines.append("|".join((chain, works, "; ".join(dict.fromkeys(said)))))
+    return "\n".join(lines) + "\n"
 
 
 def devices_of(vpn: Vpn, peers: Sequence[Site], script: RecipeScript) -> list[str]:

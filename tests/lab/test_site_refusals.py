@@ -63,6 +63,26 @@ def test_a_machine_that_is_in_use_is_refused(unchanged: TwoSites, make: str, und
         unchanged.nodes["gw2"].run("bash", "-c", undo)
 
 
+def test_what_the_tunnel_of_a_recipe_would_cut_off_is_said_before_anything_is_changed(unchanged: TwoSites) -> None:
+    box, said = unchanged.nodes["gw1"], list[str]()
+    box.run(
+        "bash", "-c", "ip tuntap add docker0 mode tap; ip addr add 10.2.64.1/20 dev docker0; ip link set docker0 up"
+    )
+    before = settled(unchanged)
+    try:
+        site = unchanged.sites({"gw2": {"network": "10.2.0.0/16"}})
+        with open_rig(f"site:{site}", said.append):
+            pass
+        assert any(
+            re.match(r"gw1: the network 10.2.64.0/20 of its port docker0 overlaps 10.2.0.0/16", line) for line in said
+        )
+        wrote = vpneval("recipe", "wireguard_go", "--site", site)
+        assert "its port docker0 overlaps 10.2.0.0/16, a network of gw2" in " ".join(wrote.stderr.split())
+        as_before(unchanged, before)
+    finally:
+        box.run("ip", "link", "del", "docker0")
+
+
 @pytest.mark.parametrize(
     ("make", "undo"),
     [

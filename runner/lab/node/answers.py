@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_address, ip_interface, ip_network
 from typing import Annotated, Any, Required, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, StringConstraints, TypeAdapter, ValidationError
@@ -68,6 +68,12 @@ class Entry(TypedDict, total=False):
     preferred_life_time: int
 
 
+def _in_network(entry: Entry) -> Entry:
+    """The entry, whose prefix is one of its family. Raises ValueError."""
+    ip_interface(f"{entry['local']}/{entry['prefixlen']}")
+    return entry
+
+
 class Kind(TypedDict, total=False):
     """What kind of link it is."""
 
@@ -80,7 +86,9 @@ class Link(TypedDict, total=False):
     ifname: Required[Interface]
     flags: Required[list[Word]]
     mtu: Required[int]
-    addr_info: Required[Annotated[list[Entry], BeforeValidator(_without_hidden)]]
+    addr_info: Required[
+        Annotated[list[Annotated[Entry, AfterValidator(_in_network)]], BeforeValidator(_without_hidden)]
+    ]
     address: Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f:.]*$")]
     master: Interface
     linkinfo: Kind

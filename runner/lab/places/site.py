@@ -25,6 +25,7 @@ from runner.data.errors import CannotRunHere, LabError, MeasurementError
 from runner.data.named import HOST
 from runner.lab.node.answers import links, number, own_words, routes, sections
 from runner.lab.places import hosts, machines
+from runner.lab.places.addresses import collisions
 from runner.lab.places.conflicts import PORTS, in_use, listeners
 from runner.lab.places.connection import Connection
 from runner.lab.places.ends import Looked, Own, both_ends, of_family
@@ -400,5 +401,7 @@ def _usable(
         problems = [*conflicts, *forwarding_problems(seen.firewall, seen.managers, lan_port, (lan, other)), *problems]
     if isinstance(end, CannotRunHere) or problems:
         return CannotRunHere("\n".join(f"{name}: {problem}" for problem in problems))
-    said = tuple(f"{name}: {note}" for note in (*notes, unread(seen.firewall)) if note)
+    said = tuple(
+        f"{name}: {note}" for note in (*notes, *collisions(name, seen, inventory), unread(seen.firewall)) if note
+    )
     return replace(end, lan_port=lan_port, translates=translates(seen.firewall), notes=said)

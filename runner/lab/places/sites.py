@@ -10,7 +10,8 @@ wan = "eth0"                     # default: the port with the route to the other
 public_address = "198.51.100.7"  # where the other gateway reaches it, if a NAT stands before it; or its name
 dials = true                     # of gw1, optional: its address changes, and it has no name
 lan = "198.18.1.0/24"            # the network that the test host is in
-network = "10.1.0.0/16"          # the site's real network, and the gateway's address in it: for `vpneval recipe`
+network = "10.1.0.0/16"          # the site's real network, or several in [ ], and the gateway's address in one of
+                                 # them: for `vpneval recipe`
 network_address = "10.1.0.1"
 network_ipv6 = "2001:db8:a::/56" # optional: the same in IPv6, and the gateway's address in it; recipes then carry both
 address_ipv6 = "2001:db8:a::1"
@@ -31,9 +32,10 @@ lan_port = "eth0"                # its port on the network of [gw1] lan_port, wh
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
 
@@ -64,6 +66,9 @@ INNER = tuple(map(IPv4Network, ("10.8.0.0/16", "10.9.0.0/16", "10.53.0.0/16", "1
 NO_LANS = tuple(map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")))  # RFC 6890
 
 
+Family = TypeVar("Family", IPv4Network, IPv6Network)
+
+
 def _port(forward: str) -> str:
     if int(forward.partition("/")[2]) > 65535:
         raise ValueError(f"cannot be {forward!r}: the highest port is 65535")
@@ -89,6 +94,24 @@ def _address(value: object) -> IPv4Address | IPv6Address:
     return address
 
 
+def _network(value: object) -> list[IPv4Network]:
+    """One network, or several."""
+    return _read_networks(value, IPv4Network, "Input is not a valid IPv4 network")
+
+
+def _network_ipv6(value: object) -> list[IPv6Network]:
+    return _read_networks(value, IPv6Network, "Input is not a valid IPv6 network")
+
+
+def _read_networks(value: object, kind: Callable[[str], Family], wrong: str) -> list[Family]:
+    try:
+        return [kind(str(one)) for one in (value if isinstance(value, list) else [value])]
+    except ValueError:
+        raise ValueError(wrong) from None
+
+
+Networks = Annotated[list[IPv4Network], PlainValidator(_network)]
+NetworksIpv6 = Annotated[list[IPv6Network], PlainValidator(_network_ipv6)]
 OnPath = Annotated[IPv4Address | IPv6Address, PlainValidator(_address)]
 
 
@@ -107,8 +130,9 @@ Reached = Annotated[IPv4Address | IPv6Address | str, PlainValidator(_address_or_
 class Gateway(MachineEntry):
     """One site's gateway. What is not given is found on the machine.
 
-    ``lan`` is the network that the test host gets. ``network`` is the site's real one, in which the gateway has
-    ``network_address``: recipes are for that network. ``network_ipv6`` and ``address_ipv6`` are the same in IPv6.
+    ``lan`` is the network that the test host gets. ``network`` is the site's real one, or several: recipes are for
+    these. In one of them the gateway has ``network_address``. ``network_ipv6`` and ``address_ipv6`` are the same in
+    IPv6.
     ``lan_port``: the port to a host of its own. ``dials``: the address at which others reach it changes, and has no
     name.
     """
@@ -119,9 +143,9 @@ class Gateway(MachineEntry):
     dials: bool = False
     forwards: list[Forward] = []
     lan: IPv4Network | None = None
-    network: IPv4Network | None = None
+    network: Networks = []
     network_address: IPv4Address | None = None
-    network_ipv6: IPv6Network | None = None
+    network_ipv6: NetworksIpv6 = []
     address_ipv6: IPv6Address | None = None
     lan_port: Port | None = None
 
@@ -278,39 +302,44 @@ class Sites(BaseModel):
                 yield Wrong(name, "lan", f"{lan} is no network that hosts can be in")
 
     def _networks(self) -> Iterator[Wrong]:
-        both = [machine.network for machine in self.machines.values() if machine.network]
-        if len(both) == len(self.machines) and both[0].overlaps(both[1]):
+        if both := _overlap(self.gw1.network, self.gw2.network):
             sentence = f"the sites' real networks overlap: {both[0]} and {both[1]}. A tunnel cannot connect them"
             yield Wrong("gw2", "network", sentence, ("gw1.network",))
         for name, machine in self.machines.items():
-            network, own = machine.network, machine.network_address
-            if network and network.prefixlen > 30:
-                yield Wrong(name, "network", f"{network} is too small for a gateway and a host: give a /30 or larger")
-            if network and any(network.overlaps(reserved) for reserved in NO_LANS):
-                yield Wrong(name, "network", f"{network} is no network that hosts can be in")
-            if network and (inner := [str(reserved) for reserved in INNER if network.subnet_of(reserved)]):
-                yield Wrong(name, "network", f"{network} is in {inner[0]}, where the tunnels have their own addresses")
-            if own and not network:
+            yield from _twice(name, "network", machine.network)
+            for network in machine.network:
+                if network.prefixlen > 30:
+                    sentence = f"{network} is too small for a gateway and a host: give a /30 or larger"
+                    yield Wrong(name, "network", sentence)
+                if any(network.overlaps(reserved) for reserved in NO_LANS):
+                    yield Wrong(name, "network", f"{network} is no network that hosts can be in")
+                if inner := [str(reserved) for reserved in INNER if network.subnet_of(reserved)]:
+                    sentence = f"{network} is in {inner[0]}, where the tunnels have their own addresses"
+                    yield Wrong(name, "network", sentence)
+            own, (near, _) = machine.network_address, primary(machine.network, machine.network_address)
+            if own and not machine.network:
                 sentence = f"is the gateway's address in network, which is missing. Add the site's network to [{name}]"
                 yield Wrong(name, "network_address", sentence, (f"{name}.network",))
-            if own and network and (own not in network or own in (network[0], network[-1])):
-                sentence = f"{own} is no address of a host in the network {network}"
+            elif own and near and (own not in near or own in (near[0], near[-1])):
+                sentence = f"{own} is no address of a host in the network {' or '.join(map(str, machine.network))}"
                 yield Wrong(name, "network_address", sentence, (f"{name}.network",))
 
     def _networks_ipv6(self) -> Iterator[Wrong]:
-        near, far = self.gw1.network_ipv6, self.gw2.network_ipv6
-        if near and far and near.overlaps(far):
-            sentence = f"the sites' IPv6 networks overlap: {near} and {far}. A tunnel cannot connect them"
+        if both := _overlap(self.gw1.network_ipv6, self.gw2.network_ipv6):
+            sentence = f"the sites' IPv6 networks overlap: {both[0]} and {both[1]}. A tunnel cannot connect them"
             yield Wrong("gw2", "network_ipv6", sentence, ("gw1.network_ipv6",))
         for name, other in (("gw1", "gw2"), ("gw2", "gw1")):
-            network, own = self.machines[name].network_ipv6, self.machines[name].address_ipv6
-            if network and not self.machines[other].network_ipv6:
+            networks, own = self.machines[name].network_ipv6, self.machines[name].address_ipv6
+            yield from _twice(name, "network_ipv6", networks)
+            if networks and not self.machines[other].network_ipv6:
                 sentence = f"is missing, and [{name}] has one: name the IPv6 networks of both sites, or none"
                 yield Wrong(other, "network_ipv6", sentence, (f"{name}.network_ipv6",))
-            if network and (network.prefixlen > 126 or any(network.overlaps(no) for no in NO_LANS_IPV6)):
-                yield Wrong(name, "network_ipv6", f"{network} is no network that hosts can be in")
-            if own and (not network or own not in network or own == network[0]):
-                sentence = f"{own} is no address of a host in the network {network or 'network_ipv6, which is missing'}"
+            for network in networks:
+                if network.prefixlen > 126 or any(network.overlaps(no) for no in NO_LANS_IPV6):
+                    yield Wrong(name, "network_ipv6", f"{network} is no network that hosts can be in")
+            if own and not any(own in network and own != network[0] for network in networks):
+                known = " or ".join(map(str, networks)) or "network_ipv6, which is missing"
+                sentence = f"{own} is no address of a host in the network {known}"
                 yield Wrong(name, "address_ipv6", sentence, (f"{name}.network_ipv6",))
 
     def _addresses(self) -> Iterator[Wrong]:
@@ -360,6 +389,24 @@ class Sites(BaseModel):
             for wrong in (*line._addresses(), *line._nats()):
                 if wrong.said not in known:
                     yield Wrong("uplink", name, f"[{wrong.table}] {wrong.key} {wrong.said}", wrong.rests_on)
+
+
+def _overlap(near: Iterable[Family], far: Iterable[Family]) -> tuple[Family, Family] | None:
+    """The first two networks that overlap, one of each site."""
+    return next(((mine, other) for mine in near for other in far if mine.overlaps(other)), None)
+
+
+def _twice(name: str, key: str, networks: list[Family]) -> Iterator[Wrong]:
+    """The networks of a site that overlap each other."""
+    for one, other in combinations(networks, 2):
+        if one.overlaps(other):
+            yield Wrong(name, key, f"{one} and {other} of this site overlap: name the larger one alone")
+
+
+def primary(networks: list[Family], own: IPv4Address | IPv6Address | None) -> tuple[Family | None, list[Family]]:
+    """The network that the gateway's ``own`` address is in, or the first one; and the others."""
+    first = next((network for network in networks if own and own in network), networks[0] if networks else None)
+    return first, [network for network in networks if network != first]
 
 
 Changed = TypeVar("Changed", bound=BaseModel)
@@ -421,10 +468,13 @@ def real(sites: Iterable[Site], inventory: Sites) -> tuple[Site, ...]:
         site = replace(site, login=login, reached_with=options, dials=machine.dials)
         if isinstance(machine.public_address, str):
             site = replace(site, public_address=machine.public_address)
-        if machine.network is not None:
-            own = machine.network_address or machine.network[1]
-            host = machine.network[2] if own != machine.network[2] else machine.network[1]
-            site = replace(site, lan=str(machine.network), lan_address=str(own), host_address=str(host))
-        in_ipv6 = str(machine.network_ipv6 or ""), str(machine.address_ipv6 or "")
+        network, others = primary(machine.network, machine.network_address)
+        if network is not None:
+            own = machine.network_address or network[1]
+            host = network[2] if own != network[2] else network[1]
+            site = replace(site, lan=str(network), lan_address=str(own), host_address=str(host))
+        network6, others6 = primary(machine.network_ipv6, machine.address_ipv6)
+        site = replace(site, more_lans=tuple(map(str, others)), more_lans_ipv6=tuple(map(str, others6)))
+        in_ipv6 = str(network6 or ""), str(machine.address_ipv6 or "")
         real_sites.append(replace(site, network_ipv6=in_ipv6[0], address_ipv6=in_ipv6[1]))
     return tuple(real_sites)

@@ -27,6 +27,7 @@ class Site:
     ``reached_with``: the options that ssh and scp need for that.
     ``keepalive_s``: how often its tunnels send something where nothing else is sent; 0: as often as each VPN's default.
     ``network_ipv6``: the IPv6 network behind the gateway, and the gateway's address in it; empty: those of the lab.
+    ``more_lans``, ``more_lans_ipv6``: what else is behind the gateway, for a recipe.
     """
 
     number: int
@@ -43,6 +44,8 @@ class Site:
     network_ipv6: str = ""
     address_ipv6: str = ""
     dials: bool = False
+    more_lans: tuple[str, ...] = ()
+    more_lans_ipv6: tuple[str, ...] = ()
 
     @property
     def moves(self) -> bool:
@@ -65,6 +68,20 @@ class Site:
         return self.network_ipv6 or f"fd0{self.number}::/64"
 
     @property
+    def lans(self) -> tuple[str, ...]:
+        """All IPv4 networks behind the gateway, the LAN first."""
+        return self.lan, *self.more_lans
+
+    @property
+    def lans_ipv6(self) -> tuple[str, ...]:
+        """The same of IPv6."""
+        return self.lan_ipv6, *self.more_lans_ipv6
+
+    def networks(self, *, ipv6: bool) -> tuple[str, ...]:
+        """All networks behind the gateway, with those of IPv6 where it has to pass, too."""
+        return (*self.lans, *self.lans_ipv6) if ipv6 else self.lans
+
+    @property
     def lan_address_ipv6(self) -> str:
         """The gateway's address in it."""
         return self.address_ipv6 or str(ip_network(self.lan_ipv6)[1])
@@ -78,8 +95,12 @@ class Site:
     @property
     def lan_netmask(self) -> tuple[str, str]:
         """The LAN as network address and netmask, as older daemons want it."""
-        network = ip_network(self.lan)
-        return str(network.network_address), str(network.netmask)
+        return self.lans_netmask[0]
+
+    @property
+    def lans_netmask(self) -> list[tuple[str, str]]:
+        """All networks so."""
+        return [(str(lan.network_address), str(lan.netmask)) for lan in map(ip_network, self.lans)]
 
 
 @dataclass(frozen=True)

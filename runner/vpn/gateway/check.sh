@@ -80,7 +80,7 @@ fi
 trap finish EXIT
 trap 'at=$LINENO' ERR
 clean # what a check that was killed has left
-far=${there%% *} peer=$(address_of "${wan%% *}") to=${peer:-$toward} whole="POSTROUTING -s $lan -d $closed -j ACCEPT"
+far=${there%% *} peer=$(address_of "${wan%% *}") to=${peer:-$toward} whole="POSTROUTING -s ${lan// /,} -d ${closed// /,} -j ACCEPT"
 
 # --- do the gateways reach each other? ---
 
@@ -151,13 +151,23 @@ other_port() { # notes that the tunnel leaves by another port than that of the r
 table_of() { # what `ip route get` is told: the table that has the route
     ip -o route get "$@" 2> /dev/null | grep -o ' table [^ ]*' | cut -c8- | grep . || echo main
 }
+each_pair() { # COMMAND: with each pair of networks, where a site has several
+    local near=${hosts-$host} others=${fars-$far} first=$host
+    local host far port=$port
+    for host in $near; do
+        if [ "$host" != "$first" ]; then port=$(leads_to "$host"); fi
+        for far in $others; do "$1"; done
+    done
+}
 route_of_hosts() { # which rule sends them past the tunnel? The arguments are more of what `ip route get` is told
-    local device rule
+    local device rule network before lines=()
     device=$(leads_to "$far" from "$host" iif "$port" "$@")
     if is_tunnel "$device"; then return 0; fi
     rule=$(ip rule | grep -E "lookup $(table_of "$far" from "$host" iif "$port" "$@")( |\$)" | head -n 1)
+    before=$((${rule%%:*} - (${rule%%:*} > 0)))
+    for network in $closed; do lines+=("ip rule add to $network lookup $(table_of "$far") priority $before"); done
     verdict route "from $port it leads to ${device:-nowhere}, by the rule \"${rule//$'\t'/ }\". Add a rule before that one, \
-and to where yours are kept:" "ip rule add to $closed lookup $(table_of "$far") priority $((${rule%%:*} - (${rule%%:*} > 0)))"
+and to where yours are kept:" "${lines[@]}"
 }
 counted() { # asks all counters; fails where one of them is not there
     counts=$(nft list table ip vpneval_check; nft list table netdev vpneval_check) 2> /dev/null || true
@@ -181,6 +191,7 @@ watch() { # the marker: where it comes in, leaves, and where its answer comes ba
     counters=6
     if nft list table netdev vpneval_check > /dev/null 2>&1; then counters=7; fi # Linux 5.16
 }
+unanswered() { [[ " $there " != *" $far "* ]]; } # what answers there, if anything does, nobody knows
 send() { # from a namespace, into the LAN's port, as if a host had sent it
     ip -batch - << END
 netns add vpneval-check
@@ -199,7 +210,7 @@ END
     for _ in {1..10}; do
         ip netns exec vpneval-check ping -c 1 -W 0.3 -s 8 -p "$marker" -I "$host" "$far" > /dev/null || true
         counted || return 1
-        if has answered || has bare; then break; fi
+        if has answered || has bare || { unanswered && has left; }; then break; fi
     done
     has sent
 }
@@ -223,7 +234,8 @@ as_a_host() { # a marker that only this check knows; what a moment has lost is t
         if ! { watch && send; } 2>> "$work/said"; then continue; fi
         seen=yes
         if has bare; then break; fi
-        if has answered && { has left_tcp || ! has sent_tcp; }; then return 0; fi
+        if { has answered || { unanswered && has left && ! grep -qE '(policy|verdict) drop' "$work/trace"; }; } &&
+            { has left_tcp || ! has sent_tcp; }; then return 0; fi
     done
     if [ -z "$seen" ]; then verdict unchecked "no packet as from a host can be sent: $(head -n 1 "$work/said")." "ping $far"; fi
     judge
@@ -262,8 +274,8 @@ if [ -n "$closed" ]; then
     port=$(ip -o addr show to "$here" | head -n 1 | cut -d' ' -f2)
     again grep -qx 1 /proc/sys/net/ipv4/ip_forward ||
         verdict forwarding "" "grep -rs ip_forward /etc/sysctl.conf /etc/sysctl.d /run/sysctl.d"
-    route_of_hosts
-    if [ -e "$lacks" ]; then note "Not tried: packets as from a host. Try one: ping $far"; else as_a_host; fi
+    each_pair route_of_hosts
+    if [ -e "$lacks" ]; then note "Not tried: packets as from a host. Try one: ping $far"; else each_pair as_a_host; fi
     for network in $there6; do is_tunnel "$(leads_to "$network")" || verdict ipv6 "$network" "ip -6 route get $network"; done
     networks=$(ip -6 -o route show dev "$port" proto kernel | grep -oE '^[23][0-9a-f][0-9a-f:]+/[0-9]+' | tr '\n' ' ') || true
     if [ -n "$networks" ] && [ -z "$lans6" ] && [ "$(cat /proc/sys/net/ipv6/conf/all/forwarding)" != 0 ]; then

@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import SITES as TEST_SITES
 from runner.vpn import deploy
 from runner.vpn.page import page
-from runner.vpn.recipe import NotedNode, script_of
+from runner.vpn.recipe import KeyMaker, NotedNode, script_of
 
 ROOT = Path(__file__).parents[3]
 SITES = """\
@@ -323,6 +324,36 @@ def refuses(sites: tuple[Site, ...], network: str, named: str) -> None:
         return
     with pytest.raises(UsageError, match=f"gw2: its network {network} has in it .*{named}"):
         page(vpn, vpn.comparable, sites)
+
+
+SEVERAL = tuple(replace(site, more_lans=(f"10.10{site.number}.0.0/24",)) for site in TEST_SITES)
+
+
+@pytest.mark.parametrize("name", [name for name in vpn_names() if not load_vpn(name).reference])
+def test_a_recipe_names_every_network_of_a_site_or_there_is_none(name: str) -> None:
+    vpn = load_vpn(name)
+    secrets = {key: f"<{key}>" for key in vpn.secrets(KeyMaker(), SEVERAL)}
+    if not vpn.several_networks:
+        with pytest.raises(UsageError, match=f"gw1 has several networks, and vpneval's recipe of {name} carries one"):
+            deploy.gateway_files(vpn, vpn.comparable, SEVERAL[0], SEVERAL, secrets, None)
+        return
+    for me, far in (SEVERAL, SEVERAL[::-1]):
+        files = {
+            path: text
+            for path, (text, _) in deploy.gateway_files(vpn, vpn.comparable, me, SEVERAL, secrets, None).items()
+        }
+        home = "files/etc/vpneval/"
+        for rules in ("closed-ip.nft", "whole-ip.nft"):
+            assert f"{{ {far.lan}, {far.more_lans[0]} }}" in files[home + rules]
+            assert f"{{ {me.lan}, {me.more_lans[0]} }}" in files[home + rules]
+        own = {path: text for path, text in files.items() if not path.startswith(home) or path == home + "tunnel"}
+        named = "".join(own.values())
+        if name not in ("tinc", "openconnect"):  # their daemons tell each other
+            assert far.more_lans[0].partition("/")[0] in named
+        firewall = files[home + "firewalls"]
+        for mine, theirs in product(me.lans, far.lans):
+            assert f"-s {mine} -d {theirs} -j ACCEPT" in firewall
+        assert f"hosts='{me.host_address} {me.more_lans[0][:-4]}2'" in files[home + "gateway.sh"]
 
 
 @pytest.mark.parametrize("port", ["up", "dev", "ip", "$(id)", "a'b"])

@@ -19,10 +19,11 @@ from runner.instruments.traffic.ladder import rungs
 from runner.lab import probes
 from runner.lab.node import Completed
 from runner.lab.places import check_spec, hosts, site
+from runner.lab.places.addresses import collisions
 from runner.lab.places.conflicts import PORTS, in_use, listeners
 from runner.lab.places.ends import Looked, Turned, own_end
 from runner.lab.places.machines import own_image
-from runner.lab.places.sites import Gateway, describe_sites, read_sites, real, with_addresses
+from runner.lab.places.sites import Gateway, Sites, describe_sites, read_sites, real, with_addresses
 from runner.lab.probes import path as path_probe
 from runner.lab.readings.path import nat_in_words, nats_in_words
 from runner.lab.shape.site import BarePath, Site, peers_of
@@ -198,6 +199,19 @@ lan_port = "eth0"
         ('network_address = "10.1.0.1"', "", ":4: .*is the gateway's address in network, which is missing"),
         ('network = "10.1.0.0/24"\nnetwork_address = "10.1.1.1"', "", ":5: .*10.1.1.1 is no address of a host in the"),
         ('network = "10.1.0.0/24"\nnetwork_address = "10.1.0.255"', "", ":5: .*10.1.0.255 is no address of a host in"),
+        ('network = ["10.1.0.0/24", "10.1.0.0/16"]', "", ":4: .*10.1.0.0/24 and 10.1.0.0/16 of this site overlap"),
+        ('network = ["10.1.0.0/24", "127.0.0.0/24"]', "", ":4: .*127.0.0.0/24 is no network that hosts can be in"),
+        ('network = ["10.1.0.0/24", "x"]', "", ":4: .* network: Input is not a valid IPv4 network"),
+        (
+            'network = ["10.1.0.0/24", "10.4.0.0/24"]',
+            'network = ["10.3.0.0/24", "10.4.0.0/16"]',
+            ":7: .*networks overlap",
+        ),
+        (
+            'network = ["10.1.0.0/24", "10.4.0.0/24"]\nnetwork_address = "10.5.0.1"',
+            "",
+            ":5: .*10.5.0.1 is no address of",
+        ),
         ('lan = "127.0.0.0/24"', "", ":4: .*127.0.0.0/24 is no network that hosts can be in"),
         ('lan = "10.56.0.0/16"', "", ":4: .*10.56.0.0/16 overlaps 10.56.0.0/15, where the tunnels have their own"),
         ('network_ipv6 = "2001:db8:a::/56"', "", r":5: \[gw2\] network_ipv6: is missing, and \[gw1\] has one"),
@@ -219,6 +233,13 @@ def test_what_a_recipe_or_a_lab_could_not_use_is_refused_at_its_line(
     tables = ("[gw1]", 'address = "a"', "", of_gw1, "[gw2]", 'address = "b"', of_gw2)
     with pytest.raises(UsageError, match=complaint):
         read_sites(written(tmp_path, "\n".join(tables)))
+
+
+def test_a_site_may_have_several_networks_and_the_gateway_an_address_in_any(tmp_path: Path) -> None:
+    networks = 'network = ["10.7.0.0/24", "10.2.0.0/24"]\nnetwork_address = "10.2.0.9"'
+    text = TWO.replace('lan = "10.20.0.0/16"', networks)
+    site = real(sites_of(tmp_path, text), read_sites(written(tmp_path, text)))[1]
+    assert (site.lan, site.lan_address, site.lans) == ("10.2.0.0/24", "10.2.0.9", ("10.2.0.0/24", "10.7.0.0/24"))
 
 
 def test_a_gateway_may_have_any_address_in_its_network(tmp_path: Path) -> None:
@@ -260,16 +281,19 @@ def test_limits_of_the_command_line() -> None:
 
 
 LINKS: list[Any] = [
-    {"ifname": "lo", "flags": ["UP"], "addr_info": [{"family": "inet", "local": "127.0.0.1"}]},
+    {"ifname": "lo", "flags": ["UP"], "addr_info": [{"family": "inet", "local": "127.0.0.1", "prefixlen": 8}]},
     {
         **{"ifname": "eth0", "address": "52:54:00:00:00:01", "flags": ["UP"]},
-        "addr_info": [{"family": "inet", "local": "10.0.0.2"}, {"family": "inet6", "local": "fe80::1"}],
+        "addr_info": [
+            {"family": "inet", "local": "10.0.0.2", "prefixlen": 24},
+            {"family": "inet6", "local": "fe80::1", "prefixlen": 64},
+        ],
     },
 ]
 ROUTES: list[Any] = [{"dst": "0.0.0.0/0", "gateway": "10.0.0.1", "dev": "eth0"}, {"dst": "10.0.0.0/24", "dev": "eth0"}]
 SECOND: Any = {
     **{"ifname": "eth9", "address": "52:54:00:00:00:09", "flags": ["UP"]},
-    "addr_info": [{"family": "inet", "local": "192.0.2.9"}],
+    "addr_info": [{"family": "inet", "local": "192.0.2.9", "prefixlen": 24}],
 }
 BACKUP: Any = {"dst": "0.0.0.0/0", "gateway": "192.0.2.1", "dev": "eth9"}
 GETS = [{"dst": "203.0.113.9", "gateway": "10.0.0.1", "dev": "eth0", "prefsrc": "10.0.0.2"}]
@@ -382,6 +406,46 @@ def test_what_is_in_use_is_named_with_what_to_do(tmp_path: Path) -> None:
         "its route to 10.9.0.1/32 (eth1",
     ]
     assert [note[:29] for note in notes] == ["a tunnel is at work (wg7). It"]
+
+
+def port(name: str, *addresses: str, kind: str = "") -> Any:
+    entries = [
+        dict(zip(("local", "prefixlen"), (a, int(b)), strict=True)) for a, _, b in (x.partition("/") for x in addresses)
+    ]
+    return {"ifname": name, "flags": ["UP"], "addr_info": entries, "linkinfo": {"info_kind": kind} if kind else {}}
+
+
+@pytest.mark.parametrize(
+    ("there", "ways", "said"),
+    [
+        (port("docker0", "172.17.0.1/16", kind="bridge"), [], "172.17.0.0/16 of its port docker0 .*172.16.0.0/12.*bip"),
+        (port("eth1", "172.16.9.1/24"), [], "172.16.9.0/24 of its port eth1 overlaps .*: give eth1 another one"),
+        (port("eth1", "172.16.9.1/8"), [], "172.0.0.0/8 of its port eth1 overlaps"),
+        (port("eth1", "fd00:2::7/32"), [], "fd00:2::/32 of its port eth1 overlaps fd00:2:1::/48, a network of gw2"),
+        (port("eth1"), [{"dst": "172.20.0.0/16", "dev": "eth1"}], "its route to 172.20.0.0/16 by eth1 .*remove the"),
+        (port("wg7", kind="wireguard"), [{"dst": "172.16.0.0/12", "dev": "wg7"}], "by wg7 .*take that tunnel down"),
+        (port("eth1"), [{"dst": "192.168.0.0/16", "gateway": "172.16.0.1", "dev": "eth1"}], "its router 172.16.0.1"),
+        (port("eth1", "10.0.0.7/8"), [], "10.0.0.0/8 of its port eth1 has 10.8.0.0/16 in it, where tunnels"),
+        (port("eth1", "198.18.0.1/15"), [], "198.18.0.0/15 of its port eth1 has 198.18.2.0/24 in it, where the test"),
+        (port("eth1", "172.32.0.1/16"), [], ""),
+        (port("eth1"), [{"dst": "172.0.0.0/8", "dev": "eth1"}], ""),
+        (port("eth1"), [{"dst": "172.16.0.0/12", "type": "unreachable"}], ""),
+        (port("eth1", "fe80::2/64", "::1/128"), [{"dst": "0.0.0.0/0", "dev": "eth1"}], ""),
+    ],
+)
+def test_what_a_recipes_tunnel_would_cut_off_is_named(there: Any, ways: list[Any], said: str) -> None:
+    far = {"address": "203.0.113.9", "network": "172.16.0.0/12", "network_ipv6": "fd00:2:1::/48"}
+    near = {"address": "192.0.2.2", "network_ipv6": "fd00:1:1::/48"}
+    inventory = Sites.model_validate({"gw1": near, "gw2": far})
+    found = collisions("gw1", looked([*LINKS, there], [*ROUTES, *ways]), inventory)
+    assert bool(found) is bool(said), found
+    assert re.search(said, " ".join(found)), found
+
+
+def test_who_is_logged_in_from_the_other_site_is_named() -> None:
+    gateways = {"gw1": {"address": "192.0.2.2"}, "gw2": {"address": "203.0.113.9", "network": "192.0.2.0/24"}}
+    (said,) = collisions("gw1", looked(LINKS, ROUTES), Sites.model_validate(gateways))
+    assert said.startswith("the ssh client 192.0.2.77 overlaps 192.0.2.0/24, a network of gw2")
 
 
 CUTS = re.compile(r"link set|link del|route del|remove it|end it first[^,]* \(|stop|systemctl|down\b")

@@ -34,7 +34,7 @@ def unnamed_networks(inventory: Sites) -> list[str]:
         f"The inventory names no network of {name}, so this recipe is for its test host's, {inventory.lans[name]}. "
         f'Add the site\'s real network to [{name}], for example: network = "10.{number}.0.0/16"'
         for number, (name, machine) in enumerate(inventory.machines.items(), 1)
-        if machine.network is None
+        if not machine.network
     ]
 
 
@@ -45,6 +45,8 @@ def real_sites(inventory: Sites) -> tuple[Site, ...]:
         ports = {name: machine.wan or "eth0" for name, machine in inventory.machines.items()}
         return real(describe_sites(inventory, ports, own), inventory)
     with site_rig(inventory, only_look=True, say=tell) as rig:
+        for note in rig.notes:
+            tell(note)
         return real(rig.sites, inventory)
 
 
