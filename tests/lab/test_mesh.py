@@ -23,7 +23,7 @@ from runner.vpn.plugin import Secrets, Vpn
 OLDER = ("softether", "vtun_tcp")  # only Debian 12 has them
 FOUR = (
     *("ipsec_user", "openvpn", "wireguard_go", "boringtun", "tinc", "nebula", "fastd", "ssh_tun", "openconnect"),
-    *("n2n", "wireguard_rosenpass", "vpncloud", "easytier", "yggdrasil"),
+    *("n2n", "wireguard_rosenpass", "vpncloud", "easytier", "masque", "yggdrasil"),
     *OLDER,
 )
 

@@ -94,6 +94,15 @@ def test_easytier_tells_what_its_peers_came_by_and_no_cipher() -> None:
             easytier.evidence(Answers({}, {"easytier": other}), GW1, [GW2], easytier.comparable)
 
 
+def test_masque_tells_what_was_negotiated_with_the_peer() -> None:
+    masque, told = load_vpn("masque"), '{"tls":"TLS 1.3","cipher":"%s","exchange":"X25519MLKEM768"}'
+    node = Answers({"cat": told % "TLS_AES_128_GCM_SHA256", "masque": "connect-ip-go v0.7.0\nquic-go v0.65.0\n"})
+    found = masque.evidence(node, GW1, [GW2], masque.comparable)
+    assert (found.key_exchange, found.version) == ("X25519MLKEM768", "connect-ip-go v0.7.0")
+    with pytest.raises(ProofError, match="MASQUE uses TLS_CHACHA20"):
+        masque.evidence(Answers({"cat": told % "TLS_CHACHA20_POLY1305_SHA256"}), GW1, [GW2], masque.comparable)
+
+
 def test_vpncloud_is_up_when_the_peer_was_added() -> None:
     vpncloud, log = load_vpn("vpncloud"), captured("vpncloud-trixie.txt")
     assert vpncloud.is_up(Answers({}, {"vpncloud": log}), GW1, [GW2])
