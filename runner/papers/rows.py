@@ -278,6 +278,13 @@ class _File(Strict):
     every: dict[str, dict[str, Any]] = {}
     runs: dict[str, dict[str, Any]] = {}
 
+    def run_of(self, run: Any, row: Mapping[str, Any]) -> Any:
+        """What a row asks of a run, or names: the row's experiment, where nothing else is said."""
+        if isinstance(run, str) and run not in self.runs:
+            raise ValueError(f"no run {run!r:.60}; [runs] has {', '.join(self.runs) or 'none'}")
+        asked = self.runs[run] if isinstance(run, str) else run
+        return {"experiments": row.get("experiment", "")} | asked if isinstance(asked, dict) else asked
+
 
 @cache
 def rows_of(name: str) -> tuple[Row, ...]:
@@ -303,26 +310,22 @@ def _row(name: str, number: int, raw: Mapping[str, Any], read: _File) -> Row:
     """A row, with what each row of its experiment has, and its runs by their names."""
     where = f"{file_of(name, 'toml')}, finding {number} ({raw.get('id', 'without an id')!s:.60})"
     kinds = {word: kind for word, kind in KINDS.items() if kind is not Computed or not is_outside(name)}
-    if not (kind := kinds.get(str(raw.get("kind")))):
-        own = "; a paper in a folder of your own names no code" * is_outside(name)
-        raise UsageError(f"{where}: kind is {raw.get('kind')!r:.60}; it may be {', '.join(map(repr, kinds))}{own}")
     every = read.every.get(str(raw.get("experiment")), {})
+    asked_kind = raw.get("kind", every.get("kind"))
+    if not (kind := kinds.get(str(asked_kind))):
+        own = "; a paper in a folder of your own names no code" * is_outside(name)
+        raise UsageError(f"{where}: kind is {asked_kind!r:.60}; it may be {', '.join(map(repr, kinds))}{own}")
     common = {field: value for field, value in every.items() if field in kind.model_fields}
 
-    def run_of(run: Any) -> Any:
-        if isinstance(run, str) and run not in read.runs:
-            raise UsageError(f"{where}: no run {run!r:.60}; [runs] has {', '.join(read.runs) or 'none'}")
-        asked = read.runs[run] if isinstance(run, str) else run
-        return {"experiments": raw.get("experiment", "")} | asked if isinstance(asked, dict) else asked
-
-    named = {"run": run_of(raw["run"])} if "run" in raw else {}
-    if isinstance(elsewhere := raw.get("elsewhere"), list):
-        named["elsewhere"] = [*map(run_of, elsewhere)]
+    given = {**common, **raw, "paper": name}
     try:
-        row = kind.model_validate({**common, **raw, **named, "paper": name})
-        for asked in (row.run, *row.elsewhere):
-            if asked and is_outside(name):
-                _require_names(asked)
+        if "run" in given:
+            given["run"] = read.run_of(given["run"], given)
+        if isinstance(elsewhere := given.get("elsewhere"), list):
+            given["elsewhere"] = [read.run_of(run, given) for run in elsewhere]
+        row = kind.model_validate(given)
+        if is_outside(name):
+            _require_names(row)
     except ValidationError as wrong:
         raise UsageError(f"{where}: {'; '.join(map(_said, wrong.errors()))}") from wrong
     except ValueError as wrong:
@@ -341,12 +344,13 @@ def _said(error: ErrorDetails) -> str:
     return ": ".join([*filter(None, [".".join(map(str, error["loc"]))]), message])
 
 
-def _require_names(asked: AskedRun) -> None:
-    """Raise ValueError where a run is asked for anything but names, levels and numbers."""
-    given = {field: value for field, value in asked if value != AskedRun.model_fields[field].default}
-    if more := sorted(given.keys() - ASKED):
-        raise ValueError(f"run: {', '.join(more)} cannot be asked for by a paper; {', '.join(sorted(ASKED))} can")
-    lists = [[value] if isinstance(value, str) else value for value in given.values() if not isinstance(value, int)]
-    for word in itertools.chain.from_iterable(lists):
-        if not WORD.fullmatch(word) or word.endswith(".py"):
-            raise ValueError(f"run: {word!r:.60} is no name and no level; a paper names no files")
+def _require_names(row: Row) -> None:
+    """Raise ValueError where a row asks a run for anything but names, levels and numbers."""
+    for asked in filter(None, (row.run, *row.elsewhere)):
+        given = {field: value for field, value in asked if value != AskedRun.model_fields[field].default}
+        if more := sorted(given.keys() - ASKED):
+            raise ValueError(f"run: {', '.join(more)} cannot be asked for by a paper; {', '.join(sorted(ASKED))} can")
+        lists = [[value] if isinstance(value, str) else value for value in given.values() if not isinstance(value, int)]
+        for word in itertools.chain.from_iterable(lists):
+            if not WORD.fullmatch(word) or word.endswith(".py"):
+                raise ValueError(f"run: {word!r:.60} is no name and no level; a paper names no files")
