@@ -9,7 +9,10 @@ from questions.papers.findings import Findings
 from questions.papers.tables import PaperTable
 from runner.data.kinds import Strict
 from runner.data.trials import Cell
+from runner.design.blocks import Paragraph
 from runner.design.question import Evidence, Going, Question, Said
+from runner.papers.judges import add_paper, every_finding
+from runner.papers.published import paper
 
 
 class Judged(Strict):
@@ -21,17 +24,24 @@ class Judged(Strict):
 
 
 class Papers(Question[Judged]):
-    """Each finding is judged by its claim."""
+    """Each finding is judged by its claim. ``paper``: the only one that is asked about, a name or a folder's path; its
+    verdicts come first in the report."""
 
     name = "papers"
     looks_at = ()
-    leads = False
+
+    def __init__(self, paper: str = "") -> None:
+        if paper:
+            add_paper(paper)
+        self.paper = paper
+        self.leads = bool(paper)
 
     def judge(self, evidence: Evidence) -> Judged:
         """The verdicts and tables, of all experiments of the run that papers have."""
+        run, trials = evidence.run, evidence.trials
         return Judged(
-            findings=findings.findings(evidence.run, evidence.trials),
-            tables=tables.paper_tables(evidence.run, evidence.trials),
+            findings=findings.findings(run, trials, [self.paper] if self.paper else []),
+            tables=[] if self.paper else tables.paper_tables(run, trials),
             experiments=[record.name for record in evidence.run.experiments],
         )
 
@@ -48,7 +58,16 @@ class Papers(Question[Judged]):
         return f"{judgement.findings.counts or 'No finding of a paper was tested'}."
 
     def say(self, judgement: Judged, where: str) -> Said | None:
-        """Two sections of a report."""
+        """Two sections of a report; of a single paper, the whole answer."""
+        if self.paper:
+            title, experiments = paper(self.paper).title, {one.experiment for one in every_finding([self.paper])}
+            if not judgement.findings.rows:
+                needed = f"{', '.join(sorted(experiments)) or 'none'}; this run has {', '.join(judgement.experiments)}"
+                line = f"No finding of {title} was tested. Its findings are about the experiments: {needed}."
+                return Said(line=line, brief=[Paragraph(line)])
+            brief = [Paragraph(f"{title}: {judgement.findings.counts}", "strong"), *findings.brief(judgement.findings)]
+            whole = findings.section(judgement.findings, judgement.experiments)
+            return Said(line=f"{title}: {judgement.findings.counts}", brief=brief, whole=whole)
         sections = {
             "findings": findings.section(judgement.findings, judgement.experiments),
             "paper-tables": tables.section(judgement.tables),

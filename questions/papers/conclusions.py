@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from questions.papers.deciding import (
@@ -19,6 +20,7 @@ from questions.papers.findings import FindingRow
 from runner.papers.claims import sure
 from runner.papers.findings import Verdict
 from runner.papers.published import Conclusion, names, paper
+from runner.report.forms.markdown import literal
 from runner.report.text import NONE
 
 Outcome = Literal["holds", "does not hold", "answered", "open", "cannot be decided"]
@@ -44,9 +46,11 @@ def outcome(conclusion: Conclusion, rows: Rows) -> Outcome:
     return "cannot be decided" if beyond else "open"
 
 
-def put_to_the_test() -> list[tuple[str, Conclusion]]:
-    """The conclusions that are put to the test, each with the name of its paper."""
-    return [(name, conclusion) for name in names() for conclusion in paper(name).conclusions if conclusion.by]
+def put_to_the_test(papers: Sequence[str] = ()) -> list[tuple[str, Conclusion]]:
+    """The conclusions of these papers (none: of all in results/published/) that are put to the test, each with its
+    paper's id."""
+    stated = [paper(name) for name in papers or names()]
+    return [(one.id, conclusion) for one in stated for conclusion in one.conclusions if conclusion.by]
 
 
 def decidable(conclusion: Conclusion, rows: Rows, runs: Runs) -> bool:
@@ -56,37 +60,45 @@ def decidable(conclusion: Conclusion, rows: Rows, runs: Runs) -> bool:
 
 
 def opening(rows: Rows, runs: Runs) -> str:
-    """How many conclusions hold, do not, and are open."""
+    """How many conclusions of all papers hold, do not, and are open."""
     tested = put_to_the_test()
-    became = [outcome(conclusion, rows) for _, conclusion in tested]
-    count = {what: became.count(what) for what in OUTCOMES}
-    never = count["cannot be decided"]
-    elsewhere = sum(not decidable(conclusion, rows, runs) for _, conclusion in tested) - never
     papers = len({name for name, _ in tested})
     return (
         f"We measured again, with today's software, what {papers} published texts found of VPNs. Of their "
-        f"{len(tested)} conclusions and open questions that can be put to the test, **{count['holds']} hold**, "
+        f"{len(tested)} conclusions and open questions that can be put to the test, "
+        + count_outcomes([conclusion for _, conclusion in tested], rows, runs)
+    )
+
+
+def count_outcomes(tested: Sequence[Conclusion], rows: Rows, runs: Runs) -> str:
+    """How many of these hold, do not, and are open: a sentence that has begun, and a second one."""
+    became = [outcome(conclusion, rows) for conclusion in tested]
+    count = {what: became.count(what) for what in OUTCOMES}
+    never = count["cannot be decided"]
+    elsewhere = sum(not decidable(conclusion, rows, runs) for conclusion in tested) - never
+    return (
+        f"**{count['holds']} hold**, "
         f"**{count['does not hold']} do not**, {count['answered']} {'is' if count['answered'] == 1 else 'are'} "
         f"answered, **{count['open']} are open**, and {never} cannot be decided. Of the open ones, "
         f"{elsewhere} need more than a host with its guest kernels."
     )
 
 
-def lines_of(rows: Rows, runs: Runs) -> list[list[str]]:
-    """The cells of the table: each conclusion with its place, the paper's own number, what became of it with the number
-    that decides, and why."""
+def lines_of(rows: Rows, runs: Runs, papers: Sequence[str] = ()) -> list[list[str]]:
+    """The cells of the table: each conclusion of these papers (none: of all in results/published/) with its place, the
+    paper's own number, what became of it with the number that decides, and why."""
     lines = []
-    for name, conclusion in put_to_the_test():
+    for name, conclusion in put_to_the_test(papers):
         became = outcome(conclusion, rows)
-        place = f"{name}, {conclusion.where}, {conclusion.sentence}"
-        about = f"*{sentence(conclusion.says)}* ({place})"
+        place = literal(f"{name}, {conclusion.where}, {conclusion.sentence}")
+        about = f"*{literal(sentence(conclusion.says))}* ({place})"
         if became in UNDECIDED:
             decided = [item for item in deciding(conclusion, rows, "answered") if sure(item[1].chance)]
             told = list(map(sentence, in_words(ways(conclusion, rows, runs))))
         else:
             decided, told = deciding(conclusion, rows, became), []
         numbers = "; ".join(
-            f"{_answer_words(row)}{row.measured_words}{f', {row.part}' * bool(row.part)}; "
+            f"{_answer_words(row)}{row.measured_words}{literal(f', {row.part}') * bool(row.part)}; "
             f"run{'s' * (', ' in run)} {run}"
             for run, row in decided
         )
@@ -116,7 +128,7 @@ def sentence(words: str) -> str:
 def because(row: FindingRow) -> str:
     """What the number is of, why it is so today, and what was measured beside it."""
     number, beside = row.counts.replace("{}", "…"), f"beside it {row.beside}" * bool(row.beside)
-    return " ".join(map(sentence, [number, *filter(None, (row.today, row.note, beside))]))
+    return literal(" ".join(map(sentence, [number, *filter(None, (row.today, row.note, beside))])))
 
 
 def deciding(conclusion: Conclusion, rows: Rows, became: Outcome) -> list[tuple[str, FindingRow]]:

@@ -15,6 +15,7 @@ from runner.papers.findings import Finding
 from runner.papers.judges import finding as named
 from runner.papers.published import Conclusion
 from runner.papers.scales import Basis
+from runner.report.forms.markdown import literal
 from runner.report.text import roughly
 
 Rows = Sequence[tuple[str, FindingRow]]  # (the letters of the runs, what they say of a finding)
@@ -125,7 +126,7 @@ def _way(name: str, mine: Rows, runs: Runs) -> DecidingWay:
     declared = named(name)
     asked = declared.run or AskedRun(experiments=[declared.experiment])
     if declared.no_run:
-        return DecidingWay(declared.no_run, commands="; ".join(map(_command, declared.elsewhere)), here=False)
+        return DecidingWay(literal(declared.no_run), commands="; ".join(map(_command, declared.elsewhere)), here=False)
     able = standing(mine)
     if declared.basis in UNSHARED and not able:
         own = asked.with_changes(kernel=HOST, lab=OWN_MACHINES)

@@ -145,16 +145,16 @@ class Findings(Strict):
         return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in COLOUR if verdict in verdicts)
 
 
-def findings(run: Run, trials: Sequence[Trial]) -> Findings:
-    """The verdicts on the papers' findings, for every experiment of the run that has findings."""
-    rows = []
+def findings(run: Run, trials: Sequence[Trial], papers: Sequence[str] = ()) -> Findings:
+    """The verdicts on the findings of these papers (none: of all in results/published/), for every experiment of the
+    run that has findings."""
+    rows, mine = list[FindingRow](), list[Trial]()
     taken = taken_share(run, trials)
     for record in run.experiments:
-        own = trials_of(run, trials, record.name)
-        rows += [_row(record.name, finding, run, own, taken or 0.0) for finding in findings_of(record.name)]
-    mine = [
-        trial for record in run.experiments if findings_of(record.name) for trial in trials_of(run, trials, record.name)
-    ]
+        if of_record := findings_of(record.name, papers):
+            own = trials_of(run, trials, record.name)
+            mine += own
+            rows += [_row(record.name, finding, run, own, taken or 0.0) for finding in of_record]
     made = repetitions_made(mine) if rows else 0
     call, packet = costs_beside_host(run.lab) or (None, None)
     row = _device(run, trials_of(run, trials, "devices"))
@@ -296,6 +296,15 @@ def _device(run: Run, trials: Sequence[Trial]) -> str:
 def _cores(run: Run) -> str:
     cores = run.lab.get("cores")
     return count_noun(cores, "core") if isinstance(cores, int) else "an unknown number of cores"
+
+
+def brief(findings: Findings) -> list[Block]:
+    """A sentence on each finding, for a terminal."""
+    said: list[Block] = []
+    for row in findings.rows:
+        measured = f"{row.sentence} (published: {row.stated_words}). " * (row.value is not None)
+        said.append(Paragraph(f"{row.found}: {row.verdict}. {measured}{row.why[:1].upper()}{row.why[1:]}."))
+    return said
 
 
 def section(findings: Findings, experiments: Sequence[str]) -> list[Block]:

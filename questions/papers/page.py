@@ -11,7 +11,7 @@ from string import ascii_uppercase
 
 from questions.papers import Judged
 from questions.papers.conclusions import HEAD as CONCLUSIONS_HEAD
-from questions.papers.conclusions import lines_of, opening
+from questions.papers.conclusions import count_outcomes, lines_of, opening, put_to_the_test
 from questions.papers.deciding import Planned, Rows, Runs
 from questions.papers.findings import FindingRow, Findings
 from questions.papers.together import said_once
@@ -20,21 +20,24 @@ from runner.data.asked import AskedRun
 from runner.data.invocation import command
 from runner.data.named import HOST
 from runner.papers.published import names, paper
-from runner.report.forms.markdown import fit_words, table_lines
+from runner.report.forms.markdown import fit_words, literal, table_lines
 from runner.report.model import Report
 from runner.report.text import NONE, count_noun, duration
 
 LONGEST_CELL = 200  # characters, of the tables of findings and of runs
 PICTURE = "![Published ratio against measured ratio, with 95 % intervals](findings.svg)"
 HEAD = ("finding", "published; run: measured (95 % interval)", "verdict: why")
-INTRODUCTION = """\
+VERDICTS = """\
 A *finding* is one number: a ratio of two systems side by side, a share of 1, a count, or a time. Absolute rates are not
-compared, because the papers' machines were ten to twenty years older. Its verdict: **reproduced**, the 95 % interval
-lies within the claim; **not reproduced**, outside; **answered**, a question that nobody had answered; **undecided**,
-across its bound; **unmeasured**; **incomparable**: no verdict is possible.
+compared, because the papers had other machines. Its verdict: **reproduced**, the 95 % interval lies within the claim;
+**not reproduced**, outside; **answered**, a question that nobody had answered; **undecided**, across its bound;
+**unmeasured**; **incomparable**: no verdict is possible.
+"""
+BOUNDS = """\
 [papers.md](../../docs/papers.md#findings) has the bounds of claims in words. ≥: known from below only; ≤: from above;
 ?: neither.
-
+"""
+POOLED = """
 Several runs of one finding are pooled: tries are counted together, and numbers that agree are weighted by their
 errors. Where the runs differ by more than chance, that is said, and the interval holds that of each run, so that a
 verdict is what each of them says. A verdict is about the machines of its runs.
@@ -42,7 +45,8 @@ verdict is what each of them says. A verdict is about the machines of its runs.
 A conclusion holds if each of its findings is reproduced, and does not hold if one is not. All its parts share one error
 of 5 % (Bonferroni). An open one lacks a run. One with a finding that no run can decide cannot be decided, though
 another finding may still refute it.
-
+"""
+GUESTS = """
 User Mode Linux is no scale between data planes: a system call costs 50 to 400 times as much there as on its host, and
 the kernel's own work about the same. What stands there is the kernel's data plane against itself, one VPN's settings
 against each other, counts, and what a timer sets. Its kernel's ciphers are generic C code; OpenSSL in it uses the
@@ -72,7 +76,7 @@ def by_letters(reports: Sequence[Report]) -> dict[str, Report]:
 
 
 def findings_text(reports: Sequence[Report], planned: Planned) -> str:
-    """The page, in Markdown: what became of each conclusion, how to read it, each paper's findings, the runs.
+    """The page of all papers, in Markdown: each conclusion, how to read it, each paper's findings, the runs.
 
     Each report is a run of its own, with a letter: what two labs measured is shown side by side, and never compared.
     ``planned``: how long a command takes by ``vpneval plan``.
@@ -82,13 +86,36 @@ def findings_text(reports: Sequence[Report], planned: Planned) -> str:
     runs = runs_of(by_letter, planned)
     lines = ["# Do the papers' conclusions still hold?", "", opening(rows, runs), ""]
     lines += [*_table(CONCLUSIONS_HEAD, lines_of(rows, runs)), "", PICTURE, "", "## How to read this", ""]
-    lines += [INTRODUCTION, *_costs(by_letter), TIMES.format(runs.guest_pace), "", "## The findings", ""]
+    lines += [
+        VERDICTS + BOUNDS + POOLED + GUESTS,
+        *_costs(by_letter),
+        TIMES.format(runs.guest_pace),
+        "",
+        "## The findings",
+        "",
+    ]
     for name in names():
-        lines += _paper(name, rows)
+        title = paper(name).title
+        lines += [f"### {title[0].upper()}{title[1:]}", "", *_table_of(name, rows)]
     device_rows = [findings_in(report).device_row for report in reports if findings_in(report).device_row]
     if device_rows:
         lines += ["Rows for `results/published/devices.csv`:", "", "```csv", *device_rows, "```", ""]
     return "\n".join([*lines, *_runs(by_letter, runs)])
+
+
+def paper_text(name: str, reports: Sequence[Report], planned: Planned) -> str:
+    """The page of one paper, in Markdown. Without a run, it names the commands that would decide its conclusions."""
+    by_letter = by_letters(reports)
+    rows, runs, about = rows_of(by_letter), runs_of(by_letter, planned), paper(name)
+    lines = [f"# Do the conclusions of {literal(about.title)} still hold?", "", literal(about.citation), ""]
+    if tested := [conclusion for _, conclusion in put_to_the_test([name])]:
+        lines += [f"Conclusions put to the test: {len(tested)}. Of these, {count_outcomes(tested, rows, runs)}", ""]
+        lines += [*_table(CONCLUSIONS_HEAD, lines_of(rows, runs, [name])), ""]
+    if not reports:
+        return "\n".join(lines)
+    lines += ["## How to read this", "", VERDICTS + POOLED]
+    lines += [GUESTS.lstrip(), *_costs(by_letter)] if any(map(_guest, reports)) else []
+    return "\n".join([*lines, "## The findings", "", *_table_of(name, rows), *_runs(by_letter, runs)])
 
 
 def findings_in(report: Report) -> Findings:
@@ -153,14 +180,12 @@ def runs_of(reports: Mapping[str, Report], planned: Planned) -> Runs:
     return Runs(planned, asked, median(paces or [1.0]))
 
 
-def _paper(name: str, rows: Rows) -> list[str]:
-    """A paper's section: its findings with a number that stands, in a table; the others by name, with the reason."""
+def _table_of(name: str, rows: Rows) -> list[str]:
+    """A paper's findings with a number that stands, in a table; the others by name, with the reason."""
     claims = [[*claim] for _, claim in groupby(rows, key=lambda item: (item[1].experiment, item[1].id))]
     mine = [claim for claim in claims if claim[0][1].paper == name]
     shown = {at: stands for at, claim in enumerate(mine) if (stands := [item for item in claim if _stands(item[1])])}
-    title = paper(name).title
     return [
-        *(f"### {title[0].upper()}{title[1:]}", ""),
         *table_lines(HEAD, [_of_finding(claim) for claim in shown.values()]),
         *_without_number([_nearest(claim) for at, claim in enumerate(mine) if at not in shown]),
     ]
@@ -187,7 +212,7 @@ def _without_number(findings: Sequence[FindingRow]) -> list[str]:
         elif row.value is not None:
             reason = "**does not stand** on shared cores"
         else:
-            reason = f"**unmeasured** ({fit(row.short or row.reason)})"
+            reason = f"**unmeasured** ({literal(fit(row.short or row.reason))})"
         by_reason.setdefault(reason, []).append(f"{row.experiment}/{row.id}")
     lines = [f"- {reason}: {', '.join(names)}" for reason, names in by_reason.items()]
     return [*lines, ""] if lines else []

@@ -17,6 +17,7 @@ from runner.cli.commands.lab import lab_shell
 from runner.cli.commands.list import list_
 from runner.cli.commands.look import look
 from runner.cli.commands.more import go_on
+from runner.cli.commands.papers import papers
 from runner.cli.commands.plan import plan
 from runner.cli.commands.play import play
 from runner.cli.commands.recipe import recipe
@@ -69,7 +70,7 @@ def main_options(
 
 
 command("list")(list_)
-for command_function in (doctor, look, image, plan, run, go_on, report, why, compare, bisect, history, watch):
+for command_function in (doctor, look, image, plan, run, go_on, report, papers, why, compare, bisect, history, watch):
     command("more" if command_function is go_on else None)(with_groups(command_function))
 command(hidden=True)(block)
 command(hidden=True)(play)

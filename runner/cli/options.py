@@ -59,6 +59,13 @@ def catalogue() -> Any:
     return catalogue
 
 
+def paper_names() -> Iterable[str]:
+    """The published papers, looked for where a shell asks for names."""
+    from runner.papers.published import names
+
+    return names()
+
+
 COMPLETIONS: Mapping[str, Callable[[], Iterable[str]]] = {
     "experiments": lambda: [*catalogue().experiment_names(), *catalogue().GROUPS],
     "vpns": lambda: catalogue().vpn_names(),
@@ -66,6 +73,7 @@ COMPLETIONS: Mapping[str, Callable[[], Iterable[str]]] = {
     "profile": lambda: PROFILE_NAMES.split(", "),
     "image": image_names,
     "kernel": kernel_names,
+    "papers": paper_names,
     "traffic": lambda: TRAFFICS,
     "must": lambda: MUSTS,
 }
@@ -95,6 +103,15 @@ def typer_option(name: str, group: type = RunOptions) -> Any:
 
 Levels = Annotated[list[str] | None, typer_option("levels")]
 QuestionName = Annotated[str, typer_option("question")]
+PaperName = Annotated[
+    str,
+    typer.Option(
+        "--paper",
+        metavar="NAME|DIR",
+        help="judge the findings of this paper alone: thesis, or a folder of your own, ./mine (docs/add-a-paper.md)",
+        autocompletion=complete("papers"),
+    ),
+]
 LabSpec = Annotated[str, typer_option("lab")]
 ImageName = Annotated[str, typer_option("image")]
 MaxRate = Annotated[str, typer_option("max_rate")]

@@ -39,10 +39,11 @@ def report_of(
     margin: str = "",
     needs: Stating | None = None,
     question: str = "",
+    paper: str = "",
 ) -> Report:
     """One report of runs that belong together; where they have several kinds of machines, that of the kind with most
     trials. Raises UsageError for invalid options."""
-    return next(reports_of(folders, weights, configuration, margin, needs, question))
+    return next(reports_of(folders, weights, configuration, margin, needs, question, paper))
 
 
 def _metrics_ever() -> Mapping[str, Metric]:
@@ -59,10 +60,13 @@ def reports_of(
     margin: str = "",
     needs: Stating | None = None,
     question: str = "",
+    paper: str = "",
 ) -> Iterator[Report]:
     """A report for each kind of machine of runs that belong together. ``needs``: makes the run's needs what this
-    command states; ``question``: the only one that is asked. Raises as `report_of` does."""
+    command states; ``question``: the only one that is asked; ``paper``: the only one whose findings are judged. Raises
+    as `report_of` does."""
     from questions import USUAL, load_question, questions
+    from questions.papers import Papers
     from runner.data.errors import UsageError
     from runner.data.irregular import load_told
     from runner.data.merge import distinct, merge_runs
@@ -72,8 +76,8 @@ def reports_of(
     from runner.report.kinds import by_kind
     from runner.report.model import build
 
-    own = [load_question(question), questions()[USUAL]] if question not in ("", USUAL) else []
-    asked = own or [questions()[question]] if question else [*questions().values()]
+    own = [Papers(paper)] if paper else [load_question(question)] if question not in ("", USUAL) else []
+    asked = [*own, questions()[USUAL]] if own or question else [*questions().values()]
     read = [load_told(folder, _metrics_ever) for folder in folders]
     lacks = [sentence for _, _, told in read for sentence in told]
     for (a, (_, ours, _)), (b, (_, theirs, _)) in combinations(zip(folders, read, strict=True), 2):

@@ -18,7 +18,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator
 
 from runner.data.asked import AskedRun
-from runner.data.kinds import Strict
+from runner.data.kinds import Line, Name, Strict
 from runner.data.levels import VARIANTS, WAN_FACTORS
 from runner.data.numbers import lead
 from runner.data.trials import Run, Trial
@@ -175,7 +175,7 @@ class NotMeasured(Exception):
 
 
 class Finding(Strict):
-    """What ``paper`` (a file of results/published/) found at ``where``, and how a run's data is judged by it.
+    """What ``paper`` (one of results/published/, or a folder) found at ``where``, and how a run is judged by it.
 
     ``experiment``: whose data judges it. ``basis``: what its number is made from, which says on what machines a verdict
     stands. ``question``: the paper asks this, or this project does, and nobody claimed it: it gets an answer, not a
@@ -186,20 +186,20 @@ class Finding(Strict):
     under "", whichever does.
     """
 
-    id: str = Field(min_length=1)
-    experiment: str = Field(min_length=1)
-    paper: str
-    where: str = Field(min_length=2)
-    found: str = Field(min_length=3)
+    id: Name
+    experiment: Name
+    paper: Line
+    where: Line = Field(min_length=2)
+    found: Line = Field(min_length=3)
     basis: Basis = "ratio"
     question: bool = False
-    counts: str
-    counts_of: dict[str, str] = {}
+    counts: Line
+    counts_of: dict[Line, Line] = {}
     run: AskedRun | None = None
-    no_run: str = ""
+    no_run: Line = ""
     never: bool = False
     elsewhere: list[AskedRun] = []
-    today: dict[str, str] = {}
+    today: dict[Line, Line] = {}
 
     @property
     def citation(self) -> str:
@@ -286,10 +286,19 @@ class Data:
             raise NotMeasured(f"{vpn} has no {metric} at {what}: {reason}", reason)
         cells = {trial.cell for trial in trials if trial.status == "ok"}
         if len(cells) > 1:
-            raise NotMeasured(f"{vpn} has {len(cells)} different trials of {metric} at these levels")
+            raise NotMeasured(
+                f"{vpn} has {len(cells)} different trials of {metric} at these levels; name one of {_differing(trials)}"
+            )
         for block in lower_bounds(trials, metric) & values.keys():
             values[block] = Bound(values[block], (False, True))
         return drop_first_rounds(values)
+
+
+def _differing(trials: Sequence[Trial]) -> str:
+    """The levels in which these trials differ."""
+    ok = [trial.params.items() for trial in trials if trial.status == "ok"]
+    some = {level for levels in ok for level in levels}
+    return ", ".join("=".join(level) for level in sorted(some) if not all(level in levels for levels in ok))
 
 
 def drop_first_rounds(values: dict[int, float]) -> dict[int, float]:

@@ -1,7 +1,10 @@
-"""The papers' numbers as cited data: results/published/, one JSON file for each paper, and devices.csv.
+"""The papers' numbers as cited data: results/published/, one JSON file for each paper, and devices.csv; and those of a
+paper in a folder of the user's own, which a command line names by its path.
 
 Only numbers that the text states are here. What a paper shows in a figure alone is not in its text, and is not
 guessed from it. A published number is never a rival of a measured one: what can be compared is a ratio of two.
+
+Whoever made a folder, what it holds is data: each field is checked as it is read, and nothing of it is executed.
 """
 
 from __future__ import annotations
@@ -10,25 +13,29 @@ import csv
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from runner.data.errors import UsageError
-from runner.data.kinds import Strict
+from runner.data.errors import UsageError, require_known
+from runner.data.files import read_text
+from runner.data.kinds import Level, Line, Name, Real, Strict
+from runner.data.rows import first_of
 from runner.data.shipped import shipped_folder
 
 FOLDER = shipped_folder("published")
 DEVICES = "devices.csv"
+MOST_SENTENCES = 1000  # of a section
+MOST_BYTES = 1 << 20  # of a file of a paper
 Qualifier = Literal["exactly", "about", "at least", "at most", "more than", "less than"]
 
 
 class Hardware(Strict):
     """A machine that a paper measured on; ``role`` says what it was there."""
 
-    id: str = Field(min_length=1)
-    role: str = Field(min_length=1)
-    text: str = Field(min_length=1)
+    id: Name
+    role: Line = Field(min_length=1)
+    text: Line = Field(min_length=1)
 
 
 class PublishedValue(Strict):
@@ -39,17 +46,17 @@ class PublishedValue(Strict):
     """
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
-    where: str = Field(min_length=2)
-    system: str = ""
-    metric: str
-    unit: str
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
+    where: Line = Field(min_length=2)
+    system: Line = ""
+    metric: Name
+    unit: Line
+    value: Real | None = None
+    low: Real | None = None
+    high: Real | None = None
     qualifier: Qualifier = "exactly"
-    levels: dict[str, str] = {}
-    hardware: str = ""
-    says: str = Field(min_length=3, description="what the number is, in a sentence of our own")
+    levels: dict[Name, Level] = {}
+    hardware: Line = ""
+    says: Line = Field(min_length=3, description="what the number is, in a sentence of our own")
 
     @model_validator(mode="after")
     def _one_number_or_a_range(self) -> PublishedValue:
@@ -66,12 +73,12 @@ class Conclusion(Strict):
     the test, or answer it; ``why``: the reason why it is left out.
     """
 
-    where: str
+    where: Line
     sentence: int = Field(ge=1)
-    says: str = Field(min_length=3)
+    says: Line = Field(min_length=3)
     fate: Literal["judged", "answered", "left out"]
-    by: list[str] = []
-    why: str = ""
+    by: list[Line] = []
+    why: Line = ""
 
     @model_validator(mode="after")
     def _by_findings_or_a_reason(self) -> Conclusion:
@@ -81,20 +88,20 @@ class Conclusion(Strict):
 
 
 class PublishedPaper(Strict):
-    """A file of results/published/. ``citation`` is enough to find the document; ``title`` is what reports call it.
+    """A paper. ``citation`` is enough to find the document; ``title`` is what reports call it, ``id`` what tables do.
 
     ``conclusions`` has every sentence of the sections where the document concludes; ``conclusion_sections``: how many
     sentences each has. (The device page has no conclusions: its sections that claim something are taken.)
     """
 
-    id: str
-    title: str
-    citation: str = Field(min_length=20)
-    url: str = ""
-    figures_only: list[str] = Field(default=[], description="what the paper shows in figures, and never in its text")
+    id: Name
+    title: Line = Field(min_length=1)
+    citation: Line = Field(min_length=20)
+    url: Line = ""
+    figures_only: list[Line] = Field(default=[], description="what the paper shows in figures, and never in its text")
     hardware: list[Hardware]
     values: list[PublishedValue] = Field(min_length=1)
-    conclusion_sections: dict[str, int] = {}
+    conclusion_sections: dict[Line, Annotated[int, Field(ge=0, le=MOST_SENTENCES)]] = {}
     conclusions: list[Conclusion] = []
 
     @model_validator(mode="after")
@@ -117,7 +124,7 @@ class PublishedPaper(Strict):
         for value in self.values:
             if value.id == name and value.value is not None:
                 return value.value
-        raise UsageError(f"results/published/{self.id}.json states no single number {name!r}")
+        raise UsageError(f"{self.id}'s JSON file states no single number {name!r}")
 
     def share(self, name: str) -> float:
         """The number ``name``, of 1 where the paper states it in percent."""
@@ -128,7 +135,7 @@ class PublishedPaper(Strict):
         for value in self.values:
             if value.id == name and value.low is not None and value.high is not None:
                 return value.low, value.high
-        raise UsageError(f"results/published/{self.id}.json states no range {name!r}")
+        raise UsageError(f"{self.id}'s JSON file states no range {name!r}")
 
 
 class DeviceRow(Strict):
@@ -147,17 +154,32 @@ class DeviceRow(Strict):
     source: str = Field(min_length=10)
 
 
+def is_outside(name: str) -> bool:
+    """Does this name a folder of the user's own?"""
+    return "/" in name
+
+
+def file_of(name: str, kind: Literal["json", "toml"]) -> Path:
+    """The file of a paper's numbers, or that of its findings."""
+    if not is_outside(name):
+        return FOLDER / f"{name}.{kind}"
+    return Path(name) / ("paper.json" if kind == "json" else "findings.toml")
+
+
 @cache
 def paper(name: str) -> PublishedPaper:
-    """The paper ``name``. Raises UsageError where there is none, or its file is not what the schema says."""
-    path = FOLDER / f"{name}.json"
-    if not path.is_file():
-        raise UsageError(f"no {path}; there are: {', '.join(names())}")
+    """The paper ``name``, or the one in the folder at a path. Raises UsageError where there is none, or its file is not
+    what the schema says."""
+    if not is_outside(name):
+        require_known("paper", name, names(), where="beside a folder of your own, as ./mine")
+    path = file_of(name, "json")
     try:
-        parsed = PublishedPaper.model_validate_json(path.read_text())
+        parsed = PublishedPaper.model_validate_json(read_text(path, MOST_BYTES))
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is no UTF-8") from None
     except ValidationError as wrong:
-        raise UsageError(f"{path}: {wrong}") from wrong
-    if parsed.id != name:
+        raise UsageError(f"{path}: {first_of(wrong)}") from wrong
+    if parsed.id != name and not is_outside(name):
         raise UsageError(f"{path} says that it is {parsed.id!r}")
     return parsed
 

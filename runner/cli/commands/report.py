@@ -37,6 +37,7 @@ def report(
     of_run: options.OfRun = None,
     weights: options.Weights = "",
     question: options.QuestionName = "",
+    paper: options.PaperName = "",
     configuration: Annotated[
         str, typer.Option("--configuration", metavar="NAME", help="rank only comparable or recommended; default: both")
     ] = "",
@@ -71,20 +72,28 @@ def report(
     one_report = {*PDFS, *(name for name, other in FORMS.items() if other.one_report)}
     stating = partial(state_needs, needs)
     made_of = partial(
-        report_of, weights=weights, configuration=configuration, margin=margin, needs=stating, question=question
+        report_of,
+        weights=weights,
+        configuration=configuration,
+        margin=margin,
+        needs=stating,
+        question=question,
+        paper=paper,
     )
     _check_form(form, across, write, [*FORMS])
     if folders and of_run:
         raise UsageError("--run and the last words both name run folders: leave one of them out")
+    if paper and question:
+        raise UsageError("--paper and --question each say what the run is asked: leave one of them out")
     folders = folders or [of_run or latest("report")]
     runs = runs_in(folders)
     only, together = runs[0] if len(runs) == 1 else None, set(runs) == set(folders)  # named one by one: one report
     if write:
         _write(only, made_of)
     elif across:
-        _print_kinds([*reports_of(runs, weights, configuration, margin, stating, question)], form, full, runs)
+        _print_kinds([*reports_of(runs, weights, configuration, margin, stating, question, paper)], form, full, runs)
     elif form in FINDINGS:
-        _print_findings([made_of([run]) for run in runs], form)
+        _print_findings([made_of([run]) for run in runs], form, paper)
     elif not (only or together) and form in one_report:
         held, named = ", ".join(map(str, folders)), ", ".join(map(str, runs))
         raise UsageError(f"{held} holds several runs, and --format {form} takes one run. Name one of {named}")
@@ -128,15 +137,15 @@ def _write(folder: Path | None, made_of: Callable[[list[Path]], Report]) -> None
         err.print(f"report.parquet was not written: it needs the package polars ({pip_install('polars')}).")
 
 
-def _print_findings(reports: list[Report], form: str) -> None:
-    """results/papers/findings.md, or its picture."""
-    from questions.papers.page import by_letters, findings_text, rows_of
+def _print_findings(reports: list[Report], form: str, paper: str) -> None:
+    """results/papers/findings.md, or the page of one paper; or the picture."""
+    from questions.papers.page import by_letters, findings_text, paper_text, rows_of
     from questions.papers.plot import published_against_measured
     from runner.cli.commands.plan.work import expected_time
     from runner.report.plots.vega import svg
 
     if form == "findings":
-        document(findings_text(reports, expected_time))
+        document(paper_text(paper, reports, expected_time) if paper else findings_text(reports, expected_time))
         return
     document(svg(published_against_measured(rows_of(by_letters(reports))).spec))
 

@@ -34,22 +34,22 @@ def lines_of(blocks: Sequence[Block]) -> list[str]:
         match block:
             case Heading(words, level=level):
                 marks = "#" * level
-                lines += [f"{marks} {_md(words)}", ""]
+                lines += [f"{marks} {literal(words)}", ""]
             case Paragraph():
                 lines += [*_paragraph(block, marks), ""]
             case Table():
-                lines += [f"{marks}# {_md(block.title)}", ""] if block.title else []
-                lines += [_md(block.about), ""] if block.about else []
+                lines += [f"{marks}# {literal(block.title)}", ""] if block.title else []
+                lines += [literal(block.about), ""] if block.about else []
                 lines += table_lines(block.head, block.rows) + _notes(block.notes)
             case Plot():
-                lines += [_md(block.title), "", f"![{_md(block.alt)}]({PICTURES}/{block.key}.svg)", ""]
+                lines += [literal(block.title), "", f"![{literal(block.alt)}]({PICTURES}/{block.key}.svg)", ""]
             case list():
                 lines += _notes(block)
     return lines
 
 
 def _paragraph(paragraph: Paragraph, marks: str) -> list[str]:
-    words = _md(paragraph.words)
+    words = literal(paragraph.words)
     match paragraph.kind:
         case "strong":
             return [f"**{words}**"]
@@ -57,20 +57,20 @@ def _paragraph(paragraph: Paragraph, marks: str) -> list[str]:
             return [f"> **Note** {words}"]
         case "code":
             return [
-                f"{marks}# {_md(paragraph.lead)}",
+                f"{marks}# {literal(paragraph.lead)}",
                 "",
                 "```csv",
                 visible_text(" ".join(paragraph.words.split())),
                 "```",
             ]
-    return [f"**{_md(paragraph.lead)}**: {words}" if paragraph.lead else words]
+    return [f"**{literal(paragraph.lead)}**: {words}" if paragraph.lead else words]
 
 
 def _notes(notes: Sequence[Note]) -> list[str]:
     lines = []
     for note in notes:
-        lead = f"**{_md(note.lead)}** " if note.lead else ""
-        lines.append(f"{f'{note.number}.' if note.number else '-'} {lead}{_md(note.words)}")
+        lead = f"**{literal(note.lead)}** " if note.lead else ""
+        lines.append(f"{f'{note.number}.' if note.number else '-'} {lead}{literal(note.words)}")
     return [*lines, ""] if lines else []
 
 
@@ -85,20 +85,20 @@ def table_lines(head: Sequence[str], rows: Sequence[Sequence[str | TableCell]]) 
 
 def fit_words(words: str, longest: int) -> str:
     """The words, cut at the end of one of them so that a cell has so many characters in Markdown at most."""
-    if len(_md(words)) <= longest:
+    if len(literal(words)) <= longest:
         return words
     cut = words
-    while " " in cut and len(_md(f"{cut} …")) > longest:
+    while " " in cut and len(literal(f"{cut} …")) > longest:
         cut = cut.rpartition(" ")[0]
     return f"{cut} …"
 
 
 def _cell(content: str | TableCell) -> str:
     table_cell = cell(content)
-    return _md(table_cell.words) + (f" ({table_cell.note})" if table_cell.note else "")
+    return literal(table_cell.words) + (f" ({table_cell.note})" if table_cell.note else "")
 
 
-def _md(words: str) -> str:
+def literal(words: str) -> str:
     """``words`` as literal text on one line, within a table or not, with control characters as text."""
     flat = html.escape(visible_text(" ".join(words.split())), quote=False)
     return re.sub(r"([\\`*\[\]|])", r"\\\1", flat)

@@ -114,7 +114,7 @@ def test_a_line_that_is_wrong_is_found(tmp_path: Path) -> None:
             test_every_command_line_of_every_page_is_one(page, line, in_text)
 
 
-READS = ("report", "why", "compare", "history", "watch", "list", "plan", "recipe")
+READS = ("report", "papers", "why", "compare", "history", "watch", "list", "plan", "recipe")
 # What a run must have measured, where the example has not.
 RUN_WITH = {"operations": "papers/operations", "security": "papers/security-table4", "--line": "choice/two-cores"}
 LAB = "vagrant"  # of which the plan knows without asking it

@@ -17,8 +17,8 @@ from runner.papers.tables import paper_effort
 EVERY = pytest.mark.parametrize("name", names())
 
 
-def test_the_five_papers_are_there() -> None:
-    assert set(names()) == {"clusterip", "devices", "oslv", "router", "thesis"}
+def test_the_papers_of_the_seeds_are_there_and_may_have_others_beside_them() -> None:
+    assert {*names()} >= {"clusterip", "devices", "oslv", "router", "thesis"}
 
 
 @EVERY
@@ -65,7 +65,7 @@ def test_what_only_figures_show_is_named_and_has_no_number() -> None:
 
 
 def test_a_paper_that_is_not_there() -> None:
-    with pytest.raises(UsageError, match=r"no .*wikipedia\.json; there are: clusterip, devices"):
+    with pytest.raises(UsageError, match=r"unknown paper 'wikipedia'.*clusterip, devices"):
         paper("wikipedia")
 
 
@@ -104,7 +104,7 @@ def test_a_broken_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(published, "FOLDER", tmp_path)
     with pytest.raises(UsageError, match="says that it is 'made-up'"):
         paper("made-up-2")
-    with pytest.raises(UsageError, match=r"broken\.json: 1 validation error"):
+    with pytest.raises(UsageError, match=r"broken\.json: values"):
         paper("broken")
 
 
