@@ -26,12 +26,14 @@ GATE := "not slow and not vagrant and (smoke or not (lab or kernel))"
 TESTS := .venv/bin/python -m tests.tools.second_chance
 # The random orders of test-flaky: three, others each time.
 SEEDS ?= $(shell date "+%s1 %s2 %s3")
+# What test-touched looks for changes since.
+BASE ?= origin/HEAD
 comma := ,
 ON_THIS_MACHINE := $(filter netns,$(LAB))
 COMMANDS := bash $(if $(ON_THIS_MACHINE),ip mmdebstrap nsenter setpriv unshare) $(PYTHON)
 PACKAGES := bash $(if $(ON_THIS_MACHINE),iproute2 mmdebstrap util-linux) python3 python3-venv
 
-.PHONY: compare papers announced doctor test test-all test-unit test-flaky coverage mutants campaign lint rooms image setup setup-dev lock bench-lab bench-labs bench-search bench-generator bench-limits bench-truth bench-engines bench-slices bench-widths bench-decide bench-decide-real bench-report bench-farm box test-abilities test-ciphers test-vagrant clean
+.PHONY: compare papers announced doctor test test-all test-touched test-unit test-flaky coverage mutants campaign lint rooms image setup setup-dev lock bench-lab bench-labs bench-search bench-generator bench-limits bench-truth bench-engines bench-slices bench-widths bench-decide bench-decide-real bench-report bench-farm box test-abilities test-ciphers test-vagrant clean
 
 compare: $(if $(ON_THIS_MACHINE),announced doctor image,setup)
 	$(VPNEVAL) run choose $(if $(VPNS),--vpn $(VPNS)) --profile $(PROFILE) --deadline $(DEADLINE) $(NEEDS) \
@@ -51,7 +53,7 @@ announced:
 		"measures what this kernel lacks for at most two more minutes under $(REST)$(comma)) and prints which VPN suits which line."
 
 # What Python compiles it keeps, whatever the environment says: tests and their guests start it some thousand times.
-test test-all test-unit test-flaky test-vagrant: export PYTHONDONTWRITEBYTECODE =
+test test-all test-touched test-unit test-flaky test-vagrant: export PYTHONDONTWRITEBYTECODE =
 
 # The gate of each change: unit and browser tests, and of those with real daemons one for each rule.
 test: setup-dev
@@ -60,6 +62,10 @@ test: setup-dev
 # The watch of each night: every test but those of the virtual machines, which test-vagrant has.
 test-all: setup-dev
 	$(TESTS) $(SIDE_BY_SIDE) -m "not vagrant" $(ARGS)
+
+# Of the watch, what imports a file that has changed since BASE (a revision), committed or not.
+test-touched: setup-dev
+	$(TESTS) $(SIDE_BY_SIDE) -m "not vagrant and not ($(subst ",,$(GATE)))" --since $(BASE) --touched $(ARGS)
 
 test-unit: setup-dev
 	.venv/bin/pytest $(SIDE_BY_SIDE) tests/unit $(ARGS)

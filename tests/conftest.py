@@ -21,6 +21,7 @@ from runner.lab.names import SUITES
 from runner.lab.shape.site_to_site import check_machine
 from runner.lab.software.image import open_image
 from tests.tools.installed import install
+from tests.tools.touched import Touched, add_options
 
 HERE = Path(__file__).parent
 ORDER = ("kernel", "vagrant", "browser", "lab", "unit")  # what lasts longest begins first, so that nothing long is last
@@ -59,12 +60,18 @@ GUESTS = (
 )
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """A script starts what runs in its background with Ctrl-C ignored, and nohup with SIGHUP ignored; so would be all
     that the tests interrupt. A signal that has a handler here does what it usually does in the programs started."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda number, frame: None)
+    if config.getoption("--since"):
+        config.pluginmanager.register(Touched(config))
 
 
 def group_of(test: str) -> str:

@@ -160,7 +160,7 @@ def refusal(shell: Shell, seen: Looked, cell: Cell) -> str:
     """Why the cell cannot be measured on the device, as a clause; empty where it can. Asks the device whether its sshd
     has the cell's cipher."""
     if not _is_ours(cell):
-        return "vpneval does not change the environment of its sshd" if "driver" in cell.params else BEHIND
+        return "vpneval does not change the environment of its ssh server" if "driver" in cell.params else BEHIND
     needs = "iperf3" if cell.params["measure"] == "tcp" else "dd"
     if needs in seen.lacks:
         return f"it has no {needs}, so there is no {PROGRAMS[needs][0]}"

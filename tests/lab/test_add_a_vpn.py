@@ -50,7 +50,6 @@ def test_the_page_adds_a_vpn_with_tls_and_secrets(image: Image, tmp_path: Path) 
     assert "PRIVATE KEY" not in everything
 
 
-@pytest.mark.smoke
 def test_the_page_finds_why_a_tunnel_does_not_come_up(image: Image, tmp_path: Path) -> None:
     whole = plugin("tlstun", tmp_path)
     before, after = re.findall(r"`(commonname=[^`]+)`", TROUBLE)

@@ -103,7 +103,6 @@ def test_the_firewall_that_drops_what_hosts_send_is_named(image: Image, tmp_path
             names_the_firewall(lab, near, firewall)
 
 
-@pytest.mark.smoke
 def test_a_firewall_a_foreign_directory_and_ipv6(image: Image, tmp_path: Path) -> None:
     with deployed(image, tmp_path) as (lab, near):
         names_the_firewall(lab, near, "an own table")

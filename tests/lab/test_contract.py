@@ -54,8 +54,11 @@ def state(node: LabNode) -> set[str]:
     return network(node) | {f"{number} processes {line}" for line, number in processes.items()}
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("name", NAMES)
+# A plugin's namesakes and its other versions are the watch's.
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name in NAMESAKES or "@" in name else [pytest.mark.smoke]) for name in NAMES],
+)
 def test_works_goes_without_a_trace_and_comes_again(
     image: Image, older: Image, supported: Supported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -69,7 +69,6 @@ def test_debians_strongswan_says_what_it_lacks(lab: Lab) -> None:
     assert vpn_refusal(lab, vpn, {**vpn.recommended, **CLASSICAL}) is None
 
 
-@pytest.mark.smoke
 def test_a_toy_whose_packets_are_long(image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It sends 1354 bytes for anything, and lets them be fragmented."""
     vpn = toy()

@@ -401,9 +401,7 @@ def start_run(inventory: Path, out: Path, image: str = "host") -> subprocess.Pop
     )
 
 
-@pytest.mark.parametrize(
-    "number", [*(pytest.param(number, marks=pytest.mark.smoke) for number in (0, 1)), *range(2, KILLS)]
-)
+@pytest.mark.parametrize("number", range(KILLS))
 def test_a_kill_at_a_random_moment_leaves_nothing(unchanged: TwoSites, tmp_path: Path, number: int) -> None:
     """The runner, or one of its connections, is killed between the first change and the middle of a measurement, while
     others work on gw1: nothing of vpneval's is left, and all of theirs."""

@@ -13,7 +13,7 @@ from runner.lab.places import NamespaceRig
 from runner.lab.shape.site_to_site import Lab, namespace_lab
 from runner.lab.software.image import DEFAULT, Image, open_image
 from runner.tunnel.bring_up import Tunnel, bring_up, equip, start_services, vpn_refusal
-from tests.contract import OLDER, tells_no_key, works
+from tests.contract import CONTRACT, OLDER, tells_no_key, works
 from tests.lab.conftest import Supported
 from vpns._esp import RARE  # noqa: PLC2701  (the underscore says: no plugin)
 
@@ -71,10 +71,13 @@ def tunnel_in(lab: Lab, name: str, params: Params, image: Image, commands: list[
     return tunnel
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("name", "configuration"),
-    [(name, "recommended") for name in NAMES if load_vpn(name).recommended != load_vpn(name).comparable],
+    [
+        pytest.param(name, "recommended", marks=[pytest.mark.smoke] if name in CONTRACT else [])
+        for name in NAMES
+        if load_vpn(name).recommended != load_vpn(name).comparable
+    ],
 )
 def test_works_at_its_recommended_levels(lab: Lab, gateways: Image, name: str, configuration: str) -> None:
     """At the comparable ones: test_contract.py."""

@@ -480,15 +480,14 @@ def test_plan_of_a_plugin_outside_the_tree(capsys: CapSys, nowhere: Path) -> Non
     assert {cell["vpn"] for cell in json.loads(out)["cells"]} == {"none", "mine"}
 
 
-@pytest.mark.parametrize("name", vpn_names())
-def test_recipe(capsys: CapSys, name: str) -> None:
-    code, out, err = vpneval(capsys, "recipe", name)
-    if beside := load_vpn(name).beside:
-        assert (code, out) == (2, "")
-        assert f"{name} needs a {beside} beside its gateways" in err
-        return
+def test_recipe(capsys: CapSys) -> None:
+    code, out, err = vpneval(capsys, "recipe", "tinc")
     assert (code, err) == (0, "")
     assert "## Gateway gw1" in out
+    needing = next(name for name in vpn_names() if load_vpn(name).beside)
+    code, out, err = vpneval(capsys, "recipe", needing)
+    assert (code, out) == (2, "")
+    assert f"{needing} needs a {load_vpn(needing).beside} beside its gateways" in err
 
 
 EXAMPLE = str(Path(__file__).parents[3] / "results" / "examples" / "two-cores-quick")

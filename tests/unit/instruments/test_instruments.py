@@ -21,12 +21,16 @@ EVERY = pytest.mark.parametrize("instrument", OF_THE_TREE.values(), ids=lambda o
 
 
 @EVERY
-def test_its_metrics_have_a_definition_and_a_source(instrument: Instrument) -> None:
+def test_its_metrics_have_a_definition_and_its_factors_a_default(instrument: Instrument) -> None:
     assert re.fullmatch(r"[a-z_]+", instrument.name)
     assert instrument.metrics
     for metric in instrument.metrics:
         assert re.fullmatch(r"[a-z0-9_]+", metric.name)
         assert all((metric.title, metric.definition, metric.source))
+    for factor, levels in instrument.factors.items():
+        assert levels.named, factor
+        assert len(set(levels.named)) == len(levels.named)
+        assert levels.default in (None, BY_PROFILE) or is_level(str(levels.default), levels), factor
 
 
 def is_level(level: str, of: Levels) -> bool:
@@ -35,21 +39,13 @@ def is_level(level: str, of: Levels) -> bool:
 
 
 @EVERY
-def test_its_factors_defaults_are_levels(instrument: Instrument) -> None:
-    for factor, levels in instrument.factors.items():
-        assert levels.named, factor
-        assert len(set(levels.named)) == len(levels.named)
-        assert levels.default in (None, BY_PROFILE) or is_level(str(levels.default), levels), factor
-
-
-@EVERY
-@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
-def test_each_of_its_trials_takes_time(instrument: Instrument, profile: Any) -> None:
-    params = {factor: levels.default or levels.named[0] for factor, levels in instrument.factors.items()}
-    decided = {"payload_bytes": str(profile.udp_payload_bytes), "fragmentation": profile.fragmentation}
-    params = {"measure": instrument.name} | params | {f: decided[f] for f in decided if f in params}
-    for first in (True, False):
-        assert 0 < instrument.expected_s(params, profile, first=first) < 24 * 3600
+def test_each_of_its_trials_takes_time(instrument: Instrument) -> None:
+    levels = {factor: levels.default or levels.named[0] for factor, levels in instrument.factors.items()}
+    for profile in PROFILES.values():
+        decided = {"payload_bytes": str(profile.udp_payload_bytes), "fragmentation": profile.fragmentation}
+        params = {"measure": instrument.name} | levels | {f: decided[f] for f in decided if f in levels}
+        for first in (True, False):
+            assert 0 < instrument.expected_s(params, profile, first=first) < 24 * 3600, profile.name
 
 
 def test_what_two_instruments_call_the_same_is_the_same() -> None:

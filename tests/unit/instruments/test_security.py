@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.catalogue import load_vpn, vpn_names
+from runner.catalogue import load_vpn
 from runner.data.strength import MOST, OUTRANKING, PER_FAILURE, SCALE, WITH_A_BREAK
 from runner.instruments.result import Measured
 from runner.instruments.security.replay import replay_outcome
@@ -171,12 +171,6 @@ def test_more_failures_are_always_less_than_fewer_whatever_is_declared(monkeypat
 )
 def test_the_strength_is_that_of_the_weaker_part(cipher: str, key_exchange: str, words: str) -> None:
     assert in_words(strength(cipher, key_exchange)) == words
-
-
-@pytest.mark.parametrize("name", [name for name in vpn_names() if load_vpn(name).declared is not UNDECLARED])
-def test_every_declared_key_exchange_has_a_strength(name: str) -> None:
-    vpn = load_vpn(name)
-    assert strength(vpn.recommended["cipher"], vpn.declared.security.key_exchange) is not None
 
 
 def test_nothing_declared_is_no_value(monkeypatch: pytest.MonkeyPatch) -> None:

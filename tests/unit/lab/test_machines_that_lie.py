@@ -60,18 +60,18 @@ READERS: dict[str, Callable[[Any, str], object]] = {
 TRUE = {("routes", "nothing"), ("a number", "a number")}  # that is an answer
 
 
-@pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("reader", READERS)
-def test_what_no_machine_says_is_one_sentence_that_names_it(reader: str, lie: str) -> None:
-    began = time.process_time()
-    if (reader, lie) in TRUE:
-        READERS[reader](Liar(LIES[lie]), LIES[lie])
-        return
-    with pytest.raises(VpnevalError, match="gw1") as refused:
-        READERS[reader](Liar(LIES[lie]), LIES[lie])
-    length = len(str(refused.value))
-    assert length < 1000
-    assert time.process_time() - began < 20
+def test_what_no_machine_says_is_one_sentence_that_names_it(reader: str) -> None:
+    for lie, text in LIES.items():
+        began = time.process_time()
+        if (reader, lie) in TRUE:
+            READERS[reader](Liar(text), text)
+            continue
+        with pytest.raises(VpnevalError, match="gw1") as refused:
+            READERS[reader](Liar(text), text)
+        length = len(str(refused.value))
+        assert length < 1000, lie
+        assert time.process_time() - began < 20, lie
 
 
 @pytest.mark.parametrize("odd", [None, 7, "x", [], {}, [[]], {"a": 1}, {"1": None}, {"1": {"threads": 7, "role": []}}])

@@ -5,7 +5,7 @@ import re
 
 from runner.vpn.closing import rules
 
-OWN, HERE, OTHERS = "10.7.0.0/16", "10.7.0.1", ["10.8.0.0/24", "10.9.0.0/24"]
+OWN, HERE, OTHERS = ["10.7.0.0/16"], "10.7.0.1", ["10.8.0.0/24", "10.9.0.0/24"]
 
 
 def chains(text: str) -> dict[str, list[str]]:

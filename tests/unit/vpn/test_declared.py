@@ -11,6 +11,7 @@ from runner.choice.musts import DECLARED
 from runner.data.declaration import Declaration
 from runner.vpn.declared import UNDECLARED, Abilities, Declared, Security, Upkeep
 from runner.vpn.plugin import Vpn, confidential
+from runner.vpn.scale import strength
 
 DECLARING = pytest.mark.parametrize(
     "vpn", [load_vpn(name) for name in vpn_names() if name != "none"], ids=lambda vpn: vpn.name
@@ -30,18 +31,10 @@ def test_security_is_declared_with_dated_sources(vpn: Vpn) -> None:
     assert not set(declared.sources) & set(declared.unchecked), "opened and not opened"
     assert declared.specification
     assert declared.authentication
-
-
-@DECLARING
-def test_what_has_no_key_exchange_has_no_forward_secrecy(vpn: Vpn) -> None:
-    if not vpn.declared.security.key_exchange:
-        assert not vpn.declared.security.forward_secrecy
-
-
-@DECLARING
-def test_a_vpn_that_never_encrypts_says_so(vpn: Vpn) -> None:
-    if vpn.declared.security.authentication == ("none",):
-        assert vpn.reference
+    assert declared.key_exchange or not declared.forward_secrecy
+    assert strength(vpn.recommended["cipher"], declared.key_exchange) is not None
+    if declared.authentication == ("none",):
+        assert vpn.reference, "it never encrypts, and says so"
         assert not confidential(vpn.recommended)
 
 

@@ -20,7 +20,7 @@ from runner.vpn.recipe import NotedNode
 from tests.unit.helpers import GW1, GW2, THREE, Answers, named_secrets
 
 EVERY = pytest.mark.parametrize("vpn", [load_vpn(name) for name in vpn_names()], ids=lambda vpn: vpn.name)
-MESHES = pytest.mark.parametrize("sites", [SITES, THREE], ids=["two sites", "three sites"])
+MESHES = (SITES, THREE)  # of two sites and of three
 
 
 def configurations(vpn: Vpn) -> list[Params]:
@@ -44,16 +44,33 @@ def test_the_ten_plugins_are_there() -> None:
 
 
 @EVERY
-def test_attributes(vpn: Vpn) -> None:
+def test_its_attributes_and_levels_fit_one_another(vpn: Vpn) -> None:
     assert vpn.title
-    assert vpn.carries in ("ip", "tcp")
+    assert importlib.import_module(f"vpns.{vpn.name}").__doc__
     assert set(vpn.offers.limits) <= {"cipher", "integrity", "compression", "key_exchange"}
+    assert entry(vpn, SITES) == (GW1.lan_address if vpn.carries == "tcp" else GW2.host_address)
+    if not vpn.reference:
+        assert set(vpn.offers.ciphers) <= set(LEVELS["cipher"])
+        assert set(vpn.offers.integrities) <= set(LEVELS["integrity"])
+    assert set(vpn.offers.compressions) <= set(LEVELS["compression"])
+    for params in (vpn.comparable, vpn.recommended):
+        assert set(params) == {"cipher", "integrity", "compression"}
+        assert params["cipher"] in vpn.offers.ciphers
+        assert params["compression"] == "off"
+        assert "off" in vpn.offers.compressions
+        assert (params["integrity"] == "aead") == (params["cipher"] in AEAD)
+        assert params["integrity"] == "aead" or params["integrity"] in vpn.offers.integrities
+        assert vpn.reference == (not confidential(params))
+    for params in configurations(vpn):
+        assert confidential(params) == (params["cipher"] not in UNENCRYPTED)
+    if "aes-128-cbc" in vpn.offers.ciphers:
+        assert vpn.comparable["cipher"] == "aes-128-cbc"
+        assert vpn.comparable["integrity"] == ("hmac-sha256" if "hmac-sha256" in vpn.offers.integrities else "none")
 
 
 @EVERY
-@MESHES
-def test_a_timer_that_a_plugin_names_stands_in_its_files(vpn: Vpn, sites: tuple[Site, ...]) -> None:
-    for me in (sites[0], sites[-1]):
+def test_a_timer_that_a_plugin_names_stands_in_its_files(vpn: Vpn) -> None:
+    for sites, me in [(mesh, me) for mesh in MESHES for me in (mesh[0], mesh[-1])]:
         peers = [site for site in sites if site is not me]
         text = "\n".join(files_of(vpn, me, sites, vpn.comparable).values())
         paper = NotedNode(me.name)
@@ -84,55 +101,14 @@ def test_titles_tell_the_plugins_apart() -> None:
 
 
 @EVERY
-def test_levels_are_known(vpn: Vpn) -> None:
-    if not vpn.reference:
-        assert set(vpn.offers.ciphers) <= set(LEVELS["cipher"])
-        assert set(vpn.offers.integrities) <= set(LEVELS["integrity"])
-    assert set(vpn.offers.compressions) <= set(LEVELS["compression"])
-    assert "off" in vpn.offers.compressions
-
-
-@EVERY
-@pytest.mark.parametrize("configuration", ["comparable", "recommended"])
-def test_ranked_configurations_are_the_vpns_own_levels(vpn: Vpn, configuration: str) -> None:
-    params = vpn.comparable if configuration == "comparable" else vpn.recommended
-    assert set(params) == {"cipher", "integrity", "compression"}
-    assert params["cipher"] in vpn.offers.ciphers
-    assert params["compression"] in vpn.offers.compressions
-    assert (params["integrity"] == "aead") == (params["cipher"] in AEAD)
-    assert params["integrity"] == "aead" or params["integrity"] in vpn.offers.integrities
-    assert params["compression"] == "off"
-    assert vpn.reference == (not confidential(params))
-
-
-@EVERY
-def test_comparable_is_aes_128_cbc_where_the_vpn_has_it(vpn: Vpn) -> None:
-    if "aes-128-cbc" in vpn.offers.ciphers:
-        assert vpn.comparable["cipher"] == "aes-128-cbc"
-        assert vpn.comparable["integrity"] == ("hmac-sha256" if "hmac-sha256" in vpn.offers.integrities else "none")
-
-
-@EVERY
-def test_its_file_says_what_it_is(vpn: Vpn) -> None:
-    assert importlib.import_module(f"vpns.{vpn.name}").__doc__
-
-
-@EVERY
-def test_confidentiality_is_promised_with_a_cipher_and_only_then(vpn: Vpn) -> None:
-    for params in configurations(vpn):
-        assert confidential(params) == (params["cipher"] not in UNENCRYPTED)
-
-
-@EVERY
-@pytest.mark.parametrize("factor", ["cipher", "compression"])
-def test_a_level_it_lacks_is_unsupported_with_a_reason(vpn: Vpn, factor: str) -> None:
-    offered = vpn.offers.ciphers if factor == "cipher" else vpn.offers.compressions
-    for level in set(LEVELS[factor]) - set(offered):
-        no = Vpn.supports(vpn, Answers(), {**vpn.comparable, factor: level})
-        assert no is not None
-        assert level in no.reason
-        assert vpn.offers.limits.get(factor, vpn.title) in no.reason
-        assert all(known in no.reason for known in offered)
+def test_a_level_it_lacks_is_unsupported_with_a_reason(vpn: Vpn) -> None:
+    for factor, offered in {"cipher": vpn.offers.ciphers, "compression": vpn.offers.compressions}.items():
+        for level in set(LEVELS[factor]) - set(offered):
+            no = Vpn.supports(vpn, Answers(), {**vpn.comparable, factor: level})
+            assert no is not None
+            assert level in no.reason
+            assert vpn.offers.limits.get(factor, vpn.title) in no.reason
+            assert all(known in no.reason for known in offered)
     assert Vpn.supports(vpn, Answers(), vpn.comparable) is None
 
 
@@ -163,20 +139,13 @@ def test_a_failing_probe_is_unsupported_in_the_tools_own_words(name: str, reason
 
 
 @EVERY
-@MESHES
-def test_render_is_pure(vpn: Vpn, sites: tuple[Site, ...]) -> None:
-    for params in configurations(vpn):
-        for me in sites:
-            assert files_of(vpn, me, sites, params) == files_of(vpn, me, sites, dict(params))
-
-
-@EVERY
-@MESHES
-def test_files_have_absolute_paths_and_end_like_text(vpn: Vpn, sites: tuple[Site, ...]) -> None:
-    secrets = named_secrets(vpn, sites).values()
-    for params in configurations(vpn):
-        for me in sites:
-            for path, text in files_of(vpn, me, sites, params).items():
+def test_render_is_pure_and_its_files_are_texts_with_absolute_paths(vpn: Vpn) -> None:
+    for sites in MESHES:
+        secrets = named_secrets(vpn, sites).values()
+        for params, me in [(params, me) for params in configurations(vpn) for me in sites]:
+            files = files_of(vpn, me, sites, params)
+            assert files == files_of(vpn, me, sites, dict(params))
+            for path, text in files.items():
                 assert re.fullmatch(r"/[\w./-]+", path)
                 assert text.endswith("\n") or text in secrets, path
                 assert "None" not in text
@@ -187,10 +156,9 @@ def test_files_have_absolute_paths_and_end_like_text(vpn: Vpn, sites: tuple[Site
 
 
 @EVERY
-@MESHES
-def test_private_keys_stay_with_their_gateway(vpn: Vpn, sites: tuple[Site, ...]) -> None:
-    private = {name for name in named_secrets(vpn, sites) if name.endswith(".key")}
-    for me in sites:
+def test_private_keys_stay_with_their_gateway(vpn: Vpn) -> None:
+    for sites, me in [(mesh, me) for mesh in MESHES for me in mesh]:
+        private = {name for name in named_secrets(vpn, sites) if name.endswith(".key")}
         text = "".join(files_of(vpn, me, sites, vpn.comparable).values())
         there = {name for name in private if f"[secret {name}]" in text}
         assert all(me.name in name.split(".")[:-1] for name in there), there  # gw1.gw2.key belongs to both
@@ -198,9 +166,8 @@ def test_private_keys_stay_with_their_gateway(vpn: Vpn, sites: tuple[Site, ...])
 
 
 @EVERY
-@MESHES
-def test_start_reaches_every_peer_with_interfaces_of_its_own(vpn: Vpn, sites: tuple[Site, ...]) -> None:
-    for me in sites:
+def test_start_reaches_every_peer_with_interfaces_of_its_own(vpn: Vpn) -> None:
+    for sites, me in [(mesh, me) for mesh in MESHES for me in mesh]:
         peers = [site for site in sites if site is not me]
         paper = NotedNode(me.name)
         for path, text in files_of(vpn, me, sites, vpn.comparable).items():
@@ -225,11 +192,6 @@ def test_start_reaches_every_peer_with_interfaces_of_its_own(vpn: Vpn, sites: tu
         made = re.findall(r"^ip (?:link|tuntap) add (\S+)", said, re.MULTILINE)
         assert len(set(made)) == len(made)
         assert all(len(name) <= 15 for name in made)  # IFNAMSIZ less its end
-
-
-@EVERY
-def test_entry(vpn: Vpn) -> None:
-    assert entry(vpn, SITES) == (GW1.lan_address if vpn.carries == "tcp" else GW2.host_address)
 
 
 def test_openvpn_ends_agree_on_port_and_addresses() -> None:
