@@ -326,7 +326,7 @@ def _row(name: str, number: int, raw: Mapping[str, Any], read: _File) -> Row:
         if is_outside(name):
             _require_names(row)
     except ValidationError as wrong:
-        raise UsageError(f"{where}: {'; '.join(map(_said, wrong.errors()))}") from wrong
+        raise UsageError(f"{where}: {'; '.join(map(_complaint, wrong.errors()))}") from wrong
     except ValueError as wrong:
         raise UsageError(f"{where}: {wrong}") from wrong
     except UsageError as wrong:
@@ -334,7 +334,7 @@ def _row(name: str, number: int, raw: Mapping[str, Any], read: _File) -> Row:
     return row
 
 
-def _said(error: ErrorDetails) -> str:
+def _complaint(error: ErrorDetails) -> str:
     """What is wrong, after the field that it is in."""
     if said := SAID.get(error.get("ctx", {}).get("pattern", "")):
         message = f"{error['input']!r:.60} {said}"

@@ -32,15 +32,15 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_links_lead_somewhere() -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     lost = []
-    for page in PAGES:
-        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
-        for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):
-            path, _, anchor = link.partition("#")
-            target = page.parent / path if path else page
-            if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
-                lost.append(f"{page.name}: {link}")
+    for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+            lost.append(link)
     assert not lost
 
 
@@ -87,18 +87,15 @@ def command_of(words: list[str]) -> tuple[Any, list[str]]:
     return found, words
 
 
-def test_every_command_line_of_every_page_is_one() -> None:
+@pytest.mark.parametrize(
+    ("page", "line", "in_text"), [pytest.param(*given, id=f"{given[0].name}: {given[1]}") for given in GIVEN]
+)
+def test_every_command_line_of_every_page_is_one(page: Path, line: str, in_text: bool) -> None:
     """In the text a command may be named alone, or with its options: then it has those."""
-    wrong = []
-    for page, line, in_text in GIVEN:
-        try:
-            command, words = command_of(words_of(line))
-            options = {option for one in command.params for option in (*one.opts, *one.secondary_opts)} | {"--help"}
-            if not (in_text and set(words) <= options):
-                command.make_context(command.name, words)
-        except (KeyError, TyperException) as error:
-            wrong.append(f"{page.name}: {line}: {error!r}")
-    assert not wrong
+    command, words = command_of(words_of(line))
+    options = {option for one in command.params for option in (*one.opts, *one.secondary_opts)} | {"--help"}
+    if not (in_text and set(words) <= options):
+        command.make_context(command.name, words)
 
 
 def test_a_line_that_is_wrong_is_found(tmp_path: Path) -> None:
