@@ -35,7 +35,8 @@ def test_every_shipped_file_is_the_one_of_the_checkout(installed: Path, tmp_path
 
 
 def test_the_shipped_runs_are_those_of_the_checkout(installed: Path, tmp_path: Path) -> None:
-    ask = "from runner.data.shipped import *; print(*(f'{run.run_id}:{len(trials)}' for run, trials in shipped_runs()))"
+    counted = "f'{run.run_id}:{len(trials)}' for run, trials in shipped_runs()"
+    ask = f"from runner.data.shipped_runs import shipped_runs; print(*({counted}))"
     said = done(str(installed.with_name("python")), "-c", ask, folder=tmp_path).stdout.split()
     assert said == [f"{run.run_id}:{len(trials)}" for run, trials in shipped_runs()] != []
 
