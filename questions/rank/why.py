@@ -71,7 +71,7 @@ def _lacks(trials: Sequence[Trial], vpn: str) -> str:
     return reasons[0] if reasons else "no trial was made"
 
 
-def absent(run: Run, trials: Sequence[Trial], vpn: str) -> str:
+def absence(run: Run, trials: Sequence[Trial], vpn: str) -> str:
     """That a VPN of the run was not measured, and why; empty where it was."""
     reason = _lacks(trials, vpn) if vpn in run.vpns else ""
     kin = _measured_kin(run, trials, vpn)

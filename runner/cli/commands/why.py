@@ -45,7 +45,7 @@ def why(
     options.begin("vpneval reads the run.")
     from questions.choose.judge import choice
     from questions.choose.words import suits
-    from questions.rank.why import absent, why_each
+    from questions.rank.why import absence, why_each
     from runner.catalogue import load_told
     from runner.choice.stated import state_needs
     from runner.cli.output import out
@@ -58,7 +58,7 @@ def why(
     for sentence in lacks:
         options.tell(f"Warning: {sentence}")
     run = run.model_copy(update={"needs": state_needs(needs, run.needs)})
-    missing = "" if b else absent(run, trials, a)
+    missing = "" if b else absence(run, trials, a)
     b = b or _named_vpn(run, trials, named, a)
     if found := no_scale(run):
         out.print(above(found), highlight=False, soft_wrap=True)
