@@ -22,7 +22,7 @@ from vpns._links import exists
 HOME = "/etc/masque/vpneval"
 STATUS = "/run/masque-vpneval"
 DEVICE = "masque0"
-MTU = "1280"  # RFC 9484 §7.2: the least that a QUIC path must carry whole for IPv6
+MTU = "1280"  # the least of IPv6 (RFC 8200 §5), as connect-ip-go tells who sends longer ones (conn.go)
 
 
 class Masque(Vpn):
@@ -36,7 +36,7 @@ class Masque(Vpn):
     inner_mtu = int(MTU)
     modules = "tun"
     software = Software({"masque": "masque"}, layer="masque")
-    note = "MASQUE's gateway is a program of 280 lines in vpneval, around quic-go's module"
+    note = "MASQUE's gateway is a small program of vpneval's, around quic-go's module"
     offers = Offers(
         ciphers={"aes-128-gcm": "TLS_AES_128_GCM_SHA256"},
         integrities={},
@@ -49,7 +49,11 @@ class Masque(Vpn):
     recommended = comparable
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        return super().supports(node, params) or no_tun(node)
+        if no := super().supports(node, params) or no_tun(node):
+            return no
+        if node.run("grep", "-qw", "aes", "/proc/cpuinfo", check=False).code == 0:
+            return None
+        return Unsupported("masque: this CPU has no AES instructions, without which Go's TLS takes ChaCha20-Poly1305")
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         return certificates(ca, sites)
@@ -64,11 +68,11 @@ class Masque(Vpn):
             "Authority": f"{HOME}/ca.crt",
             "Name": me.name,
             "Status": STATUS,
-            "Networks": networks(me, params),
+            "Networks": [*me.networks(ipv6="inner" in params)],
             "Peers": [
                 {
                     "Name": peer.name,
-                    "Networks": networks(peer, params),
+                    "Networks": [*peer.networks(ipv6="inner" in params)],
                     "Dial": f"{bracket_address(peer.wan_address)}:443" if peer.number > me.number else "",
                 }
                 for peer in peers
@@ -101,11 +105,6 @@ class Masque(Vpn):
         )
 
 
-def networks(site: Site, params: Params) -> list[str]:
-    """The site's networks that pass."""
-    return [site.lan, site.lan_ipv6] if "inner" in params else [site.lan]
-
-
 Masque.declared = Declared(
     Security(
         protocol="standard",
@@ -115,9 +114,9 @@ Masque.declared = Declared(
         forward_secrecy=True,
         post_quantum=True,
         maintained=Upkeep("its makers", "connect-ip-go v0.7.0", "2026"),
-        sources=("RFC 9484 §8.2 and §12", "github.com/quic-go/connect-ip-go v0.7.0 (README.md, conn.go, icmp.go)"),
+        sources=("github.com/quic-go/connect-ip-go v0.7.0 (README.md, client.go, conn.go, proxy.go, request.go)",),
         as_of="2026-11-28",
-        unchecked=("whether quic-go's key update (RFC 9001 §6) follows the limits of AES-GCM",),
+        unchecked=("RFC 9484 §8.2 and §12", "whether quic-go's key update follows the limits of AES-GCM (RFC 9001 §6)"),
         handshake="TLS",
     ),
     Abilities(
@@ -125,7 +124,7 @@ Masque.declared = Declared(
         outer=("IPv4", "IPv6"),
         nat=True,
         tcp_443=False,
-        roaming=True,  # QUIC follows the end that dialled (RFC 9000 §9)
+        roaming=True,  # tried: it follows the end that dialled
         routes="operator",
         mesh=True,
         mesh_how="one daemon, with a connection to each peer",

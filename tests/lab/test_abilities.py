@@ -215,7 +215,7 @@ def translated(lab: Lab) -> int:
     [
         *("wireguard_go", "nebula", "openconnect", "openconnect_tls", "ssh_tun", "stunnel_forward", "softether"),
         *("openvpn", "fastd", "ipsec_user", "tinc", "n2n", "vtun_tcp", "wireguard_rosenpass"),
-        *("vpncloud", "yggdrasil"),
+        *("vpncloud", "yggdrasil", "masque"),
     ],
 )
 def test_the_dialing_gateway_may_be_behind_a_nat(lab_for: LabFor, name: str) -> None:

@@ -93,7 +93,7 @@ def carries_what_is_declared(lab: Lab, vpn: Vpn) -> None:
 
 AS_CONFIGURED = (
     *("openvpn", "openvpn_tap", "ssh_tun", "ssh_tap", "n2n", "nebula", "wireguard_go", "ipsec_user", "openconnect"),
-    *("softether", "vpncloud", "yggdrasil"),
+    *("softether", "vpncloud", "yggdrasil", "masque"),
 )
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from runner.catalogue import load_vpn
-from runner.data.errors import ProofError
+from runner.data.errors import PluginError, ProofError
 from runner.data.levels import Params
 from runner.design.experiment import matching_integrity
 from tests.unit.helpers import GW1, GW2, Answers, captured
@@ -101,6 +105,38 @@ def test_masque_tells_what_was_negotiated_with_the_peer() -> None:
     assert (found.key_exchange, found.version) == ("X25519MLKEM768", "connect-ip-go v0.7.0")
     with pytest.raises(ProofError, match="MASQUE uses TLS_CHACHA20"):
         masque.evidence(Answers({"cat": told % "TLS_CHACHA20_POLY1305_SHA256"}), GW1, [GW2], masque.comparable)
+
+
+GENKEY = """#!/bin/sh
+echo "$1" >> calls
+[ -s fails ] && exit 3
+[ "$(wc -l < calls)" = 1 ] && short=42
+printf 'Private key: %043d\\nPublic key: %0*d\\n\\nAttention: keep it\\n' 1 ${short:-43} 2
+"""
+
+
+class Here:
+    """A node whose keys are made here, in ``folder``, by a stand-in of vpncloud."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "vpncloud").write_text(GENKEY)
+        (folder / "vpncloud").chmod(0o755)
+
+    def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        words = [word.replace("/root/vpneval-ca", "keys") for word in argv]
+        path = {"PATH": f"{self.folder}:{os.environ['PATH']}"}
+        return subprocess.run(words, cwd=self.folder, env=path, capture_output=True, text=True, check=True, timeout=20)
+
+
+def test_vpncloud_makes_no_key_that_it_cannot_read_again(tmp_path: Path) -> None:
+    vpncloud, here = load_vpn("vpncloud"), Here(tmp_path)
+    found = vpncloud.secrets(here, [GW1, GW2])  # type: ignore[arg-type]
+    assert {len(found[f"{site.name}.{end}"]) for site in (GW1, GW2) for end in ("key", "pub")} == {43}
+    assert (tmp_path / "calls").read_text() == "genkey\n" * 3, "the first pair was too short"
+    (tmp_path / "fails").write_text("now")
+    with pytest.raises(PluginError, match="secrets in vpncloud"):
+        vpncloud.secrets(here, [GW1, GW2])  # type: ignore[arg-type]
 
 
 def test_vpncloud_is_up_when_the_peer_was_added() -> None:

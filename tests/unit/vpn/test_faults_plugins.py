@@ -71,7 +71,15 @@ def broken(folder: Path, method: str, does: str) -> Vpn:
 
 
 ERRORS = (
-    *("ValueError('no')", "OSError(28, 'full')", "SystemExit(0)", "GeneratorExit", "Strange", "RecursionError"),
+    *(
+        "ValueError('no')",
+        "OSError(28, 'full')",
+        "OSError(5, 'broken')",
+        "SystemExit(0)",
+        "GeneratorExit",
+        "Strange",
+        "RecursionError",
+    ),
     *("MemoryError", "StopIteration", "BaseException('bare')", "UsageError('use me')"),
 )
 
