@@ -198,7 +198,9 @@ class Touched:
             return
         self.selection = select(revision, ["tests"] if touched else ON_CHANGE)
         if touched and not self.selection.since:
-            raise pytest.UsageError(f"--touched has nothing to choose by: {self.selection.why}. `make test-all` runs all")
+            raise pytest.UsageError(
+                f"--touched has nothing to choose by: {self.selection.why}. `make test-all` runs all"
+            )
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: object) -> None:

@@ -81,14 +81,15 @@ Hours = Annotated[str, AfterValidator(hours.validate_hours)]
 PathMtu = Annotated[int, Field(ge=576, le=9000)]
 MaxRate = Annotated[float, Field(ge=1e5, le=1e12)]
 Keepalive = Annotated[int, Field(ge=1, le=600)]
+MOST_NETWORKS = 32  # of a site; a recipe has a line for each pair
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,30}$")]  # of a folder, too
 
 
-def _address(value: object) -> IPv4Address | IPv6Address:
+def _address(value: object, needed: str = "an IPv4 or IPv6 address is needed") -> IPv4Address | IPv6Address:
     try:
         address = ip_address(str(value))
     except ValueError:
-        raise ValueError(f"cannot be {value!r:.60}: an IPv4 or IPv6 address is needed") from None
+        raise ValueError(f"cannot be {value!r:.60}: {needed}") from None
     if "%" in str(address):
         raise ValueError(f"cannot be {value!r:.60}: the other gateway must reach it, so it has no scope (RFC 4007)")
     return address
@@ -104,8 +105,11 @@ def _network_ipv6(value: object) -> list[IPv6Network]:
 
 
 def _read_networks(value: object, kind: Callable[[str], Family], wrong: str) -> list[Family]:
+    several = value if isinstance(value, list) else [value]
+    if len(several) > MOST_NETWORKS:
+        raise ValueError(f"names {len(several)} networks: at most {MOST_NETWORKS}. Name larger ones that contain them")
     try:
-        return [kind(str(one)) for one in (value if isinstance(value, list) else [value])]
+        return [kind(str(one)) for one in several]
     except ValueError:
         raise ValueError(wrong) from None
 
@@ -118,10 +122,7 @@ OnPath = Annotated[IPv4Address | IPv6Address, PlainValidator(_address)]
 def _address_or_name(value: object) -> IPv4Address | IPv6Address | str:
     if HOST_NAME.fullmatch(str(value)):
         return str(value)
-    try:
-        return _address(value)
-    except ValueError as wrong:
-        raise ValueError(f"{wrong}, or a name as branch.dyn.example.org".replace(" is needed, or", ", or")) from None
+    return _address(value, "an IPv4 or IPv6 address, or a name as branch.dyn.example.org, is needed")
 
 
 Reached = Annotated[IPv4Address | IPv6Address | str, PlainValidator(_address_or_name)]
@@ -440,8 +441,13 @@ def _with_address(machine: Gateway) -> Gateway:
     except OSError as wrong:
         raise UsageError(f"public_address: {name} has no address now ({wrong.args[-1]})") from None
     family = socket.AF_INET6 if own and own.version == 6 else socket.AF_INET
-    address = next((at for version, *_, at in found if version == family), found[0][-1])[0]
-    return machine.model_copy(update={"public_address": ip_address(address)})
+    address = next((at for version, *_, at in found if version == family), None if own else found[0][-1])
+    if address is None:
+        raise UsageError(f"public_address: {name} has no address of IPv{own.version if own else 4}, as wan_address has")
+    try:
+        return machine.model_copy(update={"public_address": _address(address[0])})
+    except ValueError as wrong:
+        raise UsageError(f"public_address: {name} is at an address that {wrong}") from None
 
 
 def describe_sites(sites: Sites, ports: Mapping[str, str], addresses: Mapping[str, str]) -> tuple[Site, ...]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -23,7 +24,7 @@ from runner.lab.places.addresses import collisions
 from runner.lab.places.conflicts import PORTS, in_use, listeners
 from runner.lab.places.ends import Looked, Turned, own_end
 from runner.lab.places.machines import own_image
-from runner.lab.places.sites import Gateway, Sites, describe_sites, read_sites, real, with_addresses
+from runner.lab.places.sites import MOST_NETWORKS, Gateway, Sites, describe_sites, read_sites, real, with_addresses
 from runner.lab.probes import path as path_probe
 from runner.lab.readings.path import nat_in_words, nats_in_words
 from runner.lab.shape.site import BarePath, Site, peers_of
@@ -792,3 +793,32 @@ def test_a_name_without_an_address_cannot_be_measured(tmp_path: Path) -> None:
     assert str(known.gw1.public_address) == "203.0.113.1"
     with pytest.raises(UsageError, match=r"nowhere\.invalid has no address now"):
         with_addresses(read_sites(written(tmp_path, TWO.replace("203.0.113.1", "nowhere.invalid"))))
+
+
+@pytest.mark.parametrize(
+    ("known", "complaint"),
+    [("2001:db8::1", "has no address of IPv4, as wan_address has"), ("fe80::1%1", "has no address of IPv4")],
+)
+def test_a_names_address_is_of_the_paths_family(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: str, complaint: str
+) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(socket.AF_INET6, 2, 17, "", (known, 0, 0, 1))])
+    named = TWO.replace('public_address = "203.0.113.1"', 'public_address = "branch.example.org"')
+    with pytest.raises(UsageError, match=complaint):
+        with_addresses(read_sites(written(tmp_path, named.replace("[gw1]\n", '[gw1]\nwan_address = "10.0.0.2"\n'))))
+
+
+def test_a_name_at_an_address_with_a_scope_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(socket.AF_INET6, 2, 17, "", ("fe80::1%1", 0, 0, 1))])
+    with pytest.raises(UsageError, match=r"branch\.example\.org is at an address that cannot be 'fe80::1%1'"):
+        with_addresses(read_sites(written(tmp_path, TWO.replace("203.0.113.1", "branch.example.org"))))
+
+
+def test_a_site_has_so_many_networks_and_no_more(tmp_path: Path) -> None:
+    def sites(number: int) -> Path:
+        networks = ", ".join(f'"10.{at}.0.0/24"' for at in range(20, 20 + number))
+        return written(tmp_path, TWO.replace("[gw2]\n", f"[gw2]\nnetwork = [{networks}]\n"))
+
+    assert len(read_sites(sites(MOST_NETWORKS)).gw2.network) == MOST_NETWORKS
+    with pytest.raises(UsageError, match=rf"{MOST_NETWORKS + 1} networks: at most {MOST_NETWORKS}"):
+        read_sites(sites(MOST_NETWORKS + 1))
