@@ -17,7 +17,7 @@ from runner.choice.candidates import candidates
 from runner.choice.machine import FEWEST_ROUNDS
 from runner.choice.musts import SHOWN_BY
 from runner.data.asked import AskedRun
-from runner.data.levels import BASELINE, TCP
+from runner.data.levels import BASELINE, BY_PROFILE, TCP, WAYS
 from runner.data.needs import Needs
 from runner.data.trials import Cell, VpnRecord
 from runner.design.blocks import Block
@@ -45,13 +45,14 @@ class Choose(Question[Choice]):
 
     def more_traffic(self, asked: AskedRun) -> list[Mapping[str, str]]:
         """The packets that calls send, more TCP connections than one, the way back, where it may be another, and in a
-        lab of one's own both ways at once."""
+        lab of one's own both ways at once. Between sites also that of datagrams: TCP may not fill the path."""
         between_sites = asked.lab.startswith("site:")
         other_way = asked.needs.line_up_bps is not None or between_sites
         more = [{"measure": LADDER, "carried": "calls"}] * (asked.needs.traffic == "calls")
         tcp = TCP | {"streams": str(asked.needs.connections)}
         more += [tcp] * (asked.needs.connections > 1)
         ways = ["reverse"] * other_way + ["both"] * (asked.needs.line_up_bps is not None and not between_sites)
+        more += [{"measure": "udp", "payload_bytes": BY_PROFILE, "fragmentation": BY_PROFILE, WAYS: "reverse"}] * between_sites
         return [*more, *(tcp | {"direction": way} for way in ways)]
 
     def judge(self, evidence: Evidence) -> Choice:

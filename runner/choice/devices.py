@@ -19,7 +19,7 @@ import scipy
 from runner.choice.device import DRAWS, Curve, Device, ManyTcp, OnPath
 from runner.choice.reliability import CARRIED, LOST, rung_attempts
 from runner.choice.watched import long_watch
-from runner.data.levels import BASELINE, outside_of_tunnel, unusual
+from runner.data.levels import BASELINE, WAYS, outside_of_tunnel, unusual
 from runner.data.loads import MachineLoad
 from runner.data.numbers import MOST_LOG
 from runner.data.own_cores import CARRIES, VPN, on_own_cores
@@ -38,6 +38,7 @@ FEWEST = 2  # values that a draw is made from
 TRIMMED = 6  # from so many rounds on, one of each six is left out at either end
 EXCEED_RATIO = 0.5  # of the slices may lose more or wait for longer: a goal of draft-ietf-bmwg-mlrsearch
 GATEWAYS = 2
+FILLS = 0.9  # of the path's rate: less is what its losses, its round trips or the hosts' windows leave one connection
 LOSSY = {"measure": "tcp", "streams": "8"}  # on it: a loss slows one of eight connections alone
 OF_WAN = 0.8  # of its rate, in payload: what carries so much is limited by it
 Rounds = Mapping[int, Mapping[str, float]]  # round -> name -> value
@@ -73,6 +74,8 @@ def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
                 )
                 for vpn, mine in tried.items()
             }
+            if bare and not _tcp_fills(bare):
+                made = {vpn: _by_datagrams(device, by_vpn[vpn], bare) for vpn, device in made.items()}
             return {
                 vpn: replace(device, on_path=_on_path(mine), window_bytes=_window_bytes(mine))
                 for vpn, device in made.items()
@@ -145,6 +148,33 @@ def _device(
         curves={kind: made for kind in KINDS if (made := _curve(kind, own, plain, bare))},
         watched=long_watch(own),
         plain_watched=long_watch(plain),
+    )
+
+
+def _tcp_fills(bare: Mapping[str, Any]) -> bool:
+    """Does one TCP connection fill the bare path, each way, as far as anybody has seen?"""
+    ways = zip(bare.get("tcp_bps", ()), bare.get("rates_bps", ()), strict=False)
+    return all(tcp_bps >= FILLS * rate_bps for tcp_bps, rate_bps in ways)
+
+
+def _by_datagrams(device: Device, own: Sequence[Trial], bare: Mapping[str, Any]) -> Device:
+    """The device on a path whose losses and round trips, and no VPN, limit one TCP connection: by its datagrams. One
+    that carries TCP only is compared with what TCP carries there."""
+    if device.udp_bps is None:
+        return replace(device, path_bps=bare["tcp_bps"][0], path_down_bps=bare["tcp_bps"][-1])
+    back = block_values([trial for trial in own if trial.params.get(WAYS) == "reverse"], "udp_throughput")
+    down_bps = _drawn("udp down", back)
+    known = device.at_least - {"tcp"} | ({"tcp"} if "udp" in device.at_least else set())
+    kinds = {"tcp": "datagrams", "datagrams": "datagrams", "calls": "calls"}
+    return replace(
+        device,
+        by_datagrams=True,
+        tcp_bps=device.udp_bps,
+        down_bps=down_bps,
+        many=ManyTcp(device.udp_bps, down_bps, growth=device.growth.get("udp", math.inf)),
+        at_least=known,
+        curves={kind: device.curves[of] for kind, of in kinds.items() if of in device.curves},
+        attempts={kind: of for kind, of in device.attempts.items() if kind != "tcp"},
     )
 
 

@@ -70,6 +70,7 @@ class PathFacts(TypedDict, total=False):
     ecn_kept: list[bool]
     clock_ahead_s: Real | None
     rates_bps: list[NotNegative]
+    tcp_bps: list[NotNegative]
     most_bps: NotNegative | None
     seen_as: Line
     taken: dict[Name, dict[Line, Line]]

@@ -108,6 +108,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "inner": ("4", "6", "both"),  # both: IPv4, where the sites have IPv6, which has to pass, too
 }
 TUNNEL = ("cipher", "integrity", "compression")
+WAYS = "ways"  # of datagrams: both at once, or the one to gw1; from gw1 where it is absent
 TCP = {"measure": "tcp", "payload": "random", "streams": "1", "direction": "forward"}
 RANKED_AT = {"tcp": TCP}  # instrument -> the levels that its metrics are ranked at; a run does not store them
 BASELINE = "none"

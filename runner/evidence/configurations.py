@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from runner.data.errors import UsageError
-from runner.data.levels import outside_of_tunnel, ranked_by, unusual
+from runner.data.levels import WAYS, outside_of_tunnel, ranked_by, unusual
 from runner.data.metric import Metric
 from runner.data.remarks import Kind
 from runner.data.scale import no_scale
@@ -128,7 +128,7 @@ def _trials_by_vpn(run: Run, trials: Sequence[Trial], configuration: str) -> dic
 
 def _traffic(metric: Metric, selected: Mapping[str, Sequence[Trial]]) -> dict[str, str]:
     """The one traffic that the metric is ranked by: the traffic that most VPNs have. Of equals the one with the fewest
-    WAN conditions, then the one with most ok trials, then the largest payload."""
+    WAN conditions, then that from gw1 alone, then the one with most ok trials, then the largest payload."""
     counts: Counter[Levels] = Counter()
     vpns: dict[Levels, set[str]] = {}
     for vpn, trials in selected.items():
@@ -138,9 +138,10 @@ def _traffic(metric: Metric, selected: Mapping[str, Sequence[Trial]]) -> dict[st
                 counts[traffic] += 1
                 vpns.setdefault(traffic, set()).add(vpn)
 
-    def preference(traffic: Levels) -> tuple[int, int, int, str]:
+    def preference(traffic: Levels) -> tuple[int, int, bool, int, str]:
         levels = dict(traffic)
-        return len(vpns[traffic]), -len(unusual(levels)), counts[traffic], levels.get("payload_bytes", "").zfill(9)
+        payload = levels.get("payload_bytes", "").zfill(9)
+        return len(vpns[traffic]), -len(unusual(levels)), WAYS not in levels, counts[traffic], payload
 
     most: Levels = max(sorted(counts), key=preference) if counts else ()
     return dict(most)

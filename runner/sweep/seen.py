@@ -12,7 +12,7 @@ from runner.sweep.request import Request
 
 APART = 0.1  # of the faster way: less is one rate for both
 DIGITS = 3  # of what is filled in: the path has no more of them tomorrow
-HEADROOM = 2.0
+HEADROOM = 1.5  # a load of twice what is carried loses half, and tells too little
 
 
 def for_path(request: Request, path: BarePath, most_bps: float | None = None) -> Request:

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runner.instruments.tools.generator import Arrived
+from runner.search.settings import loss_bound
 
 Array = NDArray[np.float64]
 WINDOW_S = 0.25
-BAD_RATIO = 0.01  # of a window's packets: more is a bad window
 BEHIND_S = 0.02  # a sender that has fallen behind by so much gives packets up, as generate.py does
 LONGEST_START_S, HALVINGS = 0.3, 12  # from the counter's begin to the first packet, with no path; in search of it
 
@@ -29,7 +29,7 @@ class Steadiness:
     """What a stretch of ``seconds`` was like. ``loss_by_second``: the share of what was sent in each second that never
     came. ``late_p99_s``, ``latest_s``: how much later than the least delayed packets others came, at least: where some
     were lost meanwhile, nobody knows which. ``bad_windows``: of
-    the ``windows`` of WINDOW_S those in which more than BAD_RATIO was lost or nothing came; in ``limited_windows`` it
+    the ``windows`` of WINDOW_S those in which more than ``loss_bound`` was lost or nothing came; in ``limited_windows`` it
     was the sender that fell short, or nobody looked, and they are never bad."""
 
     seconds: float
@@ -95,13 +95,13 @@ class _Course:
         return [(until_s - packets / self.per_s - BEHIND_S, until_s) for until_s, packets in self.given_up]
 
 
-def steadiness(arrived: Arrived, rtt_s: float = 0.0) -> Steadiness:
-    """What came of a load of one rate, as time went by, on a path of this round trip."""
+def steadiness(arrived: Arrived, rtt_s: float = 0.0, path_loss_ratio: float = 0.0) -> Steadiness:
+    """What came of a load of one rate, as time went by, on a path of this round trip and loss."""
     course = _Course(arrived, rtt_s)
     unseen = [(when - seconds - course.start, when - course.start) for when, seconds in arrived.unseen]
     short = course.sender_short
     late = _late(course)
-    bad, limited = _windows(course, short, unseen)
+    bad, limited = _windows(course, short, unseen, loss_bound(path_loss_ratio, course.per_s * WINDOW_S))
     return Steadiness(
         seconds=course.seconds,
         loss_ratio=1 - arrived.received / arrived.sent if arrived.sent else 1.0,
@@ -140,15 +140,15 @@ def _losses(course: _Course, edges: Array) -> Array:
 
 
 def _windows(
-    course: _Course, short: Sequence[tuple[float, float]], unseen: Sequence[tuple[float, float]]
+    course: _Course, short: Sequence[tuple[float, float]], unseen: Sequence[tuple[float, float]], bound: float
 ) -> tuple[int, int]:
-    """How many windows are bad, and how many are limited."""
+    """How many windows are bad, by more than this share lost, and how many are limited."""
     edges, bad, limited = _edges(course.seconds, WINDOW_S), 0, 0
     losses = _losses(course, edges)
     for begin, end, loss_ratio in zip(edges[:-1], edges[1:], losses, strict=True):
         if _common((begin, end), short) or _common((begin, end), unseen) > WINDOW_S / 2:
             limited += 1
-        elif loss_ratio > BAD_RATIO or not ((course.times >= begin) & (course.times < end)).any():
+        elif loss_ratio > bound or not ((course.times >= begin) & (course.times < end)).any():
             bad += 1
     return bad, limited
 

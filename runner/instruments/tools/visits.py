@@ -2,7 +2,8 @@
 
 A slice of TCP is counted at the receiver between two marks, so that what waits in the sender's buffers counts for
 nobody; the first tenth of a second, in which the queues fill again, is not counted. On a long path all of that takes
-round trips: nothing is told of a window that has not been answered yet.
+round trips: nothing is told of a window that has not been answered yet, and before the first transfer of a way there is
+one that passes slow start, with what that overflows.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ HTTP_SERVER = f"host2:{HTTP_PORT}"  # the port that a bench frees for the web se
 
 WARM_S = 0.1
 FRESH_S = 0.4
-WARM_RTTS, SLICE_RTTS, FRESH_RTTS = 2, 2, 12  # at least; slow start doubles its ten segments in each (RFC 6928)
+WARM_RTTS, SLICE_RTTS, FRESH_RTTS = 2, 8, 12  # at least; slow start doubles its ten segments in each (RFC 6928)
 PATIENCE_S = 40.0  # the probes give up before that, and say why
 
 
@@ -34,6 +35,7 @@ class Visits:
 
     def __init__(self, near: Dialogue, far: Dialogue, rtt_s: float, failed: Callable[[], None]) -> None:
         self._near, self._far, self._rtt_s, self._failed = near, far, rtt_s, failed
+        self._begun: set[tuple[str, int]] = set()  # ways and streams that are through slow start
 
     def tcp(
         self,
@@ -51,6 +53,9 @@ class Visits:
         ``control``: that of the streams, "" for the host's; ``meanwhile`` is called when it has begun. Raises
         MeasurementError."""
         how = {"direction": direction, "streams": streams, "payload": payload, "rate_bps": rate_bps, "control": control}
+        if self._rtt_s and (direction, streams) not in self._begun:
+            self._ask(lambda: None, do="tcp", warm_s=WARM_S, slice_s=FRESH_RTTS * self._rtt_s, **how)
+        self._begun.add((direction, streams))
         slice_s, warm_s = max(slice_s, SLICE_RTTS * self._rtt_s), max(WARM_S, WARM_RTTS * self._rtt_s)
         return self._ask(meanwhile, do="tcp", warm_s=warm_s, slice_s=slice_s, **how)
 
@@ -92,6 +97,6 @@ def _open_visits(lab: Lab, address: str, failed: Callable[[], None]) -> Iterator
     ):
         begun = Visits(near, far, lab.rtt_s, failed)
         # Not counted: a fresh tunnel is slower at first, one in TCP up to five times.
-        fresh = begun.tcp(max(FRESH_S, FRESH_RTTS * lab.rtt_s))
+        fresh = begun.tcp(FRESH_S)
         begun.fresh_bps = 8 * fresh["bytes"] / fresh["seconds"]
         yield begun

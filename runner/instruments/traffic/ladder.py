@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from runner.data.errors import CommandError, InstrumentError, MeasurementError, Unsupported
@@ -30,7 +30,7 @@ from runner.instruments.traffic.udp_rounds import CAREFUL_RTTS
 from runner.lab.node.probing import ProbeSaidError
 from runner.lab.readings.kernel_threads import KernelThreads
 from runner.lab.shape.site_to_site import Lab
-from runner.search.settings import LOSS_RATIO
+from runner.search.settings import LOSS_RATIO, loss_bound
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 
@@ -71,6 +71,7 @@ class RungFound:
 
     values: dict[str, float]
     unanswered: int = 0  # attempts before it, of which the probe said that nothing came through
+    loss_bound: float = LOSS_RATIO  # of its datagrams, with what the path loses without a VPN
 
     @property
     def loss_ratio(self) -> float:
@@ -80,12 +81,12 @@ class RungFound:
     @property
     def is_carried(self) -> bool:
         """Did nearly all come through?"""
-        return self.values["carried_ratio"] >= CARRIED and self.loss_ratio <= LOSS_RATIO
+        return self.values["carried_ratio"] >= CARRIED and self.loss_ratio <= self.loss_bound
 
     @property
     def sender_limited(self) -> bool:
         """Was it the sender that fell short?"""
-        return self.values.get("sent_ratio", 1.0) < CARRIED and self.loss_ratio <= LOSS_RATIO
+        return self.values.get("sent_ratio", 1.0) < CARRIED and self.loss_ratio <= self.loss_bound
 
 
 @dataclass
@@ -153,7 +154,8 @@ class Climb:
         bad = unanswered + sum(not rung.is_carried for rung in offered)
         counts = {"attempts": float(len(offered) + unanswered), "bad_attempts": float(bad)}
         broke_down = max(rung.values["broke_down"] for rung in tried)
-        return RungFound(first.values | counts | {"broke_down": broke_down}), any(rung.is_carried for rung in tried)
+        found = replace(first, values=first.values | counts | {"broke_down": broke_down}, unanswered=0)
+        return found, any(rung.is_carried for rung in tried)
 
     def too_much(self, rate_bps: float) -> bool:
         """Is this rate far above what the tunnel's TCP carries? A new look is taken before that is said."""
@@ -179,7 +181,9 @@ class Climb:
         unanswered = 0
         for last in (False, True):
             try:
-                return RungFound({"broke_down": 0.0} | offer(rate_bps), unanswered)
+                packets = RUNG_S * rate_bps / (8 * self.payload_bytes)
+                bound = loss_bound(self.bench.lab.path_loss_ratio, packets)
+                return RungFound({"broke_down": 0.0} | offer(rate_bps), unanswered, bound)
             except InstrumentError:
                 raise
             except (MeasurementError, CommandError) as error:

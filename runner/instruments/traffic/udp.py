@@ -139,7 +139,7 @@ OFFERED = {
     "burst_packets": BURST_PACKETS,
     "lengths": Levels(("imix",)),
     "dscp": Levels(("46",), (0, 63)),
-    "ways": Levels(("both",), told="{} ways".format),
+    "ways": Levels(("both", "reverse"), told={"both": "both ways", "reverse": "the other way"}.__getitem__),
 }
 
 

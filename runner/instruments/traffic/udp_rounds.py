@@ -42,6 +42,7 @@ CAREFUL_PATIENT, CAREFUL_ECHO_FOR_S = 1, 1
 NEAR = 0.1  # the goodput is that of trials which passed and offered the throughput within this share
 CAREFUL_START = 0.5
 MEMORY = "udp"  # its place in Asked.memory
+WAYS = {"forward": (False,), "reverse": (True,), "both": (False, True)}  # from host2 to host1?
 
 
 @dataclass
@@ -112,7 +113,7 @@ class Offering:
         sent, kept_up = sum(way.sent for way in ways), sum(way.kept_up for way in ways)
         offered_bps = rate_bps * statistics.fmean(way.sent / (load.per_s * way.seconds) for way in ways)
         sustained_bps = None
-        if len(ways) == 1 and kept_up < (1 - LOSS_RATIO) * sent:
+        if len(ways) == 1 and kept_up < (1 - self.so_far.search.loss_ratio) * sent:
             share = sustained_share(ways[0].samples, ways[0].seconds, ways[0].received / sent)
             sustained_bps = share and share * offered_bps
         return SearchTrial(rate_bps, offered_bps, duration_s, sent, kept_up, purpose, sustained_bps)
@@ -162,7 +163,7 @@ class Offering:
         ):
             trial = self.trial(*search.next_load())
             search.learn(trial)
-            if trial.loss_ratio > LOSS_RATIO:  # it has filled the queues
+            if trial.loss_ratio > search.loss_ratio:  # it has filled the queues
                 self.settle(trial.asked_rate_bps)
 
 
@@ -199,7 +200,7 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
     warm_s = asked.profile.warm_budget_s if asked.known_bps is not None else None
     budget_s = warm_s or settings.budget_s or USUAL_TRIALS * (settings.trial_duration_s + LOOK_S)
     shape, lengths = shape_of(asked.params, fragment)
-    reverse = (False, True) if asked.params.get("ways") == "both" else (False,)
+    reverse = WAYS[asked.params.get("ways", "forward")]
     offering = Offering(bench, shape, so_far, reverse)
     if first:
         offering.warm_up(search.next_load().rate_bps / 2)
@@ -235,7 +236,7 @@ def so_far_of(asked: Asked, bench: Bench) -> SearchMemory:
         settings, careful = asked.profile.udp, asked.vpn.transport == "tcp"
         start_bps = asked.known_bps or visits(bench).fresh_bps * (CAREFUL_START if careful else 1)
         search = StepwiseSearch(
-            LOSS_RATIO,
+            LOSS_RATIO + bench.lab.path_loss_ratio,
             min_rate_bps=settings.min_rate_bps or LOWEST_BPS,
             max_rate_bps=settings.max_rate_bps,
             trial_duration_s=settings.trial_duration_s,
@@ -257,9 +258,9 @@ def throughput(
     MeasurementError where no trial passed.
     """
     search = so_far.search
-    passed = [trial for trial in search.trials if trial.loss_ratio <= LOSS_RATIO]
+    passed = [trial for trial in search.trials if trial.loss_ratio <= search.loss_ratio]
     if not passed:
-        why = f"no UDP throughput: every trial lost more than {LOSS_RATIO:.0%}: {last_losses(search.trials)}"
+        why = f"no UDP throughput: every trial lost more than {100 * search.loss_ratio:.3g}%: {last_losses(search.trials)}"
         slow = any(trial.asked_rate_bps <= search.min_rate_bps for trial in search.trials)
         flag = "no_throughput" if slow else "unconfirmed"
         raise MeasurementError(why, **(detail_of(so_far, first) | {"flags": [flag]}))
@@ -288,7 +289,7 @@ def detail_of(so_far: SearchMemory, first: int) -> dict[str, Any]:
     """What a search did, as data for the trial's line: the trials since ``first``, and what holds for all."""
     search = so_far.search
     return {
-        "criterion": f"the median trial of {search.duration_s:g} s loses 1 %",
+        "criterion": f"the median trial of {search.duration_s:g} s loses {100 * search.loss_ratio:.3g} %",
         "confirmed_rate_bps": None,
         "flags": ["generator_limited"] if search.generator_limited else [],
         "trials": trial_rows(search.trials[first:]),

@@ -288,6 +288,7 @@ class SiteRig:
             loss_ratio=facts.get("loss_ratio"),
             clock_ahead_s=facts.get("clock_ahead_s"),
             rates_bps=tuple(facts[name] for name in ("forward_bps", "reverse_bps") if name in facts),
+            tcp_bps=tuple(facts[name] for name in ("forward_tcp_bps", "reverse_tcp_bps") if name in facts),
             most_bps=self.inventory.max_rate_bps if rate_s else None,
             seen_as=seen,
             answers_pings=by_ping is not None,

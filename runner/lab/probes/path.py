@@ -8,7 +8,7 @@ The others read the same key from the first line of standard input: everybody ca
 answers and sends nothing to those who do not know it. The second prints one JSON object. SECONDS of TCP each way, and
 then rising rates of datagrams, up to the first that the path does not carry, 0: none. The rate is the higher of both,
 of payload: a path that is long or loses packets has room for more than one TCP connection takes, and some let TCP pass
-faster (after RFC 9097). MTU of the path in bytes; 0: it is sought from LOW to HIGH (0: not at all), by datagrams with
+faster (after RFC 9097). What it loses is counted at half of that rate. MTU of the path in bytes; 0: it is sought from LOW to HIGH (0: not at all), by datagrams with
 DF set and answers as long, so that no ICMP is needed. ADDRESS may have the sender's own behind a comma.
 Of the ports, each is tried; the first of each kind that answers carries the rest. A datagram is answered with what was
 seen of it: the address and port that it came from, its TOS byte, and the time. TOS is RFC 2474 and RFC 3168. Behind the
@@ -37,8 +37,9 @@ from typing import Any
 
 MARK = 0xB8 | 0x02  # DSCP EF, ECT(0)
 PINGS, EVERY_S, PATIENCE_S = 100, 0.01, 1.5
+HALF, COUNTED_PACKETS, COUNTS_S = 0.5, 1000, (0.2, 5.0)  # of the rate; so many tell what it loses, in so long
 CONNECTS_S = 3.0  # the first SYN may be lost (RFC 6298 §2.1: another after 1 s), on a path of seconds
-TCP_RTTS = 20  # of a test, at least, where TCP alone tells the rate: half of them are slow start
+TCP_RTTS = 20  # of a test, at least: half of them are slow start
 STANDSTILL_S = 6
 CHUNK = bytes(1 << 16)
 SO_MAX_PACING_RATE = 47  # asm-generic/socket.h
@@ -46,7 +47,8 @@ STALLS_S = 15.0
 MOST_LINE = 200
 LEAST_WAIT_S = 0.1
 LOAD, TELL, SEND = b"load", b"tell", b"send"
-NUMBER, COUNTED = struct.Struct("!I"), struct.Struct("!Id")  # of a load; its number and rate, bit/s
+NUMBER, COUNTED = struct.Struct("!I"), struct.Struct("!Idd")  # of a load; its number, rate (bit/s) and share lost
+PLACE = struct.Struct("!I")  # of a datagram in its load
 WANTED = struct.Struct("!IddH")  # number, bit/s, seconds, bytes of a datagram
 TRIES = 8  # a question about a load: on a path that loses half of them, one of 256 has no answer
 LEAST_BPS, MOST_BPS, STEP_S, LAST_S, MOST_STEPS = 1e6, 10e9, 0.4, 1.0, 20
@@ -61,6 +63,7 @@ TOS = (socket.IPPROTO_IPV6, socket.IPV6_TCLASS) if V6 else (socket.IPPROTO_IP, s
 # IP_MTU_DISCOVER and IPV6_MTU_DISCOVER, ip(7), linux/in6.h: set DF, and do not heed what ICMP has said before.
 PROBES = (socket.IPPROTO_IPV6, 23, 3) if V6 else (socket.IPPROTO_IP, 10, 3)
 KEY = ""  # of those who ask
+WAYS = (("forward", True), ("reverse", False))  # whether the near end sends
 NUMBERS = itertools.count(int(time.time()))  # of the loads; a later program has later ones
 TELL_TOS = (socket.IPPROTO_IPV6, socket.IPV6_RECVTCLASS) if V6 else (socket.IPPROTO_IP, socket.IP_RECVTOS)
 
@@ -134,13 +137,14 @@ def load(end: socket.socket, sender: Any, key: bytes, last: Load, what: bytes, m
     Raises struct.error where the request is too short."""
     (number,) = NUMBER.unpack_from(more)
     if what == LOAD:
-        last.note(number, len(key) + 4 + len(more))
+        last.note(number, PLACE.unpack_from(more, NUMBER.size)[0], len(key) + 4 + len(more))
     elif what == TELL:
-        end.sendto(COUNTED.pack(number, last.late_bps if number == last.number else 0.0), sender)
+        told = (last.late_bps, last.loss_ratio) if number == last.number else (0.0, 1.0)
+        end.sendto(COUNTED.pack(number, *told), sender)
     elif number > last.number:
         last.renew(number)
         _, bps, seconds, length = WANTED.unpack(more)
-        if 0 < bps <= MOST_BPS and 0 < seconds <= LAST_S and length:
+        if 0 < bps <= MOST_BPS and 0 < seconds <= COUNTS_S[1] and length:
             asked = (end, sender, key, number, bps, seconds, length)
             threading.Thread(target=offer, args=asked, daemon=True).start()
 
@@ -169,15 +173,21 @@ class Load:
 
     def renew(self, number: int) -> None:
         """Forget what came: that was another load."""
-        self.number, self.came = number, list[tuple[float, int]]()
+        self.number, self.last, self.came = number, 0, list[tuple[float, int]]()
 
-    def note(self, number: int, length: int) -> None:
-        """One more datagram of so many bytes; of a load with a higher number it is the first, of an earlier it is
-        none."""
+    def note(self, number: int, place: int, length: int) -> None:
+        """One more datagram of so many bytes, at its ``place`` in the load; of a load with a higher number it is the
+        first, of an earlier it is none."""
         if number > self.number:
             self.renew(number)
         if number == self.number:
+            self.last = max(self.last, place)
             self.came.append((time.monotonic(), (self.came[-1][1] if self.came else 0) + length))
+
+    @property
+    def loss_ratio(self) -> float:
+        """The share of the datagrams up to the last one that came which did not."""
+        return 1 - len(self.came) / (self.last + 1)
 
     @property
     def late_bps(self) -> float:
@@ -192,12 +202,13 @@ class Load:
 
 def offer(end: socket.socket, to: Any, key: bytes, number: int, bps: float, seconds: float, length: int) -> None:
     """Send datagrams of ``length`` bytes at this rate for so long."""
-    datagram, sent, started = (key + LOAD + NUMBER.pack(number)).ljust(length, b"\0"), 0, time.monotonic()
+    head, sent, started = key + LOAD + NUMBER.pack(number), 0, time.monotonic()
+    rest = bytes(max(0, length - len(head) - PLACE.size))
     while (now := time.monotonic() - started) < seconds:
         due = int(bps / 8 / length * now)
         for _ in range(min(TURN_PACKETS, due - sent)):
             with suppress(OSError):  # the port's queue is full
-                end.sendto(datagram, to)
+                end.sendto(head + PLACE.pack(sent) + rest, to)
             sent += 1
         if sent >= due:
             time.sleep(TURN_S)
@@ -214,7 +225,8 @@ def send_bytes(line: socket.socket, seconds: float, max_bps: float) -> None:
 
 
 def receive_rate_bps(line: socket.socket) -> float:
-    """The rate at which bytes came until the other end stopped, bit/s, from the first on."""
+    """The rate at which bytes came until the other end stopped, bit/s, from the first on: what waits behind a lost
+    segment comes all at once, so that a part of the time would tell less."""
     buffer = memoryview(bytearray(len(CHUNK)))
     line.recv_into(buffer)  # the clock starts with the first bytes, which are not counted
     total = 0
@@ -243,17 +255,22 @@ def ask(
             wait_s = 4e-3 * (facts["rtt_ms"] or [0])[-1]
             facts["mtu_bytes"] = mtu = longest(address, datagrams[0], low, high, max(LEAST_WAIT_S, wait_s))
     if streams and seconds:
-        seconds = seconds if datagrams else long_enough_s(address, streams[0], seconds)
-        for way, send in (("forward_bps", True), ("reverse_bps", False)):
-            facts[way] = rate(address, streams[0], seconds, max_bps, mtu, send=send)
+        seconds = long_enough_s(address, streams[0], seconds)
+        for way, send in WAYS:
+            facts[f"{way}_bps"] = facts[f"{way}_tcp_bps"] = rate(
+                address, streams[0], seconds, max_bps, mtu, send=send
+            )
     if datagrams and seconds:
         length, rtt_s = (mtu or USUAL_MTU) - (48 if V6 else 28), max(facts["rtt_ms"], default=0.0) / 1e3
+        lost = []
         with udp(0) as line:
-            for way, send in (("forward_bps", True), ("reverse_bps", False)):
-                carried = partial(
-                    load_carried_bps, line, (address.partition(",")[0], datagrams[0]), length, rtt_s, send
-                )
-                facts[way] = max(facts.get(way, 0.0), capacity_bps(carried, max_bps or MOST_BPS))
+            for way, send in WAYS:
+                offering = partial(offer_load, line, (address.partition(",")[0], datagrams[0]), length, rtt_s, send)
+                found_bps = capacity_bps(lambda bps, for_s: offering(bps, for_s)[0], max_bps or MOST_BPS)
+                facts[f"{way}_bps"] = max(facts.get(f"{way}_bps", 0.0), found_bps)
+                counted_s = 8 * length * COUNTED_PACKETS / (HALF * max(found_bps, LEAST_BPS))
+                lost.append(offering(HALF * found_bps, min(max(counted_s, COUNTS_S[0]), COUNTS_S[1]))[1])
+        facts["loss_ratio"] = round(max(lost), 4)
     return facts
 
 
@@ -273,10 +290,11 @@ def capacity_bps(carried: Callable[[float, float], float], max_bps: float) -> fl
     return came_bps
 
 
-def load_carried_bps(
+def offer_load(
     line: socket.socket, to: Any, length: int, rtt_s: float, send: bool, rate_bps: float, seconds: float
-) -> float:
-    """What comes of a load at this rate, ``send``: of that which this end sends; else of the other end's."""
+) -> tuple[float, float]:
+    """What comes of a load at this rate, bit/s, and the share that is lost; ``send``: of that which this end sends;
+    else of the other end's."""
     line.settimeout(PATIENCE_S / 3 + 2 * rtt_s)
     key, came = KEY.encode(), Load(next(NUMBERS))
     number = NUMBER.pack(came.number)
@@ -289,12 +307,12 @@ def load_carried_bps(
             while True:
                 text = receive_datagram(line)[0]
                 if send and text.startswith(number) and len(text) == COUNTED.size:
-                    return float(COUNTED.unpack(text)[1])
+                    return COUNTED.unpack(text)[1:]
                 if text.startswith(key + LOAD + number):
-                    came.note(came.number, len(text))
+                    came.note(came.number, PLACE.unpack_from(text, len(key + LOAD + number))[0], len(text))
         if came.came:
             break
-    return came.late_bps
+    return came.late_bps, came.loss_ratio if came.came else 1.0
 
 
 def reaches(address: str, port: str) -> bool:

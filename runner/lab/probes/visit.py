@@ -22,6 +22,7 @@ import json
 import os
 import select
 import socket
+import struct
 import sys
 import threading
 import time
@@ -36,6 +37,7 @@ PACE_S = 0.002  # between the pieces of a paced transfer, which are at least a s
 SEGMENT, LONGEST_S = 1448, 0.05
 ECHO, LAST = b"\x55", b"\0"  # of the exchanges: the first is answered, the second ends them
 TCP_NOTSENT_LOWAT = 25  # linux/tcp.h
+SO_MAX_PACING_RATE, MOST_PACED = 47, 2**32 - 2  # asm-generic/socket.h; bytes/s, more than any connection carries
 RETRANSMITS = slice(100, 104)  # tcpi_total_retrans of struct tcp_info
 
 
@@ -73,7 +75,8 @@ def ready(connections: list[socket.socket], within_s: float) -> list[socket.sock
 
 
 class Streams:
-    """The connections that carry a visit's payload, and what each has carried in its life."""
+    """The connections that carry a visit's payload, and what each has carried in its life. They are paced, as by the
+    queue discipline fq: after a rest the whole window would leave at once, and overflow the queue of a long path."""
 
     def __init__(self, connections: list[socket.socket]) -> None:
         self.connections = connections
@@ -84,6 +87,7 @@ class Streams:
         for connection in connections:
             connection.setblocking(False)
             connection.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+            connection.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("I", MOST_PACED))
 
     def retransmits(self) -> int:
         """How many segments these connections have retransmitted so far."""

@@ -27,8 +27,8 @@ BEGINS_WITHIN_S = 30.0 * PATIENCE
 
 
 class PathFindings(TypedDict, total=False):
-    """What the probe of the path says. Times in ms, the far clock's lead in s, rates in bit/s; of DSCP and ECN whether
-    they are kept each way."""
+    """What the probe of the path says. Times in ms, the far clock's lead in s, rates in bit/s, those of one TCP
+    connection apart; of DSCP and ECN whether they are kept each way."""
 
     open: Required[list[Annotated[str, StringConstraints(pattern=r"^(udp|tcp)/[0-9]{1,5}$")]]]
     seen_as: Address
@@ -42,6 +42,8 @@ class PathFindings(TypedDict, total=False):
     mtu_bytes: Annotated[int, Field(ge=0, le=65535)]
     forward_bps: FiniteFloat
     reverse_bps: FiniteFloat
+    forward_tcp_bps: FiniteFloat
+    reverse_tcp_bps: FiniteFloat
 
 
 FINDINGS = TypeAdapter(PathFindings)

@@ -108,8 +108,8 @@ class BarePath:
     """What is between the gateways of a site lab, without a VPN. ``on_link``: one network, without a router or a NAT?
 
     ``tried``, ``open``: ports of the last gateway, "udp/51820". ``nat``: in words, empty where there is none.
-    ``rtt_ms``: shortest, median, 95th percentile. Pairs are forward and reverse. ``most_bps``: no faster was it allowed
-    to measure ``rates_bps``. ``taken``: gateway -> port -> program.
+    ``rtt_ms``: shortest, median, 95th percentile. Pairs are forward and reverse. ``tcp_bps``: what one TCP
+    connection carries of ``rates_bps``; ``most_bps``: no faster was it allowed to measure these. ``taken``: gateway -> port -> program.
     ``links``: gateway -> the devices of tunnels that are there.
     """
 
@@ -124,6 +124,7 @@ class BarePath:
     ecn_kept: tuple[bool, ...] = ()
     clock_ahead_s: float | None = None
     rates_bps: tuple[float, ...] = ()
+    tcp_bps: tuple[float, ...] = ()
     most_bps: float | None = None
     seen_as: str = ""
     taken: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -70,6 +70,11 @@ class Lab:
     helpers: list[Site] = field(default_factory=list)  # the nodes that were so put there
 
     @property
+    def path_loss_ratio(self) -> float:
+        """What the path between two machines loses without a VPN, as far as it was seen; 0 in a lab of one's own."""
+        return (self.path and self.path.loss_ratio) or 0.0
+
+    @property
     def host1(self) -> LabNode:
         """The near host, behind the first gateway."""
         return self.nodes["host1"]
