@@ -28,7 +28,7 @@ def _brief(choice: Choice) -> list[Block]:
     """The answer for the stated line, or the lines with the VPNs for each; then what was not measured."""
     blocks: list[Block] = [
         Paragraph(words.headline(choice), "strong"),
-        *_paragraphs([words.seen_needs(choice.needs)], True),
+        *_paragraphs([words.seen_path(choice)], True),
     ]
     if choice.answer is None:
         rows: list[list[str | TableCell]] = [
@@ -50,7 +50,7 @@ def _whole(choice: Choice, where: str) -> list[Block]:
     """The answer in a sentence, the lines with the VPNs for each, why the others are out, and what would change it.
     Without ``where``, no command."""
     said = choice.answer
-    notes = [words.seen_needs(choice.needs), *(words.why_not(said) if said else [])]
+    notes = [words.seen_path(choice), *(words.why_not(said) if said else [])]
     notes += [state_words.disturbance(choice), state_words.steadiness(choice), words.about_musts(choice)]
     notes += [words.what_changes(choice), words.kin(choice), *words.failure_sentences(choice)]
     notes += [words.not_measured(choice)]

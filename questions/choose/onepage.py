@@ -40,7 +40,7 @@ def onepage(choice: Choice) -> list[Block]:
         Heading(first),
         *_how_sure(choice),
         Heading("What was assumed"),
-        list(_assumptions(choice.needs)),
+        list(_assumptions(choice)),
         Heading("What each VPN carries and costs"),
         _numbers(said, choice, needs),
         Heading(f"Why not another one{'' if choice.answer else f', on a line of {words.line_words(needs)}'}?"),
@@ -72,14 +72,15 @@ def _chance(share: float) -> str:
     return f"{100 * share:.0f} %" if 0.01 <= share <= 0.99 else "more than 99 %" if share > 0.5 else "less than 1 %"
 
 
-def _assumptions(needs: Needs) -> Iterator[Note]:
+def _assumptions(choice: Choice) -> Iterator[Note]:
+    needs = choice.needs
     line = f"{words.line_words(needs)}{' each way' * (needs.line_up_bps is None)}" if needs.line_bps else "not stated"
     rtt = "not known" if needs.path_rtt_ms is None else f"{text.digits(needs.path_rtt_ms)} ms"
     loss = "not known" if needs.path_loss_ratio is None else text.percent(needs.path_loss_ratio)
     yield Note(f"{line}; round trip of the path {rtt}; packets that it loses: {loss}.", "Line:")
     yield Note(f"{words.TRAFFIC[needs.traffic]}.", "Traffic:")
     yield Note("; ".join(f"it {must_words.PHRASES[must][0]}" for must in needs.must) + ".", "Musts:")
-    if seen := words.seen_needs(needs):
+    if seen := words.seen_path(choice):
         yield Note(seen)
     yield Note(
         f"what has the musts, carries {USUAL.headroom:g} times what fills the line without losing or delaying it, and "

@@ -41,7 +41,7 @@ def context(choice: Choice, where: str) -> dict[str, Any]:
     first = said.candidate_of(said.named[0]) if said and said.named else None
     return {
         "headline": words.headline(choice),
-        "seen": words.seen_needs(choice.needs),
+        "seen": words.seen_path(choice),
         "lines": words.lines(choice),
         "stated": said is not None,
         "why_not": words.why_not(said) if said else [],

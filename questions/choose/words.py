@@ -51,6 +51,7 @@ RESERVED: Mapping[Criterion, str] = {
     "gap": "it was silent for a while in a long watch",
 }
 CONNECTIONS: Mapping[Connections, str] = {1: " with one TCP connection", 8: " with eight TCP connections"}
+DATAGRAMS = " in datagrams"
 TAKE: Mapping[Certainty, str] = {"sure": "Take", "probably": "Take probably", "open": "Take perhaps"}
 NONE_SUITS: Mapping[Certainty, str] = {
     "sure": "No VPN that was measured here suits",
@@ -76,7 +77,7 @@ def headline(choice: Choice) -> str:
     said = choice.answer
     if said is None:
         return f"By the speed of your line. Assumed: {asked_for(choice.needs)}."
-    line, by = line_words(said.needs), connections(said.needs)
+    line, by = line_words(said.needs), DATAGRAMS if choice.path_tcp_bps else connections(said.needs)
     if not said.named and said.unknown:
         vpns, more = text.join_names(said.unknown), MANY * (said.needs.connections > 1)
         return f"Which VPN suits {line}{by} is not known here: not enough was measured of {vpns}.{more}"
@@ -94,7 +95,7 @@ def headline(choice: Choice) -> str:
     if said.certainties.carries == "open":
         carries = f"Whether it carries your {line} is not decided yet: {_up_to(first)}"
         return f"{TAKE['open']} {first.vpn}. {carries}."
-    carries = f"{_does(first, said.needs)} and takes {_cores(first)} on each gateway{_at_rate(first)}"
+    carries = f"{_does(first, said.needs, by)} and takes {_cores(first)} on each gateway{_at_rate(first)}"
     take, sure = TAKE[said.certainty], " Sure." * (said.certainty == "sure")
     return f"{take} {first.vpn}{_equals(said)}: {carries}{kept}.{sure}{RECKONED * first.reckoned}{_ways(said, first)}"
 
@@ -112,12 +113,25 @@ def connections(needs: Needs) -> str:
     return CONNECTIONS[needs.connections] if needs.traffic != "calls" else ""
 
 
-def seen_needs(needs: Needs) -> str:
-    """What of the needs was seen on the path, and not stated; empty where nothing was."""
+def seen_path(choice: Choice) -> str:
+    """What of the needs was seen on the path, and not stated, and what limits TCP there; empty where nothing was."""
+    return " ".join(filter(None, (_seen_needs(choice.needs), _slow_tcp(choice.path_tcp_bps))))
+
+
+def _slow_tcp(path_tcp_bps: Sequence[float]) -> str:
+    """That one TCP connection does not fill the path, whichever VPN it takes; empty where it does."""
+    if not path_tcp_bps:
+        return ""
+    up, down = (text.quantity(rate, "bit/s") for rate in (path_tcp_bps[0], path_tcp_bps[-1]))
+    return (
+        f"Without a VPN one TCP connection carries {up} from gw1 and {down} to it: losses, the round trip or the hosts' "
+        "windows are the limit. So what a VPN carries here is what it carries of datagrams."
+    )
+
+
+def _seen_needs(needs: Needs) -> str:
     said: Mapping[str, Callable[[], str]] = {
-        "line_bps": lambda: (
-            f"{line_words(needs)}{' each way' * (needs.line_up_bps is None)}, in one TCP connection within --max-rate"
-        ),
+        "line_bps": lambda: f"{line_words(needs)}{' each way' * (needs.line_up_bps is None)}, within --max-rate",
         "path_rtt_ms": lambda: f"a round trip of {text.digits(needs.path_rtt_ms or 0)} ms",
         "path_loss_ratio": lambda: f"{text.percent(needs.path_loss_ratio or 0, 1)} of the packets lost",
         "path_mtu_bytes": lambda: f"packets of up to {needs.path_mtu_bytes} bytes",
@@ -414,9 +428,9 @@ def _ways(said: Answer, first: Candidate) -> str:
     return ONE_WAY if first.down_bps is None else ONE_AT_A_TIME
 
 
-def _does(first: Candidate, needs: Needs) -> str:
-    """That it carries the line, or fills the path between the user's gateways, which has no room for that line."""
-    by = connections(needs)
+def _does(first: Candidate, needs: Needs, by: str) -> str:
+    """That it carries the line, or fills the path between the user's gateways, which has no room for that line. ``by``:
+    in how many connections."""
     carries = f"it carries your {line_words(needs)}{' at once' * (first.both_bps is not None)}{by}"
     if first.path_share is None:
         return carries

@@ -63,7 +63,7 @@ def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
             plain = [trial for trial in usual if trial.vpn == BASELINE and trial.status == "ok"]
             planned = {place_of(trial) for trial in plain}  # which no VPN's own trials change
             tried = {vpn: mine for vpn, mine in own.items() if any(trial.status in TRIED for trial in mine)}
-            bare = run.lab.get("path") if run.lab.get("kind") == "site" else None
+            bare = _bare_path(run)
             by_vpn = {BASELINE: plain} | {
                 vpn: [trial for trial in mine if trial.status == "ok"] for vpn, mine in tried.items()
             }
@@ -74,8 +74,8 @@ def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
                 )
                 for vpn, mine in tried.items()
             }
-            if bare and not _tcp_fills(bare):
-                made = {vpn: _by_datagrams(device, by_vpn[vpn], bare) for vpn, device in made.items()}
+            if slow := slow_tcp_bps(run):
+                made = {vpn: _by_datagrams(device, by_vpn[vpn], slow) for vpn, device in made.items()}
             return {
                 vpn: replace(device, on_path=_on_path(mine), window_bytes=_window_bytes(mine))
                 for vpn, device in made.items()
@@ -151,17 +151,24 @@ def _device(
     )
 
 
-def _tcp_fills(bare: Mapping[str, Any]) -> bool:
-    """Does one TCP connection fill the bare path, each way, as far as anybody has seen?"""
-    ways = zip(bare.get("tcp_bps", ()), bare.get("rates_bps", ()), strict=False)
-    return all(tcp_bps >= FILLS * rate_bps for tcp_bps, rate_bps in ways)
+def slow_tcp_bps(run: Run) -> list[float]:
+    """What one TCP connection carries on the bare path between two sites, from gw1 and to it, bit/s, where that does not
+    fill it; else empty."""
+    bare = _bare_path(run) or {}
+    tcp_bps, rates_bps = (bare.get(name, ()) for name in ("tcp_bps", "rates_bps"))
+    fills = all(tcp >= FILLS * rate for tcp, rate in zip(tcp_bps, rates_bps, strict=False))
+    return [] if fills else [*tcp_bps]
 
 
-def _by_datagrams(device: Device, own: Sequence[Trial], bare: Mapping[str, Any]) -> Device:
+def _bare_path(run: Run) -> Mapping[str, Any] | None:
+    return run.lab.get("path") if run.lab.get("kind") == "site" else None
+
+
+def _by_datagrams(device: Device, own: Sequence[Trial], tcp_bps: Sequence[float]) -> Device:
     """The device on a path whose losses and round trips, and no VPN, limit one TCP connection: by its datagrams. One
-    that carries TCP only is compared with what TCP carries there."""
+    that carries TCP only is compared with what TCP carries there, ``tcp_bps``."""
     if device.udp_bps is None:
-        return replace(device, path_bps=bare["tcp_bps"][0], path_down_bps=bare["tcp_bps"][-1])
+        return replace(device, path_bps=tcp_bps[0], path_down_bps=tcp_bps[-1])
     back = block_values([trial for trial in own if trial.params.get(WAYS) == "reverse"], "udp_throughput")
     down_bps = _drawn("udp down", back)
     known = device.at_least - {"tcp"} | ({"tcp"} if "udp" in device.at_least else set())
