@@ -23,6 +23,7 @@ from runner.data.trials import Cell, VpnRecord
 from runner.design.blocks import Block
 from runner.design.question import Card, Evidence, Going, Left, Page, Question, Said, Step
 
+UDP_BACK = {"measure": "udp", "payload_bytes": BY_PROFILE, "fragmentation": BY_PROFILE, WAYS: "reverse"}
 LADDER = "ladder"  # the instrument that it needs
 LEAST_S = 180.0  # that a run goes on for, where a line has no sure answer: else as long as it has taken
 
@@ -52,7 +53,7 @@ class Choose(Question[Choice]):
         tcp = TCP | {"streams": str(asked.needs.connections)}
         more += [tcp] * (asked.needs.connections > 1)
         ways = ["reverse"] * other_way + ["both"] * (asked.needs.line_up_bps is not None and not between_sites)
-        more += [{"measure": "udp", "payload_bytes": BY_PROFILE, "fragmentation": BY_PROFILE, WAYS: "reverse"}] * between_sites
+        more += [UDP_BACK] * between_sites
         return [*more, *(tcp | {"direction": way} for way in ways)]
 
     def judge(self, evidence: Evidence) -> Choice:

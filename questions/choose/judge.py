@@ -10,7 +10,7 @@ from questions.choose.judgement import Choice, Kin, SideBySide
 from questions.choose.side_by_side import side_by_side
 from runner.choice.answer import Words, answer, bands, changes, unsettled_lines
 from runner.choice.candidates import candidates
-from runner.choice.devices import devices, slow_tcp_bps
+from runner.choice.devices import devices, path_tcp_bps
 from runner.choice.machine import FEWEST_ROUNDS, machine_state
 from runner.choice.model import RATES_BPS
 from runner.choice.musts import states, words_of
@@ -53,7 +53,7 @@ def choice(run: Run, trials: Sequence[Trial]) -> Choice:
         others=[vpn for vpn in others if vpn not in elsewhere],
         elsewhere=elsewhere,
         kin=_kin(run, trials, sorted(measured)),
-        path_tcp_bps=slow_tcp_bps(run),
+        path_tcp_bps=path_tcp_bps(run),
         machine=machine,
         scale=no_scale(run),
         fresh=[vpn for vpn, record in run.vpns.items() if record.after and vpn not in climbers],

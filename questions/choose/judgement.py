@@ -81,12 +81,12 @@ class Choice(Strict):
     asked for and not measured here, the kernel's first; ``partly``: those of which datagrams could not be measured
     -> why; ``others``: VPNs that the run has not come to and that have the musts, as far as shipped runs and
     declarations tell; ``elsewhere``: those of them in the kernel, where this run has measured none in the kernel;
-    ``kin``: of the programs that were measured; ``path_tcp_bps``:
-    what one TCP connection carries on the bare path from gw1 and to it, where that does not fill it; ``machine``: what it did beside, which may
-    forbid an answer; ``scale``: why data planes are not compared; ``fresh``: VPNs that have come in later and have
-    no ladder yet; ``is_made``: a ladder was measured; ``beside``: what is known of the named VPNs, where they are
-    two or more. ``devices`` are what all of it was made from, ``titles`` what the VPNs are
-    called; they are not part of report.json."""
+    ``kin``: of the programs that were measured; ``path_tcp_bps``: what one TCP connection carries on the bare path
+    from gw1 and to it, where that does not fill it; ``machine``: what it did beside, which may forbid an answer;
+    ``scale``: why data planes are not compared; ``fresh``: VPNs that have come in later and have no ladder yet;
+    ``is_made``: a ladder was measured; ``beside``: what is known of the named VPNs, where they are two or more.
+    ``devices`` are what all of it was made from, ``titles`` what the VPNs are called; they are not part of
+    report.json."""
 
     needs: Needs
     answer: Answer | None = None

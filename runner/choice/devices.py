@@ -19,6 +19,7 @@ import scipy
 from runner.choice.device import DRAWS, Curve, Device, ManyTcp, OnPath
 from runner.choice.reliability import CARRIED, LOST, rung_attempts
 from runner.choice.watched import long_watch
+from runner.data.lab_facts import slow_tcp_bps
 from runner.data.levels import BASELINE, WAYS, outside_of_tunnel, unusual
 from runner.data.loads import MachineLoad
 from runner.data.numbers import MOST_LOG
@@ -38,7 +39,6 @@ FEWEST = 2  # values that a draw is made from
 TRIMMED = 6  # from so many rounds on, one of each six is left out at either end
 EXCEED_RATIO = 0.5  # of the slices may lose more or wait for longer: a goal of draft-ietf-bmwg-mlrsearch
 GATEWAYS = 2
-FILLS = 0.9  # of the path's rate: less is what its losses, its round trips or the hosts' windows leave one connection
 LOSSY = {"measure": "tcp", "streams": "8"}  # on it: a loss slows one of eight connections alone
 OF_WAN = 0.8  # of its rate, in payload: what carries so much is limited by it
 Rounds = Mapping[int, Mapping[str, float]]  # round -> name -> value
@@ -74,7 +74,7 @@ def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
                 )
                 for vpn, mine in tried.items()
             }
-            if slow := slow_tcp_bps(run):
+            if slow := path_tcp_bps(run):
                 made = {vpn: _by_datagrams(device, by_vpn[vpn], slow) for vpn, device in made.items()}
             return {
                 vpn: replace(device, on_path=_on_path(mine), window_bytes=_window_bytes(mine))
@@ -151,13 +151,11 @@ def _device(
     )
 
 
-def slow_tcp_bps(run: Run) -> list[float]:
-    """What one TCP connection carries on the bare path between two sites, from gw1 and to it, bit/s, where that does not
-    fill it; else empty."""
+def path_tcp_bps(run: Run) -> list[float]:
+    """What one TCP connection carries on the bare path between two sites, from gw1 and to it, bit/s, where that does
+    not fill it; else empty."""
     bare = _bare_path(run) or {}
-    tcp_bps, rates_bps = (bare.get(name, ()) for name in ("tcp_bps", "rates_bps"))
-    fills = all(tcp >= FILLS * rate for tcp, rate in zip(tcp_bps, rates_bps, strict=False))
-    return [] if fills else [*tcp_bps]
+    return slow_tcp_bps(bare.get("tcp_bps", ()), bare.get("rates_bps", ()))
 
 
 def _bare_path(run: Run) -> Mapping[str, Any] | None:

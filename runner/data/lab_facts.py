@@ -5,7 +5,7 @@ A lab may have facts that are not named here: they are shown, each text as one l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
@@ -44,6 +44,8 @@ def generator_limits(lab: Mapping[str, Any]) -> list[GeneratorLimit]:
 
 
 OPEN = ConfigDict(extra="allow")
+# Of the path's rate: less is what its losses, its round trips or the hosts' windows leave one TCP connection.
+FILLS = 0.9
 
 
 def _is_limit(given: Any) -> Any:
@@ -76,6 +78,12 @@ class PathFacts(TypedDict, total=False):
     taken: dict[Name, dict[Line, Line]]
     answers_pings: bool
     links: dict[Name, list[Line]]
+
+
+def slow_tcp_bps(tcp_bps: Sequence[float], rates_bps: Sequence[float]) -> list[float]:
+    """What one TCP connection carries on a bare path, each way, where that does not fill it; else empty."""
+    fills = all(tcp >= FILLS * rate for tcp, rate in zip(tcp_bps, rates_bps, strict=False))
+    return [] if fills else [*tcp_bps]
 
 
 class Facts(TypedDict, total=False):

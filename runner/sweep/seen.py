@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from runner.data.lab_facts import slow_tcp_bps
 from runner.data.named import MUSTS, Must
 from runner.data.needs import Needs, Seen
+from runner.design.experiment import Experiment
 from runner.design.profile import Profile
 from runner.lab.shape.site import BarePath
 from runner.sweep.request import Request
 
 APART = 0.1  # of the faster way: less is one rate for both
+SLOW_TCP = ({"measure": "ladder", "carried": "tcp"}, {"measure": "tcp", "direction": "reverse"})
 DIGITS = 3  # of what is filled in: the path has no more of them tomorrow
 HEADROOM = 1.5  # a load of twice what is carried loses half, and tells too little
 
@@ -25,7 +28,15 @@ def for_path(request: Request, path: BarePath, most_bps: float | None = None) ->
     if needs.up_bps and any(cell.params["measure"] == "ladder" for cell in request.cells):
         line = {"line_bps": [f"{needs.up_bps:.0f}"]}
     profile = from_path(request.profile, path, most_bps)
+    if slow_tcp_bps(path.tcp_bps, path.rates_bps) and all(vpn.carries != "tcp" for vpn in request.vpns):
+        request = replace(request, experiments=[_without_slow_tcp(each) for each in request.experiments])
     return replace(request, profile=profile, chosen=line | request.chosen, seen=needs)
+
+
+def _without_slow_tcp(experiment: Experiment) -> Experiment:
+    """The experiment without what TCP would take long for and tell nothing of: the ladder, and the way back."""
+    left = tuple(one for one in experiment.traffic if not any(one.items() >= slow.items() for slow in SLOW_TCP))
+    return replace(experiment, traffic=left)
 
 
 def from_path(profile: Profile, path: BarePath, most_bps: float | None = None) -> Profile:

@@ -29,6 +29,7 @@ PORT = 20000  # and the next ones, one a flow: nobody listens there, and the cou
 STAMPED_PORT = 19999
 MOST_FLOWS = 4096
 BURST = 16  # packets that are sent together; see decision 0030
+FEWEST_BURSTS = 8  # of a load
 STILL_S = 0.03  # after so long without a packet, and a round trip, none is on its way any more
 JITTER_IP_BYTES = 228
 JITTER_PER_S = 625.0  # 1 Mbit/s of 200 bytes of payload
@@ -98,6 +99,11 @@ class Arrived:
     def longest_burst(self) -> int:
         """Packets that left back to back, at most."""
         return int(self.offered["longest"])
+
+
+def smooth_burst(packets: float, most: int = BURST) -> int:
+    """How many of so many packets leave back to back: at most ``most``, and few of them, or one burst is all."""
+    return max(1, min(most, int(packets / FEWEST_BURSTS)))
 
 
 class Generator:

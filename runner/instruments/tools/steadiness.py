@@ -28,9 +28,9 @@ LONGEST_START_S, HALVINGS = 0.3, 12  # from the counter's begin to the first pac
 class Steadiness:
     """What a stretch of ``seconds`` was like. ``loss_by_second``: the share of what was sent in each second that never
     came. ``late_p99_s``, ``latest_s``: how much later than the least delayed packets others came, at least: where some
-    were lost meanwhile, nobody knows which. ``bad_windows``: of
-    the ``windows`` of WINDOW_S those in which more than ``loss_bound`` was lost or nothing came; in ``limited_windows`` it
-    was the sender that fell short, or nobody looked, and they are never bad."""
+    were lost meanwhile, nobody knows which. ``bad_windows``: of the ``windows`` of WINDOW_S those in which more than
+    ``loss_bound`` was lost or nothing came; in ``limited_windows`` it was the sender that fell short, or nobody looked,
+    and they are never bad."""
 
     seconds: float
     loss_ratio: float

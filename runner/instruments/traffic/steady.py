@@ -87,7 +87,8 @@ class Steady(Whole):
             burst=max(1, min(BURST, round(per_s * TOGETHER_S))),
             fragment=fragment,
         )
-        steady = steadiness(generator(bench, fragments=fragment).play(load, STILL_S), bench.lab.rtt_s, bench.lab.path_loss_ratio)
+        arrived = generator(bench, fragments=fragment).play(load, STILL_S)
+        steady = steadiness(arrived, bench.lab.rtt_s, bench.lab.path_loss_ratio)
         broken = steady.loss_by_second[-1] > 0.5 and broke_down(bench)
         if broken:
             bench.renew()

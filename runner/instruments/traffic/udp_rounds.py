@@ -17,7 +17,7 @@ from runner.instruments.instrument import Asked, Go, Measuring
 from runner.instruments.result import Measured, measurement
 from runner.instruments.tools.arrivals import sustained_share
 from runner.instruments.tools.fragments import IP_UDP_BYTES, IPV6_UDP_BYTES, headers_bytes
-from runner.instruments.tools.generator import BURST, Arrived, Generator, Load, at_once, generator, imix
+from runner.instruments.tools.generator import BURST, Arrived, Generator, Load, at_once, generator, imix, smooth_burst
 from runner.instruments.tools.limits import Limits
 from runner.instruments.tools.recovery import ECHO_FOR_S, PATIENT, await_empty_queues, broke_down
 from runner.instruments.tools.searched import last_losses, trial_rows
@@ -85,7 +85,8 @@ class Offering:
     def load(self, rate_bps: float, duration_s: float) -> Load:
         """The load of each way, which together offer ``rate_bps`` of payload."""
         per_s = rate_bps / (8 * self.payload_bytes * len(self.reverse))
-        return replace(self.shape, per_s=per_s, seconds=duration_s)
+        burst = smooth_burst(per_s * duration_s) if self.shape.burst == BURST else self.shape.burst
+        return replace(self.shape, per_s=per_s, seconds=duration_s, burst=burst)
 
     def warm_up(self, rate_bps: float) -> None:
         """Offer ``rate_bps`` for a moment: a fresh tunnel in TCP begins slowly, and would break down."""
@@ -260,7 +261,8 @@ def throughput(
     search = so_far.search
     passed = [trial for trial in search.trials if trial.loss_ratio <= search.loss_ratio]
     if not passed:
-        why = f"no UDP throughput: every trial lost more than {100 * search.loss_ratio:.3g}%: {last_losses(search.trials)}"
+        bound, last = f"{100 * search.loss_ratio:.3g}%", last_losses(search.trials)
+        why = f"no UDP throughput: every trial lost more than {bound}: {last}"
         slow = any(trial.asked_rate_bps <= search.min_rate_bps for trial in search.trials)
         flag = "no_throughput" if slow else "unconfirmed"
         raise MeasurementError(why, **(detail_of(so_far, first) | {"flags": [flag]}))

@@ -8,8 +8,9 @@ The others read the same key from the first line of standard input: everybody ca
 answers and sends nothing to those who do not know it. The second prints one JSON object. SECONDS of TCP each way, and
 then rising rates of datagrams, up to the first that the path does not carry, 0: none. The rate is the higher of both,
 of payload: a path that is long or loses packets has room for more than one TCP connection takes, and some let TCP pass
-faster (after RFC 9097). What it loses is counted at half of that rate. MTU of the path in bytes; 0: it is sought from LOW to HIGH (0: not at all), by datagrams with
-DF set and answers as long, so that no ICMP is needed. ADDRESS may have the sender's own behind a comma.
+faster (after RFC 9097). What it loses is counted at half of that rate. MTU of the path in bytes; 0: it is sought from
+LOW to HIGH (0: not at all), by datagrams with DF set and answers as long, so that no ICMP is needed. ADDRESS may have
+the sender's own behind a comma.
 Of the ports, each is tried; the first of each kind that answers carries the rest. A datagram is answered with what was
 seen of it: the address and port that it came from, its TOS byte, and the time. TOS is RFC 2474 and RFC 3168. Behind the
 key, LOAD begins one of a load, which is only counted, TELL asks for its rate, SEND asks for a load. Each load has a
@@ -257,16 +258,14 @@ def ask(
     if streams and seconds:
         seconds = long_enough_s(address, streams[0], seconds)
         for way, send in WAYS:
-            facts[f"{way}_bps"] = facts[f"{way}_tcp_bps"] = rate(
-                address, streams[0], seconds, max_bps, mtu, send=send
-            )
+            facts[f"{way}_bps"] = facts[f"{way}_tcp_bps"] = rate(address, streams[0], seconds, max_bps, mtu, send=send)
     if datagrams and seconds:
         length, rtt_s = (mtu or USUAL_MTU) - (48 if V6 else 28), max(facts["rtt_ms"], default=0.0) / 1e3
         lost = []
         with udp(0) as line:
             for way, send in WAYS:
                 offering = partial(offer_load, line, (address.partition(",")[0], datagrams[0]), length, rtt_s, send)
-                found_bps = capacity_bps(lambda bps, for_s: offering(bps, for_s)[0], max_bps or MOST_BPS)
+                found_bps = capacity_bps(offering, max_bps or MOST_BPS)
                 facts[f"{way}_bps"] = max(facts.get(f"{way}_bps", 0.0), found_bps)
                 counted_s = 8 * length * COUNTED_PACKETS / (HALF * max(found_bps, LEAST_BPS))
                 lost.append(offering(HALF * found_bps, min(max(counted_s, COUNTS_S[0]), COUNTS_S[1]))[1])
@@ -274,14 +273,14 @@ def ask(
     return facts
 
 
-def capacity_bps(carried: Callable[[float, float], float], max_bps: float) -> float:
+def capacity_bps(offering: Callable[[float, float], tuple[float, float]], max_bps: float) -> float:
     """The rate that the path carries: that of what comes while it is full, or the highest that was offered."""
     rate_bps = min(LEAST_BPS, max_bps)
     for _ in range(MOST_STEPS):
-        came_bps = min(rate_bps, carried(rate_bps, STEP_S))
+        came_bps = min(rate_bps, offering(rate_bps, STEP_S)[0])
         if came_bps < CARRIED * rate_bps:  # it is full, or was held up for a moment
             rate_bps = min(max(BEYOND * came_bps, LEAST_BPS), max_bps)
-            came_bps = min(rate_bps, carried(rate_bps, LAST_S))
+            came_bps = min(rate_bps, offering(rate_bps, LAST_S)[0])
             if came_bps < CARRIED * rate_bps:
                 break
         if rate_bps >= max_bps:

@@ -108,9 +108,9 @@ class BarePath:
     """What is between the gateways of a site lab, without a VPN. ``on_link``: one network, without a router or a NAT?
 
     ``tried``, ``open``: ports of the last gateway, "udp/51820". ``nat``: in words, empty where there is none.
-    ``rtt_ms``: shortest, median, 95th percentile. Pairs are forward and reverse. ``tcp_bps``: what one TCP
-    connection carries of ``rates_bps``; ``most_bps``: no faster was it allowed to measure these. ``taken``: gateway -> port -> program.
-    ``links``: gateway -> the devices of tunnels that are there.
+    ``rtt_ms``: shortest, median, 95th percentile. Pairs are forward and reverse. ``tcp_bps``: what one TCP connection
+    carries of ``rates_bps``; ``most_bps``: no faster was it allowed to measure these. ``taken``: gateway -> port ->
+    program. ``links``: gateway -> the devices of tunnels that are there.
     """
 
     mtu_bytes: int
