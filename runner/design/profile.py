@@ -99,15 +99,15 @@ PROFILES = {
         until_significant=True,
         from_path=True,
         note="site profile: three tunnels of each VPN are measured one after the other, each for 8 rounds of slices of "
-        "0.2 s. The UDP search offers at most twice what the bare path carries. The UDP payload is 1200 B, which fits "
-        "a path with an MTU of 1400 B. The path is not shaped",
+        "0.2 s. The UDP search offers at most 1.5 times what the bare path carries. The UDP payload is 1200 B, which "
+        "fits a path with an MTU of 1400 B. The path is not shaped",
         noted_before=(
             "site profile: three tunnels of each VPN are measured one after the other, each for 8 rounds of slices of "
             "0.2 s. The UDP search goes by the median of its trials, which last 0.5 s each, and offers at most twice "
             "what the bare path carries. The UDP payload is 1200 B, which fits a path with an MTU of 1400 B. The path "
             "is not shaped",
             "site profile: the path is not shaped; slices of 0.2 s, 8 rounds in each of 3 tunnels; UDP throughput of "
-            "the median trial of 0.5 s, up to twice what the bare path carries; UDP payload 1200 B (fits a path of "
+            "the median trial of 0.5 s, up to 1.5 times what the bare path carries; UDP payload 1200 B (fits a path of "
             "1400 B)",
         ),
     ),

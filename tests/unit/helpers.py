@@ -84,6 +84,7 @@ class PaperLab:
     shared_kernel: bool = True
     path: None = None
     rtt_s: float = 0.0
+    path_loss_ratio: float = 0.0
     hosts_on_gateways: bool = False
     images: tuple[Any, ...] = ()
 

@@ -43,6 +43,7 @@ CONNECTS_S = 3.0  # the first SYN may be lost (RFC 6298 §2.1: another after 1 s
 TCP_RTTS = 20  # of a test, at least: half of them are slow start
 STANDSTILL_S = 6
 CHUNK = bytes(1 << 16)
+CUBIC = b"cubic"  # RFC 9438: that of the test hosts, whatever the gateway's own TCP has
 SO_MAX_PACING_RATE = 47  # asm-generic/socket.h
 STALLS_S = 15.0
 MOST_LINE = 200
@@ -217,6 +218,8 @@ def offer(end: socket.socket, to: Any, key: bytes, number: int, bps: float, seco
 
 def send_bytes(line: socket.socket, seconds: float, max_bps: float) -> None:
     """Send for so long, then say so."""
+    with suppress(OSError):  # a kernel without it
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CUBIC)
     if max_bps:
         line.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("Q", int(max_bps / 8)))
     end = time.monotonic() + seconds

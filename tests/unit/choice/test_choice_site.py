@@ -55,12 +55,14 @@ def test_what_was_seen_on_the_path_is_said() -> None:
     seen = ("line_bps", "path_rtt_ms", "path_mtu_bytes", "nat")
     must = ("networks", "nat", "maintained")
     needs = Needs(line_bps=1e8, path_rtt_ms=12.3, path_mtu_bytes=1400, must=must, seen=seen)
-    said = choice_words.seen_needs(needs)
+    run, trials = between_sites(needs)
+    said = choice_words.seen_path(choice(run, trials))
     assert said == (
-        "Seen on the path: 100 Mbit/s each way, in one TCP connection within --max-rate; a round trip of 12.3 ms; "
-        "packets of up to 1400 bytes; a NAT."
+        "Seen on the path: 100 Mbit/s each way, within --max-rate; a round trip of 12.3 ms; packets of up to 1400 "
+        "bytes; a NAT."
     )
-    assert choice_words.seen_needs(needs.model_copy(update={"seen": ()})) == ""
+    unseen = run.model_copy(update={"needs": needs.model_copy(update={"seen": ()})})
+    assert choice_words.seen_path(choice(unseen, trials)) == ""
 
 
 PATHS = {"mtu_bytes": 1400, "rtt_ms": [0.04, 0.05, 0.06], "nat": ""}
@@ -90,6 +92,28 @@ def test_who_fills_the_path_fits_whatever_the_line(line_bps: float) -> None:
     assert "of your path" in words
     assert "shared cores" not in words
     assert "this machine" not in words
+
+
+@pytest.mark.parametrize(("tcp_bps", "by_datagrams"), [(2e6, True), (4.7e7, False)])
+def test_no_vpn_is_blamed_where_the_bare_path_slows_one_tcp_connection(tcp_bps: float, by_datagrams: bool) -> None:
+    truths = {"none": PLAIN, "openvpn": Truth(1.9e6, 4.5e7), "ssh_tun": Truth(1.8e6, 2e6)}
+    run, trials = chosen_run(truths, needs=Needs(line_bps=5e7), noise=0.01)
+    back = [
+        trial.model_copy(update={"id": f"{trial.id}-back", "params": {**trial.params, "ways": "reverse"}})
+        for trial in trials
+        if trial.params["measure"] == "udp"
+    ]
+    path = PATHS | {"rates_bps": [4.8e7, 4.8e7], "tcp_bps": [tcp_bps, tcp_bps], "loss_ratio": 0.01}
+    run = run.model_copy(update={"lab": run.lab | {"kind": "site", "path": path}})
+    made = choice(run, [trial for trial in [*trials, *back] if trial.vpn != "none"])
+    assert made.answer
+    best = made.answer.candidate_of("openvpn")
+    assert made.path_tcp_bps == ([tcp_bps] * 2 if by_datagrams else [])
+    assert best.carries == ("yes" if by_datagrams else "no"), "the positive control: where TCP alone would fill it"
+    if by_datagrams:
+        assert (best.path_share, best.path_share_down) == pytest.approx((4.5 / 4.8, 4.5 / 4.8), rel=0.02)
+        assert made.answer.candidate_of("ssh_tun").path_share == pytest.approx(2 / 48, rel=0.05)
+        assert "2.00 Mbit/s" in choice_words.seen_path(made)
 
 
 def test_a_vpn_that_leaves_most_of_the_path_is_short_of_it() -> None:

@@ -55,7 +55,11 @@ class MadeUp:
     @property
     def lab(self) -> Any:
         return SimpleNamespace(
-            shared_kernel=self.shared_kernel, rtt_s=0.0, nodes={"gw1": self}, host1=SimpleNamespace(run=self.ping)
+            shared_kernel=self.shared_kernel,
+            rtt_s=0.0,
+            path_loss_ratio=0.0,
+            nodes={"gw1": self},
+            host1=SimpleNamespace(run=self.ping),
         )
 
     def ping(self, *argv: str, check: bool, timeout: float) -> Completed:

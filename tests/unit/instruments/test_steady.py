@@ -21,6 +21,7 @@ def stretch(
     begins_s: float = 0.01,
     pauses: Sequence[tuple[float, float]] = (),
     unseen: Sequence[tuple[float, float]] = (),
+    path_loss_ratio: float = 0.0,
 ) -> Steadiness:
     """What is told of a stretch whose packets had this ``fate``; in the ``pauses`` the sender sent none, and the
     counter looked again only at the end of each of ``unseen``."""
@@ -45,7 +46,8 @@ def stretch(
             samples=[(float(looks[at]), int(counts[at])) for at in changed],
             offered={"forgotten": forgotten},
             unseen=[(end + begins_s, end - begin) for begin, end in unseen],
-        )
+        ),
+        path_loss_ratio=path_loss_ratio,
     )
 
 
@@ -126,3 +128,19 @@ def test_what_nobody_looked_at_is_no_gap_and_what_was_lost_meanwhile_is_lost() -
     lost = stretch(lambda at: None if 20 <= at < 22 else soon(at), unseen=[(4.0, 4.6)])
     assert lost.longest_gap_s == pytest.approx(2, abs=0.02)
     assert lost.loss_by_second[20:22] == pytest.approx([1, 1], abs=0.01)
+
+
+def test_what_the_path_loses_without_a_vpn_is_no_fault_of_the_tunnel() -> None:
+    rng = np.random.default_rng(1)
+
+    def some(at: float) -> float | None:
+        return None if rng.random() < 0.02 else at + 0.001
+
+    excused = stretch(some, path_loss_ratio=0.02)
+    assert excused.loss_ratio == pytest.approx(0.02, rel=0.2), "what is lost is told all the same"
+    assert excused.bad_windows <= 0.05 * excused.windows
+    assert stretch(some).bad_windows > 0.5 * excused.windows, "the positive control"
+    assert (
+        stretch(lambda at: None if rng.random() < 0.08 else at, path_loss_ratio=0.02).bad_windows
+        > 0.5 * excused.windows
+    )

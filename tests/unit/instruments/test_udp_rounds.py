@@ -33,7 +33,7 @@ class Stuck:
 
     @property
     def lab(self) -> Any:
-        return SimpleNamespace(host1=self, rtt_s=self.rtt_s)
+        return SimpleNamespace(host1=self, rtt_s=self.rtt_s, path_loss_ratio=0.0)
 
     def run(self, *argv: str, check: bool, timeout: float) -> Completed:
         self.waited_s.append(int(argv[argv.index("-w") + 1]))  # ping(8) refuses a part of a second

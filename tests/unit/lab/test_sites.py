@@ -601,11 +601,11 @@ def test_the_path_in_words(tmp_path: Path) -> None:
     assert said["path rate"][1].startswith("40 Mbit/s from gw2 to gw1")
 
 
-def test_the_site_profile_searches_up_to_twice_what_the_path_carries() -> None:
+def test_the_site_profile_searches_beyond_what_the_path_carries() -> None:
     profile = from_path(PROFILES["site"], BarePath(1500, on_link=True, rates_bps=(3e6, 4e7)))
-    assert {profile.udp.max_rate_bps, profile.packets.max_rate_bps, profile.duplex.max_rate_bps} == {8e7}
+    assert {profile.udp.max_rate_bps, profile.packets.max_rate_bps, profile.duplex.max_rate_bps} == {6e7}
     assert set(profile.searches) == {"udp", "packets", "duplex"}
-    assert {search.max_rate_bps for search in profile.searches.values()} == {8e7}
+    assert {search.max_rate_bps for search in profile.searches.values()} == {6e7}
     assert from_path(PROFILES["site"], BarePath(1500, on_link=True)) == PROFILES["site"]
 
 
