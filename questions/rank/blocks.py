@@ -35,6 +35,7 @@ def say(ranked: Ranked, where: str) -> Said:
     shown = every if ranked.is_shown else []
     return Said(
         line=f"{shown[0].name}: {shown[0].verdict}" if shown else "",
+        headline=shown[0].verdict if shown else "",
         brief=terminal.brief(ranked, shown) if ranked.is_shown else [],
         roomy=terminal.brief(ranked, shown, roomy=True) if ranked.is_shown else [],
         tables=terminal.tables(ranked),

@@ -30,6 +30,9 @@ def context(ranked: Ranked, where: str, page: Page) -> dict[str, Any]:
     """What the page shows. ``where``: the run folder, for the commands that continue the run."""
     every, run = answers(ranked), ranked.evidence.run
     shown = every if ranked.is_shown else []
+    compared = {vpn for pair in ranked.verdicts for vpn in (pair.a, pair.b)}
+    own = [standing.vpn for one in every[:1] for standing in one.ranking.standings]
+    order = dict.fromkeys([*([] if shown else page.order), *own, *sorted(compared)])
     return {
         "shown": ranked.is_shown,
         "nothing": NOTHING_TO_RANK,
@@ -38,7 +41,8 @@ def context(ranked: Ranked, where: str, page: Page) -> dict[str, Any]:
         "matrices": [_matrix(ranked, one, page) for one in shown],
         "meanings": [(text.NAMES[name], MEANINGS[name]) for name in ("recommended", "comparable")],
         "by_weights": f"vpneval report {word(where)} --weights rtt=1,tcp_throughput=2",
-        "compared": sorted({vpn for pair in ranked.verdicts for vpn in (pair.a, pair.b)}),
+        "compared": sorted(compared),
+        "first_two": [vpn for vpn in order if vpn in compared][:2],
         "references": [name for name, record in run.vpns.items() if record.reference],
         "setups": _setups(ranked, page),
     }
