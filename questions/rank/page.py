@@ -30,7 +30,8 @@ def context(ranked: Ranked, where: str, page: Page) -> dict[str, Any]:
     """What the page shows. ``where``: the run folder, for the commands that continue the run."""
     every, run = answers(ranked), ranked.evidence.run
     shown = every if ranked.is_shown else []
-    compared = {vpn for pair in ranked.verdicts for vpn in (pair.a, pair.b)}
+    listed = {vpn for one in every for vpn in verdict_words.compared(one.ranking)}
+    compared = {vpn for pair in ranked.verdicts for vpn in (pair.a, pair.b)} & listed
     own = [standing.vpn for one in every[:1] for standing in one.ranking.standings]
     order = dict.fromkeys([*([] if shown else page.order), *own, *sorted(compared)])
     return {
@@ -49,7 +50,9 @@ def context(ranked: Ranked, where: str, page: Page) -> dict[str, Any]:
 
 
 def pairs(ranked: Ranked) -> list[dict[str, Any]]:
-    """For the script: of each ranking the verdict on each pair in each metric, both ways: the ratio, and a sentence."""
+    """For the script: of each ranking the verdict on each pair in each metric, both ways: the ratio, and a sentence. Of
+    very many VPNs the pairs of the first."""
+    first = [{*verdict_words.compared(made)} for made in ranked.rankings]
     return [
         {
             "name": ranking_name(made),
@@ -64,10 +67,12 @@ def pairs(ranked: Ranked) -> list[dict[str, Any]]:
                 }
                 for verdict in ranked.verdicts
                 if (verdict.configuration, verdict.image) == (made.configuration, made.image)
+                and verdict.a in listed
+                and verdict.b in listed
                 for pair in (verdict, verdict.other_way)
             ],
         }
-        for made in ranked.rankings
+        for made, listed in zip(ranked.rankings, first, strict=True)
     ]
 
 

@@ -64,7 +64,7 @@ def _answer(ranked: Ranked, answer: RankingAnswer, roomy: bool, whole: bool) -> 
     left = [absent for absent in answer.absent if roomy or not (by_preset and absent.how == BY_TCP)]
     blocks += [Paragraph(" ".join(missing(left)), "caveat", lead="Not ranked")] if left else []
     if by_preset:
-        words = verdict(by_preset, ranked.verdicts)
+        words = verdict(by_preset, verdict_words.of_ranking(ranked.verdicts, by_preset))
         words = f"{words} Order: {order(groups(by_preset))}." if whole else _first_sentence(words)
         blocks.append(Paragraph(words, lead="TCP only (--weights tcp)"))
     return blocks

@@ -94,8 +94,8 @@ def answers(ranked: Ranked) -> list[RankingAnswer]:
 
 
 def verdict(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
-    """The VPN that these weights rank first and how sure that is, in one or two sentences. ``verdicts``: on the pairs
-    of the run."""
+    """The VPN that these weights rank first and how sure that is, in one or two sentences. ``verdicts``:
+    ``of_ranking``."""
     placed = [standing for standing in ranking.standings if standing.place]
     if not placed:
         return "No VPN could be ranked."
@@ -131,12 +131,11 @@ def verdict(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
 def nobody_leads(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
     """The sentence where all pairs of the first VPN are undecided or the same in all metrics that count; else empty,
     also where there is no verdict on one of these metrics."""
-    mine = of_ranking(verdicts, ranking)
     placed = dict.fromkeys(standing.vpn for standing in ranking.standings if standing.place)
     first = next(iter(placed))
-    alike = [pair.decision in ("undecided", "same") for pair in mine if pair.a in placed and pair.b in placed]
-    of_first = [pair.decision in ("undecided", "same") for pair in mine if pair.a == first and pair.b in placed]
-    if {pair.metric for pair in mine} < ranking.weights.counted_metrics.keys() or not of_first or not all(of_first):
+    alike = [pair.decision in ("undecided", "same") for pair in verdicts if pair.a in placed and pair.b in placed]
+    of_first = [pair.decision in ("undecided", "same") for pair in verdicts if pair.a == first and pair.b in placed]
+    if {pair.metric for pair in verdicts} < ranking.weights.counted_metrics.keys() or not of_first or not all(of_first):
         return ""
     return f"No VPN leads by these weights: every pair{'' if all(alike) else f' of {first}'} is undecided or the same."
 
@@ -190,7 +189,7 @@ def against(verdicts: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
     """The verdicts on the first VPN against the second, in the metrics with the largest weights. Of metrics with equal
     weights, those come first that are decided, and then those whose ratio is farthest from 1."""
     placed = [standing.vpn for standing in ranking.standings if standing.place]
-    mine = [pair for pair in of_ranking(verdicts, ranking) if [pair.a, pair.b] == placed[:2] and pair.ratio]
+    mine = [pair for pair in verdicts if [pair.a, pair.b] == placed[:2] and pair.ratio]
     weights = ranking.weights.counted_metrics
     undecided = {"undecided": 1}
 
@@ -245,7 +244,7 @@ def _answer(ranked: Ranked, ranking: Ranking, number: int) -> RankingAnswer:
     by_kernel = BY_THEIRS if own else BY_KERNEL.get(str(lab.get("guest", "")), BY_ANY_KERNEL)
     ordered = groups(ranking)
     leaders = ordered[0] if ordered else []
-    nobody = leaders and nobody_leads(ranking, ranked.verdicts)
+    nobody = leaders and nobody_leads(ranking, mine)
     others = [standing.vpn for standing in ranking.standings if standing.vpn not in leaders]
     broke, others_broke = (breakdown_sentences(ranked.breakdowns, ranking, vpns) for vpns in (leaders, others))
     return RankingAnswer(
@@ -253,8 +252,8 @@ def _answer(ranked: Ranked, ranking: Ranking, number: int) -> RankingAnswer:
         ranking=ranking,
         numbers=numbers_of(ranked, number),
         groups=ordered,
-        verdict=" ".join([verdict(ranking, ranked.verdicts), *broke]),
-        against=against(ranked.verdicts, ranking),
+        verdict=" ".join([verdict(ranking, mine), *broke]),
+        against=against(mine, ranking),
         change="" if nobody else change(ranking),
         broke=others_broke + loss_sentences(ranking),
         absent=[_absent_vpn(one, by_kernel) for one in unranked_vpns(ranking)],
