@@ -33,6 +33,7 @@ BY_TCP = "--weights tcp ranks it"
 BY_KERNEL = {"uml": "--kernel qemu has it", "qemu-kvm": "", "qemu-tcg": ""}  # by the guest that the run was in
 BY_ANY_KERNEL = "--kernel uml or qemu has it"
 BY_THEIRS = "the machines' kernels need its modules: vpneval doctor --lab names them"
+NAMED = 6  # VPNs that a verdict names
 LONG = 160  # characters of a reason; only the tables have longer ones in full
 
 
@@ -102,7 +103,7 @@ def verdict(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
     first, *others = placed
     names = [standing.vpn for standing in others if standing.vpn in first.ties]
     if first.best_probability is None:
-        return f"{text.join_names([first.vpn, *names])} cannot be told apart: too little was measured."
+        return f"{_few([first.vpn, *names])} cannot be told apart: too little was measured."
     if nobody := nobody_leads(ranking, verdicts):
         return nobody
     if not names:
@@ -111,7 +112,7 @@ def verdict(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
         )
     likely = max(placed, key=lambda standing: standing.best_probability or 0.0)
     rivals = [standing for standing in others if (standing.best_probability or 0.0) >= 0.01]
-    rival_chances = text.join_names([f"{standing.vpn} ({chance(standing.best_probability)})" for standing in rivals])
+    rival_chances = _few([f"{standing.vpn} ({chance(standing.best_probability)})" for standing in rivals])
     if likely is first and first.best_probability >= PROBABLY and rivals:
         return (
             f"{first.vpn} probably ranks first (in {chance(first.best_probability)} of the simulated rankings). It may "
@@ -121,11 +122,17 @@ def verdict(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
         [first, *(standing for standing in others if standing.vpn in first.ties)],
         key=lambda one: -(one.best_probability or 0.0),
     )
-    chances = ", ".join(f"{standing.vpn} {chance(standing.best_probability)}" for standing in tied)
+    chances = ", ".join(f"{standing.vpn} {chance(standing.best_probability)}" for standing in tied[:NAMED])
     return (
-        f"{text.join_names([standing.vpn for standing in tied])} cannot be told apart yet. "
+        f"{_few([standing.vpn for standing in tied])} cannot be told apart yet. "
         f"First in the simulated rankings: {chances}."
     )
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first of the names, and how many more there are."""
+    more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
+    return text.join_names([*names[:NAMED], *more])
 
 
 def nobody_leads(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
