@@ -27,7 +27,7 @@ from tests.unit.whole_report import build, ranked_of
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"], "resultTypes": ["violations"]}
 THESIS = Path(__file__).parents[2] / "results" / "papers" / "thesis-link"
 PHONE, SMALLEST, FINGER = 360, 12, 24  # px: its width, the height of its letters, and of what one touches (WCAG 2.5.8)
-WIDER = """width => [...document.querySelectorAll("body *")].filter((one) => !one.closest(".scroll, .unseen, svg"))
+WIDER = """width => [...document.querySelectorAll("body *")].filter((one) => !one.closest(".scroll, .unseen, nav, svg"))
   .filter((one) => one.getBoundingClientRect().right > width + 1).map((one) => one.outerHTML.slice(0, 120))"""
 SMALL = """least => [...document.querySelectorAll("body *")].filter((one) => one.checkVisibility()
   && [...one.childNodes].some((child) => child.nodeType === 3 && child.data.trim())
