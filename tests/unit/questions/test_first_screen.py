@@ -22,11 +22,9 @@ from tests.unit.whole_report import build, choice_of, ranked_of
 CHOICE = Path(__file__).parents[3] / "results" / "choice" / "two-cores"
 
 
-def band(low_bps: float, high_bps: float, *named: str, grade: Grade = Grade.FITS, **more: object) -> Band:
-    fields = {"low_bps": low_bps, "high_bps": high_bps, "named": [*named], "grade": grade, "certainty": "sure"}
-    return Band.model_validate(
-        fields | {"equal": "sure", "reservations": [], "here_bps": None, "most_bps": None} | more
-    )
+def band(low_bps: float, high_bps: float, *named: str, **more: object) -> Band:
+    fields = {"low_bps": low_bps, "high_bps": high_bps, "named": [*named], "grade": Grade.FITS, "certainty": "sure"}
+    return Band.model_validate(fields | more)
 
 
 @pytest.mark.parametrize(
