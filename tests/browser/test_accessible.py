@@ -29,7 +29,7 @@ THESIS = Path(__file__).parents[2] / "results" / "papers" / "thesis-link"
 PHONE, SMALLEST, FINGER = 360, 12, 24  # px: its width, the height of its letters, and of what one touches (WCAG 2.5.8)
 WIDER = """width => [...document.querySelectorAll("body *")].filter((one) => !one.closest(".scroll, .unseen, nav, svg"))
   .filter((one) => one.getBoundingClientRect().right > width + 1).map((one) => one.outerHTML.slice(0, 120))"""
-SMALL = """least => [...document.querySelectorAll("body *")].filter((one) => one.checkVisibility()
+SMALL = """least => [...document.querySelectorAll("body *")].filter((one) => one.checkVisibility() && !one.closest("svg")
   && [...one.childNodes].some((child) => child.nodeType === 3 && child.data.trim())
   && parseFloat(getComputedStyle(one).fontSize) < least).map((one) => one.outerHTML.slice(0, 120))"""
 LOW = """least => [...document.querySelectorAll("input, select, button")].filter((one) => one.checkVisibility()
@@ -68,7 +68,8 @@ def _of_report(path: Path, report: Report) -> Written:
     path.write_text(html_text(report))
     said = report.lead()[0]
     ranked = [standing.vpn for standing in answers(ranked_of(report))[0].ranking.standings]
-    return Written(path, said.headline or said.line, tuple([*dict.fromkeys([*said.order, *ranked])][:2]))
+    pair = [*dict.fromkeys([*said.order, *ranked])][:2]
+    return Written(path, said.headline or said.line, tuple(pair) if len(pair) > 1 else ())
 
 
 def unfold(page: Page) -> None:
@@ -131,7 +132,7 @@ def test_a_phone_shows_all_of_it(name: str, pages: dict[str, Written], open_page
 def test_a_phone_would_show_too_little(pages: dict[str, Written], open_page: Open) -> None:
     """The control: a wide box, small letters, and a low slider."""
     page = open_page(pages["history"].path, width=PHONE)
-    style = "display: block; font-size: 8px; width: 500px; height: 4px"
+    style = "display: block; font-size: 8px; width: 500px; height: 4px; min-height: 0"
     page.evaluate("(style) => document.querySelector('main').innerHTML += `<button style='${style}'>x</button>`", style)
     assert all(len(page.evaluate(found, limit)) == 1 for found, limit in ((WIDER, PHONE), (SMALL, 12), (LOW, 24)))
     assert page.evaluate("document.scrollingElement.scrollWidth") > PHONE
