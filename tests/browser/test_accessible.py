@@ -29,8 +29,8 @@ THESIS = Path(__file__).parents[2] / "results" / "papers" / "thesis-link"
 PHONE, SMALLEST, FINGER = 360, 12, 24  # px: its width, the height of its letters, and of what one touches (WCAG 2.5.8)
 WIDER = """width => [...document.querySelectorAll("body *")].filter((one) => !one.closest(".scroll, .unseen, nav, svg"))
   .filter((one) => one.getBoundingClientRect().right > width + 1).map((one) => one.outerHTML.slice(0, 120))"""
-SMALL = """least => [...document.querySelectorAll("body *")].filter((one) => one.checkVisibility() && !one.closest("svg")
-  && [...one.childNodes].some((child) => child.nodeType === 3 && child.data.trim())
+SMALL = """least => [...document.querySelectorAll("body *")].filter((one) => one.checkVisibility()
+  && !one.closest("svg") && [...one.childNodes].some((child) => child.nodeType === 3 && child.data.trim())
   && parseFloat(getComputedStyle(one).fontSize) < least).map((one) => one.outerHTML.slice(0, 120))"""
 LOW = """least => [...document.querySelectorAll("input, select, button")].filter((one) => one.checkVisibility()
   && one.getBoundingClientRect().height < least).map((one) => one.outerHTML.slice(0, 120))"""
