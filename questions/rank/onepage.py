@@ -9,7 +9,7 @@ from dataclasses import replace
 from questions.rank.judgement import Ranked
 from questions.rank.places import weights_words
 from questions.rank.values import values
-from questions.rank.verdict_words import confidence, of_ranking
+from questions.rank.verdict_words import confidence
 from questions.rank.words import RankingAnswer, answers, missing, sure
 from runner.design.blocks import Block, Heading, Note, Paragraph, Table, cell
 from runner.ranking.model import Verdict
@@ -59,7 +59,7 @@ def _reasons(ranked: Ranked, one: RankingAnswer) -> Iterator[Note]:
     """A remark for each VPN behind the first: in what it is worse, better, or not told apart; then those that are not
     ranked."""
     placed = [vpn for group in one.groups for vpn in group]
-    pairs = of_ranking(ranked.verdicts, one.ranking)
+    pairs = ranked.verdicts_of(one.ranking)
     for vpn in placed[1:MOST_ROWS]:
         mine = [pair for pair in pairs if (pair.a, pair.b) == (placed[0], vpn)]
         yield Note(f"beside {placed[0]}, it {'; it '.join(_clauses(ranked, mine))}.", f"{vpn}:")

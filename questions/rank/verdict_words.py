@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from questions.rank.judgement import Spread
+from questions.rank.judgement import Spread, of_ranking
 from runner.data.metric import Metric
 from runner.design.blocks import Block, Heading, Paragraph, Table, TableCell
 from runner.ranking.model import NO_INTERVAL, Ranking, Verdict
@@ -20,19 +20,6 @@ TITLE = (
     "Each pair of VPNs: the value of the first over that of the second, the interval that decides, and the verdict on "
     "the first"
 )
-
-
-def of_ranking(verdicts: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
-    """The verdicts of one ranking: metrics in the order of the weights, pairs in the order of the places."""
-    order = {standing.vpn: number for number, standing in enumerate(ranking.standings)}
-    metrics = {metric: number for number, metric in enumerate(ranking.weights.counted_metrics)}
-    mine = [
-        verdict.other_way if order[verdict.a] > order[verdict.b] else verdict
-        for verdict in verdicts
-        if (verdict.configuration, verdict.image) == (ranking.configuration, ranking.image)
-        and verdict.metric in metrics
-    ]
-    return sorted(mine, key=lambda verdict: (metrics[verdict.metric], order[verdict.a], order[verdict.b]))
 
 
 def count_verdicts(verdicts: Sequence[Verdict]) -> str:
@@ -176,7 +163,7 @@ def section(
     verdicts: Sequence[Verdict], spread: Sequence[Spread], ranking: Ranking, metrics: Mapping[str, Metric]
 ) -> list[Block]:
     """The section below a ranking; empty where the ranking has no pairs."""
-    mine, first = of_ranking(verdicts, ranking), compared(ranking)
+    mine, first = of_ranking(verdicts, ranking), first_vpns(ranking)
     if not mine:
         return []
     few = [pair for pair in mine if pair.a in first and pair.b in first]
@@ -190,7 +177,7 @@ def section(
     ]
 
 
-def compared(ranking: Ranking) -> list[str]:
+def first_vpns(ranking: Ranking) -> list[str]:
     """The VPNs whose pairs are listed, in the ranking's order: all, or the first of very many."""
     return [standing.vpn for standing in ranking.standings][:COMPARED]
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from questions.rank.judgement import Ranked, RankedNumber
 from questions.rank.places import PROBABLY, Unranked, groups, numbers_of, ranking_name, unranked_vpns
-from questions.rank.verdict_words import decided_or_not, of_ranking
+from questions.rank.verdict_words import decided_or_not
 from runner.data.asked import AskedRun
 from runner.data.files import word
 from runner.data.invocation import asked_of
@@ -245,7 +245,7 @@ def recipe(vpn: str, levels: Mapping[str, str], asked: AskedRun | None = None) -
 
 
 def _answer(ranked: Ranked, ranking: Ranking, number: int) -> RankingAnswer:
-    mine, lab = of_ranking(ranked.verdicts, ranking), ranked.evidence.run.lab
+    mine, lab = ranked.verdicts_of(ranking), ranked.evidence.run.lab
     # Only the namespace lab has guests: the machines of the others have kernels of their own.
     own = str(lab.get("kind", "netns")) != "netns"
     by_kernel = BY_THEIRS if own else BY_KERNEL.get(str(lab.get("guest", "")), BY_ANY_KERNEL)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page
 
-from questions.rank.judgement import RankedNumber
-from questions.rank.verdict_words import of_ranking, sentence
+from questions.rank.judgement import RankedNumber, of_ranking
+from questions.rank.verdict_words import sentence
 from questions.rank.words import verdict
 from runner.data.levels import NO_CIPHER
 from runner.data.numbers import chance

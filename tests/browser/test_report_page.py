@@ -11,8 +11,8 @@ from urllib.parse import unquote
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
+from questions.rank.judgement import of_ranking
 from questions.rank.places import doubts, place_of, unit_of, unranked_vpns, weights_words
-from questions.rank.verdict_words import of_ranking
 from questions.rank.words import verdict
 from runner.catalogue import load_run
 from runner.data.numbers import chance

@@ -97,8 +97,12 @@ def _draw_answer(one: Answered, card: Card | None, where: str, element: str) -> 
 
 def _below_headline(said: Said) -> Sequence[Block]:
     """What is told briefly, without the headline where it begins with that."""
-    first, *others = said.brief or [None]
-    return others if isinstance(first, Paragraph) and first.words == (said.headline or said.line) else said.brief
+    headline = said.headline or said.line
+    return [
+        block
+        for number, block in enumerate(said.brief)
+        if number or not isinstance(block, Paragraph) or block.words != headline
+    ]
 
 
 def _limits(report: Report) -> list[dict[str, Any]]:

@@ -67,8 +67,8 @@ def test_of_very_many_vpns_the_pairs_of_the_first_are_listed(monkeypatch: pytest
     few = verdict_words.section(ranked.verdicts, ranked.spreads, first, ranked.metrics)
     assert [len(block.rows) for block in few if isinstance(block, Table)] == [3]
     assert len(few) == len(whole) + 1, "it says so"
-    listed = verdict_words.compared(first)
+    listed = verdict_words.first_vpns(first)
     number = ranked.rankings.index(first)
     assert {pair["a"] for pair in pairs(ranked)[number]["pairs"]} <= {*listed}
-    tables = [{} for _ in ranked.rankings]
+    tables: list[dict[str, str]] = [{} for _ in ranked.rankings]
     assert context(ranked, "x", Page({}, {}, tables))["first_two"] == listed[:2]
