@@ -428,10 +428,12 @@ def test_the_card_reads_without_a_script(report: Report, path: Path, chromium: B
 
 
 def test_it_fits_a_phone_and_paper(path: Path, open_page: Open) -> None:
-    page = open_page(path, width=390)
+    page = open_page(path, width=360)
     page.wait_for_selector("html[data-mapped]", state="attached")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert page.locator("#map-share td .code").first.is_visible()
+    lines = page.locator(".map .code").evaluate_all("all => all.map((one) => one.getClientRects().length)")
+    assert {*lines} == {1}, "no code is broken into lines"
     paper = open_page(path, "?print", width=718)
     paper.emulate_media(media="print")
     paper.wait_for_selector("html[data-mapped]", state="attached")
