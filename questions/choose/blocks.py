@@ -17,11 +17,17 @@ def say(choice: Choice, where: str) -> Said:
     """The answer in words. ``where``: the run folder, as commands name it."""
     return Said(
         line=words.in_a_line(choice),
+        headline=words.page_headline(choice),
+        order=[one.vpn for one in choice.answer.candidates] if choice.answer else _named_by_bands(choice),
         brief=_brief(choice),
         whole=_whole(choice, where),
         beside=[side_by_side_words.table(choice.beside)] if choice.beside else [],
         steps=next_steps(choice, where),
     )
+
+
+def _named_by_bands(choice: Choice) -> list[str]:
+    return [*dict.fromkeys(vpn for band in choice.bands for vpn in band.named)]
 
 
 def _brief(choice: Choice) -> list[Block]:

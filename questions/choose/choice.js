@@ -594,7 +594,6 @@ function saying(data) {
 
   function headline(said, needs) {
     if (data.say.forbidden) return data.say.forbidden;
-    if (!said) return `By the speed of your line. Assumed: ${askedFor(needs)}.`;
     const line = lineWords(needs), say = data.say;
     if (!said.named.length && said.unknown.length) {
       return `Which VPN suits ${line}${by(needs)} is not known here: not enough was measured of ${listed(said.unknown, "and")}.${needs.connections > 1 ? say.many : ""}`;
@@ -614,9 +613,22 @@ function saying(data) {
     return `${say.take[said.certainty]} ${first.vpn}${equals}: ${does(first, needs)} and takes ${cores(first)} on each gateway${at(first)}${kept}.${sure}${first.reckoned ? say.reckoned : ""}${waysOf(first, needs)}`;
   }
 
+  function byLine(bands) {
+    if (data.say.forbidden) return data.say.forbidden;
+    const told = [];
+    for (const {named, grade, certainty, unknown, low_bps: low, high_bps: high} of bands) {
+      const none = !named.length && unknown.length ? data.say.unknown : data.say.nothing;
+      const take = named.length && grade < SHORT ? `${data.say.take[certainty].toLowerCase()} ${named[0]}` : none;
+      if (told.at(-1)?.take === take) told.at(-1).high = high;
+      else told.push({take, low, high});
+    }
+    if (!told.length) return data.say.on_line;
+    const last = told.pop(), said = [...told.map(({take, high}) => `up to ${rate(high)} ${take}`), `from ${rate(last.low)} on ${last.take}`].join("; ");
+    return `${said[0].toUpperCase()}${said.slice(1)}.`;
+  }
+
   function ofBand(band) {
-    if (!band.named.length && band.unknown.length) return "not known here: not enough was measured";
-    if (!band.named.length) return "nothing that was measured here suits";
+    if (!band.named.length) return band.unknown.length ? `not known here: ${data.say.unknown}` : data.say.nothing;
     const word = data.say.band[band.certainty];
     if (band.grade === SHORT) return `${word}nothing here suits it; ${band.named[0]} comes nearest, ${upTo(band)}`;
     const kept = band.reservations.length ? ` (${reserved(band.reservations).join(", ")})` : "";
@@ -706,5 +718,5 @@ function saying(data) {
   const failed = (said) => said.candidates.filter((one) => one.failed).map(
     (one) => `${one.vpn} gave no number in ${one.failed} of ${one.trials} trials.`);
 
-  return {headline, lines, whyNot, changed: (found) => found.map(change).filter(Boolean), kin, failed, rate, lineWords, listed, three, prefix};
+  return {headline, byLine, askedFor, lines, whyNot, changed: (found) => found.map(change).filter(Boolean), kin, failed, rate, lineWords, listed, three, prefix};
 }

@@ -26,7 +26,7 @@ PHRASES: dict[Must, tuple[str, str]] = {
     "multicast": ("carries multicast", "does not carry multicast"),
     "mesh": ("joins three sites and more", "does not join three sites"),
     "standard": ("speaks a standard protocol", "speaks a protocol of its own"),
-    "tried": ("has been attacked, and sent over a narrow path", "was not tried"),
+    "tried": ("was tried under attack and over a narrow path", "was not tried"),
     "maintained": ("is maintained", "is not maintained any more"),
 }
 # What no lab on one machine has.

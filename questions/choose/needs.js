@@ -159,10 +159,15 @@ async function answerNeeds(data, address) {
     button.after(made);
   }
 
+  function headed(words) {
+    document.title = find("said").textContent = words;
+  }
+
   // What the line decides is said at once, what all lines decide a moment later.
   function tell() {
     const said = needs.line_bps ? rule.answer(needs) : null, first = said && said.named[0];
-    find("said").textContent = say.headline(said, needs);
+    if (said) headed(say.headline(said, needs));
+    told("assumed", say.askedFor(needs));
     told("why-not", ...items(said ? say.whyNot(said) : []));
     told("musts", ...(first ? needs.must.map((must) => wordButton(first, must, `${must} ${rule.wordOf(first, must)}`)) : []));
     card.querySelector('[data-fact="musts"] dt').textContent = `Musts of ${first || ""}`;
@@ -178,6 +183,7 @@ async function answerNeeds(data, address) {
       made.append(element("th", row.lines, {scope: "row"}), element("td", row.vpns));
       return made;
     }));
+    if (!said) headed(say.byLine(bands));
     card.querySelector('[data-fact="lines"] dt').textContent = said ? "Other lines" : "Your line";
     told("changed", ...items(said ? say.changed(rule.changes(said, bands)) : []));
     told("kin", say.kin(said ? said.named : [...new Set(bands.flatMap((band) => band.named))], needs));
@@ -189,7 +195,7 @@ async function answerNeeds(data, address) {
     clearTimeout(later);
     if (mine) {
       card.replaceChildren(...printed.cloneNode(true).childNodes);
-      find("said").textContent = printedWords;
+      headed(printedWords);
     }
     enliven(card);
     const said = mine ? null : tell();

@@ -9,7 +9,7 @@ import numpy as np
 
 from questions.choose import must_words, state_words, words
 from questions.choose.judgement import Choice
-from runner.choice.answer import PROBABLE, SURE, answer
+from runner.choice.answer import answer
 from runner.choice.grade import grade_device
 from runner.choice.model import Answer, Certainty, Grade
 from runner.choice.musts import words_of
@@ -22,11 +22,13 @@ from runner.report import text
 EXAMPLE_BPS = 1e8  # the line of which a page without a stated one gives cores and reasons
 MOST_ROWS, MOST_REASONS = 10, 8
 SURENESS: dict[Certainty, str] = {
-    "sure": f"This is sure: its chance is {100 * SURE:.0f} % or more, and it was watched for long.",
-    "probably": f"This is probable: its chance is {100 * PROBABLE:.0f} % or more.",
-    "open": "This is not decided: its chance is lower, and measuring longer would tell more.",
+    "sure": "This is sure",
+    "probably": "This is probable, and not sure",
+    "open": "This is not decided, and measuring longer would tell more",
 }
-UNSTATED = Paragraph("No line was stated. So this page has the answer for every line; state yours to have one answer.")
+UNSTATED = Paragraph(
+    "No line was stated, so this page answers for every line. State yours (--line 100M) for one answer."
+)
 
 
 def onepage(choice: Choice) -> list[Block]:
@@ -35,9 +37,8 @@ def onepage(choice: Choice) -> list[Block]:
         return [Heading(words.headline(choice))]
     needs = choice.needs if choice.answer else choice.needs.on_line(EXAMPLE_BPS)
     said = choice.answer or answer(choice.devices, words_of(choice.states), needs, state=choice.machine)
-    first = words.headline(choice) if choice.answer else "Which VPN to take depends on the speed of your line"
     return [
-        Heading(first),
+        Heading(words.page_headline(choice)),
         *_how_sure(choice),
         Heading("What was assumed"),
         list(_assumptions(choice)),
@@ -55,14 +56,14 @@ def _how_sure(choice: Choice) -> Iterator[Block]:
         yield UNSTATED
         yield Table("", ["your line", "take"], [[row.lines, row.vpns] for row in words.lines(choice)])
         return
-    sentences = [SURENESS[said.certainty]]
+    sure = SURENESS[said.certainty]
     if said.named:
         first = said.candidate_of(said.named[0])
-        sentences.append(
-            f"In {_chance(first.chance)} of the simulated repetitions {first.vpn} is among the best, and in "
-            f"{_chance(first.carries_chance)} it carries the line."
+        sure += (
+            f": in {_chance(first.chance)} of the simulated repetitions {first.vpn} is among the best VPNs for this "
+            f"line, and in {_chance(first.carries_chance)} it carries the line"
         )
-    sentences += [state_words.steadiness(choice), state_words.disturbance(choice)]
+    sentences = [f"{sure}.", state_words.steadiness(choice), state_words.disturbance(choice)]
     yield Paragraph(" ".join(filter(None, sentences)))
     if changes := words.what_changes(choice):
         yield Paragraph(changes)
@@ -83,9 +84,10 @@ def _assumptions(choice: Choice) -> Iterator[Note]:
     if seen := words.seen_path(choice):
         yield Note(seen)
     yield Note(
-        f"what has the musts, carries {USUAL.headroom:g} times what fills the line without losing or delaying it, and "
-        "takes the fewest cores for it.",
-        "The best is:",
+        f"it has the musts, carries {USUAL.headroom:g} times what fills the line, without loss or delay, and takes the "
+        f"fewest cores for it. VPNs within {USUAL.cost_cores:g} of a core are equal; the one of them that carries most "
+        "is named first.",
+        "The best VPN:",
     )
 
 
@@ -133,7 +135,8 @@ def _reasons(choice: Choice, said: Answer) -> Iterator[Note]:
     if others := said.named[1:]:
         alike = "as good" if said.certainties.equal == "sure" else "probably as good"
         alike = alike if said.grade < Grade.SHORT else "as near"
-        yield Note(f"{alike} as {said.named[0]}: take it if you know it better.", f"{text.join_names(others)}:")
+        one = "it" if len(others) == 1 else "one of them"
+        yield Note(f"{alike} as {said.named[0]}. Take {one} if you know it better.", f"{text.join_names(others)}:")
     by_reason: dict[str, list[str]] = {}
     for candidate in said.candidates:
         if candidate.vpn not in said.named:
@@ -146,16 +149,19 @@ def _reasons(choice: Choice, said: Answer) -> Iterator[Note]:
 
 
 def _not_measured(choice: Choice) -> Iterator[Note]:
-    """Who was not measured, the kernel's kin of measured programs first."""
+    """Who was not measured, the kernel's kin of measured programs first, beginning with that of the first VPN."""
     musts = {*choice.needs.must}
+    named = choice.answer.named if choice.answer else [vpn for band in choice.bands for vpn in band.named]
     programs: dict[str, list[str]] = {}
-    for one in choice.kin:
+    for one in sorted(choice.kin, key=lambda one: named[:1] != [one.vpn]):
         if not {*one.lacks} & musts:
             programs.setdefault(one.kernel, []).append(one.vpn)
     for kernel, vpns in programs.items():
-        speaks = f"It speaks the protocol of {text.join_names(vpns)}, in the kernel, and usually costs less."
-        yield Note(f"not measured here. {speaks} Where both gateways have it, take it.", f"{kernel}:")
+        same = f"not measured here. It does in the kernel what {text.join_names(vpns)} does as a program, and usually"
+        mine = text.join_names([vpn for vpn in vpns if vpn in named], "or")
+        take = f" Where both gateways have it, take it instead of {mine}." if mine else ""
+        yield Note(f"{same} costs less.{take}", f"{kernel}:")
     if absent := [vpn for vpn in choice.absent if vpn not in programs]:
-        yield Note("not measured here.", f"{text.join_names(absent)}:")
+        yield Note("asked for, but not measured: the whole report says why.", f"{text.join_names(absent)}:")
     if others := [*choice.others, *(choice.elsewhere if "kernel" in musts else ())]:
-        yield Note("may suit, and not measured yet.", f"{words.list_some(others)}:")
+        yield Note("not measured yet, and may suit.", f"{words.list_some(others)}:")

@@ -40,8 +40,9 @@ def context(choice: Choice, where: str) -> dict[str, Any]:
     steps = {step.word: step.command for step in next_steps(choice, where)}
     first = said.candidate_of(said.named[0]) if said and said.named else None
     return {
-        "headline": words.headline(choice),
+        "headline": words.page_headline(choice),
         "seen": words.seen_path(choice),
+        "assumed": words.asked_for(choice.needs),
         "lines": words.lines(choice),
         "stated": said is not None,
         "why_not": words.why_not(said) if said else [],
@@ -115,6 +116,9 @@ def data(choice: Choice, where: str, logs: Mapping[str, str], colours: Mapping[s
             "take": words.TAKE,
             "none_suits": words.NONE_SUITS,
             "band": words.BAND,
+            "nothing": words.NOTHING,
+            "unknown": words.UNKNOWN,
+            "on_line": words.ON_LINE,
             "forbidden": state_words.no_answer(choice),
         },
         "shares": SHARES,

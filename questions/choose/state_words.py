@@ -53,4 +53,4 @@ def steadiness(choice: Choice) -> str:
             f"{text.percent(first.worst_second_loss_ratio or 0, 1)}"
         )
     few = said.certainties.steady != "sure" and first.watched_s is None
-    return f"{carried}.{' Too few for Sure: it was not watched for long.' * few}"
+    return f"{carried}.{' That is too little to be sure: it was not watched for long.' * few}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from questions.choose import must_words
@@ -58,6 +59,9 @@ NONE_SUITS: Mapping[Certainty, str] = {
     "probably": "Probably no VPN that was measured here suits",
     "open": "It is not decided whether a VPN that was measured here suits",
 }
+NOTHING = "nothing that was measured here suits"
+UNKNOWN = "not enough was measured"
+ON_LINE = "Which VPN to take depends on your line."
 BAND: Mapping[Certainty, str] = {"sure": "", "probably": "probably ", "open": "not decided: "}
 MUST_MEANS: Mapping[Must, str] = {"networks": "it joins two networks"}
 MUST_CHANGED: Mapping[Must, str] = {
@@ -98,6 +102,28 @@ def headline(choice: Choice) -> str:
     carries = f"{_does(first, said.needs, by)} and takes {_cores(first)} on each gateway{_at_rate(first)}"
     take, sure = TAKE[said.certainty], " Sure." * (said.certainty == "sure")
     return f"{take} {first.vpn}{_equals(said)}: {carries}{kept}.{sure}{RECKONED * first.reckoned}{_ways(said, first)}"
+
+
+def page_headline(choice: Choice) -> str:
+    """The answer as the heading of a page: where no line is stated, which VPN for which."""
+    return headline(choice) if choice.answer or no_answer(choice) else by_line(choice.bands)
+
+
+def by_line(bands: Sequence[Band]) -> str:
+    """``Up to 1 Gbit/s take wireguard_go; from 2 Gbit/s on nothing that was measured here suits.``"""
+    told = [(take, [*alike]) for take, alike in groupby(bands, _take)]
+    if not told:
+        return ON_LINE
+    *before, (last, highest) = told
+    clauses = [f"up to {_rate(alike[-1].high_bps)} {take}" for take, alike in before]
+    said = "; ".join([*clauses, f"from {_rate(highest[0].low_bps)} on {last}"])
+    return f"{said[0].upper()}{said[1:]}."
+
+
+def _take(band: Band) -> str:
+    if band.named and band.grade < Grade.SHORT:
+        return f"{TAKE[band.certainty].lower()} {band.named[0]}"
+    return UNKNOWN if not band.named and band.unknown else NOTHING
 
 
 def asked_for(needs: Needs) -> str:
@@ -321,9 +347,9 @@ def _change(change: Change) -> str:
 
 def _band(band: Band) -> str:
     if not band.named and band.unknown:
-        return "not known here: not enough was measured"
+        return f"not known here: {UNKNOWN}"
     if not band.named:
-        return "nothing that was measured here suits"
+        return NOTHING
     if band.grade == Grade.SHORT:
         nearest = f"{band.named[0]} comes nearest, {_up_to(band)}"
         return f"{BAND[band.certainty]}nothing here suits it; {nearest}"

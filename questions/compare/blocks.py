@@ -22,7 +22,7 @@ def say(judged: Comparisons) -> Said:
         if one.machines and several > 1:
             brief.append(Heading(f"kind of machine {number} of {several}"))
         brief += words.changes_first(one)
-        whole += [Heading(words.title(one)), *words.opening(one), *_plots(one.changes), *words.numbers(one)]
+        whole += [Heading(words.heading(one)), *words.opening(one), *_plots(one.changes), *words.numbers(one)]
     return Said(
         line="; ".join(map(words.answer, judged.comparisons)),
         brief=brief,

@@ -78,13 +78,22 @@ def title(comparison: Comparison) -> str:
     return f"vpneval compare: {comparison.before} and {comparison.after}"
 
 
+def heading(comparison: Comparison) -> str:
+    """The answer as the heading of a page: of what became worse, how much of which VPNs."""
+    bad = [change for change in decisive_changes(comparison.changes) if change.verdict in BAD]
+    if not bad:
+        return answer(comparison)
+    vpns = text.join_names([*dict.fromkeys(change.vpn for change in bad)])
+    return f"{answer(comparison)}: {text.count_noun(len(bad), 'measurement')} of {vpns}"
+
+
 def _answer(comparison: Comparison) -> Paragraph:
     return Paragraph(answer(comparison), "good" if comparison.outcome in PASSES else "bad")
 
 
 def opening(comparison: Comparison) -> list[Block]:
-    """The answer, and what limits it."""
-    return [_answer(comparison), *_smallest(comparison), *_about(comparison)]
+    """What was compared, and what limits the answer."""
+    return [Paragraph(title(comparison), "soft"), *_smallest(comparison), *_about(comparison)]
 
 
 def _about(comparison: Comparison) -> list[Block]:

@@ -65,9 +65,9 @@ class Papers(Question[Judged]):
                 needed = f"{', '.join(sorted(experiments)) or 'none'}; this run has {', '.join(judgement.experiments)}"
                 line = f"No finding of {title} was tested. Its findings are about the experiments: {needed}."
                 return Said(line=line, brief=[Paragraph(line)])
-            brief = [Paragraph(f"{title}: {judgement.findings.counts}", "strong"), *findings.brief(judgement.findings)]
-            whole = findings.section(judgement.findings, judgement.experiments)
-            return Said(line=f"{title}: {judgement.findings.counts}", brief=brief, whole=whole)
+            line = f"Findings of {title}: {judgement.findings.counts}"
+            brief = [Paragraph(line, "strong"), *findings.brief(judgement.findings)]
+            return Said(line=line, brief=brief, whole=findings.section(judgement.findings, judgement.experiments))
         sections = {
             "findings": findings.section(judgement.findings, judgement.experiments),
             "paper-tables": tables.section(judgement.tables),

@@ -30,11 +30,12 @@ def say(ranked: Ranked, where: str) -> Said:
     below, methods = list[Block](), dict[str, None]()
     for made in ranked.rankings:
         below += ranking(made, ranked.metrics) if ranked.is_shown else []
-        below += verdict_words.section(ranked.verdicts, ranked.spreads, made, ranked.metrics)
+        below += verdict_words.section(ranked.verdicts_of(made), ranked.spreads, made, ranked.metrics)
         methods |= dict.fromkeys((made.method, made.probability_method)) if ranked.is_shown else {}
     shown = every if ranked.is_shown else []
     return Said(
         line=f"{shown[0].name}: {shown[0].verdict}" if shown else "",
+        headline=shown[0].verdict if shown else "",
         brief=terminal.brief(ranked, shown) if ranked.is_shown else [],
         roomy=terminal.brief(ranked, shown, roomy=True) if ranked.is_shown else [],
         tables=terminal.tables(ranked),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pydantic import Field, InstanceOf
+from pydantic import Field, InstanceOf, PrivateAttr
 
 from runner.data.kinds import Strict
 from runner.data.metric import Metric
@@ -61,6 +61,8 @@ class Ranked(Strict):
     breakdowns: list[Breakdown] = Field(default=[], exclude=True)
     limits: LimitsSection = Field(default=LimitsSection(), exclude=True)
 
+    _ordered: dict[int, tuple[Ranking, list[Verdict]]] = PrivateAttr(default_factory=dict)
+
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """What each metric of the run is, by its name."""
@@ -72,3 +74,23 @@ class Ranked(Strict):
         measured nothing that has a weight."""
         counted = not self.rankings or any(ranking.weights.counted_metrics for ranking in self.rankings)
         return self.weighed or (not self.evidence.led and counted)
+
+    def verdicts_of(self, ranking: Ranking) -> list[Verdict]:
+        """``of_ranking``, which is kept: each form asks for it anew, and 200 VPNs have 100,000."""
+        kept = self._ordered.get(id(ranking))
+        if kept is None or kept[0] is not ranking:
+            kept = self._ordered[id(ranking)] = ranking, of_ranking(self.verdicts, ranking)
+        return kept[1]
+
+
+def of_ranking(verdicts: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
+    """The verdicts of one ranking: metrics in the order of the weights, pairs in the order of the places."""
+    order = {standing.vpn: number for number, standing in enumerate(ranking.standings)}
+    metrics = {metric: number for number, metric in enumerate(ranking.weights.counted_metrics)}
+    mine = [
+        verdict.other_way if order[verdict.a] > order[verdict.b] else verdict
+        for verdict in verdicts
+        if (verdict.configuration, verdict.image) == (ranking.configuration, ranking.image)
+        and verdict.metric in metrics
+    ]
+    return sorted(mine, key=lambda verdict: (metrics[verdict.metric], order[verdict.a], order[verdict.b]))

@@ -9,8 +9,8 @@ from dataclasses import replace
 from questions.rank.judgement import Ranked
 from questions.rank.places import weights_words
 from questions.rank.values import values
-from questions.rank.verdict_words import confidence, of_ranking
-from questions.rank.words import RankingAnswer, answers, sure
+from questions.rank.verdict_words import confidence
+from questions.rank.words import RankingAnswer, answers, missing, sure
 from runner.design.blocks import Block, Heading, Note, Paragraph, Table, cell
 from runner.ranking.model import Verdict
 from runner.report import text
@@ -24,7 +24,11 @@ def onepage(ranked: Ranked) -> list[Block]:
     if one is None:
         return []
     weights = f"{weights_words(one.ranking, ranked.metrics)}. More weight counts more; change it with --weights."
-    assumed = [Note(weights, "Weights:"), Note(f"{one.name}{f': {one.meaning}' * bool(one.meaning)}.", "Tunnels:")]
+    assumed = [
+        Note("none. This page ranks; which VPN suits a line, `vpneval run choose` says.", "Line:"),
+        Note(weights, "Weights:"),
+        Note(f"{one.name}{f': {one.meaning}' * bool(one.meaning)}.", "Tunnels:"),
+    ]
     return [
         Heading(one.verdict),
         Paragraph(" ".join(filter(None, [sure(ranked, one) if one.pairs else "", one.change]))),
@@ -55,15 +59,13 @@ def _reasons(ranked: Ranked, one: RankingAnswer) -> Iterator[Note]:
     """A remark for each VPN behind the first: in what it is worse, better, or not told apart; then those that are not
     ranked."""
     placed = [vpn for group in one.groups for vpn in group]
-    pairs = of_ranking(ranked.verdicts, one.ranking)
+    pairs = ranked.verdicts_of(one.ranking)
     for vpn in placed[1:MOST_ROWS]:
         mine = [pair for pair in pairs if (pair.a, pair.b) == (placed[0], vpn)]
         yield Note(f"beside {placed[0]}, it {'; it '.join(_clauses(ranked, mine))}.", f"{vpn}:")
     if pairs:
-        yield Note(f"What is better, worse or the same is so at a level of {confidence(pairs)}.")
-    for absent in one.absent:
-        how = f" ({absent.how})" if absent.how else ""
-        yield Note(f"not ranked: {absent.why}{how}.", f"{absent.vpns}:")
+        yield Note(f"“Better”, “worse” and “the same” are sure at {confidence(pairs)}; “may differ” is not decided.")
+    yield from (Note(words, "Not ranked:") for words in missing(one.absent))
 
 
 def _clauses(ranked: Ranked, pairs: list[Verdict]) -> list[str]:

@@ -30,6 +30,10 @@ def context(ranked: Ranked, where: str, page: Page) -> dict[str, Any]:
     """What the page shows. ``where``: the run folder, for the commands that continue the run."""
     every, run = answers(ranked), ranked.evidence.run
     shown = every if ranked.is_shown else []
+    listed = {vpn for one in every for vpn in verdict_words.first_vpns(one.ranking)}
+    compared = {vpn for pair in ranked.verdicts for vpn in (pair.a, pair.b)} & listed
+    own = [standing.vpn for one in every[:1] for standing in one.ranking.standings]
+    order = dict.fromkeys([*([] if shown else page.order), *own, *sorted(compared)])
     return {
         "shown": ranked.is_shown,
         "nothing": NOTHING_TO_RANK,
@@ -38,14 +42,17 @@ def context(ranked: Ranked, where: str, page: Page) -> dict[str, Any]:
         "matrices": [_matrix(ranked, one, page) for one in shown],
         "meanings": [(text.NAMES[name], MEANINGS[name]) for name in ("recommended", "comparable")],
         "by_weights": f"vpneval report {word(where)} --weights rtt=1,tcp_throughput=2",
-        "compared": sorted({vpn for pair in ranked.verdicts for vpn in (pair.a, pair.b)}),
+        "compared": sorted(compared),
+        "first_two": [vpn for vpn in order if vpn in compared][:2],
         "references": [name for name, record in run.vpns.items() if record.reference],
         "setups": _setups(ranked, page),
     }
 
 
 def pairs(ranked: Ranked) -> list[dict[str, Any]]:
-    """For the script: of each ranking the verdict on each pair in each metric, both ways: the ratio, and a sentence."""
+    """For the script: of each ranking the verdict on each pair in each metric, both ways: the ratio, and a sentence. Of
+    very many VPNs the pairs of the first."""
+    first = [{*verdict_words.first_vpns(made)} for made in ranked.rankings]
     return [
         {
             "name": ranking_name(made),
@@ -60,10 +67,12 @@ def pairs(ranked: Ranked) -> list[dict[str, Any]]:
                 }
                 for verdict in ranked.verdicts
                 if (verdict.configuration, verdict.image) == (made.configuration, made.image)
+                and verdict.a in listed
+                and verdict.b in listed
                 for pair in (verdict, verdict.other_way)
             ],
         }
-        for made in ranked.rankings
+        for made, listed in zip(ranked.rankings, first, strict=True)
     ]
 
 
@@ -87,7 +96,7 @@ def _card(ranked: Ranked, answer: RankingAnswer, where: str) -> dict[str, Any]:
 def _sections_below(ranked: Ranked, answer: RankingAnswer, page: Page) -> list[list[Block]]:
     """The sections that unfold below a ranking: the verdict on each pair, and the numbers behind the ranks, as far as
     neither the ranking nor an experiment lists them."""
-    verdicts = verdict_words.section(ranked.verdicts, ranked.spreads, answer.ranking, ranked.metrics)
+    verdicts = verdict_words.section(ranked.verdicts_of(answer.ranking), ranked.spreads, answer.ranking, ranked.metrics)
     tables = page.tables[answer.number]
     rest = [one for one in ranked.behind[answer.number] if not ranked.is_shown or one.metric not in tables]
     return [verdicts, _numbers(ranked, rest, answer.number, tables)]

@@ -34,22 +34,16 @@ async function answerPairs(rankings) {
     find("pair").replaceChildren(...(pairs.length ? pairs.map((pair) => element("li", pair.says)) : [element("li", words)]));
   }
 
-  const ranked = [...document.querySelectorAll(`#ranking-${visible} tr[data-vpn]`)].map((row) => row.dataset.vpn);
   const reference = find("reference");
   if (reference) {
     reference.closest("p").hidden = false;
-    reference.value = ranked[0];
     reference.addEventListener("change", compareWith);
     compareWith();
   }
   const asked = document.querySelector("#against .asked");
   if (!asked) return;
   asked.hidden = false;
-  const [first, second] = ranked.length > 1 ? ranked : [...find("one").options].map((one) => one.value);
-  for (const [id, vpn] of [["one", first], ["other", second]]) {
-    find(id).value = vpn;
-    find(id).addEventListener("change", against);
-  }
+  asked.addEventListener("change", against);
   document.addEventListener("reveal", against);
   against();
 }

@@ -64,7 +64,7 @@ def _answer(ranked: Ranked, answer: RankingAnswer, roomy: bool, whole: bool) -> 
     left = [absent for absent in answer.absent if roomy or not (by_preset and absent.how == BY_TCP)]
     blocks += [Paragraph(" ".join(missing(left)), "caveat", lead="Not ranked")] if left else []
     if by_preset:
-        words = verdict(by_preset, ranked.verdicts)
+        words = verdict(by_preset, ranked.verdicts_of(by_preset))
         words = f"{words} Order: {order(groups(by_preset))}." if whole else _first_sentence(words)
         blocks.append(Paragraph(words, lead="TCP only (--weights tcp)"))
     return blocks
@@ -113,7 +113,7 @@ def tables(ranked: Ranked) -> list[Block]:
     previous: list[places.Unranked] = []
     for ranking in ranked.rankings:
         blocks += _ranks(ranked, ranking)
-        if mine := verdict_words.of_ranking(ranked.verdicts, ranking):
+        if mine := ranked.verdicts_of(ranking):
             undecided = [[*row] for row in verdict_words.not_decided(mine, ranked.metrics)]
             spread = verdict_words.spread_words(ranked.spreads, ranking, ranked.metrics)
             blocks.append(Paragraph(verdict_words.count_verdicts(mine)))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from questions.rank.judgement import Spread
+from questions.rank.judgement import Spread, of_ranking
 from runner.data.metric import Metric
 from runner.design.blocks import Block, Heading, Paragraph, Table, TableCell
 from runner.ranking.model import NO_INTERVAL, Ranking, Verdict
 from runner.report import text
 
 SHOWN = 8  # undecided pairs of a metric that a terminal shows
+COMPARED = 50  # VPNs of a ranking whose pairs are listed; of more, report.json has all
 LONG_S = 2 * 3600  # longer times are written in hours
 SAYS = {"better": "better", "worse": "worse", "same": "the same", "undecided": "undecided"}
 TONES = {"better": "good", "worse": "bad", "same": "note", "undecided": "warn"}
@@ -19,19 +20,6 @@ TITLE = (
     "Each pair of VPNs: the value of the first over that of the second, the interval that decides, and the verdict on "
     "the first"
 )
-
-
-def of_ranking(verdicts: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
-    """The verdicts of one ranking: metrics in the order of the weights, pairs in the order of the places."""
-    order = {standing.vpn: number for number, standing in enumerate(ranking.standings)}
-    metrics = list(ranking.weights.counted_metrics)
-    mine = [
-        verdict.other_way if order[verdict.a] > order[verdict.b] else verdict
-        for verdict in verdicts
-        if (verdict.configuration, verdict.image) == (ranking.configuration, ranking.image)
-        and verdict.metric in metrics
-    ]
-    return sorted(mine, key=lambda verdict: (metrics.index(verdict.metric), order[verdict.a], order[verdict.b]))
 
 
 def count_verdicts(verdicts: Sequence[Verdict]) -> str:
@@ -175,15 +163,23 @@ def section(
     verdicts: Sequence[Verdict], spread: Sequence[Spread], ranking: Ranking, metrics: Mapping[str, Metric]
 ) -> list[Block]:
     """The section below a ranking; empty where the ranking has no pairs."""
-    mine = of_ranking(verdicts, ranking)
+    mine, first = of_ranking(verdicts, ranking), first_vpns(ranking)
     if not mine:
         return []
+    few = [pair for pair in mine if pair.a in first and pair.b in first]
+    left_out = f"Listed are the pairs of the first {len(first)} VPNs; report.json has all."
     return [
         Heading("Verdicts", "verdicts", level=3, fold="The verdict on each pair"),
         Paragraph(f"{about(mine, ranking.titles)} {spread_words(spread, ranking, metrics)}".rstrip()),
         Paragraph(count_verdicts(mine), "strong"),
-        table(mine, ranking.titles),
+        *([Paragraph(left_out)] if len(few) < len(mine) else []),
+        table(few, ranking.titles),
     ]
+
+
+def first_vpns(ranking: Ranking) -> list[str]:
+    """The VPNs whose pairs are listed, in the ranking's order: all, or the first of very many."""
+    return [standing.vpn for standing in ranking.standings][:COMPARED]
 
 
 def not_decided(mine: Sequence[Verdict], metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from questions.rank.judgement import Ranked, RankedNumber
 from questions.rank.places import PROBABLY, Unranked, groups, numbers_of, ranking_name, unranked_vpns
-from questions.rank.verdict_words import decided_or_not, of_ranking
+from questions.rank.verdict_words import decided_or_not
 from runner.data.asked import AskedRun
 from runner.data.files import word
 from runner.data.invocation import asked_of
@@ -33,6 +33,7 @@ BY_TCP = "--weights tcp ranks it"
 BY_KERNEL = {"uml": "--kernel qemu has it", "qemu-kvm": "", "qemu-tcg": ""}  # by the guest that the run was in
 BY_ANY_KERNEL = "--kernel uml or qemu has it"
 BY_THEIRS = "the machines' kernels need its modules: vpneval doctor --lab names them"
+NAMED = 6  # VPNs that a verdict names
 LONG = 160  # characters of a reason; only the tables have longer ones in full
 
 
@@ -94,15 +95,15 @@ def answers(ranked: Ranked) -> list[RankingAnswer]:
 
 
 def verdict(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
-    """The VPN that these weights rank first and how sure that is, in one or two sentences. ``verdicts``: on the pairs
-    of the run."""
+    """The VPN that these weights rank first and how sure that is, in one or two sentences. ``verdicts``:
+    ``of_ranking``."""
     placed = [standing for standing in ranking.standings if standing.place]
     if not placed:
         return "No VPN could be ranked."
     first, *others = placed
     names = [standing.vpn for standing in others if standing.vpn in first.ties]
     if first.best_probability is None:
-        return f"{text.join_names([first.vpn, *names])} cannot be told apart: too little was measured."
+        return f"{_few([first.vpn, *names])} cannot be told apart: too little was measured."
     if nobody := nobody_leads(ranking, verdicts):
         return nobody
     if not names:
@@ -111,7 +112,7 @@ def verdict(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
         )
     likely = max(placed, key=lambda standing: standing.best_probability or 0.0)
     rivals = [standing for standing in others if (standing.best_probability or 0.0) >= 0.01]
-    rival_chances = text.join_names([f"{standing.vpn} ({chance(standing.best_probability)})" for standing in rivals])
+    rival_chances = _few([f"{standing.vpn} ({chance(standing.best_probability)})" for standing in rivals])
     if likely is first and first.best_probability >= PROBABLY and rivals:
         return (
             f"{first.vpn} probably ranks first (in {chance(first.best_probability)} of the simulated rankings). It may "
@@ -121,22 +122,27 @@ def verdict(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
         [first, *(standing for standing in others if standing.vpn in first.ties)],
         key=lambda one: -(one.best_probability or 0.0),
     )
-    chances = ", ".join(f"{standing.vpn} {chance(standing.best_probability)}" for standing in tied)
+    chances = ", ".join(f"{standing.vpn} {chance(standing.best_probability)}" for standing in tied[:NAMED])
     return (
-        f"{text.join_names([standing.vpn for standing in tied])} cannot be told apart yet. "
+        f"{_few([standing.vpn for standing in tied])} cannot be told apart yet. "
         f"First in the simulated rankings: {chances}."
     )
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first of the names, and how many more there are."""
+    more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
+    return text.join_names([*names[:NAMED], *more])
 
 
 def nobody_leads(ranking: Ranking, verdicts: Sequence[Verdict]) -> str:
     """The sentence where all pairs of the first VPN are undecided or the same in all metrics that count; else empty,
     also where there is no verdict on one of these metrics."""
-    mine = of_ranking(verdicts, ranking)
     placed = dict.fromkeys(standing.vpn for standing in ranking.standings if standing.place)
     first = next(iter(placed))
-    alike = [pair.decision in ("undecided", "same") for pair in mine if pair.a in placed and pair.b in placed]
-    of_first = [pair.decision in ("undecided", "same") for pair in mine if pair.a == first and pair.b in placed]
-    if {pair.metric for pair in mine} < ranking.weights.counted_metrics.keys() or not of_first or not all(of_first):
+    alike = [pair.decision in ("undecided", "same") for pair in verdicts if pair.a in placed and pair.b in placed]
+    of_first = [pair.decision in ("undecided", "same") for pair in verdicts if pair.a == first and pair.b in placed]
+    if {pair.metric for pair in verdicts} < ranking.weights.counted_metrics.keys() or not of_first or not all(of_first):
         return ""
     return f"No VPN leads by these weights: every pair{'' if all(alike) else f' of {first}'} is undecided or the same."
 
@@ -190,7 +196,7 @@ def against(verdicts: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
     """The verdicts on the first VPN against the second, in the metrics with the largest weights. Of metrics with equal
     weights, those come first that are decided, and then those whose ratio is farthest from 1."""
     placed = [standing.vpn for standing in ranking.standings if standing.place]
-    mine = [pair for pair in of_ranking(verdicts, ranking) if [pair.a, pair.b] == placed[:2] and pair.ratio]
+    mine = [pair for pair in verdicts if [pair.a, pair.b] == placed[:2] and pair.ratio]
     weights = ranking.weights.counted_metrics
     undecided = {"undecided": 1}
 
@@ -239,13 +245,13 @@ def recipe(vpn: str, levels: Mapping[str, str], asked: AskedRun | None = None) -
 
 
 def _answer(ranked: Ranked, ranking: Ranking, number: int) -> RankingAnswer:
-    mine, lab = of_ranking(ranked.verdicts, ranking), ranked.evidence.run.lab
+    mine, lab = ranked.verdicts_of(ranking), ranked.evidence.run.lab
     # Only the namespace lab has guests: the machines of the others have kernels of their own.
     own = str(lab.get("kind", "netns")) != "netns"
     by_kernel = BY_THEIRS if own else BY_KERNEL.get(str(lab.get("guest", "")), BY_ANY_KERNEL)
     ordered = groups(ranking)
     leaders = ordered[0] if ordered else []
-    nobody = leaders and nobody_leads(ranking, ranked.verdicts)
+    nobody = leaders and nobody_leads(ranking, mine)
     others = [standing.vpn for standing in ranking.standings if standing.vpn not in leaders]
     broke, others_broke = (breakdown_sentences(ranked.breakdowns, ranking, vpns) for vpns in (leaders, others))
     return RankingAnswer(
@@ -253,8 +259,8 @@ def _answer(ranked: Ranked, ranking: Ranking, number: int) -> RankingAnswer:
         ranking=ranking,
         numbers=numbers_of(ranked, number),
         groups=ordered,
-        verdict=" ".join([verdict(ranking, ranked.verdicts), *broke]),
-        against=against(ranked.verdicts, ranking),
+        verdict=" ".join([verdict(ranking, mine), *broke]),
+        against=against(mine, ranking),
         change="" if nobody else change(ranking),
         broke=others_broke + loss_sentences(ranking),
         absent=[_absent_vpn(one, by_kernel) for one in unranked_vpns(ranking)],

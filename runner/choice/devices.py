@@ -67,10 +67,11 @@ def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
             by_vpn = {BASELINE: plain} | {
                 vpn: [trial for trial in mine if trial.status == "ok"] for vpn, mine in tried.items()
             }
+            attempts = {kind: rung_attempts(kind, by_vpn) for kind in KINDS}
             made = {
                 vpn: replace(
                     _device(run, basis, vpn, mine, plain, planned, bare),
-                    attempts={kind: rung_attempts(vpn, kind, by_vpn) for kind in KINDS},
+                    attempts={kind: of_kind[vpn] for kind, of_kind in attempts.items()},
                 )
                 for vpn, mine in tried.items()
             }

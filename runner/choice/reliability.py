@@ -86,13 +86,19 @@ def _wilson(counts: Counts, z: float) -> tuple[float, float]:
     return max(0.0, middle - reach), min(1.0, middle + reach)
 
 
-def rung_attempts(vpn: str, kind: str, by_vpn: Mapping[str, Sequence[Trial]]) -> tuple[RungAttempts, ...]:
-    """The attempts of the VPN's ladders of a kind (``tcp``, ``datagrams``), the lowest rate first. ``by_vpn``: the
+def rung_attempts(kind: str, by_vpn: Mapping[str, Sequence[Trial]]) -> dict[str, tuple[RungAttempts, ...]]:
+    """VPN -> the attempts of its ladders of a kind (``tcp``, ``datagrams``), the lowest rate first. ``by_vpn``: the
     trials of plain IP and of all VPNs, at the levels that are judged."""
     plain = _delays(by_vpn.get(BASELINE, ()), kind)
     every = {name: _by_rate(trials, kind, plain) for name, trials in by_vpn.items()}
+    return {name: _beside_others(name, every) for name in every}
+
+
+def _beside_others(
+    vpn: str, every: Mapping[str, Mapping[float, Mapping[int, Mapping[str, float]]]]
+) -> tuple[RungAttempts, ...]:
     found = []
-    for rate_bps, own in sorted(every.get(vpn, {}).items()):
+    for rate_bps, own in sorted(every[vpn].items()):
         others = [
             _sum({number: of for number, of in rates[rate_bps].items() if number in own})
             for name, rates in every.items()

@@ -6,8 +6,8 @@ It imports little, so that ``--help`` answers at once.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from pathlib import Path
@@ -190,6 +190,22 @@ def tell(text: str) -> None:
     from runner.cli.output import err
 
     err.print(text, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def clock(text: str) -> Iterator[None]:
+    """Print this on standard error, on a terminal with the time that it takes beside it."""
+    from runner.cli.output import err
+
+    if not err.is_terminal:
+        tell(text)
+        yield
+        return
+    from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+    with Progress(TextColumn(text), TimeElapsedColumn(), console=err) as shown:
+        shown.add_task("", total=None)
+        yield
 
 
 def asked_for(experiments: list[str], given: RunOptions, needs: NeedsOptions) -> AskedRun:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import nullcontext
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.cli.options import tell
+from runner.cli.options import clock, tell
 
 if TYPE_CHECKING:
     from runner.data.metric import Metric
@@ -90,10 +91,11 @@ def reports_of(
     )
     whole = whole.model_copy(update={"needs": needs(whole.needs)}) if needs else whole
     if len(every) >= MANY:
-        tell(f"Read {len(every):,} trials of {len(whole.vpns)} VPNs. Comparing the VPNs ...")
+        tell(f"Read {len(every):,} trials of {len(whole.vpns)} VPNs.")
     for run, trials in by_kind(with_margins(whole, margin), every):
         given = weights_of(weights, run, measured_metrics(trials))
-        made = build(Evidence(run, trials, given, configurations=[configuration] if configuration else None), asked)
+        with clock("Comparing the VPNs ...") if len(every) >= MANY else nullcontext():
+            made = build(Evidence(run, trials, given, configurations=[configuration] if configuration else None), asked)
         if len(every) >= MANY:
             tell("Compared them. Writing the report ...")
         yield made.model_copy(update={"caveats": [*lacks, *made.caveats]})

@@ -98,7 +98,8 @@ class Said:
     that the answer does not lead; ``checks``: by the names of their suites, what a CI shows as test cases;
     ``caveats``: what a reader must know before believing it; ``how``: how it was made. ``compares``: the metrics that
     it compares as a whole, so that it is told in the place of an experiment that asks for these alone, or where it was
-    ``asked`` for; None: it is always told."""
+    ``asked`` for; None: it is always told. ``headline``: the answer as the heading of a page; empty: ``line`` is it.
+    ``order``: the VPNs, from the one that it names first."""
 
     line: str
     brief: Sequence[Block] = ()
@@ -114,24 +115,28 @@ class Said:
     how: Sequence[str] = ()
     compares: Collection[str] | None = None
     asked: bool = False
+    headline: str = ""
+    order: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Page:
     """What a page says elsewhere. ``logs``: trial -> its folder of logs; ``colours``: VPN -> its colour; ``tables``: of
-    each configuration that the run compares, metric -> the name of the table that lists its trials."""
+    each configuration that the run compares, metric -> the name of the table that lists its trials; ``order``: of the
+    VPNs in the first answer."""
 
     logs: Mapping[str, str]
     colours: Mapping[str, str]
     tables: Sequence[Mapping[str, str]]
+    order: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Card:
     """What a page shows of an answer in its first place. ``macros``: the template that draws it, in the question's
-    ``folder``, with ``context``: its macros are ``contents``, ``answer``, ``sections`` behind it, and perhaps
-    ``appendix``; ``scripts`` beside it answer anew for other needs, from ``data``; ``costs``: plots of
-    what the VPNs cost."""
+    ``folder``, with ``context``: its macros are ``contents``, ``answer`` (it gets the element of its
+    headline, ``h1`` in the first place), ``sections`` behind it, and perhaps ``appendix``; ``scripts`` beside it answer
+    anew for other needs, from ``data``; ``costs``: plots of what the VPNs cost."""
 
     folder: Path
     macros: str
@@ -205,4 +210,4 @@ class Question(ABC, Generic[Judgement]):
         """The answer on one page, for a reader who was told nothing: sections, of which the first is headed by the
         answer."""
         said = self.say(judgement, "")
-        return [Heading(said.line), *said.brief, *said.beside] if said else []
+        return [Heading(said.headline or said.line), *said.brief, *said.beside] if said else []

@@ -159,7 +159,7 @@ def told_of_every_line(report: Report, devices: dict[str, Device], needs: Needs)
     return {
         "lines": [row._asdict() for row in choice_words.lines(made)],
         "changed": choice_words.change_clauses(made),
-        "headline": choice_words.headline(made.model_copy(update={"answer": None})),
+        "headline": choice_words.page_headline(made.model_copy(update={"answer": None})),
     }
 
 
@@ -169,7 +169,7 @@ SAID = """needs => { const {rule, say} = window.vpnevalChoice, said = rule.answe
     failed: say.failed(said)}; }"""
 SAID_OF_EVERY_LINE = """needs => { const {rule, say} = window.vpnevalChoice, bands = rule.bands(needs);
   return {lines: say.lines(bands), changed: say.changed(rule.changes(rule.answer(needs), bands)),
-    headline: say.headline(null, needs)}; }"""
+    headline: say.byLine(bands)}; }"""
 
 
 def asked(page: Page, needs: Needs, share: float | None = None, script: str = SAID) -> dict[str, Any]:
@@ -333,6 +333,7 @@ def test_without_a_line_there_are_bands_and_nobody_is_named(report: Report, path
     assert page.locator("#said").inner_text() == theirs["headline"]
     rows = page.locator("#lines tbody tr").all_inner_texts()
     assert rows == [f"{row['lines']}\t{row['vpns']}" for row in theirs["lines"]]
+    assert page.title() == theirs["headline"]
     assert page.locator("[data-fact=why-not]").is_hidden()
 
 
@@ -427,10 +428,12 @@ def test_the_card_reads_without_a_script(report: Report, path: Path, chromium: B
 
 
 def test_it_fits_a_phone_and_paper(path: Path, open_page: Open) -> None:
-    page = open_page(path, width=390)
+    page = open_page(path, width=360)
     page.wait_for_selector("html[data-mapped]", state="attached")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert page.locator("#map-share td .code").first.is_visible()
+    lines = page.locator(".map .code").evaluate_all("all => all.map((one) => one.getClientRects().length)")
+    assert {*lines} == {1}, "no code is broken into lines"
     paper = open_page(path, "?print", width=718)
     paper.emulate_media(media="print")
     paper.wait_for_selector("html[data-mapped]", state="attached")

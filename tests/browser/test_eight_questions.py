@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page
 
-from questions.rank.judgement import RankedNumber
+from questions.rank.judgement import RankedNumber, of_ranking
 from questions.rank.verdict_words import sentence
 from questions.rank.words import verdict
 from runner.data.levels import NO_CIPHER
@@ -162,7 +162,7 @@ def test_d_only_latency_counts(reader: Callable[..., Reader], run: tuple[Run, li
     weights = Weights(name="rtt=1", values={"rtt": 1.0})
     someone = reader(weights=weights)
     only = rank(*run, configuration=SHOWN, weights=weights)
-    assert someone.read(".answer .who") == verdict(only, look(*run, weights))
+    assert someone.read(".answer .who") == verdict(only, of_ranking(look(*run, weights), only))
     chances = {one.vpn: chance(one.best_probability) for one in only.standings if one.place}
     for vpn, said in chances.items():
         assert f" {said}" in someone.read(f"#ranking tr[data-vpn={vpn}]")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
+from questions.rank.judgement import of_ranking
 from questions.rank.places import groups
-from questions.rank.verdict_words import of_ranking
 from questions.rank.words import answers
 from runner.ranking.model import Verdict
 from runner.ranking.weights import parse_weights

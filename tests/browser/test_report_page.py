@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
+from questions.rank.judgement import of_ranking
 from questions.rank.places import doubts, place_of, unit_of, unranked_vpns, weights_words
 from questions.rank.words import verdict
 from runner.catalogue import load_run
@@ -86,7 +87,7 @@ def test_the_matrix_is_the_ranking(weights: str, tmp_path: Path, open_page: Open
                 assert float(row["average"]) == pytest.approx(one.average, abs=0.0051)
                 assert list(ranking.weights.counted_metrics) == [*row][3:]
         card = page.locator(f"#answer-{number}")
-        assert card.locator(".who").text_content() == verdict(ranking, ranked_of(report).verdicts)
+        assert card.locator(".who").text_content() == verdict(ranking, of_ranking(ranked_of(report).verdicts, ranking))
         notes = page.locator(f"#ranking-{number} .unranked li").all_text_contents()
         assert notes == [f"{vpns}: not ranked: {why}" for vpns, why, _ in unranked_vpns(ranking)]
         assert page.locator(f"#ranking-{number} .doubts").text_content() == doubts(ranking)

@@ -128,12 +128,13 @@ def _write(folder: Path | None, made_of: Callable[[list[Path]], Report]) -> None
 
     if folder is None:
         raise UsageError("--write takes one run folder: it writes the files into that folder")
+    path = folder
     try:
-        paths = write_everything(folder, made_of([folder]))
+        for path in write_everything(folder, made_of([folder])):
+            document(f"{path}\n")  # at once: pictures take long
     except OSError as error:
         raise UsageError(f"the report cannot be written: {error}") from None
-    document("".join(f"{path}\n" for path in paths))
-    if folder / "report.parquet" not in paths:
+    if path.suffix != ".parquet":
         err.print(f"report.parquet was not written: it needs the package polars ({pip_install('polars')}).")
 
 

@@ -15,10 +15,11 @@ from markupsafe import Markup
 from runner.data.store import without_collector
 from runner.data.trials import cell_key
 from runner.design.blocks import Block, Heading, Hyperlink, Note, Paragraph, Plot, Table, TableCell
-from runner.design.question import Card, Page
+from runner.design.question import Card, Page, Said
 from runner.evidence.model import Configuration
 from runner.report import document, gateway_cores, proofs, text
 from runner.report.experiments import ExperimentReport, MetricTable, Problem, Row, row_levels
+from runner.report.forms.bibtex import bibtex
 from runner.report.forms.elements import blocks_html, fill, macros
 from runner.report.forms.explore import page_data, script_json, table_id, tables_of
 from runner.report.forms.listed import Told, trials_of
@@ -45,19 +46,23 @@ def html_text(report: Report, folder: Path | None = None) -> str:
     samples, told = Samples(report), Told()
     absent = _absent_reasons(report)
     logs = {seen.trial: seen.log for seen in report.observations if seen.log}
-    page = Page(logs, samples.colours, [tables_of(report, compared) for compared in report.configurations])
     leading = [one for one in report.judged if one.question.leads]
+    answers = report.lead(where)
+    order = answers[0].order if answers else ()
+    page = Page(logs, samples.colours, [tables_of(report, compared) for compared in report.configurations], order)
     cards = [(one, one.card(where, page)) for one in leading]
     data |= {one.question.name: card.data for one, card in cards if card}
     return fill(
         "report.html.j2",
-        title(report),
+        next((said.headline or said.line for said in answers), "") or title(report),
         *(card.folder / script for _, card in cards if card for script in card.scripts),
         "page.js",
         report=report,
+        measured=title(report),
+        bibtex=bibtex(report),
         machine=machine(report),
         scale=above(report.scale) if report.scale else "",
-        answered=[_draw_answer(one, card, where) for one, card in cards],
+        answered=[_draw_answer(one, card, where, "p" if number else "h1") for number, (one, card) in enumerate(cards)],
         rates=blocks_html([block for _, card in cards if card for block in card.costs]),
         limits=_limits(report),
         about_limits=ABOUT_LIMITS if report.limits.rows else "",
@@ -77,15 +82,27 @@ def html_text(report: Report, folder: Path | None = None) -> str:
     )
 
 
-def _draw_answer(one: Answered, card: Card | None, where: str) -> dict[str, Any]:
-    """The answer to a question, drawn by its macros where it has some; ``shown``: what they draw."""
+def _draw_answer(one: Answered, card: Card | None, where: str, element: str) -> dict[str, Any]:
+    """The answer to a question, drawn by its macros where it has some; ``shown``: what they draw; ``element``: of its
+    headline."""
     said = one.say(where)
     assert said
     if card is None:
-        return {"drawn": None, "words": blocks_html([*said.brief, *said.beside])}
+        headline = Markup("<{0} class=who>{1}</{0}>").format(Markup(element), said.headline or said.line)
+        return {"drawn": None, "words": headline + blocks_html([*_below_headline(said), *said.beside])}
     drawn = macros(card.folder / card.macros)
-    words = drawn.answer(card.context, blocks_html(said.beside)).strip()
+    words = drawn.answer(card.context, blocks_html(said.beside), element).strip()
     return {"drawn": drawn, "shown": card.context, "words": words}
+
+
+def _below_headline(said: Said) -> Sequence[Block]:
+    """What is told briefly, without the headline where it begins with that."""
+    headline = said.headline or said.line
+    return [
+        block
+        for number, block in enumerate(said.brief)
+        if number or not isinstance(block, Paragraph) or block.words != headline
+    ]
 
 
 def _limits(report: Report) -> list[dict[str, Any]]:

@@ -7,12 +7,13 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 function theme() {
   const style = getComputedStyle(document.documentElement);
   const ink = style.getPropertyValue("--ink").trim(), line = style.getPropertyValue("--line").trim();
-  const axis = {labelColor: ink, titleColor: ink, gridColor: line, domainColor: ink, tickColor: ink, gridOpacity: 0.7};
+  const words = {labelColor: ink, titleColor: ink, labelFontSize: 12, titleFontSize: 12};
+  const axis = {...words, gridColor: line, domainColor: ink, tickColor: ink, gridOpacity: 0.7};
   const labelLimit = innerWidth < 640 ? 110 : 320;
   return {
     background: "transparent", font: "system-ui, sans-serif", axis: {...axis, labelLimit}, view: {stroke: line},
-    legend: {labelColor: ink, titleColor: ink, ...(innerWidth < 640 ? {orient: "bottom", columns: 2} : {})},
-    header: {labelColor: ink, titleColor: ink}, title: {color: ink}, style: {ink: {stroke: ink, color: ink}},
+    legend: {...words, ...(innerWidth < 640 ? {orient: "bottom", columns: 2} : {})},
+    header: words, title: {color: ink}, style: {ink: {stroke: ink, color: ink}},
   };
 }
 

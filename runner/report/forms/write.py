@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -29,26 +30,26 @@ def write_reports(run_dir: Path, report: Report) -> list[Path]:
     return paths
 
 
-def write_everything(run_dir: Path, report: Report) -> list[Path]:
+def write_everything(run_dir: Path, report: Report) -> Iterator[Path]:
     """Write the same files, each plot as SVG, PNG and PDF, report.md with these SVGs, report.bib, and report.parquet if
-    polars is installed. A picture takes half a second, so ``vpneval run`` makes none."""
-    paths = write_reports(run_dir, report)
+    polars is installed; give each path when it is written. A picture takes half a second, so ``vpneval run`` makes
+    none. Raises as ``write_reports`` does."""
+    yield from write_reports(run_dir, report)
     samples = Samples(report)
     plots = {experiment.name: plots_of(report, experiment, samples) for experiment in report.experiments}
     no_link(run_dir / PICTURES).mkdir(exist_ok=True)
     for plot in (plot for of_experiment in plots.values() for plot in of_experiment):
         pictures = {"svg": vega.svg(plot.spec).encode(), "png": vega.png(plot.spec), "pdf": vega.pdf(plot.spec)}
         for suffix, picture in pictures.items():
-            paths.append(run_dir / PICTURES / f"{plot.key}.{suffix}")
-            replace_file(paths[-1], picture)
+            replace_file(path := run_dir / PICTURES / f"{plot.key}.{suffix}", picture)
+            yield path
     replace_file(run_dir / "report.md", markdown_text(report, plots, run_dir).encode())
-    paths.append(run_dir / "report.bib")
-    replace_file(paths[-1], bibtex(report).encode())
+    replace_file(path := run_dir / "report.bib", bibtex(report).encode())
+    yield path
     table = parquet_bytes(report)
     if table:
-        paths.append(run_dir / "report.parquet")
-        replace_file(paths[-1], table)
-    return paths
+        replace_file(path := run_dir / "report.parquet", table)
+        yield path
 
 
 def replace_file(path: Path, content: bytes) -> None:

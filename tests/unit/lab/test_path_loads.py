@@ -97,10 +97,11 @@ def test_a_lost_answer_makes_no_rate_lower(keeps: Callable[[int, int], bool]) ->
 
 def test_a_load_is_counted_by_its_number() -> None:
     last = path_probe.Load()
-    for number, length in ((7, 1000), (7, 1000), (6, 9000), (7, 1000)):
-        last.note(number, length)
+    for number, place, length in ((7, 0, 1000), (7, 1, 1000), (6, 9, 9000), (7, 3, 1000)):
+        last.note(number, place, length)
     assert [count for _, count in last.came] == [1000, 2000, 3000], "one of an earlier load came late"
-    last.note(8, 10)
+    assert last.loss_ratio == 0.25, "one of four did not come"
+    last.note(8, 0, 10)
     assert [count for _, count in last.came] == [10]
 
 

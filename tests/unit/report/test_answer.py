@@ -13,9 +13,8 @@ import pytest
 from rich.console import Console
 
 from questions.rank import words as answers_of
-from questions.rank.judgement import Ranked
+from questions.rank.judgement import Ranked, of_ranking
 from questions.rank.places import groups
-from questions.rank.verdict_words import of_ranking
 from questions.rank.words import answers, missing
 from runner.catalogue import load_run
 from runner.data.asked import AskedRun

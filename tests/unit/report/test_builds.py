@@ -9,7 +9,7 @@ import pytest
 from questions.compare import Compare
 from questions.compare.builds import compare_builds
 from questions.compare.judgement import Comparison, Comparisons, with_at_least
-from questions.compare.words import answer
+from questions.compare.words import answer, heading, title
 from runner.cli.compared import code_of
 from runner.data.trials import Cell, ExperimentRecord, Run, Trial
 from runner.design.question import Evidence
@@ -77,7 +77,8 @@ def test_every_form_says_the_same() -> None:
         assert "digest of openvpn@new" in text
         assert "absolute numbers" not in text
     assert "by the ratios of the rounds" in terminal
-    assert markdown.startswith("## vpneval compare: openvpn@old")
+    assert markdown.startswith(f"## {heading(worse)}\n\n{title(worse)}")
+    assert "openvpn@new" in heading(worse)
     assert "| openvpn@new | TCP throughput |" in markdown
     suite = ElementTree.fromstring(form_of(worse, "junit"))[0]
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")

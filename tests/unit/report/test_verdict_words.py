@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from questions.compare.runs import compare_runs
-from questions.rank.verdict_words import count_verdicts, of_ranking, ratio, time_more, words
+from questions.rank.judgement import of_ranking
+from questions.rank.verdict_words import count_verdicts, ratio, time_more, words
 from runner.data.errors import UsageError
 from runner.data.trials import Run, Trial
 from runner.ranking.margins import with_margins
