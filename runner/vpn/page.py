@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from runner.data.levels import Params
-from runner.lab.shape.site import TCP_PORTS, Site, bracket_address
+from runner.lab.shape.site import TCP_PORTS, Site, bracket_address, peers_of
 from runner.vpn.deploy import Files, common, gateway_files, name_tunnel, packages
 from runner.vpn.plugin import Secrets, Vpn, confidential, entry
 from runner.vpn.recipe import KeyMaker, check_offered, script_beside
@@ -107,7 +107,7 @@ def page(
                 _block(f"set -eu; umask 077; cd {name}", PUT.rstrip(), *_puts(gateways[me.name]), "./up.sh"),
             ]
     if replaces:
-        parts += ["Run both soon after each other. To bring the earlier tunnel back, whose directories stay there:\n"]
+        parts += ["Run them soon after each other. To bring the earlier tunnel back, whose directories stay there:\n"]
         parts += [f"    {line}" for line in back(sites, replaces, written)] + [""]
     parts += _afterwards(vpn, sites, written or name, mtu_to_set or {}, written=bool(written), ipv6="inner" in params)
     return "\n".join(parts)
@@ -169,7 +169,7 @@ def _needs(vpn: Vpn, sites: Sequence[Site], gateways: dict[str, Files], versions
     if vpn.carries == "ip":
         yield "- The hosts of each site reach the other one by their gateway. If their router is another machine, give"
         yield "  it a route: " + "; ".join(
-            f"at {me.name}, to {site.lan} by {me.lan_address}" for me in sites for site in sites if site is not me
+            f"at {me.name}, to {site.lan} by {me.lan_address}" for me in sites for site in peers_of(me, sites)
         )
     if inner := _inner(sites, gateways):
         yield f"- No address of yours may be in the networks that the tunnel has for itself: {', '.join(inner)}"
@@ -281,7 +281,7 @@ def _afterwards(
     near, far = sites[0].host_address, sites[-1].host_address
     if vpn.carries == "ip":
         yield (
-            "Run it on both gateways. It sends a packet like a host's, and reports what blocks it, or leaks around the "
+            "Run it on every gateway. It sends a packet like a host's, and reports what blocks it, or leaks around the "
             f"tunnel. Then hosts reach each other: `ping {far}` on {near}, or with two others of both networks.\n"
         )
     else:

@@ -23,8 +23,9 @@ from runner.lab.places import check_spec, hosts, site
 from runner.lab.places.addresses import collisions
 from runner.lab.places.conflicts import PORTS, in_use, listeners
 from runner.lab.places.ends import Looked, Turned, own_end
+from runner.lab.places.gateways import MOST_NETWORKS, Gateway
 from runner.lab.places.machines import own_image
-from runner.lab.places.sites import MOST_NETWORKS, Gateway, Sites, describe_sites, read_sites, real, with_addresses
+from runner.lab.places.sites import Sites, describe_sites, read_sites, real, with_addresses
 from runner.lab.probes import path as path_probe
 from runner.lab.readings.path import nat_in_words, nats_in_words
 from runner.lab.shape.site import BarePath, Site, peers_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from runner.data.levels import UPLINK, Params, tunnel_levels
 from runner.data.named import USUAL, Must
 from runner.data.shipped_runs import shipped_runs
 from runner.data.trials import Trial
+from runner.lab.places.hub import HUB, Hub, read_hub
 from runner.lab.places.site import site_rig
 from runner.lab.places.sites import Sites, describe_sites, read_sites, real
 from runner.lab.shape.site import Site
@@ -38,16 +40,36 @@ def unnamed_networks(inventory: Sites) -> list[str]:
     ]
 
 
-def real_sites(inventory: Sites) -> tuple[Site, ...]:
+def sites_as_seen(inventory: Sites) -> tuple[Site, ...]:
     """The sites of an inventory. Where it names no address, the machines are asked for theirs; they may be in use."""
     own = {name: str(machine.wan_address) for name, machine in inventory.machines.items() if machine.wan_address}
     if len(own) == len(inventory.machines):
         ports = {name: machine.wan or "eth0" for name, machine in inventory.machines.items()}
-        return real(describe_sites(inventory, ports, own), inventory)
+        return describe_sites(inventory, ports, own)
     with site_rig(inventory, only_look=True, say=tell) as rig:
         for note in rig.notes:
             tell(note)
-        return real(rig.sites, inventory)
+        return rig.sites
+
+
+def real_sites(inventory: Sites) -> tuple[Site, ...]:
+    """The same with their real networks, and the logins of the gateways."""
+    return real(sites_as_seen(inventory), inventory)
+
+
+def star_sites(inventory: Hub) -> tuple[Site, ...]:
+    """The spokes of an inventory, and behind them the hub, with the highest number. Raises UsageError where the spokes
+    do not reach it at the same address."""
+    pairs = {
+        name: real(sites_as_seen(inventory.pair(name, joined=True)), inventory.pair(name)) for name in inventory.spoke
+    }
+    hubs = {hub.wan_address: (name, hub) for name, (_, hub) in pairs.items()}
+    if len(hubs) > 1:
+        ways = ", ".join(f"to {name} {address}" for address, (name, _) in hubs.items())
+        raise UsageError(f"the hub has several addresses on the path ({ways}): name one, [hub] wan_address = …")
+    spokes = [replace(spoke, number=number, name=name) for number, (name, (spoke, _)) in enumerate(pairs.items(), 1)]
+    (_, hub), *_ = hubs.values()
+    return *spokes, replace(hub, number=len(pairs) + 1, name=HUB, hub=True, joins=inventory.between_spokes)
 
 
 class Measured(NamedTuple):
@@ -69,6 +91,10 @@ def sites_of(site: Line | None, say: Callable[[str], None]) -> tuple[tuple[Site,
     lab's."""
     if site is None:
         return SITES, None
+    if hub := read_hub(site[0]):
+        if site[1]:
+            raise UsageError(f"{short(site[0])} has a hub and its spokes, and no uplinks. Leave --uplink out")
+        return star_sites(hub), hub.path_mtu
     inventory = read_sites(*site)
     for sentence in unnamed_networks(inventory):
         say(sentence)
@@ -81,7 +107,7 @@ def levels_with_ipv6(vpn: Vpn, params: Params, sites: Sequence[Site], say: Calla
     Raises UsageError where IPv6 is asked for, and an inventory names no network of it."""
     named = all(site.network_ipv6 for site in sites)
     if "inner" in params and not named and sites != SITES:
-        raise UsageError("--set inner: the inventory names no IPv6 networks. Add network_ipv6 to [gw1] and [gw2]")
+        raise UsageError("--set inner: the inventory names no IPv6 networks. Add network_ipv6 of all sites")
     if "inner" in params or not named:
         return params
     if vpn.inner_ipv6:
@@ -94,10 +120,10 @@ def levels_with_ipv6(vpn: Vpn, params: Params, sites: Sequence[Site], say: Calla
 def levels_with_moves(vpn: Vpn, params: Params, sites: Sequence[Site], musts: Collection[str]) -> Params:
     """The levels, with the gateways whose address may change: those that an inventory names without a fixed one, or,
     by the must no-fixed-address, the one that dials. Raises UsageError where the VPN's files do not allow for it."""
-    moving = [site.name for site in sites if site.moves]
+    moving, dialing = [site.name for site in sites if site.moves], [site.name for site in sites[:-1]]
     if not moving and "no-fixed-address" in musts:
-        moving = [sites[0].name]
-    allowed = {"none": [], "dialing": [sites[0].name], "both": [site.name for site in sites]}[vpn.roams]
+        moving = dialing
+    allowed = {"none": [], "dialing": dialing, "both": [site.name for site in sites]}[vpn.roams]
     if fixed := [name for name in moving if name not in allowed]:
         raise UsageError(
             f"the recipe of {vpn.name} needs a fixed address of {' and '.join(fixed)}: it was not shown to come back "
@@ -192,6 +218,7 @@ def tunnel_page(
             say(warning)
         begin()
     sites, path_mtu = sites_of(site, say)
+    vpn = deployment.for_sites(vpn, sites)
     params, path_mtu = levels_with_ipv6(vpn, params, sites, say), path_mtu or run.path_mtu
     params = levels_with_moves(vpn, params, sites, musts)
     name = ""

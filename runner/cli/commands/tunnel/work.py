@@ -143,7 +143,7 @@ def write(vpn: Vpn, tunnel: Tunnel, folder: Path, say: Callable[[str], None]) ->
 
 def write_next(tunnel: Tunnel, folder: Path, say: Callable[[str], None]) -> None:
     """Make the directories of a tunnel that takes another one's place, and their page."""
-    vpn, sites = load_vpn(tunnel.vpn), tunnel.sites
+    vpn, sites = deployment.for_sites(load_vpn(tunnel.vpn), tunnel.sites), tunnel.sites
     name = write(vpn, tunnel, folder, say)
     text = page(vpn, tunnel.params, sites, tunnel.path_mtu, tunnel.days, written=name, replaces=tunnel.replaces)
     deployment.put(folder / "README.md", text, 0o644)
