@@ -29,6 +29,8 @@ from runner.lab.shape.site import (
     is_address,
     lower_numbered,
     peers_of,
+    spokes_apart,
+    with_behind,
 )
 from runner.vpn.closing import PRIVATE, checks, clamp, inner_routes, routes, rules
 from runner.vpn.plugin import Secrets, Vpn, moves
@@ -108,11 +110,13 @@ def gateway_files(
         files[f"files{HOME}/{name}"] = f"#!/bin/bash\n{head}. {HOME}/functions.sh\n{text}", 0o700
     inner = "inner" in params
     passing = inner or vpn.carries == "ip"
-    networks = [lan for peer in peers if inner or peer.network_ipv6 for lan in peer.lans_ipv6 if passing]
+    apart = spokes_apart(me, sites)
+    networks = [lan for peer in (*peers, *apart) if inner or peer.network_ipv6 for lan in peer.lans_ipv6 if passing]
     values = values_of(vpn, params, me, peers, script) | of_several(me, peers) | of_ipv6(me, peers, carried=inner)
+    values["closed"] = " ".join([*values["closed"].split(), *(lan for spoke in apart for lan in spoke.lans)])
     devices, closed = values["tunnel"].split(), values["closed"].split()
     # What spokes send each other by their hub comes out of the tunnel, and goes into it.
-    own4, own6 = [*me.lans, *closed * me.joins], [*me.lans_ipv6, *networks * me.joins]
+    behind = with_behind(me, peers) if me.joins else me
     assigned = [f"{name}={shlex.quote(value)} # {MEANS[name]}\n" for name, value in values.items()]
     said = "packets to them leave in the tunnel, or are dropped" if inner else NOT_CARRIED
     assigned += [
@@ -125,14 +129,14 @@ def gateway_files(
         "clamp.nft": clamp({"ip": values["lans"].split()} | ({"ip6": values["lans6"].split()} if inner else {})),
     }
     if closed:
-        own |= rules("ip", own4, me.lan_address, closed, devices)
+        own |= rules("ip", behind.lans, me.lan_address, closed, devices)
         own["private-ip6.nft"] = PRIVATE
         own |= checks(values.get("fars", values["there"].split()[0]).split(), devices)
-        own["firewalls"] = firewalls(own4, closed)
+        own["firewalls"] = firewalls(behind.lans, values["lans"].split())
     if inner:
         own |= {f"inner-{peer.lan_address}.ip": inner_routes(me, peer) for peer in peers}
     if networks:
-        own |= rules("ip6", own6, me.lan_address_ipv6, networks, devices, carried=inner)
+        own |= rules("ip6", behind.lans_ipv6, me.lan_address_ipv6, networks, devices, carried=inner)
     return files | {f"files{HOME}/{name}": (text, 0o644) for name, text in own.items()}
 
 
@@ -198,7 +202,7 @@ def check_several(vpn: Vpn, sites: Sequence[Site]) -> None:
 def check_networks(me: Site, sites: Sequence[Site]) -> None:
     """Raise UsageError where a network that only the tunnel may lead to has in it what gateway ``me`` needs beside it.
     What only the gateway knows, its router and whoever is logged in, up.sh asks there."""
-    for peer in peers_of(me, sites):
+    for peer in (*peers_of(me, sites), *spokes_apart(me, sites)):
         needed = {f"the WAN address of {me.name}": me.wan_address}
         needed |= {f"the address of {each.name}": each.wan_address for each in peers_of(me, sites)}
         four = product(peer.lans, me.lans)

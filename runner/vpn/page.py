@@ -195,6 +195,11 @@ def _addresses(vpn: Vpn, sites: Sequence[Site], example: bool, *, ipv6: bool) ->
     if vpn.carries == "tcp":
         ports = ", ".join(map(str, TCP_PORTS))
         yield f"\nIt forwards TCP to ports {ports} of {sites[-1].host_address}. Replace those, too."
+    if sites[-1].joins:
+        yield f"\nWhat {' and '.join(site.name for site in sites[:-1])} send each other goes by the hub."
+    elif sites[-1].hub:
+        yield "\nSpokes reach the hub's networks alone: what one has for another one is dropped. To let it pass by the"
+        yield "hub, write `between_spokes = true` into the first line of sites.toml, and make the recipe anew."
     yield ""
 
 

@@ -177,18 +177,20 @@ def peers_of(me: Site, sites: Sequence[Site]) -> list[Site]:
 def _hub_of(others: Sequence[Site]) -> list[Site]:
     """The hub among the ``others`` of a spoke, with the other spokes' networks behind it where it joins them."""
     spokes = [site for site in others if not site.hub]
-    return [
-        replace(
-            hub,
-            more_lans=(*hub.more_lans, *(lan for spoke in spokes if hub.joins for lan in spoke.lans)),
-            more_lans_ipv6=(
-                *hub.more_lans_ipv6,
-                *(lan for spoke in spokes if hub.joins and spoke.network_ipv6 for lan in spoke.lans_ipv6),
-            ),
-        )
-        for hub in others
-        if hub.hub
-    ]
+    return [with_behind(hub, spokes) if hub.joins else hub for hub in others if hub.hub]
+
+
+def spokes_apart(me: Site, sites: Sequence[Site]) -> list[Site]:
+    """The other spokes, where ``me`` is one and the hub does not join them: nothing leads there."""
+    alone = any(site.hub and not site.joins for site in sites) and not me.hub
+    return [site for site in sites if alone and not site.hub and site.number != me.number]
+
+
+def with_behind(hub: Site, spokes: Sequence[Site]) -> Site:
+    """The hub with the networks of these spokes behind it."""
+    four = tuple(lan for spoke in spokes for lan in spoke.lans)
+    six = tuple(lan for spoke in spokes if spoke.network_ipv6 for lan in spoke.lans_ipv6)
+    return replace(hub, more_lans=hub.more_lans + four, more_lans_ipv6=hub.more_lans_ipv6 + six)
 
 
 def pair_number(me: Site, peer: Site) -> int:
