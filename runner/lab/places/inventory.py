@@ -270,7 +270,7 @@ def _line(text: str, table: str, keys: list[str]) -> int:
     inside = not table
     for number, line in enumerate(lines, 1):
         if header := re.match(r"\s*\[+([^]]*)", line):
-            inside = f"{re.sub(QUOTES, '', header[1])}.".startswith(f"{table}.")
+            inside = f"{re.sub(QUOTES, '', header[1])}.".startswith(f"{re.sub(QUOTES, '', table)}.")
             header_line = number if inside else header_line
         elif inside and keys and re.match(rf"\s*{re.escape(keys[0])}\s*[.=]", line):
             return number
