@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from runner.data.levels import Params
 from runner.lab.shape.site import TCP_PORTS, Site, bracket_address, peers_of
@@ -65,13 +65,15 @@ def page(
     *,
     written: str = "",
     replaces: str = "",
+    added: Collection[str] = (),
     example: bool = False,
     mtu_to_set: Mapping[str, int] | None = None,
 ) -> str:
     """How to set the tunnel up, keep it and take it back, in Markdown. ``written``: the name of the recipe for which
-    ``--write`` has made keys and directories; ``replaces``: that of the tunnel in whose place it comes. ``versions``:
-    package -> the version that was measured. ``example``: the addresses are the lab's, and are to be replaced.
-    ``mtu_to_set``: the MTU ``inside`` that a run has found the tunnel to need on a narrow ``path`` without ICMP, bytes.
+    ``--write`` has made keys and directories; ``replaces``: that of the tunnel in whose place it comes, on all gateways
+    but those ``added``. ``versions``: package -> the version that was measured. ``example``: the addresses are the
+    lab's, and are to be replaced. ``mtu_to_set``: the MTU ``inside`` that a run has found the tunnel to need on a
+    narrow ``path`` without ICMP, bytes.
 
     Raises UsageError for levels that the VPN does not have.
     """
@@ -93,8 +95,8 @@ def page(
             "These scripts and units are the same on every gateway. Paste this as root, in root's home directory.\n",
             _block(f"set -eu; umask 077; mkdir -p {name}; cd {name}", PUT.rstrip(), *_puts(common(name))),
         ]
-    option = f" --replace {replaces}" if replaces else ""
     for me in reversed(sites):
+        option = f" --replace {replaces}" if replaces and me.name not in added else ""
         parts += [f"## Gateway {me.name}\n"]
         if written:
             directory = f"{written}-{me.name}"
@@ -108,14 +110,20 @@ def page(
             ]
     if replaces:
         parts += ["Run them soon after each other. To bring the earlier tunnel back, whose directories stay there:\n"]
-        parts += [f"    {line}" for line in back(sites, replaces, written)] + [""]
+        parts += [f"    {line}" for line in back(sites, replaces, written, added)] + [""]
     parts += _afterwards(vpn, sites, written or name, mtu_to_set or {}, written=bool(written), ipv6="inner" in params)
     return "\n".join(parts)
 
 
-def back(sites: Sequence[Site], earlier: str, present: str) -> list[str]:
-    """The commands that put the ``earlier`` tunnel into the place of the ``present`` one."""
-    return [f"{_runs(me)} {earlier}-{me.name}/up.sh --replace {present}" for me in reversed(sites)]
+def back(sites: Sequence[Site], earlier: str, present: str, added: Collection[str] = ()) -> list[str]:
+    """The commands that put the ``earlier`` tunnel into the place of the ``present`` one, which some gateways were
+    ``added`` to."""
+    return [
+        f"{_runs(me)} {present}-{me.name}/down.sh"
+        if me.name in added
+        else f"{_runs(me)} {earlier}-{me.name}/up.sh --replace {present}"
+        for me in reversed(sites)
+    ]
 
 
 def title(vpn: Vpn, params: Params) -> str:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from runner.catalogue import digest_of, load_run, read_run
+from runner.catalogue import digest_of, load_run, load_vpn, read_run
 from runner.choice.musts import levels_that_show, states
-from runner.cli.commands.tunnel.work import Tunnel, begin, name_to_load, with_keys, write
+from runner.cli.commands.tunnel.work import Tunnel, after, begin, name_to_load, read, with_keys, write
 from runner.cli.options import tell
 from runner.data.errors import UsageError, require_known
 from runner.data.files import short
@@ -132,6 +132,16 @@ def levels_with_moves(vpn: Vpn, params: Params, sites: Sequence[Site], musts: Co
     return {**params, "roaming": " ".join(moving)} if moving else params
 
 
+def at_sites(
+    vpn: Vpn, params: Params, site: Line | None, say: Callable[[str], None], musts: Collection[Must] = ()
+) -> tuple[Vpn, Params, tuple[Site, ...], int | None]:
+    """The plugin and the levels as they are for the sites of an inventory, these, and the path's MTU."""
+    sites, path_mtu = sites_of(site, say)
+    vpn = deployment.for_sites(vpn, sites)
+    params = levels_with_ipv6(vpn, params, sites, say)
+    return vpn, levels_with_moves(vpn, params, sites, musts), sites, path_mtu
+
+
 def levels_of_run(
     folder: Path, vpn: Vpn, params: Params | None, say: Callable[[str], None], musts: Collection[Must] = ()
 ) -> tuple[dict[str, str], Measured]:
@@ -217,10 +227,8 @@ def tunnel_page(
         if warning := encryption_warning(vpn, params):
             say(warning)
         begin()
-    sites, path_mtu = sites_of(site, say)
-    vpn = deployment.for_sites(vpn, sites)
-    params, path_mtu = levels_with_ipv6(vpn, params, sites, say), path_mtu or run.path_mtu
-    params = levels_with_moves(vpn, params, sites, musts)
+    vpn, params, sites, path_mtu = at_sites(vpn, params, site, say, musts)
+    path_mtu = path_mtu or run.path_mtu
     name = ""
     if folder:
         if site is None:
@@ -236,3 +244,18 @@ def tunnel_page(
     if folder:
         deployment.put(folder / "README.md", text, 0o644)
     return text
+
+
+def extension_of(folder: Path, site: Path, say: Callable[[str], None]) -> Tunnel:
+    """The tunnel of a folder between the gateways of an inventory: those that it had keep their keys."""
+    tunnel = read(folder)
+    levels = {factor: level for factor, level in tunnel.params.items() if factor != "roaming"}
+    vpn, params, sites, path_mtu = at_sites(load_vpn(tunnel.vpn), levels, (site, ""), say)
+    before = {one.name: one for one in tunnel.sites}
+    for name in sorted(before.keys() - {one.name for one in sites}):
+        say(f"{name} is no longer there. What it had goes by this command on it: {tunnel.name}-{name}/down.sh")
+    added = tuple(one.name for one in sites if one.name not in before)
+    changes = {"params": dict(params), "sites": tuple(sites), "path_mtu": path_mtu or tunnel.path_mtu, "added": added}
+    made = with_keys(vpn, after(tunnel, **changes), say)
+    kept = {name: text for name, text in tunnel.secrets.items() if name in made.secrets}
+    return replace(made, secrets=made.secrets | kept)
