@@ -13,6 +13,7 @@ from runner.lab.node import LabNode, wait_until
 from runner.lab.shape.site_to_site import Lab, batch, mesh_sites, namespace_lab
 from runner.lab.software.image import Image
 from tests.lab.by_hand import copied, is_up, up, with_systemctl, written
+from tests.lab.commands import vpneval
 
 BARE = """table bridge bare {
     chain forward {
@@ -26,9 +27,11 @@ GATEWAYS = {"berlin": 1, "paris": 2, "rome": 3, "hub": 4}  # the last one is the
 pytestmark = pytest.mark.timeout(400)
 
 
-def inventory(folder: Path, *, joined: bool) -> Path:
+def inventory(folder: Path, *, joined: bool, without: str = "") -> Path:
     lines = ["between_spokes = true"] * joined
     for name, n in GATEWAYS.items():
+        if name == without:
+            continue
         lines += [f"[{'hub' if name == 'hub' else f'spoke.{name}'}]", f'address = "192.168.0.{n}"']
         lines += [f'wan_address = "192.168.0.{n}"', f'network = "10.{n}.0.0/24"', f'network_ipv6 = "fd0{n}::/64"']
     path = folder / "sites.toml"
@@ -51,21 +54,25 @@ def prepare(lab: Lab) -> None:
     lab.wan.run("nft", "-f", "-", input=BARE)
 
 
-def set_up(lab: Lab, name: str, folder: Path, *, joined: bool) -> dict[str, LabNode]:
-    """The recipe's up.sh on every gateway; these, by their sites' names."""
-    written(name, folder, "--site", str(inventory(folder, joined=joined)))
-    gateways = {site: lab.nodes[f"gw{n}"] for site, n in GATEWAYS.items()}
+def set_up(lab: Lab, name: str, folder: Path, *, joined: bool, without: str = "") -> dict[str, LabNode]:
+    """The recipe's up.sh on every gateway, until each check.sh is satisfied; these, by their sites' names."""
+    written(name, folder, "--site", str(inventory(folder, joined=joined, without=without)))
+    gateways = {site: lab.nodes[f"gw{n}"] for site, n in GATEWAYS.items() if site != without}
     for site, node in gateways.items():
         copied(folder / "out", node, site=site)
         up(node)
     for site, node in gateways.items():
-        try:
-            wait_until(lambda node=node: is_up(node), f"check.sh of {site}", 60, 0.5)  # type: ignore[misc]
-        except TimeoutError as late:
-            said = node.run("/root/tunnel/check.sh", check=False, timeout=60)
-            log = node.run("sh", "-c", "cat /var/log/vpneval-tunnel@*.log").stdout
-            raise AssertionError(f"{late}: {said}\n{log[-3000:]}") from late
+        checked(site, node)
     return gateways
+
+
+def checked(site: str, node: LabNode, directory: str = "tunnel") -> None:
+    try:
+        wait_until(lambda: is_up(node, directory), f"check.sh of {site}", 60, 0.5)
+    except TimeoutError as late:
+        said = node.run(f"/root/{directory}/check.sh", check=False, timeout=60)
+        log = node.run("sh", "-c", "cat /var/log/vpneval-tunnel@*.log").stdout
+        raise AssertionError(f"{late}: {said}\n{log[-3000:]}") from late
 
 
 def answered(lab: Lab) -> set[tuple[str, str]]:
@@ -135,3 +142,25 @@ def test_spokes_reach_the_hub_and_each_other_only_where_that_is_asked_for(
             node.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
         answered(lab)
         assert bare(lab) > seen, "a packet in the clear: the control"
+
+
+@pytest.mark.parametrize("name", ["wireguard_go", "openvpn", "ipsec_user"])
+def test_a_spoke_comes_later_and_the_others_keep_what_they_have(image: Image, tmp_path: Path, name: str) -> None:
+    with namespace_lab(image, logs=tmp_path, sites=mesh_sites(4)) as lab:
+        prepare(lab)
+        gateways = set_up(lab, name, tmp_path, joined=False, without="rome")
+        old, hub = tunnel_of(gateways["hub"]), gateways["hub"]
+        made = vpneval(
+            *("tunnel", "upgrade", tmp_path / "out", "--write", tmp_path / "next"),
+            *("--site", inventory(tmp_path, joined=False)),
+        )
+        assert made.returncode == 0, made.stderr
+        gateways["rome"] = lab.nodes["gw3"]
+        for site, args in (("hub", f"--replace {old}"), ("rome", "")):
+            copied(tmp_path / "next", gateways[site], "next", site)
+            up(gateways[site], "next", args)
+            checked(site, gateways[site], "next")
+        assert {tunnel_of(node) for node in gateways.values()} == {old, tunnel_of(hub)}
+        for site in ("berlin", "paris"):
+            checked(site, gateways[site])
+        assert bare(lab) == 0, "in the clear"
