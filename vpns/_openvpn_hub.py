@@ -45,11 +45,11 @@ client-config-dir {HOME}/clients
 ccd-exclusive
 {keepalive}
 """
-    networks = {f"{HOME}/clients/{peer.name}": inside(peer, ipv6="inner" in params) for peer in peers}
+    networks = {f"{HOME}/clients/{peer.name}": client_routes(peer, ipv6="inner" in params) for peer in peers}
     return {f"{HOME}/hub.conf": common + answers + routes, **networks}
 
 
-def inside(peer: Site, *, ipv6: bool) -> str:
+def client_routes(peer: Site, *, ipv6: bool) -> str:
     """The networks behind a client, as the server's process routes to it."""
     networks = [f"iroute {network} {mask}\n" for network, mask in peer.lans_netmask]
     return "".join([*networks, *(f"iroute-ipv6 {network}\n" for network in peer.lans_ipv6 if ipv6)])

@@ -79,10 +79,10 @@ class Hub(BaseModel):
     def _one_hub(self, info: ValidationInfo) -> Hub:
         """Raise with every line that contradicts others."""
         checks = (same_machines, wrong_networks, wrong_networks_ipv6, wrong_addresses, wrong_forwards)
-        raise_contradictions([*(partial(check, self.machines) for check in checks), self._reached], info)
+        raise_contradictions([*(partial(check, self.machines) for check in checks), self._recipe_gaps], info)
         return self
 
-    def _reached(self) -> Iterator[Wrong]:
+    def _recipe_gaps(self) -> Iterator[Wrong]:
         """What a recipe needs of each gateway; and whether the spokes can dial the hub."""
         for name, machine in self.machines.items():
             if not machine.network:

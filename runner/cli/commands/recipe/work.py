@@ -11,7 +11,7 @@ from runner.catalogue import digest_of, load_run, load_vpn, read_run
 from runner.choice.musts import levels_that_show, states
 from runner.cli.commands.tunnel.work import Tunnel, after, begin, name_to_load, read, with_keys, write
 from runner.cli.options import tell
-from runner.data.errors import UsageError, require_known
+from runner.data.errors import CannotRunHere, UsageError, require_known
 from runner.data.files import short
 from runner.data.levels import UPLINK, Params, tunnel_levels
 from runner.data.named import USUAL, Must
@@ -40,29 +40,27 @@ def unnamed_networks(inventory: Sites) -> list[str]:
     ]
 
 
-def sites_as_seen(inventory: Sites) -> tuple[Site, ...]:
+def sites_as_seen(inventory: Sites, say: Callable[[str], None]) -> tuple[Site, ...]:
     """The sites of an inventory. Where it names no address, the machines are asked for theirs; they may be in use."""
     own = {name: str(machine.wan_address) for name, machine in inventory.machines.items() if machine.wan_address}
     if len(own) == len(inventory.machines):
         ports = {name: machine.wan or "eth0" for name, machine in inventory.machines.items()}
         return describe_sites(inventory, ports, own)
-    with site_rig(inventory, only_look=True, say=tell) as rig:
+    with site_rig(inventory, only_look=True, say=say) as rig:
         for note in rig.notes:
-            tell(note)
+            say(note)
         return rig.sites
 
 
 def real_sites(inventory: Sites) -> tuple[Site, ...]:
     """The same with their real networks, and the logins of the gateways."""
-    return real(sites_as_seen(inventory), inventory)
+    return real(sites_as_seen(inventory, tell), inventory)
 
 
 def star_sites(inventory: Hub) -> tuple[Site, ...]:
     """The spokes of an inventory, and behind them the hub, with the highest number. Raises UsageError where the spokes
     do not reach it at the same address."""
-    pairs = {
-        name: real(sites_as_seen(inventory.pair(name, joined=True)), inventory.pair(name)) for name in inventory.spoke
-    }
+    pairs = {name: _pair_as_seen(inventory, name) for name in inventory.spoke}
     hubs = {hub.wan_address: (name, hub) for name, (_, hub) in pairs.items()}
     if len(hubs) > 1:
         ways = ", ".join(f"to {name} {address}" for address, (name, _) in hubs.items())
@@ -70,6 +68,19 @@ def star_sites(inventory: Hub) -> tuple[Site, ...]:
     spokes = [replace(spoke, number=number, name=name) for number, (name, (spoke, _)) in enumerate(pairs.items(), 1)]
     (_, hub), *_ = hubs.values()
     return *spokes, replace(hub, number=len(pairs) + 1, name=HUB, hub=True, joins=inventory.between_spokes)
+
+
+def _pair_as_seen(inventory: Hub, name: str) -> tuple[Site, ...]:
+    """The spoke and the hub; what is said of them has their names. Raises CannotRunHere as ``site_rig``."""
+
+    def named(text: str) -> str:
+        return text.replace("gw1", f"spoke.{name}").replace("gw2", HUB)
+
+    try:
+        seen = sites_as_seen(inventory.pair(name, joined=True), lambda text: tell(named(text)))
+    except CannotRunHere as lack:
+        raise CannotRunHere(named(str(lack))) from lack
+    return real(seen, inventory.pair(name))
 
 
 class Measured(NamedTuple):
