@@ -97,10 +97,10 @@ class Hub(BaseModel):
             )
             yield Wrong(HUB, "public_address", f"{sentence}ports, and list them in forwards", (f"{HUB}.forwards",))
 
-    def pair(self, name: str, *, joined: bool = False) -> Sites:
-        """The spoke ``name`` as gw1, and the hub as gw2. ``joined``: with all that lies behind the hub for the spoke.
-        Raises UsageError where the two contradict each other."""
-        others = [spoke for other, spoke in self.spoke.items() if joined and self.between_spokes and other != name]
+    def pair(self, name: str, *, whole: bool = False) -> Sites:
+        """The spoke ``name`` as gw1, and the hub as gw2. ``whole``: with the other spokes' networks beside the hub's:
+        the recipe closes all of them. Raises UsageError where the two contradict each other."""
+        others = [spoke for other, spoke in self.spoke.items() if whole and other != name]
         behind = {
             key: [*getattr(self.hub, key), *(network for spoke in others for network in getattr(spoke, key))]
             for key in ("network", "network_ipv6")

@@ -77,7 +77,7 @@ def _pair_as_seen(inventory: Hub, name: str) -> tuple[Site, ...]:
         return text.replace("gw1", f"spoke.{name}").replace("gw2", HUB)
 
     try:
-        seen = sites_as_seen(inventory.pair(name, joined=True), lambda text: tell(named(text)))
+        seen = sites_as_seen(inventory.pair(name, whole=True), lambda text: tell(named(text)))
     except CannotRunHere as lack:
         raise CannotRunHere(named(str(lack))) from lack
     return real(seen, inventory.pair(name))
