@@ -119,7 +119,7 @@ def test_spokes_reach_the_hub_and_each_other_only_where_that_is_asked_for(
         rome = gateways["rome"]
         rome.run("systemctl", "stop", f"vpneval-tunnel@{tunnel_of(rome)}")
         said = gateways["hub"].run("/root/tunnel/check.sh", check=False, timeout=60)
-        assert (said.code, "no answer from rome at 10.3.0.1, the" in said.stderr) == (7, True), said
+        assert (said.code, "no answer from rome at 10.3.0.1" in said.stderr) == (7, True), said
         left = {pair for pair in wanted if "rome" not in pair}
         assert answered(lab) == left
         assert bare(lab) == 0, "in the clear"

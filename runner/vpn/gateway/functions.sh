@@ -174,17 +174,14 @@ unused() { # FILE…: remove what a killed daemon left behind, but never the soc
 
 lan6_of() { sed -n '2s/route replace \([^ ]*\) .*/\1/p' "$home/inner-$1.ip"; } # ADDRESS of a gateway in its IPv4 network
 
-look() { # once a second: puts back what others have changed; fails once the route has led elsewhere for 5 s
-    local address device
+look() { # once a second: puts back what others have changed; fails once no route has led into the tunnel for 5 s
+    local address device led=
     forward
     if [ -n "$clamped" ] && ! nft list table ip "$clamping" > /dev/null 2>&1; then clamp || true; fi
     for address in $there; do
         device=$(leads_to "$address")
-        if ! is_tunnel "$device"; then
-            if [ -z "$carried" ] || [ $((lost += 1)) -lt 5 ]; then return 0; fi
-            echo "the route to $address no longer leads into the tunnel; the tunnel is started anew" >&2
-            return 1
-        fi
+        if ! is_tunnel "$device"; then continue; fi # a spoke that is away
+        led=yes
         # The device takes no packet that would travel in fragments.
         if [ -n "$tunnel" ] && [ "$(cat "/sys/class/net/$device/mtu" || echo 0)" -gt "$inner" ]; then
             ip link set "$device" mtu "$inner" || true
@@ -195,7 +192,12 @@ look() { # once a second: puts back what others have changed; fails once the rou
             sed "s/DEVICE/$device/" "$home/inner-$address.ip" | ip -force -batch - 2> /dev/null || true
         fi
     done
-    carried=yes lost=0
+    if [ -n "$led" ]; then
+        carried=yes lost=0
+    elif [ -n "$carried" ] && [ $((lost += 1)) -ge 5 ]; then
+        echo "the route to $there no longer leads into the tunnel; the tunnel is started anew" >&2
+        return 1
+    fi
 }
 
 ends() { # the addresses by which this gateway and the other one reach each other
