@@ -73,13 +73,13 @@ def star_sites(inventory: Hub) -> tuple[Site, ...]:
 def _pair_as_seen(inventory: Hub, name: str) -> tuple[Site, ...]:
     """The spoke and the hub; what is said of them has their names. Raises CannotRunHere as ``site_rig``."""
 
-    def named(text: str) -> str:
+    def with_names(text: str) -> str:
         return text.replace("gw1", f"spoke.{name}").replace("gw2", HUB)
 
     try:
-        seen = sites_as_seen(inventory.pair(name, whole=True), lambda text: tell(named(text)))
+        seen = sites_as_seen(inventory.pair(name, whole=True), lambda text: tell(with_names(text)))
     except CannotRunHere as lack:
-        raise CannotRunHere(named(str(lack))) from lack
+        raise CannotRunHere(with_names(str(lack))) from lack
     return real(seen, inventory.pair(name))
 
 
