@@ -20,7 +20,7 @@ class IpsecUser(Ipsec):
     sign = replace(Ipsec.sign, esp="")
     dataplane = "userspace"
     modules = "tun"
-    outer_ipv6 = inner_ipv6 = several_networks = True
+    outer_ipv6 = inner_ipv6 = several_networks = hub_and_spokes = True
     roams = "both"
     transport = "udp"
     devices = "ipsec0"

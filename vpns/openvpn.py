@@ -20,7 +20,7 @@ from runner.vpn.plugin import Offers, Secrets, Software, Version, Vpn, moves, no
 from runner.vpn.sign import Sign
 from vpns._certificates import certificates
 from vpns._openssl import GROUPS, no_group
-from vpns._openvpn_hub import hub_files
+from vpns._openvpn_hub import DEVICE, hub_files
 
 CONFIG = {"config": ("{}",), "": ("{}",)}
 TOLD = (
@@ -56,7 +56,7 @@ class OpenVpn(Vpn):
     transport = "udp"
     devices = "tun{peer.number}"
     ports = "udp/1194"
-    outer_ipv6 = inner_ipv6 = several_networks = True
+    outer_ipv6 = inner_ipv6 = several_networks = hub_and_spokes = True
     roams = "both"
     copies_marks = True  # passtos
     modules = "tun"
@@ -109,7 +109,8 @@ class OpenVpn(Vpn):
             f"/etc/openvpn/{me.name}.key": secrets[f"{me.name}.key"],
         }
         if self.hub:
-            return files | hub_files(me, peers, self.offers.ciphers[params["cipher"]], keepalive(me.keepalive_s))
+            levels = f"data-ciphers {self.offers.ciphers[params['cipher']]}\n{self.options(params)}"
+            return files | hub_files(me, peers, params, levels, keepalive(me.keepalive_s))
         return files | self.pairs(me, peers, params)
 
     def pairs(self, me: Site, peers: Sequence[Site], params: Params) -> dict[str, str]:
@@ -145,31 +146,38 @@ ifconfig {mine} {theirs}
 {routes}{keepalive(me.keepalive_s)}
 verb 3
 """
-            if params["cipher"] not in AEAD:
-                config += f"auth {self.offers.integrities[params['integrity']]}\n"
-            if params["cipher"] in LEGACY:
-                config += "providers legacy default\n"
-            if params["compression"] == "adaptive":  # comp-lzo's default in 2.3; its parameters are logged
-                config += "comp-lzo adaptive\nallow-compression yes\nverb 4\n"
-            elif algorithm := self.offers.compressions[params["compression"]]:
-                config += f"compress {algorithm}\nallow-compression yes\n"
-            if "key_exchange" in params:
-                config += f"tls-groups {params['key_exchange']}\n"
+            config += self.options(params)
             if "behind" in params:
                 network = ip_network(params["behind"])
                 config += f"client-nat snat {network.network_address} {network.netmask} {me.lan_netmask[0]}\n"
-            if "marks" in params:
-                config += "passtos\n"
             if "rekey_every_s" in params and me.number < peer.number:
                 config += f"reneg-sec {params['rekey_every_s']}\n"  # the shorter of both ends counts
             files[f"/etc/openvpn/{peer.name}.conf"] = config
         return files
 
+    def options(self, params: Params) -> str:
+        """The lines of both ends for the levels but for the cipher."""
+        lines = ""
+        if params["cipher"] not in AEAD:
+            lines += f"auth {self.offers.integrities[params['integrity']]}\n"
+        if params["cipher"] in LEGACY:
+            lines += "providers legacy default\n"
+        if params["compression"] == "adaptive":  # comp-lzo's default in 2.3; its parameters are logged
+            lines += "comp-lzo adaptive\nallow-compression yes\nverb 4\n"
+        elif algorithm := self.offers.compressions[params["compression"]]:
+            lines += f"compress {algorithm}\nallow-compression yes\n"
+        if "key_exchange" in params:
+            lines += f"tls-groups {params['key_exchange']}\n"
+        if "marks" in params:
+            lines += "passtos\n"
+        return lines
+
     def as_hub(self) -> Vpn:
         if (self.transport, self.device, self.offloaded) != ("udp", "tun", False):
             return self
-        served = type(self)()
-        served.hub = True
+        kind = type(self)
+        changes = {"__module__": kind.__module__, "hub": True, "devices": DEVICE}
+        served: Vpn = type(kind.__name__, (kind,), changes)()
         return served
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:

@@ -41,6 +41,7 @@ class OpenVpnDco(OpenVpn):
     )
     comparable = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}
     offloaded = True
+    hub_and_spokes = False
     copies_marks = False
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

@@ -22,6 +22,7 @@ class OpenVpnTap(OpenVpn):
     speaks = ""
     device = "tap"
     devices = "tap{peer.number}"
+    hub_and_spokes = False
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         files = super().render(me, peers, params, secrets)

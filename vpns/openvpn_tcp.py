@@ -19,6 +19,7 @@ class OpenVpnTcp(OpenVpn):
     transport = "tcp"
     copies_marks = False  # a segment has bytes of many packets
     ports = "tcp/1194"
+    hub_and_spokes = False
     note = "TCP inside the tunnel runs over TCP: losses on the WAN are repaired twice"
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:

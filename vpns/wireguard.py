@@ -45,7 +45,7 @@ class WireGuard(Vpn):
     software = Software({"wg": "wireguard-tools"})
     transport = "udp"
     ports = "udp/51820"
-    outer_ipv6 = inner_ipv6 = several_networks = True
+    outer_ipv6 = inner_ipv6 = several_networks = hub_and_spokes = True
     roams = "both"
     modules = "wireguard"
     offers = Offers(

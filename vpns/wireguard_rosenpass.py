@@ -31,7 +31,7 @@ class WireGuardRosenpass(WireGuardGo):
     title = "WireGuard (wireguard-go) with Rosenpass"
     sign = replace(WireGuardGo.sign, programs=("wireguard-go", "rosenpass"), marks=("^program rosenpass$",))
     speaks = ""
-    outer_ipv6 = inner_ipv6 = several_networks = False
+    outer_ipv6 = inner_ipv6 = several_networks = hub_and_spokes = False
     roams = "none"
     key_exchange = "Curve25519+Classic-McEliece-460896+Kyber-512"
     ports = "udp/51820 udp/9999"

@@ -29,6 +29,8 @@ from runner.lab.shape.site import (
     is_address,
     lower_numbered,
     peers_of,
+    spokes_apart,
+    with_behind,
 )
 from runner.vpn.closing import PRIVATE, checks, clamp, inner_routes, routes, rules
 from runner.vpn.plugin import Secrets, Vpn, moves
@@ -63,6 +65,7 @@ MEANS = {
     "there": "the other gateway's address in its network",
     "hosts": "a host's in each network of this site",
     "fars": "a host's in each network of the other site",
+    "spokes": "of each spoke its name, its gateway's address in its network, and that on the WAN; empty: it dials",
     "listens": "the TCP ports that the tunnel has to listen on, where it forwards ports",
     "version": "the IP version of the WAN",
     "ping_header": "of IP and ICMP, bytes",
@@ -107,9 +110,13 @@ def gateway_files(
         files[f"files{HOME}/{name}"] = f"#!/bin/bash\n{head}. {HOME}/functions.sh\n{text}", 0o700
     inner = "inner" in params
     passing = inner or vpn.carries == "ip"
-    networks = [lan for peer in peers if inner or peer.network_ipv6 for lan in peer.lans_ipv6 if passing]
+    apart = spokes_apart(me, sites)
+    networks = [lan for peer in (*peers, *apart) if inner or peer.network_ipv6 for lan in peer.lans_ipv6 if passing]
     values = values_of(vpn, params, me, peers, script) | of_several(me, peers) | of_ipv6(me, peers, carried=inner)
+    values["closed"] = " ".join([*values["closed"].split(), *(lan for spoke in apart for lan in spoke.lans)])
     devices, closed = values["tunnel"].split(), values["closed"].split()
+    # What spokes send each other by their hub comes out of the tunnel, and goes into it.
+    behind = with_behind(me, peers) if me.joins else me
     assigned = [f"{name}={shlex.quote(value)} # {MEANS[name]}\n" for name, value in values.items()]
     said = "packets to them leave in the tunnel, or are dropped" if inner else NOT_CARRIED
     assigned += [
@@ -122,14 +129,14 @@ def gateway_files(
         "clamp.nft": clamp({"ip": values["lans"].split()} | ({"ip6": values["lans6"].split()} if inner else {})),
     }
     if closed:
-        own |= rules("ip", me.lans, me.lan_address, closed, devices)
+        own |= rules("ip", behind.lans, me.lan_address, closed, devices)
         own["private-ip6.nft"] = PRIVATE
         own |= checks(values.get("fars", values["there"].split()[0]).split(), devices)
-        own["firewalls"] = firewalls(me.lans, closed)
+        own["firewalls"] = firewalls(behind.lans, values["lans"].split())
     if inner:
         own |= {f"inner-{peer.lan_address}.ip": inner_routes(me, peer) for peer in peers}
     if networks:
-        own |= rules("ip6", me.lans_ipv6, me.lan_address_ipv6, networks, devices, carried=inner)
+        own |= rules("ip6", behind.lans_ipv6, me.lan_address_ipv6, networks, devices, carried=inner)
     return files | {f"files{HOME}/{name}": (text, 0o644) for name, text in own.items()}
 
 
@@ -169,6 +176,19 @@ def _check_address(site: Site, name: str, value: str, *, network: bool) -> None:
         raise UsageError(f"{site.name}: {name} is {value!r:.60}, which is no address that a recipe can have")
 
 
+def for_sites(vpn: Vpn, sites: Sequence[Site]) -> Vpn:
+    """The plugin as it serves these sites. Raises UsageError where one is a hub, and it is for two gateways."""
+    if not any(site.hub for site in sites):
+        return vpn
+    if not vpn.hub_and_spokes:
+        raise UsageError(
+            f"vpneval's recipe of {vpn.name} is for two gateways, not for a hub. Choose another VPN "
+            "(docs/two-sites.md, More than two sites)"
+        )
+    check_several(vpn, sites)
+    return vpn.as_hub()
+
+
 def check_several(vpn: Vpn, sites: Sequence[Site]) -> None:
     """Raise UsageError where a site has several networks, and the VPN carries one."""
     for site in sites:
@@ -182,8 +202,9 @@ def check_several(vpn: Vpn, sites: Sequence[Site]) -> None:
 def check_networks(me: Site, sites: Sequence[Site]) -> None:
     """Raise UsageError where a network that only the tunnel may lead to has in it what gateway ``me`` needs beside it.
     What only the gateway knows, its router and whoever is logged in, up.sh asks there."""
-    for peer in peers_of(me, sites):
-        needed = {f"the WAN address of {me.name}": me.wan_address, f"the address of {peer.name}": peer.wan_address}
+    for peer in (*peers_of(me, sites), *spokes_apart(me, sites)):
+        needed = {f"the WAN address of {me.name}": me.wan_address}
+        needed |= {f"the address of {each.name}": each.wan_address for each in peers_of(me, sites)}
         four = product(peer.lans, me.lans)
         six = product(peer.lans_ipv6, me.lans_ipv6) if peer.network_ipv6 else ()
         for network, own in (*four, *six):
@@ -226,7 +247,8 @@ def values_of(vpn: Vpn, params: Params, me: Site, peers: Sequence[Site], script:
         "own": "" if moves(params, me) else me.wan_address,
         "wan": " ".join(filter(None, (peer.wan_address for peer in peers))),
         "toward": peers[0].wan_address if is_address(peers[0].wan_address) else ANYWHERE[me.path_version],
-        "moving": params.get("roaming", ""),
+        # A hub waits for those who move: they dial it.
+        "moving": params.get("roaming", "") if not me.hub else me.name * moves(params, me),
         "lan": " ".join(me.lans),
         "lans": " ".join(lan for peer in peers for lan in peer.lans),
         "closed": " ".join(closed),
@@ -241,11 +263,13 @@ def values_of(vpn: Vpn, params: Params, me: Site, peers: Sequence[Site], script:
 
 
 def of_several(me: Site, peers: Sequence[Site]) -> dict[str, str]:
-    """What check.sh asks for every pair of networks; none where each site has one."""
-    if not any(site.more_lans for site in (me, *peers)):
+    """What check.sh asks for every pair of networks; none where each site has one, and there are two."""
+    if not me.hub and not any(site.more_lans for site in (me, *peers)):
         return {}
     fars = [address for peer in peers for address in (peer.lan_address, *map(_host, peer.more_lans))]
-    return {"hosts": " ".join([me.host_address, *map(_host, me.more_lans)]), "fars": " ".join(fars)}
+    asked = {"hosts": " ".join([me.host_address, *map(_host, me.more_lans)]), "fars": " ".join(fars)}
+    spokes = (f"{peer.name}={peer.lan_address}={peer.wan_address}" for peer in peers)
+    return asked | ({"spokes": " ".join(spokes)} if me.hub else {})
 
 
 def of_ipv6(me: Site, peers: Sequence[Site], *, carried: bool) -> dict[str, str]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import html
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from runner.data.levels import Params
-from runner.lab.shape.site import TCP_PORTS, Site, bracket_address
+from runner.lab.shape.site import TCP_PORTS, Site, bracket_address, peers_of
 from runner.vpn.deploy import Files, common, gateway_files, name_tunnel, packages
 from runner.vpn.plugin import Secrets, Vpn, confidential, entry
 from runner.vpn.recipe import KeyMaker, check_offered, script_beside
@@ -65,13 +65,15 @@ def page(
     *,
     written: str = "",
     replaces: str = "",
+    added: Collection[str] = (),
     example: bool = False,
     mtu_to_set: Mapping[str, int] | None = None,
 ) -> str:
     """How to set the tunnel up, keep it and take it back, in Markdown. ``written``: the name of the recipe for which
-    ``--write`` has made keys and directories; ``replaces``: that of the tunnel in whose place it comes. ``versions``:
-    package -> the version that was measured. ``example``: the addresses are the lab's, and are to be replaced.
-    ``mtu_to_set``: the MTU ``inside`` that a run has found the tunnel to need on a narrow ``path`` without ICMP, bytes.
+    ``--write`` has made keys and directories; ``replaces``: that of the tunnel in whose place it comes, on all gateways
+    but those ``added``. ``versions``: package -> the version that was measured. ``example``: the addresses are the
+    lab's, and are to be replaced. ``mtu_to_set``: the MTU ``inside`` that a run has found the tunnel to need on a
+    narrow ``path`` without ICMP, bytes.
 
     Raises UsageError for levels that the VPN does not have.
     """
@@ -93,8 +95,8 @@ def page(
             "These scripts and units are the same on every gateway. Paste this as root, in root's home directory.\n",
             _block(f"set -eu; umask 077; mkdir -p {name}; cd {name}", PUT.rstrip(), *_puts(common(name))),
         ]
-    option = f" --replace {replaces}" if replaces else ""
     for me in reversed(sites):
+        option = f" --replace {replaces}" if replaces and me.name not in added else ""
         parts += [f"## Gateway {me.name}\n"]
         if written:
             directory = f"{written}-{me.name}"
@@ -107,15 +109,21 @@ def page(
                 _block(f"set -eu; umask 077; cd {name}", PUT.rstrip(), *_puts(gateways[me.name]), "./up.sh"),
             ]
     if replaces:
-        parts += ["Run both soon after each other. To bring the earlier tunnel back, whose directories stay there:\n"]
-        parts += [f"    {line}" for line in back(sites, replaces, written)] + [""]
+        parts += ["Run them soon after each other. To bring the earlier tunnel back, whose directories stay there:\n"]
+        parts += [f"    {line}" for line in back(sites, replaces, written, added)] + [""]
     parts += _afterwards(vpn, sites, written or name, mtu_to_set or {}, written=bool(written), ipv6="inner" in params)
     return "\n".join(parts)
 
 
-def back(sites: Sequence[Site], earlier: str, present: str) -> list[str]:
-    """The commands that put the ``earlier`` tunnel into the place of the ``present`` one."""
-    return [f"{_runs(me)} {earlier}-{me.name}/up.sh --replace {present}" for me in reversed(sites)]
+def back(sites: Sequence[Site], earlier: str, present: str, added: Collection[str] = ()) -> list[str]:
+    """The commands that put the ``earlier`` tunnel into the place of the ``present`` one, which some gateways were
+    ``added`` to."""
+    return [
+        f"{_runs(me)} {present}-{me.name}/down.sh"
+        if me.name in added
+        else f"{_runs(me)} {earlier}-{me.name}/up.sh --replace {present}"
+        for me in reversed(sites)
+    ]
 
 
 def title(vpn: Vpn, params: Params) -> str:
@@ -169,7 +177,7 @@ def _needs(vpn: Vpn, sites: Sequence[Site], gateways: dict[str, Files], versions
     if vpn.carries == "ip":
         yield "- The hosts of each site reach the other one by their gateway. If their router is another machine, give"
         yield "  it a route: " + "; ".join(
-            f"at {me.name}, to {site.lan} by {me.lan_address}" for me in sites for site in sites if site is not me
+            f"at {me.name}, to {site.lan} by {me.lan_address}" for me in sites for site in peers_of(me, sites)
         )
     if inner := _inner(sites, gateways):
         yield f"- No address of yours may be in the networks that the tunnel has for itself: {', '.join(inner)}"
@@ -195,6 +203,11 @@ def _addresses(vpn: Vpn, sites: Sequence[Site], example: bool, *, ipv6: bool) ->
     if vpn.carries == "tcp":
         ports = ", ".join(map(str, TCP_PORTS))
         yield f"\nIt forwards TCP to ports {ports} of {sites[-1].host_address}. Replace those, too."
+    if sites[-1].joins:
+        yield f"\nWhat {' and '.join(site.name for site in sites[:-1])} send each other goes by the hub."
+    elif sites[-1].hub:
+        yield "\nSpokes reach the hub's networks alone: what one has for another one is dropped. To let it pass by the"
+        yield "hub, write `between_spokes = true` into the first line of sites.toml, and make the recipe anew."
     yield ""
 
 
@@ -281,7 +294,7 @@ def _afterwards(
     near, far = sites[0].host_address, sites[-1].host_address
     if vpn.carries == "ip":
         yield (
-            "Run it on both gateways. It sends a packet like a host's, and reports what blocks it, or leaks around the "
+            "Run it on every gateway. It sends a packet like a host's, and reports what blocks it, or leaks around the "
             f"tunnel. Then hosts reach each other: `ping {far}` on {near}, or with two others of both networks.\n"
         )
     else:

@@ -143,6 +143,7 @@ class Vpn(ABC):
     # Does its tunnel carry IPv6 between the sites, once that is routed through its device? ``params`` says ``inner``.
     inner_ipv6: ClassVar[bool] = False
     several_networks: ClassVar[bool] = False  # do its files and commands name all ``lans`` of a site, for a recipe?
+    hub_and_spokes: ClassVar[bool] = False  # do they serve a hub, which its spokes dial, for a recipe? See ``as_hub``
     # The longest packet between the sites that its tunnel takes whole, where that is less than a WAN of 1500 bytes lets
     # pass. The datagrams of a choice fit all of its candidates.
     inner_mtu: ClassVar[int] = 1500

@@ -10,7 +10,7 @@ from pathlib import Path
 from runner.data.errors import UsageError
 from runner.data.levels import Params
 from runner.lab.node import Completed
-from runner.lab.shape.site import Site, helper_site, peers_of
+from runner.lab.shape.site import Site, helper_site, peers_of, with_behind
 from runner.vpn.plugin import Secrets, Vpn, level_refusal
 
 # Commands by which a plugin only asks; a recipe leaves them out.
@@ -151,6 +151,8 @@ class RecipeScript(NotedNode):
 def script_of(vpn: Vpn, params: Params, me: Site, sites: Sequence[Site], secrets: Secrets) -> RecipeScript:
     """What gateway ``me`` needs of the VPN itself: files, commands, and what takes them back."""
     script, peers = RecipeScript(me.name, vpn.software.dials), peers_of(me, sites)
+    if me.joins:  # for each spoke, the others are behind the hub
+        me = with_behind(me, peers)
     for path, text in vpn.render(me, peers, params, secrets).items():
         script.write(path, text)
     vpn.start(script, me, peers, params)

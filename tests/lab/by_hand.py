@@ -80,9 +80,9 @@ def written(name: str, folder: Path, *options: str) -> None:
     assert wrote.returncode == 0, wrote.stderr
 
 
-def copied(out: Path, node: LabNode, directory: str = "tunnel") -> None:
+def copied(out: Path, node: LabNode, directory: str = "tunnel", site: str = "") -> None:
     """Copy the directory of this gateway to it, under another name."""
-    (source,) = out.glob(f"*-{node.name}")
+    (source,) = out.glob(f"*-{site or node.name}")
     shutil.copytree(source, f"/proc/{node.pid}/root/root/{directory}")
 
 

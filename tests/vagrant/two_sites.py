@@ -25,8 +25,8 @@ from pathlib import Path
 
 from runner.lab.node import Completed, wait_until
 from runner.lab.places.connection import Connection
+from runner.lab.places.gateways import Gateway
 from runner.lab.places.private import private_folder
-from runner.lab.places.sites import Gateway
 from runner.lab.places.vagrant import lab_file
 from tests.lab.commands import VPNEVAL, measuring
 from tests.lab.sites import whole_state

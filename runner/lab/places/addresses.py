@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from runner.lab.node.answers import Link
 from runner.lab.places.ends import ANY, Looked, ports_of
-from runner.lab.places.sites import CABLE, INNER, Sites
+from runner.lab.places.gateways import INNER
+from runner.lab.places.sites import CABLE, Sites
 
 Network = IPv4Network | IPv6Network
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from ipaddress import IPv4Network, ip_address, ip_network
 
 from runner.lab.places.ends import Looked
-from runner.lab.places.sites import CABLE, INNER, Sites
+from runner.lab.places.gateways import INNER
+from runner.lab.places.sites import CABLE, Sites
 
 # Where the plugins listen: each is tried on the path. A VPN whose port is taken on a gateway is unsupported there.
 PORTS = (

@@ -14,7 +14,8 @@ from runner.data.errors import CannotRunHere
 from runner.lab.node import LabNode
 from runner.lab.node.answers import Link, Route, routes
 from runner.lab.places.connection import Connection
-from runner.lab.places.sites import CABLE, Gateway, Sites
+from runner.lab.places.gateways import Gateway
+from runner.lab.places.sites import CABLE, Sites
 from runner.lab.shape.site import ip_version
 
 FIRST_TABLE = 5213  # of routing tables: the first from here on that the machine does not use

@@ -14,7 +14,8 @@ from runner.data.errors import CannotRunHere
 from runner.lab.node import LabNode, wait_until
 from runner.lab.node.answers import Link, links, own_words
 from runner.lab.places.connection import Connection
-from runner.lab.places.sites import CABLE, Gateway
+from runner.lab.places.gateways import Gateway
+from runner.lab.places.sites import CABLE
 from runner.lab.places.ssh import Lent
 from runner.lab.shape.site import Site
 

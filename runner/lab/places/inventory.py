@@ -29,6 +29,7 @@ BY_ITSELF = (
     "A machine that has no more than a POSIX shell, openssl and iperf3 is measured by itself: name it in an inventory "
     "of its own, as [device], and: vpneval run devices --lab ssh:FILE (docs/labs.md)"
 )
+QUOTES = re.compile(r"[\"'\s]")  # of a table's name in TOML
 # Neither may look like an option to ssh or ip.
 Address = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_\[][A-Za-z0-9_.:%\[\]-]*$")]
 # With the signs of a directory's names: alice@corp.example.com, CORP\alice.
@@ -240,7 +241,8 @@ def _explain(path: Path, text: str, error: Mapping[str, Any], model: type[BaseMo
     elif keys and get_origin(getattr(model.model_fields.get(table), "annotation", None)) is dict:  # a table each
         table, keys = f"{table}.{keys[0]}", keys[1:]
         inner = fields.get(keys[0]) if len(keys) > 1 else None
-        fields = _fields_of(inner.annotation) if inner else fields
+        fields = (_fields_of(inner.annotation) if inner else {}) or fields
+        keys = [] if keys == ["[key]"] else keys  # the table's name is wrong
     what = {
         "missing": "is missing",
         "extra_forbidden": "is not known",
@@ -267,8 +269,8 @@ def _line(text: str, table: str, keys: list[str]) -> int:
     lines, header_line = text.splitlines(), 1
     inside = not table
     for number, line in enumerate(lines, 1):
-        if header := re.match(r"\s*\[+\s*([\w.-]+)", line):
-            inside = f"{header[1]}.".startswith(f"{table}.")
+        if header := re.match(r"\s*\[+([^]]*)", line):
+            inside = f"{re.sub(QUOTES, '', header[1])}.".startswith(f"{re.sub(QUOTES, '', table)}.")
             header_line = number if inside else header_line
         elif inside and keys and re.match(rf"\s*{re.escape(keys[0])}\s*[.=]", line):
             return number

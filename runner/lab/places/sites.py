@@ -32,127 +32,46 @@ lan_port = "eth0"                # its port on the network of [gw1] lan_port, wh
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from itertools import combinations
+from functools import partial
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from pathlib import Path
-from typing import Annotated, NamedTuple, TypeVar
+from typing import Annotated, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    StringConstraints,
-    ValidationError,
-    ValidationInfo,
-    model_validator,
-)
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo, model_validator
 
 from runner.data.errors import UsageError, require_known
 from runner.lab.places import hours
+from runner.lab.places.gateways import (
+    INNER,
+    NO_LANS,
+    Forward,
+    Gateway,
+    OnPath,
+    Reached,
+    Wrong,
+    path_address,
+    primary,
+    raise_contradictions,
+    same_machines,
+    wrong_addresses,
+    wrong_forwards,
+    wrong_networks,
+    wrong_networks_ipv6,
+)
 from runner.lab.places.inventory import MachineEntry, Port, read_model, resolve_files
-from runner.lab.shape.site import HOST_NAME, Site
+from runner.lab.shape.site import Site
 
 # For measuring, RFC 2544 §C.2.2 and RFC 5735: no network of a user's is there.
 LANS = {"gw1": IPv4Network("198.18.1.0/24"), "gw2": IPv4Network("198.18.2.0/24")}
 LANS_IPV6 = {"gw1": "2001:2:0:1::/64", "gw2": "2001:2:0:2::/64"}  # RFC 5180
-NO_LANS_IPV6 = tuple(map(IPv6Network, ("::/8", "fe80::/10", "ff00::/8")))  # RFC 4291
-# The tunnels' own addresses.
-INNER = tuple(map(IPv4Network, ("10.8.0.0/16", "10.9.0.0/16", "10.53.0.0/16", "10.54.0.0/15", "10.56.0.0/15")))
-NO_LANS = tuple(map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")))  # RFC 6890
-
-
-Family = TypeVar("Family", IPv4Network, IPv6Network)
-
-
-def _port(forward: str) -> str:
-    if int(forward.partition("/")[2]) > 65535:
-        raise ValueError(f"cannot be {forward!r}: the highest port is 65535")
-    return forward
-
-
-Forward = Annotated[str, StringConstraints(pattern=r"^(udp|tcp)/[1-9][0-9]{0,4}$"), AfterValidator(_port)]
 CABLE = "vpneval0"  # the gateway's end of the cable to a host that is a namespace on it
 Hours = Annotated[str, AfterValidator(hours.validate_hours)]
 PathMtu = Annotated[int, Field(ge=576, le=9000)]
 MaxRate = Annotated[float, Field(ge=1e5, le=1e12)]
 Keepalive = Annotated[int, Field(ge=1, le=600)]
-MOST_NETWORKS = 32  # of a site; a recipe has a line for each pair
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,30}$")]  # of a folder, too
-
-
-def _address(value: object, needed: str = "an IPv4 or IPv6 address is needed") -> IPv4Address | IPv6Address:
-    try:
-        address = ip_address(str(value))
-    except ValueError:
-        raise ValueError(f"cannot be {value!r:.60}: {needed}") from None
-    if "%" in str(address):
-        raise ValueError(f"cannot be {value!r:.60}: the other gateway must reach it, so it has no scope (RFC 4007)")
-    return address
-
-
-def _network(value: object) -> list[IPv4Network]:
-    """One network, or several."""
-    return _read_networks(value, IPv4Network, "Input is not a valid IPv4 network")
-
-
-def _network_ipv6(value: object) -> list[IPv6Network]:
-    return _read_networks(value, IPv6Network, "Input is not a valid IPv6 network")
-
-
-def _read_networks(value: object, kind: Callable[[str], Family], wrong: str) -> list[Family]:
-    several = value if isinstance(value, list) else [value]
-    if len(several) > MOST_NETWORKS:
-        raise ValueError(f"names {len(several)} networks: at most {MOST_NETWORKS}. Name larger ones that contain them")
-    try:
-        return [kind(str(one)) for one in several]
-    except ValueError:
-        raise ValueError(wrong) from None
-
-
-Networks = Annotated[list[IPv4Network], PlainValidator(_network)]
-NetworksIpv6 = Annotated[list[IPv6Network], PlainValidator(_network_ipv6)]
-OnPath = Annotated[IPv4Address | IPv6Address, PlainValidator(_address)]
-
-
-def _address_or_name(value: object) -> IPv4Address | IPv6Address | str:
-    if HOST_NAME.fullmatch(str(value)):
-        return str(value)
-    return _address(value, "an IPv4 or IPv6 address, or a name as branch.dyn.example.org, is needed")
-
-
-Reached = Annotated[IPv4Address | IPv6Address | str, PlainValidator(_address_or_name)]
-
-
-class Gateway(MachineEntry):
-    """One site's gateway. What is not given is found on the machine.
-
-    ``lan`` is the network that the test host gets. ``network`` is the site's real one, or several: recipes are for
-    these. In one of them the gateway has ``network_address``. ``network_ipv6`` and ``address_ipv6`` are the same in
-    IPv6.
-    ``lan_port``: the port to a host of its own. ``dials``: the address at which others reach it changes, and has no
-    name.
-    """
-
-    wan: Port | None = None
-    wan_address: OnPath | None = None
-    public_address: Reached | None = None
-    dials: bool = False
-    forwards: list[Forward] = []
-    lan: IPv4Network | None = None
-    network: Networks = []
-    network_address: IPv4Address | None = None
-    network_ipv6: NetworksIpv6 = []
-    address_ipv6: IPv6Address | None = None
-    lan_port: Port | None = None
-
-    def ports(self) -> dict[str, str]:
-        """No port: the machine keeps its ports."""
-        return {}
 
 
 class Host(MachineEntry):
@@ -186,16 +105,6 @@ class Uplink(BaseModel):
     path_mtu: PathMtu | None = None
     max_rate_bps: MaxRate | None = None
     keepalive_s: Keepalive | None = None
-
-
-class Wrong(NamedTuple):
-    """A line that contradicts others. ``rests_on``: the lines that it was compared with, or that were looked for, as
-    "gw1.network"."""
-
-    table: str
-    key: str
-    said: str
-    rests_on: tuple[str, ...] = ()
 
 
 class Sites(BaseModel):
@@ -252,42 +161,17 @@ class Sites(BaseModel):
 
     @model_validator(mode="after")
     def _two_sites(self, info: ValidationInfo) -> Sites:
-        """Raise with every line that contradicts others. The context has the lines that are wrong by themselves; what
-        rests on one of them is not reported."""
-        unknown = info.context or set()
+        """Raise with every line that contradicts others."""
         checks = (
-            *(self._same_machines, self._test_networks, self._networks, self._networks_ipv6, self._addresses),
+            partial(same_machines, self.all_machines),
+            self._test_networks,
+            partial(wrong_networks, self.machines),
+            partial(wrong_networks_ipv6, self.machines),
+            partial(wrong_addresses, self.machines),
             *(self._hosts, self._nats, self._uplinks),
         )
-        wrong = [
-            mistake
-            for check in checks
-            for mistake in check()
-            if not unknown & {*mistake.rests_on, f"{mistake.table}.{mistake.key}"}
-        ]
-        if wrong:
-            raise ValidationError.from_exception_data(
-                "sites",
-                [
-                    InitErrorDetails(
-                        type=PydanticCustomError("site", "{said}", {"said": mistake.said}),
-                        loc=(mistake.table, mistake.key) if mistake.key else (mistake.table,),
-                        input="",
-                    )
-                    for mistake in wrong
-                ],
-            )
+        raise_contradictions(checks, info)
         return self
-
-    def _same_machines(self) -> Iterator[Wrong]:
-        seen: dict[str, str] = {}
-        for name, machine in self.all_machines.items():
-            first = seen.setdefault(f"{machine.address} {machine.port} {sorted(machine.options.items())}", name)
-            if first != name:
-                rest = tuple(
-                    f"{machine_name}.{key}" for machine_name in (first, name) for key in ("address", "port", "options")
-                )
-                yield Wrong(name, "address", f"{first} and {name} are the same machine ({machine.address})", rest)
 
     def _test_networks(self) -> Iterator[Wrong]:
         if self.lans["gw1"].overlaps(self.lans["gw2"]):
@@ -302,60 +186,6 @@ class Sites(BaseModel):
             if any(lan.overlaps(reserved) for reserved in NO_LANS):
                 yield Wrong(name, "lan", f"{lan} is no network that hosts can be in")
 
-    def _networks(self) -> Iterator[Wrong]:
-        if both := _overlap(self.gw1.network, self.gw2.network):
-            sentence = f"the sites' real networks overlap: {both[0]} and {both[1]}. A tunnel cannot connect them"
-            yield Wrong("gw2", "network", sentence, ("gw1.network",))
-        for name, machine in self.machines.items():
-            yield from _twice(name, "network", machine.network)
-            for network in machine.network:
-                if network.prefixlen > 30:
-                    sentence = f"{network} is too small for a gateway and a host: give a /30 or larger"
-                    yield Wrong(name, "network", sentence)
-                if any(network.overlaps(reserved) for reserved in NO_LANS):
-                    yield Wrong(name, "network", f"{network} is no network that hosts can be in")
-                if inner := [str(reserved) for reserved in INNER if network.subnet_of(reserved)]:
-                    sentence = f"{network} is in {inner[0]}, where the tunnels have their own addresses"
-                    yield Wrong(name, "network", sentence)
-            own, (near, _) = machine.network_address, primary(machine.network, machine.network_address)
-            if own and not machine.network:
-                sentence = f"is the gateway's address in network, which is missing. Add the site's network to [{name}]"
-                yield Wrong(name, "network_address", sentence, (f"{name}.network",))
-            elif own and near and (own not in near or own in (near[0], near[-1])):
-                sentence = f"{own} is no address of a host in the network {' or '.join(map(str, machine.network))}"
-                yield Wrong(name, "network_address", sentence, (f"{name}.network",))
-
-    def _networks_ipv6(self) -> Iterator[Wrong]:
-        if both := _overlap(self.gw1.network_ipv6, self.gw2.network_ipv6):
-            sentence = f"the sites' IPv6 networks overlap: {both[0]} and {both[1]}. A tunnel cannot connect them"
-            yield Wrong("gw2", "network_ipv6", sentence, ("gw1.network_ipv6",))
-        for name, other in (("gw1", "gw2"), ("gw2", "gw1")):
-            networks, own = self.machines[name].network_ipv6, self.machines[name].address_ipv6
-            yield from _twice(name, "network_ipv6", networks)
-            if networks and not self.machines[other].network_ipv6:
-                sentence = f"is missing, and [{name}] has one: name the IPv6 networks of both sites, or none"
-                yield Wrong(other, "network_ipv6", sentence, (f"{name}.network_ipv6",))
-            for network in networks:
-                if network.prefixlen > 126 or any(network.overlaps(no) for no in NO_LANS_IPV6):
-                    yield Wrong(name, "network_ipv6", f"{network} is no network that hosts can be in")
-            if own and not any(own in network and own != network[0] for network in networks):
-                known = " or ".join(map(str, networks)) or "network_ipv6, which is missing"
-                sentence = f"{own} is no address of a host in the network {known}"
-                yield Wrong(name, "address_ipv6", sentence, (f"{name}.network_ipv6",))
-
-    def _addresses(self) -> Iterator[Wrong]:
-        own = [machine.wan_address for machine in self.machines.values() if machine.wan_address]
-        if len({address.version for address in own}) > 1:
-            sentence = f"the path has IPv4 or IPv6 addresses, not both ({own[0]} and {own[1]})"
-            yield Wrong("gw2", "wan_address", sentence, ("gw1.wan_address",))
-        for name, machine in self.machines.items():
-            seen, has = machine.public_address, machine.wan_address
-            if seen and has and not isinstance(seen, str) and seen.version != has.version:
-                sentence = (
-                    f"{seen} is IPv{seen.version}, and wan_address IPv{has.version}: a NAT here changes addresses only"
-                )
-                yield Wrong(name, "public_address", sentence, (f"{name}.wan_address",))
-
     def _hosts(self) -> Iterator[Wrong]:
         for number, (name, machine) in enumerate(self.machines.items(), 1):
             host, other = f"host{number}", f"host{3 - number}"
@@ -368,10 +198,7 @@ class Sites(BaseModel):
                 yield Wrong(name, "lan_port", f"is for a host of its own, and [{host}] is not there", (host,))
 
     def _nats(self) -> Iterator[Wrong]:
-        for name, machine in self.machines.items():
-            if machine.forwards and not machine.public_address:
-                sentence = "is what a NAT forwards, and no NAT is named: add the address at which others reach it: "
-                yield Wrong(name, "forwards", f"{sentence}public_address = …", (f"{name}.public_address",))
+        yield from wrong_forwards(self.machines)
         if self.gw2.dials:
             sentence = "gw1 dials gw2, so gw2 needs an address or a name: name the gateway that has none gw1"
             yield Wrong("gw2", "dials", sentence)
@@ -384,30 +211,12 @@ class Sites(BaseModel):
 
     def _uplinks(self) -> Iterator[Wrong]:
         """What contradicts on one of the uplinks, and not without them."""
-        known = {wrong.said for wrong in (*self._addresses(), *self._nats())}
+        known = {wrong.said for wrong in (*wrong_addresses(self.machines), *self._nats())}
         for name in self.uplink:
             line = self.for_uplink(name)
-            for wrong in (*line._addresses(), *line._nats()):
+            for wrong in (*wrong_addresses(line.machines), *line._nats()):
                 if wrong.said not in known:
                     yield Wrong("uplink", name, f"[{wrong.table}] {wrong.key} {wrong.said}", wrong.rests_on)
-
-
-def _overlap(near: Iterable[Family], far: Iterable[Family]) -> tuple[Family, Family] | None:
-    """The first two networks that overlap, one of each site."""
-    return next(((mine, other) for mine in near for other in far if mine.overlaps(other)), None)
-
-
-def _twice(name: str, key: str, networks: list[Family]) -> Iterator[Wrong]:
-    """The networks of a site that overlap each other."""
-    for one, other in combinations(networks, 2):
-        if one.overlaps(other):
-            yield Wrong(name, key, f"{one} and {other} of this site overlap: name the larger one alone")
-
-
-def primary(networks: list[Family], own: IPv4Address | IPv6Address | None) -> tuple[Family | None, list[Family]]:
-    """The network that the gateway's ``own`` address is in, or the first one; and the others."""
-    first = next((network for network in networks if own and own in network), networks[0] if networks else None)
-    return first, [network for network in networks if network != first]
 
 
 Changed = TypeVar("Changed", bound=BaseModel)
@@ -420,8 +229,12 @@ def _override(entry: Changed, own: BaseModel) -> Changed:
 
 
 def read_sites(path: Path, uplink: str = "") -> Sites:
-    """The inventory in ``path``, for this uplink if one is named. Raises UsageError with every mistake: file, line, and
-    what is valid there."""
+    """The inventory in ``path``, for this uplink if one is named; of a hub's, ``FILE#SPOKE``, that spoke and the hub.
+    Raises UsageError with every mistake: file, line, and what is valid there."""
+    from runner.lab.places.hub import pair_of
+
+    if pair := pair_of(path):
+        return pair.for_uplink(uplink)
     sites = read_model(path, Sites, "site")
     resolve_files(path, sites.all_machines.values())
     return sites.for_uplink(uplink)
@@ -445,7 +258,7 @@ def _with_address(machine: Gateway) -> Gateway:
     if address is None:
         raise UsageError(f"public_address: {name} has no address of IPv{own.version if own else 4}, as wan_address has")
     try:
-        return machine.model_copy(update={"public_address": _address(address[0])})
+        return machine.model_copy(update={"public_address": path_address(address[0])})
     except ValueError as wrong:
         raise UsageError(f"public_address: {name} is at an address that {wrong}") from None
 

@@ -28,6 +28,8 @@ class Site:
     ``keepalive_s``: how often its tunnels send something where nothing else is sent; 0: as often as each VPN's default.
     ``network_ipv6``: the IPv6 network behind the gateway, and the gateway's address in it; empty: those of the lab.
     ``more_lans``, ``more_lans_ipv6``: what else is behind the gateway, for a recipe.
+    ``hub``: the other sites, its spokes, dial this one, and have a tunnel to nobody else; its number is the highest.
+    ``joins``: what spokes send each other goes by this hub.
     """
 
     number: int
@@ -46,6 +48,8 @@ class Site:
     dials: bool = False
     more_lans: tuple[str, ...] = ()
     more_lans_ipv6: tuple[str, ...] = ()
+    hub: bool = False
+    joins: bool = False
 
     @property
     def moves(self) -> bool:
@@ -65,7 +69,7 @@ class Site:
     @property
     def lan_ipv6(self) -> str:
         """The LAN's IPv6 network, for what is sent in IPv6; in the lab unique local addresses (RFC 4193)."""
-        return self.network_ipv6 or f"fd0{self.number}::/64"
+        return self.network_ipv6 or f"fd{self.number:02x}::/64"
 
     @property
     def lans(self) -> tuple[str, ...]:
@@ -162,17 +166,40 @@ def hop(address: str) -> tuple[str, ...]:
 
 
 def peers_of(me: Site, sites: Sequence[Site]) -> list[Site]:
-    """The other sites, each with the ``wan_address`` at which ``me`` reaches it: a name, or empty where it dials."""
+    """The sites that ``me`` has a tunnel to, each with the ``wan_address`` at which ``me`` reaches it: a name, or empty
+    where it dials."""
+    others = [site for site in sites if site.number != me.number]
     return [
         replace(site, wan_address="" if site.dials else site.public_address or site.wan_address)
-        for site in sites
-        if site.number != me.number
+        for site in (_hub_of(others) or others)
     ]
 
 
+def _hub_of(others: Sequence[Site]) -> list[Site]:
+    """The hub among the ``others`` of a spoke, with the other spokes' networks behind it where it joins them."""
+    spokes = [site for site in others if not site.hub]
+    return [with_behind(hub, spokes) if hub.joins else hub for hub in others if hub.hub]
+
+
+def spokes_apart(me: Site, sites: Sequence[Site]) -> list[Site]:
+    """The other spokes, where ``me`` is one and the hub does not join them: nothing leads there."""
+    alone = any(site.hub and not site.joins for site in sites) and not me.hub
+    return [site for site in sites if alone and not site.hub and site.number != me.number]
+
+
+def with_behind(hub: Site, spokes: Sequence[Site]) -> Site:
+    """The hub with the networks of these spokes behind it."""
+    four = tuple(lan for spoke in spokes for lan in spoke.lans)
+    six = tuple(lan for spoke in spokes if spoke.network_ipv6 for lan in spoke.lans_ipv6)
+    return replace(hub, more_lans=hub.more_lans + four, more_lans_ipv6=hub.more_lans_ipv6 + six)
+
+
 def pair_number(me: Site, peer: Site) -> int:
-    """A number for each pair of sites, 0 for the first two: for ports, interfaces and tunnel networks."""
+    """A number for each pair of sites that a tunnel joins, 0 for the first two: for ports, interfaces and tunnel
+    networks."""
     low, high = sorted((me.number, peer.number))
+    if me.hub or peer.hub:
+        return low - 1
     return (high - 1) * (high - 2) // 2 + low - 1
 
 

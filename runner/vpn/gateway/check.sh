@@ -84,12 +84,27 @@ far=${there%% *} peer=$(address_of "${wan%% *}") to=${peer:-$toward} whole="POST
 
 # --- do the gateways reach each other? ---
 
-answered() { # sets failed
-    local address port
-    for address in $there $there6; do
-        failed="no answer from $address, the other gateway's address in its network."
-        ping -c 1 -W 1 -I "$here" "$address" || ping -c 1 -W 1 -I "$here6" "$address" || return 1
+of_spoke() { # FIELD ADDRESS: a hub's gateway.sh has NAME=ADDRESS=WAN of each spoke
+    tr ' ' '\n' <<< "${spokes-}" | grep -F "=$2=" | cut -d= -f"$1" || true
+}
+named() { # ADDRESS…: with the names of a hub's spokes
+    local address who all=
+    for address; do
+        who=$(of_spoke 1 "$address")
+        all="$all, ${who:+$who at }$address"
     done
+    echo "${all#, }"
+}
+answered() { # sets failed and silent; all are asked at once
+    local address port asked=()
+    silent=()
+    for address in $there $there6; do
+        { ping -c 1 -W 1 -I "$here" "$address" || ping -c 1 -W 1 -I "$here6" "$address"; } &
+        asked+=("$! $address")
+    done
+    for address in "${asked[@]}"; do wait "${address% *}" || silent+=("${address#* }"); done
+    failed="no answer from $(named "${silent[@]}"), the other gateway's address in its network."
+    [ ${#silent[@]} = 0 ] || return 1
     for port in $listens; do
         failed="nothing listens on TCP port $port."
         ss -Hltn "sport = :$port" || return 1
@@ -113,6 +128,7 @@ certificates() { # sets ended to what is wrong with one; notes one that ends soo
 down() {
     local who
     [ -z "$ended" ] || verdict certificate "$ended"
+    if [ -n "${spokes-}" ]; then wan=$(of_spoke 3 "${silent[0]-}") peer=$(address_of "$wan") to=${peer:-$toward}; fi
     is_running "vpneval-tunnel@$name" || verdict stopped "" "$start"
     if [ -e "$lacks" ] && iptables-legacy -t nat -S POSTROUTING 2> /dev/null | grep -q ^-A &&
         ! iptables-legacy -t nat -C $whole 2> /dev/null; then verdict nat "" "iptables-legacy -t nat -I $whole"; fi

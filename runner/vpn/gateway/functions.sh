@@ -118,17 +118,19 @@ begin() {
     clamp || clamped=
 }
 
-path_mtu() { # the longest packet to the other gateway, bytes; 1400 where no ping comes through
-    local bytes ping="ping -$version -q -c 2 -i 0.2 -W 1 ${wan%% *}"
-    if [ -n "$wan" ] && $ping > /dev/null 2>&1; then
-        for bytes in 1500 1492 1480 1472 1460 1454 1450 1440 1430 1420 1400 1380 1360 1340 1320 1300 1280; do
-            if $ping -M "do" -s $((bytes - ping_header)) > /dev/null 2>&1; then
-                echo "$bytes"
-                return
-            fi
-        done
-    fi
-    echo 1400
+path_mtu() { # the longest packet that comes to each gateway which answers pings, bytes; 1400 where none does
+    local address
+    { for address in $wan; do mtu_to "$address" & done; wait; } | sort -n | grep -m 1 . || echo 1400
+}
+mtu_to() { # ADDRESS: the longest packet that comes there; nothing where no ping does
+    local bytes ping="ping -$version -q -c 2 -i 0.2 -W 1 $1"
+    $ping > /dev/null 2>&1 || return 0
+    for bytes in 1500 1492 1480 1472 1460 1454 1450 1440 1430 1420 1400 1380 1360 1340 1320 1300 1280; do
+        if $ping -M "do" -s $((bytes - ping_header)) > /dev/null 2>&1; then
+            echo "$bytes"
+            return
+        fi
+    done
 }
 
 clamp() { # TCP between the sites sends segments that fit into the tunnel
@@ -170,27 +172,32 @@ unused() { # FILE…: remove what a killed daemon left behind, but never the soc
     done
 }
 
-look() { # once a second: puts back what others have changed; fails once the route has led elsewhere for 5 s
-    local address device
+lan6_of() { sed -n '2s/route replace \([^ ]*\) .*/\1/p' "$home/inner-$1.ip"; } # ADDRESS of a gateway in its IPv4 network
+
+look() { # once a second: puts back what others have changed; fails once no route has led into the tunnel for 5 s
+    local address device led=
     forward
     if [ -n "$clamped" ] && ! nft list table ip "$clamping" > /dev/null 2>&1; then clamp || true; fi
     for address in $there; do
         device=$(leads_to "$address")
-        if ! is_tunnel "$device"; then
-            if [ -z "$carried" ] || [ $((lost += 1)) -lt 5 ]; then return 0; fi
-            echo "the route to $address no longer leads into the tunnel; the tunnel is started anew" >&2
-            return 1
-        fi
+        if ! is_tunnel "$device"; then continue; fi # a spoke that is away
+        led=yes
         # The device takes no packet that would travel in fragments.
         if [ -n "$tunnel" ] && [ "$(cat "/sys/class/net/$device/mtu" || echo 0)" -gt "$inner" ]; then
             ip link set "$device" mtu "$inner" || true
         fi
-        if [ -n "$lans6" ] && ! ip -6 route show dev "$device" | grep -q " src $here6 "; then # IPv6 goes by the same device
+        # IPv6 goes by the same device.
+        if [ -n "$lans6" ] && ! ip -6 route show exact "$(lan6_of "$address")" dev "$device" | grep -q " src $here6 "; then
             grep -qx 0 "/proc/sys/net/ipv6/conf/$device/disable_ipv6" || sysctl -qw "net.ipv6.conf.$device.disable_ipv6=0"
             sed "s/DEVICE/$device/" "$home/inner-$address.ip" | ip -force -batch - 2> /dev/null || true
         fi
     done
-    carried=yes lost=0
+    if [ -n "$led" ]; then
+        carried=yes lost=0
+    elif [ -n "$carried" ] && [ $((lost += 1)) -ge 5 ]; then
+        echo "the route to $there no longer leads into the tunnel; the tunnel is started anew" >&2
+        return 1
+    fi
 }
 
 ends() { # the addresses by which this gateway and the other one reach each other

@@ -22,10 +22,11 @@ from runner.lab.node.answers import validate_answer
 from runner.lab.places import hosts, modules, site
 from runner.lab.places.connection import Connection
 from runner.lab.places.ends import both_ends
+from runner.lab.places.gateways import Gateway
 from runner.lab.places.inventory import GatewayMachine, HostMachine, Inventory, WanMachine, read_inventory
 from runner.lab.places.labfile import read_lab_file
 from runner.lab.places.machines import examine, own_image
-from runner.lab.places.sites import Gateway, Host, Sites, describe_sites, read_sites, real
+from runner.lab.places.sites import Host, Sites, describe_sites, read_sites, real
 from runner.lab.readings.hardware import hardware
 from runner.lab.readings.path import FINDINGS, nats_in_words
 

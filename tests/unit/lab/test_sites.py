@@ -23,8 +23,9 @@ from runner.lab.places import check_spec, hosts, site
 from runner.lab.places.addresses import collisions
 from runner.lab.places.conflicts import PORTS, in_use, listeners
 from runner.lab.places.ends import Looked, Turned, own_end
+from runner.lab.places.gateways import MOST_NETWORKS, Gateway
 from runner.lab.places.machines import own_image
-from runner.lab.places.sites import MOST_NETWORKS, Gateway, Sites, describe_sites, read_sites, real, with_addresses
+from runner.lab.places.sites import Sites, describe_sites, read_sites, real, with_addresses
 from runner.lab.probes import path as path_probe
 from runner.lab.readings.path import nat_in_words, nats_in_words
 from runner.lab.shape.site import BarePath, Site, peers_of
@@ -632,7 +633,7 @@ def asked_on_a_path(rates_bps: tuple[float, ...]) -> tuple[Request, str]:
 
 def test_what_the_path_carries_limits_the_searches_and_the_ladder() -> None:
     asked, said = asked_on_a_path((8e6, 30e6))
-    assert asked.profile.udp.max_rate_bps == 60e6
+    assert asked.profile.udp.max_rate_bps == 45e6
     (params, *_) = (cell.params for cell in asked.cells if cell.params["measure"] == "ladder")
     climbed = rungs(Asked(load_vpn("wireguard_go"), params, asked.profile, 1))
     assert climbed[-1] == pytest.approx(1.25 * 0.93 * 8e6), "of the line, which is the slower way"

@@ -14,9 +14,10 @@ from runner.cli.folders import is_shipped, one_run, runs_in
 from runner.data.errors import CannotRunHere, UsageError, VpnevalError, require_known
 from runner.data.files import is_folder, short
 from runner.lab.places.ends import usual_end
+from runner.lab.places.gateways import Gateway
 from runner.lab.places.hours import Hours
 from runner.lab.places.looked import looked_at
-from runner.lab.places.sites import Gateway, Sites, read_sites, with_addresses
+from runner.lab.places.sites import Sites, read_sites, with_addresses
 from runner.lab.readings.hardware import cpu_name
 from runner.lab.readings.seen import Seen
 from runner.report.scale import above

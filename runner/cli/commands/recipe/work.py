@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from runner.catalogue import digest_of, load_run, read_run
+from runner.catalogue import digest_of, load_run, load_vpn, read_run
 from runner.choice.musts import levels_that_show, states
-from runner.cli.commands.tunnel.work import Tunnel, begin, name_to_load, with_keys, write
+from runner.cli.commands.tunnel.work import Tunnel, after, begin, name_to_load, read, with_keys, write
 from runner.cli.options import tell
-from runner.data.errors import UsageError, require_known
+from runner.data.errors import CannotRunHere, UsageError, require_known
 from runner.data.files import short
 from runner.data.levels import UPLINK, Params, tunnel_levels
 from runner.data.named import USUAL, Must
 from runner.data.shipped_runs import shipped_runs
 from runner.data.trials import Trial
+from runner.lab.places.hub import HUB, Hub, read_hub
 from runner.lab.places.site import site_rig
 from runner.lab.places.sites import Sites, describe_sites, read_sites, real
 from runner.lab.shape.site import Site
@@ -38,16 +40,47 @@ def unnamed_networks(inventory: Sites) -> list[str]:
     ]
 
 
-def real_sites(inventory: Sites) -> tuple[Site, ...]:
+def sites_as_seen(inventory: Sites, say: Callable[[str], None]) -> tuple[Site, ...]:
     """The sites of an inventory. Where it names no address, the machines are asked for theirs; they may be in use."""
     own = {name: str(machine.wan_address) for name, machine in inventory.machines.items() if machine.wan_address}
     if len(own) == len(inventory.machines):
         ports = {name: machine.wan or "eth0" for name, machine in inventory.machines.items()}
-        return real(describe_sites(inventory, ports, own), inventory)
-    with site_rig(inventory, only_look=True, say=tell) as rig:
+        return describe_sites(inventory, ports, own)
+    with site_rig(inventory, only_look=True, say=say) as rig:
         for note in rig.notes:
-            tell(note)
-        return real(rig.sites, inventory)
+            say(note)
+        return rig.sites
+
+
+def real_sites(inventory: Sites) -> tuple[Site, ...]:
+    """The same with their real networks, and the logins of the gateways."""
+    return real(sites_as_seen(inventory, tell), inventory)
+
+
+def star_sites(inventory: Hub) -> tuple[Site, ...]:
+    """The spokes of an inventory, and behind them the hub, with the highest number. Raises UsageError where the spokes
+    do not reach it at the same address."""
+    pairs = {name: _pair_as_seen(inventory, name) for name in inventory.spoke}
+    hubs = {hub.wan_address: (name, hub) for name, (_, hub) in pairs.items()}
+    if len(hubs) > 1:
+        ways = ", ".join(f"to {name} {address}" for address, (name, _) in hubs.items())
+        raise UsageError(f"the hub has several addresses on the path ({ways}): name one, [hub] wan_address = …")
+    spokes = [replace(spoke, number=number, name=name) for number, (name, (spoke, _)) in enumerate(pairs.items(), 1)]
+    (_, hub), *_ = hubs.values()
+    return *spokes, replace(hub, number=len(pairs) + 1, name=HUB, hub=True, joins=inventory.between_spokes)
+
+
+def _pair_as_seen(inventory: Hub, name: str) -> tuple[Site, ...]:
+    """The spoke and the hub; what is said of them has their names. Raises CannotRunHere as ``site_rig``."""
+
+    def with_names(text: str) -> str:
+        return text.replace("gw1", f"spoke.{name}").replace("gw2", HUB)
+
+    try:
+        seen = sites_as_seen(inventory.pair(name, whole=True), lambda text: tell(with_names(text)))
+    except CannotRunHere as lack:
+        raise CannotRunHere(with_names(str(lack))) from lack
+    return real(seen, inventory.pair(name))
 
 
 class Measured(NamedTuple):
@@ -69,6 +102,10 @@ def sites_of(site: Line | None, say: Callable[[str], None]) -> tuple[tuple[Site,
     lab's."""
     if site is None:
         return SITES, None
+    if hub := read_hub(site[0]):
+        if site[1]:
+            raise UsageError(f"{short(site[0])} has a hub and its spokes, and no uplinks. Leave --uplink out")
+        return star_sites(hub), hub.path_mtu
     inventory = read_sites(*site)
     for sentence in unnamed_networks(inventory):
         say(sentence)
@@ -81,7 +118,7 @@ def levels_with_ipv6(vpn: Vpn, params: Params, sites: Sequence[Site], say: Calla
     Raises UsageError where IPv6 is asked for, and an inventory names no network of it."""
     named = all(site.network_ipv6 for site in sites)
     if "inner" in params and not named and sites != SITES:
-        raise UsageError("--set inner: the inventory names no IPv6 networks. Add network_ipv6 to [gw1] and [gw2]")
+        raise UsageError("--set inner: the inventory names no IPv6 networks. Add network_ipv6 of all sites")
     if "inner" in params or not named:
         return params
     if vpn.inner_ipv6:
@@ -94,16 +131,26 @@ def levels_with_ipv6(vpn: Vpn, params: Params, sites: Sequence[Site], say: Calla
 def levels_with_moves(vpn: Vpn, params: Params, sites: Sequence[Site], musts: Collection[str]) -> Params:
     """The levels, with the gateways whose address may change: those that an inventory names without a fixed one, or,
     by the must no-fixed-address, the one that dials. Raises UsageError where the VPN's files do not allow for it."""
-    moving = [site.name for site in sites if site.moves]
+    moving, dialing = [site.name for site in sites if site.moves], [site.name for site in sites[:-1]]
     if not moving and "no-fixed-address" in musts:
-        moving = [sites[0].name]
-    allowed = {"none": [], "dialing": [sites[0].name], "both": [site.name for site in sites]}[vpn.roams]
+        moving = dialing
+    allowed = {"none": [], "dialing": dialing, "both": [site.name for site in sites]}[vpn.roams]
     if fixed := [name for name in moving if name not in allowed]:
         raise UsageError(
             f"the recipe of {vpn.name} needs a fixed address of {' and '.join(fixed)}: it was not shown to come back "
             "after that changes. Choose another VPN (docs/musts.md names them), or give that gateway a fixed address"
         )
     return {**params, "roaming": " ".join(moving)} if moving else params
+
+
+def at_sites(
+    vpn: Vpn, params: Params, site: Line | None, say: Callable[[str], None], musts: Collection[Must] = ()
+) -> tuple[Vpn, Params, tuple[Site, ...], int | None]:
+    """The plugin and the levels as they are for the sites of an inventory, these, and the path's MTU."""
+    sites, path_mtu = sites_of(site, say)
+    vpn = deployment.for_sites(vpn, sites)
+    params = levels_with_ipv6(vpn, params, sites, say)
+    return vpn, levels_with_moves(vpn, params, sites, musts), sites, path_mtu
 
 
 def levels_of_run(
@@ -191,9 +238,8 @@ def tunnel_page(
         if warning := encryption_warning(vpn, params):
             say(warning)
         begin()
-    sites, path_mtu = sites_of(site, say)
-    params, path_mtu = levels_with_ipv6(vpn, params, sites, say), path_mtu or run.path_mtu
-    params = levels_with_moves(vpn, params, sites, musts)
+    vpn, params, sites, path_mtu = at_sites(vpn, params, site, say, musts)
+    path_mtu = path_mtu or run.path_mtu
     name = ""
     if folder:
         if site is None:
@@ -209,3 +255,18 @@ def tunnel_page(
     if folder:
         deployment.put(folder / "README.md", text, 0o644)
     return text
+
+
+def extension_of(folder: Path, site: Path, say: Callable[[str], None]) -> Tunnel:
+    """The tunnel of a folder between the gateways of an inventory: those that it had keep their keys."""
+    tunnel = read(folder)
+    levels = {factor: level for factor, level in tunnel.params.items() if factor != "roaming"}
+    vpn, params, sites, path_mtu = at_sites(load_vpn(tunnel.vpn), levels, (site, ""), say)
+    before = {one.name: one for one in tunnel.sites}
+    for name in sorted(before.keys() - {one.name for one in sites}):
+        say(f"{name} is no longer there. What it had goes by this command on it: {tunnel.name}-{name}/down.sh")
+    added = tuple(one.name for one in sites if one.name not in before)
+    changes = {"params": dict(params), "sites": tuple(sites), "path_mtu": path_mtu or tunnel.path_mtu, "added": added}
+    made = with_keys(vpn, after(tunnel, **changes), say)
+    kept = {name: text for name, text in tunnel.secrets.items() if name in made.secrets}
+    return replace(made, secrets=made.secrets | kept)

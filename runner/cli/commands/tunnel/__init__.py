@@ -41,12 +41,21 @@ def rekey(tunnel: Folder, folder: Next, days: Days = None) -> None:
     write_next(rekeying_of(tunnel, days, options.tell), folder, options.tell)
 
 
-def upgrade(tunnel: Folder, folder: Next) -> None:
+def upgrade(
+    tunnel: Folder,
+    folder: Next,
+    site: Annotated[
+        Path | None, typer.Option("--site", metavar="SITES.toml", help="between these gateways; new ones get keys")
+    ] = None,
+) -> None:
     """Make the tunnel as this vpneval has it, with the keys that it has."""
     options.begin("vpneval reads the plugin.")
-    from runner.cli.commands.tunnel.work import upgrade_of, write_next
+    from runner.cli.commands.recipe.work import extension_of
+    from runner.cli.commands.tunnel.work import begin, upgrade_of, write_next
 
-    write_next(upgrade_of(tunnel), folder, options.tell)
+    if site:
+        begin()
+    write_next(extension_of(tunnel, site, options.tell) if site else upgrade_of(tunnel), folder, options.tell)
 
 
 def rollback(tunnel: Folder) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -31,7 +32,8 @@ SIGNS = ("ca.crt", "ca.key")  # what signs the next certificates
 @dataclass(frozen=True)
 class Tunnel:
     """What a recipe was made of: ``tunnel.json`` of its folder, with private keys. ``vpn``: what ``load_vpn`` takes.
-    ``days``: of its certificates. ``ca``: what has signed them. ``replaces``: the name of the tunnel before it."""
+    ``days``: of its certificates. ``ca``: what has signed them. ``replaces``: the name of the tunnel before it;
+    ``added``: the gateways that this one had not."""
 
     vpn: str
     params: dict[str, str]
@@ -42,6 +44,7 @@ class Tunnel:
     ca: dict[str, str] = field(default_factory=dict)
     name: str = ""
     replaces: str = ""
+    added: tuple[str, ...] = ()
 
 
 KIND = TypeAdapter(Tunnel)
@@ -80,14 +83,13 @@ def renewal_of(folder: Path, days: int | None, say: Callable[[str], None]) -> Tu
             f"{tunnel.vpn} has no certificates, so none of them ends, and both gateways must have new keys at once: "
             f"vpneval tunnel rekey {short(folder)}"
         )
-    return with_keys(load_vpn(tunnel.vpn), replace(tunnel, days=days or tunnel.days, replaces=tunnel.name), say)
+    return with_keys(load_vpn(tunnel.vpn), after(tunnel, days=days or tunnel.days), say)
 
 
 def rekeying_of(folder: Path, days: int | None, say: Callable[[str], None]) -> Tunnel:
     """The tunnel of a folder with all keys new, its CA's, too: who has an old one is refused from then on."""
     tunnel = read(folder)
-    tunnel = replace(tunnel, days=days or tunnel.days, ca={}, replaces=tunnel.name)
-    return with_keys(load_vpn(tunnel.vpn), tunnel, say)
+    return with_keys(load_vpn(tunnel.vpn), after(tunnel, days=days or tunnel.days, ca={}), say)
 
 
 def upgrade_of(folder: Path) -> Tunnel:
@@ -99,7 +101,12 @@ def upgrade_of(folder: Path) -> Tunnel:
         raise UsageError(
             f"{vpn.name} needs other keys now than {tunnel.name} has: vpneval tunnel rekey {short(folder)}"
         )
-    return replace(tunnel, replaces=tunnel.name)
+    return after(tunnel)
+
+
+def after(tunnel: Tunnel, **changes: Any) -> Tunnel:
+    """The tunnel that is to take the place of this one."""
+    return replace(tunnel, **{"replaces": tunnel.name, "added": (), **changes})
 
 
 def rollback(folder: Path) -> Sequence[str]:
@@ -107,7 +114,7 @@ def rollback(folder: Path) -> Sequence[str]:
     tunnel = read(folder)
     if not tunnel.replaces:
         raise UsageError(f"{tunnel.name} is the first one of {short(folder)}: it has replaced no other")
-    return back(tunnel.sites, tunnel.replaces, tunnel.name)
+    return back(tunnel.sites, tunnel.replaces, tunnel.name, tunnel.added)
 
 
 def with_keys(vpn: Vpn, tunnel: Tunnel, say: Callable[[str], None]) -> Tunnel:
@@ -143,9 +150,10 @@ def write(vpn: Vpn, tunnel: Tunnel, folder: Path, say: Callable[[str], None]) ->
 
 def write_next(tunnel: Tunnel, folder: Path, say: Callable[[str], None]) -> None:
     """Make the directories of a tunnel that takes another one's place, and their page."""
-    vpn, sites = load_vpn(tunnel.vpn), tunnel.sites
+    vpn, sites = deployment.for_sites(load_vpn(tunnel.vpn), tunnel.sites), tunnel.sites
     name = write(vpn, tunnel, folder, say)
-    text = page(vpn, tunnel.params, sites, tunnel.path_mtu, tunnel.days, written=name, replaces=tunnel.replaces)
+    of = vpn, tunnel.params, sites, tunnel.path_mtu, tunnel.days
+    text = page(*of, written=name, replaces=tunnel.replaces, added=tunnel.added)
     deployment.put(folder / "README.md", text, 0o644)
 
 
