@@ -13,6 +13,7 @@ lan = "198.18.1.0/24"            # the network that the test host is in
 network = "10.1.0.0/16"          # the site's real network, or several in [ ], and the gateway's address in one of
                                  # them: for `vpneval recipe`
 network_address = "10.1.0.1"
+network_seen_as = "10.3.0.0/16"  # optional: what the other site has in its place, as large; the gateways translate
 network_ipv6 = "2001:db8:a::/56" # optional: the same in IPv6, and the gateway's address in it; recipes then carry both
 address_ipv6 = "2001:db8:a::1"
 
@@ -55,6 +56,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from runner.data.errors import UsageError, require_known
 from runner.lab.places import hours
 from runner.lab.places.inventory import MachineEntry, Port, read_model, resolve_files
+from runner.lab.places.translation import as_seen, wrong_translations
 from runner.lab.shape.site import HOST_NAME, Site
 
 # For measuring, RFC 2544 §C.2.2 and RFC 5735: no network of a user's is there.
@@ -132,8 +134,8 @@ class Gateway(MachineEntry):
     """One site's gateway. What is not given is found on the machine.
 
     ``lan`` is the network that the test host gets. ``network`` is the site's real one, or several: recipes are for
-    these. In one of them the gateway has ``network_address``. ``network_ipv6`` and ``address_ipv6`` are the same in
-    IPv6.
+    these. In one of them the gateway has ``network_address``. ``network_seen_as`` is what the other site has in their
+    place. ``network_ipv6`` and ``address_ipv6`` are the same in IPv6.
     ``lan_port``: the port to a host of its own. ``dials``: the address at which others reach it changes, and has no
     name.
     """
@@ -146,6 +148,7 @@ class Gateway(MachineEntry):
     lan: IPv4Network | None = None
     network: Networks = []
     network_address: IPv4Address | None = None
+    network_seen_as: Networks = []
     network_ipv6: NetworksIpv6 = []
     address_ipv6: IPv6Address | None = None
     lan_port: Port | None = None
@@ -303,9 +306,8 @@ class Sites(BaseModel):
                 yield Wrong(name, "lan", f"{lan} is no network that hosts can be in")
 
     def _networks(self) -> Iterator[Wrong]:
-        if both := _overlap(self.gw1.network, self.gw2.network):
-            sentence = f"the sites' real networks overlap: {both[0]} and {both[1]}. A tunnel cannot connect them"
-            yield Wrong("gw2", "network", sentence, ("gw1.network",))
+        for table, key, sentence, rest in wrong_translations(self.machines, (*INNER, *NO_LANS)):
+            yield Wrong(table, key, sentence, tuple(rest))
         for name, machine in self.machines.items():
             yield from _twice(name, "network", machine.network)
             for network in machine.network:
@@ -466,7 +468,7 @@ def describe_sites(sites: Sites, ports: Mapping[str, str], addresses: Mapping[st
 
 def real(sites: Iterable[Site], inventory: Sites) -> tuple[Site, ...]:
     """The sites as a reader has them: with the logins of the inventory, and the real networks in place of those of the
-    test hosts, where it names them."""
+    test hosts, where it names them, or what the other site has for them."""
     real_sites = []
     for site in sites:
         machine = inventory.machines[site.name]
@@ -482,5 +484,7 @@ def real(sites: Iterable[Site], inventory: Sites) -> tuple[Site, ...]:
         network6, others6 = primary(machine.network_ipv6, machine.address_ipv6)
         site = replace(site, more_lans=tuple(map(str, others)), more_lans_ipv6=tuple(map(str, others6)))
         in_ipv6 = str(network6 or ""), str(machine.address_ipv6 or "")
-        real_sites.append(replace(site, network_ipv6=in_ipv6[0], address_ipv6=in_ipv6[1]))
+        site = replace(site, network_ipv6=in_ipv6[0], address_ipv6=in_ipv6[1])
+        chosen = dict(zip(map(str, machine.network), map(str, machine.network_seen_as), strict=False))
+        real_sites.append(as_seen(site, chosen))
     return tuple(real_sites)

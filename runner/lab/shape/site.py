@@ -28,6 +28,8 @@ class Site:
     ``keepalive_s``: how often its tunnels send something where nothing else is sent; 0: as often as each VPN's default.
     ``network_ipv6``: the IPv6 network behind the gateway, and the gateway's address in it; empty: those of the lab.
     ``more_lans``, ``more_lans_ipv6``: what else is behind the gateway, for a recipe.
+    ``real_lans``: the addresses that ``lans`` have at the site itself, where the other sites have others for them, one
+    for one; empty: the same.
     """
 
     number: int
@@ -46,6 +48,7 @@ class Site:
     dials: bool = False
     more_lans: tuple[str, ...] = ()
     more_lans_ipv6: tuple[str, ...] = ()
+    real_lans: tuple[str, ...] = ()
 
     @property
     def moves(self) -> bool:
@@ -71,6 +74,15 @@ class Site:
     def lans(self) -> tuple[str, ...]:
         """All IPv4 networks behind the gateway, the LAN first."""
         return self.lan, *self.more_lans
+
+    @property
+    def at_home(self) -> Site:
+        """The site with the addresses that it has itself."""
+        if not self.real_lans:
+            return self
+        lan, *more = self.real_lans
+        own, host = (counterpart(address, self.lan, lan) for address in (self.lan_address, self.host_address))
+        return replace(self, lan=lan, lan_address=own, host_address=host, more_lans=tuple(more), real_lans=())
 
     @property
     def lans_ipv6(self) -> tuple[str, ...]:
@@ -136,6 +148,11 @@ def helper_site(me: Site, name: str) -> Site:
     network is behind it."""
     address = f"2001:db8::{BESIDE}" if me.path_version == 6 else f"192.168.0.{BESIDE}"
     return Site(BESIDE, name, address, "wan0", "", "", "")
+
+
+def counterpart(address: str, network: str, other: str) -> str:
+    """The address at the same place in the ``other`` network."""
+    return str(ip_network(other)[int(ip_address(address)) - int(ip_network(network).network_address)])
 
 
 def ip_version(address: str) -> int:

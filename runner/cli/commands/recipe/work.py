@@ -192,6 +192,8 @@ def tunnel_page(
             say(warning)
         begin()
     sites, path_mtu = sites_of(site, say)
+    if vpn.carries == "tcp":  # each end forwards to what its own site has
+        sites = tuple(site.at_home for site in sites)
     params, path_mtu = levels_with_ipv6(vpn, params, sites, say), path_mtu or run.path_mtu
     params = levels_with_moves(vpn, params, sites, musts)
     name = ""
