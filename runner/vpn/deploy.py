@@ -124,7 +124,7 @@ def gateway_files(
     ]
     own = {
         "gateway.sh": head + "".join(assigned),
-        "closed.ip": routes(closed, networks, devices, me.real_lans),
+        "closed.ip": routes(closed, networks, devices, [lan for lan in me.real_lans if lan not in me.lans]),
         "clamp.nft": clamp({"ip": values["lans"].split()} | ({"ip6": values["lans6"].split()} if inner else {})),
     }
     if closed:

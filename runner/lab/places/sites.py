@@ -329,7 +329,10 @@ class Sites(BaseModel):
 
     def _networks_ipv6(self) -> Iterator[Wrong]:
         if both := _overlap(self.gw1.network_ipv6, self.gw2.network_ipv6):
-            sentence = f"the sites' IPv6 networks overlap: {both[0]} and {both[1]}. A tunnel cannot connect them"
+            sentence = (
+                f"the sites' IPv6 networks overlap: {both[0]} and {both[1]}. The gateways translate IPv4 alone: give "
+                "one site another network (RFC 4193), or leave network_ipv6 out"
+            )
             yield Wrong("gw2", "network_ipv6", sentence, ("gw1.network_ipv6",))
         for name, other in (("gw1", "gw2"), ("gw2", "gw1")):
             networks, own = self.machines[name].network_ipv6, self.machines[name].address_ipv6
