@@ -14,7 +14,19 @@ from runner.data.errors import CommandError
 from runner.lab.node import LabNode, wait_until
 from runner.lab.shape.site_to_site import Lab, batch
 from runner.lab.software.image import Image
-from tests.lab.by_hand import answers, bare_packets, carries, is_up, name_of, state, two_gateways, up, write_and_run
+from tests.lab.by_hand import (
+    answers,
+    bare_packets,
+    carries,
+    copied,
+    is_up,
+    name_of,
+    state,
+    two_gateways,
+    up,
+    write_and_run,
+    written,
+)
 
 SITES = "".join(
     f"""[gw{n}]
@@ -65,32 +77,37 @@ def test_sites_with_the_same_network_reach_each_other_through_the_tunnel_or_not_
     image: Image, tmp_path: Path, name: str
 ) -> None:
     with two_gateways(image, tmp_path) as lab:
-        same_network(lab)
-        near, far = gateways = [lab.gateway(site) for site in lab.sites]
-        before = [state(node) for node in gateways]
-        (tmp_path / "sites.toml").write_text(SITES)
-        write_and_run(lab, name, tmp_path, "--site", str(tmp_path / "sites.toml"))
-        for node in gateways:
-            wait_until(lambda node=node: is_up(node), f"check.sh of {node.name}", 60, 0.5)  # type: ignore[misc]
-        carries(lab)
-        assert lab.host1.run("ping", "-c1", "-W2", OTHER_HOST[1], check=False).code == 0, "one for one"
-        expired = lab.host1.run("ping", "-c1", "-W2", "-t2", OTHER_HOST[1], check=False)
-        assert "Time to live exceeded" in expired.stdout, "errors are translated, too"
-        for node in gateways:
-            unit(node, "stop")
-        wait_until(lambda: not answers(lab), "no answer without the tunnel", 10)
-        for node in gateways:
-            unit(node, "start")
-        wait_until(lambda: answers(lab), "an answer once more", 60, 0.5)
-        if name == "wireguard_go":
-            without_translation(near)
-        assert bare_packets(lab) == 0
-        for node, was in zip(gateways, before, strict=True):
-            goes(node, was)
-        far.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
-        near.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
-        answers(lab)
-        assert bare_packets(lab), "the control: without the recipe, packets leave in the clear"
+        connects(lab, name, tmp_path)
+
+
+def connects(lab: Lab, name: str, folder: Path) -> None:
+    """From the recipe to its end, with the way past the tunnel closed."""
+    same_network(lab)
+    near, far = gateways = [lab.gateway(site) for site in lab.sites]
+    before = [state(node) for node in gateways]
+    (folder / "sites.toml").write_text(SITES)
+    write_and_run(lab, name, folder, "--site", str(folder / "sites.toml"))
+    for node in gateways:
+        wait_until(lambda node=node: is_up(node), f"check.sh of {node.name}", 80, 0.5)  # type: ignore[misc]
+    carries(lab)
+    assert lab.host1.run("ping", "-c1", "-W2", OTHER_HOST[1], check=False).code == 0, "one for one"
+    expired = lab.host1.run("ping", "-c1", "-W2", "-t2", OTHER_HOST[1], check=False)
+    assert "Time to live exceeded" in expired.stdout, "errors are translated, too"
+    for node in gateways:
+        unit(node, "stop")
+    wait_until(lambda: not answers(lab), "no answer without the tunnel", 10)
+    for node in gateways:
+        unit(node, "start")
+    wait_until(lambda: answers(lab), "an answer once more", 80, 0.5)
+    if name == "wireguard_go":
+        without_translation(near)
+    assert bare_packets(lab) == 0
+    for node, was in zip(gateways, before, strict=True):
+        goes(node, was)
+    for node in (far, near):
+        node.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
+    answers(lab)
+    assert bare_packets(lab), "the control: without the recipe, packets leave in the clear"
 
 
 def without_translation(node: LabNode) -> None:
@@ -105,14 +122,28 @@ def without_translation(node: LabNode) -> None:
         wait_until(lambda: is_up(node), "check.sh once more", 60, 0.5)
 
 
+LACKS = """#!/bin/sh
+case "$*" in *-f*) echo "Error: Could not process rule: Operation not supported" >&2; exit 1 ;; esac
+exec /usr/sbin/nft "$@"
+"""
+
+
 @pytest.mark.smoke
-def test_up_refuses_what_is_in_the_network_that_the_other_site_is_to_see(image: Image, tmp_path: Path) -> None:
+def test_up_refuses_where_it_cannot_translate_and_where_the_addresses_are_in_use(image: Image, tmp_path: Path) -> None:
     with two_gateways(image, tmp_path) as lab:
         same_network(lab)
-        near = lab.gateway(lab.sites[0])
-        batch(near, "addr add 10.1.0.9/32 dev wan0")
-        before = state(near)
         (tmp_path / "sites.toml").write_text(SITES)
+        written("wireguard_go", tmp_path, "--site", str(tmp_path / "sites.toml"))
+        near = lab.gateway(lab.sites[0])
+        copied(tmp_path / "out", near)
+        batch(near, "addr add 10.1.0.9/32 dev wan0")
+        near.write("/usr/local/sbin/nft", LACKS, 0o755)
+        before = state(near)
+        with pytest.raises(
+            CommandError, match="cannot translate addresses one to one.*: Error: Could not process rule"
+        ):
+            up(near)
+        near.run("rm", "/usr/local/sbin/nft")
         with pytest.raises(CommandError, match=r"to see this one as 10\.1\.0\.0/24, and in it is an address"):
-            write_and_run(lab, "wireguard_go", tmp_path, "--site", str(tmp_path / "sites.toml"))
-        assert state(near) == before
+            up(near)
+        assert {*state(near)} ^ {*before} == set()
