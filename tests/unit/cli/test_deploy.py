@@ -420,6 +420,21 @@ def test_a_site_without_its_real_network_is_said_with_the_line_to_add(tmp_path: 
     assert line.endswith('to [gw2], for example: network = "10.2.0.0/16"')
 
 
+@pytest.mark.parametrize("name", ["ssh_forward", "wireguard"])
+def test_who_forwards_ports_needs_no_other_addresses(tmp_path: Path, name: str) -> None:
+    (tmp_path / "sites.toml").write_text(
+        "".join(
+            f'[gw{n}]\naddress = "{n}"\nwan_address = "192.0.2.{n}"\n'
+            f'network = "192.168.1.0/24"\nnetwork_seen_as = "10.{n}.1.0/24"\n'
+            for n in (1, 2)
+        )
+    )
+    vpn = load_vpn(name)
+    said = tunnel_page(vpn, vpn.recommended, (tmp_path / "sites.toml", ""), 3650, print)
+    assert ("10.2.1.0/24" in said) == (vpn.carries == "ip")
+    assert "192.168.1.1" in said
+
+
 @pytest.mark.parametrize("path_mtu", [None, 1400])
 def test_packets_are_made_to_fit_the_path(tmp_path: Path, path_mtu: int | None) -> None:
     (tmp_path / "sites.toml").write_text((f"path_mtu = {path_mtu}\n" if path_mtu else "") + SITES)
