@@ -52,7 +52,7 @@ table {family} TABLE {{
     chain zone_of_own {{
         type filter hook output priority -300;
         {family} daddr {others} ct zone set 9999
-    }}
+{back}    }}
 }}
 """
 # nft(8), "NAT statements": with a map of prefixes, the host's part of each address stays.
@@ -146,7 +146,8 @@ def rules(
     seen = f"{{ {', '.join(seen_as or own)} }}"
     into = [f'oifname "{device}"' for device in devices] or ["rt ipsec exists"]
     out_of = [f'iifname "{device}"' for device in devices] or ["meta ipsec exists"]
-    between, to_me, out, itself, errors = list[str](), list[str](), list[str](), list[str](), list[str]()
+    between, to_me, out = list[str](), list[str](), list[str]()
+    itself, errors, back = list[str](), list[str](), list[str]()
     if carried:
         out = _rules_of(into, f"{family} saddr {seen} {family} daddr {theirs} accept", error)
         between = _rules_of(out_of, f"{family} saddr {theirs} {family} daddr {ours} accept", error)
@@ -162,10 +163,12 @@ def rules(
         chain.append(f"{family} saddr {theirs} counter drop")
     words = {"family": family, "own": ours, "others": theirs, "seen": seen, "translated": ""}
     if seen_as:
-        errors = _rules_of(out_of, f"{family} daddr {seen} ct zone set 9999")  # may have a tunnel's own address
+        # Errors: some have a tunnel's own address, and the kernel's IPsec sends its own after the translation.
+        back = [f"{family} daddr {network} ct zone set 9999" for network in seen_as if network not in own]
+        errors = _rules_of(out_of, *back)
         itself.insert(0, SEEN_AS.format(**words, map=_map(own, seen_as)))
         words["translated"] = TRANSLATED.format(**words, map=_map(seen_as, own))
-    chains = {"out": out, "between": between, "to_me": to_me, "itself": itself, "errors": errors}
+    chains = {"out": out, "between": between, "to_me": to_me, "itself": itself, "errors": errors, "back": back}
     lines = {name: _lines(chain) for name, chain in chains.items()}
     texts = {"closed": CLOSED, "whole": WHOLE} if carried else {"closed": CLOSED}
     return {f"{name}-{family}.nft": text.format(**words, **lines) for name, text in texts.items()}

@@ -93,6 +93,8 @@ def connects(lab: Lab, name: str, folder: Path) -> None:
     assert lab.host1.run("ping", "-c1", "-W2", OTHER_HOST[1], check=False).code == 0, "one for one"
     expired = lab.host1.run("ping", "-c1", "-W2", "-t2", OTHER_HOST[1], check=False)
     assert "Time to live exceeded" in expired.stdout, "errors are translated, too"
+    too_long = lab.host1.run("ping", "-c2", "-W2", "-Mdo", "-s1472", OTHER_HOST[1], check=False)
+    assert "Frag needed" in too_long.stdout + too_long.stderr
     for node in gateways:
         unit(node, "stop")
     wait_until(lambda: not answers(lab), "no answer without the tunnel", 10)
