@@ -143,7 +143,7 @@ def rules(
     only the tunnel may lead to; ``devices``: the tunnel's, none where it is IPsec in the kernel; ``carried``: whether
     it carries this family at all."""
     ours, theirs, error = f"{{ {', '.join(own)} }}", f"{{ {', '.join(others)} }}", f"{ERRORS[family]} accept"
-    seen = f"{{ {', '.join(seen_as or own)} }}"
+    seen, both = (f"{{ {', '.join(dict.fromkeys(networks))} }}" for networks in (seen_as or own, (*seen_as, *own)))
     into = [f'oifname "{device}"' for device in devices] or ["rt ipsec exists"]
     out_of = [f'iifname "{device}"' for device in devices] or ["meta ipsec exists"]
     between, to_me, out = list[str](), list[str](), list[str]()
@@ -158,7 +158,7 @@ def rules(
         if devices:
             between += _rules_of([*out_of, *into], "counter drop")
             to_me += _rules_of(out_of, f"{family} daddr {ours} counter drop")
-            itself = _rules_of(into, f"{family} saddr != {seen} {family} daddr {theirs} snat to {here}")
+            itself = _rules_of(into, f"{family} saddr != {both} {family} daddr {theirs} snat to {here}")
     for chain in (between, to_me):
         chain.append(f"{family} saddr {theirs} counter drop")
     words = {"family": family, "own": ours, "others": theirs, "seen": seen, "translated": ""}

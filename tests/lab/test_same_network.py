@@ -139,8 +139,8 @@ def test_up_refuses_where_it_cannot_translate_and_where_the_addresses_are_in_use
         near = lab.gateway(lab.sites[0])
         copied(tmp_path / "out", near)
         batch(near, "addr add 10.1.0.9/32 dev wan0")
-        near.write("/usr/local/sbin/nft", LACKS, 0o755)
         before = state(near)
+        near.write("/usr/local/sbin/nft", LACKS, 0o755)
         with pytest.raises(CommandError, match=r"cannot translate addresses .*: Error: Could not process rule: Oper"):
             up(near)
         near.run("rm", "/usr/local/sbin/nft")
