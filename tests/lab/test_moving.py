@@ -44,7 +44,13 @@ CASES = {
         "gw2", {"gw2": {"public_address": "hub.dyn.example.org"}}, names={"gw2": "hub.dyn.example.org"}
     ),
 }
-IN_IPV6 = {f"{way}, IPv6": replace(CASES[way], own=OWN_IPV6) for way in ("gw1 dials", "gw2 has a name")}
+NAMES = {"gw1": "branch.dyn.example.org", "gw2": "hub.dyn.example.org"}
+IN_IPV6 = {
+    "gw1 dials, IPv6": replace(CASES["gw1 dials"], own=OWN_IPV6),
+    "both have names, IPv6": Case(
+        "gw2", {own: {"public_address": name} for own, name in NAMES.items()}, names=NAMES, own=OWN_IPV6
+    ),
+}
 BOTH = ("wireguard_go", "openvpn", "openvpn_tap", "openvpn_tcp", "ipsec_user", "fastd", "nebula", "tinc")
 DIALING = ("openconnect", "openconnect_tls")
 
@@ -70,8 +76,8 @@ def add_ipv6(lab: Lab) -> None:
 def say_name(lab: Lab, case: Case, address: str) -> None:
     """What the resolver of the other gateway says."""
     for mine, name in case.names.items():
-        other = lab.nodes["gw2" if mine == "gw1" else "gw1"]
-        other.write("/etc/hosts", f"127.0.0.1 localhost\n{address} {name}\n", 0o644)
+        other, now = lab.nodes["gw2" if mine == "gw1" else "gw1"], address if mine == case.moves else case.own[mine]
+        other.write("/etc/hosts", f"127.0.0.1 localhost\n{now} {name}\n", 0o644)
 
 
 def moved(node: LabNode, own: str) -> str:
