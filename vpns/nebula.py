@@ -14,7 +14,7 @@ from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
-from runner.lab.shape.site import Site, bracket_address
+from runner.lab.shape.site import Site, bracket_address, is_address
 from runner.vpn.declared import Abilities, Declared, Security, Upkeep
 from runner.vpn.plugin import Offers, Secrets, Software, Version, Vpn, moves, no_tun
 from runner.vpn.sign import Sign
@@ -91,6 +91,9 @@ class Nebula(Vpn):
             for peer in peers
             if peer.wan_address
         )
+        # Nebula looks up IPv4 addresses of names, unless it is told otherwise.
+        names = not all(is_address(peer.wan_address) for peer in peers if peer.wan_address)
+        family = "static_map:\n  network: ip6\n" if names and me.path_version == 6 else ""
         # A NAT forgets a mapping that is idle; a packet every 10 s keeps it, or as often as Nebula looks at a tunnel.
         punchy = "punchy:\n  punch: true\n" if me.public_address or me.keepalive_s else ""
         punchy += f"timers:\n  connection_alive_interval: {me.keepalive_s}\n" if me.keepalive_s else ""
@@ -106,7 +109,7 @@ pki:
   cert: {HOME}/{me.name}.crt
   key: {HOME}/{me.name}.key
 static_host_map:
-{hosts}lighthouse:
+{hosts}{family}lighthouse:
   am_lighthouse: false
   hosts: []
 listen:

@@ -36,24 +36,33 @@ table {family} TABLE {{
 # has changed before begins anew, in a zone of its own.
 WHOLE = """\
 # No NAT of the gateway changes what is between {own} and {others}. In a zone of its own (conntrack), no entry is there
-# that a NAT has made before. What the gateway itself sends by the tunnel has its address in {own}.
+# that a NAT has made before. What the gateway itself sends by the tunnel has its address in {seen}.
 table {family} TABLE {{
     FLAGS
     chain whole {{
         type nat hook postrouting priority -199;
-        {family} saddr {own} {family} daddr {others} snat to {family} saddr
+        {family} saddr {seen} {family} daddr {others} snat to {family} saddr
         {family} saddr {others} {family} daddr {own} snat to {family} saddr
 {itself}    }}
-    chain zone {{
+{translated}    chain zone {{
         type filter hook prerouting priority -300;
         {family} saddr {own} {family} daddr {others} ct zone set 9999
-        {family} saddr {others} {family} daddr {own} ct zone set 9999
-    }}
+        {family} saddr {others} {family} daddr {seen} ct zone set 9999
+{errors}    }}
     chain zone_of_own {{
         type filter hook output priority -300;
         {family} daddr {others} ct zone set 9999
-    }}
+{back}    }}
 }}
+"""
+# nft(8), "NAT statements": with a map of prefixes, the host's part of each address stays.
+SEEN_AS = "{family} daddr {others} snat {family} prefix to {family} saddr map {{ {map} }}"
+TRANSLATED = """\
+    # The other site has other addresses for the hosts here.
+    chain translated {{
+        type nat hook prerouting priority -199;
+        {family} saddr {others} dnat {family} prefix to {family} daddr map {{ {map} }}
+    }}
 """
 # Routers at the border of a site drop these (RFC 4193, 4.3). What others have in IPsec is theirs.
 PRIVATE = """\
@@ -120,29 +129,46 @@ ERRORS = {
 
 
 def rules(
-    family: str, own: Sequence[str], here: str, others: Sequence[str], devices: Sequence[str], *, carried: bool = True
+    family: str,
+    own: Sequence[str],
+    here: str,
+    others: Sequence[str],
+    devices: Sequence[str],
+    *,
+    carried: bool = True,
+    seen_as: Sequence[str] = (),
 ) -> dict[str, str]:
-    """The files of a family, ``ip`` or ``ip6``: name -> text. ``own``: the networks here; in one the gateway has the
-    address ``here``; ``others``: those that only the tunnel may lead to; ``devices``: the tunnel's, none where it is
-    IPsec in the kernel; ``carried``: whether it carries this family at all."""
+    """The files of a family, ``ip`` or ``ip6``: name -> text. ``own``: the networks here; ``seen_as``: what the others
+    have in their place, where that is not the same; in one the gateway has the address ``here``; ``others``: those that
+    only the tunnel may lead to; ``devices``: the tunnel's, none where it is IPsec in the kernel; ``carried``: whether
+    it carries this family at all."""
     ours, theirs, error = f"{{ {', '.join(own)} }}", f"{{ {', '.join(others)} }}", f"{ERRORS[family]} accept"
+    seen, both = (f"{{ {', '.join(dict.fromkeys(networks))} }}" for networks in (seen_as or own, (*seen_as, *own)))
     into = [f'oifname "{device}"' for device in devices] or ["rt ipsec exists"]
     out_of = [f'iifname "{device}"' for device in devices] or ["meta ipsec exists"]
-    between, to_me, out, itself = list[str](), list[str](), list[str](), list[str]()
+    between, to_me, out = list[str](), list[str](), list[str]()
+    itself, errors, back = list[str](), list[str](), list[str]()
     if carried:
-        out = _rules_of(into, f"{family} saddr {ours} {family} daddr {theirs} accept", error)
-        between = [*_rules_of(out_of, f"{family} saddr {theirs} {family} daddr {ours} accept", error), *out]
+        out = _rules_of(into, f"{family} saddr {seen} {family} daddr {theirs} accept", error)
+        between = _rules_of(out_of, f"{family} saddr {theirs} {family} daddr {ours} accept", error)
+        between += _rules_of(into, f"{family} saddr {ours} {family} daddr {theirs} accept", error)  # not yet translated
         to_me = _rules_of(out_of, f"{family} saddr {theirs} accept", error)
         # What IPsec in the kernel carries, its own policies say; others may be here, too. A tunnel's own addresses are
         # no part of the networks.
         if devices:
             between += _rules_of([*out_of, *into], "counter drop")
             to_me += _rules_of(out_of, f"{family} daddr {ours} counter drop")
-            itself = _rules_of(into, f"{family} saddr != {ours} {family} daddr {theirs} snat to {here}")
+            itself = _rules_of(into, f"{family} saddr != {both} {family} daddr {theirs} snat to {here}")
     for chain in (between, to_me):
         chain.append(f"{family} saddr {theirs} counter drop")
-    words = {"family": family, "own": ours, "others": theirs}
-    chains = {"out": out, "between": between, "to_me": to_me, "itself": itself}
+    words = {"family": family, "own": ours, "others": theirs, "seen": seen, "translated": ""}
+    if seen_as:
+        # Errors: some have a tunnel's own address, and the kernel's IPsec sends its own after the translation.
+        back = [f"{family} daddr {network} ct zone set 9999" for network in seen_as if network not in own]
+        errors = _rules_of(out_of, *back)
+        itself.insert(0, SEEN_AS.format(**words, map=_map(own, seen_as)))
+        words["translated"] = TRANSLATED.format(**words, map=_map(seen_as, own))
+    chains = {"out": out, "between": between, "to_me": to_me, "itself": itself, "errors": errors, "back": back}
     lines = {name: _lines(chain) for name, chain in chains.items()}
     texts = {"closed": CLOSED, "whole": WHOLE} if carried else {"closed": CLOSED}
     return {f"{name}-{family}.nft": text.format(**words, **lines) for name, text in texts.items()}
@@ -157,13 +183,16 @@ def clamp(others: Mapping[str, Sequence[str]]) -> str:
     )
 
 
-def routes(closed: Sequence[str], closed6: Sequence[str], devices: Sequence[str]) -> str:
+def routes(closed: Sequence[str], closed6: Sequence[str], devices: Sequence[str], translated: Sequence[str]) -> str:
     """For ``ip -batch``: nothing leads to these networks but the tunnel. Without ``devices`` it is IPsec of the kernel:
-    what a NAT has made another packet of asks the policies anew."""
+    what a NAT has made another packet of asks the policies anew. ``translated``: networks here that become others
+    after they have asked for the first time."""
     lines = [f"route add unreachable {network} metric 9999\n" for network in (*closed, *closed6)]
     if not devices:
         blocked = "xfrm policy add src 0.0.0.0/0 dst {} dir out priority 4000000000 action block\n"
         lines += [blocked.format(network) for network in closed]
+        passed = "xfrm policy add src {} dst {} dir out priority 3999999999 action allow\n"
+        lines += [passed.format(own, network) for own in translated for network in closed]
     return "".join(lines)
 
 
@@ -186,6 +215,10 @@ def checks(fars: Sequence[str], devices: Sequence[str]) -> dict[str, str]:
         "check-ip.nft": CHECK.format(far=far, marker=MARKER, answer=answer, answered=answered),
         "check-netdev.nft": CHECK_BARE.format(far=far, marker=MARKER),
     }
+
+
+def _map(networks: Sequence[str], others: Sequence[str]) -> str:
+    return ", ".join(f"{network} : {other}" for network, other in zip(networks, others, strict=True))
 
 
 def _rules_of(ways: Iterable[str], *what: str) -> list[str]:

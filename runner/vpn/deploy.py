@@ -61,6 +61,8 @@ MEANS = {
     "lans": "the network of the other site",
     "closed": "the networks that only the tunnel may lead to",
     "here": "this gateway's address in its network",
+    "seen": "the one by which the other site reaches it, where that is another: it is on lo",
+    "seen_as": "what the other site has for the network of this one, where that is another",
     "host": "a host's",
     "there": "the other gateway's address in its network",
     "hosts": "a host's in each network of this site",
@@ -100,23 +102,27 @@ def gateway_files(
     if vpn.carries == "ip":
         check_networks(me, sites)
     me = replace(me, wan_interface=WAN_PORT)
+    home = me.at_home
     script, peers = script_of(vpn, params, me, sites, secrets), peers_of(me, sites)
     head = f"# {vpn.title} on {me.name}, to {', '.join(peer.name for peer in peers)}\n"
     files = {f"files{path}": file for path, file in script.files.items()}
     lines, undone = (with_wan_port(lines, peers) for lines in (script.lines, script.undo))
     start = "\n".join(["begin", *lines, "end\n"])
-    undo = "\n".join(["unclamp", *undone, "true\n"])
+    undo = "\n".join(["unclamp", *["unseen"] * bool(me.real_lans), *undone, "true\n"])
     for name, text in (("tunnel", start), ("undo", undo)):
         files[f"files{HOME}/{name}"] = f"#!/bin/bash\n{head}. {HOME}/functions.sh\n{text}", 0o700
     inner = "inner" in params
     passing = inner or vpn.carries == "ip"
     apart = spokes_apart(me, sites)
     networks = [lan for peer in (*peers, *apart) if inner or peer.network_ipv6 for lan in peer.lans_ipv6 if passing]
-    values = values_of(vpn, params, me, peers, script) | of_several(me, peers) | of_ipv6(me, peers, carried=inner)
+    values = values_of(vpn, params, me, peers, script) | of_several(me, peers) | of_translation(me)
+    values |= of_ipv6(me, peers, carried=inner)
     values["closed"] = " ".join([*values["closed"].split(), *(lan for spoke in apart for lan in spoke.lans)])
     devices, closed = values["tunnel"].split(), values["closed"].split()
+    if me.real_lans and not closed:
+        raise UsageError(f"{vpn.name}: its recipe translates no addresses. Leave network_seen_as out, or take another")
     # What spokes send each other by their hub comes out of the tunnel, and goes into it.
-    behind = with_behind(me, peers) if me.joins else me
+    behind = with_behind(me, peers) if me.joins else home
     assigned = [f"{name}={shlex.quote(value)} # {MEANS[name]}\n" for name, value in values.items()]
     said = "packets to them leave in the tunnel, or are dropped" if inner else NOT_CARRIED
     assigned += [
@@ -125,11 +131,12 @@ def gateway_files(
     ]
     own = {
         "gateway.sh": head + "".join(assigned),
-        "closed.ip": routes(closed, networks, devices),
+        "closed.ip": routes(closed, networks, devices, [lan for lan in me.real_lans if lan not in me.lans]),
         "clamp.nft": clamp({"ip": values["lans"].split()} | ({"ip6": values["lans6"].split()} if inner else {})),
     }
     if closed:
-        own |= rules("ip", behind.lans, me.lan_address, closed, devices)
+        seen_as = me.lans if me.real_lans else ()
+        own |= rules("ip", behind.lans, me.lan_address, closed, devices, seen_as=seen_as)
         own["private-ip6.nft"] = PRIVATE
         own |= checks(values.get("fars", values["there"].split()[0]).split(), devices)
         own["firewalls"] = firewalls(behind.lans, values["lans"].split())
@@ -163,7 +170,7 @@ def check_addresses(sites: Sequence[Site]) -> None:
             if name == "public_address" and HOST_NAME.fullmatch(value):
                 continue
             _check_address(site, name, value, network=name in ("lan", "network_ipv6"))
-        for value in (*site.more_lans, *site.more_lans_ipv6):
+        for value in (*site.more_lans, *site.more_lans_ipv6, *site.real_lans):
             _check_address(site, "network", value, network=True)
 
 
@@ -205,7 +212,7 @@ def check_networks(me: Site, sites: Sequence[Site]) -> None:
     for peer in (*peers_of(me, sites), *spokes_apart(me, sites)):
         needed = {f"the WAN address of {me.name}": me.wan_address}
         needed |= {f"the address of {each.name}": each.wan_address for each in peers_of(me, sites)}
-        four = product(peer.lans, me.lans)
+        four = product(peer.lans, {**dict.fromkeys(me.lans), **dict.fromkeys(me.real_lans)})
         six = product(peer.lans_ipv6, me.lans_ipv6) if peer.network_ipv6 else ()
         for network, own in (*four, *six):
             inside = [
@@ -235,7 +242,7 @@ def values_of(vpn: Vpn, params: Params, me: Site, peers: Sequence[Site], script:
     """The values of this gateway for the common scripts. ``closed``: networks that only the tunnel may lead to.
     ``tunnel``: its devices; none where it is IPsec in the kernel."""
     ports = [port for port in vpn.ports.split() if port.startswith("udp") or lower_numbered(me, peers)]
-    devices = devices_of(vpn, peers, script)
+    devices, home = devices_of(vpn, peers, script), me.at_home
     routed = vpn.carries == "ip"
     closed = [lan for peer in peers if routed and devices != ["*"] for lan in peer.lans]
     listens = ports if not higher_numbered(me, peers) else [f"tcp/{TCP_PORTS[0]}"]
@@ -249,11 +256,11 @@ def values_of(vpn: Vpn, params: Params, me: Site, peers: Sequence[Site], script:
         "toward": peers[0].wan_address if is_address(peers[0].wan_address) else ANYWHERE[me.path_version],
         # A hub waits for those who move: they dial it.
         "moving": params.get("roaming", "") if not me.hub else me.name * moves(params, me),
-        "lan": " ".join(me.lans),
+        "lan": " ".join(home.lans),
         "lans": " ".join(lan for peer in peers for lan in peer.lans),
         "closed": " ".join(closed),
-        "here": me.lan_address,
-        "host": me.host_address,
+        "here": home.lan_address,
+        "host": home.host_address,
         "there": " ".join(peer.lan_address for peer in peers if routed),
         "listens": " ".join(port.partition("/")[2] for port in listens if not routed),
         "version": str(me.path_version),
@@ -267,9 +274,18 @@ def of_several(me: Site, peers: Sequence[Site]) -> dict[str, str]:
     if not me.hub and not any(site.more_lans for site in (me, *peers)):
         return {}
     fars = [address for peer in peers for address in (peer.lan_address, *map(_host, peer.more_lans))]
-    asked = {"hosts": " ".join([me.host_address, *map(_host, me.more_lans)]), "fars": " ".join(fars)}
+    home = me.at_home
+    asked = {"hosts": " ".join([home.host_address, *map(_host, home.more_lans)]), "fars": " ".join(fars)}
     spokes = (f"{peer.name}={peer.lan_address}={peer.wan_address}" for peer in peers)
     return asked | ({"spokes": " ".join(spokes)} if me.hub else {})
+
+
+def of_translation(me: Site) -> dict[str, str]:
+    """What the other site has for the addresses here; none where it has the same."""
+    if not me.real_lans:
+        return {}
+    others = [lan for lan in me.lans if lan not in me.real_lans]
+    return {"seen": me.lan_address if me.lan in others else "", "seen_as": " ".join(others)}
 
 
 def of_ipv6(me: Site, peers: Sequence[Site], *, carried: bool) -> dict[str, str]:

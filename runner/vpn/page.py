@@ -170,14 +170,15 @@ def _needs(vpn: Vpn, sites: Sequence[Site], gateways: dict[str, Files], versions
     elif vpn.transport in ("esp", "gre", "ipip"):
         yield f"- If there is a firewall, let in, from the other gateways: the IP protocol {vpn.transport.upper()}."
     if vpn.carries == "ip":
-        yield f"- If there is a firewall, let it forward between {' and '.join(site.lan for site in sites)}."
+        lans = dict.fromkeys(lan for site in sites for lan in (site.at_home.lan, site.lan))
+        yield f"- If there is a firewall, let it forward between {' and '.join(lans)}."
         yield "- up.sh turns IP forwarding on, for all interfaces of the gateway."
     if vpn.software.needs:
         yield f"- {vpn.software.needs}"
     if vpn.carries == "ip":
         yield "- The hosts of each site reach the other one by their gateway. If their router is another machine, give"
         yield "  it a route: " + "; ".join(
-            f"at {me.name}, to {site.lan} by {me.lan_address}" for me in sites for site in peers_of(me, sites)
+            f"at {me.name}, to {site.lan} by {me.at_home.lan_address}" for me in sites for site in peers_of(me, sites)
         )
     if inner := _inner(sites, gateways):
         yield f"- No address of yours may be in the networks that the tunnel has for itself: {', '.join(inner)}"
@@ -196,7 +197,9 @@ def _addresses(vpn: Vpn, sites: Sequence[Site], example: bool, *, ipv6: bool) ->
         yield "them everywhere below.\n"
     yield "| gateway | its WAN address | the network behind it | its address there |\n| --- | --- | --- | --- |"
     for site in sites:
-        lan, own = site.lan, site.lan_address
+        lan, own = site.at_home.lan, site.at_home.lan_address
+        if site.real_lans:
+            lan, own = f"{lan}, seen as {site.lan}", f"{own}, seen as {site.lan_address}"
         if ipv6:
             lan, own = f"{lan}, {site.lan_ipv6}", f"{own}, {site.lan_address_ipv6}"
         yield f"| {site.name} | {site.public_address or site.wan_address} | {lan} | {own} |"
@@ -291,7 +294,7 @@ def _afterwards(
     for command in [f"{_runs(me)} {name}-{me.name}" for me in sites] if written else [directory]:
         yield f"    {command}/check.sh"
     yield ""
-    near, far = sites[0].host_address, sites[-1].host_address
+    near, far = sites[0].at_home.host_address, sites[-1].host_address
     if vpn.carries == "ip":
         yield (
             "Run it on every gateway. It sends a packet like a host's, and reports what blocks it, or leaks around the "

@@ -22,6 +22,7 @@ from tests.kernel.vpns_inside import LEAN, OLDER
 from tests.lab.by_hand import bare_packets, script, two_gateways
 from tests.lab.test_closed import BACK, EVENTS, happens, holds, in_use, stop
 from tests.lab.test_recipe_by_hand import FORMS, Tunnel, goes_by_hand
+from tests.lab.test_same_network import connects
 
 NAMES = ("ipsec", "gre_ipsec")
 DEBIANS = ("wireguard", "ipsec", "gre_ipsec")  # User Mode Linux has no WireGuard and no nftables
@@ -31,6 +32,7 @@ RULES = ("masquerading", "masquerading of everything", "policy routing", "routes
 PARTS = {"rules": RULES, "restarts": tuple(event for event in EVENTS if event not in RULES)}
 WITHOUT_NFTABLES = ("policy routing", "daemons killed", "networkd started anew", "routes flushed", "rebooted")
 OPEN = "test_a_device_that_a_daemons_child_makes_is_all_that_is_open"
+SAME = "test_sites_with_the_same_network"
 CLOSED = {"uml": "test_a_policy_closes_it_without_nftables", "qemu": "test_nothing_leaves_in_the_clear"}
 
 
@@ -47,6 +49,15 @@ def test_a_recipe_by_hand(image: Image, tmp_path: Path, name: str, form: str) ->
             for path, text in FILES.items():
                 lab.nodes[gateway].write(path, text)
         goes_by_hand(lab, name, form, tmp_path)
+
+
+@pytest.mark.parametrize("name", DEBIANS)
+def test_sites_with_the_same_network(image: Image, tmp_path: Path, name: str) -> None:
+    with two_gateways(image, tmp_path) as lab:
+        for gateway in ("gw1", "gw2"):
+            for path, text in FILES.items():
+                lab.nodes[gateway].write(path, text)
+        connects(lab, name, tmp_path)
 
 
 @pytest.mark.parametrize("name", DEBIANS)
@@ -114,6 +125,7 @@ def main() -> int:
         tests += [f"{__file__}::{closed}[{name}]" for name in names if name == "ipsec"]
     else:
         tests += [f"{__file__}::{closed}[{part}-{name}]" for name in names for part in PARTS]
+        tests += [f"{__file__}::{SAME}[{name}]" for name in names]
     options = ["-q", "-rA", "-s", "--timeout=7200", *(["-k", wanted.only] if wanted.only else [])]
     return in_guest(wanted.folder, [*options, *tests], images=("trixie", "bookworm"), kernel=kernel)
 

@@ -4,7 +4,7 @@ Nothing leaves in the clear meanwhile. The name of a gateway is one of the other
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -18,18 +18,20 @@ from runner.lab.software.image import Image
 from tests.lab.by_hand import answers, bare_packets, carries, is_up, name_of, two_gateways, write_and_run
 
 OWN = {"gw1": "192.168.0.1", "gw2": "192.168.0.2"}
+OWN_IPV6 = {"gw1": "2001:db8::1", "gw2": "2001:db8::2"}
 BACK_WITHIN_S = {"udp": 60, "tcp": 150}  # by TCP, the answering end first gives up the connection of before
 pytestmark = pytest.mark.timeout(300)
 
 
 @dataclass(frozen=True)
 class Case:
-    """Which gateway moves, what the inventory has of each, and what is asked for beside."""
+    """Which gateway moves, what the inventory has of each, and what is asked for beside. ``own``: their addresses."""
 
     moves: str
     told: dict[str, dict[str, object]]
     options: tuple[str, ...] = ()
     names: dict[str, str] = field(default_factory=dict)  # gateway -> the name that the other one asks for
+    own: dict[str, str] = field(default_factory=lambda: OWN)
 
 
 CASES = {
@@ -42,13 +44,20 @@ CASES = {
         "gw2", {"gw2": {"public_address": "hub.dyn.example.org"}}, names={"gw2": "hub.dyn.example.org"}
     ),
 }
+NAMES = {"gw1": "branch.dyn.example.org", "gw2": "hub.dyn.example.org"}
+IN_IPV6 = {
+    "gw1 dials, IPv6": replace(CASES["gw1 dials"], own=OWN_IPV6),
+    "both have names, IPv6": Case(
+        "gw2", {own: {"public_address": name} for own, name in NAMES.items()}, names=NAMES, own=OWN_IPV6
+    ),
+}
 BOTH = ("wireguard_go", "openvpn", "openvpn_tap", "openvpn_tcp", "ipsec_user", "fastd", "nebula", "tinc")
 DIALING = ("openconnect", "openconnect_tls")
 
 
 def inventory(folder: Path, case: Case) -> Path:
     lines = []
-    for number, (name, own) in enumerate(OWN.items(), 1):
+    for number, (name, own) in enumerate(case.own.items(), 1):
         table: dict[str, object] = {"address": own, "wan": "wan0", "wan_address": own}
         table |= {"network": f"10.{number}.0.0/24", "network_address": f"10.{number}.0.1"} | case.told.get(name, {})
         lines += [f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
@@ -57,18 +66,26 @@ def inventory(folder: Path, case: Case) -> Path:
     return path
 
 
+def add_ipv6(lab: Lab) -> None:
+    """The path has IPv6, too."""
+    for name, own in OWN_IPV6.items():
+        lab.nodes[name].run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=0")
+        batch(lab.nodes[name], f"addr add {own}/64 dev wan0 nodad")
+
+
 def say_name(lab: Lab, case: Case, address: str) -> None:
     """What the resolver of the other gateway says."""
     for mine, name in case.names.items():
-        other = lab.nodes["gw2" if mine == "gw1" else "gw1"]
-        other.write("/etc/hosts", f"127.0.0.1 localhost\n{address} {name}\n", 0o644)
+        other, now = lab.nodes["gw2" if mine == "gw1" else "gw1"], address if mine == case.moves else case.own[mine]
+        other.write("/etc/hosts", f"127.0.0.1 localhost\n{now} {name}\n", 0o644)
 
 
 def moved(node: LabNode, own: str) -> str:
     """Give a gateway another address; the old one is gone."""
-    new = own.replace("192.168.0.", "192.168.0.10")
+    new, prefix = f"{own[:-1]}10{own[-1]}", "64" if ":" in own else "24"
     node.run("sysctl", "-qw", "net.ipv4.conf.all.promote_secondaries=1")
-    batch(node, f"addr add {new}/24 dev wan0", f"addr del {own}/24 dev wan0")
+    nodad = " nodad" if ":" in own else ""
+    batch(node, f"addr add {new}/{prefix} dev wan0{nodad}", f"addr del {own}/{prefix} dev wan0")
     return new
 
 
@@ -91,15 +108,22 @@ def both_up(lab: Lab, within_s: float) -> None:
 
 @pytest.mark.parametrize(
     ("name", "way"),
-    [*((name, way) for name in BOTH for way in CASES), *((name, way) for name in DIALING for way in list(CASES)[:3])],
+    [
+        *((name, way) for name in BOTH for way in CASES),
+        *((name, way) for name in DIALING for way in list(CASES)[:3]),
+        *((name, way) for name in BOTH for way in IN_IPV6 if load_vpn(name).outer_ipv6),
+        *((name, "gw1 dials, IPv6") for name in DIALING),
+    ],
 )
 def test_a_tunnel_comes_back_after_an_address_changed(image: Image, tmp_path: Path, name: str, way: str) -> None:
-    case = CASES[way]
+    case = (CASES | IN_IPV6)[way]
     with two_gateways(image, tmp_path) as lab:
-        say_name(lab, case, OWN[case.moves])
+        if way in IN_IPV6:
+            add_ipv6(lab)
+        say_name(lab, case, case.own[case.moves])
         write_and_run(lab, name, tmp_path, "--site", str(inventory(tmp_path, case)), *case.options)
         both_up(lab, 60)
-        seen, own = bare_packets(lab), OWN[case.moves]
+        seen, own = bare_packets(lab), case.own[case.moves]
         files = lab.nodes[case.moves].run("sh", "-c", f"grep -rlwF {own} /root/tunnel/files || true").stdout
         assert not files, "no file of the gateway that moves has its address"
         pinging = lab.host1.spawn("ping", "-i", "0.2", "10.2.0.2", log="pinging")

@@ -10,6 +10,7 @@ from runner.lab.node.answers import Link
 from runner.lab.places.ends import ANY, Looked, ports_of
 from runner.lab.places.gateways import INNER
 from runner.lab.places.sites import CABLE, Sites
+from runner.lab.places.translation import seen_networks
 
 Network = IPv4Network | IPv6Network
 
@@ -28,7 +29,7 @@ def collisions(name: str, seen: Looked, inventory: Sites) -> list[str]:
     (``in_use``)."""
     (other,) = (site for site in inventory.machines if site != name)
     far = inventory.machines[other]
-    real: list[Network] = [*far.network, *far.network_ipv6]
+    real: list[Network] = [*seen_networks(far), *far.network_ipv6]
     found = [
         f"{there.what} overlaps {network}, a network of {other}, and only a recipe's tunnel may lead there: "
         f"{there.remedy}, or name a smaller network of {other}"

@@ -19,6 +19,11 @@ NO_LANS_IPV6 = tuple(map(IPv6Network, ("::/8", "fe80::/10", "ff00::/8")))  # RFC
 INNER = tuple(map(IPv4Network, ("10.8.0.0/16", "10.9.0.0/16", "10.53.0.0/16", "10.54.0.0/15", "10.56.0.0/15")))
 NO_LANS = tuple(map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")))  # RFC 6890
 
+NO_TRANSLATION = {
+    "network": "A tunnel cannot connect them",
+    "network_ipv6": "The gateways translate IPv4 alone: give one site another network (RFC 4193), or leave network_ipv6 "
+    "out",
+}
 MOST_NETWORKS = 32  # of a site; a recipe has a line for each pair
 
 
@@ -82,8 +87,8 @@ class Gateway(MachineEntry):
     """One site's gateway. What is not given is found on the machine.
 
     ``lan`` is the network that the test host gets. ``network`` is the site's real one, or several: recipes are for
-    these. In one of them the gateway has ``network_address``. ``network_ipv6`` and ``address_ipv6`` are the same in
-    IPv6.
+    these. In one of them the gateway has ``network_address``. ``network_seen_as`` is what the other site has in their
+    place. ``network_ipv6`` and ``address_ipv6`` are the same in IPv6.
     ``lan_port``: the port to a host of its own. ``dials``: the address at which others reach it changes, and has no
     name.
     """
@@ -96,6 +101,7 @@ class Gateway(MachineEntry):
     lan: IPv4Network | None = None
     network: Networks = []
     network_address: IPv4Address | None = None
+    network_seen_as: Networks = []
     network_ipv6: NetworksIpv6 = []
     address_ipv6: IPv6Address | None = None
     lan_port: Port | None = None
@@ -151,9 +157,19 @@ def same_machines(machines: Mapping[str, MachineEntry]) -> Iterator[Wrong]:
             yield Wrong(name, "address", f"{first} and {name} are the same machine ({machine.address})", rest)
 
 
-def wrong_networks(machines: Mapping[str, Gateway]) -> Iterator[Wrong]:
-    """Networks that a tunnel cannot connect, or no host can be in."""
+def wrong_overlaps(machines: Mapping[str, Gateway]) -> Iterator[Wrong]:
+    """Networks that no tunnel can connect, where no gateway translates them."""
+    for name, machine in machines.items():
+        if machine.network_seen_as:
+            sentence = (
+                "is for two gateways alone: a hub and its spokes do not translate. Give each site another network"
+            )
+            yield Wrong(name, "network_seen_as", sentence)
     yield from _overlaps("network", "real", {name: machine.network for name, machine in machines.items()})
+
+
+def wrong_networks(machines: Mapping[str, Gateway]) -> Iterator[Wrong]:
+    """Networks that no host can be in."""
     for name, machine in machines.items():
         yield from _twice(name, "network", machine.network)
         for network in machine.network:
@@ -225,7 +241,7 @@ def _overlaps(key: str, kind: str, networks: Mapping[str, list[Family]]) -> Iter
         for other, theirs in before.items():
             if both := _overlap(theirs, mine):
                 sentence = f"the sites' {kind} networks overlap: {both[0]} of {other} and {both[1]} of {name}"
-                yield Wrong(name, key, f"{sentence}. A tunnel cannot connect them", (f"{other}.{key}",))
+                yield Wrong(name, key, f"{sentence}. {NO_TRANSLATION[key]}", (f"{other}.{key}",))
                 break
         before[name] = mine
 

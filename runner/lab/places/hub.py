@@ -35,6 +35,7 @@ from runner.lab.places.gateways import (
     wrong_forwards,
     wrong_networks,
     wrong_networks_ipv6,
+    wrong_overlaps,
 )
 from runner.lab.places.inventory import MOST_BYTES, read_model, resolve_files
 from runner.lab.places.sites import Hours, Keepalive, MaxRate, PathMtu, Sites
@@ -78,7 +79,7 @@ class Hub(BaseModel):
     @model_validator(mode="after")
     def _one_hub(self, info: ValidationInfo) -> Hub:
         """Raise with every line that contradicts others."""
-        checks = (same_machines, wrong_networks, wrong_networks_ipv6, wrong_addresses, wrong_forwards)
+        checks = (same_machines, wrong_overlaps, wrong_networks, wrong_networks_ipv6, wrong_addresses, wrong_forwards)
         raise_contradictions([*(partial(check, self.machines) for check in checks), self._recipe_gaps], info)
         return self
 

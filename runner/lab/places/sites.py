@@ -13,6 +13,7 @@ lan = "198.18.1.0/24"            # the network that the test host is in
 network = "10.1.0.0/16"          # the site's real network, or several in [ ], and the gateway's address in one of
                                  # them: for `vpneval recipe`
 network_address = "10.1.0.1"
+network_seen_as = "10.3.0.0/16"  # optional: what the other site has in its place, as large; the gateways translate
 network_ipv6 = "2001:db8:a::/56" # optional: the same in IPv6, and the gateway's address in it; recipes then carry both
 address_ipv6 = "2001:db8:a::1"
 
@@ -61,6 +62,7 @@ from runner.lab.places.gateways import (
     wrong_networks_ipv6,
 )
 from runner.lab.places.inventory import MachineEntry, Port, read_model, resolve_files
+from runner.lab.places.translation import as_seen, wrong_translations
 from runner.lab.shape.site import Site
 
 # For measuring, RFC 2544 §C.2.2 and RFC 5735: no network of a user's is there.
@@ -165,6 +167,7 @@ class Sites(BaseModel):
         checks = (
             partial(same_machines, self.all_machines),
             self._test_networks,
+            self._translations,
             partial(wrong_networks, self.machines),
             partial(wrong_networks_ipv6, self.machines),
             partial(wrong_addresses, self.machines),
@@ -185,6 +188,10 @@ class Sites(BaseModel):
                 yield Wrong(name, "lan", f"{lan} overlaps {inner[0]}, where the tunnels have their own addresses")
             if any(lan.overlaps(reserved) for reserved in NO_LANS):
                 yield Wrong(name, "lan", f"{lan} is no network that hosts can be in")
+
+    def _translations(self) -> Iterator[Wrong]:
+        for table, key, sentence, rest in wrong_translations(self.machines, (*INNER, *NO_LANS)):
+            yield Wrong(table, key, sentence, tuple(rest))
 
     def _hosts(self) -> Iterator[Wrong]:
         for number, (name, machine) in enumerate(self.machines.items(), 1):
@@ -279,7 +286,7 @@ def describe_sites(sites: Sites, ports: Mapping[str, str], addresses: Mapping[st
 
 def real(sites: Iterable[Site], inventory: Sites) -> tuple[Site, ...]:
     """The sites as a reader has them: with the logins of the inventory, and the real networks in place of those of the
-    test hosts, where it names them."""
+    test hosts, where it names them, or what the other site has for them."""
     real_sites = []
     for site in sites:
         machine = inventory.machines[site.name]
@@ -295,5 +302,7 @@ def real(sites: Iterable[Site], inventory: Sites) -> tuple[Site, ...]:
         network6, others6 = primary(machine.network_ipv6, machine.address_ipv6)
         site = replace(site, more_lans=tuple(map(str, others)), more_lans_ipv6=tuple(map(str, others6)))
         in_ipv6 = str(network6 or ""), str(machine.address_ipv6 or "")
-        real_sites.append(replace(site, network_ipv6=in_ipv6[0], address_ipv6=in_ipv6[1]))
+        site = replace(site, network_ipv6=in_ipv6[0], address_ipv6=in_ipv6[1])
+        chosen = dict(zip(map(str, machine.network), map(str, machine.network_seen_as), strict=False))
+        real_sites.append(as_seen(site, chosen))
     return tuple(real_sites)

@@ -30,6 +30,8 @@ class Site:
     ``more_lans``, ``more_lans_ipv6``: what else is behind the gateway, for a recipe.
     ``hub``: the other sites, its spokes, dial this one, and have a tunnel to nobody else; its number is the highest.
     ``joins``: what spokes send each other goes by this hub.
+    ``real_lans``: the addresses that ``lans`` have at the site itself, where the other sites have others for them, one
+    for one; empty: the same.
     """
 
     number: int
@@ -50,6 +52,7 @@ class Site:
     more_lans_ipv6: tuple[str, ...] = ()
     hub: bool = False
     joins: bool = False
+    real_lans: tuple[str, ...] = ()
 
     @property
     def moves(self) -> bool:
@@ -75,6 +78,15 @@ class Site:
     def lans(self) -> tuple[str, ...]:
         """All IPv4 networks behind the gateway, the LAN first."""
         return self.lan, *self.more_lans
+
+    @property
+    def at_home(self) -> Site:
+        """The site with the addresses that it has itself."""
+        if not self.real_lans:
+            return self
+        lan, *more = self.real_lans
+        own, host = (counterpart(address, self.lan, lan) for address in (self.lan_address, self.host_address))
+        return replace(self, lan=lan, lan_address=own, host_address=host, more_lans=tuple(more), real_lans=())
 
     @property
     def lans_ipv6(self) -> tuple[str, ...]:
@@ -141,6 +153,11 @@ def helper_site(me: Site, name: str) -> Site:
     network is behind it."""
     address = f"2001:db8::{BESIDE}" if me.path_version == 6 else f"192.168.0.{BESIDE}"
     return Site(BESIDE, name, address, "wan0", "", "", "")
+
+
+def counterpart(address: str, network: str, other: str) -> str:
+    """The address at the same place in the ``other`` network."""
+    return str(ip_network(other)[int(ip_address(address)) - int(ip_network(network).network_address)])
 
 
 def ip_version(address: str) -> int:

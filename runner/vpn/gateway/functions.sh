@@ -6,6 +6,7 @@ home=$(dirname "${BASH_SOURCE[0]}")
 name=${home##*/} closing=vpneval_closed_${home##*/} clamping=vpneval_tunnel_${home##*/}
 kept=/var/lib/vpneval # what down.sh needs
 lacks=/run/vpneval-$name.lacks-nftables # is there where the closing has found that the kernel has none
+seen='' seen_as='' # where the other site has no other addresses for this one
 . "$home/gateway.sh"
 daemons=
 
@@ -75,6 +76,7 @@ without_nftables="This kernel has no nftables for IPv4. A route alone closes the
 is_closed() {
     local family
     for family in ${closed:+ip} ${closed6:+ip6}; do nft list chain "$family" "$closing" past 2> /dev/null | grep -q drop || return 1; done
+    [ -z "$seen_as" ] || nft list table ip "$closing" | grep -c " prefix to " | grep -qx 2
 }
 
 hold() { # what the unit runs: the way past the tunnel is closed for as long as this nft is there
@@ -109,6 +111,7 @@ hold() { # what the unit runs: the way past the tunnel is closed for as long as 
 
 begin() {
     refuse
+    be_seen
     forward
     inner=$((${mtu:=$(path_mtu)} - encapsulation))
     # A device has no IPv6 below that (RFC 8200, 5); the tunnel's own packets may then travel in fragments.
@@ -116,6 +119,14 @@ begin() {
     clamped=yes carried='' lost=0 asked=0
     began=$([ -z "$moving" ] || ends)
     clamp || clamped=
+}
+
+be_seen() { # the other site may reach this gateway by an address that no port has
+    [ -z "$seen" ] || ip addr replace "$seen/32" dev lo
+}
+unseen() { # another tunnel may have the same
+    [ -z "$seen" ] || [ "$(grep -rxF "$(grep ^seen= "$home/gateway.sh")" --include=gateway.sh /etc/vpneval | wc -l)" != 1 ] ||
+        ip addr del "$seen/32" dev lo 2> /dev/null || true
 }
 
 path_mtu() { # the longest packet that comes to each gateway which answers pings, bytes; 1400 where none does
@@ -176,6 +187,7 @@ lan6_of() { sed -n '2s/route replace \([^ ]*\) .*/\1/p' "$home/inner-$1.ip"; } #
 
 look() { # once a second: puts back what others have changed; fails once no route has led into the tunnel for 5 s
     local address device led=
+    be_seen
     forward
     if [ -n "$clamped" ] && ! nft list table ip "$clamping" > /dev/null 2>&1; then clamp || true; fi
     for address in $there; do

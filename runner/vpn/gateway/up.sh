@@ -61,6 +61,9 @@ elif [ -n "${lacking// /}" ]; then
 fi
 systemctl show-environment > /dev/null 2>&1 || no "There is no systemd here, which starts the tunnel at every boot."
 
+lacking=$([ -z "$seen_as" ] || sed "s/TABLE/vpneval_probe/; s/FLAGS//" "files$home/whole-ip.nft" | nft -c -f - 2>&1 | head -n 1)
+[ -z "$lacking" ] || no "This gateway cannot translate addresses one to one, by nftables of Linux 5.8 or later: $lacking."
+
 # --- would this gateway, or who is logged in, be cut off? ---
 
 inside() { # NETWORK: what is in it that this gateway needs beside the tunnel, a line each
@@ -84,6 +87,12 @@ for network in $closed $closed6; do
     other=$(others "$network" | head -n 1)
     [ -z "$other" ] || no "The tunnel $other leads to $network already, or to a part of it. It stays as it is." \
         "To put this one in its place, run: $0 --replace $other"
+done
+
+for network in $seen_as; do
+    cut=$(family=-4 inside "$network" | grep -v " lo  *inet $seen/32 " | head -n 1)
+    [ -z "$cut" ] || no "The other site is to see this one as $network, and in it is $cut." \
+        "Choose another network_seen_as in sites.toml, and make the recipe anew."
 done
 
 # --- what would be in the way, and stays as it is ---

@@ -17,6 +17,7 @@ from runner.catalogue import load_vpn, vpn_names
 from runner.cli.commands.recipe.work import levels_with_moves, real_sites, tunnel_page
 from runner.data.errors import UsageError
 from runner.lab.places.sites import read_sites
+from runner.lab.places.translation import as_seen
 from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import SITES as TEST_SITES
 from runner.vpn import deploy
@@ -356,6 +357,41 @@ def test_a_recipe_names_every_network_of_a_site_or_there_is_none(name: str) -> N
         assert f"hosts='{me.host_address} {me.more_lans[0][:-4]}2'" in files[home + "gateway.sh"]
 
 
+SAME = tuple(
+    as_seen(
+        replace(site, lan="192.168.1.0/24", lan_address="192.168.1.1", host_address="192.168.1.2"),
+        {"192.168.1.0/24": site.lan},
+    )
+    for site in TEST_SITES
+)
+
+
+@pytest.mark.parametrize("name", [name for name in vpn_names() if load_vpn(name).carries == "ip"])
+def test_a_vpn_has_nothing_of_the_addresses_that_the_gateways_translate(name: str) -> None:
+    """Its files and commands are those of sites that have such networks."""
+    vpn = load_vpn(name)
+    secrets = {key: f"<{key}>" for key in vpn.secrets(KeyMaker(), SAME)}
+    if vpn.devices == "*":
+        with pytest.raises(UsageError, match="translates no addresses"):
+            deploy.gateway_files(vpn, vpn.comparable, SAME[0], SAME, secrets, None)
+        return
+    for me, was in zip(SAME, TEST_SITES, strict=True):
+        files, plain = (
+            deploy.gateway_files(vpn, vpn.comparable, one, sites, secrets, None)
+            for one, sites in ((me, SAME), (was, TEST_SITES))
+        )
+        assert [path for path in files if files[path] != plain[path]] == [
+            f"files/etc/vpneval/{path}"
+            for path in (
+                *("undo", "gateway.sh"),
+                *["closed.ip"] * ("xfrm" in plain["files/etc/vpneval/closed.ip"][0]),
+                *("closed-ip.nft", "whole-ip.nft", "firewalls"),
+            )
+        ]
+        far = next(site.lan for site in SAME if site is not me)
+        assert f"-s 192.168.1.0/24 -d {far} -j ACCEPT" in files["files/etc/vpneval/firewalls"][0]
+
+
 @pytest.mark.parametrize("port", ["up", "dev", "ip", "$(id)", "a'b"])
 def test_a_port_of_any_name_changes_no_script(port: str) -> None:
     macsec = load_vpn("macsec")
@@ -382,6 +418,21 @@ def test_a_site_without_its_real_network_is_said_with_the_line_to_add(tmp_path: 
     (line,) = said
     assert "names no network of gw2, so this recipe is for its test host's, 198.18.2.0/24" in line
     assert line.endswith('to [gw2], for example: network = "10.2.0.0/16"')
+
+
+@pytest.mark.parametrize("name", ["ssh_forward", "wireguard"])
+def test_who_forwards_ports_needs_no_other_addresses(tmp_path: Path, name: str) -> None:
+    (tmp_path / "sites.toml").write_text(
+        "".join(
+            f'[gw{n}]\naddress = "{n}"\nwan_address = "192.0.2.{n}"\n'
+            f'network = "192.168.1.0/24"\nnetwork_seen_as = "10.{n}.1.0/24"\n'
+            for n in (1, 2)
+        )
+    )
+    vpn = load_vpn(name)
+    said = tunnel_page(vpn, vpn.recommended, (tmp_path / "sites.toml", ""), 3650, print)
+    assert ("10.2.1.0/24" in said) == (vpn.carries == "ip")
+    assert "192.168.1.1" in said
 
 
 @pytest.mark.parametrize("path_mtu", [None, 1400])

@@ -196,7 +196,7 @@ lan_port = "eth0"
         (
             'network = "10.1.0.0/24"',
             'network = "10.1.0.0/24"',
-            r":7: \[gw2\] network: the sites' real networks overlap",
+            r':7: \[gw2\] network: 10.1.0.0/24 overlaps 10.1.0.0/24 of gw1.* network_seen_as = "10.2.0.0/24"',
         ),
         ('network_address = "10.1.0.1"', "", ":4: .*is the gateway's address in network, which is missing"),
         ('network = "10.1.0.0/24"\nnetwork_address = "10.1.1.1"', "", ":5: .*10.1.1.1 is no address of a host in the"),
@@ -207,7 +207,7 @@ lan_port = "eth0"
         (
             'network = ["10.1.0.0/24", "10.4.0.0/24"]',
             'network = ["10.3.0.0/24", "10.4.0.0/16"]',
-            ":7: .*networks overlap",
+            r':4: .*10.4.0.0/24 overlaps .* network_seen_as = \["10.0.0.0/24", "10.2.0.0/24"\]',
         ),
         (
             'network = ["10.1.0.0/24", "10.4.0.0/24"]\nnetwork_address = "10.5.0.1"',
@@ -242,6 +242,61 @@ def test_a_site_may_have_several_networks_and_the_gateway_an_address_in_any(tmp_
     text = TWO.replace('lan = "10.20.0.0/16"', networks)
     site = real(sites_of(tmp_path, text), read_sites(written(tmp_path, text)))[1]
     assert (site.lan, site.lan_address, site.lans) == ("10.2.0.0/24", "10.2.0.9", ("10.2.0.0/24", "10.7.0.0/24"))
+
+
+SAME = 'network = "192.168.1.0/24"\n'
+
+
+@pytest.mark.parametrize(
+    ("of_gw1", "of_gw2", "complaint"),
+    [
+        ("10.1.1.0/24", "", ':9: .*192.168.1.0/24 overlaps 192.168.1.0/24 of gw1.* network_seen_as = "10.1.0.0/24"'),
+        ("10.1.1.0/25", "10.2.1.0/24", ":5: .*10.1.1.0/25 is for 192.168.1.0/24, and must be of the same size: /24"),
+        ("10.1.1.0/24", "10.1.1.0/24", ":10: .*10.1.1.0/24 overlaps 10.1.1.0/24, as which gw1 is seen"),
+        ("192.168.1.0/24", "10.2.1.0/24", ":5: .*192.168.1.0/24 overlaps 192.168.1.0/24, a network of gw2"),
+        ("192.168.0.0/24", "10.2.1.0/24", ""),
+        ("10.8.1.0/24", "10.2.1.0/24", ":5: .*10.8.1.0/24 is no network that hosts can be in, or the tunnels"),
+        ("fd01::/64", "10.2.1.0/24", ":5: .*Input is not a valid IPv4 network"),
+        (["10.1.1.0/24", "10.3.1.0/24"], "10.2.1.0/24", ":5: .*names 2 for 1 in network: name one for each"),
+    ],
+)
+def test_networks_that_overlap_are_seen_as_others_that_do_not(
+    tmp_path: Path, of_gw1: str | list[str], of_gw2: str, complaint: str
+) -> None:
+    tables = [
+        f'[gw{number}]\naddress = "{number}"\n\n{SAME}'
+        + (f"network_seen_as = {json.dumps(chosen)}\n" if chosen else "")
+        for number, chosen in ((1, of_gw1), (2, of_gw2))
+    ]
+    if not complaint:
+        assert read_sites(written(tmp_path, "".join(tables)))
+        return
+    with pytest.raises(UsageError, match=complaint):
+        read_sites(written(tmp_path, "".join(tables)))
+
+
+def test_of_a_sites_networks_some_may_be_seen_as_others(tmp_path: Path) -> None:
+    networks = 'network = ["10.7.0.0/24", "10.2.0.0/24"]\nnetwork_address = "10.2.0.9"\n'
+    text = TWO.replace('lan = "10.20.0.0/16"', networks + 'network_seen_as = ["10.7.0.0/24", "10.3.0.0/24"]')
+    site = real(sites_of(tmp_path, text), read_sites(written(tmp_path, text)))[1]
+    assert (site.lan, site.lan_address, site.lans) == ("10.3.0.0/24", "10.3.0.9", ("10.3.0.0/24", "10.7.0.0/24"))
+    plain = TWO.replace('lan = "10.20.0.0/16"', networks)
+    assert site.at_home == real(sites_of(tmp_path, plain), read_sites(written(tmp_path, plain)))[1]
+
+
+def test_a_line_that_is_told_is_a_line_that_does(tmp_path: Path) -> None:
+    """For networks of any size; where none is free, smaller ones are asked for."""
+    for network in ("192.168.1.0/24", "10.0.0.0/9", "10.0.0.0/30", "172.16.0.0/12"):
+        gateways = [f'[gw{number}]\naddress = "{number}"\nnetwork = "{network}"\n' for number in (1, 2)]
+        with pytest.raises(UsageError) as wrong:
+            read_sites(written(tmp_path, "".join(gateways)))
+        told = re.findall(r'for example: (network_seen_as = "[^"]+")', str(wrong.value))
+        if network == "10.0.0.0/9":
+            assert "No private network of this size is free: name smaller networks" in str(wrong.value)
+            continue
+        assert read_sites(
+            written(tmp_path, "".join(f"{one}{line}\n" for one, line in zip(gateways, told, strict=True)))
+        )
 
 
 def test_a_gateway_may_have_any_address_in_its_network(tmp_path: Path) -> None:

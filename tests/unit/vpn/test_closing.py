@@ -45,3 +45,15 @@ def test_a_family_that_is_not_carried_is_closed_and_has_no_nat() -> None:
     assert [*found] == ["closed-ip6.nft"]
     assert "t0" not in found["closed-ip6.nft"]
     assert all(one[-1].endswith("counter drop") for one in chains(found["closed-ip6.nft"]).values())
+
+
+def test_before_the_nat_a_packet_has_the_sites_own_addresses_and_after_it_those_that_the_others_see() -> None:
+    found = rules("ip", OWN, "10.1.0.1", OTHERS, ["t0"], seen_as=["10.1.0.0/16"])
+    closed, whole = chains(found["closed-ip.nft"]), chains(found["whole-ip.nft"])
+    theirs = "{ 10.8.0.0/24, 10.9.0.0/24 }"
+    assert closed["past"][1] == f'oifname "t0" ip saddr {{ 10.1.0.0/16 }} ip daddr {theirs} accept'
+    assert f'oifname "t0" ip saddr {{ 10.7.0.0/16 }} ip daddr {theirs} accept' in closed["between"]
+    assert "10.1.0.0/16" not in "".join(closed["between"])
+    assert f"ip daddr {theirs} snat ip prefix to ip saddr map {{ 10.7.0.0/16 : 10.1.0.0/16 }}" in whole["whole"]
+    assert whole["translated"] == [f"ip saddr {theirs} dnat ip prefix to ip daddr map {{ 10.1.0.0/16 : 10.7.0.0/16 }}"]
+    assert f"ip saddr {theirs} ip daddr {{ 10.1.0.0/16 }} ct zone set 9999" in whole["zone"]

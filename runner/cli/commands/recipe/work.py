@@ -149,6 +149,8 @@ def at_sites(
     """The plugin and the levels as they are for the sites of an inventory, these, and the path's MTU."""
     sites, path_mtu = sites_of(site, say)
     vpn = deployment.for_sites(vpn, sites)
+    if vpn.carries == "tcp":  # each end forwards to what its own site has
+        sites = tuple(one.at_home for one in sites)
     params = levels_with_ipv6(vpn, params, sites, say)
     return vpn, levels_with_moves(vpn, params, sites, musts), sites, path_mtu
 
