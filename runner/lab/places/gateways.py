@@ -21,8 +21,8 @@ NO_LANS = tuple(map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", 
 
 NO_TRANSLATION = {
     "network": "A tunnel cannot connect them",
-    "network_ipv6": "The gateways translate IPv4 alone: give one site another network (RFC 4193), or leave network_ipv6 "
-    "out",
+    "network_ipv6": "The gateways translate IPv4 alone: give one site another network (RFC 4193), or leave "
+    "network_ipv6 out",
 }
 MOST_NETWORKS = 32  # of a site; a recipe has a line for each pair
 
