@@ -51,6 +51,7 @@ LEAST_WAIT_S = 0.1
 LOAD, TELL, SEND = b"load", b"tell", b"send"
 NUMBER, COUNTED = struct.Struct("!I"), struct.Struct("!Idd")  # of a load; its number, rate (bit/s) and share lost
 PLACE = struct.Struct("!I")  # of a datagram in its load
+TENTHS, FEWEST_PLACES = 10, 100  # of a load, as it was sent; fewer datagrams tell nothing of its parts
 WANTED = struct.Struct("!IddH")  # number, bit/s, seconds, bytes of a datagram
 TRIES = 8  # a question about a load: on a path that loses half of them, one of 256 has no answer
 LEAST_BPS, MOST_BPS, STEP_S, LAST_S, MOST_STEPS = 1e6, 10e9, 0.4, 1.0, 20
@@ -175,7 +176,7 @@ class Load:
 
     def renew(self, number: int) -> None:
         """Forget what came: that was another load."""
-        self.number, self.last, self.came = number, 0, list[tuple[float, int]]()
+        self.number, self.places, self.came = number, list[int](), list[tuple[float, int]]()
 
     def note(self, number: int, place: int, length: int) -> None:
         """One more datagram of so many bytes, at its ``place`` in the load; of a load with a higher number it is the
@@ -183,13 +184,21 @@ class Load:
         if number > self.number:
             self.renew(number)
         if number == self.number:
-            self.last = max(self.last, place)
+            self.places.append(place)
             self.came.append((time.monotonic(), (self.came[-1][1] if self.came else 0) + length))
 
     @property
     def loss_ratio(self) -> float:
-        """The share of the datagrams up to the last one that came which did not."""
-        return 1 - len(self.came) / (self.last + 1)
+        """The share of the datagrams up to the last one that came which did not: in the middle of its tenths, because a
+        sender that a busy machine held up makes up for it at once, and overflows a queue."""
+        if not self.places:
+            return 1.0
+        sent = max(self.places) + 1
+        came = [0] * TENTHS
+        for place in self.places:
+            came[place * TENTHS // sent] += 1
+        kept = sorted(came)[TENTHS // 5 : -TENTHS // 5] if sent >= FEWEST_PLACES else came
+        return max(0.0, 1 - sum(kept) / (sent * len(kept) / TENTHS))
 
     @property
     def late_bps(self) -> float:
@@ -314,7 +323,7 @@ def offer_load(
                     came.note(came.number, PLACE.unpack_from(text, len(key + LOAD + number))[0], len(text))
         if came.came:
             break
-    return came.late_bps, came.loss_ratio if came.came else 1.0
+    return came.late_bps, came.loss_ratio
 
 
 def reaches(address: str, port: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import socket
 import subprocess
 import sys
@@ -103,6 +104,16 @@ def test_a_load_is_counted_by_its_number() -> None:
     assert last.loss_ratio == 0.25, "one of four did not come"
     last.note(8, 0, 10)
     assert [count for _, count in last.came] == [10]
+
+
+@pytest.mark.parametrize("held_up", [False, True])
+def test_what_a_path_loses_is_no_burst_of_a_sender_that_was_held_up(held_up: bool) -> None:
+    last, rng = path_probe.Load(), random.Random(1)
+    for place in range(1000):
+        if rng.random() >= 0.01 and not (held_up and 400 <= place < 500):
+            last.note(1, place, 1000)
+    assert last.loss_ratio == pytest.approx(0.01, abs=0.006)
+    assert len(last.came) / 1000 == pytest.approx(0.89 if held_up else 0.99, abs=0.01), "the positive control"
 
 
 @pytest.mark.parametrize(
