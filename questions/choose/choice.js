@@ -256,7 +256,7 @@ function choosing(data, devices) {
   function graded(measured, needs) {
     const thresholds = thresholdsOf(needs), share = thresholds[needs.traffic];
     const demand = demandOf(needs, upOf(needs)), [device, small] = forTraffic(measured, needs, thresholds);
-    const all = carriedBy(device, share, small, needs.connections), one = device.one_connection ? oneTcp(device, needs, thresholds) : Infinity;
+    const all = carriedBy(device, share, small, needs.connections), one = device.one_connection && !device.by_datagrams ? oneTcp(device, needs, thresholds) : Infinity;
     const [here, most] = [all.here, all.most].map((bps) => (one < Infinity ? bps.map((value) => Math.min(value, one)) : bps));
     const capacity = Math.min(all.capacity, one), {udp} = all;
     const carrying = device.own_gateways ? "path" : "capacity", back = backOf(device), down = demandOf(needs, needs.line_bps);

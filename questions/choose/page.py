@@ -172,6 +172,7 @@ def _device(device: Device, packer: Packer) -> dict[str, Any]:
         "own_gateways": device.own_gateways,
         "path_bps": device.path_bps,
         "path_down_bps": device.path_down_bps,
+        "by_datagrams": device.by_datagrams,
         "full_core_bps": device.full_core_bps,
         "real": device.real,
         "trials": device.trials,

@@ -157,7 +157,7 @@ def _carried_bps(
         _scale(device.udp_bps, small * device.growth.get("udp", math.inf)),
         share,
     )
-    if not device.one_connection or device.own_gateways:  # there it was measured with the path's losses
+    if not device.one_connection or device.by_datagrams:  # they went through it, with the path's losses
         return here_bps, most_bps
     one_bps = _one_bps(device, needs, thresholds)  # all connections share one
     return np.minimum(here_bps, one_bps), np.minimum(most_bps, one_bps)
@@ -412,7 +412,8 @@ def _one_bps(device: Device, needs: Needs, thresholds: Thresholds) -> float:
     """What one connection carries on the path, bit/s: as it was measured; what its losses and its window let it where
     nobody has, or where that is more and the trial's WAN was full."""
     usual_bps, seen = thresholds.one_tcp_bps(needs.path_rtt_ms, needs.path_loss_ratio), _on_path(device, needs)
-    usual_bps = min(usual_bps, thresholds.window_bps(needs.path_rtt_ms, device.window_bytes))
+    if not device.own_gateways:  # there what is on its way was measured with the rest
+        usual_bps = min(usual_bps, thresholds.window_bps(needs.path_rtt_ms, device.window_bytes))
     if seen is None:
         return usual_bps
     return max(seen.tcp_bps, usual_bps) if seen.tcp_bps >= FULL * seen.rate_bps else seen.tcp_bps
