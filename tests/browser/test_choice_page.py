@@ -96,8 +96,9 @@ def with_choice(report: Report, choice: Choice) -> Report:
     return report.model_copy(update={"judged": judged})
 
 
-def between_gateways(choice: Choice) -> Choice:
-    """The same VPNs between the user's own gateways, on a path that two of them fill, with a busy core in one."""
+def between_gateways(choice: Choice, *, by_datagrams: bool = False) -> Choice:
+    """The same VPNs between the user's own gateways, on a path that two of them fill, with a busy core in one.
+    ``by_datagrams``: one TCP connection does not fill it."""
     site = {
         vpn: replace(
             device,
@@ -106,6 +107,7 @@ def between_gateways(choice: Choice) -> Choice:
             path_down_bps=4e8,
             full_core_bps=5e8,
             growth={"tcp": 1.0, "udp": 1.0},
+            by_datagrams=by_datagrams,
         )
         for vpn, device in choice.devices.items()
     }
@@ -215,8 +217,9 @@ def test_many_connections_are_a_need_of_the_page(report: Report, path: Path, ope
     assert "connections" not in page.evaluate("location.hash")
 
 
-def test_so_it_does_between_two_sites(report: Report, tmp_path: Path, open_page: Open) -> None:
-    site = with_choice(report, between_gateways(choice_of(report)))
+@pytest.mark.parametrize("by_datagrams", [False, True])
+def test_so_it_does_between_two_sites(report: Report, tmp_path: Path, open_page: Open, by_datagrams: bool) -> None:
+    site = with_choice(report, between_gateways(choice_of(report), by_datagrams=by_datagrams))
     (tmp_path / "report.html").write_text(html_text(site))
     page, devices, limits = open_page(tmp_path / "report.html"), drawn(site), set[str | None]()
     for traffic, line_bps, up_bps in product(TRAFFICS, (2e7, 5e8, 7.8e8, 3e9), (None, 1e8)):
