@@ -151,7 +151,8 @@ def _slow_tcp(path_tcp_bps: Sequence[float]) -> str:
     up, down = (text.quantity(rate, "bit/s") for rate in (path_tcp_bps[0], path_tcp_bps[-1]))
     return (
         f"Without a VPN one TCP connection carries {up} from gw1 and {down} to it: losses, the round trip or the "
-        "hosts' windows are the limit. So what a VPN carries here is what it carries of datagrams."
+        "hosts' windows are the limit. So what a VPN carries here is what it carries of datagrams, "
+        "if it carries any."
     )
 
 

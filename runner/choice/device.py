@@ -68,10 +68,9 @@ class Device:
     IP has them; ``failed``: those without a number. ``curves``: by kind of the ladder (``tcp``, ``datagrams``,
     ``calls``); ``attempts``: likewise, at each of its rates; ``watched``: what it was like when it was watched for
     long; None where it was not; ``plain_watched``: plain IP's. ``own_gateways``: it was measured between the user's own
-    gateways, so that what is carried here is what counts; ``path_bps``, ``path_down_bps``: what
-    the path between them carries without a VPN, from gw1 and to it; None where nobody knows; ``by_datagrams``: one TCP
-    connection does not fill it, so that ``tcp_bps``, ``down_bps`` and what else is TCP's are those of datagrams;
-    ``full_core_bps``: the
+    gateways, so that what is carried here is what counts; ``path_bps``, ``path_down_bps``: what the path between them
+    carries without a VPN, from gw1 and to it; None where nobody knows; ``by_datagrams``: one TCP connection does not
+    fill it, so that ``tcp_bps``, ``down_bps`` and what else is TCP's are those of datagrams; ``full_core_bps``: the
     payload that fills the core which the VPN makes busiest. ``real``: not in an emulated machine.
     """
 

@@ -175,7 +175,6 @@ PHRASES = {
     "path": "path: {}",
     "gw2_cpu": "gateway 2 at {} of a CPU",
     "device_cipher": "ssh with {}",
-    "ways": "{} ways",
     "wan_delay_ms": "{} ms delay",
     "wan_jitter_ms": "{} ms jitter",
     "wan_loss_ratio": "loss ratio {}",
@@ -217,6 +216,8 @@ def levels(params: Mapping[str, str]) -> str:
 
 
 def _level_words(factor: str, level: str) -> str:
+    if factor == "ways":
+        return {"both": "both ways", "reverse": "from gw2 to gw1"}.get(level, level)
     if factor == "streams" and level == "1":
         return "1 stream"
     if factor == "file_bytes":

@@ -28,7 +28,8 @@ def for_path(request: Request, path: BarePath, most_bps: float | None = None) ->
     if needs.up_bps and any(cell.params["measure"] == "ladder" for cell in request.cells):
         line = {"line_bps": [f"{needs.up_bps:.0f}"]}
     profile = from_path(request.profile, path, most_bps)
-    if slow_tcp_bps(path.tcp_bps, path.rates_bps) and all(vpn.carries != "tcp" for vpn in request.vpns):
+    carry_datagrams = all(vpn.carries != "tcp" for vpn in (*request.vpns, *request.later))
+    if carry_datagrams and slow_tcp_bps(path.tcp_bps, path.rates_bps):
         request = replace(request, experiments=[_without_slow_tcp(each) for each in request.experiments])
     return replace(request, profile=profile, chosen=line | request.chosen, seen=needs)
 

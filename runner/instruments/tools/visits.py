@@ -53,6 +53,7 @@ class Visits:
         ``control``: that of the streams, "" for the host's; ``meanwhile`` is called when it has begun. Raises
         MeasurementError."""
         how = {"direction": direction, "streams": streams, "payload": payload, "rate_bps": rate_bps, "control": control}
+        how["paced"] = bool(self._rtt_s)
         if self._rtt_s and (direction, streams) not in self._begun:
             self._ask(lambda: None, do="tcp", warm_s=WARM_S, slice_s=FRESH_RTTS * self._rtt_s, **how)
         self._begun.add((direction, streams))

@@ -139,7 +139,7 @@ OFFERED = {
     "burst_packets": BURST_PACKETS,
     "lengths": Levels(("imix",)),
     "dscp": Levels(("46",), (0, 63)),
-    "ways": Levels(("both", "reverse"), told={"both": "both ways", "reverse": "the other way"}.__getitem__),
+    "ways": Levels(("both", "reverse"), told={"both": "both ways", "reverse": "from gw2 to gw1"}.__getitem__),
 }
 
 

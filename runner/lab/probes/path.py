@@ -313,7 +313,7 @@ def offer_load(
         offer(line, to, key, came.number, rate_bps, seconds, length)
     question = key + (TELL + number if send else SEND + WANTED.pack(came.number, rate_bps, seconds, length))
     for _ in range(TRIES):
-        with suppress(OSError):  # nothing came, or nothing more
+        with suppress(OSError, struct.error):  # nothing came, or nothing more, or no datagram of ours
             line.sendto(question, to)
             while True:
                 text = receive_datagram(line)[0]

@@ -75,8 +75,7 @@ def ready(connections: list[socket.socket], within_s: float) -> list[socket.sock
 
 
 class Streams:
-    """The connections that carry a visit's payload, and what each has carried in its life. They are paced, as by the
-    queue discipline fq: after a rest the whole window would leave at once, and overflow the queue of a long path."""
+    """The connections that carry a visit's payload, and what each has carried in its life."""
 
     def __init__(self, connections: list[socket.socket]) -> None:
         self.connections = connections
@@ -87,7 +86,6 @@ class Streams:
         for connection in connections:
             connection.setblocking(False)
             connection.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES)
-            connection.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("I", MOST_PACED))
 
     def retransmits(self) -> int:
         """How many segments these connections have retransmitted so far."""
@@ -104,6 +102,12 @@ class Streams:
         if self.control() != (wanted := name or self.own_control):
             for connection in self.connections:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, wanted.encode())
+
+    def pace(self) -> None:
+        """Let the kernel pace them from now on, as the queue discipline fq does: after a rest the whole window would
+        leave at once, and overflow the queue of a long path."""
+        for connection in self.connections:
+            connection.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("I", MOST_PACED))
 
     def pump(self, payload: bytes, rate_bps: float | None, go_on: Callable[[], bool]) -> None:
         """Send while ``go_on`` returns True, at ``rate_bps`` in pieces of PACE_S, between which the sender sleeps. What
@@ -262,6 +266,8 @@ class Far:
         elif asked["do"] == "pump":
             before = mine.retransmits()
             mine.take_control(asked["control"])
+            if asked["paced"]:
+                mine.pace()
             mine.pump(payload_of(asked["payload"]), asked["rate_bps"], line.silent)
             line.hear()
             line.say(sent=mine.sent, retransmits=mine.retransmits() - before, control=mine.control())
@@ -311,6 +317,8 @@ class Near:
         if asked["direction"] == "forward":
             before = sum(mine.sent), mine.retransmits()
             mine.take_control(control)
+            if asked.get("paced"):
+                mine.pace()
             line.say(do="sink", warm_s=asked["warm_s"], slice_s=asked["slice_s"])
             mine.pump(payload_of(payload), rate_bps, line.silent)
             counts = line.hear()
@@ -318,7 +326,8 @@ class Near:
             line.hear()
             carried, again, used = sum(mine.sent) - before[0], mine.retransmits() - before[1], mine.control()
         else:
-            line.say(do="pump", payload=payload, rate_bps=rate_bps, control=control)
+            paced = bool(asked.get("paced"))
+            line.say(do="pump", payload=payload, rate_bps=rate_bps, control=control, paced=paced)
             counts = mine.sink(asked["warm_s"], asked["slice_s"])
             line.say(stop=True)
             totals = self.receive_rest(line, mine)

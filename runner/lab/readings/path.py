@@ -35,7 +35,7 @@ class PathFindings(TypedDict, total=False):
     port_kept: bool
     mappings: int
     rtt_ms: list[FiniteFloat]
-    loss_ratio: FiniteFloat
+    loss_ratio: Annotated[FiniteFloat, Field(ge=0, le=1)]
     dscp_kept: list[bool]
     ecn_kept: list[bool]
     clock_ahead_s: FiniteFloat | None
