@@ -84,6 +84,6 @@ def next_steps(choice: Choice, where: str) -> list[Next]:
     steps += [Next("Find out", command) for command in words.to_find_out(choice)]
     if command := words.measures_others(choice, where):
         steps.append(Next("Try others", command))
-    if choice.unsettled:
+    if choice.unsettled or state_words.is_unwatched(choice):
         steps.append(Next("Be surer", f"vpneval more {folder}"))
     return steps

@@ -56,15 +56,16 @@ def _how_sure(choice: Choice) -> Iterator[Block]:
         yield UNSTATED
         yield Table("", ["your line", "take"], [[row.lines, row.vpns] for row in words.lines(choice)])
         return
-    sure = SURENESS[said.certainty]
+    sentences = [f"{SURENESS[said.certainty]}.", state_words.steadiness(choice), state_words.disturbance(choice)]
     if said.named:
         first = said.candidate_of(said.named[0])
-        sure += (
-            f": in {_chance(first.chance)} of the simulated repetitions {first.vpn} is among the best VPNs for this "
-            f"line, and in {_chance(first.carries_chance)} it carries the line"
+        sentences.append(
+            f"As far as the numbers scatter, {first.vpn} is among the best VPNs for this line with a chance of "
+            f"{_chance(first.chance)}, and carries the line with one of {_chance(first.carries_chance)}."
         )
-    sentences = [f"{sure}.", state_words.steadiness(choice), state_words.disturbance(choice)]
     yield Paragraph(" ".join(filter(None, sentences)))
+    if kin := words.kin(choice, *said.named[:1]) if said.named else "":
+        yield Paragraph(kin)
     if changes := words.what_changes(choice):
         yield Paragraph(changes)
 
@@ -78,15 +79,19 @@ def _assumptions(choice: Choice) -> Iterator[Note]:
     line = f"{words.line_words(needs)}{' each way' * (needs.line_up_bps is None)}" if needs.line_bps else "not stated"
     rtt = "not known" if needs.path_rtt_ms is None else f"{text.digits(needs.path_rtt_ms)} ms"
     loss = "not known" if needs.path_loss_ratio is None else text.percent(needs.path_loss_ratio)
-    yield Note(f"{line}; round trip of the path {rtt}; packets that it loses: {loss}.", "Line:")
+    full = ""
+    if needs.line_bps and needs.line_up_bps is None:
+        payload = text.quantity(USUAL.demand_bps(needs.line_bps, needs.traffic), "bit/s")
+        full = f", full with {payload} of payload (the rest is headers)"
+    yield Note(f"{line}{full}; round trip of the path {rtt}; packets that it loses: {loss}.", "Line:")
     yield Note(f"{words.TRAFFIC[needs.traffic]}.", "Traffic:")
-    yield Note("; ".join(f"it {must_words.PHRASES[must][0]}" for must in needs.must) + ".", "Musts:")
+    yield Note("; ".join(f"it {must_words.PHRASES[must][0]}" for must in needs.must) + ".", "What it must do:")
     if seen := words.seen_path(choice):
         yield Note(seen)
     yield Note(
-        f"it has the musts, carries {USUAL.headroom:g} times what fills the line, without loss or delay, and takes the "
-        f"fewest cores for it. VPNs within {USUAL.cost_cores:g} of a core are equal; the one of them that carries most "
-        "is named first.",
+        f"it does what it must, carries {USUAL.headroom:g} times what fills the line, in each share of the traffic, "
+        "hardly loses or delays a packet, and takes the fewest cores for it. VPNs within "
+        f"{USUAL.cost_cores:g} of a core are equal; the one of them that carries most of this traffic is named first.",
         "The best VPN:",
     )
 
@@ -103,7 +108,9 @@ def _numbers(said: Answer, choice: Choice, needs: Needs) -> Table:
             _number(one.device.udp_bps, 1e6, bound="udp" in one.device.at_least) for one in graded
         ],
         "added to a round trip\nms": [_number(one.device.rtt_added_ms) for one in graded],
-        f"cores of a gateway\nat {text.quantity(graded[0].cores_bps, 'bit/s')}": [_number(one.cores) for one in graded],
+        f"cores of a gateway,\nbeyond plain IP’s,\nat {text.quantity(graded[0].cores_bps, 'bit/s')}": [
+            _number(one.cores) for one in graded
+        ],
         f"UDP lost at {carried}\n%": [_number(one.values.get("loss"), 0.01) for one in graded],
     }
     shown = {head: numbers for head, numbers in columns.items() if {*numbers} != {text.NONE}}
@@ -111,9 +118,10 @@ def _numbers(said: Answer, choice: Choice, needs: Needs) -> Table:
         [_name(choice, one.device.vpn, tone="good" if one.device.vpn in said.named else ""), *numbers]
         for one, *numbers in zip(graded, *shown.values(), strict=True)
     ]
+    about = f"Median (95 % interval: the value is in it in 19 of 20 cases).{' Green: named above.' * bool(said.named)}"
     more = len(vpns) - len(rows)
     notes = [Note(f"{text.count_noun(more, 'VPN')} more: see the whole report.")] if more else []
-    return Table("", ["VPN", *shown], rows, "Median (95 % interval).", notes, range(1, 1 + len(shown)), named=True)
+    return Table("", ["VPN", *shown], rows, about, notes, range(1, 1 + len(shown)), named=True)
 
 
 def _name(choice: Choice, vpn: str, tone: str) -> TableCell:
@@ -157,6 +165,9 @@ def _not_measured(choice: Choice) -> Iterator[Note]:
         if not {*one.lacks} & musts:
             programs.setdefault(one.kernel, []).append(one.vpn)
     for kernel, vpns in programs.items():
+        if choice.answer and named[:1] == vpns:
+            yield Note("not measured here: see above.", f"{kernel}:")
+            continue
         same = f"not measured here. It does in the kernel what {text.join_names(vpns)} does as a program, and usually"
         mine = text.join_names([vpn for vpn in vpns if vpn in named], "or")
         take = f" Where both gateways have it, take it instead of {mine}." if mine else ""
@@ -164,4 +175,4 @@ def _not_measured(choice: Choice) -> Iterator[Note]:
     if absent := [vpn for vpn in choice.absent if vpn not in programs]:
         yield Note("asked for, but not measured: the whole report says why.", f"{text.join_names(absent)}:")
     if others := [*choice.others, *(choice.elsewhere if "kernel" in musts else ())]:
-        yield Note("not measured yet, and may suit.", f"{words.list_some(others)}:")
+        yield Note("not measured yet, and may suit.", f"{text.join_names(others)}:")

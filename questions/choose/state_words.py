@@ -52,5 +52,12 @@ def steadiness(choice: Choice) -> str:
             f"longest gap took {text.digits(first.longest_gap_s or 0)} s, the worst second lost "
             f"{text.percent(first.worst_second_loss_ratio or 0, 1)}"
         )
-    few = said.certainties.steady != "sure" and first.watched_s is None
-    return f"{carried}.{' That is too little to be sure: it was not watched for long.' * few}"
+    return f"{carried}{', but was not watched for long' * is_unwatched(choice)}."
+
+
+def is_unwatched(choice: Choice) -> bool:
+    """Is the first VPN less than sure because nobody has watched it for long?"""
+    said = choice.answer
+    if said is None or not said.named or said.certainties.steady == "sure":
+        return False
+    return said.candidate_of(said.named[0]).watched_s is None

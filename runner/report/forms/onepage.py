@@ -23,7 +23,8 @@ PAGE = re.compile(rb"/Type /Page\b")
 
 def onepage_pdf(report: Report, folder: Path | None) -> bytes:
     """The page. Raises UsageError where the run has no answer, and as ``pdf_bytes`` does."""
-    answer, *others = _sections([*_answer(report), *_origin(report, str(folder or report.run_id))])
+    where = str(folder or report.run_id)
+    answer, *others = _sections([*_answer(report), *_origin(report, where)])
     assert isinstance(answer[0], Heading)
     for size in SIZES:
         style = f"{resource('page.css')}{resource('onepage.css')}body {{ zoom: {size} }}"
@@ -50,9 +51,16 @@ def _origin(report: Report, where: str) -> Iterator[Block]:
         Note(f"{report.created_at[:10]}; {report.profile_note}.", "Measured on:"),
         *(Note(caveat, "Mind:") for caveat in report.caveats[:CAVEATS]),
         Note(f"vpneval report {where} --format pdf", "The whole report:"),
+        *_steps(report, where),
         Note(report.citation, "To cite it:"),
     ]
     yield Paragraph(" ".join(bibtex(report).split()), "code", lead="BibTeX")
+
+
+def _steps(report: Report, where: str) -> Iterator[Note]:
+    """What to do next, but to read what this is a page of."""
+    said = next((one.question.say(one.judgement, where) for one in report.judged if one.question.leads), None)
+    yield from (Note(step.command, f"{step.word}:") for step in (said.steps if said else ()) if step.word != "Read")
 
 
 def _sections(blocks: Sequence[Block]) -> list[list[Block]]:

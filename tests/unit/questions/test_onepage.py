@@ -9,6 +9,7 @@ import pytest
 
 from questions import questions
 from questions.choose import words
+from questions.choose.blocks import next_steps
 from questions.choose.judge import choice
 from questions.choose.onepage import onepage as page_of_choice
 from questions.rank.onepage import onepage as page_of_ranking
@@ -76,3 +77,17 @@ def test_a_machine_that_forbids_an_answer_has_no_numbers() -> None:
     busy = made.model_copy(update={"machine": made.machine.model_copy(update={"rounds": 1})})
     assert busy.machine.forbids
     assert [type(block) for block in page_of_choice(busy)] == [Heading]
+
+
+def test_what_is_not_sure_for_want_of_a_watch_says_how_to_be_surer() -> None:
+    run, trials = load_run(CHOICE)
+    made = choice(run.model_copy(update={"needs": Needs(line_bps=1e8)}), trials)
+    assert made.answer
+    assert made.answer.candidate_of(made.answer.named[0]).watched_s is None
+    commands = {step.word: step.command for step in next_steps(made, "here")}
+    assert not made.unsettled
+    assert commands["Be surer"] == "vpneval more here"
+    first = made.answer.candidate_of(made.answer.named[0]).model_copy(update={"watched_s": 60.0})
+    others = [one for one in made.answer.candidates if one.vpn != first.vpn]
+    watched = made.model_copy(update={"answer": made.answer.model_copy(update={"candidates": [first, *others]})})
+    assert "Be surer" not in {step.word for step in next_steps(watched, "here")}
