@@ -511,6 +511,13 @@ function choosing(data, devices) {
     const above = every.filter((band) => band.low_bps > needs.line_bps).find(
       (band) => band.named[0] !== said.named[0] || band.grade !== said.grade);
     if (above && !(said.grade === SHORT && above.grade === SHORT)) found.push({line_bps: above.low_bps, named: above.named, grade: above.grade, reservations: above.reservations});
+    for (const path_loss_ratio of needs.path_loss_ratio === null && said.named.length ? rule.losses : []) {
+      const then = answer({...needs, path_loss_ratio});
+      if (!then.named.length || (then.named[0] === said.named[0] && then.grade === said.grade)) continue;
+      const {reservations} = then.candidates.find((one) => one.vpn === then.named[0]);
+      found.push({path_loss_ratio, named: then.named, grade: then.grade, reservations});
+      break;
+    }
     const changed = (must, about) => {
       const then = answer({...needs, must});
       if (!then.named.length || then.named[0] === said.named[0]) return;
@@ -698,6 +705,10 @@ function saying(data) {
     if (then.line_bps !== undefined) {
       if (then.grade === SHORT) [words, kept] = ["nothing here suits it", ""];
       return `from ${rate(then.line_bps)} on ${words}${kept}`;
+    }
+    if (then.path_loss_ratio !== undefined) {
+      if (then.grade === SHORT) [words, kept] = ["nothing here suits it", ""];
+      return `if the path loses ${three(100 * then.path_loss_ratio)} % of the packets, ${words}${kept}`;
     }
     if (then.grade === SHORT) kept = " (does not carry it here)";
     if (then.must) return `if ${data.say.must[then.must] || then.must}, ${words}${kept}`;

@@ -81,7 +81,8 @@ def data(choice: Choice, where: str, logs: Mapping[str, str], colours: Mapping[s
         "rule": {name: getattr(rule, name) for name in ("SURE", "PROBABLE", "POSSIBLE", "HALF")}
         | {"reservations": RESERVATIONS, "lasting": LASTING, "watched": WATCHED, "lowest": LOWEST}
         | {"z": (Z, Z_ONE_SIDED), "fewest": FEWEST_ATTEMPTS}
-        | {"FULL": FULL, "rates": RATES_BPS, "fulfilled": rule.FULFILLED, "changing": rule.CHANGING},
+        | {"FULL": FULL, "rates": RATES_BPS, "fulfilled": rule.FULFILLED, "changing": rule.CHANGING}
+        | {"losses": rule.LOSSES},
         "musts": named.MUSTS,
         "usual": named.USUAL,
         "traffics": named.TRAFFICS,

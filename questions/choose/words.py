@@ -339,6 +339,10 @@ def _change(change: Change) -> str:
         if change.grade == Grade.SHORT:
             then, kept = "nothing here suits it", ""
         return f"from {_rate(change.line_bps)} on {then}{kept}"
+    if change.path_loss_ratio is not None:
+        if change.grade == Grade.SHORT:
+            then, kept = "nothing here suits it", ""
+        return f"if the path loses {100 * change.path_loss_ratio:g} % of the packets, {then}{kept}"
     if change.grade == Grade.SHORT:
         kept = " (does not carry it here)"
     if change.must is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -183,13 +183,14 @@ def bands(
 def changes(
     devices: Mapping[str, Device], words: Words, said: Answer, every: Sequence[Band], thresholds: Thresholds = USUAL
 ) -> list[Change]:
-    """What would change the answer ``said``: the next higher line, each must that is not in force, and each that is.
-    ``every``: the bands of all lines."""
+    """What would change the answer ``said``: the next higher line, the least of LOSSES where nobody knows what the path
+    loses, each must that is not in force, and each that is. ``every``: the bands of all lines."""
     needs, found = said.needs, list[Change]()
     above = [band for band in every if needs.line_bps and band.low_bps > needs.line_bps]
     then = next((band for band in above if (band.named[:1], band.grade) != (said.named[:1], said.grade)), None)
     if then and not (said.grade == then.grade == Grade.SHORT):
         found.append(Change(line_bps=then.low_bps, named=then.named, grade=then.grade, reservations=then.reservations))
+    found += _loss_changes(devices, words, said, thresholds)
     known = [must for must in CHANGING if must not in needs.must]
     for must in known:
         found += _must_changes(devices, words, said, (*needs.must, must), thresholds, must=must)
@@ -200,6 +201,21 @@ def changes(
 
 
 CHANGING: tuple[Must, ...] = ("udp-blocked", "kernel", "post-quantum", "certificates", "ipv6-inside", "standard")
+
+
+LOSSES = (0.0002, 0.001, 0.005)  # of the path; more is a line that needs mending first
+
+
+def _loss_changes(
+    devices: Mapping[str, Device], words: Words, said: Answer, thresholds: Thresholds
+) -> Iterator[Change]:
+    for ratio in LOSSES if said.needs.path_loss_ratio is None and said.named else ():
+        needs = said.needs.model_copy(update={"path_loss_ratio": ratio})
+        then = answer(devices, words, needs, thresholds=thresholds)
+        if then.named and (then.named[:1], then.grade) != (said.named[:1], said.grade):
+            kept = then.candidate_of(then.named[0]).reservations
+            yield Change(path_loss_ratio=ratio, named=then.named, grade=then.grade, reservations=kept)
+            return
 
 
 def _must_changes(

@@ -186,10 +186,11 @@ class Band(Strict):
 
 
 class Change(Strict):
-    """What would change the answer: another ``line_bps``, one more must, or one fewer (``without``); ``named`` then,
-    and the first one's ``grade`` and ``reservations``."""
+    """What would change the answer: another ``line_bps``, a path that is known to lose ``path_loss_ratio``, one more
+    must, or one fewer (``without``); ``named`` then, and the first one's ``grade`` and ``reservations``."""
 
     line_bps: float | None = None
+    path_loss_ratio: float | None = None
     must: Must | None = None
     without: Must | None = None
     named: list[str]

@@ -324,6 +324,18 @@ def test_what_changes_the_answer_is_a_higher_line_or_another_must() -> None:
     assert (blocked.named, blocked.reservations) == (["over_tcp"], ["one_connection"])
 
 
+def test_a_path_of_which_nobody_knows_the_loss_says_what_a_lossy_one_would_change() -> None:
+    only = {vpn: {**ALL[vpn], "udp-blocked": "shown" if vpn == "over_tcp" else "no"} for vpn in FOUR}
+    asked = needs(1e8, path_rtt_ms=30, must=("networks", "udp-blocked"))
+    told = {change.path_loss_ratio: change for change in changes(FOUR, only, answer(FOUR, only, asked), [])}
+    assert told.keys() - {None} == {0.0002}
+    assert (told[0.0002].named, told[0.0002].grade) == (["over_tcp"], Grade.SHORT)
+    known = asked.model_copy(update={"path_loss_ratio": 0.0})
+    assert not [one for one in changes(FOUR, only, answer(FOUR, only, known), []) if one.path_loss_ratio is not None]
+    free = needs(1e8, path_rtt_ms=30)
+    assert not [one for one in changes(FOUR, ALL, answer(FOUR, ALL, free), []) if one.path_loss_ratio is not None]
+
+
 def test_more_of_the_same_is_not_asked_for_where_the_gateways_decide() -> None:
     unsure = {"fast": device("fast", 1e9, spread=0.3), "light": device("light", 1.2e9, spread=0.3)}
     own = {vpn: replace(made, growth={"tcp": 1.0, "udp": 1.0}) for vpn, made in unsure.items()}
