@@ -676,7 +676,7 @@ function saying(data) {
     setup: (value) => `takes ${digits(value)} s to come up`,
     one_connection: () => "all that it carries shares one TCP connection, which every lost packet slows",
     breakdown: (value) => `broke down at ${rate(value)}`,
-    failures: (_, candidate) => `did not carry ${candidate.bad_attempts} of ${candidate.attempts} pieces of a load that it otherwise carries`,
+    failures: (_, candidate) => `in ${candidate.bad_attempts} of ${candidate.attempts} tries it did not carry a load that it otherwise carries`,
     gap: (value) => `was silent for ${digits(value)} s in a long watch`,
   };
 

@@ -45,7 +45,7 @@ def steadiness(choice: Choice) -> str:
     if said is None or not said.named:
         return ""
     first = said.candidate_of(said.named[0])
-    carried = f"{first.vpn} carried {first.attempts - first.bad_attempts} of {first.attempts} pieces of the load"
+    carried = f"{first.vpn} carried the load in {first.attempts - first.bad_attempts} of {first.attempts} tries"
     if first.watched_s is not None:
         carried += (
             f", and was watched for {first.watched_s:.0f} s at {text.quantity(first.watched_bps or 0, 'bit/s')}: the "

@@ -416,7 +416,7 @@ REASONS: Mapping[Criterion, Callable[[float, Candidate], str]] = {
     "one_connection": lambda value, _: "all that it carries shares one TCP connection, which every lost packet slows",
     "breakdown": lambda value, _: f"broke down at {_rate(value)}",
     "failures": lambda _, candidate: (
-        f"did not carry {candidate.bad_attempts} of {candidate.attempts} pieces of a load that it otherwise carries"
+        f"in {candidate.bad_attempts} of {candidate.attempts} tries it did not carry a load that it otherwise carries"
     ),
     "gap": lambda value, _: f"was silent for {text.digits(value)} s in a long watch",
 }

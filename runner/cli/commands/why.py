@@ -76,8 +76,8 @@ def why(
 
 
 def _named_vpn(run: Run, trials: Sequence[Trial], folder: Path, beside: str) -> str:
-    """The VPN that the run names for its needs; without needs, or where that is ``beside``, its first one in the
-    ranking but that. Raises UsageError where there is none."""
+    """The VPN that the run names for its needs; without needs, or where that is ``beside``, the first other one in the
+    ranking that has numbers. Raises UsageError where there is none."""
     from questions.choose.judge import choice
     from runner.catalogue import vpn_names
     from runner.ranking.rankings import Rankings
@@ -86,7 +86,9 @@ def _named_vpn(run: Run, trials: Sequence[Trial], folder: Path, beside: str) -> 
     named = [*made.answer.named] if made and made.answer else []
     if not {*named} - {beside}:
         rankings = Rankings(run, trials).rankings
-        named += [standing.vpn for ranking in rankings[:1] for standing in ranking.standings]
+        measured = {trial.vpn for trial in trials if trial.status == "ok"}
+        standings = [standing for ranking in rankings[:1] for standing in ranking.standings]
+        named += [standing.vpn for standing in standings if standing.vpn in measured]
     if others := [vpn for vpn in named if vpn != beside]:
         return others[0]
     require_known("VPN", beside, vpn_names())

@@ -64,6 +64,10 @@ def test_why_one_alone_names_another(capsys: CapSys) -> None:
     against = [said(capsys, "why", vpn)[1] for vpn in ("openvpn", "wireguard_go")]
     assert "openvpn (" in against[0]
     assert all(" against " in text for text in against)
+    shipped = str(Path(__file__).parents[3] / "results" / "choice" / "two-cores")
+    code, told = said(capsys, "why", "ssh_tun", shipped, "--line", "50M", "--must", "udp-blocked")
+    assert code == 0, told  # the first of its ranking has no number
+    assert "ssh_tun (" in told
     code, told = said(capsys, "why", "openvpnn")
     assert code == 2
     assert "did you mean openvpn?" in told
