@@ -108,7 +108,7 @@ def _numbers(said: Answer, choice: Choice, needs: Needs) -> Table:
             _number(one.device.udp_bps, 1e6, bound="udp" in one.device.at_least) for one in graded
         ],
         "added to a round trip\nms": [_number(one.device.rtt_added_ms) for one in graded],
-        f"cores of a gateway,\nbeyond plain IP’s,\nat {text.quantity(graded[0].cores_bps, 'bit/s')}": [
+        f"cores of a gateway,\nbeyond plain IP's,\nat {text.quantity(graded[0].cores_bps, 'bit/s')}": [
             _number(one.cores) for one in graded
         ],
         f"UDP lost at {carried}\n%": [_number(one.values.get("loss"), 0.01) for one in graded],

@@ -129,7 +129,7 @@ def test_route_lookups_of_the_near_gateway(lab: Lab, image: Image, name: str, ea
         pytest.skip(lack)
     bench = Bench(lab, tunnel(lab, image, name), lambda: pytest.fail("it broke down"))
     (found,) = lookups(bench).measurements
-    assert found.value == pytest.approx(each, abs=0.05)
+    assert found.value == pytest.approx(each, abs=0.05), found.detail
     assert len(found.detail["per_packet"]) == each, "one a packet, for each of these"
     levels = {**load_vpn(name).comparable, "packet_bytes": "512"}
     (beside,) = Overhead().once(bench, Asked(load_vpn(name), levels, PROFILES["quick"], 1)).measurements

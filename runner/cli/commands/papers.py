@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +11,7 @@ import typer
 
 from runner.cli import options
 from runner.cli.folders import runs_in
+from runner.data.errors import UsageError, require_known
 from runner.data.streams import document
 
 
@@ -37,8 +40,40 @@ def papers(
     from runner.papers.judges import add_paper
 
     add_paper(name)
-    reports = [report_of([run], "", paper=name) for run in (runs_in(folders) if folders else ())]
+    runs = runs_in(folders) if folders else []
+    _require_names(name, runs)
+    reports = [report_of([run], "", paper=name) for run in runs]
     document(paper_text(name, reports, expected_time))
+
+
+def _require_names(paper: str, folders: Sequence[Path]) -> None:
+    """Raise UsageError for a finding about an experiment, metric, VPN or factor that neither vpneval has nor one of the
+    runs: no run would ever judge it."""
+    from runner import catalogue
+    from runner.papers.rows import OfCells, rows_of
+
+    runs = [catalogue.read_run(folder / "run.json") for folder in folders]
+    used = [cell.params.keys() for run in runs for experiment in run.experiments for cell in experiment.cells]
+    known = {
+        "experiment": {*catalogue.experiment_names(), *(one.name for run in runs for one in run.experiments)},
+        "metric": {*catalogue.metrics_ever(), *(metric for run in runs for metric in run.metrics)},
+        "VPN": {*catalogue.vpn_names(), *catalogue.version_names(), *(vpn for run in runs for vpn in run.vpns)},
+        "factor": {*catalogue.factors(), *itertools.chain.from_iterable(used)},
+    }
+    for row in rows_of(paper):
+        named = [("experiment", row.experiment)]
+        if isinstance(row, OfCells):
+            named.append(("metric", row.metric))
+            cells = [cell.split(" ") for cell in row.cells()]
+            named += [("VPN", vpn) for vpn, *_ in cells]
+            levels = [*row.levels.split(), *(level for _, *own in cells for level in own)]
+            named += [("factor", level.partition("=")[0]) for level in levels]
+        for kind, name in named:
+            try:
+                require_known(kind, name, sorted(known[kind]))
+            except UsageError as wrong:
+                own = "one of your own is known where you name its run"
+                raise UsageError(f"{paper}, the finding {row.id}: {wrong}; {own}") from None
 
 
 def _list() -> None:

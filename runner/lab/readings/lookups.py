@@ -24,6 +24,7 @@ LINE = re.compile(
     r"(?P<source>[\d.]+)/\d+ -> (?P<to>[\d.]+)/\d+ tos (?P<tos>\d+) .*==> dev (?P<device>\S+) .*err 0$",
     re.MULTILINE,
 )
+LOST = re.compile(r"(?:overrun|dropped events): (\d+)")  # of a core's buffer
 LOOPBACK_INDEX = 1  # the incoming interface of what a node sends itself
 
 
@@ -67,10 +68,13 @@ def trace_lookups(tos: int) -> Iterator[Callable[[], list[Lookup]]]:
         raise MeasurementError(f"route lookups cannot be traced: {error}") from error
 
     def lookups_so_far() -> list[Lookup]:
-        overrun = [re.search(r"overrun: (\d+)", stats.read_text()) for stats in own.glob("per_cpu/cpu*/stats")]
-        if any(int(lost[1]) for lost in overrun if lost):
+        (own / "tracing_on").write_text("0")  # else the oldest may be overwritten while they are read
+        stats = "".join(path.read_text() for path in own.glob("per_cpu/cpu*/stats"))
+        if any(map(int, LOST.findall(stats))):
             raise MeasurementError("others look up too many routes here: let nothing else run on this machine")
-        return parse_trace((own / "trace").read_text())
+        found = parse_trace((own / "trace").read_text())
+        (own / "tracing_on").write_text("1")
+        return found
 
     try:
         yield lookups_so_far

@@ -23,8 +23,7 @@ PAGE = re.compile(rb"/Type /Page\b")
 
 def onepage_pdf(report: Report, folder: Path | None) -> bytes:
     """The page. Raises UsageError where the run has no answer, and as ``pdf_bytes`` does."""
-    where = str(folder or report.run_id)
-    answer, *others = _sections([*_answer(report), *_origin(report, where)])
+    answer, *others = _sections([*_answer(report), *_origin(report, str(folder or report.run_id))])
     assert isinstance(answer[0], Heading)
     for size in SIZES:
         style = f"{resource('page.css')}{resource('onepage.css')}body {{ zoom: {size} }}"
@@ -58,9 +57,9 @@ def _origin(report: Report, where: str) -> Iterator[Block]:
 
 
 def _steps(report: Report, where: str) -> Iterator[Note]:
-    """What to do next, but to read what this is a page of."""
+    """What to do next."""
     said = next((one.question.say(one.judgement, where) for one in report.judged if one.question.leads), None)
-    yield from (Note(step.command, f"{step.word}:") for step in (said.steps if said else ()) if step.word != "Read")
+    yield from (Note(step.command, f"{step.word}:") for step in (said.steps if said else ()))
 
 
 def _sections(blocks: Sequence[Block]) -> list[list[Block]]:

@@ -144,6 +144,44 @@ def test_the_commands_answer(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert "./mine" in refused, "how a folder is named"
 
 
+UNKNOWN = {  # what is written instead -> the kind and the name of what nobody has
+    'metric = "tcp_throughput"': ('metric = "pps"', "unknown metric 'pps'"),
+    "openvpn cipher": ("opnvpn cipher", "unknown VPN 'opnvpn'; did you mean openvpn"),
+    "cipher=aes-256-cbc": ("ciper=aes-256-cbc", "unknown factor 'ciper'; did you mean cipher"),
+    'levels = "measure=tcp"': ('levels = "measur=tcp"', "unknown factor 'measur'"),
+}
+
+
+@pytest.mark.parametrize("right", UNKNOWN)
+def test_a_row_about_what_nobody_has_is_refused(folder: Path, capsys: pytest.CaptureFixture[str], right: str) -> None:
+    wrong, told = UNKNOWN[right]
+    (folder / "findings.toml").write_text(ROWS.replace(right, wrong))
+    with pytest.raises(SystemExit) as ended:
+        main(["papers", NAME])
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+def test_what_a_run_has_of_the_users_own_is_known(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = ROWS.replace("openvpn cipher=aes-256-cbc", "toy cipher=aes-256-cbc")
+    (folder / "findings.toml").write_text(rows)
+    own = folder.parent / "run"
+    own.mkdir()
+    (own / "run.json").write_text(make_run(("wireguard_go", "toy", "ipsec_user")).model_dump_json())
+    (own / "trials.jsonl").write_text("".join(f"{one.model_dump_json()}\n" for one in trials("toy", (1e8,) * 3)))
+    with pytest.raises(SystemExit) as ended:
+        main(["papers", NAME, str(own)])
+    said = capsys.readouterr()
+    assert ended.value.code == 0, said.err
+
+
+def test_the_trees_papers_are_about_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in published.names():
+        with pytest.raises(SystemExit) as ended:
+            main(["papers", name])
+        assert ended.value.code == 0, capsys.readouterr().err
+
+
 def test_a_run_is_reported_by_it_alone(folder: Path) -> None:
     shipped = Path(__file__).parents[3] / "results" / "papers" / "domains"
     report = report_of([shipped], "", paper=NAME)
