@@ -63,6 +63,7 @@ def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
             plain = [trial for trial in usual if trial.vpn == BASELINE and trial.status == "ok"]
             planned = {place_of(trial) for trial in plain}  # which no VPN's own trials change
             tried = {vpn: mine for vpn, mine in own.items() if any(trial.status in TRIED for trial in mine)}
+            blocks = _blocks(run, tried)
             bare = _bare_path(run)
             by_vpn = {BASELINE: plain} | {
                 vpn: [trial for trial in mine if trial.status == "ok"] for vpn, mine in tried.items()
@@ -70,7 +71,7 @@ def devices(run: Run, trials: Sequence[Trial]) -> dict[str, Device]:
             attempts = {kind: rung_attempts(kind, by_vpn) for kind in KINDS}
             made = {
                 vpn: replace(
-                    _device(run, basis, vpn, mine, plain, planned, bare),
+                    _device(run, basis, vpn, mine, plain, _asked_of(run, vpn, mine, planned, blocks), bare),
                     attempts={kind: of_kind[vpn] for kind, of_kind in attempts.items()},
                 )
                 for vpn, mine in tried.items()
@@ -94,22 +95,43 @@ def _trials_of(trials: Sequence[Trial], vpn: str, levels: Mapping[str, str]) -> 
     return [trial for trial in trials if trial.vpn == vpn and trial.params.items() >= levels.items()]
 
 
+def _blocks(run: Run, tried: Mapping[str, Sequence[Trial]]) -> dict[int, set[int]]:
+    """After which repetition VPNs came in -> the repetitions in which one of them was tried."""
+    blocks: dict[int, set[int]] = {}
+    for vpn, mine in tried.items():
+        own = {trial.repetition for trial in mine if trial.status in TRIED}
+        blocks.setdefault(run.vpns[vpn].after, set()).update(own)
+    return blocks
+
+
+def _asked_of(
+    run: Run, vpn: str, every: Sequence[Trial], planned: Set[tuple[str, int]], blocks: Mapping[int, Set[int]]
+) -> set[tuple[str, int]]:
+    """What was asked of the VPN, of all that was ``planned``: of one that came in later, in the repetitions of those
+    that came in with it, because a run that goes on may be about the first ones alone."""
+    after = run.vpns[vpn].after
+    kinds = {place_of(trial)[0] for trial in every if trial.status in TRIED}
+    others = min((other.after for other in run.vpns.values() if other.after > after), default=math.inf)
+    return {
+        (kind, repetition)
+        for kind, repetition in planned
+        if kind in kinds and after < repetition <= others and (not after or repetition in blocks[after])
+    }
+
+
 def _device(
     run: Run,
     basis: Configuration,
     vpn: str,
     every: Sequence[Trial],
     plain: Sequence[Trial],
-    planned: Set[tuple[str, int]],
+    asked: Set[tuple[str, int]],
     bare: Mapping[str, Any] | None,
 ) -> Device:
-    """``bare``: the path between two sites (lab.path of run.json), which stands for plain IP where no router lets that
-    pass; what a VPN costs is then the whole cost."""
+    """``asked``: what was asked of the VPN, and in which repetition; ``bare``: the path between two sites (lab.path of
+    run.json), which stands for plain IP where no router lets that pass; what a VPN costs is then the whole cost."""
     record, own = run.vpns[vpn], [trial for trial in every if trial.status == "ok"]
     real = no_scale(run) is None  # what an emulated machine carries says nothing of gateways
-    kinds = {place_of(trial)[0] for trial in every if trial.status in TRIED}
-    others = min((other.after for other in run.vpns.values() if other.after > record.after), default=math.inf)
-    asked = {place for place in planned if place[0] in kinds and record.after < place[1] <= others}
     tcp, udp = basis.values.get("tcp_throughput", {}).get(vpn), basis.values.get("udp_throughput", {}).get(vpn)
     payload = basis.traffic.get("udp_throughput", {}).get("payload_bytes")
     rates = [rate for rate in bare.get("rates_bps", ()) if rate] if bare and real else []

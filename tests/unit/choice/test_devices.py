@@ -76,6 +76,13 @@ def test_who_came_in_later_has_not_missed_what_was_before_and_the_others_not_wha
     found = devices(came_in, kept)
     assert (found["openvpn"].trials, found["openvpn"].failed) == (5, 0)
     assert (found["ipsec_user"].trials, found["ipsec_user"].failed) == (5, 0)
+    again = [trial.model_copy(update={"repetition": 3}) for trial in kept if trial.repetition == 1]
+    found = devices(came_in, [*kept, *again])  # a run that goes on is about the first ones alone
+    assert (found["openvpn"].trials, found["openvpn"].failed) == (5, 0)
+    gone = [trial.model_copy(update={"repetition": 3}) for trial in kept if trial.repetition == 2]
+    gone = [one.model_copy(update={"status": "failed"}) if one.vpn == "openvpn" else one for one in gone]
+    found = devices(came_in, [*kept, *gone])
+    assert (found["openvpn"].trials, found["openvpn"].failed) == (10, 5)
 
 
 @pytest.mark.parametrize(("disturbed", "lost"), [(2, False), (6, True)])
